@@ -1,0 +1,169 @@
+//! Talking to models: one [`Model`] trait, one adapter per wire, and everything a stream can do wrong.
+//!
+//! Owns wire formats, streaming, retries, typed errors, the catalog of windows and prices, and the scripted model.
+//! Knows `types` only: not sessions, not tools, not the agent.
+//!
+//! Invariants:
+//! - Each message becomes wire bytes once. While the context's `generation` stays the same, request N is a byte prefix
+//!   of request N+1 up to the end of its last message.
+//! - A stream ends with exactly one `Finish` or one typed error; a tool call part is emitted only when it is whole.
+//! - Nothing here runs a tool, writes to disk or reads the environment.
+
+use becket_types::{Blobs, CallId, Context, FinishReason, Millis, Part, Prices, ToolSpec, Usage};
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What is known of a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelInfo {
+    /// `provider/name`, as the user writes it.
+    pub id: String,
+    pub provider: String,
+    /// The name on the wire.
+    pub name: String,
+    /// Context window in tokens.
+    pub window: u64,
+    /// Limit of input alone, where the provider has one; else the window.
+    pub input_limit: u64,
+    pub max_output: u64,
+    pub prices: Option<Prices>,
+    pub images: bool,
+    pub reasoning: bool,
+    /// How long the provider keeps a cached prefix.
+    pub cache_ttl: Millis,
+    /// Where these figures are from, with a date; `default` when the model is not in the catalog.
+    pub source: String,
+}
+
+/// One request.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    pub context: &'a Context,
+    pub tools: &'a [ToolSpec],
+    pub tool_choice: ToolChoice,
+    /// Output limit in tokens.
+    pub max_output: u64,
+    /// `low`, `medium`, `high`, …; the adapter maps it to what its wire has, or leaves it out.
+    pub effort: Option<&'a str>,
+    pub blobs: &'a Arc<dyn Blobs>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolChoice {
+    Auto,
+    /// Tools stay listed, but the model may not call one.
+    None,
+}
+
+/// A request turned into bytes: ready to send, also several times.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The body in pieces; pieces are shared between requests, so a step pays for what is new only.
+    pub body: Vec<Bytes>,
+    /// The adapter's own business (the scripted model's cursor, …); opaque to callers.
+    pub tag: u64,
+}
+
+impl Prepared {
+    pub fn len(&self) -> usize {
+        self.body.iter().map(Bytes::len).sum()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What a model's answer is made of, the same for every wire. `index` counts the parts of the answer from 0.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ModelEvent {
+    /// The request is accepted and the answer begins.
+    Started { request_id: Option<String> },
+    TextDelta { index: u32, text: String },
+    ReasoningDelta { index: u32, text: String },
+    /// The first of a call has empty `json`.
+    ToolCallDelta { index: u32, call_id: CallId, name: String, json: String },
+    /// Part `index` is whole.
+    Part { index: u32, part: Part },
+    /// Usage so far; the last one counts.
+    Usage(Usage),
+    /// The request failed before anything of the answer came, and will be sent again after `delay`.
+    Retry { attempt: u32, max: u32, delay: Millis, status: Option<u16>, error: String },
+    /// Something people should know once (an unknown stop reason, a repaired deviation).
+    Notice(String),
+    /// Always last.
+    Finish(FinishReason),
+}
+
+/// A model that can be talked to.
+pub trait Model: Send + Sync {
+    fn info(&self) -> &ModelInfo;
+
+    /// Turns a request into bytes. Cost follows what is new since the last call with the same generation.
+    ///
+    /// # Errors
+    /// When the context cannot be expressed on this wire.
+    fn prepare(&self, request: &Request<'_>) -> Result<Prepared, ModelError>;
+
+    /// Sends, retries what may be retried before the answer begins, and streams the answer.
+    /// Dropping the stream cancels the request.
+    fn send(&self, prepared: Prepared) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
+}
+
+/// What went wrong, apart from its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// Key missing, wrong, revoked or without permission.
+    Auth,
+    /// No credits, spend limit reached.
+    Billing,
+    /// The provider does not know the model or the path.
+    NotFound,
+    RateLimit,
+    Overloaded,
+    /// 5xx other than overloaded.
+    Server,
+    /// Cannot connect, name not resolved, connection reset.
+    Network,
+    /// Certificate or handshake; never heals by itself.
+    Tls,
+    Timeout,
+    /// No bytes and no pings for the idle limit.
+    Stalled,
+    /// The stream ended without its end event, or broke in the middle.
+    StreamBroken,
+    /// A success status with something that is not an answer: HTML, 204, wrong shape, nothing.
+    Malformed,
+    /// Prompt too long; the limit where the error text names it is in `limit`.
+    ContextOverflow,
+    /// The body has too many bytes (413).
+    TooLarge,
+    /// Any other 4xx: sending the same again is useless.
+    InvalidRequest,
+    Refusal,
+    /// Script file wrong or used up.
+    Script,
+    /// `--max-wait` would be exceeded.
+    WaitTooLong,
+}
+
+/// One typed error with what a person needs: what, why, what to do.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    pub kind: ErrorKind,
+    /// One or two sentences: what happened and why, in words for people.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+    pub status: Option<u16>,
+    pub request_id: Option<String>,
+    /// Sending the same request again may succeed.
+    pub retryable: bool,
+    /// How long the server asks to wait.
+    pub retry_after: Option<Millis>,
+    /// The true token limit, learned from the error's text.
+    pub limit: Option<u64>,
+}

@@ -1,0 +1,205 @@
+//! What goes between the agent and its front ends: [`Event`] out, [`Command`] in.
+//!
+//! A front end holds no agent logic: it can be driven and tested from a file of events. Every event that matters is
+//! derivable from the ledger, so a front end that was away catches up by reading.
+
+use crate::{
+    Access, CallId, CompactionTrigger, Cost, FileChange, FinishReason, Message, MessageId, Millis, Part, Seq,
+    SessionId, Tokens, Usage,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// What a front end asks of the agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Command {
+    Prompt(PromptInput),
+    Interrupt,
+    Compact { focus: Option<String> },
+    SetModel { model: String },
+    SetMode { mode: String },
+    /// The answer to an [`Event::PermissionAsked`].
+    Decide { call_id: CallId, decision: Decision },
+    /// Undo the last compaction.
+    UndoCompaction,
+    /// No more input will come: end when idle.
+    EndInput,
+}
+
+/// A message from a person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PromptInput {
+    pub parts: Vec<Part>,
+    pub mode: DeliveryMode,
+    /// The front end's own id of the message, echoed in [`Event::UserMessage`].
+    #[serde(default)]
+    pub client_id: Option<String>,
+}
+
+/// When a message that arrives while the agent works is delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryMode {
+    /// At the next step, in this turn (T5).
+    Steer,
+    /// At the next idle, as a turn of its own.
+    Queue,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    AllowOnce,
+    AllowSession,
+    Deny { reason: Option<String> },
+}
+
+/// What happens in a session, in order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    SessionStarted {
+        session: SessionId,
+        cwd: PathBuf,
+        /// `provider/name`.
+        model: String,
+        tools: Vec<String>,
+        permission_mode: String,
+        skills: Vec<String>,
+        api_key_source: String,
+        resumed: bool,
+        title: Option<String>,
+    },
+    /// A user message is in the ledger. `steered`: it arrived mid-turn.
+    UserMessage { message: Message, client_id: Option<String>, steered: bool },
+    StepStarted { step: u64 },
+    /// Streaming text of part `index` of the assistant message.
+    TextDelta { message: MessageId, index: u32, text: String },
+    ReasoningDelta { message: MessageId, index: u32, text: String },
+    /// Streaming JSON of a tool call's input. The first of a call carries its id and name, with empty text.
+    ToolCallDelta { message: MessageId, index: u32, call_id: CallId, name: String, json: String },
+    /// The assistant message is whole, or as whole as it got.
+    AssistantMessage {
+        message: Message,
+        finish: FinishReason,
+        usage: Usage,
+        cost: Cost,
+        /// Milliseconds from sending the request to the first byte of content.
+        ttft: Option<Millis>,
+        api_time: Millis,
+    },
+    PermissionAsked(Box<PermissionRequest>),
+    PermissionDenied(PermissionDenial),
+    ToolStarted { call_id: CallId, name: String, input: Value },
+    /// Live output of a running tool.
+    ToolOutput { call_id: CallId, chunk: String },
+    /// The tool message that is in the ledger now.
+    ToolFinished { message: Message, changes: Vec<FileChange>, duration: Millis },
+    CompactionStarted { trigger: CompactionTrigger },
+    /// The compaction with this entry number took effect.
+    CompactBoundary {
+        entry: Seq,
+        trigger: CompactionTrigger,
+        pre_tokens: Tokens,
+        post_tokens: Tokens,
+        summary: String,
+        anchor: Option<String>,
+    },
+    CompactionFailed { reason: String },
+    /// A message of becket's own that the model sees and people do not (continuation, nudge, rules).
+    SyntheticMessage { message: Message },
+    /// Outputs became stubs outside a compaction.
+    Pruned { entry: Seq, calls: u64, freed: Tokens },
+    Retry {
+        attempt: u32,
+        max: u32,
+        delay: Millis,
+        status: Option<u16>,
+        error: String,
+    },
+    /// The size of the context after the last request, and the limit it is compared with.
+    ContextUsed { used: Tokens, usable: Tokens, window: Tokens },
+    Notice { level: NoticeLevel, text: String },
+    TurnFinished(Box<TurnResult>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoticeLevel {
+    Info,
+    Warning,
+    Error,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PermissionRequest {
+    pub call_id: CallId,
+    pub tool: String,
+    pub input: Value,
+    pub access: Access,
+    /// Why it asks, in a sentence.
+    pub reason: String,
+}
+
+/// A call that did not run because it was not permitted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PermissionDenial {
+    #[serde(rename = "tool_name")]
+    pub tool: String,
+    #[serde(rename = "tool_use_id")]
+    pub call_id: CallId,
+    #[serde(rename = "tool_input")]
+    pub input: Value,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// Why a turn ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum TurnEnd {
+    Completed,
+    Interrupted,
+    MaxTurns { limit: u64 },
+    /// Money, tokens or wall time; `what` says which and how much.
+    Budget { what: String },
+    /// The same calls again and again with the same results.
+    Repetition { what: String },
+    Refusal { reason: String },
+    /// The context is full and cannot be compacted (or auto-compaction is off); `breakdown` says what fills it.
+    ContextFull { breakdown: String },
+    /// The model cannot be reached or refused the request for good. `kind` is the machine name of the error.
+    ModelError { kind: String, message: String, status: Option<u16> },
+    /// Something in becket or on this machine failed (the disk is full, …).
+    Failed { message: String },
+}
+
+/// The sum of a turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnResult {
+    pub end: TurnEnd,
+    /// The text of the last assistant message that had any; partial where the stream broke.
+    pub text: String,
+    pub stop_reason: Option<String>,
+    /// Steps: requests answered in this turn.
+    pub steps: u64,
+    pub duration: Millis,
+    pub api_duration: Millis,
+    pub usage: Usage,
+    pub cost: Cost,
+    /// Usage and cost by `provider/name`, with its window and output limit.
+    pub models: Vec<ModelUsage>,
+    pub denials: Vec<PermissionDenial>,
+    pub compactions: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelUsage {
+    pub model: String,
+    pub usage: Usage,
+    pub cost: Cost,
+    pub context_window: u64,
+    pub max_output: u64,
+}

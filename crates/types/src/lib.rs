@@ -1,0 +1,45 @@
+//! The vocabulary of becket: what a message, an event, a command, a ledger entry is.
+//!
+//! Owns the shapes that cross crate borders and go into files and onto stdout, and the one function that
+//! decides who sees what ([`visibility`]). Everybody may know this crate; it knows nobody.
+//!
+//! Invariants:
+//! - JSON names are stable (see `docs/session-format.md`); unknown keys survive a round trip.
+//! - Order is the ledger's sequence number ([`Seq`]), never a place in an array or a clock.
+//!
+//! Does no IO, reads no clock, holds no logic beyond small pure functions on its own shapes.
+
+mod call;
+mod context;
+mod entry;
+mod event;
+mod ids;
+mod message;
+mod text;
+mod usage;
+
+pub use call::{Access, Effect, FileChange, FileChangeKind, ToolOutput, ToolSpec};
+pub use context::{Context, ContextMessage, Provenance, Span, SpanKind};
+pub use entry::{
+    Commit, Compaction, CompactionSource, CompactionTrigger, Entry, EntryKind, JournalState, PinTarget,
+    PruneReason, PrunedCall, SystemItem, SystemKind, TurnState,
+};
+pub use event::{
+    Command, Decision, DeliveryMode, Event, ModelUsage, NoticeLevel, PermissionDenial, PermissionRequest, PromptInput,
+    TurnEnd, TurnResult,
+};
+pub use ids::{BlobId, CallId, EntryId, MessageId, Millis, Seq, SessionId};
+pub use message::{
+    FinishReason, ImageSource, Message, Metadata, Origin, Part, Role, Synthetic, TimeMeta, Visibility,
+    visibility,
+};
+pub use text::{cut_end, cut_start, is_blank};
+pub use usage::{Cost, Prices, Tokens, Usage};
+
+/// Where the bytes of a blob come from when a message that refers to one is sent.
+///
+/// Implemented by the session's blob store; handed to model adapters so that they need not know storage.
+pub trait Blobs: Send + Sync {
+    /// The bytes of the blob, or `None` when it is not there (the caller sends a text stub instead).
+    fn get(&self, id: &BlobId) -> Option<Vec<u8>>;
+}

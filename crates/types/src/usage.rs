@@ -1,0 +1,147 @@
+//! Tokens, what they cost, and the sums of both.
+
+use serde::{Deserialize, Serialize};
+use std::ops::{Add, AddAssign};
+
+/// A count of model tokens, reported by a provider or estimated by us.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Tokens(pub u64);
+
+impl Add for Tokens {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+impl AddAssign for Tokens {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+impl std::iter::Sum for Tokens {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self(0), Add::add)
+    }
+}
+impl std::fmt::Display for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What one request used, as the provider reported it.
+///
+/// `input` counts fresh input only: tokens read from or written to the provider's cache are in
+/// `cache_read` and `cache_write`, never counted twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+    /// Part of `output` that was reasoning, where the provider says so.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reasoning: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+impl Usage {
+    /// Everything the model read: the size of the context that was sent.
+    pub fn context(&self) -> Tokens {
+        Tokens(self.input.saturating_add(self.cache_read).saturating_add(self.cache_write))
+    }
+
+    /// Context and answer together.
+    pub fn total(&self) -> Tokens {
+        self.context() + Tokens(self.output)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Add for Usage {
+    type Output = Self;
+    fn add(self, o: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(o.input),
+            output: self.output.saturating_add(o.output),
+            cache_read: self.cache_read.saturating_add(o.cache_read),
+            cache_write: self.cache_write.saturating_add(o.cache_write),
+            reasoning: self.reasoning.saturating_add(o.reasoning),
+        }
+    }
+}
+impl AddAssign for Usage {
+    fn add_assign(&mut self, o: Self) {
+        *self = *self + o;
+    }
+}
+
+/// List prices in US dollars per million tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Prices {
+    pub input: f64,
+    pub output: f64,
+    pub cache_read: f64,
+    pub cache_write: f64,
+}
+
+impl Prices {
+    /// The list price of `usage`.
+    pub fn cost(&self, usage: &Usage) -> Cost {
+        let per = |tokens: u64, price: f64| tokens as f64 * price / 1_000_000.0;
+        Cost(
+            per(usage.input, self.input)
+                + per(usage.output, self.output)
+                + per(usage.cache_read, self.cache_read)
+                + per(usage.cache_write, self.cache_write),
+        )
+    }
+}
+
+/// US dollars at list price.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cost(pub f64);
+
+impl Add for Cost {
+    type Output = Self;
+    fn add(self, o: Self) -> Self {
+        Self(self.0 + o.0)
+    }
+}
+impl AddAssign for Cost {
+    fn add_assign(&mut self, o: Self) {
+        self.0 += o.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cached_tokens_count_once_in_the_context() {
+        let usage = Usage { input: 10, output: 5, cache_read: 90, cache_write: 7, reasoning: 2 };
+        assert_eq!(usage.context(), Tokens(107));
+        assert_eq!(usage.total(), Tokens(112));
+    }
+
+    #[test]
+    fn cost_is_the_sum_over_the_four_prices() {
+        let prices = Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 };
+        let usage =
+            Usage { input: 1_000_000, output: 100_000, cache_read: 2_000_000, cache_write: 0, reasoning: 0 };
+        assert!((prices.cost(&usage).0 - (3.0 + 1.5 + 0.6)).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,192 @@
+//! The house and who may know whom. Boundaries that nothing enforces decay; these are enforced.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// For each crate: the crates of becket it may depend on outside tests. A new crate fails until it is listed.
+const MAY_KNOW: &[(&str, &[&str])] = &[
+    ("becket-types", &[]),
+    ("becket-session", &["becket-types"]),
+    ("becket-model", &["becket-types"]),
+    ("becket-tool", &["becket-types"]),
+    ("becket-guard", &["becket-types"]),
+    ("becket-config", &["becket-types"]),
+    ("becket-tool-read", &["becket-types", "becket-tool"]),
+    ("becket-tool-edit", &["becket-types", "becket-tool"]),
+    ("becket-tool-shell", &["becket-types", "becket-tool"]),
+    ("becket-tool-search", &["becket-types", "becket-tool"]),
+    ("becket-tool-skill", &["becket-types", "becket-tool"]),
+    ("becket-tool-session", &["becket-types", "becket-tool"]),
+    ("becket-agent", &["becket-types", "becket-session", "becket-model", "becket-tool", "becket-guard"]),
+    ("becket-print", &["becket-types"]),
+    ("becket-testkit", &["becket-types"]),
+    ("becket", &["*"]),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()
+}
+
+fn rust_files(dir: &Path) -> Vec<PathBuf> {
+    let mut out = Vec::new();
+    let Ok(entries) = std::fs::read_dir(dir) else { return out };
+    for entry in entries.map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            out.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            out.push(path);
+        }
+    }
+    out.sort();
+    out
+}
+
+/// The source without its `#[cfg(test)]` module, which by convention is the last thing in a file.
+fn without_tests(source: &str) -> &str {
+    source.split("\n#[cfg(test)]\nmod ").next().unwrap_or(source)
+}
+
+#[test]
+fn arrows_point_down() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let allowed: BTreeMap<&str, &[&str]> = MAY_KNOW.iter().copied().collect();
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap();
+        let may = allowed.get(name).unwrap_or_else(|| panic!("{name} is not in MAY_KNOW"));
+        for dep in package["dependencies"].as_array().unwrap() {
+            let dep_name = dep["name"].as_str().unwrap();
+            if !dep_name.starts_with("becket") || dep["kind"] == "dev" {
+                continue;
+            }
+            assert!(may.contains(&"*") || may.contains(&dep_name), "{name} may not know {dep_name}");
+            assert_ne!(dep_name, "becket-testkit", "{name}: testkit is for tests only");
+        }
+    }
+}
+
+#[test]
+fn the_context_engine_is_pure() {
+    let banned = [
+        "std::fs", "std::env", "std::time", "std::net", "std::process", "tokio", "async ", ".await", "SystemTime",
+        "Instant", "now_v7", "MessageId::new()", "jiff", "rand",
+    ];
+    let files = rust_files(&root().join("crates/session/src/context"));
+    assert!(files.len() >= 10);
+    for file in files {
+        let source = std::fs::read_to_string(&file).unwrap();
+        for (number, line) in without_tests(&source).lines().enumerate() {
+            let code = line.split("//").next().unwrap_or("");
+            for word in banned {
+                assert!(!code.contains(word), "{}:{}: {word} in the context engine", file.display(), number + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_crate_says_what_it_owns_and_what_it_does_not() {
+    for (name, _) in MAY_KNOW {
+        let dir = root().join("crates").join(name.strip_prefix("becket-").unwrap_or(name));
+        let head = ["src/lib.rs", "src/main.rs"]
+            .iter()
+            .find_map(|f| std::fs::read_to_string(dir.join(f)).ok())
+            .unwrap_or_else(|| panic!("{name} has no lib.rs or main.rs"));
+        let doc: String = head.lines().take_while(|l| l.starts_with("//!")).collect::<Vec<_>>().join("\n");
+        let says = |words: &[&str]| words.iter().any(|w| doc.contains(w));
+        assert!(doc.lines().count() >= 3, "{name}: the head of its crate is too short:\n{doc}");
+        assert!(says(&["Owns", "owns"]), "{name} does not say what it owns");
+        assert!(
+            says(&["not ", "never", "nothing", "Nothing", "Never", "no ", "nobody"]),
+            "{name} does not say what it does not do"
+        );
+    }
+}
+
+#[test]
+fn every_file_opens_with_what_it_is_for() {
+    for file in rust_files(&root().join("crates")) {
+        let source = std::fs::read_to_string(&file).unwrap();
+        assert!(source.starts_with("//!"), "{} does not open with //!", file.display());
+    }
+}
+
+#[test]
+fn only_the_binary_prints_exits_or_reads_the_environment() {
+    let banned = ["println!", "eprintln!", "print!(", "process::exit", "env::var", "env::home_dir", "env::args"];
+    for (name, _) in MAY_KNOW {
+        if matches!(*name, "becket" | "becket-testkit") {
+            continue;
+        }
+        let dir = root().join("crates").join(name.strip_prefix("becket-").unwrap_or(name)).join("src");
+        for file in rust_files(&dir) {
+            let source = std::fs::read_to_string(&file).unwrap();
+            for (number, line) in without_tests(&source).lines().enumerate() {
+                let code = line.split("//").next().unwrap_or("");
+                for word in banned {
+                    assert!(!code.contains(word), "{}:{}: {word}", file.display(), number + 1);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_platform_decides_lives_in_sys_modules() {
+    for file in rust_files(&root().join("crates")) {
+        let in_sys = file.components().any(|c| c.as_os_str().to_string_lossy().starts_with("sys"));
+        let source = std::fs::read_to_string(&file).unwrap();
+        assert!(in_sys || !source.contains("cfg(target_os"), "{} says cfg(target_os)", file.display());
+    }
+}
+
+/// Cargo builds only what a target reaches; a test file that no `mod` names would never run.
+#[test]
+fn every_test_file_is_reached() {
+    let tests = root().join("tests");
+    let declared: BTreeSet<String> = std::fs::read_to_string(tests.join("e2e.rs"))
+        .unwrap()
+        .lines()
+        .filter_map(|l| l.trim().strip_prefix("mod ").and_then(|l| l.strip_suffix(';')).map(str::to_owned))
+        .collect();
+    let manifest = std::fs::read_to_string(root().join("crates/becket/Cargo.toml")).unwrap();
+    for file in rust_files(&tests) {
+        let relative = file.strip_prefix(&tests).unwrap();
+        let stem = relative.file_stem().unwrap().to_string_lossy().into_owned();
+        let reached = match relative.components().count() {
+            1 => manifest.contains(&format!("../../tests/{}", relative.display())),
+            _ => declared.contains(&stem) || stem == "mod",
+        };
+        assert!(reached, "{} is not reached by any test target", file.display());
+    }
+    for dir in std::fs::read_dir(root().join("crates")).unwrap().map(|e| e.unwrap().path()) {
+        let manifest = std::fs::read_to_string(dir.join("Cargo.toml")).unwrap();
+        assert!(
+            !manifest.contains("autotests = false") || dir.ends_with("becket"),
+            "{}: autotests switched off",
+            dir.display()
+        );
+    }
+}
+
+#[test]
+fn the_project_speaks_of_itself_alone() {
+    let banned = ["../shared", concat!("/wo", "rk/"), "DEVELOPERS.md"];
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output().unwrap();
+    for name in String::from_utf8_lossy(&listed.stdout).split('\0').filter(|n| !n.is_empty()) {
+        let Ok(text) = std::fs::read_to_string(root().join(name)) else { continue };
+        if name == "tests/architecture.rs" {
+            continue;
+        }
+        for word in banned {
+            assert!(!text.contains(word), "{name} mentions {word}");
+        }
+    }
+}
