@@ -1,0 +1,94 @@
+//! Exit codes: one number per way a run can end, the same in every format. Documented in `docs/headless.md`.
+
+use becket_types::{TurnEnd, TurnResult};
+
+/// How a run ended, as a process tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ExitStatus {
+    Ok,
+    /// Something failed that has no code of its own.
+    Error,
+    /// Flags, files or input that make no sense; nothing was run.
+    Usage,
+    MaxTurns,
+    /// Money, tokens or wall time.
+    Budget,
+    /// A call was denied, and nothing that ran afterwards succeeded.
+    PermissionDenied,
+    /// The answer does not fit `--json-schema`, also after re-asking.
+    SchemaNotMet,
+    /// The model cannot be reached or refuses for good.
+    ModelUnreachable,
+    /// The same calls again and again.
+    Repetition,
+    /// The context is full and cannot be compacted.
+    ContextFull,
+    /// SIGINT.
+    Interrupted,
+    /// SIGTERM: the turn is left unfinished and can be resumed.
+    Terminated,
+}
+
+impl ExitStatus {
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Error => 1,
+            Self::Usage => 2,
+            Self::MaxTurns => 3,
+            Self::Budget => 4,
+            Self::PermissionDenied => 5,
+            Self::SchemaNotMet => 6,
+            Self::ModelUnreachable => 7,
+            Self::Repetition => 8,
+            Self::ContextFull => 9,
+            Self::Interrupted => 130,
+            Self::Terminated => 143,
+        }
+    }
+
+    /// The code for a finished turn. `denied_last`: a call was denied and no call succeeded after it.
+    pub fn of(result: &TurnResult, denied_last: bool) -> Self {
+        match &result.end {
+            TurnEnd::Completed if denied_last => Self::PermissionDenied,
+            TurnEnd::Completed => Self::Ok,
+            TurnEnd::Interrupted => Self::Interrupted,
+            TurnEnd::MaxTurns { .. } => Self::MaxTurns,
+            TurnEnd::Budget { .. } => Self::Budget,
+            TurnEnd::Repetition { .. } => Self::Repetition,
+            TurnEnd::ContextFull { .. } => Self::ContextFull,
+            TurnEnd::ModelError { .. } => Self::ModelUnreachable,
+            TurnEnd::Refusal { .. } | TurnEnd::Failed { .. } => Self::Error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn codes_are_distinct_and_fixed() {
+        use ExitStatus as E;
+        let table = [
+            (E::Ok, 0),
+            (E::Error, 1),
+            (E::Usage, 2),
+            (E::MaxTurns, 3),
+            (E::Budget, 4),
+            (E::PermissionDenied, 5),
+            (E::SchemaNotMet, 6),
+            (E::ModelUnreachable, 7),
+            (E::Repetition, 8),
+            (E::ContextFull, 9),
+            (E::Interrupted, 130),
+            (E::Terminated, 143),
+        ];
+        let codes: HashSet<u8> = table.iter().map(|(status, _)| status.code()).collect();
+        assert_eq!(codes.len(), table.len());
+        for (status, code) in table {
+            assert_eq!(status.code(), code, "{status:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! `--json-schema`: compile the schema once, find the JSON in an answer, say what does not fit.
+
+use serde_json::Value;
+
+/// A compiled JSON Schema with its text.
+#[derive(Debug)]
+pub struct Schema {
+    validator: jsonschema::Validator,
+    text: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SchemaError {
+    #[error("the JSON schema is not valid JSON: {0}")]
+    NotJson(#[from] serde_json::Error),
+    #[error("the JSON schema must be an object, got {0}")]
+    NotAnObject(&'static str),
+    #[error("the JSON schema is not a valid schema: {0}")]
+    Invalid(String),
+}
+
+impl Schema {
+    /// # Errors
+    /// When `text` is not JSON, not an object, or not a schema.
+    pub fn compile(text: &str) -> Result<Self, SchemaError> {
+        let value: Value = serde_json::from_str(text)?;
+        if !value.is_object() {
+            return Err(SchemaError::NotAnObject(kind(&value)));
+        }
+        jsonschema::meta::validate(&value).map_err(|e| SchemaError::Invalid(e.to_string()))?;
+        let validator = jsonschema::validator_for(&value).map_err(|e| SchemaError::Invalid(e.to_string()))?;
+        Ok(Self { validator, text: value.to_string() })
+    }
+
+    /// What the model is told at the end of the system prompt.
+    pub fn instruction(&self) -> String {
+        format!(
+            "When the task is done, your last message must be one JSON value that fits this JSON Schema, and nothing \
+             else: no prose, no code fence.\n{}",
+            self.text
+        )
+    }
+
+    /// The JSON in the model's last message, checked.
+    ///
+    /// # Errors
+    /// What does not fit, in words the model can act on.
+    pub fn check(&self, answer: &str) -> Result<Value, String> {
+        let value = find_json(answer).ok_or_else(|| "the answer is not JSON".to_owned())?;
+        let problems: Vec<String> = self
+            .validator
+            .iter_errors(&value)
+            .take(5)
+            .map(|e| format!("at `{}`: {e}", e.instance_path()))
+            .collect();
+        if problems.is_empty() { Ok(value) } else { Err(problems.join("; ")) }
+    }
+
+    /// The message that asks again after a failed check.
+    pub fn ask_again(&self, problem: &str) -> String {
+        format!(
+            "Your last message does not fit the required JSON Schema: {problem}. Answer again with one JSON value that \
+             fits it, and nothing else.\n{}",
+            self.text
+        )
+    }
+}
+
+/// The whole answer as JSON, or the one fenced block in it, or what stands between the outermost brackets.
+fn find_json(answer: &str) -> Option<Value> {
+    let text = answer.trim();
+    if let Ok(value) = serde_json::from_str(text) {
+        return Some(value);
+    }
+    let fenced = text.split("```").nth(1).map(|block| block.strip_prefix("json").unwrap_or(block).trim());
+    if let Some(value) = fenced.and_then(|block| serde_json::from_str(block).ok()) {
+        return Some(value);
+    }
+    [('{', '}'), ('[', ']')].into_iter().find_map(|(open, close)| {
+        let start = text.find(open)?;
+        let end = text.rfind(close)?;
+        serde_json::from_str(text.get(start..=end)?).ok()
+    })
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn answers_are_found_and_checked() {
+        let schema = Schema::compile(
+            r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}"#,
+        )
+        .unwrap();
+        for (answer, want) in [
+            (r#"{"n":1}"#, Ok(json!({"n":1}))),
+            ("Here it is:\n```json\n{\"n\": 2}\n```\n", Ok(json!({"n":2}))),
+            ("The answer is {\"n\":3}.", Ok(json!({"n":3}))),
+        ] {
+            assert_eq!(schema.check(answer), want, "{answer}");
+        }
+        assert_eq!(schema.check("nothing here"), Err("the answer is not JSON".to_owned()));
+        assert!(schema.check(r#"{"n":"x"}"#).unwrap_err().contains("/n"));
+        assert!(schema.check(r#"{"m":1}"#).is_err());
+    }
+
+    #[test]
+    fn bad_schemas_are_named() {
+        assert!(matches!(Schema::compile("{"), Err(SchemaError::NotJson(_))));
+        assert!(matches!(Schema::compile("3"), Err(SchemaError::NotAnObject("a number"))));
+        assert!(matches!(Schema::compile(r#"{"type":"strin"}"#), Err(SchemaError::Invalid(_))));
+    }
+}

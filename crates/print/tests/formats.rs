@@ -1,0 +1,284 @@
+//! The three formats, each from the same list of events. No agent, no model: a front end is a function of events.
+
+use becket_print::{ExitStatus, Format, PrintOptions, Printer, Reaction, Schema};
+use becket_types::{
+    CallId, CompactionTrigger, Cost, Event, FinishReason, Message, Millis, NoticeLevel, Part,
+    PermissionDenial, Seq, SessionId, Synthetic, Tokens, TurnEnd, TurnResult, Usage,
+};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Sink {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn result(end: TurnEnd, text: &str) -> TurnResult {
+    TurnResult {
+        end,
+        text: text.to_owned(),
+        stop_reason: Some("end_turn".to_owned()),
+        steps: 2,
+        duration: Millis(10),
+        api_duration: Millis(7),
+        usage: Usage { input: 5, output: 3, cache_read: 90, cache_write: 0, reasoning: 0 },
+        cost: Cost(0.5),
+        models: Vec::new(),
+        denials: Vec::new(),
+        compactions: 1,
+    }
+}
+
+fn session() -> SessionId {
+    "01890a5d-ac96-774b-bcce-b302099a8057".parse().unwrap()
+}
+
+fn started() -> Event {
+    Event::SessionStarted {
+        session: session(),
+        cwd: "/tmp/p".into(),
+        model: "anthropic/m".into(),
+        tools: vec!["read".into()],
+        permission_mode: "default".into(),
+        skills: vec!["commit".into()],
+        api_key_source: "ANTHROPIC_API_KEY".into(),
+        resumed: false,
+        title: None,
+    }
+}
+
+fn continuation() -> Message {
+    let mut message = Message::synthetic(Synthetic::CompactionContinue, "continue");
+    message.metadata.compaction_continue = true;
+    message
+}
+
+fn run_of_a_compacting_turn(text: &str) -> Vec<Event> {
+    let assistant = Message::assistant(vec![Part::text(text)]);
+    let id = assistant.id;
+    vec![
+        started(),
+        Event::TextDelta { message: id, index: 0, text: text.to_owned() },
+        Event::AssistantMessage {
+            message: assistant,
+            finish: FinishReason::Stop,
+            usage: Usage::default(),
+            cost: Cost(0.0),
+            ttft: Some(Millis(4)),
+            api_time: Millis(7),
+        },
+        Event::ToolFinished {
+            message: Message::tool_result(CallId::from("c1"), "read", "file text", false),
+            changes: Vec::new(),
+            duration: Millis(1),
+        },
+        Event::CompactBoundary {
+            entry: Seq(9),
+            trigger: CompactionTrigger::Auto,
+            pre_tokens: Tokens(148_231),
+            post_tokens: Tokens(21_400),
+            summary: "SECRET SUMMARY".into(),
+            anchor: None,
+        },
+        Event::SyntheticMessage { message: continuation() },
+        Event::Notice { level: NoticeLevel::Warning, text: "careful\u{1b}[31m".into() },
+        Event::TurnFinished(Box::new(result(TurnEnd::Completed, text))),
+    ]
+}
+
+fn print(options: PrintOptions, events: &[Event]) -> (String, String, ExitStatus, Vec<Reaction>) {
+    let (out, notes) = (Sink::default(), Sink::default());
+    let mut printer = Printer::new(options, Box::new(out.clone()), Box::new(notes.clone()));
+    let reactions = events.iter().map(|e| printer.event(e).unwrap()).collect();
+    (out.text(), notes.text(), printer.status(), reactions)
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
+#[test]
+fn text_is_the_answer_and_nothing_else() {
+    let (out, notes, status, _) = print(PrintOptions::default(), &run_of_a_compacting_turn("done\n"));
+    assert_eq!(out, "done\n");
+    assert_eq!(notes, "becket: context compacted 148k → 21k\nbecket: careful\\u{1b}[31m\n");
+    assert_eq!(status, ExitStatus::Ok);
+}
+
+#[test]
+fn text_for_a_terminal_shows_escapes() {
+    let options = PrintOptions { terminal: true, ..PrintOptions::default() };
+    let (out, _, _, _) =
+        print(options, &[Event::TurnFinished(Box::new(result(TurnEnd::Completed, "\u{1b}]52;c;x")))]);
+    assert_eq!(out, "\\u{1b}]52;c;x\n");
+}
+
+#[test]
+fn stream_json_marks_what_is_not_for_people() {
+    let options = PrintOptions { format: Format::StreamJson, version: "0".into(), ..PrintOptions::default() };
+    let (out, _, _, _) = print(options, &run_of_a_compacting_turn("done"));
+    let lines = lines(&out);
+    let kinds: Vec<(&str, Option<&str>)> =
+        lines.iter().map(|l| (l["type"].as_str().unwrap(), l["subtype"].as_str())).collect();
+    assert_eq!(
+        kinds,
+        [
+            ("system", Some("init")),
+            ("assistant", None),
+            ("user", None),
+            ("system", Some("compact_boundary")),
+            ("user", None),
+            ("system", Some("informational")),
+            ("result", Some("success")),
+        ]
+    );
+    assert_eq!(lines[1]["message"]["content"], json!([{ "type": "text", "text": "done" }]));
+    assert_eq!(lines[2]["message"]["content"][0]["tool_use_id"], "c1");
+    assert!(lines[2].get("isSynthetic").is_none());
+    assert_eq!(
+        lines[3]["compact_metadata"],
+        json!({ "trigger": "auto", "cause": "auto", "pre_tokens": 148_231, "post_tokens": 21_400, "entry": 9 })
+    );
+    assert_eq!(lines[4]["isSynthetic"], true);
+    assert_eq!(lines[4]["metadata"], json!({ "compaction_continue": true }));
+    assert_eq!(lines[6]["result"], "done");
+    assert_eq!(lines[6]["num_turns"], 2);
+    assert!(lines.iter().all(|l| l["session_id"] == session().to_string()));
+    assert!(!out.contains("SECRET SUMMARY"));
+}
+
+#[test]
+fn partial_messages_are_a_well_formed_sse_sequence() {
+    let options = PrintOptions { format: Format::StreamJson, partial: true, ..PrintOptions::default() };
+    let (out, _, _, _) = print(options, &run_of_a_compacting_turn("done"));
+    let events: Vec<String> = lines(&out)
+        .iter()
+        .filter(|l| l["type"] == "stream_event")
+        .map(|l| l["event"]["type"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        events,
+        [
+            "message_start",
+            "content_block_start",
+            "content_block_delta",
+            "content_block_stop",
+            "message_delta",
+            "message_stop"
+        ]
+    );
+}
+
+#[test]
+fn json_is_one_object_or_with_verbose_all_events() {
+    let options = PrintOptions { format: Format::Json, ..PrintOptions::default() };
+    let (out, _, _, _) = print(options, &run_of_a_compacting_turn("done"));
+    let value: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (&value["type"], &value["subtype"], &value["result"]),
+        (&json!("result"), &json!("success"), &json!("done"))
+    );
+    assert_eq!(value["total_cost_usd"], 0.5);
+    assert_eq!(value["usage"]["cache_read_input_tokens"], 90);
+
+    let options = PrintOptions { format: Format::Json, verbose: true, ..PrintOptions::default() };
+    let (out, _, _, _) = print(options, &run_of_a_compacting_turn("done"));
+    let all: Vec<Value> = serde_json::from_str(&out).unwrap();
+    assert_eq!(all.len(), 7);
+    assert_eq!(all[6]["type"], "result");
+}
+
+#[test]
+fn each_end_has_its_subtype_its_reason_and_its_exit_code() {
+    let model_error =
+        TurnEnd::ModelError { kind: "network".into(), message: "cannot connect".into(), status: Some(503) };
+    for (end, subtype, why, status) in [
+        (TurnEnd::MaxTurns { limit: 4 }, "error_max_turns", "4 turns", ExitStatus::MaxTurns),
+        (TurnEnd::Budget { what: "spent $2".into() }, "error_max_budget_usd", "spent $2", ExitStatus::Budget),
+        (TurnEnd::Interrupted, "error_during_execution", "interrupted", ExitStatus::Interrupted),
+        (model_error, "error_during_execution", "cannot connect", ExitStatus::ModelUnreachable),
+        (
+            TurnEnd::Repetition { what: "5 times".into() },
+            "error_during_execution",
+            "5 times",
+            ExitStatus::Repetition,
+        ),
+        (
+            TurnEnd::ContextFull { breakdown: "tools 9k".into() },
+            "error_during_execution",
+            "tools 9k",
+            ExitStatus::ContextFull,
+        ),
+    ] {
+        let options = PrintOptions { format: Format::Json, ..PrintOptions::default() };
+        let (out, _, got, _) =
+            print(options, &[Event::TurnFinished(Box::new(result(end.clone(), "partial")))]);
+        let value: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(value["subtype"], subtype, "{end:?}");
+        assert_eq!(value["is_error"], true, "{end:?}");
+        assert!(value["errors"][0].as_str().unwrap().contains(why), "{end:?}");
+        assert_eq!(value["result"], "partial", "what was produced is never thrown away");
+        assert_eq!(got, status, "{end:?}");
+    }
+}
+
+#[test]
+fn a_denial_that_was_not_overcome_has_its_own_exit_code() {
+    let denial = || {
+        Event::PermissionDenied(PermissionDenial {
+            tool: "bash".into(),
+            call_id: CallId::from("c"),
+            input: json!({}),
+            reason: "no rule allows it".into(),
+        })
+    };
+    let ok = Event::ToolFinished {
+        message: Message::tool_result(CallId::from("d"), "read", "x", false),
+        changes: Vec::new(),
+        duration: Millis(0),
+    };
+    let end = || Event::TurnFinished(Box::new(result(TurnEnd::Completed, "x")));
+    let status = |events: &[Event]| print(PrintOptions::default(), events).2;
+    assert_eq!(status(&[denial(), end()]), ExitStatus::PermissionDenied);
+    assert_eq!(status(&[denial(), ok.clone(), end()]), ExitStatus::Ok);
+    assert_eq!(status(&[ok, denial(), end()]), ExitStatus::PermissionDenied);
+}
+
+#[test]
+fn an_answer_that_does_not_fit_the_schema_is_asked_for_again_then_given_up() {
+    let options = || PrintOptions {
+        format: Format::Json,
+        schema: Some(Schema::compile(r#"{"type":"object","required":["n"]}"#).unwrap()),
+        ..PrintOptions::default()
+    };
+    let bad = || Event::TurnFinished(Box::new(result(TurnEnd::Completed, "no json")));
+    let good = Event::TurnFinished(Box::new(result(TurnEnd::Completed, r#"{"n":1}"#)));
+
+    let (out, _, status, reactions) = print(options(), &[bad(), good]);
+    assert!(matches!(reactions.as_slice(), [Reaction::Send(_), Reaction::TurnOver]));
+    let value: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(value["structured_output"], json!({ "n": 1 }));
+    assert_eq!(value["num_turns"], 4, "both turns count");
+    assert_eq!(status, ExitStatus::Ok);
+
+    let (out, _, status, reactions) = print(options(), &[bad(), bad(), bad(), bad()]);
+    assert!(matches!(reactions.last(), Some(Reaction::TurnOver)));
+    let value: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(value["subtype"], "error_max_structured_output_retries");
+    assert_eq!(status, ExitStatus::SchemaNotMet);
+}
