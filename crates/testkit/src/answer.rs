@@ -1,0 +1,318 @@
+//! What a model answers, apart from any wire, and how each wire streams it.
+
+use becket_types::Usage;
+use serde_json::{Value, json};
+
+/// The API a request came in on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// Anthropic Messages.
+    Anthropic,
+    /// OpenAI Chat Completions.
+    Chat,
+}
+
+impl Wire {
+    pub fn of_path(path: &str) -> Self {
+        let path = path.split('?').next().unwrap_or_default();
+        if path.ends_with("/messages") { Self::Anthropic } else { Self::Chat }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Piece {
+    Text(String),
+    Reasoning { text: String, signature: Option<String> },
+    Redacted(String),
+    Tool { id: String, name: String, arguments: String },
+}
+
+/// An answer: parts in order, usage, and why it stopped.
+///
+/// Texts and arguments stream in deltas of about [`Answer::deltas`] bytes, cut on character borders.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pieces: Vec<Piece>,
+    usage: Usage,
+    stop: Option<String>,
+    delta: usize,
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        let usage = Usage { input: 100, output: 10, ..Usage::default() };
+        Self { pieces: Vec::new(), usage, stop: None, delta: 16 }
+    }
+}
+
+impl Answer {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An answer of one text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::new().and_text(text)
+    }
+
+    /// An answer of one tool call.
+    pub fn tool(id: &str, name: &str, input: Value) -> Self {
+        Self::new().and_tool(id, name, input)
+    }
+
+    #[must_use]
+    pub fn and_text(mut self, text: impl Into<String>) -> Self {
+        self.pieces.push(Piece::Text(text.into()));
+        self
+    }
+
+    #[must_use]
+    pub fn and_tool(self, id: &str, name: &str, input: Value) -> Self {
+        self.and_raw_tool(id, name, &input.to_string())
+    }
+
+    /// A tool call whose argument text is sent as it is, valid or not.
+    #[must_use]
+    pub fn and_raw_tool(mut self, id: &str, name: &str, arguments: &str) -> Self {
+        self.pieces.push(Piece::Tool { id: id.into(), name: name.into(), arguments: arguments.into() });
+        self
+    }
+
+    /// Reasoning; on Anthropic's wire with a signature where one is given.
+    #[must_use]
+    pub fn and_reasoning(mut self, text: impl Into<String>, signature: Option<&str>) -> Self {
+        self.pieces.push(Piece::Reasoning { text: text.into(), signature: signature.map(str::to_owned) });
+        self
+    }
+
+    /// Encrypted reasoning; Anthropic's wire only.
+    #[must_use]
+    pub fn and_redacted(mut self, data: &str) -> Self {
+        self.pieces.push(Piece::Redacted(data.into()));
+        self
+    }
+
+    /// Fresh input and output tokens.
+    #[must_use]
+    pub fn usage(mut self, input: u64, output: u64) -> Self {
+        (self.usage.input, self.usage.output) = (input, output);
+        self
+    }
+
+    /// Tokens read from and written to the cache. Chat has no word for writes.
+    #[must_use]
+    pub fn cached(mut self, read: u64, write: u64) -> Self {
+        (self.usage.cache_read, self.usage.cache_write) = (read, write);
+        self
+    }
+
+    /// The stop reason in the wire's own words, instead of the one that fits the parts.
+    #[must_use]
+    pub fn stop(mut self, reason: &str) -> Self {
+        self.stop = Some(reason.into());
+        self
+    }
+
+    /// Bytes per delta; 0 for everything at once.
+    #[must_use]
+    pub fn deltas(mut self, bytes: usize) -> Self {
+        self.delta = bytes;
+        self
+    }
+
+    fn has_tools(&self) -> bool {
+        self.pieces.iter().any(|p| matches!(p, Piece::Tool { .. }))
+    }
+
+    fn stop_reason(&self, wire: Wire) -> &str {
+        match (&self.stop, wire, self.has_tools()) {
+            (Some(stop), ..) => stop,
+            (None, Wire::Anthropic, true) => "tool_use",
+            (None, Wire::Anthropic, false) => "end_turn",
+            (None, Wire::Chat, true) => "tool_calls",
+            (None, Wire::Chat, false) => "stop",
+        }
+    }
+
+    fn split<'a>(&self, text: &'a str) -> Vec<&'a str> {
+        let mut rest = text;
+        let mut out = Vec::new();
+        while !rest.is_empty() {
+            let size = if self.delta == 0 {
+                rest.len()
+            } else {
+                rest.ceil_char_boundary(self.delta.min(rest.len()))
+            };
+            let (head, tail) = rest.split_at(size);
+            out.push(head);
+            rest = tail;
+        }
+        out
+    }
+
+    /// The event stream on `wire`.
+    pub fn sse(&self, wire: Wire) -> String {
+        self.events(wire).concat()
+    }
+
+    /// The events of the stream, each with its blank line, in order.
+    pub fn events(&self, wire: Wire) -> Vec<String> {
+        match wire {
+            Wire::Anthropic => self.anthropic().iter().map(anthropic_event).collect(),
+            Wire::Chat => {
+                let mut events: Vec<String> = self.chat().iter().map(|v| format!("data: {v}\n\n")).collect();
+                events.push("data: [DONE]\n\n".to_owned());
+                events
+            }
+        }
+    }
+
+    fn anthropic(&self) -> Vec<Value> {
+        let usage = json!({
+            "input_tokens": self.usage.input, "output_tokens": 1,
+            "cache_read_input_tokens": self.usage.cache_read, "cache_creation_input_tokens": self.usage.cache_write,
+        });
+        let mut out = vec![
+            json!({"type": "message_start", "message": {"id": "msg_mock", "type": "message", "role": "assistant",
+                "model": "mock", "content": [], "stop_reason": null, "stop_sequence": null, "usage": usage}}),
+            json!({"type": "ping"}),
+        ];
+        for (index, piece) in self.pieces.iter().enumerate() {
+            let start = match piece {
+                Piece::Text(_) => json!({"type": "text", "text": ""}),
+                Piece::Reasoning { .. } => json!({"type": "thinking", "thinking": "", "signature": ""}),
+                Piece::Redacted(data) => json!({"type": "redacted_thinking", "data": data}),
+                Piece::Tool { id, name, .. } => {
+                    json!({"type": "tool_use", "id": id, "name": name, "input": {}})
+                }
+            };
+            out.push(json!({"type": "content_block_start", "index": index, "content_block": start}));
+            let delta = |delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
+            match piece {
+                Piece::Text(text) => out.extend(
+                    self.split(text).into_iter().map(|t| delta(json!({"type": "text_delta", "text": t}))),
+                ),
+                Piece::Reasoning { text, signature } => {
+                    out.extend(
+                        self.split(text)
+                            .into_iter()
+                            .map(|t| delta(json!({"type": "thinking_delta", "thinking": t}))),
+                    );
+                    let signature = signature.iter();
+                    out.extend(signature.map(|s| delta(json!({"type": "signature_delta", "signature": s}))));
+                }
+                Piece::Redacted(_) => {}
+                Piece::Tool { arguments, .. } => out.extend(
+                    self.split(arguments)
+                        .into_iter()
+                        .map(|t| delta(json!({"type": "input_json_delta", "partial_json": t}))),
+                ),
+            }
+            out.push(json!({"type": "content_block_stop", "index": index}));
+        }
+        let stop = self.stop_reason(Wire::Anthropic);
+        out.push(json!({"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": null},
+            "usage": {"output_tokens": self.usage.output}}));
+        out.push(json!({"type": "message_stop"}));
+        out
+    }
+
+    fn chat(&self) -> Vec<Value> {
+        let chunk = |delta: Value, finish: Value| {
+            json!({"id": "chatcmpl-mock", "object": "chat.completion.chunk", "created": 0, "model": "mock",
+                "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+        };
+        let mut out = vec![chunk(json!({"role": "assistant", "content": null}), Value::Null)];
+        let mut calls = 0;
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => {
+                    out.extend(
+                        self.split(text).into_iter().map(|t| chunk(json!({"content": t}), Value::Null)),
+                    );
+                }
+                Piece::Reasoning { text, .. } => out.extend(
+                    self.split(text).into_iter().map(|t| chunk(json!({"reasoning_content": t}), Value::Null)),
+                ),
+                Piece::Redacted(_) => {}
+                Piece::Tool { id, name, arguments } => {
+                    let call = json!({"index": calls, "id": id, "type": "function",
+                        "function": {"name": name, "arguments": ""}});
+                    out.push(chunk(json!({"tool_calls": [call]}), Value::Null));
+                    for text in self.split(arguments) {
+                        let call = json!({"index": calls, "function": {"arguments": text}});
+                        out.push(chunk(json!({"tool_calls": [call]}), Value::Null));
+                    }
+                    calls += 1;
+                }
+            }
+        }
+        out.push(chunk(json!({}), json!(self.stop_reason(Wire::Chat))));
+        out.push(
+            json!({"id": "chatcmpl-mock", "object": "chat.completion.chunk", "created": 0, "model": "mock",
+            "choices": [], "usage": self.chat_usage()}),
+        );
+        out
+    }
+
+    fn chat_usage(&self) -> Value {
+        let prompt = self.usage.input + self.usage.cache_read + self.usage.cache_write;
+        json!({"prompt_tokens": prompt, "completion_tokens": self.usage.output,
+            "total_tokens": prompt + self.usage.output,
+            "prompt_tokens_details": {"cached_tokens": self.usage.cache_read}})
+    }
+
+    /// The whole answer as one JSON body, as a server gives it that does not stream.
+    pub fn json(&self, wire: Wire) -> Value {
+        let text = |f: fn(&Piece) -> Option<&str>| self.pieces.iter().filter_map(f).collect::<String>();
+        match wire {
+            Wire::Anthropic => {
+                let content: Vec<Value> = self.pieces.iter().map(anthropic_block).collect();
+                json!({"id": "msg_mock", "type": "message", "role": "assistant", "model": "mock", "content": content,
+                    "stop_reason": self.stop_reason(wire), "stop_sequence": null,
+                    "usage": {"input_tokens": self.usage.input, "output_tokens": self.usage.output,
+                        "cache_read_input_tokens": self.usage.cache_read,
+                        "cache_creation_input_tokens": self.usage.cache_write}})
+            }
+            Wire::Chat => {
+                let calls: Vec<Value> = self
+                    .pieces
+                    .iter()
+                    .filter_map(|p| match p {
+                        Piece::Tool { id, name, arguments } => Some(json!({"id": id, "type": "function",
+                            "function": {"name": name, "arguments": arguments}})),
+                        _ => None,
+                    })
+                    .collect();
+                let mut message = json!({"role": "assistant", "content": text(|p| match p {
+                    Piece::Text(t) => Some(t),
+                    _ => None,
+                })});
+                if !calls.is_empty() {
+                    message["tool_calls"] = Value::Array(calls);
+                }
+                json!({"id": "chatcmpl-mock", "object": "chat.completion", "created": 0, "model": "mock",
+                    "choices": [{"index": 0, "message": message, "finish_reason": self.stop_reason(wire)}],
+                    "usage": self.chat_usage()})
+            }
+        }
+    }
+}
+
+fn anthropic_block(piece: &Piece) -> Value {
+    match piece {
+        Piece::Text(text) => json!({"type": "text", "text": text}),
+        Piece::Reasoning { text, signature } => {
+            json!({"type": "thinking", "thinking": text, "signature": signature.clone().unwrap_or_default()})
+        }
+        Piece::Redacted(data) => json!({"type": "redacted_thinking", "data": data}),
+        Piece::Tool { id, name, arguments } => {
+            let input: Value = serde_json::from_str(arguments).unwrap_or(Value::Null);
+            json!({"type": "tool_use", "id": id, "name": name, "input": input})
+        }
+    }
+}
+
+fn anthropic_event(value: &Value) -> String {
+    format!("event: {}\ndata: {value}\n\n", value["type"].as_str().unwrap_or_default())
+}

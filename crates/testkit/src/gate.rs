@@ -1,0 +1,77 @@
+//! A gate that the server waits at and the test opens: a delay without a clock.
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Longest a blocking wait lasts before the test fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A flag that is set once and can be awaited, from async and from blocking code.
+#[derive(Debug, Default)]
+pub(crate) struct Flag {
+    set: Mutex<bool>,
+    condvar: Condvar,
+    notify: Notify,
+}
+
+impl Flag {
+    pub(crate) fn set(&self) {
+        *self.set.lock().unwrap() = true;
+        self.condvar.notify_all();
+        self.notify.notify_waiters();
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        *self.set.lock().unwrap()
+    }
+
+    pub(crate) async fn wait(&self) {
+        loop {
+            let notified = self.notify.notified();
+            if self.is_set() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    pub(crate) fn wait_blocking(&self, what: &str) {
+        let guard = self.set.lock().unwrap();
+        let (guard, timeout) = self.condvar.wait_timeout_while(guard, PATIENCE, |set| !*set).unwrap();
+        assert!(*guard && !timeout.timed_out(), "{what}: not within {PATIENCE:?}");
+    }
+}
+
+/// Where a response waits until the test lets it go on. Clones are the same gate.
+#[derive(Clone, Debug, Default)]
+pub struct Gate {
+    open: Arc<Flag>,
+    reached: Arc<Flag>,
+}
+
+impl Gate {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets the response go on, now or when it arrives here.
+    pub fn open(&self) {
+        self.open.set();
+    }
+
+    /// Waits until the response has arrived here: everything before the gate is sent.
+    pub async fn reached(&self) {
+        self.reached.wait().await;
+    }
+
+    /// [`Gate::reached`] for blocking tests; fails after a minute.
+    pub fn wait_reached(&self) {
+        self.reached.wait_blocking("the gate was not reached");
+    }
+
+    pub(crate) async fn pass(&self) {
+        self.reached.set();
+        self.open.wait().await;
+    }
+}

@@ -1,0 +1,273 @@
+//! One HTTP response and everything that goes wrong in it, byte by byte.
+
+use crate::answer::{Answer, Wire};
+use crate::gate::Gate;
+use bytes::Bytes;
+use serde_json::Value;
+
+/// What the server answers to one request.
+///
+/// Offsets count bytes of the response body (of the whole response for [`Reply::raw`]).
+#[derive(Clone, Debug)]
+pub struct Reply {
+    content: Content,
+    status: u16,
+    headers: Vec<(String, String)>,
+    framing: Framing,
+    /// Size of the pieces the body is written in; 0 for one piece.
+    piece: usize,
+    events: Vec<(usize, Event)>,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    Answer(Box<Answer>),
+    Body(Bytes),
+    /// The bytes of the whole response; the connection closes behind them.
+    Raw(Bytes),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    Chunked,
+    Length(Option<usize>),
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Gate(Gate),
+    Close,
+    Reset,
+    Stall,
+}
+
+/// What the server does with the socket, in order.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    Write(Bytes),
+    Gate(Gate),
+    /// Orderly end of the connection, however much was promised.
+    Close,
+    /// Connection reset.
+    Reset,
+    /// Holds the connection open and says nothing more.
+    Stall,
+}
+
+impl From<Answer> for Reply {
+    /// The answer as an event stream, on the wire that the request's path asks for.
+    fn from(answer: Answer) -> Self {
+        Self::new(200, Content::Answer(Box::new(answer)), Framing::Chunked)
+            .header("content-type", "text/event-stream; charset=utf-8")
+    }
+}
+
+impl Reply {
+    fn new(status: u16, content: Content, framing: Framing) -> Self {
+        Self { content, status, headers: Vec::new(), framing, piece: 0, events: Vec::new() }
+    }
+
+    /// A 200 event stream with exactly this body.
+    pub fn sse(body: impl Into<Bytes>) -> Self {
+        Self::new(200, Content::Body(body.into()), Framing::Chunked)
+            .header("content-type", "text/event-stream; charset=utf-8")
+    }
+
+    pub fn json(status: u16, body: &Value) -> Self {
+        Self::body(status, "application/json", body.to_string())
+    }
+
+    pub fn body(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
+        Self::new(status, Content::Body(body.into()), Framing::Length(None))
+            .header("content-type", content_type)
+    }
+
+    /// Only a status, no body, no content type.
+    pub fn status(status: u16) -> Self {
+        Self::new(status, Content::Body(Bytes::new()), Framing::Length(None))
+    }
+
+    /// These bytes are the response, status line included; the connection closes behind them.
+    pub fn raw(response: impl Into<Bytes>) -> Self {
+        Self::new(200, Content::Raw(response.into()), Framing::Chunked)
+    }
+
+    /// The request is read, and the connection closes without a byte of response.
+    pub fn nothing() -> Self {
+        Self::raw(Bytes::new())
+    }
+
+    /// An error as Anthropic words it.
+    pub fn anthropic_error(status: u16, kind: &str, message: &str) -> Self {
+        let error = serde_json::json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_mock"});
+        Self::json(status, &error)
+    }
+
+    /// An error as OpenAI words it.
+    pub fn openai_error(status: u16, kind: &str, code: &str, message: &str) -> Self {
+        let error =
+            serde_json::json!({"error": {"message": message, "type": kind, "param": null, "code": code}});
+        Self::json(status, &error)
+    }
+
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    #[must_use]
+    pub fn without_header(mut self, name: &str) -> Self {
+        self.headers.retain(|(n, _)| !n.eq_ignore_ascii_case(name));
+        self
+    }
+
+    /// Says this content length, whatever the body's is.
+    #[must_use]
+    pub fn declared_length(mut self, length: usize) -> Self {
+        self.framing = Framing::Length(Some(length));
+        self
+    }
+
+    /// Writes (and frames) the body in pieces of `bytes`.
+    #[must_use]
+    pub fn pieces(mut self, bytes: usize) -> Self {
+        self.piece = bytes;
+        self
+    }
+
+    /// Closes the connection after `offset` bytes.
+    #[must_use]
+    pub fn cut_at(self, offset: usize) -> Self {
+        self.event(offset, Event::Close)
+    }
+
+    /// Resets the connection after `offset` bytes.
+    #[must_use]
+    pub fn reset_at(self, offset: usize) -> Self {
+        self.event(offset, Event::Reset)
+    }
+
+    /// Says nothing more after `offset` bytes and keeps the connection.
+    #[must_use]
+    pub fn stall_at(self, offset: usize) -> Self {
+        self.event(offset, Event::Stall)
+    }
+
+    /// Waits at the gate after `offset` bytes.
+    #[must_use]
+    pub fn gate_at(self, offset: usize, gate: &Gate) -> Self {
+        self.event(offset, Event::Gate(gate.clone()))
+    }
+
+    /// Waits at the gate before anything of the response is sent.
+    #[must_use]
+    pub fn gate_before(self, gate: &Gate) -> Self {
+        self.event(usize::MAX, Event::Gate(gate.clone()))
+    }
+
+    fn event(mut self, offset: usize, event: Event) -> Self {
+        self.events.push((offset, event));
+        self
+    }
+
+    /// The response body on `wire`.
+    pub fn body_bytes(&self, wire: Wire) -> Bytes {
+        match &self.content {
+            Content::Answer(answer) => Bytes::from(answer.sse(wire)),
+            Content::Body(body) | Content::Raw(body) => body.clone(),
+        }
+    }
+
+    pub(crate) fn actions(&self, wire: Wire) -> Vec<Action> {
+        let body = self.body_bytes(wire);
+        let raw = matches!(self.content, Content::Raw(_));
+        let chunked = !raw && self.framing == Framing::Chunked;
+        let mut actions = Vec::new();
+        for (offset, event) in &self.events {
+            if let (usize::MAX, Event::Gate(gate)) = (*offset, event) {
+                actions.push(Action::Gate(gate.clone()));
+            }
+        }
+        if !raw {
+            actions.push(Action::Write(self.head(body.len())));
+        }
+        let mut events: Vec<&(usize, Event)> = self.events.iter().filter(|(o, _)| *o != usize::MAX).collect();
+        events.sort_by_key(|(offset, _)| *offset);
+        let mut at = 0;
+        for (offset, event) in events {
+            let offset = (*offset).min(body.len());
+            self.write(&body.slice(at..offset.max(at)), chunked, &mut actions);
+            at = offset.max(at);
+            match event {
+                Event::Gate(gate) => actions.push(Action::Gate(gate.clone())),
+                Event::Close | Event::Reset | Event::Stall => {
+                    actions.push(match event {
+                        Event::Close => Action::Close,
+                        Event::Reset => Action::Reset,
+                        _ => Action::Stall,
+                    });
+                    return actions;
+                }
+            }
+        }
+        self.write(&body.slice(at..), chunked, &mut actions);
+        if chunked {
+            actions.push(Action::Write(Bytes::from_static(b"0\r\n\r\n")));
+        } else if raw {
+            actions.push(Action::Close);
+        }
+        actions
+    }
+
+    fn write(&self, bytes: &Bytes, chunked: bool, actions: &mut Vec<Action>) {
+        let size = if self.piece == 0 { bytes.len().max(1) } else { self.piece };
+        let mut at = 0;
+        while at < bytes.len() {
+            let piece = bytes.slice(at..(at + size).min(bytes.len()));
+            at += piece.len();
+            actions.push(Action::Write(if chunked {
+                let mut framed = format!("{:x}\r\n", piece.len()).into_bytes();
+                framed.extend_from_slice(&piece);
+                framed.extend_from_slice(b"\r\n");
+                Bytes::from(framed)
+            } else {
+                piece
+            }));
+        }
+    }
+
+    fn head(&self, length: usize) -> Bytes {
+        let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
+        for (name, value) in &self.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        match self.framing {
+            Framing::Chunked => head.push_str("transfer-encoding: chunked\r\n"),
+            Framing::Length(_) if self.status == 204 => {}
+            Framing::Length(declared) => {
+                head.push_str(&format!("content-length: {}\r\n", declared.unwrap_or(length)));
+            }
+        }
+        head.push_str("\r\n");
+        Bytes::from(head)
+    }
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        204 => "No Content",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        402 => "Payment Required",
+        403 => "Forbidden",
+        404 => "Not Found",
+        413 => "Payload Too Large",
+        429 => "Too Many Requests",
+        500 => "Internal Server Error",
+        503 => "Service Unavailable",
+        529 => "Overloaded",
+        _ => "Mock",
+    }
+}
