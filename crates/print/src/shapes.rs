@@ -67,11 +67,11 @@ pub(crate) fn user_message(message: &Message) -> Value {
     let role = if message.role == Role::System { "system" } else { "user" };
     let mut content = blocks(message);
     // Plain text stays plain, as clients send it themselves.
-    if let [only] = content.as_mut_slice() {
-        if only["type"] == "text" {
-            let text = only["text"].take();
-            return json!({ "role": role, "content": text });
-        }
+    if let [only] = content.as_mut_slice()
+        && only["type"] == "text"
+    {
+        let text = only["text"].take();
+        return json!({ "role": role, "content": text });
     }
     json!({ "role": role, "content": content })
 }
