@@ -1,0 +1,365 @@
+//! What was typed: flags and subcommands as clap sees them. What is meant is decided in `settings`.
+//!
+//! The names are the ones people have in their fingers from other agents. Runs and subcommands are parsed by two
+//! definitions, so that a prompt such as `becket -p demo` is a prompt.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// A terminal coding agent whose sessions never lose the thread.
+#[derive(Debug, Parser)]
+#[command(
+    name = "becket",
+    version,
+    about,
+    disable_help_subcommand = true,
+    after_help = "Subcommands: demo, sessions, context, doctor, config, models, export (each with --help)\n\
+                  Exit codes: 0 ok, 1 error, 2 usage, 3 max turns, 4 budget, 5 permission denied, 6 schema not met,\n\
+                  7 model unreachable, 8 repetition, 9 context full, 130 interrupted, 143 terminated"
+)]
+pub(crate) struct Run {
+    /// The task; what is piped to stdin is added to it. Put `--` before it after a list flag.
+    pub prompt: Option<String>,
+
+    /// Run headless: print the answer and exit.
+    #[arg(short = 'p', long)]
+    pub print: bool,
+
+    #[command(flatten)]
+    pub output: Output,
+    #[command(flatten)]
+    pub limits: Limits,
+    #[command(flatten)]
+    pub model: ModelArgs,
+    #[command(flatten)]
+    pub prompts: Prompts,
+    #[command(flatten)]
+    pub permissions: Permissions,
+    #[command(flatten)]
+    pub session: SessionArgs,
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Input and output")]
+pub(crate) struct Output {
+    /// What goes to stdout.
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    pub output_format: OutputFormat,
+    /// What comes from stdin: text, or one JSON message a line, also while the agent works.
+    #[arg(long, value_enum, default_value_t = InputFormat::Text)]
+    pub input_format: InputFormat,
+    /// Notes of lesser weight on stderr; with `--output-format json`, all events as one array.
+    #[arg(long)]
+    pub verbose: bool,
+    /// With stream-json: also the deltas, as `stream_event` lines.
+    #[arg(long)]
+    pub include_partial_messages: bool,
+    /// With stream-json both ways: user messages come back on stdout when they are in the ledger.
+    #[arg(long)]
+    pub replay_user_messages: bool,
+    /// The answer must fit this JSON Schema: JSON text, or @FILE.
+    #[arg(long, value_name = "SCHEMA")]
+    pub json_schema: Option<String>,
+    /// Same, always from a file.
+    #[arg(long, value_name = "FILE", conflicts_with = "json_schema")]
+    pub output_schema: Option<PathBuf>,
+    /// Also write the last answer to this file.
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub output_last_message: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    Text,
+    Json,
+    StreamJson,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputFormat {
+    Text,
+    StreamJson,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct Limits {
+    /// Requests to the model in one turn; then it is asked to wrap up, and becket exits with 3.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_turns: Option<u64>,
+    /// Money, at list prices; checked after each answer. Exit 4.
+    #[arg(long, value_name = "USD", value_parser = positive)]
+    pub max_budget_usd: Option<f64>,
+    /// Tokens in and out, without cached ones. Exit 4.
+    #[arg(long, value_name = "N")]
+    pub max_tokens: Option<u64>,
+    /// Wall time of a turn in seconds. Exit 4.
+    #[arg(long, value_name = "SECONDS")]
+    pub max_wall: Option<u64>,
+    /// Longest wait for a rate limit, in seconds; a longer one ends the run. Exit 7.
+    #[arg(long, value_name = "SECONDS")]
+    pub max_wait: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub(crate) struct ModelArgs {
+    /// `anthropic/NAME`, `openai/NAME` (also for every compatible server), or `script:FILE`.
+    #[arg(long, env = "BECKET_MODEL", hide_env_values = true)]
+    pub model: Option<String>,
+    /// Models to go on with when the first is overloaded, in order.
+    #[arg(long, value_delimiter = ',', value_name = "MODEL")]
+    pub fallback_model: Vec<String>,
+    /// low, medium, high, xhigh, max.
+    #[arg(long, value_name = "LEVEL")]
+    pub effort: Option<String>,
+    /// Treat the model's context window as this many tokens.
+    #[arg(long, value_name = "N", env = "BECKET_CONTEXT_WINDOW")]
+    pub context_window: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Prompt")]
+pub(crate) struct Prompts {
+    /// Replace becket's system prompt.
+    #[arg(long, value_name = "TEXT", conflicts_with = "system_prompt_file")]
+    pub system_prompt: Option<String>,
+    #[arg(long, value_name = "FILE")]
+    pub system_prompt_file: Option<PathBuf>,
+    /// Add to the system prompt.
+    #[arg(long, value_name = "TEXT", conflicts_with = "append_system_prompt_file")]
+    pub append_system_prompt: Option<String>,
+    #[arg(long, value_name = "FILE")]
+    pub append_system_prompt_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Tools and permissions")]
+pub(crate) struct Permissions {
+    /// Rules that allow calls, e.g. `Bash(git *)` `Edit`.
+    #[arg(long, alias = "allowed-tools", num_args = 1.., value_name = "RULE")]
+    #[arg(id = "allowedTools")]
+    pub allowed_tools: Vec<String>,
+    /// Rules that deny calls; a bare tool name takes the tool away.
+    #[arg(long, alias = "disallowed-tools", num_args = 1.., value_name = "RULE")]
+    #[arg(id = "disallowedTools")]
+    pub disallowed_tools: Vec<String>,
+    /// The tools the model has: a list, "" for none, "default" for all.
+    #[arg(long, value_name = "NAMES")]
+    pub tools: Option<String>,
+    /// default, acceptEdits, plan, dontAsk, bypassPermissions.
+    #[arg(long, value_name = "MODE")]
+    pub permission_mode: Option<String>,
+    /// Everything but deny rules is allowed. Only where nothing can be broken.
+    #[arg(long)]
+    pub dangerously_skip_permissions: bool,
+    /// Another directory that tools may use.
+    #[arg(long, value_name = "DIR", num_args = 1..)]
+    pub add_dir: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Session")]
+pub(crate) struct SessionArgs {
+    /// Go on with the newest session of this directory.
+    #[arg(short = 'c', long = "continue")]
+    pub continue_: bool,
+    /// Go on with this session: id, beginning of one, or title.
+    #[arg(short = 'r', long, value_name = "SESSION", conflicts_with = "continue_")]
+    pub resume: Option<String>,
+    /// The id of the new session.
+    #[arg(long, value_name = "UUID")]
+    pub session_id: Option<String>,
+    /// With --continue or --resume: go on in a copy.
+    #[arg(long)]
+    pub fork_session: bool,
+    /// Keep nothing on disk.
+    #[arg(long, alias = "ephemeral")]
+    pub no_session_persistence: bool,
+    /// The title of the session.
+    #[arg(short = 'n', long)]
+    pub name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Configuration")]
+pub(crate) struct ConfigArgs {
+    /// Settings on top of the files: JSON text or a file (JSON or TOML).
+    #[arg(long, value_name = "FILE|JSON")]
+    pub settings: Option<String>,
+    /// Which files count: user, project, local.
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub setting_sources: Option<Vec<String>>,
+    /// Work in this directory.
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub cd: Option<PathBuf>,
+}
+
+/// The subcommands. Known by their first word only.
+#[derive(Debug, Parser)]
+#[command(name = "becket", version, disable_help_subcommand = true)]
+pub(crate) struct Sub {
+    #[command(subcommand)]
+    pub command: Subcommands,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Subcommands {
+    /// Watch becket fix a failing test in a scratch repository, with a scripted model: no key, no network.
+    Demo(DemoArgs),
+    /// List the sessions of this directory, or search them.
+    Sessions(SessionsArgs),
+    /// What the model sees now: by category and span, with tokens and origin.
+    Context(ContextArgs),
+    /// Check models, configuration and storage; with `session ID`, explain one session.
+    Doctor(DoctorArgs),
+    /// Show every setting with its value and where it comes from.
+    Config(ConfigCommandArgs),
+    /// List the models becket knows, and what a configured server offers.
+    Models(ModelsArgs),
+    /// Write a session as JSONL or Markdown.
+    Export(ExportArgs),
+}
+
+/// First words that are subcommands; everything else is a run.
+pub(crate) const SUBCOMMANDS: &[&str] =
+    &["demo", "sessions", "context", "doctor", "config", "models", "export"];
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Keep the scratch repository and say where it is.
+    #[arg(long)]
+    pub keep: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SessionsArgs {
+    /// Sessions that hold these words.
+    pub query: Option<String>,
+    /// All projects, not only this directory's.
+    #[arg(long)]
+    pub all: bool,
+    #[arg(long)]
+    pub json: bool,
+    /// Newest first; at most this many.
+    #[arg(long, default_value_t = 20)]
+    pub limit: usize,
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub cd: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ContextArgs {
+    /// Id, beginning of one, or title; the newest of this directory when left out.
+    pub session: Option<String>,
+    /// Count with the tokenizer instead of estimating.
+    #[arg(long)]
+    pub exact: bool,
+    #[arg(long)]
+    pub json: bool,
+    #[arg(long, value_name = "N", env = "BECKET_CONTEXT_WINDOW")]
+    pub context_window: Option<u64>,
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub cd: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(subcommand)]
+    pub what: Option<DoctorWhat>,
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[arg(short = 'C', long = "cd", value_name = "DIR", global = true)]
+    pub cd: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DoctorWhat {
+    /// Check one session: its chain, its blobs, and each repair the view makes.
+    Session { id: String },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigCommandArgs {
+    #[arg(long)]
+    pub json: bool,
+    /// Print the JSON Schema of the configuration.
+    #[arg(long)]
+    pub schema: bool,
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelsArgs {
+    #[arg(long)]
+    pub json: bool,
+    /// Also ask the configured servers what they have.
+    #[arg(long)]
+    pub remote: bool,
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub cd: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Id, beginning of one, or title; the newest of this directory when left out.
+    pub session: Option<String>,
+    #[arg(long, value_enum, default_value_t = ExportFormat::Md)]
+    pub format: ExportFormat,
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub cd: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    Jsonl,
+    Md,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(n) if n.is_finite() && n > 0.0 => Ok(n),
+        _ => Err("expected an amount above 0, such as 0.50".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn definitions_are_sound() {
+        Run::command().debug_assert();
+        Sub::command().debug_assert();
+        let listed: Vec<String> =
+            Sub::command().get_subcommands().map(|c| c.get_name().to_owned()).collect();
+        assert_eq!(listed, SUBCOMMANDS);
+    }
+
+    #[test]
+    fn known_spellings_are_understood() {
+        let run = Run::try_parse_from([
+            "becket", "-p", "--allowedTools", "Bash(git *)", "Edit", "--disallowed-tools", "web", "--max-turns", "3",
+            "--output-format", "stream-json", "--", "do it",
+        ])
+        .unwrap();
+        assert_eq!(run.permissions.allowed_tools, ["Bash(git *)", "Edit"]);
+        assert_eq!(run.permissions.disallowed_tools, ["web"]);
+        assert_eq!(run.prompt.as_deref(), Some("do it"));
+        assert!(run.print);
+        for bad in [
+            &["becket", "--max-turns", "0"][..],
+            &["becket", "--max-budget-usd", "-1"],
+            &["becket", "--nope"],
+            &["becket", "--system-prompt", "a", "--system-prompt-file", "b"],
+        ] {
+            assert!(Run::try_parse_from(bad).is_err(), "{bad:?}");
+        }
+    }
+}
