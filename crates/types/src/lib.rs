@@ -15,6 +15,7 @@ mod entry;
 mod event;
 mod ids;
 mod message;
+mod permission;
 mod text;
 mod usage;
 
@@ -33,6 +34,7 @@ pub use message::{
     FinishReason, ImageSource, Message, Metadata, Origin, Part, Role, Synthetic, TimeMeta, Visibility,
     visibility,
 };
+pub use permission::PermissionMode;
 pub use text::{cut_end, cut_start, is_blank};
 pub use usage::{Cost, Prices, Tokens, Usage};
 

@@ -1,0 +1,120 @@
+//! Permission modes under their public names. What a mode means is the guard's business; this is the name alone.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// How much the agent may do without being asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum PermissionMode {
+    /// Reads in the workspace are free; writing and running ask.
+    #[default]
+    Default,
+    /// Like `default`, and writes in the workspace are free too.
+    AcceptEdits,
+    /// Reads only.
+    Plan,
+    /// What would ask is denied.
+    DontAsk,
+    /// Everything that no rule denies.
+    BypassPermissions,
+}
+
+impl PermissionMode {
+    pub const ALL: [Self; 5] =
+        [Self::Default, Self::AcceptEdits, Self::Plan, Self::DontAsk, Self::BypassPermissions];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::AcceptEdits => "acceptEdits",
+            Self::Plan => "plan",
+            Self::DontAsk => "dontAsk",
+            Self::BypassPermissions => "bypassPermissions",
+        }
+    }
+
+    /// Whether a switch from `other` to this mode gives no right that was not there. `plan` and `dontAsk` are not
+    /// comparable: each refuses something that the other lets happen or asks about.
+    pub fn is_within(self, other: Self) -> bool {
+        fn rank(mode: PermissionMode) -> u8 {
+            match mode {
+                PermissionMode::Plan | PermissionMode::DontAsk => 0,
+                PermissionMode::Default => 1,
+                PermissionMode::AcceptEdits => 2,
+                PermissionMode::BypassPermissions => 3,
+            }
+        }
+        self == other || rank(self) < rank(other)
+    }
+}
+
+impl fmt::Display for PermissionMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<PermissionMode> for String {
+    fn from(mode: PermissionMode) -> Self {
+        mode.as_str().to_owned()
+    }
+}
+
+impl TryFrom<String> for PermissionMode {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for PermissionMode {
+    type Err = String;
+
+    /// The public names, without regard to case; `manual` is `default`. The error says what to write instead.
+    fn from_str(text: &str) -> Result<Self, String> {
+        const NAMES: &str = "default, acceptEdits, plan, dontAsk, bypassPermissions";
+        if text.eq_ignore_ascii_case("manual") {
+            return Ok(Self::Default);
+        }
+        if text.eq_ignore_ascii_case("auto") {
+            return Err(format!(
+                "permission mode \"auto\" is not offered: no model decides what may run here. Use one of {NAMES}; \
+                 acceptEdits with allow rules comes nearest"
+            ));
+        }
+        Self::ALL
+            .into_iter()
+            .find(|mode| mode.as_str().eq_ignore_ascii_case(text))
+            .ok_or_else(|| format!("unknown permission mode {text:?}: use one of {NAMES}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_aliases() {
+        for mode in PermissionMode::ALL {
+            assert_eq!(mode.as_str().parse(), Ok(mode));
+            assert_eq!(serde_json::to_string(&mode).unwrap(), format!("\"{mode}\""));
+        }
+        assert_eq!("manual".parse(), Ok(PermissionMode::Default));
+        assert_eq!("ACCEPTEDITS".parse(), Ok(PermissionMode::AcceptEdits));
+        assert!("auto".parse::<PermissionMode>().unwrap_err().contains("acceptEdits"));
+        assert!("yolo".parse::<PermissionMode>().unwrap_err().contains("dontAsk"));
+    }
+
+    #[test]
+    fn narrowing_is_a_partial_order() {
+        use PermissionMode as M;
+        assert!(M::Plan.is_within(M::Default) && M::DontAsk.is_within(M::Default));
+        assert!(!M::Plan.is_within(M::DontAsk) && !M::DontAsk.is_within(M::Plan));
+        assert!(M::Default.is_within(M::AcceptEdits) && !M::AcceptEdits.is_within(M::Default));
+        for mode in M::ALL {
+            assert!(mode.is_within(mode) && mode.is_within(M::BypassPermissions));
+        }
+    }
+}
