@@ -1,1 +1,509 @@
-//! placeholder
+//! How full the context is: what fits, what is used, what a message costs.
+//!
+//! The model behind it: a *base estimate* is a pure function of bytes ([`estimate_text`], [`estimate_message`]), the same
+//! for every model, so that sums of it can be kept incrementally. An [`Estimator`] scales base estimates to one model; its
+//! ratio is learned from reported usage. [`Meter`] joins both: what the provider reported last plus the estimate of
+//! everything appended since, so that an overflow is seen before the request.
+//!
+//! Invariants: an estimate is never zero for text that is sent and never more than one token a byte; learning is bounded;
+//! one outlier changes nothing. There is always a limit: a window that is unknown or 0 counts as 128k.
+//!
+//! Does not load a tokenizer: [`Meter::wants_exact_count`] only says when the caller should.
+
+use becket_types::{Message, Part, Tokens, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::io;
+
+/// Window of a model nobody knows, in tokens.
+pub const UNKNOWN_WINDOW: u64 = 128_000;
+/// Output reserve, at most.
+const MAX_RESERVE: u64 = 32_000;
+/// Tokens that the wire adds to each message and each call.
+const FRAME: u64 = 4;
+/// An image costs width × height / 750 tokens, at most this much (Anthropic's vision page; others are near or below).
+const IMAGE_TOKENS: u64 = 1_600;
+/// An attached document of unknown length.
+const FILE_TOKENS: u64 = 3_000;
+/// A run of base64 letters this long is taken for base64.
+const BASE64_RUN: usize = 256;
+
+/// Bytes by how many of them make a token: 3.6 of plain text, 3 of CJK and other wide letters, 1.5 of base64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Bytes {
+    plain: u64,
+    wide: u64,
+    base64: u64,
+}
+
+impl Bytes {
+    fn of(text: &str) -> Self {
+        let bytes = text.as_bytes();
+        let base64 = base64_bytes(bytes);
+        let wide = if text.is_ascii() { 0 } else { wide_bytes(bytes) };
+        Self { plain: (bytes.len() as u64).saturating_sub(base64 + wide), wide, base64 }
+    }
+
+    fn tokens(self) -> Tokens {
+        // In 36ths of a token a byte: 10 = 1/3.6, 12 = 1/3, 24 = 1/1.5.
+        Tokens((self.plain * 10 + self.wide * 12 + self.base64 * 24).div_ceil(36))
+    }
+}
+
+/// Bytes of characters that take three or four bytes each (CJK, Hangul, kana, Indic scripts, emoji).
+fn wide_bytes(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .map(|b| match b {
+            0xE0..=0xEF => 3,
+            0xF0..=0xFF => 4,
+            _ => 0,
+        })
+        .sum()
+}
+
+fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_')
+}
+
+/// Bytes in runs of at least [`BASE64_RUN`] base64 letters. Looks at every 128th byte first: a long run covers at least one.
+fn base64_bytes(bytes: &[u8]) -> u64 {
+    let stride = BASE64_RUN / 2;
+    let (mut total, mut at) = (0, stride);
+    while at < bytes.len() {
+        if !is_base64(bytes[at]) {
+            at += stride;
+            continue;
+        }
+        let start = bytes[..at].iter().rposition(|b| !is_base64(*b)).map_or(0, |i| i + 1);
+        let end = bytes[at..].iter().position(|b| !is_base64(*b)).map_or(bytes.len(), |i| at + i);
+        if end - start >= BASE64_RUN {
+            total += (end - start) as u64;
+        }
+        at = end + stride;
+    }
+    total
+}
+
+/// Base estimate of a text that is sent.
+pub fn estimate_text(text: &str) -> Tokens {
+    Bytes::of(text).tokens()
+}
+
+/// Base estimate of a JSON value as it is sent, without making its text.
+pub fn estimate_json(value: &Value) -> Tokens {
+    let mut counter = Counter(Bytes::default());
+    // Counting cannot fail; a value that cannot be written is not sent either.
+    let _ = serde_json::to_writer(&mut counter, value);
+    counter.0.tokens()
+}
+
+struct Counter(Bytes);
+
+impl io::Write for Counter {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let base64 = base64_bytes(buf);
+        let wide = wide_bytes(buf).min(buf.len() as u64 - base64);
+        self.0.base64 += base64;
+        self.0.wide += wide;
+        self.0.plain += buf.len() as u64 - base64 - wide;
+        Ok(buf.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Base estimate of a message as it is sent.
+pub fn estimate_message(message: &Message) -> Tokens {
+    Tokens(FRAME) + message.parts.iter().map(estimate_part).sum()
+}
+
+/// Base estimate of one part. What is not sent (ignored text, unknown parts) costs nothing.
+pub fn estimate_part(part: &Part) -> Tokens {
+    match part {
+        Part::Text { ignored: true, .. } | Part::Unknown(_) => Tokens(0),
+        Part::Text { text, .. } => estimate_text(text),
+        Part::Image { width, height, .. } => match (width, height) {
+            (Some(w), Some(h)) => Tokens((u64::from(*w) * u64::from(*h) / 750).clamp(85, IMAGE_TOKENS)),
+            _ => Tokens(IMAGE_TOKENS),
+        },
+        Part::File { .. } => Tokens(FILE_TOKENS),
+        Part::Reasoning { text, signature, redacted, .. } => {
+            // Encrypted thinking is base64 of the text that is billed: 4.8 letters a token.
+            let sealed = if text.is_empty() { signature.as_deref().map_or(0, str::len) } else { 0 }
+                + redacted.as_deref().map_or(0, str::len);
+            estimate_text(text) + Tokens((sealed as u64 * 10).div_ceil(48))
+        }
+        Part::ToolCall { name, input, .. } => Tokens(FRAME) + estimate_text(name) + estimate_json(input),
+        Part::ToolResult { output, .. } => Tokens(FRAME) + estimate_text(output),
+    }
+}
+
+/// What fits into a model, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    pub window: u64,
+    /// Limit of input alone, where the provider has one; else the window.
+    pub input_limit: u64,
+    pub max_output: u64,
+}
+
+impl Budget {
+    /// A window of 0 is an unknown one: 128k. An input limit or output limit of 0 is the window.
+    pub fn new(window: u64, input_limit: u64, max_output: u64) -> Self {
+        let window = if window == 0 { UNKNOWN_WINDOW } else { window };
+        let or_window = |n: u64| if n == 0 { window } else { n };
+        Self { window, input_limit: or_window(input_limit), max_output: or_window(max_output) }
+    }
+
+    /// Kept free for the answer: `min(max_output, 32_000, window / 4)`.
+    pub fn reserve(&self) -> u64 {
+        self.max_output.min(MAX_RESERVE).min(self.window / 4)
+    }
+
+    /// What the request may fill: `min(input_limit, window) − reserve`.
+    pub fn usable(&self) -> u64 {
+        self.input_limit.min(self.window).saturating_sub(self.reserve()).max(1)
+    }
+
+    /// Where a compaction is owed. `share` is kept within 0.10 and 1.
+    pub fn threshold(&self, share: f64) -> Tokens {
+        Tokens(part_of(self.usable(), share.clamp(0.10, 1.0)))
+    }
+
+    /// Where a compaction may be prepared in the background: 0.70, or the threshold where that is lower.
+    pub fn prepare_from(&self, share: f64) -> Tokens {
+        Tokens(part_of(self.usable(), 0.70)).min(self.threshold(share))
+    }
+
+    /// The same model under what its provider was seen to take.
+    pub fn limited(self, limits: Limits) -> Self {
+        match limits.effective() {
+            Some(limit) if limit < self.window.min(self.input_limit) => {
+                Self { window: self.window.min(limit), input_limit: limit, ..self }
+            }
+            _ => self,
+        }
+    }
+}
+
+pub(crate) fn part_of(whole: u64, share: f64) -> u64 {
+    (whole as f64 * share) as u64
+}
+
+/// What a provider's refusals taught about its true window. Plain data, kept in a `State` entry per model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// The largest limit that an error text named.
+    pub named: Option<u64>,
+    /// The smallest request that was refused without naming a limit.
+    pub refused: Option<u64>,
+}
+
+impl Limits {
+    /// Name of the `State` entry, followed by `:` and the model.
+    pub const KEY: &'static str = "limits";
+
+    /// Learns from a context-overflow error. `named` is the limit in its text, `sent` our figure for what was sent.
+    ///
+    /// A named limit counts when it is sane: between 1,024 and 10 million, and not far above what was refused
+    /// (an error text also holds other numbers). Of several the largest wins; a refusal without a number counts as a limit
+    /// a little below what was sent. Returns whether anything changed.
+    pub fn learn(&mut self, named: Option<u64>, sent: Tokens) -> bool {
+        let before = *self;
+        let sane = named.filter(|n| (1_024..=10_000_000).contains(n) && *n <= sent.0.saturating_mul(3));
+        if let Some(limit) = sane {
+            self.named = Some(self.named.map_or(limit, |n| n.max(limit)));
+        } else if sent.0 >= 1_024 {
+            let limit = part_of(sent.0, 0.95);
+            self.refused = Some(self.refused.map_or(limit, |n| n.min(limit)));
+        }
+        *self != before
+    }
+
+    /// A named limit is exact and wins over an inferred one.
+    pub fn effective(self) -> Option<u64> {
+        self.named.or(self.refused)
+    }
+}
+
+/// Scales base estimates to one model.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Estimator {
+    /// Tokens that the model counts per base token.
+    factor: f64,
+    samples: u32,
+    /// The factor of a report that was taken for an outlier; a second one like it is believed.
+    suspect: Option<f64>,
+}
+
+impl Default for Estimator {
+    fn default() -> Self {
+        Self { factor: 1.0, samples: 0, suspect: None }
+    }
+}
+
+impl Estimator {
+    /// Learning never leaves these: 7.2 and 1.4 bytes of plain text a token.
+    const BOUNDS: (f64, f64) = (0.5, 2.5);
+
+    pub fn scale(&self, base: Tokens) -> Tokens {
+        Tokens((base.0 as f64 * self.factor).ceil() as u64)
+    }
+
+    /// Bytes of plain text a token, as learned so far.
+    pub fn text_ratio(&self) -> f64 {
+        3.6 / self.factor
+    }
+
+    pub fn text(&self, text: &str) -> Tokens {
+        self.scale(estimate_text(text))
+    }
+
+    pub fn message(&self, message: &Message) -> Tokens {
+        self.scale(estimate_message(message))
+    }
+
+    /// Learns from a report for a request whose base estimate was `base`. Returns whether the report is believed.
+    ///
+    /// A report of more than 1.5 × or less than 0.4 × the byte bound is an outlier: alone it changes nothing; a second one
+    /// that agrees with it within a quarter is believed. Each report moves the ratio by at most a third.
+    pub fn learn(&mut self, reported: Tokens, base: Tokens) -> bool {
+        if base.0 == 0 || reported.0 == 0 {
+            return false;
+        }
+        let seen = reported.0 as f64 / base.0 as f64;
+        let bound = self.factor.max(1.0);
+        if seen > 1.5 * bound || seen < 0.4 * self.factor.min(1.0) {
+            let again = self.suspect.is_some_and(|s| (s / seen - 1.0).abs() <= 0.25);
+            self.suspect = Some(seen);
+            if !again {
+                return false;
+            }
+        } else {
+            self.suspect = None;
+        }
+        let target = seen.clamp(Self::BOUNDS.0, Self::BOUNDS.1);
+        let weight = if self.samples == 0 { 1.0 } else { 0.3 };
+        let moved = self.factor + weight * (target - self.factor);
+        self.factor = moved.clamp(self.factor / 1.5, self.factor * 1.5).clamp(Self::BOUNDS.0, Self::BOUNDS.1);
+        self.samples = self.samples.saturating_add(1);
+        true
+    }
+}
+
+/// How much of the window is used now. Plain data; kept per model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Meter {
+    pub estimator: Estimator,
+    /// What the last believed report came to, and the base estimate of the same context.
+    last: Option<(Tokens, Tokens)>,
+    reported: bool,
+}
+
+impl Meter {
+    /// The provider reported `usage` for a request whose base estimate was `base_sent` (system, tools, messages).
+    /// `base_now` is the base estimate with the answer appended.
+    pub fn report(&mut self, usage: &Usage, base_sent: Tokens, base_now: Tokens) {
+        if usage.context().0 == 0 {
+            return;
+        }
+        self.reported = true;
+        if self.estimator.learn(usage.context(), base_sent) {
+            // Reasoning that was only billed is not sent back; what is sent back stands in the estimate of the answer.
+            let answer = usage.output.saturating_sub(usage.reasoning);
+            let floor = Tokens(part_of(base_sent.0, 0.4));
+            self.last = Some((usage.context().max(floor) + Tokens(answer), base_now));
+        }
+    }
+
+    /// The last report is of another context (compaction, rewind, model switch): estimates only until the next one.
+    pub fn forget(&mut self) {
+        self.last = None;
+    }
+
+    /// Tokens used by a context whose base estimate is `base_now` (system, tools, messages).
+    pub fn used(&self, base_now: Tokens) -> Tokens {
+        match self.last {
+            Some((reported, base)) if base_now >= base => {
+                reported + self.estimator.scale(Tokens(base_now.0 - base.0))
+            }
+            // Something was taken out since: what is left, in the proportion of the report.
+            Some((reported, base)) if base.0 > 0 => {
+                Tokens((reported.0 as f64 * (base_now.0 as f64 / base.0 as f64)).ceil() as u64)
+            }
+            _ => self.estimator.scale(base_now),
+        }
+    }
+
+    /// Whether an exact count is worth loading the tokenizer for: nothing was ever reported and the estimate is within
+    /// 15 % of the threshold.
+    pub fn wants_exact_count(&self, used: Tokens, threshold: Tokens) -> bool {
+        !self.reported && used.0.abs_diff(threshold.0) as f64 <= 0.15 * threshold.0 as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use becket_types::{CallId, ImageSource};
+    use proptest::prelude::*;
+    use serde_json::{Map, json};
+
+    #[test]
+    fn reserve_and_usable_table() {
+        // window, input limit, max output -> reserve, usable, threshold at 0.90
+        for (window, input, output, want) in [
+            (200_000, 200_000, 64_000, (32_000, 168_000, 151_200)),
+            (1_000_000, 1_000_000, 64_000, (32_000, 968_000, 871_200)),
+            (128_000, 128_000, 4_096, (4_096, 123_904, 111_513)),
+            (400_000, 272_000, 128_000, (32_000, 240_000, 216_000)),
+            // Scenario 75: a small window keeps at least three quarters for input.
+            (16_384, 16_384, 8_192, (4_096, 12_288, 11_059)),
+            (32_768, 32_768, 32_768, (8_192, 24_576, 22_118)),
+            (65_536, 65_536, 32_000, (16_384, 49_152, 44_236)),
+            (40_000, 40_000, 32_000, (10_000, 30_000, 27_000)),
+            // Scenario 51: no declared window.
+            (0, 0, 0, (32_000, 96_000, 86_400)),
+        ] {
+            let budget = Budget::new(window, input, output);
+            assert_eq!((budget.reserve(), budget.usable(), budget.threshold(0.9).0), want, "{window}");
+        }
+    }
+
+    #[test]
+    fn a_limit_learned_from_a_refusal_is_kept_and_is_sane() {
+        let budget = Budget::new(1_280_000, 0, 8_000);
+        let mut limits = Limits::default();
+        for (named, sent, want) in [
+            (Some(8), 20_000, 19_000),        // a number that is no window
+            (Some(90_000_000), 15_000, 14_250), // neither is this
+            (None, 18_000, 14_250),           // the smallest refusal counts
+            (Some(16_384), 18_000, 16_384),   // a named limit wins
+            (Some(8_192), 18_000, 16_384),    // the largest named one
+            (Some(32_768), 33_000, 32_768),
+        ] {
+            limits.learn(named, Tokens(sent));
+            assert_eq!(limits.effective(), Some(want), "{named:?} {sent}");
+        }
+        assert_eq!(budget.limited(limits), Budget { window: 32_768, input_limit: 32_768, max_output: 8_000 });
+        assert_eq!(budget.limited(Limits::default()), budget);
+    }
+
+    #[test]
+    fn estimates_follow_the_kind_of_text() {
+        for (text, want) in [
+            (String::new(), 0),
+            ("a".to_owned(), 1),
+            ("the quick brown fox ".repeat(18), 100),
+            ("漢字".repeat(50), 100),
+            ("QUJD".repeat(75), 200),
+            // Too short a run to be base64.
+            ("QUJDREVG ".repeat(40), 100),
+        ] {
+            assert_eq!(estimate_text(&text), Tokens(want), "{}", text.chars().take(20).collect::<String>());
+        }
+        let blob = format!("{}{}{}", "word ".repeat(72), "A".repeat(600), " word".repeat(72));
+        assert_eq!(estimate_text(&blob), Tokens(600));
+    }
+
+    #[test]
+    fn parts_that_are_not_sent_cost_nothing_and_media_cost_by_pixels() {
+        let image = |width, height| Part::Image {
+            media_type: "image/png".into(),
+            source: ImageSource::Url("u".into()),
+            name: None,
+            width,
+            height,
+            extra: Map::new(),
+        };
+        let ignored = Part::Text { text: "x".repeat(99), synthetic: false, ignored: true, extra: Map::new() };
+        for (part, want) in [
+            (ignored, 0),
+            (Part::Unknown(Map::new()), 0),
+            (image(None, None), 1_600),
+            (image(Some(750), Some(500)), 500),
+            (image(Some(9_000), Some(9_000)), 1_600),
+            (Part::tool_call("c", "bash", json!({"command": "ls"})), 4 + 2 + 5),
+        ] {
+            assert_eq!(estimate_part(&part), Tokens(want), "{part:?}");
+        }
+        let result = Message::tool_result(CallId("c".into()), "bash", "x".repeat(36), false);
+        assert_eq!(estimate_message(&result), Tokens(4 + 4 + 10));
+    }
+
+    #[test]
+    fn one_outlier_changes_nothing_and_a_second_like_it_is_believed() {
+        let mut e = Estimator::default();
+        assert!(e.learn(Tokens(1_200), Tokens(1_000)));
+        let settled = e;
+        assert!((e.text_ratio() - 3.0).abs() < 1e-9);
+        // Scenario 52: a doubled report, then the right one again.
+        assert!(!e.learn(Tokens(2_400), Tokens(1_000)));
+        assert_eq!(e.scale(Tokens(1_000)), settled.scale(Tokens(1_000)));
+        assert!(e.learn(Tokens(1_200), Tokens(1_000)));
+        assert_eq!(e, Estimator { samples: 2, ..settled });
+        assert!(!e.learn(Tokens(2_000), Tokens(1_000)));
+        assert!(e.learn(Tokens(2_100), Tokens(1_000)));
+        assert!(e.scale(Tokens(1_000)) > settled.scale(Tokens(1_000)));
+        for nothing in [(0, 10), (10, 0), (0, 0)] {
+            assert!(!e.learn(Tokens(nothing.0), Tokens(nothing.1)));
+        }
+    }
+
+    #[test]
+    fn used_is_the_last_report_plus_what_was_appended_since() {
+        let usage = |input, cache_read, output| Usage { input, cache_read, output, ..Usage::default() };
+        let mut m = Meter::default();
+        assert_eq!(m.used(Tokens(900)), Tokens(900));
+        m.report(&usage(100, 900, 50), Tokens(1_000), Tokens(1_050));
+        assert_eq!(m.used(Tokens(1_050)), Tokens(1_050));
+        assert_eq!(m.used(Tokens(9_050)), Tokens(9_050));
+        // A spike of ×2 moves nothing; neither does an empty report.
+        m.report(&usage(18_000, 0, 50), Tokens(9_050), Tokens(9_100));
+        m.report(&Usage::default(), Tokens(9_100), Tokens(9_100));
+        assert_eq!(m.used(Tokens(9_100)), Tokens(9_100));
+        // After a prune the report counts in proportion; after a compaction not at all.
+        assert_eq!(m.used(Tokens(525)), Tokens(525));
+        m.forget();
+        assert_eq!(m.used(Tokens(77)), Tokens(77));
+    }
+
+    #[test]
+    fn the_exact_count_is_wanted_only_near_the_threshold_and_without_any_report() {
+        let mut m = Meter::default();
+        for (used, want) in [(84, false), (85, true), (100, true), (115, true), (116, false)] {
+            assert_eq!(m.wants_exact_count(Tokens(used), Tokens(100)), want, "{used}");
+        }
+        m.report(&Usage { input: 10, ..Usage::default() }, Tokens(10), Tokens(12));
+        assert!(!m.wants_exact_count(Tokens(100), Tokens(100)));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(10_000))]
+        #[test]
+        fn estimates_are_bounded_by_bytes_and_learning_is_bounded(
+            text in ".{0,400}",
+            reports in prop::collection::vec((0u64..1_000_000, 0u64..1_000_000), 0..20),
+        ) {
+            let tokens = estimate_text(&text).0;
+            prop_assert!(tokens <= text.len() as u64);
+            prop_assert!(text.is_empty() || tokens > 0);
+            let mut e = Estimator::default();
+            for (reported, base) in reports {
+                e.learn(Tokens(reported), Tokens(base));
+                prop_assert!((1.4..=7.3).contains(&e.text_ratio()));
+            }
+        }
+
+        #[test]
+        fn a_long_run_is_found_wherever_it_is(before in 0usize..700, run in 256usize..900, after in 0usize..700) {
+            let text = format!("{}{}{}", " ".repeat(before), "A".repeat(run), ".".repeat(after));
+            prop_assert_eq!(base64_bytes(text.as_bytes()), run as u64);
+        }
+    }
+}

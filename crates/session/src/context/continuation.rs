@@ -1,1 +1,202 @@
-//! placeholder
+//! T11: the one message that follows a compaction, chosen by state, never guessed.
+//!
+//! It looks at the snapshot from before the compaction. Three branches (media, unanswered, mid-task), or none while the
+//! session awaits the user. The message has origin `CompactionContinue` and `metadata.compaction_continue`, so every user
+//! interface hides it, no reminder wraps it, and it counts as no user turn.
+//!
+//! Does not append anything, and takes the id of the message from its caller.
+
+use becket_types::{Message, MessageId, Metadata, Origin, Part, Role, Seq, Synthetic, TurnState, is_blank};
+use serde_json::Map;
+use std::borrow::Borrow;
+
+/// Text of the media branch, before the user's own words.
+pub const MEDIA_PREFIX: &str = "[Continuing from compaction] ";
+/// Text of the media branch where the message had no words.
+pub const MEDIA_ONLY: &str = "[Continuing task — previous message contained media attachments]";
+/// Text of the mid-task branch.
+pub const CONTINUE: &str = "continue";
+
+/// Which continuation a snapshot calls for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Branch {
+    /// The last user message holds an image or attachment.
+    Media,
+    /// Nobody has answered the last user message.
+    Unanswered,
+    /// Work is under way, or there is no user message at all.
+    MidTask,
+}
+
+/// A message whose words are the user's: typed, or an unanswered prompt that an earlier continuation repeats.
+pub fn is_users_words(message: &Message) -> bool {
+    message.is_user_turn() || is_replay(message)
+}
+
+/// The continuation of branch `unanswered`: the user's own parts under another id.
+pub fn is_replay(message: &Message) -> bool {
+    message.role == Role::User
+        && message.metadata.compaction_continue
+        && !message.metadata.had_media
+        && !message.parts.iter().any(|p| matches!(p, Part::Text { synthetic: true, .. }))
+}
+
+/// Index of the last message with the user's words.
+pub fn last_user<M: Borrow<Message>>(messages: &[M]) -> Option<usize> {
+    messages.iter().rposition(|m| is_users_words(m.borrow()))
+}
+
+/// The branch for a snapshot, whatever the turn state.
+pub fn branch<M: Borrow<Message>>(before: &[M]) -> Branch {
+    let Some(at) = last_user(before) else { return Branch::MidTask };
+    if before[at].borrow().has_media() {
+        return Branch::Media;
+    }
+    if before[at + 1..].iter().all(|m| m.borrow().role != Role::Assistant) {
+        Branch::Unanswered
+    } else {
+        Branch::MidTask
+    }
+}
+
+/// The message to append in one commit with the compaction; `None` while the session awaits the user.
+///
+/// `before` is the view's messages from before the compaction, oldest first; `id` is the new message's.
+pub fn continuation<M: Borrow<Message>>(id: MessageId, before: &[M], state: TurnState) -> Option<Message> {
+    if state == TurnState::AwaitingUser {
+        return None;
+    }
+    let last = last_user(before).map(|at| before[at].borrow());
+    Some(match (branch(before), last) {
+        (Branch::Media, Some(user)) => {
+            let text = words(user);
+            let text = if is_blank(&text) { MEDIA_ONLY.to_owned() } else { format!("{MEDIA_PREFIX}{text}") };
+            let mut message = synthetic(id, text);
+            message.metadata.had_media = true;
+            message
+        }
+        (Branch::Unanswered, Some(user)) => {
+            let mut message = user.clone();
+            message.id = id;
+            message.seq = Seq(0);
+            message.origin = Origin::Synthetic(Synthetic::CompactionContinue);
+            message.metadata.compaction_continue = true;
+            message
+        }
+        _ => synthetic(id, CONTINUE.to_owned()),
+    })
+}
+
+/// What a person typed in this message, text parts joined by newline.
+pub fn words(message: &Message) -> String {
+    let texts: Vec<&str> = message
+        .parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Text { text, ignored: false, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    texts.join("\n")
+}
+
+fn synthetic(id: MessageId, text: String) -> Message {
+    Message {
+        id,
+        seq: Seq(0),
+        role: Role::User,
+        origin: Origin::Synthetic(Synthetic::CompactionContinue),
+        parts: vec![Part::Text { text, synthetic: true, ignored: false, extra: Map::new() }],
+        metadata: Metadata { compaction_continue: true, ..Metadata::default() },
+        extra: Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use becket_types::{BlobId, CallId, ImageSource, visibility};
+    use serde_json::json;
+
+    fn image() -> Part {
+        Part::Image {
+            media_type: "image/png".into(),
+            source: ImageSource::Blob(BlobId("b".into())),
+            name: Some("shot".into()),
+            width: None,
+            height: None,
+            extra: Map::new(),
+        }
+    }
+    fn file() -> Part {
+        Part::File { media_type: "application/pdf".into(), blob: BlobId("b".into()), name: None, extra: Map::new() }
+    }
+    fn with(mut message: Message, part: Part) -> Message {
+        message.parts.push(part);
+        message
+    }
+    fn answer() -> Message {
+        Message::assistant(vec![Part::text("done")])
+    }
+    fn tool() -> Message {
+        Message::tool_result(CallId("c".into()), "bash", "out", false)
+    }
+    fn only(part: Part) -> Message {
+        Message::new(Role::User, Origin::User, vec![part])
+    }
+
+    #[test]
+    fn the_three_branches() {
+        use TurnState as T;
+        // rule, snapshot, state -> text, had_media, synthetic
+        let cases: Vec<(&str, Vec<Message>, TurnState, Option<(&str, bool, bool)>)> = vec![
+            ("awaiting the user: none", vec![Message::user("q"), answer()], T::AwaitingUser, None),
+            ("awaiting the user, media: none", vec![with(Message::user("q"), image())], T::AwaitingUser, None),
+            ("mid task", vec![Message::user("q"), answer(), tool()], T::MidTurn, Some((CONTINUE, false, true))),
+            ("no user message at all", vec![answer()], T::MidTurn, Some((CONTINUE, false, true))),
+            ("nothing at all", vec![], T::MidTurn, Some((CONTINUE, false, true))),
+            ("unanswered", vec![answer(), Message::user("q  \n")], T::Unanswered, Some(("q  \n", false, false))),
+            ("unanswered beside a tool result", vec![Message::user("q"), tool()], T::MidTurn, Some(("q", false, false))),
+            ("steered and unanswered", vec![Message::user("a"), answer(), tool(), Message::user("b")], T::Unanswered, Some(("b", false, false))),
+            ("media, unanswered", vec![with(Message::user("look"), image())], T::Media, Some(("[Continuing from compaction] look", true, true))),
+            ("media, under way", vec![with(Message::user("look"), file()), answer()], T::MidTurn, Some(("[Continuing from compaction] look", true, true))),
+            ("media without words", vec![only(image()), answer()], T::Media, Some((MEDIA_ONLY, true, true))),
+            ("media with blank words", vec![with(Message::user(" \n"), image())], T::Media, Some((MEDIA_ONLY, true, true))),
+            ("media of an older message does not count", vec![only(image()), answer(), Message::user("q"), answer()], T::MidTurn, Some((CONTINUE, false, true))),
+        ];
+        let id = MessageId::new();
+        for (rule, before, state, want) in cases {
+            let got = continuation(id, &before, state);
+            let facts = got.as_ref().map(|m| {
+                let synthetic = matches!(m.parts[0], Part::Text { synthetic: true, .. });
+                (m.text(), m.metadata.had_media, synthetic)
+            });
+            assert_eq!(facts.as_ref().map(|(t, h, s)| (t.as_str(), *h, *s)), want, "{rule}");
+            if let Some(m) = got {
+                assert_eq!((m.id, m.seq, m.role), (id, Seq(0), Role::User), "{rule}");
+                assert!(m.metadata.compaction_continue && !m.is_user_turn() && !m.has_media(), "{rule}");
+                assert!(!visibility(&m.origin).user && visibility(&m.origin).model, "{rule}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_unanswered_replay_keeps_parts_and_metadata_and_is_replayed_again() {
+        let mut user = with(Message::user("a"), Part::text("b"));
+        user.metadata.extra.insert("k".into(), json!(1));
+        user.extra.insert("x".into(), json!(2));
+        let first = continuation(MessageId::new(), &[answer(), user.clone()], TurnState::Unanswered).unwrap();
+        assert_eq!(first.parts, user.parts);
+        assert_eq!((&first.metadata.extra, &first.extra), (&user.metadata.extra, &user.extra));
+        assert!(is_replay(&first));
+        let second = continuation(MessageId::new(), &[first.clone()], TurnState::Unanswered).unwrap();
+        assert_eq!(Message { id: first.id, ..second }, first);
+    }
+
+    #[test]
+    fn continuations_of_the_other_branches_are_nobodys_words() {
+        let go_on = continuation(MessageId::new(), &[answer()], TurnState::MidTurn).unwrap();
+        let media = continuation(MessageId::new(), &[only(image())], TurnState::Media).unwrap();
+        assert!(!is_users_words(&go_on) && !is_users_words(&media));
+    }
+}
