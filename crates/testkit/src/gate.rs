@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Longest a blocking wait lasts before the test fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A flag that is set once and can be awaited, from async and from blocking code.
 #[derive(Debug, Default)]

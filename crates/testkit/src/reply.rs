@@ -4,6 +4,7 @@ use crate::answer::{Answer, Wire};
 use crate::gate::Gate;
 use bytes::Bytes;
 use serde_json::Value;
+use std::fmt::Write as _;
 
 /// What the server answers to one request.
 ///
@@ -240,13 +241,13 @@ impl Reply {
     fn head(&self, length: usize) -> Bytes {
         let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
         for (name, value) in &self.headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            let _ = write!(head, "{name}: {value}\r\n");
         }
         match self.framing {
             Framing::Chunked => head.push_str("transfer-encoding: chunked\r\n"),
             Framing::Length(_) if self.status == 204 => {}
             Framing::Length(declared) => {
-                head.push_str(&format!("content-length: {}\r\n", declared.unwrap_or(length)));
+                let _ = write!(head, "content-length: {}\r\n", declared.unwrap_or(length));
             }
         }
         head.push_str("\r\n");
