@@ -1,0 +1,218 @@
+//! What servers and networks do wrong: a finished turn or one clear message; never a hang, a brick or a double action.
+
+use crate::support::{Api, BOTH, Bench, run};
+use becket_testkit::{Answer, MockServer, Reply, Wire};
+use serde_json::json;
+
+fn wire(api: Api) -> Wire {
+    match api {
+        Api::Anthropic => Wire::Anthropic,
+        Api::Chat => Wire::Chat,
+    }
+}
+
+fn effect() -> Answer {
+    Answer::text("Working on it now.").and_tool("c1", "bash", json!({ "command": "echo x >> effects.txt" })).usage(100, 10)
+}
+
+/// Scenarios of a stream that is cut anywhere: the turn recovers, the side effect happens once.
+#[test]
+fn a_stream_cut_anywhere_recovers_without_a_second_effect() {
+    for api in BOTH {
+        let length = Reply::from(effect()).body_bytes(wire(api)).len();
+        // Twelve places over the whole stream, each odd so that they fall inside JSON and text alike.
+        for cut in (0..12).map(|i| 1 + i * length / 12) {
+            let bench = Bench::new(&[]);
+            let server = MockServer::start([
+                Reply::from(effect()).cut_at(cut),
+                effect().into(),
+                Answer::text("done").into(),
+            ]);
+            let ran = run(bench.print(api, &server).args(["--permission-mode", "bypassPermissions", "go"])).expect(0);
+            assert_eq!(ran.stdout, "done\n", "{api:?} cut at {cut}");
+            assert_eq!(bench.project.read("effects.txt"), "x\n", "{api:?} cut at {cut} of {length}");
+        }
+    }
+}
+
+#[test]
+fn partial_text_is_printed_when_the_stream_keeps_breaking() {
+    for api in BOTH {
+        let bench = Bench::new(&[]);
+        let answer = || Answer::text("The first half of the answer, then nothing more comes.").deltas(8);
+        let length = Reply::from(answer()).body_bytes(wire(api)).len();
+        let server = MockServer::with(move |_| Reply::from(answer()).cut_at(length * 2 / 3));
+        let ran = run(bench.print(api, &server).arg("go")).expect(7);
+        assert!(ran.stdout.contains("The first half"), "{api:?}: {ran:?}");
+        assert!(!ran.stderr.is_empty());
+    }
+}
+
+#[test]
+fn errors_that_never_heal_are_told_at_once() {
+    let table: &[(Api, Reply, &str)] = &[
+        (Api::Anthropic, Reply::anthropic_error(401, "authentication_error", "invalid x-api-key"), "key"),
+        (Api::Chat, Reply::openai_error(401, "invalid_request_error", "invalid_api_key", "Incorrect API key"), "key"),
+        (Api::Anthropic, Reply::anthropic_error(404, "not_found_error", "model: nope"), "model"),
+        (
+            Api::Chat,
+            Reply::openai_error(429, "insufficient_quota", "insufficient_quota", "You exceeded your current quota"),
+            "quota",
+        ),
+        (
+            Api::Anthropic,
+            Reply::anthropic_error(400, "invalid_request_error", "Your credit balance is too low"),
+            "credit",
+        ),
+    ];
+    for (api, reply, word) in table {
+        let bench = Bench::new(&[]);
+        let server = MockServer::start([reply.clone()]);
+        let ran = run(bench.print(*api, &server).arg("go")).expect(7);
+        assert_eq!(server.requests().len(), 1, "{word}: no retry");
+        assert!(ran.stderr.to_lowercase().contains(word), "{word}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("sk-test"), "the key stays out of messages");
+    }
+}
+
+#[test]
+fn answers_that_are_no_answers() {
+    let bodies: &[(&str, Reply)] = &[
+        ("html", Reply::body(200, "text/html", "<html><body>Sign in to the hotel WLAN</body></html>")),
+        ("no content", Reply::status(204)),
+        ("empty", Reply::body(200, "text/event-stream", "")),
+        ("wrong shape", Reply::body(200, "application/json", "{\"hello\":1}")),
+        ("garbage gzip", Reply::body(200, "text/event-stream", "\u{1f}garbage").header("content-encoding", "gzip")),
+    ];
+    for api in BOTH {
+        for (name, reply) in bodies {
+            let bench = Bench::new(&[]);
+            let reply = reply.clone();
+            let server = MockServer::with(move |_| reply.clone());
+            let ran = run(bench.print(api, &server).arg("go")).expect(7);
+            assert!(server.requests().len() <= 4, "{api:?} {name}: {} requests", server.requests().len());
+            assert!(!ran.stderr.is_empty(), "{api:?} {name}");
+            // One bad answer alone does no harm: the next one counts.
+            let bench = Bench::new(&[]);
+            let mut first = Some(bodies.iter().find(|(n, _)| n == name).unwrap().1.clone());
+            let server = MockServer::with(move |_| first.take().unwrap_or_else(|| Answer::text("fine").into()));
+            let ran = run(bench.print(api, &server).arg("go"));
+            assert_eq!((ran.code, ran.stdout.as_str()), (0, "fine\n"), "{api:?} {name}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn an_overloaded_server_is_asked_again_and_retry_after_is_kept() {
+    for api in BOTH {
+        let bench = Bench::new(&[]);
+        let server = MockServer::start([
+            Reply::anthropic_error(529, "overloaded_error", "Overloaded").header("retry-after-ms", "20"),
+            Reply::openai_error(503, "server_error", "x", "try later").header("retry-after", "0"),
+            Answer::text("here").into(),
+        ]);
+        let ran = run(bench.print(api, &server).args(["--output-format", "stream-json", "go"])).expect(0);
+        let retries = ran.lines().iter().filter(|l| l["subtype"] == "api_retry").count();
+        assert_eq!(retries, 2, "{api:?}");
+    }
+}
+
+#[test]
+fn a_wait_longer_than_allowed_ends_the_run() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::with(|_| {
+        Reply::anthropic_error(429, "rate_limit_error", "slow down").header("retry-after", "3600")
+    });
+    let ran = run(bench.print(Api::Anthropic, &server).args(["--max-wait", "5", "go"])).expect(7);
+    assert!(ran.stderr.contains("3600") || ran.stderr.contains("1 h") || ran.stderr.contains("60 min"), "{}", ran.stderr);
+}
+
+#[test]
+fn arguments_that_are_not_json_are_reported_to_the_model_and_not_run() {
+    for api in BOTH {
+        let bench = Bench::new(&[]);
+        let server = MockServer::start([
+            Answer::new().and_raw_tool("c1", "bash", "{\"command\": \"echo x >> effects.txt\",,"),
+            Answer::text("understood"),
+            Answer::text("again"),
+        ]);
+        run(bench.print(api, &server).args(["--permission-mode", "bypassPermissions", "go"])).expect(0);
+        assert!(!bench.project.exists("effects.txt"), "{api:?}");
+        assert!(server.requests()[1].text().contains("JSON"), "{api:?}: {}", server.requests()[1].text());
+        // The session is not bricked.
+        run(bench.print(api, &server).args(["-c", "more"])).expect(0);
+    }
+}
+
+#[test]
+fn a_call_cut_by_the_output_limit_is_not_run() {
+    for api in BOTH {
+        for stop in ["length", "tool_calls"] {
+            let reason = match (api, stop) {
+                (Api::Anthropic, "length") => "max_tokens",
+                (Api::Anthropic, _) => "tool_use",
+                (Api::Chat, other) => other,
+            };
+            let bench = Bench::new(&[]);
+            let server = MockServer::start([
+                Answer::new().and_raw_tool("c1", "bash", "{\"command\": \"echo x >> eff").stop(reason),
+                Answer::text("smaller parts then"),
+            ]);
+            run(bench.print(api, &server).args(["--permission-mode", "bypassPermissions", "go"])).expect(0);
+            assert!(!bench.project.exists("effects.txt"), "{api:?} {reason}");
+            assert_eq!(server.requests().len(), 2, "{api:?} {reason}");
+        }
+    }
+}
+
+#[test]
+fn the_same_call_again_and_again_is_stopped() {
+    let bench = Bench::new(&[("a.txt", "A\n")]);
+    let mut n = 0;
+    let server = MockServer::with(move |_| {
+        n += 1;
+        Answer::tool(&format!("c{n}"), "read", json!({ "path": "a.txt" })).into()
+    });
+    let ran = run(bench.print(Api::Chat, &server).arg("go")).expect(8);
+    assert!(server.requests().len() <= 6, "{} requests", server.requests().len());
+    assert!(ran.stderr.contains("same"), "{}", ran.stderr);
+}
+
+#[test]
+fn limits_end_the_run_with_their_own_codes() {
+    let endless = || {
+        let mut n = 0;
+        MockServer::with(move |_| {
+            n += 1;
+            Answer::tool(&format!("c{n}"), "glob", json!({ "pattern": format!("*.{n}") })).usage(100_000, 1000).into()
+        })
+    };
+    let bench = Bench::new(&[]);
+    let server = endless();
+    let ran = run(bench.print(Api::Anthropic, &server).args(["--max-turns", "3", "--output-format", "json", "go"]));
+    let ran = ran.expect(3);
+    assert_eq!(ran.lines()[0]["subtype"], "error_max_turns");
+    assert!(server.requests().len() <= 4, "three, and one to wrap up");
+
+    let bench = Bench::new(&[]);
+    let server = endless();
+    let ran = run(bench.print(Api::Anthropic, &server).args(["--max-budget-usd", "0.5", "--output-format", "json", "go"]));
+    let ran = ran.expect(4);
+    assert_eq!(ran.lines()[0]["subtype"], "error_max_budget_usd");
+    assert!(ran.lines()[0]["total_cost_usd"].as_f64().unwrap() < 1.0);
+}
+
+#[test]
+fn nobody_listens() {
+    let bench = Bench::new(&[]);
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let started = std::time::Instant::now();
+    let ran = run(bench
+        .command()
+        .env("OPENAI_BASE_URL", format!("http://127.0.0.1:{port}/v1"))
+        .args(["-p", "--model", "openai/x", "go"]))
+    .expect(7);
+    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+    assert!(ran.stderr.contains(&port.to_string()), "{}", ran.stderr);
+}

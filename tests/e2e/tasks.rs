@@ -1,0 +1,120 @@
+//! The main job: a task goes in, files are read, edited, commands run, and the right bytes are on disk.
+
+use crate::support::{Api, BOTH, Bench, run, run_with};
+use becket_testkit::{Answer, MockServer, assert_prefix};
+use serde_json::json;
+
+const BUGGY: &str = "fn add(a: i32, b: i32) -> i32 {\r\n    a - b\r\n}\r\n";
+
+fn fixing_answers() -> Vec<Answer> {
+    vec![
+        Answer::text("Let me look.").and_tool("c1", "read", json!({ "path": "add.rs" })).usage(900, 20),
+        Answer::tool("c2", "edit", json!({ "path": "add.rs", "old": "    a - b", "new": "    a + b" })).usage(1000, 20),
+        Answer::tool("c3", "bash", json!({ "command": "grep -c 'a + b' add.rs > count.txt; cat count.txt" }))
+            .usage(1100, 20),
+        Answer::text("Fixed: `add` adds now.").usage(1200, 12),
+    ]
+}
+
+#[test]
+fn a_task_through_each_wire_ends_with_the_right_bytes_on_disk() {
+    for api in BOTH {
+        let bench = Bench::new(&[("add.rs", BUGGY)]);
+        let server = MockServer::start(fixing_answers());
+        let ran = run(bench.print(api, &server).args(["--permission-mode", "bypassPermissions", "fix add"])).expect(0);
+        assert_eq!(ran.stdout, "Fixed: `add` adds now.\n", "{api:?}");
+        assert_eq!(bench.project.read("add.rs"), BUGGY.replace("a - b", "a + b"), "{api:?}: CRLF stays");
+        assert_eq!(bench.project.read("count.txt"), "1\n", "{api:?}");
+        let requests = server.requests();
+        assert_eq!(requests.len(), 4, "{api:?}");
+        assert_prefix(&requests);
+        let last = requests.last().unwrap().text().to_owned();
+        assert!(last.contains("a - b"), "the read's output reached the model: {last}");
+    }
+}
+
+#[test]
+fn parallel_reads_come_back_in_the_order_of_their_calls() {
+    for api in BOTH {
+        let bench = Bench::new(&[("a.txt", "AAA\n"), ("b.txt", "BBB\n"), ("c.txt", "CCC\n")]);
+        let call = |n: &str| json!({ "path": format!("{n}.txt") });
+        let server = MockServer::start([
+            Answer::tool("1", "read", call("a")).and_tool("2", "read", call("b")).and_tool("3", "read", call("c")),
+            Answer::text("read"),
+        ]);
+        run(bench.print(api, &server).arg("read all")).expect(0);
+        let second = server.requests()[1].text().to_owned();
+        let at = |s: &str| second.rfind(s).unwrap_or_else(|| panic!("{s} is missing: {second}"));
+        assert!(at("AAA") < at("BBB") && at("BBB") < at("CCC"), "{api:?}");
+    }
+}
+
+#[test]
+fn what_is_piped_in_is_added_to_the_prompt() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("ok"), Answer::text("ok")]);
+    run_with(bench.print(Api::Chat, &server).arg("explain"), b"error: E0308\n").expect(0);
+    let text = server.requests()[0].text().to_owned();
+    assert!(text.contains("explain") && text.contains("error: E0308"), "{text}");
+    run_with(&mut bench.print(Api::Chat, &server), b"only stdin\n").expect(0);
+    assert!(server.requests()[1].text().contains("only stdin"));
+}
+
+#[test]
+fn continue_and_resume_go_on_with_the_same_bytes() {
+    for api in BOTH {
+        let bench = Bench::new(&[("a.txt", "AAA\n")]);
+        let server = MockServer::start([
+            Answer::tool("1", "read", json!({ "path": "a.txt" })),
+            Answer::text("one"),
+            Answer::text("two"),
+            Answer::text("three"),
+        ]);
+        run(bench.print(api, &server).arg("first")).expect(0);
+        run(bench.print(api, &server).args(["--continue", "second"])).expect(0);
+        let session = bench.ledgers()[0].parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+        let ran = run(bench.print(api, &server).args(["--resume", &session[..13], "third"])).expect(0);
+        assert_eq!(ran.stdout, "three\n");
+        assert_eq!(bench.ledgers().len(), 1, "{api:?}");
+        assert_prefix(&server.requests());
+    }
+}
+
+#[test]
+fn a_fork_leaves_the_original_alone() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("one"), Answer::text("two")]);
+    run(bench.print(Api::Anthropic, &server).arg("first")).expect(0);
+    let before = std::fs::read(&bench.ledgers()[0]).unwrap();
+    run(bench.print(Api::Anthropic, &server).args(["-c", "--fork-session", "second"])).expect(0);
+    assert_eq!(bench.ledgers().len(), 2);
+    assert_eq!(std::fs::read(&bench.ledgers()[0]).unwrap(), before);
+    assert!(server.requests()[1].text().contains("first"));
+}
+
+#[test]
+fn no_persistence_leaves_no_session() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("one")]);
+    run(bench.print(Api::Anthropic, &server).args(["--no-session-persistence", "first"])).expect(0);
+    assert_eq!(bench.ledgers(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn rules_files_reach_the_model_root_first_and_nested_ones_on_reading() {
+    let bench = Bench::new(&[
+        ("AGENTS.md", "RULE-ROOT\n@extra.md\n"),
+        ("extra.md", "RULE-IMPORTED\n"),
+        ("sub/AGENTS.md", "RULE-SUB\n"),
+        ("sub/x.txt", "X\n"),
+    ]);
+    std::fs::create_dir(bench.project.path(".git")).unwrap();
+    let server =
+        MockServer::start([Answer::tool("1", "read", json!({ "path": "sub/x.txt" })), Answer::text("done")]);
+    run(bench.print(Api::Anthropic, &server).arg("go")).expect(0);
+    let requests = server.requests();
+    let first = requests[0].text();
+    assert!(first.contains("RULE-ROOT") && first.contains("RULE-IMPORTED") && !first.contains("RULE-SUB"));
+    assert!(requests[1].text().contains("RULE-SUB"));
+    assert_prefix(&requests);
+}
