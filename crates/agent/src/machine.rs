@@ -1,0 +1,591 @@
+//! The agent loop as a pure state machine: `next(State, Input) -> (State, Vec<Action>)` (T1).
+//!
+//! Model: at any moment the machine waits for exactly one thing. It is idle and waits for a prompt, or one operation is
+//! under way (a budget assessment, a request, a batch of tool calls, a compaction) and its outcome is the next input.
+//! Commands may come at any time between; they are remembered and taken up at the start of the next iteration.
+//!
+//! Each iteration has the same order: drain the inbox → exit test → step and limits → budget → request → tools.
+//!
+//! Invariants, held by `tests/machine_properties.rs` over random input sequences:
+//! - never two operations at once, never none while a turn is under way;
+//! - each prompt is delivered exactly once, in order; each answer's calls are run or closed exactly once;
+//! - a turn that started ends with exactly one [`Action::EndTurn`]; after `EndInput` the machine exits.
+//!
+//! No clock, no IO, no ids made here: prompts are numbers that the driver gave out, texts pass through untouched.
+
+use becket_types::{CompactionTrigger, DeliveryMode, FinishReason, TurnEnd};
+use std::collections::VecDeque;
+
+/// The driver's number of a prompt in its inbox.
+pub type PromptId = u64;
+
+/// Attempts at one request after the first, when its answer broke in the middle.
+pub const MAX_RETRIES: u32 = 3;
+/// Requests in a row that continue an answer cut by the output limit.
+const MAX_CUTS: u32 = 3;
+/// Compactions between two answers; a third is never started by itself.
+const MAX_COMPACTIONS: u32 = 2;
+
+/// What does not change during a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Answered requests in one turn, before the wrap-up.
+    pub max_turns: Option<u64>,
+    /// Whether an overflow may be answered by a compaction.
+    pub auto_compact: bool,
+}
+
+/// Where the loop stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    rules: Rules,
+    phase: Phase,
+    turn: Turn,
+    steer: VecDeque<PromptId>,
+    queue: VecDeque<PromptId>,
+    end_input: bool,
+    compact_asked: bool,
+    undo_asked: bool,
+}
+
+/// The one thing that is awaited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Idle,
+    Assessing,
+    Requesting,
+    RunningTools,
+    Compacting { trigger: CompactionTrigger, in_turn: bool },
+    Exited,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Turn {
+    /// Requests answered in this turn.
+    steps: u64,
+    /// The last answer was terminal, all its calls have results, and nothing newer was delivered.
+    answered: bool,
+    /// An interrupt came; the outcome of what is under way ends the turn.
+    stopping: bool,
+    /// The last request was, or is, the wrap-up at the turn limit.
+    wrapping: bool,
+    retries: u32,
+    re_asked: bool,
+    cuts: u32,
+    /// Compactions since the last answer.
+    compactions: u32,
+    /// An overflow was answered by a compaction since the last answer.
+    overflowed: bool,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    Prompt {
+        id: PromptId,
+        mode: DeliveryMode,
+    },
+    /// Go on with a turn that an earlier process left unfinished. Ignored unless idle.
+    Continue,
+    Interrupt,
+    Compact,
+    UndoCompaction,
+    EndInput,
+    /// Outcome of [`Action::Assess`].
+    Assessed(Facts),
+    /// Outcome of [`Action::Request`]: the answer is whole.
+    Answered(Answer),
+    /// Outcome of [`Action::Request`]: it failed.
+    Broke(Break),
+    /// Outcome of [`Action::CancelRequest`]: this many whole calls are in the partial answer.
+    Cancelled {
+        calls: usize,
+    },
+    /// Outcome of [`Action::RunTools`], cancelled or not: every call has a result.
+    ToolsDone,
+    /// Outcome of [`Action::Compact`].
+    CompactionDone(CompactionEnd),
+}
+
+/// What only the driver can know before a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// A limit in money, tokens or time is used up; says which.
+    pub over: Option<String>,
+    pub repetition: Repetition,
+    pub owed: Owed,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Repetition {
+    #[default]
+    None,
+    /// Tell the model; reported once per repetition.
+    Nudge(String),
+    /// End the turn.
+    Stop(String),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Owed {
+    #[default]
+    No,
+    Compact,
+    /// Too full, and no compaction is allowed or useful; says what fills the window.
+    Full(String),
+}
+
+/// A whole answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub finish: FinishReason,
+    /// Tool calls in it.
+    pub calls: usize,
+    /// Neither text nor calls: nothing at all, or thinking only.
+    pub empty: bool,
+}
+
+/// A failed request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Break {
+    pub kind: BreakKind,
+    /// How the turn ends if this is final.
+    pub end: TurnEnd,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakKind {
+    /// The answer had begun and broke: asking again may help.
+    Stream,
+    /// A success status with something that is no answer: one re-ask.
+    Malformed,
+    /// The context is too long for the model.
+    Overflow,
+    /// Asking again is useless, or was done by the model client already.
+    Final,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CompactionEnd {
+    Done,
+    /// Refused or useless; says what fills the window.
+    Failed(String),
+    /// By an interrupt; the history is as it was.
+    Cancelled,
+}
+
+/// Why calls of an answer get results without being run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotRun {
+    /// The answer was cut by the output limit.
+    Cut,
+    /// The model called tools in the wrap-up, where it was asked not to.
+    WrapUp,
+    /// The answer was refused or filtered.
+    Refused,
+    /// The user interrupted.
+    Interrupted,
+}
+
+/// A message of the harness to the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// The same calls again and again; says which.
+    Repetition(String),
+    /// The answer's text was cut by the output limit.
+    CutText,
+    /// The turn limit is reached: sum up, call no tools.
+    WrapUp { limit: u64 },
+}
+
+/// What to do, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    StartTurn,
+    /// Append these prompts. `steered`: the model has answered in this turn already.
+    Deliver {
+        prompts: Vec<PromptId>,
+        steered: bool,
+    },
+    /// Report [`Facts`].
+    Assess,
+    /// Send. `attempt` 0 is the first; later ones wait a moment before they send.
+    Request {
+        step: u64,
+        attempt: u32,
+        wrap_up: bool,
+    },
+    /// The last answer, whole or partial, leaves the view (a `revert` entry).
+    Supersede,
+    CancelRequest,
+    RunTools,
+    /// Write a result for each call of the last answer without running it.
+    CloseCalls(NotRun),
+    /// The second one in a row means: do not wait for the tools to stop.
+    CancelTools,
+    Compact {
+        trigger: CompactionTrigger,
+    },
+    CancelCompaction,
+    Note(Note),
+    UndoCompaction,
+    /// Write that the user interrupted.
+    MarkInterrupt,
+    EndTurn(TurnEnd),
+    Exit,
+}
+
+/// One transition.
+pub fn next(mut state: State, input: Input) -> (State, Vec<Action>) {
+    let mut out = Vec::new();
+    state.step(input, &mut out);
+    (state, out)
+}
+
+impl State {
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            phase: Phase::Idle,
+            turn: Turn::default(),
+            steer: VecDeque::new(),
+            queue: VecDeque::new(),
+            end_input: false,
+            compact_asked: false,
+            undo_asked: false,
+        }
+    }
+
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Requests answered in this turn.
+    pub fn steps(&self) -> u64 {
+        self.turn.steps
+    }
+
+    /// Prompts that wait, steering ones first.
+    pub fn waiting(&self) -> impl Iterator<Item = PromptId> + '_ {
+        self.steer.iter().chain(&self.queue).copied()
+    }
+
+    fn step(&mut self, input: Input, out: &mut Vec<Action>) {
+        match input {
+            _ if self.phase == Phase::Exited => {}
+            Input::Prompt { id, mode } => {
+                match mode {
+                    DeliveryMode::Steer => self.steer.push_back(id),
+                    DeliveryMode::Queue => self.queue.push_back(id),
+                }
+                self.wake(out);
+            }
+            Input::Continue => {
+                if self.phase == Phase::Idle {
+                    self.start_turn(out);
+                }
+            }
+            Input::Interrupt => self.interrupt(out),
+            Input::Compact => {
+                self.compact_asked = true;
+                self.wake(out);
+            }
+            Input::UndoCompaction => {
+                self.undo_asked = true;
+                self.wake(out);
+            }
+            Input::EndInput => {
+                self.end_input = true;
+                self.wake(out);
+            }
+            Input::Assessed(facts) if self.phase == Phase::Assessing => self.assessed(facts, out),
+            Input::Answered(answer) if self.phase == Phase::Requesting => self.answered(answer, out),
+            Input::Broke(broken) if self.phase == Phase::Requesting => self.broke(broken, out),
+            Input::Cancelled { calls } if self.phase == Phase::Requesting => {
+                if calls > 0 {
+                    out.push(Action::CloseCalls(NotRun::Interrupted));
+                }
+                self.end_interrupted(out);
+            }
+            Input::ToolsDone if self.phase == Phase::RunningTools => self.iterate(out),
+            Input::CompactionDone(end) => {
+                if let Phase::Compacting { trigger, in_turn } = self.phase {
+                    self.compacted(trigger, in_turn, end, out);
+                }
+            }
+            // An outcome of something that is not under way: a driver's mistake, without effect.
+            Input::Assessed(_)
+            | Input::Answered(_)
+            | Input::Broke(_)
+            | Input::Cancelled { .. }
+            | Input::ToolsDone => {}
+        }
+    }
+
+    /// A command came: if nothing is under way, take it up now.
+    fn wake(&mut self, out: &mut Vec<Action>) {
+        if self.phase == Phase::Idle {
+            self.idle(out);
+        }
+    }
+
+    /// Chooses the one thing that follows when no turn is under way.
+    fn idle(&mut self, out: &mut Vec<Action>) {
+        self.phase = Phase::Idle;
+        if std::mem::take(&mut self.undo_asked) {
+            out.push(Action::UndoCompaction);
+        }
+        if std::mem::take(&mut self.compact_asked) {
+            let trigger = CompactionTrigger::Manual;
+            out.push(Action::Compact { trigger });
+            self.phase = Phase::Compacting { trigger, in_turn: false };
+        } else if !self.steer.is_empty() || !self.queue.is_empty() {
+            // Steering messages of a turn that is over are one prompt now; queued ones are a turn each.
+            if self.steer.is_empty() {
+                self.steer.extend(self.queue.pop_front());
+            }
+            self.start_turn(out);
+        } else if self.end_input {
+            out.push(Action::Exit);
+            self.phase = Phase::Exited;
+        }
+    }
+
+    fn start_turn(&mut self, out: &mut Vec<Action>) {
+        self.turn = Turn::default();
+        out.push(Action::StartTurn);
+        self.iterate(out);
+    }
+
+    /// The start of an iteration: drain the inbox, then have the budget assessed.
+    fn iterate(&mut self, out: &mut Vec<Action>) {
+        if self.turn.stopping {
+            return self.end_interrupted(out);
+        }
+        if !self.steer.is_empty() {
+            let prompts = self.steer.drain(..).collect();
+            out.push(Action::Deliver { prompts, steered: self.turn.steps > 0 });
+            self.turn.answered = false;
+            self.turn.cuts = 0;
+        }
+        if std::mem::take(&mut self.undo_asked) {
+            out.push(Action::UndoCompaction);
+        }
+        if std::mem::take(&mut self.compact_asked) {
+            return self.compact(CompactionTrigger::Manual, out);
+        }
+        out.push(Action::Assess);
+        self.phase = Phase::Assessing;
+    }
+
+    fn assessed(&mut self, facts: Facts, out: &mut Vec<Action>) {
+        if self.turn.stopping || !self.steer.is_empty() || self.compact_asked || self.undo_asked {
+            return self.iterate(out);
+        }
+        let may_compact = self.turn.compactions < MAX_COMPACTIONS;
+        if self.turn.answered {
+            return match facts.owed {
+                Owed::Compact if may_compact => self.compact(CompactionTrigger::Auto, out),
+                _ => self.end_turn(TurnEnd::Completed, out),
+            };
+        }
+        if let Some(what) = facts.over {
+            return self.end_turn(TurnEnd::Budget { what }, out);
+        }
+        match facts.repetition {
+            Repetition::None => {}
+            Repetition::Nudge(what) => out.push(Action::Note(Note::Repetition(what))),
+            Repetition::Stop(what) => return self.end_turn(TurnEnd::Repetition { what }, out),
+        }
+        match facts.owed {
+            Owed::Compact if may_compact => return self.compact(CompactionTrigger::Auto, out),
+            Owed::Full(breakdown) => return self.end_turn(TurnEnd::ContextFull { breakdown }, out),
+            Owed::Compact | Owed::No => {}
+        }
+        if let Some(limit) = self.rules.max_turns
+            && self.turn.steps >= limit
+            && !self.turn.wrapping
+        {
+            out.push(Action::Note(Note::WrapUp { limit }));
+            self.turn.wrapping = true;
+        }
+        self.request(out);
+    }
+
+    fn request(&mut self, out: &mut Vec<Action>) {
+        out.push(Action::Request {
+            step: self.turn.steps + 1,
+            attempt: self.turn.retries,
+            wrap_up: self.turn.wrapping,
+        });
+        self.phase = Phase::Requesting;
+    }
+
+    fn answered(&mut self, answer: Answer, out: &mut Vec<Action>) {
+        if answer.empty && !self.turn.stopping && !refused(&answer.finish) {
+            return self.empty_answer(&answer.finish, out);
+        }
+        let turn = &mut self.turn;
+        turn.steps += 1;
+        (turn.retries, turn.re_asked, turn.compactions, turn.overflowed) = (0, false, 0, false);
+        let cut = answer.finish == FinishReason::Length;
+        turn.cuts = if cut { turn.cuts + 1 } else { 0 };
+        let why_not = match &answer.finish {
+            _ if turn.stopping => Some(NotRun::Interrupted),
+            finish if refused(finish) => Some(NotRun::Refused),
+            _ if turn.wrapping => Some(NotRun::WrapUp),
+            FinishReason::Length => Some(NotRun::Cut),
+            _ => None,
+        };
+        if answer.calls > 0 {
+            if let Some(why) = why_not {
+                out.push(Action::CloseCalls(why));
+            } else {
+                out.push(Action::RunTools);
+                self.phase = Phase::RunningTools;
+                return;
+            }
+        }
+        match why_not {
+            Some(NotRun::Interrupted) => self.end_interrupted(out),
+            Some(NotRun::Refused) => {
+                let reason = answer.finish.stop_reason().to_owned();
+                self.end_turn(TurnEnd::Refusal { reason }, out);
+            }
+            Some(NotRun::WrapUp) => self.end_max_turns(out),
+            Some(NotRun::Cut) if self.turn.cuts <= MAX_CUTS => {
+                if answer.calls == 0 {
+                    out.push(Action::Note(Note::CutText));
+                }
+                self.iterate(out);
+            }
+            // Cut again and again: what there is, is the answer.
+            Some(NotRun::Cut) | None => {
+                self.turn.answered = true;
+                self.iterate(out);
+            }
+        }
+    }
+
+    /// Nothing at all, or thinking only: one automatic re-ask, then an error that says so.
+    fn empty_answer(&mut self, finish: &FinishReason, out: &mut Vec<Action>) {
+        out.push(Action::Supersede);
+        if self.turn.re_asked {
+            let message = format!(
+                "The model answered twice in a row without any text or tool call (stop reason `{}`).",
+                finish.stop_reason()
+            );
+            return self.end_broken(
+                TurnEnd::ModelError { kind: "malformed".to_owned(), message, status: None },
+                out,
+            );
+        }
+        self.turn.re_asked = true;
+        self.iterate(out);
+    }
+
+    fn broke(&mut self, broken: Break, out: &mut Vec<Action>) {
+        if self.turn.stopping {
+            return self.end_interrupted(out);
+        }
+        match broken.kind {
+            BreakKind::Stream if self.turn.retries < MAX_RETRIES => {
+                self.turn.retries += 1;
+                out.push(Action::Supersede);
+                // What arrived meanwhile belongs into the request that is made anew.
+                self.iterate(out);
+            }
+            BreakKind::Malformed if !self.turn.re_asked => {
+                self.turn.re_asked = true;
+                out.push(Action::Supersede);
+                self.iterate(out);
+            }
+            BreakKind::Overflow if self.rules.auto_compact && !self.turn.overflowed => {
+                self.turn.overflowed = true;
+                out.push(Action::Supersede);
+                self.compact(CompactionTrigger::Overflow, out);
+            }
+            BreakKind::Stream | BreakKind::Malformed | BreakKind::Overflow | BreakKind::Final => {
+                self.end_broken(broken.end, out);
+            }
+        }
+    }
+
+    /// A wrap-up that fails still ends the turn for the reason it was asked for.
+    fn end_broken(&mut self, end: TurnEnd, out: &mut Vec<Action>) {
+        if self.turn.wrapping { self.end_max_turns(out) } else { self.end_turn(end, out) }
+    }
+
+    fn end_max_turns(&mut self, out: &mut Vec<Action>) {
+        let limit = self.rules.max_turns.unwrap_or(self.turn.steps);
+        self.end_turn(TurnEnd::MaxTurns { limit }, out);
+    }
+
+    fn compact(&mut self, trigger: CompactionTrigger, out: &mut Vec<Action>) {
+        self.turn.compactions += 1;
+        out.push(Action::Compact { trigger });
+        self.phase = Phase::Compacting { trigger, in_turn: true };
+    }
+
+    fn compacted(
+        &mut self,
+        trigger: CompactionTrigger,
+        in_turn: bool,
+        end: CompactionEnd,
+        out: &mut Vec<Action>,
+    ) {
+        if !in_turn {
+            return self.idle(out);
+        }
+        match end {
+            CompactionEnd::Cancelled => self.end_interrupted(out),
+            CompactionEnd::Failed(breakdown)
+                if trigger != CompactionTrigger::Manual && !self.turn.answered && !self.turn.stopping =>
+            {
+                self.end_broken(TurnEnd::ContextFull { breakdown }, out);
+            }
+            CompactionEnd::Failed(_)
+                if self.turn.answered && self.steer.is_empty() && !self.turn.stopping =>
+            {
+                self.end_turn(TurnEnd::Completed, out);
+            }
+            CompactionEnd::Done | CompactionEnd::Failed(_) => self.iterate(out),
+        }
+    }
+
+    fn interrupt(&mut self, out: &mut Vec<Action>) {
+        match self.phase {
+            Phase::Idle | Phase::Exited => {}
+            Phase::Assessing => self.turn.stopping = true,
+            Phase::Requesting => {
+                if !self.turn.stopping {
+                    out.push(Action::CancelRequest);
+                }
+                self.turn.stopping = true;
+            }
+            Phase::RunningTools => {
+                out.push(Action::CancelTools);
+                self.turn.stopping = true;
+            }
+            Phase::Compacting { in_turn, .. } => {
+                out.push(Action::CancelCompaction);
+                self.turn.stopping = in_turn;
+            }
+        }
+    }
+
+    fn end_interrupted(&mut self, out: &mut Vec<Action>) {
+        out.push(Action::MarkInterrupt);
+        self.end_turn(TurnEnd::Interrupted, out);
+    }
+
+    fn end_turn(&mut self, end: TurnEnd, out: &mut Vec<Action>) {
+        out.push(Action::EndTurn(end));
+        self.turn = Turn::default();
+        self.idle(out);
+    }
+}
+
+fn refused(finish: &FinishReason) -> bool {
+    matches!(finish, FinishReason::Refusal | FinishReason::ContentFilter)
+}

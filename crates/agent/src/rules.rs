@@ -1,0 +1,427 @@
+//! Rules files: AGENTS.md, CLAUDE.md and CLAUDE.local.md, with their `@` imports.
+//!
+//! Model: rules are read from disk when a session starts, again after each compaction, and never taken from a summary.
+//! Order: the user's own files, then from the repository's root down to the working directory. In one folder AGENTS.md
+//! goes before CLAUDE.md (the second is read only where the first is not), and CLAUDE.local.md is added to either.
+//! Files in folders below the working directory are found when a file below them is touched ([`below`]).
+//!
+//! Invariants: text is verbatim but for HTML comments outside code; a file is at most [`MAX_BYTES`], cut with a notice;
+//! an import is read only inside the project or the home directory and never twice, so cycles end; nothing but regular
+//! files is opened. Decides nothing about trust: the caller says whether imports from elsewhere are allowed.
+
+use becket_types::{SystemItem, SystemKind, cut_end};
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Component, Path, PathBuf};
+
+/// Bytes of one rules file or import that are read.
+pub const MAX_BYTES: usize = 32 * 1024;
+/// Imports of imports, at most.
+const MAX_DEPTH: usize = 4;
+
+/// Where rules come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RulesSettings {
+    /// Read no rules at all.
+    pub off: bool,
+    /// The user's own files, for all projects, first to last. Missing ones are skipped.
+    pub user_files: Vec<PathBuf>,
+    pub home: Option<PathBuf>,
+    /// Imports from outside the project and the home directory are allowed.
+    pub trust_imports: bool,
+}
+
+/// Rules as they are now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules {
+    pub items: Vec<SystemItem>,
+    /// What people should know: cut files, imports that were not read.
+    pub notices: Vec<String>,
+}
+
+/// The rules of `cwd`: user files, then root to `cwd`.
+pub fn load(cwd: &Path, settings: &RulesSettings) -> Rules {
+    let mut reader = Reader::new(cwd, settings);
+    if settings.off {
+        return reader.rules;
+    }
+    for file in &settings.user_files {
+        reader.file(file);
+    }
+    let root = project_root(cwd);
+    let mut dirs: Vec<&Path> = cwd.ancestors().take_while(|dir| dir.starts_with(&root)).collect();
+    dirs.reverse();
+    for dir in dirs {
+        reader.folder(dir);
+    }
+    reader.rules
+}
+
+/// Rules in the folders strictly below `cwd` down to the one that holds `file`, outermost first.
+///
+/// `seen` are folders that were looked at before; it grows. Nothing for files outside `cwd`.
+pub fn below(cwd: &Path, file: &Path, seen: &mut HashSet<PathBuf>, settings: &RulesSettings) -> Rules {
+    let mut reader = Reader::new(cwd, settings);
+    if settings.off || !file.starts_with(cwd) {
+        return reader.rules;
+    }
+    let dirs = file.ancestors().skip(1).take_while(|dir| *dir != cwd && !seen.contains(*dir));
+    let mut dirs: Vec<PathBuf> = dirs.map(Path::to_path_buf).collect();
+    dirs.reverse();
+    for dir in dirs {
+        reader.folder(&dir);
+        seen.insert(dir);
+    }
+    reader.rules
+}
+
+/// One file again, as [`load`] and [`below`] read it; `None` when it is gone or blank.
+pub fn reread(cwd: &Path, file: &Path, settings: &RulesSettings) -> Option<SystemItem> {
+    let mut reader = Reader::new(cwd, settings);
+    reader.file(file);
+    reader.rules.items.pop()
+}
+
+/// The nearest folder at or above `cwd` that holds `.git`; else `cwd`.
+fn project_root(cwd: &Path) -> PathBuf {
+    cwd.ancestors().find(|dir| dir.join(".git").exists()).unwrap_or(cwd).to_path_buf()
+}
+
+struct Reader<'a> {
+    settings: &'a RulesSettings,
+    root: PathBuf,
+    /// Canonical paths of what was read for the current file.
+    read: HashSet<PathBuf>,
+    rules: Rules,
+}
+
+impl<'a> Reader<'a> {
+    fn new(cwd: &Path, settings: &'a RulesSettings) -> Self {
+        Self { settings, root: project_root(cwd), read: HashSet::new(), rules: Rules::default() }
+    }
+
+    fn folder(&mut self, dir: &Path) {
+        if !self.file(&dir.join("AGENTS.md")) {
+            self.file(&dir.join("CLAUDE.md"));
+        }
+        self.file(&dir.join("CLAUDE.local.md"));
+    }
+
+    /// Adds one rules file with its imports; false when there is none.
+    fn file(&mut self, path: &Path) -> bool {
+        self.read.clear();
+        let Some(text) = self.text(path) else { return false };
+        let mut whole = text.clone();
+        self.imports(path, &text, 1, &mut whole);
+        if !becket_types::is_blank(&whole) {
+            let text = format!("# Rules from {}\n\n{}", path.display(), whole.trim_end());
+            self.rules.items.push(SystemItem { kind: SystemKind::Rules, path: Some(path.to_owned()), text });
+        }
+        true
+    }
+
+    /// Appends the text of each import in `text`, depth first.
+    fn imports(&mut self, from: &Path, text: &str, depth: usize, out: &mut String) {
+        for name in import_names(text) {
+            let Some(path) = self.import_path(from, &name) else { continue };
+            let Ok(canonical) = path.canonicalize() else { continue };
+            if !canonical.is_file() || self.read.contains(&canonical) {
+                continue;
+            }
+            if let Some(why) = self.refusal(&canonical) {
+                self.notice(format!("{}: `@{name}` was not imported: {why}", from.display()));
+                continue;
+            }
+            if depth > MAX_DEPTH {
+                self.notice(format!(
+                    "{}: `@{name}` was not imported: imports nest deeper than {MAX_DEPTH}",
+                    from.display()
+                ));
+                continue;
+            }
+            let Some(text) = self.text(&path) else { continue };
+            out.push_str(&format!("\n\n## Imported: @{name}\n\n{}", text.trim_end()));
+            self.imports(&path, &text, depth + 1, out);
+        }
+    }
+
+    fn import_path(&self, from: &Path, name: &str) -> Option<PathBuf> {
+        match name.strip_prefix("~/") {
+            Some(rest) => Some(self.settings.home.as_ref()?.join(rest)),
+            None => Some(from.parent()?.join(name)),
+        }
+    }
+
+    /// Why a file may not be imported.
+    fn refusal(&self, canonical: &Path) -> Option<&'static str> {
+        if holds_secrets(canonical) {
+            return Some("such files hold secrets");
+        }
+        let inside = |dir: &Path| dir.canonicalize().is_ok_and(|dir| canonical.starts_with(dir));
+        let allowed = self.settings.trust_imports
+            || inside(&self.root)
+            || self.settings.home.as_deref().is_some_and(inside);
+        if allowed { None } else { Some("it lies outside the project and the home directory") }
+    }
+
+    /// The file's text without HTML comments, cut at [`MAX_BYTES`]; `None` when it is not a readable regular file.
+    fn text(&mut self, path: &Path) -> Option<String> {
+        let canonical = path.canonicalize().ok()?;
+        // Before opening: a pipe would block.
+        let size = canonical.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
+        let mut bytes = Vec::new();
+        if let Err(error) =
+            File::open(&canonical).and_then(|f| f.take(MAX_BYTES as u64 + 4).read_to_end(&mut bytes))
+        {
+            self.notice(format!("{} could not be read: {error}", path.display()));
+            return None;
+        }
+        self.read.insert(canonical);
+        let text = String::from_utf8_lossy(&bytes);
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let mut out = strip_comments(cut_end(text, MAX_BYTES));
+        if size > MAX_BYTES as u64 {
+            out.push_str(&format!("\n[cut: the first {MAX_BYTES} of {size} bytes]"));
+            self.notice(format!("{} is {size} bytes; only the first {MAX_BYTES} are used", path.display()));
+        }
+        Some(out)
+    }
+
+    fn notice(&mut self, text: String) {
+        self.rules.notices.push(text);
+    }
+}
+
+/// Keys and credentials: a rules file of a project must not be able to send them to a model.
+fn holds_secrets(path: &Path) -> bool {
+    let folder = path.components().any(|part| {
+        matches!(part, Component::Normal(name) if [".ssh", ".aws", ".gnupg", ".kube", ".docker"].iter().any(|s| name == *s))
+    });
+    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let extension = Path::new(&name).extension().and_then(|e| e.to_str()).unwrap_or_default();
+    folder
+        || name.starts_with(".env")
+        || name.starts_with("id_")
+        || name.contains("credentials")
+        || [".netrc", ".npmrc", ".pgpass"].contains(&name.as_str())
+        || ["pem", "key", "p12", "pfx"].contains(&extension)
+}
+
+/// Lines with whether they are inside (or delimit) a fenced code block.
+fn lines_with_fence(text: &str) -> impl Iterator<Item = (&str, bool)> {
+    let mut fence: Option<&str> = None;
+    text.split_inclusive('\n').map(move |line| {
+        let start = line.trim_start();
+        let mark = if start.starts_with("```") {
+            Some("```")
+        } else if start.starts_with("~~~") {
+            Some("~~~")
+        } else {
+            None
+        };
+        let inside = fence.is_some() || mark.is_some();
+        match (fence, mark) {
+            (None, Some(_)) => fence = mark,
+            (Some(open), Some(close)) if open == close => fence = None,
+            _ => {}
+        }
+        (line, inside)
+    })
+}
+
+/// Without `<!-- … -->` outside fenced code. An unclosed comment stays.
+fn strip_comments(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    // Runs of lines outside fences are handled together, so that comments may span lines.
+    let mut plain = String::new();
+    for (line, fenced) in lines_with_fence(text) {
+        // A fence inside an open comment belongs to the comment.
+        let open = plain.rfind("<!--").is_some_and(|at| !plain[at..].contains("-->"));
+        if fenced && !(open && text.contains("-->")) {
+            out.push_str(&without_comments(&plain));
+            plain.clear();
+            out.push_str(line);
+        } else {
+            plain.push_str(line);
+        }
+    }
+    out.push_str(&without_comments(&plain));
+    out
+}
+
+fn without_comments(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find("<!--") {
+        let Some(len) = rest[start..].find("-->") else { break };
+        out.push_str(&rest[..start]);
+        rest = &rest[start + len + 3..];
+        // A comment on lines of its own leaves no blank line behind.
+        if out.is_empty() || out.ends_with('\n') {
+            rest = rest.strip_prefix('\n').unwrap_or(rest);
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// `@path` at the start of a word, outside code blocks and code spans.
+fn import_names(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for (line, fenced) in lines_with_fence(text) {
+        if fenced {
+            continue;
+        }
+        // Every second piece between back-ticks is a code span.
+        for prose in line.split('`').step_by(2) {
+            for word in prose.split_whitespace() {
+                let word = word.trim_start_matches(['(', '[', '"', '\'']);
+                let Some(name) = word.strip_prefix('@') else { continue };
+                let name = name.trim_end_matches([')', ']', '"', '\'', ',', ';', ':', '.', '!', '?']);
+                if !name.is_empty() && !names.iter().any(|seen| seen == name) {
+                    names.push(name.to_owned());
+                }
+            }
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A project with a `.git` folder and these files; gives its canonical path.
+    fn project(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap().join("project");
+        fs::create_dir_all(root.join(".git")).unwrap();
+        for (path, text) in files {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        (dir, root)
+    }
+
+    fn names(rules: &Rules, root: &Path) -> Vec<String> {
+        rules
+            .items
+            .iter()
+            .map(|item| {
+                let path = item.path.as_ref().unwrap();
+                path.strip_prefix(root).unwrap_or(path).display().to_string()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn order_is_user_then_root_to_cwd_and_agents_goes_first() {
+        let (_keep, root) = project(&[
+            ("../home/AGENTS.md", "mine"),
+            ("../CLAUDE.md", "above the repository"),
+            ("AGENTS.md", "root"),
+            ("CLAUDE.md", "not read"),
+            ("CLAUDE.local.md", "local"),
+            ("a/CLAUDE.md", "a"),
+            ("a/b/AGENTS.md", "  \n"),
+            ("a/b/c/AGENTS.md", "below cwd"),
+        ]);
+        let user = root.parent().unwrap().join("home/AGENTS.md");
+        let settings =
+            RulesSettings { user_files: vec![user, "/nowhere".into()], ..RulesSettings::default() };
+        let rules = load(&root.join("a/b"), &settings);
+        assert_eq!(rules.notices, Vec::<String>::new());
+        assert_eq!(names(&rules, &root)[1..], ["AGENTS.md", "CLAUDE.local.md", "a/CLAUDE.md"]);
+        assert_eq!(rules.items[1].text, format!("# Rules from {}\n\nroot", root.join("AGENTS.md").display()));
+        assert!(rules.items[0].text.ends_with("\n\nmine"));
+        assert_eq!(load(&root, &RulesSettings { off: true, ..settings }), Rules::default());
+    }
+
+    #[test]
+    fn nested_rules_are_found_once_per_folder() {
+        let (_keep, root) = project(&[
+            ("x/AGENTS.md", "x"),
+            ("x/y/z/CLAUDE.md", "z"),
+            ("x/y/z/f.rs", ""),
+            ("AGENTS.md", "root"),
+        ]);
+        let mut seen = HashSet::new();
+        let settings = RulesSettings::default();
+        let rules = below(&root, &root.join("x/y/z/f.rs"), &mut seen, &settings);
+        assert_eq!(names(&rules, &root), ["x/AGENTS.md", "x/y/z/CLAUDE.md"]);
+        assert_eq!(below(&root, &root.join("x/y/z/g.rs"), &mut seen, &settings), Rules::default());
+        assert_eq!(below(&root, Path::new("/etc/passwd"), &mut seen, &settings), Rules::default());
+        assert_eq!(below(&root, &root.join("f.rs"), &mut seen, &settings), Rules::default());
+    }
+
+    #[test]
+    fn imports_follow_cycles_once_and_stay_inside() {
+        let (_keep, root) = project(&[
+            ("AGENTS.md", "see @docs/a.md, `@docs/code.md` and @../outside.md or mail@example.org @nobody\n"),
+            ("docs/a.md", "A @b.md"),
+            ("docs/b.md", "B @a.md @../AGENTS.md"),
+            ("docs/code.md", "code"),
+            ("../outside.md", "outside"),
+        ]);
+        let rules = load(&root, &RulesSettings::default());
+        let want = format!(
+            "# Rules from {}\n\nsee @docs/a.md, `@docs/code.md` and @../outside.md or mail@example.org @nobody\n\n\n## \
+             Imported: @docs/a.md\n\nA @b.md\n\n## Imported: @b.md\n\nB @a.md @../AGENTS.md",
+            root.join("AGENTS.md").display()
+        );
+        assert_eq!(rules.items[0].text, want);
+        assert_eq!(
+            rules.notices,
+            [format!(
+                "{}: `@../outside.md` was not imported: it lies outside the project and the home directory",
+                root.join("AGENTS.md").display()
+            )]
+        );
+        let trusting = RulesSettings { trust_imports: true, ..RulesSettings::default() };
+        assert!(load(&root, &trusting).items[0].text.ends_with("outside"));
+    }
+
+    #[test]
+    fn imports_nest_four_deep_and_never_bring_secrets() {
+        let (_keep, root) = project(&[
+            ("AGENTS.md", "@1.md @.env @deploy.pem"),
+            ("1.md", "one @2.md"),
+            ("2.md", "two @3.md"),
+            ("3.md", "three @4.md"),
+            ("4.md", "four @5.md"),
+            ("5.md", "five"),
+            (".env", "KEY=1"),
+            ("deploy.pem", "key"),
+        ]);
+        let rules = load(&root, &RulesSettings::default());
+        let text = &rules.items[0].text;
+        assert!(text.contains("four") && !text.contains("five") && !text.contains("KEY=1"));
+        assert_eq!(rules.notices.len(), 3, "{:?}", rules.notices);
+    }
+
+    #[test]
+    fn comments_vanish_outside_code_and_long_files_are_cut() {
+        for (text, want) in [
+            ("a\n<!-- note\nto self -->\nb\n", "a\nb\n"),
+            ("a <!-- x --> b", "a  b"),
+            ("```\n<!-- kept -->\n```\n<!-- gone -->\n", "```\n<!-- kept -->\n```\n"),
+            ("<!-- open", "<!-- open"),
+            ("<!--\n```\ncode\n```\n-->\nz", "z"),
+        ] {
+            assert_eq!(strip_comments(text), want, "{text:?}");
+        }
+        let (_keep, root) = project(&[("AGENTS.md", &"é".repeat(20_000))]);
+        let rules = load(&root, &RulesSettings::default());
+        assert!(rules.items[0].text.ends_with("é\n[cut: the first 32768 of 40000 bytes]"));
+        assert_eq!(rules.notices.len(), 1);
+    }
+
+    #[test]
+    fn what_is_not_a_regular_file_is_not_opened() {
+        let (_keep, root) = project(&[("AGENTS.md/x", "")]);
+        assert_eq!(load(&root, &RulesSettings::default()), Rules::default());
+    }
+}

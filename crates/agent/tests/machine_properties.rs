@@ -1,0 +1,448 @@
+//! Laws of the loop over random interleavings of commands and outcomes, without a clock or a network.
+
+use becket_agent::machine::{
+    Action, Answer, Break, BreakKind, CompactionEnd, Facts, Input, Owed, Phase, PromptId, Repetition, Rules,
+    State, next,
+};
+use becket_types::{CompactionTrigger, DeliveryMode, FinishReason, TurnEnd};
+use proptest::prelude::*;
+
+/// What a person does, or "let what is under way come to its end in this way".
+#[derive(Clone, Debug)]
+enum Op {
+    Prompt(DeliveryMode),
+    Interrupt,
+    Compact,
+    Undo,
+    EndInput,
+    Continue,
+    Finish(u8),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        2 => Just(Op::Prompt(DeliveryMode::Steer)),
+        2 => Just(Op::Prompt(DeliveryMode::Queue)),
+        1 => Just(Op::Interrupt),
+        1 => Just(Op::Compact),
+        1 => Just(Op::Undo),
+        1 => Just(Op::Continue),
+        12 => any::<u8>().prop_map(Op::Finish),
+    ]
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Running {
+    Assess,
+    Request { cancelled: bool },
+    Tools,
+    Compaction { cancelled: bool },
+}
+
+/// A driver that does nothing but watch.
+#[derive(Default)]
+struct Watch {
+    state: Option<State>,
+    running: Option<Running>,
+    in_turn: bool,
+    exited: bool,
+    sent: Vec<PromptId>,
+    steered: Vec<PromptId>,
+    delivered: Vec<PromptId>,
+    /// The last answer has calls that are neither run nor closed.
+    open_calls: bool,
+    requests: usize,
+    compactions_in_a_row: usize,
+}
+
+impl Watch {
+    fn feed(&mut self, input: Input) {
+        let outcome = matches!(
+            input,
+            Input::Assessed(_)
+                | Input::Answered(_)
+                | Input::Broke(_)
+                | Input::Cancelled { .. }
+                | Input::ToolsDone
+                | Input::CompactionDone(_)
+        );
+        if outcome {
+            self.running = None;
+        }
+        let (state, actions) = next(self.state.take().unwrap(), input);
+        self.state = Some(state);
+        for action in actions {
+            self.saw(action);
+        }
+        let phase = self.state.as_ref().unwrap().phase();
+        // Never stuck: a turn that is under way waits for exactly one thing.
+        assert_eq!(self.running.is_some(), !matches!(phase, Phase::Idle | Phase::Exited), "{phase:?}");
+        assert_eq!(self.exited, phase == Phase::Exited);
+    }
+
+    fn start(&mut self, what: Running) {
+        assert_eq!(self.running.replace(what), None, "two operations at once");
+        assert!(!self.exited);
+    }
+
+    fn saw(&mut self, action: Action) {
+        match action {
+            Action::StartTurn => {
+                assert!(!self.in_turn);
+                self.in_turn = true;
+                self.compactions_in_a_row = 0;
+            }
+            Action::Deliver { prompts, .. } => {
+                assert!(self.in_turn && !prompts.is_empty());
+                self.delivered.extend(prompts);
+            }
+            Action::Assess => self.start(Running::Assess),
+            Action::Request { .. } => {
+                assert!(!self.open_calls, "a request while calls are unanswered");
+                self.requests += 1;
+                self.compactions_in_a_row = 0;
+                self.start(Running::Request { cancelled: false });
+            }
+            Action::RunTools => {
+                assert!(std::mem::take(&mut self.open_calls), "calls run twice");
+                self.start(Running::Tools);
+            }
+            Action::CloseCalls(_) => assert!(std::mem::take(&mut self.open_calls), "calls closed twice"),
+            Action::Compact { trigger } => {
+                if trigger != CompactionTrigger::Manual {
+                    self.compactions_in_a_row += 1;
+                    assert!(self.compactions_in_a_row <= 3, "compaction loop");
+                }
+                self.start(Running::Compaction { cancelled: false });
+            }
+            Action::CancelRequest => {
+                assert_eq!(self.running, Some(Running::Request { cancelled: false }));
+                self.running = Some(Running::Request { cancelled: true });
+            }
+            Action::CancelTools => assert_eq!(self.running, Some(Running::Tools)),
+            Action::CancelCompaction => {
+                assert!(matches!(self.running, Some(Running::Compaction { .. })));
+                self.running = Some(Running::Compaction { cancelled: true });
+            }
+            Action::EndTurn(_) => {
+                assert!(std::mem::take(&mut self.in_turn) && self.running.is_none());
+                assert!(!self.open_calls);
+            }
+            Action::Exit => {
+                assert!(!self.exited && !self.in_turn && self.running.is_none());
+                self.exited = true;
+            }
+            Action::Supersede | Action::Note(_) | Action::UndoCompaction | Action::MarkInterrupt => {}
+        }
+    }
+
+    /// The outcome of what is under way, chosen by `seed`.
+    fn finish(&mut self, seed: u8) {
+        let pick = seed % 16;
+        let Some(running) = self.running else { return };
+        let input = match running {
+            Running::Assess => Input::Assessed(Facts {
+                over: (pick == 15).then(|| "money".to_owned()),
+                repetition: match pick {
+                    13 => Repetition::Nudge("x".to_owned()),
+                    14 => Repetition::Stop("x".to_owned()),
+                    _ => Repetition::None,
+                },
+                owed: match seed % 5 {
+                    0 | 1 => Owed::Compact,
+                    2 if pick == 12 => Owed::Full("rules".to_owned()),
+                    _ => Owed::No,
+                },
+            }),
+            Running::Request { cancelled: true } => {
+                self.open_calls = seed.is_multiple_of(2);
+                Input::Cancelled { calls: usize::from(self.open_calls) }
+            }
+            Running::Request { cancelled: false } => self.answer(pick),
+            Running::Tools => Input::ToolsDone,
+            Running::Compaction { cancelled: true } => Input::CompactionDone(CompactionEnd::Cancelled),
+            Running::Compaction { cancelled: false } => Input::CompactionDone(match pick {
+                0..12 => CompactionEnd::Done,
+                _ => CompactionEnd::Failed("tail".to_owned()),
+            }),
+        };
+        self.feed(input);
+    }
+
+    fn answer(&mut self, pick: u8) -> Input {
+        let end = TurnEnd::ModelError { kind: "network".to_owned(), message: String::new(), status: None };
+        let kind = match pick {
+            0 => Some(BreakKind::Stream),
+            1 => Some(BreakKind::Malformed),
+            2 => Some(BreakKind::Overflow),
+            3 => Some(BreakKind::Final),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            return Input::Broke(Break { kind, end });
+        }
+        let (finish, calls, empty) = match pick {
+            4 => (FinishReason::Stop, 0, true),
+            5 => (FinishReason::Length, 1, false),
+            6 => (FinishReason::Length, 0, false),
+            7 => (FinishReason::Refusal, 0, true),
+            8 => (FinishReason::ContentFilter, 1, false),
+            9 => (FinishReason::Stop, 2, false),
+            10 => (FinishReason::Other("pause".to_owned()), 0, false),
+            11 | 12 => (FinishReason::ToolCalls, 1, false),
+            _ => (FinishReason::Stop, 0, false),
+        };
+        self.open_calls = calls > 0;
+        Input::Answered(Answer { finish, calls, empty })
+    }
+
+    fn run(&mut self, op: &Op) {
+        match op {
+            Op::Prompt(mode) => {
+                let id = self.sent.len() as PromptId;
+                self.sent.push(id);
+                if *mode == DeliveryMode::Steer {
+                    self.steered.push(id);
+                }
+                self.feed(Input::Prompt { id, mode: *mode });
+            }
+            Op::Interrupt => self.feed(Input::Interrupt),
+            Op::Compact => self.feed(Input::Compact),
+            Op::Undo => self.feed(Input::UndoCompaction),
+            Op::EndInput => self.feed(Input::EndInput),
+            Op::Continue => self.feed(Input::Continue),
+            Op::Finish(seed) => self.finish(*seed),
+        }
+    }
+}
+
+fn watch(rules: Rules) -> Watch {
+    Watch { state: Some(State::new(rules)), ..Watch::default() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// Whatever comes in whatever order: one operation at a time, each prompt delivered once and in order, each
+    /// answer's calls settled once, each turn ended once, and after the end of input the loop exits.
+    #[test]
+    fn every_interleaving_ends(ops in prop::collection::vec(op(), 0..120), max_turns in prop::option::of(0u64..4), auto in any::<bool>()) {
+        let mut watch = watch(Rules { max_turns, auto_compact: auto });
+        for op in &ops {
+            watch.run(op);
+        }
+        watch.run(&Op::EndInput);
+        // From here on the world is kind: what is under way ends well. It must not take long.
+        let mut left = 40 + 8 * watch.sent.len();
+        while !watch.exited {
+            prop_assert!(left > 0, "does not end");
+            left -= 1;
+            watch.finish(13);
+            if watch.running == Some(Running::Assess) {
+                watch.feed(Input::Assessed(Facts::default()));
+            }
+        }
+        let mut delivered = watch.delivered.clone();
+        // Order within each mode is kept.
+        let is_steered = |id: &PromptId| watch.steered.contains(id);
+        let order: Vec<_> = delivered.iter().copied().filter(is_steered).collect();
+        prop_assert_eq!(&order, &watch.steered);
+        delivered.sort_unstable();
+        prop_assert_eq!(delivered, watch.sent);
+    }
+
+    /// With a turn limit no turn asks more often than the limit, its wrap-up and what breaks allow.
+    #[test]
+    fn the_turn_limit_holds(limit in 0u64..5) {
+        let mut watch = watch(Rules { max_turns: Some(limit), auto_compact: true });
+        watch.run(&Op::Prompt(DeliveryMode::Steer));
+        let mut left = 100;
+        while watch.in_turn {
+            prop_assert!(left > 0);
+            left -= 1;
+            if watch.running == Some(Running::Assess) {
+                watch.feed(Input::Assessed(Facts::default()));
+            } else {
+                watch.finish(11);
+            }
+        }
+        prop_assert_eq!(watch.requests as u64, limit + 1);
+    }
+}
+
+/// Drives one turn; `answers` are fed in order, assessments are clean, tools and compactions succeed.
+/// Gives the actions without the assessments.
+fn script(rules: Rules, answers: &[Input]) -> Vec<Action> {
+    let mut state = State::new(rules);
+    let mut log = Vec::new();
+    let mut answers = answers.iter().cloned();
+    let mut inputs = std::collections::VecDeque::from([Input::Prompt { id: 0, mode: DeliveryMode::Steer }]);
+    while let Some(input) = inputs.pop_front() {
+        let (after, actions) = next(state, input);
+        state = after;
+        for action in actions {
+            match &action {
+                Action::Assess => inputs.push_back(Input::Assessed(Facts::default())),
+                Action::Request { .. } => inputs.extend(answers.next()),
+                Action::RunTools => inputs.push_back(Input::ToolsDone),
+                Action::Compact { .. } => inputs.push_back(Input::CompactionDone(CompactionEnd::Done)),
+                _ => {}
+            }
+            if action != Action::Assess {
+                log.push(action);
+            }
+        }
+    }
+    log
+}
+
+fn answered(finish: FinishReason, calls: usize) -> Input {
+    Input::Answered(Answer { finish, calls, empty: false })
+}
+
+fn broke(kind: BreakKind) -> Input {
+    Input::Broke(Break { kind, end: error() })
+}
+
+fn error() -> TurnEnd {
+    TurnEnd::ModelError { kind: "stream_broken".to_owned(), message: "cut".to_owned(), status: None }
+}
+
+fn request(step: u64, attempt: u32, wrap_up: bool) -> Action {
+    Action::Request { step, attempt, wrap_up }
+}
+
+/// The actions of a turn behind its delivery.
+fn check(rules: Rules, answers: &[Input], want: &[Action]) {
+    let log = script(rules, answers);
+    assert_eq!(log[..2], [Action::StartTurn, Action::Deliver { prompts: vec![0], steered: false }]);
+    assert_eq!(&log[2..], want);
+}
+
+fn auto() -> Rules {
+    Rules { max_turns: None, auto_compact: true }
+}
+
+#[test]
+fn finish_reasons_decide_what_follows() {
+    use FinishReason as F;
+    use becket_agent::machine::{NotRun, Note};
+    let stop = answered(F::Stop, 0);
+    let done = Action::EndTurn(TurnEnd::Completed);
+    // A terminal reason without calls ends; unknown reasons too.
+    for finish in [F::Stop, F::ToolCalls, F::Other("pause".to_owned())] {
+        check(auto(), &[answered(finish, 0)], &[request(1, 0, false), done.clone()]);
+    }
+    // Calls are run whatever the provider says beside them.
+    for finish in [F::Stop, F::ToolCalls, F::Other("pause".to_owned())] {
+        let want = [request(1, 0, false), Action::RunTools, request(2, 0, false), done.clone()];
+        check(auto(), &[answered(finish, 1), stop.clone()], &want);
+    }
+    // Cut: calls are never run; text goes on.
+    let want = [request(1, 0, false), Action::CloseCalls(NotRun::Cut), request(2, 0, false), done.clone()];
+    check(auto(), &[answered(F::Length, 1), stop.clone()], &want);
+    let want = [request(1, 0, false), Action::Note(Note::CutText), request(2, 0, false), done.clone()];
+    check(auto(), &[answered(F::Length, 0), stop], &want);
+    // Refusals end with their own reason, calls in them are closed.
+    let refusal = Action::EndTurn(TurnEnd::Refusal { reason: "refusal".to_owned() });
+    check(auto(), &[answered(F::Refusal, 0)], &[request(1, 0, false), refusal.clone()]);
+    let want = [request(1, 0, false), Action::CloseCalls(NotRun::Refused), refusal];
+    check(auto(), &[answered(F::ContentFilter, 1)], &want);
+}
+
+#[test]
+fn an_answer_that_is_cut_again_and_again_ends() {
+    let cut = answered(FinishReason::Length, 0);
+    let log = script(auto(), &[cut.clone(), cut.clone(), cut.clone(), cut]);
+    assert_eq!(log.iter().filter(|a| matches!(a, Action::Request { .. })).count(), 4);
+    assert_eq!(log.last(), Some(&Action::EndTurn(TurnEnd::Completed)));
+}
+
+#[test]
+fn broken_answers_are_superseded_and_asked_again_three_times() {
+    let want = [
+        request(1, 0, false),
+        Action::Supersede,
+        request(1, 1, false),
+        Action::Supersede,
+        request(1, 2, false),
+        Action::Supersede,
+        request(1, 3, false),
+        Action::EndTurn(error()),
+    ];
+    check(auto(), &vec![broke(BreakKind::Stream); 4], &want);
+    check(auto(), &[broke(BreakKind::Final)], &[request(1, 0, false), Action::EndTurn(error())]);
+}
+
+#[test]
+fn empty_and_malformed_answers_are_asked_again_once() {
+    let empty = Input::Answered(Answer { finish: FinishReason::Stop, calls: 0, empty: true });
+    let message = "The model answered twice in a row without any text or tool call (stop reason `end_turn`)."
+        .to_owned();
+    let malformed = TurnEnd::ModelError { kind: "malformed".to_owned(), message, status: None };
+    let again = [request(1, 0, false), Action::Supersede, request(1, 0, false)];
+    let mut want = again.to_vec();
+    want.extend([Action::Supersede, Action::EndTurn(malformed)]);
+    check(auto(), &[empty.clone(), empty], &want);
+    let mut want = again.to_vec();
+    want.push(Action::EndTurn(error()));
+    check(auto(), &vec![broke(BreakKind::Malformed); 2], &want);
+}
+
+#[test]
+fn one_overflow_is_answered_by_one_compaction() {
+    let overflow = broke(BreakKind::Overflow);
+    let compact = Action::Compact { trigger: CompactionTrigger::Overflow };
+    let want =
+        [request(1, 0, false), Action::Supersede, compact, request(1, 0, false), Action::EndTurn(error())];
+    check(auto(), &[overflow.clone(), overflow.clone()], &want);
+    let off = Rules { max_turns: None, auto_compact: false };
+    check(off, &[overflow], &[request(1, 0, false), Action::EndTurn(error())]);
+}
+
+#[test]
+fn at_the_turn_limit_there_is_one_wrap_up() {
+    use becket_agent::machine::{NotRun, Note};
+    let rules = || Rules { max_turns: Some(1), auto_compact: true };
+    let call = answered(FinishReason::ToolCalls, 1);
+    let max = Action::EndTurn(TurnEnd::MaxTurns { limit: 1 });
+    let start = [
+        request(1, 0, false),
+        Action::RunTools,
+        Action::Note(Note::WrapUp { limit: 1 }),
+        request(2, 0, true),
+    ];
+    let mut want = start.to_vec();
+    want.push(max.clone());
+    check(rules(), &[call.clone(), answered(FinishReason::Stop, 0)], &want);
+    let mut want = start.to_vec();
+    want.extend([Action::CloseCalls(NotRun::WrapUp), max.clone()]);
+    check(rules(), &[call.clone(), call.clone()], &want);
+    let mut want = start.to_vec();
+    want.push(max);
+    check(rules(), &[call, broke(BreakKind::Final)], &want);
+    // An answer within the limit is complete, not cut off.
+    let want = [request(1, 0, false), Action::EndTurn(TurnEnd::Completed)];
+    check(rules(), &[answered(FinishReason::Stop, 0)], &want);
+}
+
+#[test]
+fn a_steering_message_is_answered_in_the_turn_and_a_queued_one_after_it() {
+    for (mode, same_turn) in [(DeliveryMode::Steer, true), (DeliveryMode::Queue, false)] {
+        let mut watch = watch(auto());
+        watch.run(&Op::Prompt(DeliveryMode::Steer));
+        watch.feed(Input::Assessed(Facts::default()));
+        watch.run(&Op::Prompt(mode));
+        let (_, actions) = next(watch.state.take().unwrap(), answered(FinishReason::Stop, 0));
+        let delivery = Action::Deliver { prompts: vec![1], steered: true };
+        assert_eq!(actions == vec![delivery, Action::Assess], same_turn, "{mode:?}");
+    }
+}
+
+#[test]
+fn an_idle_compaction_asks_the_model_nothing() {
+    let (state, actions) = next(State::new(auto()), Input::Compact);
+    assert_eq!(actions, [Action::Compact { trigger: CompactionTrigger::Manual }]);
+    let (state, actions) = next(state, Input::CompactionDone(CompactionEnd::Done));
+    assert_eq!((state.phase(), actions), (Phase::Idle, vec![]));
+}
