@@ -2,10 +2,31 @@
 //!
 //! Owns what all tools share. Knows `types` only; holds no concrete tool, no permission rule, no session.
 //!
+//! | module | what it is for |
+//! |---|---|
+//! | [`registry`] | tools by name, in stable order |
+//! | [`input`] | the model's arguments as a typed value, or a message that says what is wrong |
+//! | [`paths`] | resolving and opening paths without surprises |
+//! | [`limits`] | outputs that fit, and where the rest went |
+//! | [`text`] | invisible characters, decoding, nearest names |
+//! | [`testing`] | a [`Host`] for tests |
+//!
 //! Invariants:
 //! - A tool never asks for permission and never checks one: it says what a call would touch ([`Tool::access`]), the
 //!   guard decides, and what runs is what was shown.
 //! - Output that reaches the model is bounded; what is cut is spilled whole and named.
+
+pub mod input;
+pub mod limits;
+pub mod paths;
+pub mod registry;
+mod sys;
+pub mod testing;
+pub mod text;
+
+pub use limits::{Keep, Limits, finish};
+pub use paths::PathError;
+pub use registry::{Registry, RegistryError};
 
 use becket_types::{Access, BlobId, CallId, ToolOutput, ToolSpec};
 use futures::future::BoxFuture;
@@ -45,30 +66,44 @@ pub struct ToolEnv {
 }
 
 impl ToolEnv {
-    /// `path` against the working directory, `.` and `..` folded, `~` left alone.
+    /// `path` against the working directory, `.` and `..` folded, `~` left alone. Symbolic links are not followed: for
+    /// anything that opens a file or decides about one, use [`ToolEnv::path`].
     pub fn resolve(&self, path: &str) -> PathBuf {
-        lexical(&self.cwd.join(path))
+        paths::lexical(&self.cwd.join(path))
     }
-}
 
-fn lexical(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            std::path::Component::ParentDir => {
-                out.pop();
-            }
-            std::path::Component::CurDir => {}
-            other => out.push(other),
+    /// `path` against the working directory, absolute and free of symbolic links as the kernel would walk it; what does
+    /// not exist yet keeps its name. `Err` is a message for the model.
+    pub fn path(&self, path: &str) -> Result<PathBuf, String> {
+        paths::resolve(&self.cwd, Path::new(path)).map_err(|e| e.to_string())
+    }
+
+    /// Whether a path from [`ToolEnv::path`] lies in one of the session's roots.
+    pub fn is_inside(&self, path: &Path) -> bool {
+        paths::is_inside(&self.roots, path)
+    }
+
+    /// `path` as the model should see it: relative when it lies below the working directory.
+    pub fn display(&self, path: &Path) -> String {
+        match path.strip_prefix(&self.cwd) {
+            Ok(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
+            Ok(rest) => rest.display().to_string(),
+            Err(_) => path.display().to_string(),
         }
     }
-    out
 }
 
 /// What the session offers its tools. Implemented by the agent; a test double in tests.
 pub trait Host: Send + Sync {
     /// Keeps bytes in the session's blob store (spilled outputs, images).
     fn put_blob(&self, bytes: &[u8]) -> Result<BlobId, String>;
+    /// As [`Host::put_blob`] for bytes that are not in memory, read to their end. Stores that can compress and hash as they
+    /// read override this: otherwise the whole is in memory for a moment.
+    fn put_blob_from(&self, reader: &mut dyn std::io::Read) -> Result<BlobId, String> {
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+        self.put_blob(&bytes)
+    }
     fn get_blob(&self, id: &BlobId) -> Option<Vec<u8>>;
     /// A file was read whole or in part: its hash then. The stale-file guard and the session state use it.
     fn note_read(&self, path: &Path, sha256: &str);
@@ -79,4 +114,21 @@ pub trait Host: Send + Sync {
     fn set_state(&self, key: &str, value: Value);
     /// The original output of an earlier call, for `recall`: `(tool name, whole output)`.
     fn original_output(&self, call: &CallId) -> Option<(String, String)>;
+}
+
+/// Lower-case hex SHA-256 of bytes: how files are named in [`Host::note_read`].
+pub fn sha256(bytes: &[u8]) -> String {
+    use sha2::Digest;
+    hex(&sha2::Sha256::digest(bytes))
+}
+
+/// Lower-case hex.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut out = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        out.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    out
 }

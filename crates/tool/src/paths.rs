@@ -1,0 +1,348 @@
+//! Paths without surprises: resolved as the kernel walks them, compared by components, opened without blocking.
+//!
+//! Owns resolution and opening for every tool. The model behind it: a path is resolved once to a canonical one (no `.`,
+//! `..`, symbolic links), the guard decides about that one, and that one is opened in a way that fails if a link was put
+//! into it since.
+//!
+//! Invariants:
+//! - What does not exist yet is resolved too: each existing component is followed, the rest keeps its name.
+//! - Pipes, sockets, devices and the parts of `/proc` that hold memory or environments are refused before they are opened.
+//!
+//! Knows no permission rule and does not read HOME: `~` is an ordinary name.
+
+use crate::sys;
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// The kernel's own limit on links in one path.
+const MAX_LINKS: usize = 40;
+
+/// Why a path cannot be used. The text is for the model.
+#[derive(Debug, thiserror::Error)]
+pub enum PathError {
+    #[error("The path is empty.")]
+    Empty,
+    #[error("The path contains a NUL character.")]
+    Nul,
+    #[error("{}: more than 40 symbolic links on the way; probably a loop.", .0.display())]
+    Loop(PathBuf),
+    #[error("{} does not exist.", .0.display())]
+    NotFound(PathBuf),
+    #[error("{} is a directory.", .0.display())]
+    Directory(PathBuf),
+    #[error("{} is a {what}, not a regular file; it was not opened.", .path.display())]
+    Special { path: PathBuf, what: &'static str },
+    #[error("{} is refused: {why}. It was not opened.", .path.display())]
+    Refused { path: PathBuf, why: &'static str },
+    #[error("{}: {source}", .path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl PathError {
+    fn io(path: &Path, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::NotFound(path.to_owned()),
+            _ => Self::Io { path: path.to_owned(), source },
+        }
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound(_))
+    }
+}
+
+/// `.` and `..` folded without looking at the disk. For display and comparison only: `link/..` is not what it says.
+pub fn lexical(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+enum Step {
+    Root(OsString),
+    Up,
+    Down(OsString),
+}
+
+fn steps(path: &Path) -> impl DoubleEndedIterator<Item = Step> {
+    path.components().filter_map(|c| match c {
+        Component::CurDir => None,
+        Component::ParentDir => Some(Step::Up),
+        Component::Normal(name) => Some(Step::Down(name.to_owned())),
+        Component::RootDir | Component::Prefix(_) => Some(Step::Root(c.as_os_str().to_owned())),
+    })
+}
+
+/// `path` against `base` (absolute), with every symbolic link followed component by component, as the kernel does it.
+/// Components that do not exist keep their names, so the target of a write can be judged before it is there.
+pub fn resolve(base: &Path, path: &Path) -> Result<PathBuf, PathError> {
+    if path.as_os_str().is_empty() {
+        return Err(PathError::Empty);
+    }
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        return Err(PathError::Nul);
+    }
+    let whole = base.join(path);
+    let mut todo: VecDeque<Step> = steps(&whole).collect();
+    let mut out = PathBuf::new();
+    let mut links = 0;
+    while let Some(step) = todo.pop_front() {
+        let name = match step {
+            Step::Root(root) => {
+                out.push(root);
+                continue;
+            }
+            Step::Up => {
+                out.pop();
+                continue;
+            }
+            Step::Down(name) => name,
+        };
+        out.push(name);
+        match out.symlink_metadata() {
+            Ok(meta) if meta.is_symlink() => {
+                links += 1;
+                if links > MAX_LINKS {
+                    return Err(PathError::Loop(whole));
+                }
+                let target = out.read_link().map_err(|e| PathError::io(&out, e))?;
+                out.pop();
+                for step in steps(&target).rev() {
+                    todo.push_front(step);
+                }
+            }
+            Ok(_) => {}
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+            // Not being able to look is no licence to guess.
+            Err(source) => return Err(PathError::Io { path: out, source }),
+        }
+    }
+    Ok(out)
+}
+
+/// Whether `path` (resolved) is one of `roots` (canonical) or lies below one. By components: `/a/bc` is not in `/a/b`.
+pub fn is_inside(roots: &[PathBuf], path: &Path) -> bool {
+    roots.iter().any(|root| path.starts_with(root))
+}
+
+/// Why a resolved path is never opened, whatever the permissions: it is memory or an environment under a file name.
+pub fn refusal(path: &Path) -> Option<&'static str> {
+    let rest = path.strip_prefix("/proc").ok()?;
+    let parts: Vec<&str> = rest.iter().filter_map(|p| p.to_str()).collect();
+    let (first, last) = (*parts.first()?, *parts.last()?);
+    if matches!(
+        first,
+        "kcore" | "kmsg" | "kpagecount" | "kpageflags" | "kpagecgroup" | "sysrq-trigger" | "vmcore"
+    ) {
+        return Some("it is kernel memory or a kernel control");
+    }
+    let of_process = first.bytes().all(|b| b.is_ascii_digit()) || matches!(first, "self" | "thread-self");
+    if !of_process {
+        return None;
+    }
+    if parts.iter().any(|p| matches!(*p, "fd" | "map_files" | "root" | "cwd")) {
+        return Some("it reaches into a running process");
+    }
+    match last {
+        "environ" => Some("it is the environment of a process, where keys and tokens are"),
+        "mem" | "pagemap" | "auxv" | "stack" | "syscall" | "clear_refs" | "personality" => {
+            Some("it is the memory of a process")
+        }
+        _ => None,
+    }
+}
+
+/// What stands at a resolved path. `Err` when there is nothing, or nothing that may be opened.
+pub fn inspect(path: &Path) -> Result<Metadata, PathError> {
+    if let Some(why) = refusal(path) {
+        return Err(PathError::Refused { path: path.to_owned(), why });
+    }
+    let meta = path.symlink_metadata().map_err(|e| PathError::io(path, e))?;
+    check(path, &meta)?;
+    Ok(meta)
+}
+
+fn check(path: &Path, meta: &Metadata) -> Result<(), PathError> {
+    if meta.is_symlink() {
+        let why = "it became a symbolic link after its path was resolved";
+        return Err(PathError::Refused { path: path.to_owned(), why });
+    }
+    match sys::special(meta.file_type()) {
+        Some(what) => Err(PathError::Special { path: path.to_owned(), what }),
+        None => Ok(()),
+    }
+}
+
+/// Opens a regular file at a resolved path for reading: looked at before, opened without waiting, looked at again.
+/// The size in the metadata may be 0 for files the kernel makes up (`/proc/cpuinfo`).
+pub fn open_file(path: &Path) -> Result<(File, Metadata), PathError> {
+    let before = inspect(path)?;
+    if before.is_dir() {
+        return Err(PathError::Directory(path.to_owned()));
+    }
+    let file = sys::open_read(path).map_err(|e| PathError::io(path, e))?;
+    let meta = file.metadata().map_err(|e| PathError::io(path, e))?;
+    check(path, &meta)?;
+    if meta.is_dir() {
+        return Err(PathError::Directory(path.to_owned()));
+    }
+    Ok((file, meta))
+}
+
+/// Names in the nearest existing directory that a missing path may have meant, best first, at most three; full paths.
+/// Looks at 10,000 names at most.
+pub fn suggestions(path: &Path) -> Vec<PathBuf> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str())) else {
+        return Vec::new();
+    };
+    let Ok(entries) = std::fs::read_dir(parent) else {
+        // The directory itself is missing: perhaps its name is the one that is wrong.
+        return suggestions(parent)
+            .into_iter()
+            .map(|dir| dir.join(name))
+            .filter(|p| p.symlink_metadata().is_ok())
+            .collect();
+    };
+    let names: Vec<String> =
+        entries.take(10_000).flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
+    crate::text::nearest_few(name, names.iter().map(String::as_str), 3)
+        .into_iter()
+        .map(|n| parent.join(n))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::os::unix::fs::symlink;
+
+    fn forest() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for d in ["in/a/b", "in2", "out"] {
+            std::fs::create_dir_all(root.join(d)).unwrap();
+        }
+        std::fs::write(root.join("in/a/file"), "x").unwrap();
+        std::fs::write(root.join("out/secret"), "x").unwrap();
+        symlink("../out", root.join("in/away")).unwrap();
+        symlink("a/b", root.join("in/near")).unwrap();
+        symlink(root.join("out/new"), root.join("in/dangling")).unwrap();
+        symlink("loop2", root.join("in/loop1")).unwrap();
+        symlink("loop1", root.join("in/loop2")).unwrap();
+        (dir, root)
+    }
+
+    #[test]
+    fn resolution_table() {
+        let (_dir, root) = forest();
+        let base = root.join("in");
+        for (path, want, inside) in [
+            ("a/file", "in/a/file", true),
+            (".", "in", true),
+            ("a/./b/../file", "in/a/file", true),
+            ("missing/x/../y", "in/missing/y", true),
+            ("near/../file", "in/a/file", true), // the kernel goes up from a/b, not from in
+            ("away/secret", "out/secret", false),
+            ("away/not-yet/deep", "out/not-yet/deep", false),
+            ("dangling", "out/new", false),
+            ("missing/../away/secret", "out/secret", false),
+            ("../in2/x", "in2/x", false),
+            ("a/file/below", "in/a/file/below", true),
+        ] {
+            let got = resolve(&base, Path::new(path)).unwrap();
+            assert_eq!(got, root.join(want), "{path}");
+            assert_eq!(is_inside(std::slice::from_ref(&base), &got), inside, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_resolved_says_why() {
+        let (_dir, root) = forest();
+        let base = root.join("in");
+        assert!(matches!(resolve(&base, Path::new("")), Err(PathError::Empty)));
+        assert!(matches!(resolve(&base, Path::new("a\0b")), Err(PathError::Nul)));
+        assert!(matches!(resolve(&base, Path::new("loop1/x")), Err(PathError::Loop(_))));
+    }
+
+    #[test]
+    fn special_files_are_refused_before_they_are_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let fifo = root.join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(root.join("sock")).unwrap();
+        let pid = std::process::id();
+        for (path, want) in [
+            (fifo, "named pipe"),
+            (root.join("sock"), "socket"),
+            (PathBuf::from("/dev/zero"), "character device"),
+            (PathBuf::from(format!("/proc/{pid}/environ")), "environment of a process"),
+            (PathBuf::from(format!("/proc/{pid}/task/{pid}/environ")), "environment of a process"),
+            (PathBuf::from(format!("/proc/{pid}/mem")), "memory of a process"),
+            (PathBuf::from(format!("/proc/{pid}/fd/0")), "reaches into a running process"),
+            (PathBuf::from("/proc/kcore"), "kernel memory"),
+            (root.clone(), "is a directory"),
+            (root.join("none"), "does not exist"),
+        ] {
+            let error = open_file(&path).unwrap_err().to_string();
+            assert!(error.contains(want), "{}: {error}", path.display());
+        }
+        assert_eq!(
+            resolve(&root, Path::new("/proc/self/environ")).unwrap(),
+            PathBuf::from(format!("/proc/{pid}/environ"))
+        );
+        assert!(open_file(Path::new("/proc/cpuinfo")).is_ok());
+    }
+
+    #[test]
+    fn a_link_put_in_after_resolution_is_not_followed() {
+        let (_dir, root) = forest();
+        let path = resolve(&root, Path::new("in/a/file")).unwrap();
+        std::fs::remove_dir_all(root.join("in/a")).unwrap();
+        std::fs::create_dir(root.join("out/a")).unwrap();
+        std::fs::write(root.join("out/a/file"), "secret").unwrap();
+        symlink(root.join("out/a"), root.join("in/a")).unwrap();
+        assert!(open_file(&path).is_err());
+    }
+
+    #[test]
+    fn missing_names_bring_the_nearest() {
+        let (_dir, root) = forest();
+        assert_eq!(suggestions(&root.join("in/a/fiel")), [root.join("in/a/file")]);
+        assert_eq!(suggestions(&root.join("inn/a")), [root.join("in/a")]);
+        assert!(suggestions(&root.join("in/a/zzzzzzzzz")).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn a_resolved_path_is_canonical_and_stays_what_it_is(
+            parts in proptest::collection::vec(
+                prop_oneof![
+                    Just(".."), Just("."), Just("a"), Just("b"), Just("away"), Just("near"), Just("file"),
+                    Just("dangling"), Just("new"), Just("secret"),
+                ], 1..8)
+        ) {
+            let (_dir, root) = forest();
+            let base = root.join("in");
+            let path: PathBuf = parts.iter().collect();
+            let got = resolve(&base, &path).unwrap();
+            prop_assert!(got.components().all(|c| matches!(c, Component::RootDir | Component::Normal(_))));
+            prop_assert_eq!(&resolve(&base, &got).unwrap(), &got);
+            if let Ok(real) = base.join(&path).canonicalize() {
+                prop_assert_eq!(&got, &real);
+            }
+        }
+    }
+}

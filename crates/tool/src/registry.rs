@@ -1,0 +1,183 @@
+//! The tools of a session by name.
+//!
+//! Owns order and lookup. Tools are kept in the order of their names, whatever order they were added in, so the specs that
+//! go to the model are the same bytes in every session with the same tools (the provider's cache depends on it). Lookup
+//! ignores case: models that learned `Read` elsewhere find `read`. Does not run anything and decides nothing.
+
+use crate::Tool;
+use becket_types::ToolSpec;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Tools in the order of their names.
+#[derive(Clone, Default)]
+pub struct Registry {
+    tools: BTreeMap<String, Arc<dyn Tool>>,
+}
+
+/// Why a tool was not added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegistryError {
+    #[error("tool name {0:?} is not of the form [a-z0-9_-]{{1,64}}")]
+    BadName(String),
+    #[error("there is a tool named {0:?} already")]
+    Duplicate(String),
+    #[error("the input schema of {0:?} is not an object schema")]
+    BadSchema(String),
+}
+
+impl Registry {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tool under its spec's name.
+    pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
+        let spec = tool.spec();
+        let name = spec.name.clone();
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(plain) {
+            return Err(RegistryError::BadName(name));
+        }
+        if spec.input_schema.get("type").and_then(|t| t.as_str()) != Some("object") {
+            return Err(RegistryError::BadSchema(name));
+        }
+        if self.tools.contains_key(&name) {
+            return Err(RegistryError::Duplicate(name));
+        }
+        self.tools.insert(name, tool);
+        Ok(())
+    }
+
+    /// By name; case and surrounding white space do not matter.
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        if let Some(tool) = self.tools.get(name) {
+            return Some(tool);
+        }
+        self.tools.get(name.trim().to_ascii_lowercase().as_str())
+    }
+
+    /// Keeps the tools whose name passes.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
+        self.tools.retain(|name, _| keep(name));
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
+        self.tools.values()
+    }
+
+    /// Names in order.
+    pub fn names(&self) -> Vec<String> {
+        self.tools.keys().cloned().collect()
+    }
+
+    /// Names of the tools whose outputs are never pruned (T9), in order.
+    pub fn protected(&self) -> Vec<String> {
+        self.tools.iter().filter(|(_, t)| t.protected()).map(|(n, _)| n.clone()).collect()
+    }
+
+    /// What the model is told, in order.
+    pub fn specs(&self) -> Vec<ToolSpec> {
+        self.tools.values().map(|t| t.spec().clone()).collect()
+    }
+
+    /// Hex SHA-256 of [`Registry::specs`]' JSON: equal exactly when the model is told the same.
+    pub fn hash(&self) -> String {
+        let mut bytes = Vec::new();
+        for tool in self.tools.values() {
+            // A spec is plain data with string keys: writing it to memory cannot fail.
+            let _ = serde_json::to_writer(&mut bytes, tool.spec());
+            bytes.push(b'\n');
+        }
+        crate::sha256(&bytes)
+    }
+
+    /// What to tell the model that called a tool that is not there.
+    pub fn unknown(&self, name: &str) -> String {
+        let near = crate::text::nearest(name, self.tools.keys().map(String::as_str))
+            .map_or(String::new(), |n| format!(" Did you mean `{n}`?"));
+        format!("There is no tool named `{name}`.{near} Tools: {}.", self.names().join(", "))
+    }
+
+    pub fn len(&self) -> usize {
+        self.tools.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ToolEnv;
+    use becket_types::{Access, ToolOutput};
+    use futures::future::BoxFuture;
+    use serde_json::{Value, json};
+
+    struct Named(ToolSpec, bool);
+
+    impl Tool for Named {
+        fn spec(&self) -> &ToolSpec {
+            &self.0
+        }
+        fn access(&self, _: &Value, _: &ToolEnv) -> Result<Access, String> {
+            Ok(Access::session())
+        }
+        fn run<'a>(&'a self, _: Value, _: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
+            Box::pin(async { ToolOutput::default() })
+        }
+        fn protected(&self) -> bool {
+            self.1
+        }
+    }
+
+    fn named(name: &str) -> Arc<dyn Tool> {
+        let schema = json!({"type": "object", "properties": {}});
+        Arc::new(Named(
+            ToolSpec { name: name.into(), description: String::new(), input_schema: schema },
+            name == "skill",
+        ))
+    }
+
+    fn registry(names: &[&str]) -> Registry {
+        let mut registry = Registry::new();
+        for name in names {
+            registry.add(named(name)).unwrap();
+        }
+        registry
+    }
+
+    #[test]
+    fn order_and_hash_do_not_depend_on_the_order_of_adding() {
+        let a = registry(&["write", "bash", "read"]);
+        let b = registry(&["read", "write", "bash"]);
+        assert_eq!(a.names(), ["bash", "read", "write"]);
+        assert_eq!((a.specs(), a.hash()), (b.specs(), b.hash()));
+        assert_ne!(a.hash(), registry(&["read", "write"]).hash());
+    }
+
+    #[test]
+    fn lookup_ignores_case_and_unknown_names_get_a_hint() {
+        let r = registry(&["bash", "read", "skill"]);
+        for (asked, found) in [("read", true), ("Read", true), (" BASH ", true), ("reed", false), ("", false)]
+        {
+            assert_eq!(r.get(asked).is_some(), found, "{asked:?}");
+        }
+        assert_eq!(
+            r.unknown("raed"),
+            "There is no tool named `raed`. Did you mean `read`? Tools: bash, read, skill."
+        );
+        assert_eq!(r.protected(), ["skill"]);
+    }
+
+    #[test]
+    fn bad_names_and_duplicates_are_refused() {
+        let mut r = registry(&["read"]);
+        assert_eq!(r.add(named("read")), Err(RegistryError::Duplicate("read".into())));
+        for bad in ["", "Read", "a b", "ä", &"x".repeat(65)] {
+            assert_eq!(r.add(named(bad)), Err(RegistryError::BadName(bad.into())));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! A session for tests of tools: [`TestHost`] keeps everything in memory, [`env`] makes the environment of one call.
+//!
+//! Owns no behaviour of its own; product code never uses it.
+
+use crate::{Host, Tool, ToolEnv};
+use becket_types::{BlobId, CallId, ToolOutput};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio_util::sync::CancellationToken;
+
+/// What a [`TestHost`] was told.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    pub blobs: HashMap<String, Vec<u8>>,
+    pub reads: HashMap<PathBuf, String>,
+    pub state: HashMap<String, Value>,
+    /// By call id: tool and whole output.
+    pub originals: HashMap<String, (String, String)>,
+    /// The blob store refuses with this text.
+    pub blob_error: Option<String>,
+    /// Live output, chunk by chunk.
+    pub progress: Vec<String>,
+}
+
+/// A [`Host`] in memory.
+#[derive(Debug, Default)]
+pub struct TestHost(Mutex<Kept>);
+
+impl TestHost {
+    /// What was kept so far; also the way to prepare it.
+    pub fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Host for TestHost {
+    fn put_blob(&self, bytes: &[u8]) -> Result<BlobId, String> {
+        let mut kept = self.kept();
+        if let Some(error) = &kept.blob_error {
+            return Err(error.clone());
+        }
+        let id = crate::sha256(bytes);
+        kept.blobs.insert(id.clone(), bytes.to_vec());
+        Ok(BlobId(id))
+    }
+    fn get_blob(&self, id: &BlobId) -> Option<Vec<u8>> {
+        self.kept().blobs.get(id.as_str()).cloned()
+    }
+    fn note_read(&self, path: &Path, sha256: &str) {
+        self.kept().reads.insert(path.to_owned(), sha256.to_owned());
+    }
+    fn read_hash(&self, path: &Path) -> Option<String> {
+        self.kept().reads.get(path).cloned()
+    }
+    fn state(&self, key: &str) -> Option<Value> {
+        self.kept().state.get(key).cloned()
+    }
+    fn set_state(&self, key: &str, value: Value) {
+        self.kept().state.insert(key.to_owned(), value);
+    }
+    fn original_output(&self, call: &CallId) -> Option<(String, String)> {
+        self.kept().originals.get(call.as_str()).cloned()
+    }
+}
+
+/// The environment of a call `call_1` that runs in `cwd`, its only root (both made canonical).
+pub fn env(cwd: &Path) -> (ToolEnv, Arc<TestHost>) {
+    let host = Arc::new(TestHost::default());
+    let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
+    let listener = Arc::clone(&host);
+    let env = ToolEnv {
+        roots: Arc::from([cwd.clone()]),
+        cwd,
+        call_id: CallId::from("call_1"),
+        cancel: CancellationToken::new(),
+        progress: Arc::new(move |chunk: &str| listener.kept().progress.push(chunk.to_owned())),
+        host: Arc::clone(&host) as Arc<dyn Host>,
+    };
+    (env, host)
+}
+
+/// Runs a tool as the agent does: access first, whose error is the output.
+pub async fn run(tool: &dyn Tool, env: &ToolEnv, input: Value) -> ToolOutput {
+    match tool.access(&input, env) {
+        Ok(_) => tool.run(input, env).await,
+        Err(message) => ToolOutput::error(message),
+    }
+}
