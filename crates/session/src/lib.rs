@@ -1,7 +1,32 @@
 //! What happened in a session, and what the model sees of it.
 //!
 //! Owns the ledger (append-only truth), its storage (JSONL and blobs; a SQLite index that is derived), and the context
-//! engine, a pure function from the ledger to what the model sees. Knows `types` only; never talks to a model, runs a
-//! tool or prints.
+//! engine, a pure function from the ledger to what the model sees. [`Session`] is the three together. Knows `types` only;
+//! never talks to a model, runs a tool or prints.
 
+pub mod blobs;
 pub mod context;
+pub mod export;
+pub mod index;
+pub mod ledger;
+mod session;
+pub mod store;
+
+pub use session::{CreateOptions, FORMAT, Session, SessionInfo};
+pub use store::{Durability, StoreError};
+
+/// Lower-case hex.
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |n: u8| DIGITS.get(usize::from(n)).copied().map_or('0', char::from);
+    bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |b: &u8| char::from(*b).to_digit(16).map(|d| d as u8);
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    pairs.iter().map(|[a, b]| Some((digit(a)? << 4) | digit(b)?)).collect()
+}

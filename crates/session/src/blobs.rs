@@ -1,0 +1,297 @@
+//! Blobs: large outputs, images and file snapshots, named by the SHA-256 of their bytes.
+//!
+//! Model: `blobs/<sha256>.zst`, one zstd frame each, written beside its place and renamed into it; so a name that is there
+//! is whole, the same bytes are kept once, and writing twice is the same as writing once. What the disk does not take
+//! stays in memory and is written later.
+//!
+//! Invariants: [`BlobStore::get`] gives exactly the bytes that were put, or `None`; a missing, damaged or forged blob is
+//! `None` and never an error that stops a session. An id that is not 64 hex digits names nothing (it comes from a file
+//! that somebody may have edited, and becomes a path).
+//!
+//! Deletes no blob: a session's blobs go with its folder.
+
+use crate::hex;
+use crate::store::{Io, OpenMode, layout, write_all};
+use becket_types::{BlobId, Blobs};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A frame that claims more is not unpacked.
+const MAX_BLOB: u64 = 2 << 30;
+const LEVEL: i32 = 3;
+const TEMP: &str = ".tmp-";
+
+/// The blobs of one session. Shared by tools that run side by side.
+#[derive(Debug)]
+pub struct BlobStore {
+    /// `None`: everything stays in memory.
+    dir: Option<PathBuf>,
+    /// Where else to look: the blobs of the session that this one was forked from, for a fork in memory.
+    also: Option<PathBuf>,
+    io: Arc<dyn Io>,
+    state: Mutex<State>,
+    temp: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Packed blobs that are not on disk.
+    memory: HashMap<BlobId, Vec<u8>>,
+    /// Written since the last [`BlobStore::sync`].
+    unsynced: Vec<PathBuf>,
+    failing: bool,
+    warnings: Vec<String>,
+}
+
+impl BlobStore {
+    /// Blobs in the folder of a session. The folder is made with the first blob.
+    pub fn on_disk(io: Arc<dyn Io>, session_dir: &Path) -> Self {
+        Self::new(io, Some(session_dir.join(layout::BLOBS)), None)
+    }
+
+    /// Blobs that live and die with this process; `also`: a folder of a session to read from.
+    pub fn in_memory(io: Arc<dyn Io>, also: Option<&Path>) -> Self {
+        Self::new(io, None, also.map(|dir| dir.join(layout::BLOBS)))
+    }
+
+    fn new(io: Arc<dyn Io>, dir: Option<PathBuf>, also: Option<PathBuf>) -> Self {
+        Self { dir, also, io, state: Mutex::default(), temp: AtomicU64::new(0) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps `bytes` under their name. Never fails: what the disk refuses is kept in memory, see
+    /// [`BlobStore::take_warnings`].
+    pub fn put(&self, bytes: &[u8]) -> BlobId {
+        let id = id_of(bytes);
+        if self.get(&id).is_some() {
+            return id;
+        }
+        // Packing into memory fails only for want of memory; unpacked bytes are a frame that nobody can read.
+        let packed = zstd::bulk::compress(bytes, LEVEL).unwrap_or_default();
+        if let Err((packed, error)) = self.write(&id, packed) {
+            let mut state = self.state();
+            state.memory.insert(id.clone(), packed);
+            if let Some(error) = error
+                && !std::mem::replace(&mut state.failing, true)
+            {
+                state.warnings.push(format!(
+                    "Cannot save an output of this session: {error}. It is kept in memory and saved as soon as \
+                     writing works again."
+                ));
+            }
+        }
+        id
+    }
+
+    /// Writes what the disk refused before. True when nothing waits any more.
+    pub fn flush(&self) -> bool {
+        if self.dir.is_none() {
+            return true;
+        }
+        let waiting: Vec<BlobId> = self.state().memory.keys().cloned().collect();
+        for id in waiting {
+            let Some(packed) = self.state().memory.get(&id).cloned() else { continue };
+            if self.write(&id, packed).is_err() {
+                return false;
+            }
+            self.state().memory.remove(&id);
+        }
+        self.state().failing = false;
+        true
+    }
+
+    /// Makes every blob written so far survive a power loss. Called before an entry that may name them is forced to disk.
+    pub fn sync(&self) {
+        let unsynced = std::mem::take(&mut self.state().unsynced);
+        let Some(dir) = self.dir.as_ref().filter(|_| !unsynced.is_empty()) else { return };
+        let mut failed: Vec<PathBuf> = unsynced
+            .into_iter()
+            .filter(|path| self.io.open(path, OpenMode::Append).and_then(|file| self.io.sync(&file)).is_err())
+            .collect();
+        if self.io.sync_dir(dir).is_ok() {
+            self.state().unsynced.append(&mut failed);
+        }
+    }
+
+    /// What the user must know, since last asked.
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().warnings)
+    }
+
+    /// All blobs that stand in `source` are here, too: as second names of the same bytes where the disk can do that.
+    /// How many could not be taken over.
+    pub(crate) fn adopt(&self, source: &Path) -> usize {
+        let Some(dir) = &self.dir else { return 0 };
+        let Ok(listing) = fs::read_dir(source.join(layout::BLOBS)) else { return 0 };
+        let mut failed = 0;
+        for entry in listing.flatten() {
+            let name = entry.file_name();
+            if blob_name(&name.to_string_lossy()).is_none() {
+                continue;
+            }
+            let linked = self.io.create_dir(dir).and_then(|()| self.io.link(&entry.path(), &dir.join(&name)));
+            if linked.is_err() {
+                failed += 1;
+            }
+        }
+        failed
+    }
+
+    /// Removes what a process that died while writing a blob left. Only for the session's one writer.
+    pub(crate) fn sweep(&self) {
+        let Some(listing) = self.dir.as_ref().and_then(|dir| fs::read_dir(dir).ok()) else { return };
+        for entry in listing.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(TEMP) {
+                // Left where it is when this fails: it is in nobody's way.
+                let _ = self.io.remove(&entry.path());
+            }
+        }
+    }
+
+    /// Gives the packed bytes back when they are not on disk, with the reason where there is one.
+    fn write(&self, id: &BlobId, packed: Vec<u8>) -> Result<(), (Vec<u8>, Option<io::Error>)> {
+        let Some(dir) = &self.dir else { return Err((packed, None)) };
+        let temp = dir.join(format!("{TEMP}{}", self.temp.fetch_add(1, Ordering::Relaxed)));
+        let path = dir.join(file_name(id));
+        let written = self.io.create_dir(dir).and_then(|()| {
+            let file = self.io.open(&temp, OpenMode::Fresh)?;
+            write_all(self.io.as_ref(), &file, &packed)?;
+            drop(file);
+            self.io.rename(&temp, &path)
+        });
+        match written {
+            Ok(()) => {
+                self.state().unsynced.push(path);
+                Ok(())
+            }
+            Err(error) => {
+                let _ = self.io.remove(&temp);
+                Err((packed, Some(error)))
+            }
+        }
+    }
+}
+
+impl Blobs for BlobStore {
+    fn get(&self, id: &BlobId) -> Option<Vec<u8>> {
+        if !is_id(id.as_str()) {
+            return None;
+        }
+        if let Some(packed) = self.state().memory.get(id).cloned() {
+            return unpack(&packed, id);
+        }
+        [&self.dir, &self.also]
+            .into_iter()
+            .flatten()
+            .find_map(|dir| unpack(&self.io.read(&dir.join(file_name(id))).ok()?, id))
+    }
+}
+
+/// The name that these bytes have in every session.
+pub fn id_of(bytes: &[u8]) -> BlobId {
+    BlobId(hex(&Sha256::digest(bytes)))
+}
+
+fn file_name(id: &BlobId) -> String {
+    format!("{id}.zst")
+}
+
+fn blob_name(file: &str) -> Option<&str> {
+    file.strip_suffix(".zst").filter(|id| is_id(id))
+}
+
+fn is_id(id: &str) -> bool {
+    id.len() == 64 && id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+fn unpack(packed: &[u8], id: &BlobId) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    zstd::stream::read::Decoder::new(packed).ok()?.take(MAX_BLOB).read_to_end(&mut bytes).ok()?;
+    (id_of(&bytes) == *id).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Disk;
+
+    fn store(dir: &Path) -> BlobStore {
+        BlobStore::on_disk(Arc::new(Disk), dir)
+    }
+
+    #[test]
+    fn the_same_bytes_are_kept_once_and_come_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = store(dir.path());
+        let bytes = b"hello ".repeat(10_000);
+        let id = blobs.put(&bytes);
+        assert_eq!(blobs.put(&bytes), id);
+        assert_eq!(store(dir.path()).get(&id), Some(bytes));
+        let names: Vec<_> =
+            fs::read_dir(dir.path().join("blobs")).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(names, [std::ffi::OsString::from(format!("{id}.zst"))]);
+        assert_eq!(blobs.get(&blobs.put(b"")), Some(Vec::new()));
+    }
+
+    #[test]
+    fn a_missing_damaged_or_forged_blob_is_none_and_putting_it_again_heals_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = store(dir.path());
+        let id = blobs.put(b"some bytes that are long enough to be packed, packed, packed");
+        let path = dir.path().join("blobs").join(file_name(&id));
+        let good = fs::read(&path).unwrap();
+        for bad in
+            [&b""[..], b"not zstd", &good[..good.len() / 2], &zstd::bulk::compress(b"other", 3).unwrap()]
+        {
+            fs::write(&path, bad).unwrap();
+            assert_eq!(blobs.get(&id), None);
+        }
+        blobs.put(b"some bytes that are long enough to be packed, packed, packed");
+        assert_eq!(fs::read(&path).unwrap(), good);
+        for forged in ["../ledger", "", "0", &"g".repeat(64), &"A".repeat(64)] {
+            assert_eq!(blobs.get(&BlobId(forged.to_owned())), None);
+        }
+        assert_eq!(blobs.get(&id_of(b"never put")), None);
+    }
+
+    #[test]
+    fn without_a_usable_folder_blobs_stand_in_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "in the way").unwrap();
+        let blobs = store(&file);
+        let id = blobs.put(b"x");
+        blobs.put(b"y");
+        assert_eq!(blobs.get(&id), Some(b"x".to_vec()));
+        assert_eq!(blobs.take_warnings().len(), 1);
+        assert!(!blobs.flush());
+        fs::remove_file(&file).unwrap();
+        assert!(blobs.flush());
+        assert_eq!(store(&file).get(&id), Some(b"x".to_vec()));
+
+        let memory = BlobStore::in_memory(Arc::new(Disk), Some(&file));
+        assert_eq!(memory.get(&id), Some(b"x".to_vec()));
+        let own = memory.put(b"z");
+        assert_eq!(memory.get(&own), Some(b"z".to_vec()));
+        assert!(memory.take_warnings().is_empty());
+    }
+
+    #[test]
+    fn leftovers_of_a_crash_are_swept() {
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = store(dir.path());
+        let id = blobs.put(b"x");
+        fs::write(dir.path().join("blobs/.tmp-0"), "half").unwrap();
+        blobs.sweep();
+        assert_eq!(fs::read_dir(dir.path().join("blobs")).unwrap().count(), 1);
+        assert_eq!(blobs.get(&id), Some(b"x".to_vec()));
+    }
+}

@@ -1,0 +1,140 @@
+//! The index file: opening it, its schema, and getting rid of a broken one.
+//!
+//! `user_version` names the schema. An older one is not converted but made anew: everything in it is derived. The check and
+//! the change are one `BEGIN IMMEDIATE` transaction, so any number of processes may start at once on a fresh file.
+
+use super::IndexError;
+use crate::store::{Disk, Io, OpenMode};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+pub(super) const VERSION: i64 = 1;
+const BUSY: Duration = Duration::from_secs(5);
+
+const SCHEMA: &str = "
+    DROP TABLE IF EXISTS texts;
+    DROP TABLE IF EXISTS usage;
+    DROP TABLE IF EXISTS entries;
+    DROP TABLE IF EXISTS sessions;
+    CREATE TABLE sessions (
+        id TEXT PRIMARY KEY,
+        dir BLOB NOT NULL,
+        project TEXT NOT NULL,
+        cwd BLOB NOT NULL,
+        title TEXT,
+        prompt TEXT,
+        created INTEGER NOT NULL,
+        updated INTEGER NOT NULL,
+        messages INTEGER NOT NULL,
+        bytes INTEGER NOT NULL,
+        forked_from TEXT,
+        extra TEXT NOT NULL,
+        -- Where reading goes on: behind the last good line, its hash, its last sequence number.
+        good INTEGER NOT NULL,
+        head TEXT NOT NULL,
+        last_seq INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE entries (
+        id INTEGER PRIMARY KEY,
+        session TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        time INTEGER NOT NULL,
+        role TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX entries_session ON entries (session);
+    CREATE TABLE usage (
+        session TEXT NOT NULL,
+        model TEXT NOT NULL,
+        requests INTEGER NOT NULL,
+        input INTEGER NOT NULL,
+        output INTEGER NOT NULL,
+        cache_read INTEGER NOT NULL,
+        cache_write INTEGER NOT NULL,
+        reasoning INTEGER NOT NULL,
+        cost REAL NOT NULL,
+        PRIMARY KEY (session, model)
+    ) STRICT;
+    -- rowid is entries.id
+    CREATE VIRTUAL TABLE texts USING fts5 (text, tokenize = 'unicode61 remove_diacritics 2');
+";
+
+/// Opens the index; makes it where it is missing, older or broken.
+pub(super) fn open(db: &Path) -> Result<Connection, IndexError> {
+    match try_open(db) {
+        Err(IndexError::Sqlite(error)) if is_broken(&error) => {
+            remove(db);
+            try_open(db)
+        }
+        other => other,
+    }
+}
+
+fn try_open(db: &Path) -> Result<Connection, IndexError> {
+    if let Some(dir) = db.parent() {
+        Disk.create_dir(dir)?;
+    }
+    // SQLite would make the file readable for others; its side files take over the permissions of this one.
+    drop(Disk.open(db, OpenMode::Touch)?);
+    let mut connection = Connection::open(db)?;
+    connection.busy_timeout(BUSY)?;
+    use_write_ahead_log(&connection)?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    migrate(&mut connection)?;
+    Ok(connection)
+}
+
+/// The switch to WAL does not wait for other openers by itself. A file system that cannot do it keeps its journal mode.
+fn use_write_ahead_log(connection: &Connection) -> Result<(), rusqlite::Error> {
+    let start = Instant::now();
+    loop {
+        let mode =
+            connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
+        match mode {
+            Ok(_) => return Ok(()),
+            Err(error) if is_busy(&error) && start.elapsed() < BUSY => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn migrate(connection: &mut Connection) -> Result<(), IndexError> {
+    if version(connection)? == VERSION {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have been first.
+    let found = version(&transaction)?;
+    if found > VERSION {
+        return Err(IndexError::Newer { found });
+    }
+    if found < VERSION {
+        transaction.execute_batch(SCHEMA)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+pub(super) fn is_broken(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Removes the index with its side files. What does not go is met again, and reported, at the next opening.
+pub(super) fn remove(db: &Path) {
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        let mut path = db.as_os_str().to_owned();
+        path.push(suffix);
+        let _ = Disk.remove(&PathBuf::from(path));
+    }
+}

@@ -1,0 +1,151 @@
+//! One line of a ledger: how a commit becomes bytes, and how bytes prove that they are that commit.
+//!
+//! A line is `{"prev":"<64 hex>","entries":[…],"hash":"<64 hex>"}` and a newline. `hash` is the SHA-256 of every byte of
+//! the line before `,"hash"`; so it covers `prev`, the hash of the line before (64 zeros in the first line), and with it
+//! the whole history. The hash stands in the last 75 bytes: checking a line needs no JSON parser.
+//!
+//! Knows no files and no order of lines.
+
+use crate::hex;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+/// `prev` of the first line.
+pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+/// Bytes that one line may have. A longer one is not written and not read.
+pub const MAX_LINE: usize = 256 << 20;
+
+const HASH: usize = 64;
+const PREV_KEY: &[u8] = br#"{"prev":""#;
+const ENTRIES_KEY: &[u8] = br#"","entries":"#;
+const HASH_KEY: &[u8] = br#","hash":""#;
+const END: &[u8] = br#""}"#;
+
+/// The line (with its newline) for a JSON array of entries, and its hash.
+pub(crate) fn encode(prev: &str, entries: &[u8]) -> (Vec<u8>, String) {
+    let fixed = PREV_KEY.len() + 2 * HASH + ENTRIES_KEY.len() + HASH_KEY.len() + END.len() + 1;
+    let mut line = Vec::with_capacity(entries.len() + fixed);
+    for piece in [PREV_KEY, prev.as_bytes(), ENTRIES_KEY, entries] {
+        line.extend_from_slice(piece);
+    }
+    let hash = hex(&Sha256::digest(&line));
+    for piece in [HASH_KEY, hash.as_bytes(), END, b"\n"] {
+        line.extend_from_slice(piece);
+    }
+    (line, hash)
+}
+
+/// A line (without its newline) that ends as a line must.
+pub(crate) struct Framed<'a> {
+    body: &'a [u8],
+    /// What the line says its hash is.
+    pub hash: &'a str,
+}
+
+/// `None` when the bytes are not a whole line: torn, or something else altogether.
+pub(crate) fn frame(line: &[u8]) -> Option<Framed<'_>> {
+    let rest = line.strip_suffix(END)?;
+    let (rest, hash) = rest.split_at_checked(rest.len().checked_sub(HASH)?)?;
+    let body = rest.strip_suffix(HASH_KEY)?;
+    let is_hex = hash.iter().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(b));
+    let hash = std::str::from_utf8(hash).ok().filter(|_| is_hex)?;
+    body.starts_with(b"{").then_some(Framed { body, hash })
+}
+
+/// A commit of a newer becket may have more keys; these two it must have.
+#[derive(Deserialize)]
+struct Loose<'a> {
+    prev: String,
+    #[serde(borrow)]
+    entries: &'a RawValue,
+}
+
+impl<'a> Framed<'a> {
+    /// Whether the bytes are those that the hash was made of.
+    pub(crate) fn is_authentic(&self) -> bool {
+        hex(&Sha256::digest(self.body)) == self.hash
+    }
+
+    /// `prev` and the JSON of `entries`, in a line with the leading bytes that [`encode`] writes.
+    fn split(&self) -> Option<(&'a str, &'a [u8])> {
+        let rest = self.body.strip_prefix(PREV_KEY)?;
+        let (prev, rest) = rest.split_at_checked(HASH)?;
+        Some((std::str::from_utf8(prev).ok()?, rest.strip_prefix(ENTRIES_KEY)?))
+    }
+
+    /// `prev` and the JSON of `entries`. `line` is what was framed.
+    pub(crate) fn parts(&self, line: &'a [u8]) -> Result<(String, &'a [u8]), serde_json::Error> {
+        if let Some((prev, entries)) = self.split() {
+            return Ok((prev.to_owned(), entries));
+        }
+        let loose: Loose<'a> = serde_json::from_slice(line)?;
+        Ok((loose.prev, loose.entries.get().as_bytes()))
+    }
+}
+
+/// How deep the arrays and objects of a JSON text are nested.
+pub(crate) fn depth(json: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut in_string, mut escaped) = (0usize, 0usize, false, false);
+    for &byte in json {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'[' | b'{' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_proves_itself_and_any_changed_byte_shows() {
+        let (line, hash) = encode(GENESIS, br#"[{"seq":1,"time":2,"kind":"interrupt"}]"#);
+        let line = line.strip_suffix(b"\n").unwrap();
+        let framed = frame(line).unwrap();
+        assert_eq!(framed.hash, hash);
+        assert!(framed.is_authentic());
+        let (prev, entries) = framed.parts(line).unwrap();
+        assert_eq!(prev, GENESIS);
+        assert_eq!(entries, br#"[{"seq":1,"time":2,"kind":"interrupt"}]"#);
+        for i in 0..line.len() {
+            let mut changed = line.to_vec();
+            changed[i] ^= 1;
+            assert!(!frame(&changed).is_some_and(|f| f.is_authentic()), "byte {i}");
+            assert!(frame(&line[..i]).is_none(), "cut at {i}");
+        }
+    }
+
+    #[test]
+    fn keys_of_a_newer_version_are_passed_over() {
+        let body = format!(r#"{{"prev":"{GENESIS}","node":"a","entries":[]"#);
+        let hash = hex(&Sha256::digest(body.as_bytes()));
+        let line = format!(r#"{body},"hash":"{hash}"}}"#);
+        let framed = frame(line.as_bytes()).unwrap();
+        assert!(framed.is_authentic());
+        assert_eq!(framed.parts(line.as_bytes()).unwrap(), (GENESIS.to_owned(), &b"[]"[..]));
+    }
+
+    #[test]
+    fn depth_counts_brackets_outside_strings() {
+        for (json, want) in [("1", 0), ("[]", 1), (r#"{"a":[{}]}"#, 3), (r#"["[[\"[[",{}]"#, 2)] {
+            assert_eq!(depth(json.as_bytes()), want, "{json}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Opening a ledger that is there: lock, read forward, set the torn tail aside.
+
+use super::writer::{DiskLedger, Stage, locked};
+use super::{BadRecord, Item, Ledger, Place, Reader, not_found_or, torn_path};
+use crate::store::{Io, OpenMode, StoreError, layout, write_all};
+use becket_types::Entry;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A ledger opened for appending, and what was found.
+#[derive(Debug)]
+pub struct Opened {
+    pub ledger: Ledger,
+    /// Damage in the middle; it stays where it is.
+    pub bad: Vec<BadRecord>,
+    /// The torn tail, where there was one.
+    pub torn: Option<PathBuf>,
+}
+
+impl Ledger {
+    /// Opens the ledger in `dir` and hands every entry, in order, to `visit`. Only one line is in memory at a time.
+    ///
+    /// A ledger that can be read but not written opens, too: what is appended waits in memory, and a warning says so.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`], [`StoreError::NotFound`], or [`StoreError::Io`] when it cannot be read.
+    pub fn open(io: Arc<dyn Io>, dir: &Path, visit: &mut dyn FnMut(&Entry)) -> Result<Opened, StoreError> {
+        let path = layout::ledger_path(dir);
+        let reading = io.open(&path, OpenMode::Read).map_err(|e| not_found_or(e, dir, &path))?;
+        let mut disk = DiskLedger::new(io, dir.to_path_buf());
+        disk.named = true;
+        match disk.take_lock() {
+            Ok(lock) => disk.lock = Some(lock),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(locked(dir)),
+            // No lock file can be made here: nor can anything be written, and the first append will say so.
+            Err(_) => {}
+        }
+        let mut reader = Reader::new(BufReader::with_capacity(1 << 16, &reading));
+        let mut bad = Vec::new();
+        while let Some(item) = reader.next_item().map_err(StoreError::io("read", &path))? {
+            match item {
+                Item::Commit(entries) => entries.iter().for_each(&mut *visit),
+                Item::Bad(record) => bad.push(record),
+            }
+        }
+        let end = reader.end().clone();
+        bad.retain(|record| record.offset < end.good);
+        disk.len = Some(end.good);
+        disk.open = end.open;
+        disk.stage = Stage::ReadOnly { total: end.total };
+        if disk.lock.is_some()
+            && let Ok(file) = disk.io.open(&path, OpenMode::Append)
+        {
+            disk.stage = Stage::Writable(file);
+        }
+        let torn =
+            if end.total > end.good { disk.set_torn_tail_aside(&reading, end.good, end.total) } else { None };
+        let ledger = Self { head: end.head, last_seq: end.last_seq, place: Place::Disk(Box::new(disk)) };
+        Ok(Opened { ledger, bad, torn })
+    }
+}
+
+impl DiskLedger {
+    /// Moves what is behind the last good line to a file of its own. Where that fails it stays, fenced by a newline.
+    fn set_torn_tail_aside(&mut self, reading: &File, good: u64, total: u64) -> Option<PathBuf> {
+        let moved = match &self.stage {
+            Stage::Writable(file) => self.copy_tail(reading, good, total).and_then(|path| {
+                self.io.set_len(file, good)?;
+                Ok(path)
+            }),
+            _ => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+        };
+        match moved {
+            Ok(path) => {
+                self.warnings.push(format!(
+                    "The last write to this session did not end ({} bytes): set aside as {}. Everything before it is \
+                     there.",
+                    total - good,
+                    path.display()
+                ));
+                Some(path)
+            }
+            Err(error) => {
+                self.len = None;
+                self.dirty = true;
+                self.warnings.push(format!(
+                    "The last write to this session did not end ({} bytes) and could not be set aside ({error}); it \
+                     is passed over.",
+                    total - good
+                ));
+                None
+            }
+        }
+    }
+
+    fn copy_tail(&self, mut reading: &File, good: u64, total: u64) -> io::Result<PathBuf> {
+        let (path, aside) = self.new_torn_file()?;
+        reading.seek(SeekFrom::Start(good))?;
+        let mut left = reading.take(total - good);
+        let mut chunk = vec![0; 1 << 16];
+        loop {
+            let n = left.read(&mut chunk)?;
+            if n == 0 {
+                break;
+            }
+            write_all(self.io.as_ref(), &aside, chunk.get(..n).unwrap_or_default())?;
+        }
+        self.io.sync(&aside)?;
+        Ok(path)
+    }
+
+    fn new_torn_file(&self) -> io::Result<(PathBuf, File)> {
+        let mut n = 1;
+        loop {
+            let path = torn_path(&self.dir, n);
+            match self.io.open(&path, OpenMode::New) {
+                Ok(file) => return Ok((path, file)),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && n < u32::MAX => n += 1,
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}

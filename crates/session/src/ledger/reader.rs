@@ -1,0 +1,277 @@
+//! Reading a ledger forward: commits as they come, and what could not be read, set aside and named.
+//!
+//! Model: every line is judged on its own (does it prove itself?) and in its place (does it follow the line before, do
+//! its sequence numbers grow?). A line that fails is reported as a [`BadRecord`] and passed over; the rest goes on, so no
+//! damage to one line costs another. Nothing is ever changed here. Memory holds one line at a time.
+//!
+//! Invariant: the sequence numbers of the entries that come out grow strictly.
+
+use super::line::{self, MAX_LINE};
+use becket_types::{Entry, EntryKind, Seq};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, BufRead};
+
+/// Sequence numbers beyond this are damage: JSON readers in other languages could not hold them.
+const MAX_SEQ: u64 = 1 << 53;
+
+/// What comes next in a ledger.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// The entries of one commit.
+    Commit(Vec<Entry>),
+    Bad(BadRecord),
+}
+
+/// A line, or an entry in it, that could not be taken as it is. It stays in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRecord {
+    /// Counted from 1.
+    pub line: u64,
+    /// Where the line starts, in bytes.
+    pub offset: u64,
+    pub bytes: u64,
+    pub why: BadKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadKind {
+    /// Not a whole line: a write that never ended.
+    Torn,
+    /// The bytes are not those that the hash was made of.
+    Altered,
+    /// Longer than any line that is written.
+    TooLong,
+    /// It proves itself, but its entries cannot be read.
+    Malformed(String),
+    /// Its sequence numbers do not follow those before: a repeated or displaced line.
+    OutOfOrder,
+    /// Its entries are read, but lines before it are missing or were exchanged.
+    ChainBreak,
+    /// One entry has a known kind and an unknown shape; it is kept and has no effect.
+    Entry(Seq),
+}
+
+impl fmt::Display for BadRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {} ({} bytes at {}): ", self.line, self.bytes, self.offset)?;
+        match &self.why {
+            BadKind::Torn => f.write_str("not a whole line; passed over, kept in the file"),
+            BadKind::Altered => f.write_str("changed after it was written; passed over, kept in the file"),
+            BadKind::TooLong => f.write_str("too long; passed over, kept in the file"),
+            BadKind::Malformed(why) => write!(f, "unreadable record (kept): {why}"),
+            BadKind::OutOfOrder => f.write_str("repeated or out of order; passed over, kept in the file"),
+            BadKind::ChainBreak => {
+                f.write_str("does not follow the line before: lines are missing or were exchanged")
+            }
+            BadKind::Entry(seq) => write!(f, "unreadable entry {seq} (kept, has no effect)"),
+        }
+    }
+}
+
+/// Where a ledger ends, as far as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Behind the last line that proves itself, its newline included. What follows is a torn tail.
+    pub good: u64,
+    /// All bytes read.
+    pub total: u64,
+    /// The last good line has no newline yet.
+    pub open: bool,
+    /// Hash of the last good line.
+    pub head: String,
+    pub last_seq: Seq,
+}
+
+/// Reads one ledger from its start (or from the [`End`] of an earlier reading).
+pub struct Reader<R> {
+    input: R,
+    buffer: Vec<u8>,
+    queue: VecDeque<Item>,
+    number: u64,
+    end: End,
+    /// The hash that a damaged line before claims: its follower is still in its place.
+    claimed: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct SeqOnly {
+    seq: Option<u64>,
+}
+
+impl<R: BufRead> Reader<R> {
+    pub fn new(input: R) -> Self {
+        let end = End { good: 0, total: 0, open: false, head: line::GENESIS.to_owned(), last_seq: Seq(0) };
+        Self::resume(input, end)
+    }
+
+    /// Goes on behind an earlier reading; `input` starts at `end.good`.
+    pub fn resume(input: R, end: End) -> Self {
+        let end = End { total: end.good, ..end };
+        Self { input, buffer: Vec::new(), queue: VecDeque::new(), number: 0, end, claimed: None }
+    }
+
+    pub fn end(&self) -> &End {
+        &self.end
+    }
+
+    /// The next item, or `None` at the end. An error is the disk's; damage is an [`Item::Bad`].
+    pub fn next_item(&mut self) -> io::Result<Option<Item>> {
+        loop {
+            if let Some(item) = self.queue.pop_front() {
+                return Ok(Some(item));
+            }
+            let Some((length, terminated)) = self.fill()? else { return Ok(None) };
+            let offset = self.end.total;
+            self.number += 1;
+            self.end.total += length;
+            if !self.buffer.is_empty() {
+                self.judge(offset, length, terminated);
+            }
+        }
+    }
+
+    /// The line of the commit that came last, without its newline.
+    pub fn raw_line(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// The entries of the commit that came last, as their bytes.
+    pub fn raw_entries(&self) -> Vec<&RawValue> {
+        line::frame(&self.buffer)
+            .and_then(|framed| framed.parts(&self.buffer).ok())
+            .and_then(|(_, entries)| serde_json::from_slice(entries).ok())
+            .unwrap_or_default()
+    }
+
+    /// Reads a line into the buffer, without its newline; a line beyond the limit leaves only its start there.
+    fn fill(&mut self) -> io::Result<Option<(u64, bool)>> {
+        self.buffer.clear();
+        let mut length = 0u64;
+        loop {
+            let chunk = match self.input.fill_buf() {
+                Ok(chunk) => chunk,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e),
+            };
+            if chunk.is_empty() {
+                return Ok((length > 0).then_some((length, false)));
+            }
+            let newline = chunk.iter().position(|b| *b == b'\n');
+            let text = chunk.get(..newline.unwrap_or(chunk.len())).unwrap_or_default();
+            if self.buffer.len() <= MAX_LINE {
+                self.buffer.extend_from_slice(text);
+            }
+            let used = text.len() + usize::from(newline.is_some());
+            self.input.consume(used);
+            length += used as u64;
+            if newline.is_some() {
+                return Ok(Some((length, true)));
+            }
+        }
+    }
+
+    fn judge(&mut self, offset: u64, bytes: u64, terminated: bool) {
+        let number = self.number;
+        let bad = |why| Item::Bad(BadRecord { line: number, offset, bytes, why });
+        if self.buffer.len() > MAX_LINE {
+            self.queue.push_back(bad(BadKind::TooLong));
+            return;
+        }
+        let Some(framed) = line::frame(&self.buffer) else {
+            self.queue.push_back(bad(BadKind::Torn));
+            return;
+        };
+        if !framed.is_authentic() {
+            self.claimed = Some(framed.hash.to_owned());
+            self.queue.push_back(bad(BadKind::Altered));
+            return;
+        }
+        // A write that was reported as failed and was whole after all: the same commit twice in a row.
+        let repeated = framed.hash == self.end.head;
+        let hash = framed.hash.to_owned();
+        let parts = framed.parts(&self.buffer);
+        self.end.good = self.end.total;
+        self.end.open = !terminated;
+        if repeated {
+            return;
+        }
+        let claimed = self.claimed.take();
+        let head = std::mem::replace(&mut self.end.head, hash.clone());
+        let (prev, json) = match parts {
+            Ok(parts) => parts,
+            Err(e) => {
+                self.queue.push_back(bad(BadKind::Malformed(e.to_string())));
+                return;
+            }
+        };
+        let follows = prev == head || claimed.is_some_and(|claimed| claimed == prev);
+        let entries: Vec<Entry> = match serde_json::from_slice(json) {
+            Ok(entries) => entries,
+            Err(e) => {
+                // The numbers it used up stay used.
+                let seqs: Vec<SeqOnly> = serde_json::from_slice(json).unwrap_or_default();
+                let last = seqs.iter().filter_map(|s| s.seq).filter(|s| *s <= MAX_SEQ).max();
+                self.end.last_seq = self.end.last_seq.max(Seq(last.unwrap_or(0)));
+                self.queue.push_back(bad(BadKind::Malformed(e.to_string())));
+                return;
+            }
+        };
+        let mut last = self.end.last_seq;
+        for entry in &entries {
+            if entry.seq <= last || entry.seq.0 > MAX_SEQ {
+                // A displaced line says nothing about where the chain stands.
+                self.end.head = if follows { hash } else { head };
+                self.queue.push_back(bad(BadKind::OutOfOrder));
+                return;
+            }
+            last = entry.seq;
+        }
+        self.end.last_seq = last;
+        if !follows {
+            self.queue.push_back(bad(BadKind::ChainBreak));
+        }
+        for entry in entries.iter().filter(|e| has_a_known_kind_and_an_unknown_shape(e)) {
+            self.queue.push_back(bad(BadKind::Entry(entry.seq)));
+        }
+        self.queue.push_back(Item::Commit(entries));
+    }
+}
+
+impl<R: BufRead> Iterator for Reader<R> {
+    type Item = io::Result<Item>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_item().transpose()
+    }
+}
+
+/// The kinds of this version, by their JSON names.
+const KINDS: &[&str] = &[
+    "session",
+    "system",
+    "message",
+    "part",
+    "finish",
+    "prune",
+    "compaction",
+    "revert",
+    "pin",
+    "reminder",
+    "model_switch",
+    "tools",
+    "usage",
+    "tool_journal",
+    "state",
+    "title",
+    "interrupt",
+    "turn_end",
+    "notice",
+];
+
+fn has_a_known_kind_and_an_unknown_shape(entry: &Entry) -> bool {
+    let EntryKind::Unknown(map) = &entry.kind else { return false };
+    map.get("kind").and_then(|kind| kind.as_str()).is_none_or(|kind| KINDS.contains(&kind))
+}

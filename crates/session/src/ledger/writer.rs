@@ -1,0 +1,288 @@
+//! Appending to `ledger.jsonl` through a disk that may fail at any call.
+//!
+//! Model: a queue of lines in front of a file. [`DiskLedger::append`] puts a line at the end of the queue and then
+//! writes from its front, one `write(2)` a line, until it is empty or the disk says no. A line leaves the queue only when
+//! the file has it whole. The file itself is made together with its first line (`ledger.new`, then renamed), so a
+//! `ledger.jsonl` without a whole first commit does not come about.
+
+use super::not_found_or;
+use crate::store::{Durability, Io, OpenMode, StoreError, layout, write_all};
+use becket_types::SessionId;
+use std::collections::VecDeque;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How the file comes into our hands.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Not made yet.
+    New,
+    Writable(File),
+    /// Found with this many bytes, but it cannot be written (now).
+    ReadOnly {
+        total: u64,
+    },
+    /// Somebody else has it; this process keeps its commits in memory for good.
+    Lost,
+}
+
+#[derive(Debug)]
+pub(super) struct DiskLedger {
+    pub(super) io: Arc<dyn Io>,
+    pub(super) dir: PathBuf,
+    pub(super) stage: Stage,
+    /// Held as long as this lives.
+    pub(super) lock: Option<File>,
+    /// Bytes of whole lines; `None` when that is not known any more, and then nothing is ever cut off.
+    pub(super) len: Option<u64>,
+    /// The last whole line has no newline.
+    pub(super) open: bool,
+    /// A piece of a line that could not be cut off may stand behind the last whole one.
+    pub(super) dirty: bool,
+    backlog: VecDeque<Vec<u8>>,
+    /// The names of a new file and its folders are durable.
+    pub(super) named: bool,
+    sync_owed: bool,
+    failing: bool,
+    sync_failing: bool,
+    pub(super) warnings: Vec<String>,
+    conflict: Option<StoreError>,
+}
+
+impl DiskLedger {
+    pub(super) fn new(io: Arc<dyn Io>, dir: PathBuf) -> Self {
+        Self {
+            io,
+            dir,
+            stage: Stage::New,
+            lock: None,
+            len: Some(0),
+            open: false,
+            dirty: false,
+            backlog: VecDeque::new(),
+            named: false,
+            sync_owed: false,
+            failing: false,
+            sync_failing: false,
+            warnings: Vec::new(),
+            conflict: None,
+        }
+    }
+
+    pub(super) fn backlog(&self) -> usize {
+        self.backlog.len()
+    }
+
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.backlog.iter()
+    }
+
+    pub(super) fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    /// Why a new ledger must not be made here, when that is so.
+    pub(super) fn take_conflict(&mut self) -> Option<StoreError> {
+        self.conflict.take()
+    }
+
+    /// The file as far as it exists.
+    pub(super) fn open_for_reading(&self) -> Result<Option<File>, StoreError> {
+        if matches!(self.stage, Stage::New | Stage::Lost) {
+            return Ok(None);
+        }
+        let path = layout::ledger_path(&self.dir);
+        File::open(&path).map(Some).map_err(|e| not_found_or(e, &self.dir, &path))
+    }
+
+    pub(super) fn append(&mut self, line: Vec<u8>, durability: Durability) {
+        self.backlog.push_back(line);
+        if durability == Durability::Synced {
+            self.sync_owed = true;
+        }
+        self.flush();
+    }
+
+    /// Writes what waits, in order, and forces it to disk where that is owed. True when nothing waits.
+    pub(super) fn flush(&mut self) -> bool {
+        if matches!(self.stage, Stage::Lost) {
+            return self.backlog.is_empty();
+        }
+        let waited = self.backlog.len();
+        match self.write_backlog() {
+            Ok(()) => {
+                if std::mem::take(&mut self.failing) {
+                    self.warnings
+                        .push(format!("Saving works again: {waited} commits that waited are on disk."));
+                }
+                self.force();
+                true
+            }
+            Err(error) => {
+                if let Some(conflict) = self.as_conflict(&error) {
+                    self.stage = Stage::Lost;
+                    self.warnings.push(format!("This session is not saved: {conflict}."));
+                    self.conflict = Some(conflict);
+                } else if !std::mem::replace(&mut self.failing, true) {
+                    self.warnings.push(format!(
+                        "Cannot save this session in {}: {error}. It goes on in memory and is saved as soon as \
+                         writing works again; free some space or make the directory writable before you leave.",
+                        self.dir.display()
+                    ));
+                }
+                false
+            }
+        }
+    }
+
+    fn write_backlog(&mut self) -> io::Result<()> {
+        while let Some(line) = self.backlog.pop_front() {
+            let written = self.ready().and_then(|()| self.write_line(&line));
+            if let Err(error) = written {
+                self.backlog.push_front(line);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
+        // A new file gets its first line before it gets its name.
+        if matches!(self.stage, Stage::New) {
+            return self.establish(line);
+        }
+        let Stage::Writable(file) = &self.stage else { return Err(io::ErrorKind::PermissionDenied.into()) };
+        let io = self.io.as_ref();
+        if self.dirty
+            && let Some(len) = self.len
+            && io.set_len(file, len).is_ok()
+        {
+            self.dirty = false;
+        }
+        let bytes = if self.dirty || self.open {
+            let fenced = [b"\n", line].concat();
+            write_all(io, file, &fenced).map(|()| fenced.len())
+        } else {
+            write_all(io, file, line).map(|()| line.len())
+        };
+        match bytes {
+            Ok(bytes) => {
+                self.len =
+                    if self.dirty { io.len(file).ok() } else { self.len.map(|len| len + bytes as u64) };
+                self.dirty = false;
+                self.open = false;
+                Ok(())
+            }
+            Err(error) => {
+                self.dirty = self.len.is_none_or(|len| io.set_len(file, len).is_err());
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the file ready to be written, where it is there at all.
+    fn ready(&mut self) -> io::Result<()> {
+        let Stage::ReadOnly { total } = self.stage else { return Ok(()) };
+        if self.lock.is_none() {
+            self.lock = Some(self.take_lock()?);
+        }
+        let file = self.io.open(&layout::ledger_path(&self.dir), OpenMode::Append)?;
+        if self.io.len(&file)? != total {
+            // Written by another process while we had no lock: its history is not ours.
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.stage = Stage::Writable(file);
+        Ok(())
+    }
+
+    /// Folder, lock and file with its first line; the file gets its name last.
+    fn establish(&mut self, first: &[u8]) -> io::Result<()> {
+        self.io.create_dir(&self.dir)?;
+        if self.lock.is_none() {
+            self.lock = Some(self.take_lock()?);
+        }
+        let path = layout::ledger_path(&self.dir);
+        match self.io.open(&path, OpenMode::Read) {
+            Ok(_) => return Err(io::ErrorKind::AlreadyExists.into()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+        let new = self.dir.join(layout::LEDGER_NEW);
+        let file = self.io.open(&new, OpenMode::Fresh)?;
+        write_all(self.io.as_ref(), &file, first)?;
+        self.io.rename(&new, &path)?;
+        self.len = Some(first.len() as u64);
+        self.stage = Stage::Writable(file);
+        Ok(())
+    }
+
+    /// The lock of the folder. `WouldBlock` when another process has it.
+    pub(super) fn take_lock(&mut self) -> io::Result<File> {
+        let path = self.dir.join(layout::LOCK);
+        // A lock needs no right to write: a file that is there may be locked on a read-only disk, too.
+        let file = match self.io.open(&path, OpenMode::Touch) {
+            Ok(file) => file,
+            Err(error) => self.io.open(&path, OpenMode::Read).map_err(|_| error)?,
+        };
+        match self.io.lock(&file) {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => self.warnings.push(format!(
+                "The file system of {} has no locks ({error}): do not open this session twice.",
+                self.dir.display()
+            )),
+        }
+        Ok(file)
+    }
+
+    fn as_conflict(&self, error: &io::Error) -> Option<StoreError> {
+        let id = layout::id_of(&self.dir);
+        match error.kind() {
+            io::ErrorKind::WouldBlock => Some(locked(&self.dir)),
+            io::ErrorKind::AlreadyExists if self.lock.is_some() && matches!(self.stage, Stage::New) => {
+                Some(StoreError::Exists { id: id.unwrap_or(SessionId(uuid::Uuid::nil())) })
+            }
+            _ => None,
+        }
+    }
+
+    fn force(&mut self) {
+        if !self.sync_owed {
+            return;
+        }
+        let Stage::Writable(file) = &self.stage else { return };
+        let forced = self.io.sync(file).and_then(|()| if self.named { Ok(()) } else { self.sync_names() });
+        match forced {
+            Ok(()) => {
+                self.named = true;
+                self.sync_owed = false;
+                self.sync_failing = false;
+            }
+            // Owed still: the next commit tries again.
+            Err(error) => {
+                if !std::mem::replace(&mut self.sync_failing, true) {
+                    self.warnings.push(format!(
+                        "{} is written but could not be forced to disk ({error}): a power loss now may cost its end.",
+                        layout::ledger_path(&self.dir).display()
+                    ));
+                }
+            }
+        }
+    }
+
+    /// The session's folder, its project's and the root: a new ledger may have made all three.
+    fn sync_names(&self) -> io::Result<()> {
+        self.dir
+            .ancestors()
+            .take(3)
+            .filter(|dir| !dir.as_os_str().is_empty())
+            .try_for_each(|dir| self.io.sync_dir(dir))
+    }
+}
+
+pub(super) fn locked(dir: &Path) -> StoreError {
+    let id = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    StoreError::Locked { id, dir: dir.to_path_buf() }
+}

@@ -1,0 +1,524 @@
+//! A session: ledger, blobs and view together.
+//!
+//! Model: [`Session::append`] gives entries their sequence numbers and time, commits them, and feeds them to the view;
+//! opening feeds the view the whole ledger, line by line. So what the view knows is always what the ledger says.
+//!
+//! Invariants: a commit is in the ledger (or waits for the disk, in order) before the view sees it. A blob is on disk
+//! before an entry that names it is forced there. Opening changes nothing in a sound session.
+//!
+//! Decides nothing about the conversation; that is the context engine's and the agent's business.
+
+use crate::blobs::BlobStore;
+use crate::context::{ModelScope, Policy, View};
+use crate::export::{self, Format};
+use crate::ledger::{AnyReader, Item, Ledger, line};
+use crate::store::{CWD_BYTES, Durability, Outside, StoreError, cwd_of, layout};
+use becket_types::{BlobId, Blobs, CallId, Entry, EntryKind, Message, Part, Seq, SessionId};
+use serde_json::{Map, Value};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Version of the ledger format, in a session's first entry.
+pub const FORMAT: u32 = 1;
+
+/// Deepest nesting that goes into a line; JSON readers commonly stop at 128.
+const MAX_DEPTH: usize = 100;
+
+/// How a session begins.
+#[derive(Clone, Debug, Default)]
+pub struct CreateOptions {
+    /// `None`: a fresh one.
+    pub id: Option<SessionId>,
+    /// Version of the program.
+    pub version: String,
+    pub forked_from: Option<(SessionId, Seq)>,
+    /// False: nothing is written to disk.
+    pub persist: bool,
+    /// More keys for the first entry, e.g. which front end made the session.
+    pub extra: Map<String, Value>,
+    pub outside: Outside,
+}
+
+/// What the first entry says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionInfo {
+    pub id: SessionId,
+    pub format: u32,
+    pub version: String,
+    pub cwd: PathBuf,
+    pub forked_from: Option<(SessionId, Seq)>,
+    pub extra: Map<String, Value>,
+}
+
+/// A session open for writing.
+#[derive(Debug)]
+pub struct Session {
+    info: SessionInfo,
+    dir: PathBuf,
+    ledger: Ledger,
+    blobs: Arc<BlobStore>,
+    view: View,
+    title: Option<String>,
+    outside: Outside,
+    notices: Vec<String>,
+}
+
+impl Session {
+    /// A new session of the project `cwd` under `root`, with its first entry.
+    ///
+    /// When the folder cannot be written the session stands in memory, and [`Session::take_notices`] says so.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] or [`StoreError::Locked`] when the id is taken.
+    pub fn create(
+        root: &Path,
+        cwd: &Path,
+        options: CreateOptions,
+        policy: Policy,
+        scope: ModelScope,
+    ) -> Result<Self, StoreError> {
+        let CreateOptions { id, version, forked_from, persist, extra, outside } = options;
+        let id = id.unwrap_or_default();
+        let dir = layout::session_dir(root, cwd, id);
+        let info = SessionInfo { id, format: FORMAT, version, cwd: cwd.to_path_buf(), forked_from, extra };
+        let first = Entry { seq: Seq(1), time: (outside.clock)(), kind: info.entry() };
+        let mut ledger = if persist {
+            Ledger::create(Arc::clone(&outside.io), &dir, std::slice::from_ref(&first))?
+        } else {
+            Ledger::memory()
+        };
+        let blobs = if persist {
+            BlobStore::on_disk(Arc::clone(&outside.io), &dir)
+        } else {
+            ledger.append(std::slice::from_ref(&first), Durability::Buffered)?;
+            BlobStore::in_memory(Arc::clone(&outside.io), None)
+        };
+        let mut view = View::new(policy, scope);
+        view.apply(&first);
+        let blobs = Arc::new(blobs);
+        Ok(Self { info, dir, ledger, blobs, view, title: None, outside, notices: Vec::new() })
+    }
+
+    /// Opens the session in this folder and brings the view up to its end.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] when another process writes it, [`StoreError::NotFound`], [`StoreError::Io`] when the
+    /// ledger cannot be read. Damage is no error: it is passed over and noticed.
+    pub fn open(session_dir: &Path, policy: Policy, scope: ModelScope) -> Result<Self, StoreError> {
+        Self::open_with(session_dir, policy, scope, Outside::default())
+    }
+
+    /// [`Session::open`] with a disk and a clock of the caller's.
+    pub fn open_with(
+        session_dir: &Path,
+        policy: Policy,
+        scope: ModelScope,
+        outside: Outside,
+    ) -> Result<Self, StoreError> {
+        let mut view = View::new(policy, scope);
+        let mut info = None;
+        let mut title = None;
+        let opened = Ledger::open(Arc::clone(&outside.io), session_dir, &mut |entry| {
+            if info.is_none() {
+                info = SessionInfo::of(entry);
+            }
+            if let EntryKind::Title { title: new } = &entry.kind {
+                title = Some(new.clone());
+            }
+            view.apply(entry);
+        })?;
+        let mut notices: Vec<String> =
+            opened.bad.iter().map(|bad| format!("In this session's ledger, {bad}.")).collect();
+        let info = info.unwrap_or_else(|| {
+            notices.push(
+                "The first entry of this session cannot be read: its directory is not known.".to_owned(),
+            );
+            SessionInfo {
+                id: layout::id_of(session_dir).unwrap_or_default(),
+                format: FORMAT,
+                version: String::new(),
+                cwd: PathBuf::new(),
+                forked_from: None,
+                extra: Map::new(),
+            }
+        });
+        if info.format > FORMAT {
+            notices.push(format!(
+                "This session was written by a newer version ({}); what this one does not know is kept and has no \
+                 effect.",
+                info.version
+            ));
+        }
+        let blobs = Arc::new(BlobStore::on_disk(Arc::clone(&outside.io), session_dir));
+        blobs.sweep();
+        let mut session = Self {
+            info,
+            dir: session_dir.to_path_buf(),
+            ledger: opened.ledger,
+            blobs,
+            view,
+            title,
+            outside,
+            notices,
+        };
+        session.refold_if_stale()?;
+        Ok(session)
+    }
+
+    /// A new session that begins with the entries of the one in `source` up to `upto` (all where `None`), byte for byte
+    /// and under the same numbers. `source` may be open elsewhere; it is not changed.
+    ///
+    /// # Errors
+    /// As [`Session::create`], and [`StoreError::NotFound`] when there is no ledger in `source`.
+    pub fn fork(
+        source: &Path,
+        upto: Option<Seq>,
+        root: &Path,
+        cwd: &Path,
+        mut options: CreateOptions,
+        policy: Policy,
+        scope: ModelScope,
+    ) -> Result<Self, StoreError> {
+        let limit = upto.unwrap_or(Seq(u64::MAX));
+        let persist = options.persist;
+        let mut reader = crate::ledger::read(source)?;
+        let origin = layout::id_of(source).unwrap_or_default();
+        let last = last_seq_upto(source, limit)?;
+        options.forked_from = Some((origin, last));
+        let mut session = Self::create(root, cwd, options, policy, scope)?;
+        while let Some(item) = reader.next_item().map_err(StoreError::io("read", source))? {
+            let Item::Commit(entries) = item else { continue };
+            let raw = reader.raw_entries();
+            let mut kept = Vec::new();
+            let mut end = Seq(0);
+            for (entry, raw) in entries.iter().zip(raw) {
+                // Number 1 is the new session's own first entry.
+                if entry.seq > Seq(1) && entry.seq <= limit {
+                    kept.push(raw);
+                    end = entry.seq;
+                    session.note(entry);
+                    session.view.apply(entry);
+                }
+            }
+            session.ledger.append_raw(&kept, end)?;
+        }
+        if persist {
+            let failed = session.blobs.adopt(source);
+            if failed > 0 {
+                session
+                    .notices
+                    .push(format!("{failed} outputs and images could not be taken over into the fork."));
+            }
+        } else {
+            session.blobs = Arc::new(BlobStore::in_memory(Arc::clone(&session.outside.io), Some(source)));
+        }
+        session.refold_if_stale()?;
+        Ok(session)
+    }
+
+    /// Appends one commit and shows it to the view. The new sequence numbers, in order; messages carry theirs.
+    ///
+    /// # Errors
+    /// Only for entries that cannot be written at all; nothing happened then. A failing disk is a notice.
+    pub fn append(&mut self, kinds: Vec<EntryKind>, durability: Durability) -> Result<Vec<Seq>, StoreError> {
+        if kinds.is_empty() {
+            return Ok(Vec::new());
+        }
+        let time = (self.outside.clock)();
+        let mut seq = self.ledger.last_seq();
+        let mut entries = Vec::with_capacity(kinds.len());
+        for kind in kinds {
+            seq = seq.next();
+            let mut kind = self.storable(kind);
+            if let EntryKind::Message { message } = &mut kind {
+                message.seq = seq;
+            }
+            entries.push(Entry { seq, time, kind });
+        }
+        self.blobs.flush();
+        if durability == Durability::Synced {
+            self.blobs.sync();
+        }
+        self.ledger.append(&entries, durability)?;
+        for entry in &entries {
+            self.note(entry);
+            self.view.apply(entry);
+        }
+        self.refold_if_stale()?;
+        Ok(entries.iter().map(|entry| entry.seq).collect())
+    }
+
+    /// The entry in a form that every reader of the ledger takes.
+    fn storable(&mut self, mut kind: EntryKind) -> EntryKind {
+        if let EntryKind::System { items } = &mut kind {
+            for path in items.iter_mut().filter_map(|item| item.path.as_mut()) {
+                if path.to_str().is_none() {
+                    *path = PathBuf::from(path.to_string_lossy().into_owned());
+                }
+            }
+        }
+        if !holds_values(&kind) {
+            return kind;
+        }
+        let Ok(json) = serde_json::to_vec(&kind) else { return kind };
+        if line::depth(&json) <= MAX_DEPTH {
+            return kind;
+        }
+        let flat = serde_json::to_value(&kind).map(|value| flatten_below(value, MAX_DEPTH / 2));
+        match flat.and_then(serde_json::from_value) {
+            Ok(flat) => {
+                self.notices.push("A value nested more than 100 levels deep was kept as text.".to_owned());
+                flat
+            }
+            Err(_) => kind,
+        }
+    }
+
+    fn note(&mut self, entry: &Entry) {
+        if let EntryKind::Title { title } = &entry.kind {
+            self.title = Some(title.clone());
+        }
+    }
+
+    /// After a revert of something whose entries left memory: the view is made again from the ledger.
+    fn refold_if_stale(&mut self) -> Result<(), StoreError> {
+        if !self.view.stale() {
+            return Ok(());
+        }
+        let mut view = View::new(self.view.policy().clone(), self.view.scope().clone());
+        let mut reader = self.ledger.read()?;
+        while let Some(item) = reader.next_item().map_err(StoreError::io("read", &self.dir))? {
+            if let Item::Commit(entries) = item {
+                for entry in &entries {
+                    view.apply(entry);
+                }
+            }
+        }
+        drop(reader);
+        self.view = view;
+        Ok(())
+    }
+
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// For `context`, `set_scope` and `take_notices`; entries go through [`Session::append`] alone.
+    pub fn view_mut(&mut self) -> &mut View {
+        &mut self.view
+    }
+
+    /// For model adapters.
+    pub fn blobs(&self) -> Arc<dyn Blobs> {
+        Arc::clone(&self.blobs) as Arc<dyn Blobs>
+    }
+
+    /// For tools, which put blobs side by side.
+    pub fn blob_store(&self) -> Arc<BlobStore> {
+        Arc::clone(&self.blobs)
+    }
+
+    /// Keeps bytes in the session's blob store. Never fails: what the disk refuses waits in memory, with a notice.
+    pub fn put_blob(&self, bytes: &[u8]) -> Result<BlobId, StoreError> {
+        Ok(self.blobs.put(bytes))
+    }
+
+    pub fn id(&self) -> SessionId {
+        self.info.id
+    }
+
+    /// Its folder; where it would be, for a session in memory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn info(&self) -> &SessionInfo {
+        &self.info
+    }
+
+    /// The last title that was given to it.
+    pub fn title(&self) -> Option<&str> {
+        self.title.as_deref()
+    }
+
+    /// False when it was asked to leave no trace on disk.
+    pub fn is_persistent(&self) -> bool {
+        self.ledger.is_persistent()
+    }
+
+    pub fn last_seq(&self) -> Seq {
+        self.ledger.last_seq()
+    }
+
+    /// Commits that wait for the disk.
+    pub fn backlog(&self) -> usize {
+        self.ledger.backlog()
+    }
+
+    /// Tries again to write what waits for the disk; true when nothing does. To be called before leaving.
+    pub fn flush(&mut self) -> bool {
+        self.blobs.flush() && self.ledger.flush()
+    }
+
+    /// What the user must know since last asked, in plain sentences: storage first, then the view's.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        let mut notices = std::mem::take(&mut self.notices);
+        notices.extend(self.ledger.take_warnings());
+        notices.extend(self.blobs.take_warnings());
+        notices.extend(self.view.take_notices());
+        notices
+    }
+
+    /// Reads the ledger from its start, what waits for the disk included.
+    pub fn read(&self) -> Result<AnyReader<'_>, StoreError> {
+        self.ledger.read()
+    }
+
+    /// All entries in order; what cannot be read is left out (use [`Session::read`] to see it).
+    pub fn entries(&self) -> Result<impl Iterator<Item = Entry> + '_, StoreError> {
+        Ok(self.ledger.read()?.map_while(Result::ok).flat_map(|item| match item {
+            Item::Commit(entries) => entries,
+            Item::Bad(_) => Vec::new(),
+        }))
+    }
+
+    /// The whole output of an earlier call, as the tool gave it: `(tool, output)`. From memory, or from the ledger and
+    /// the blobs when the view let go of it.
+    pub fn original_output(&self, call: &CallId) -> Option<(String, String)> {
+        if let Some((tool, output, spill)) = self.view.original_output(call) {
+            return Some((tool.to_owned(), self.spilled(spill).unwrap_or_else(|| output.to_owned())));
+        }
+        let seq = self.view.output_at(call)?;
+        let entry = self.entries().ok()?.find(|entry| entry.seq == seq)?;
+        let EntryKind::Message { message } = entry.kind else { return None };
+        result_in(&message, call)
+            .map(|(tool, output, spill)| (tool.clone(), self.spilled(spill).unwrap_or(output.clone())))
+    }
+
+    fn spilled(&self, spill: Option<&BlobId>) -> Option<String> {
+        spill.and_then(|id| self.blobs.get(id)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Writes the session as it is now; see [`crate::export`].
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] for a failing disk or a closed `out`.
+    pub fn export(&self, format: Format, out: &mut dyn Write) -> Result<(), StoreError> {
+        match format {
+            Format::Jsonl if self.ledger.is_persistent() && self.ledger.backlog() == 0 => {
+                export::export(&self.dir, format, out)
+            }
+            Format::Jsonl => self.write_lines(out),
+            Format::Markdown => {
+                let mut transcript = export::Transcript::default();
+                self.entries()?.for_each(|entry| transcript.take(&entry));
+                transcript.write(out).map_err(StoreError::io("export", &self.dir))
+            }
+        }
+    }
+
+    fn write_lines(&self, out: &mut dyn Write) -> Result<(), StoreError> {
+        let mut lines = self.ledger.read()?;
+        loop {
+            match lines.next_item().map_err(StoreError::io("read", &self.dir))? {
+                None => return Ok(()),
+                Some(Item::Bad(_)) => {}
+                Some(Item::Commit(_)) => {
+                    let line = [lines.raw_line(), b"\n"].concat();
+                    out.write_all(&line).map_err(StoreError::io("export", &self.dir))?;
+                }
+            }
+        }
+    }
+}
+
+impl SessionInfo {
+    fn entry(&self) -> EntryKind {
+        let mut extra = self.extra.clone();
+        let cwd = match self.cwd.to_str() {
+            Some(_) => self.cwd.clone(),
+            None => {
+                let bytes = crate::hex(self.cwd.as_os_str().as_encoded_bytes());
+                extra.insert(CWD_BYTES.to_owned(), Value::String(bytes));
+                PathBuf::from(self.cwd.to_string_lossy().into_owned())
+            }
+        };
+        EntryKind::Session {
+            session: self.id,
+            format: self.format,
+            version: self.version.clone(),
+            cwd,
+            forked_from: self.forked_from,
+            extra,
+        }
+    }
+
+    fn of(entry: &Entry) -> Option<Self> {
+        let EntryKind::Session { session, format, version, cwd, forked_from, extra } = &entry.kind else {
+            return None;
+        };
+        Some(Self {
+            id: *session,
+            format: *format,
+            version: version.clone(),
+            cwd: cwd_of(cwd, extra),
+            forked_from: *forked_from,
+            extra: extra.clone(),
+        })
+    }
+}
+
+/// The last entry of the ledger in `source` that is not behind `limit`.
+fn last_seq_upto(source: &Path, limit: Seq) -> Result<Seq, StoreError> {
+    let mut last = Seq(0);
+    for item in crate::ledger::read(source)? {
+        let item: Item = item.map_err(|e: io::Error| StoreError::io("read", source)(e))?;
+        if let Item::Commit(entries) = item {
+            last = entries.iter().map(|e| e.seq).filter(|seq| *seq <= limit).fold(last, Seq::max);
+        }
+    }
+    Ok(last)
+}
+
+fn result_in<'a>(
+    message: &'a Message,
+    call: &CallId,
+) -> Option<(&'a String, &'a String, Option<&'a BlobId>)> {
+    message.parts.iter().find_map(|part| match part {
+        Part::ToolResult { call_id, name, output, spill, .. } if call_id == call => {
+            Some((name, output, spill.as_ref()))
+        }
+        _ => None,
+    })
+}
+
+/// Whether the entry carries JSON of somebody else's making, which may be nested at will.
+fn holds_values(kind: &EntryKind) -> bool {
+    match kind {
+        EntryKind::Message { message } => {
+            !message.extra.is_empty()
+                || !message.metadata.extra.is_empty()
+                || message.parts.iter().any(|part| !matches!(part, Part::Text { .. }))
+        }
+        EntryKind::Part { part, .. } => !matches!(part, Part::Text { .. }),
+        EntryKind::ToolJournal { .. }
+        | EntryKind::State { .. }
+        | EntryKind::Notice { .. }
+        | EntryKind::Session { .. }
+        | EntryKind::Unknown(_) => true,
+        _ => false,
+    }
+}
+
+/// What is nested deeper than `levels` becomes its JSON text.
+fn flatten_below(value: Value, levels: usize) -> Value {
+    match value {
+        Value::Array(_) | Value::Object(_) if levels == 0 => Value::String(value.to_string()),
+        Value::Array(items) => items.into_iter().map(|item| flatten_below(item, levels - 1)).collect(),
+        Value::Object(map) => {
+            Value::Object(map.into_iter().map(|(key, item)| (key, flatten_below(item, levels - 1))).collect())
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,61 @@
+//! What can go wrong with stored sessions, in words for people: what happened, and what to do.
+
+use becket_types::SessionId;
+use std::fmt::Write as _;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a session could not be made, found, opened or written.
+///
+/// A disk that fails while a session runs is not among these: the session goes on in memory and says so.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process writes this session.
+    #[error(
+        "session {id} is open in another process; fork it to go on in a copy (--fork-session), or end the other one \
+         first"
+    )]
+    Locked { id: String, dir: PathBuf },
+    #[error("there is no session {query:?}; `becket sessions` lists what there is")]
+    NotFound { query: String },
+    #[error("session {id} exists already; resume it (--resume {id}) or choose another id")]
+    Exists { id: SessionId },
+    /// A prefix or a title that more than one session has.
+    #[error("{query:?} could be any of {} sessions; give more of the id:{}", candidates.len(), candidate_lines(candidates))]
+    Ambiguous { query: String, candidates: Vec<Candidate> },
+    /// One commit is larger than a ledger line may be.
+    #[error("{bytes} bytes are too much for one ledger line (limit {limit}); keep large content as a blob")]
+    TooLarge { bytes: u64, limit: u64 },
+    /// An entry that JSON cannot hold.
+    #[error("an entry cannot be written as JSON: {0}")]
+    Encode(#[from] serde_json::Error),
+    #[error("cannot {doing} {}: {source}", path.display())]
+    Io { doing: &'static str, path: PathBuf, source: io::Error },
+}
+
+/// One of several sessions that a query may have meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    pub id: SessionId,
+    /// Title or first words.
+    pub label: String,
+}
+
+fn candidate_lines(candidates: &[Candidate]) -> String {
+    const SHOWN: usize = 10;
+    let mut out = String::new();
+    for candidate in candidates.iter().take(SHOWN) {
+        let _ = write!(out, "\n  {}  {}", candidate.id, candidate.label);
+    }
+    if candidates.len() > SHOWN {
+        let _ = write!(out, "\n  and {} more", candidates.len() - SHOWN);
+    }
+    out
+}
+
+impl StoreError {
+    pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { doing, path, source }
+    }
+}

@@ -1,0 +1,133 @@
+//! The seam between storage and the disk: every call that can fail for reasons outside becket goes through [`Io`].
+//!
+//! [`Disk`] is what runs. Tests put a double in its place that fails at the n-th call, for every n. Reading whole
+//! ledgers is not behind the seam: what a reader meets on disk is tested with real damaged files.
+
+use super::sys;
+use std::fmt::Debug;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// For reading; must be there.
+    Read,
+    /// For reading and appending; must be there.
+    Append,
+    /// For appending; made when it is not there, emptied when it is.
+    Fresh,
+    /// For appending; made when it is not there, left as it is otherwise.
+    Touch,
+    /// For appending; must not be there.
+    New,
+}
+
+/// What storage asks of the disk.
+pub trait Io: Send + Sync + Debug {
+    /// Makes the directory and its parents, private to the user. Fine when it is there already.
+    fn create_dir(&self, dir: &Path) -> io::Result<()>;
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File>;
+    /// Takes the lock of the file, or says at once that another process has it. It ends with the file.
+    fn lock(&self, file: &File) -> Result<(), TryLockError>;
+    /// One `write(2)`; may write less than asked.
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize>;
+    fn set_len(&self, file: &File, len: u64) -> io::Result<()>;
+    fn len(&self, file: &File) -> io::Result<u64>;
+    /// `fdatasync(2)`.
+    fn sync(&self, file: &File) -> io::Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// A second name for the same bytes; a copy where the file system has no hard links.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// The whole file.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+}
+
+/// Writes all of `bytes`; in the normal case with one call.
+pub(crate) fn write_all(io: &dyn Io, file: &File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match io.write(file, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => bytes = bytes.get(n..).unwrap_or_default(),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// The disk as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Disk;
+
+impl Io for Disk {
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        sys::private_dir(dir)
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        sys::private_file(&mut options);
+        match mode {
+            OpenMode::Read => options.read(true),
+            OpenMode::Append => options.read(true).append(true),
+            OpenMode::Fresh => {
+                // `append` and `truncate` exclude each other in one call.
+                let file = options.append(true).create(true).open(path)?;
+                file.set_len(0)?;
+                return Ok(file);
+            }
+            OpenMode::Touch => options.append(true).create(true),
+            OpenMode::New => options.append(true).create_new(true),
+        };
+        options.open(path)
+    }
+
+    fn lock(&self, file: &File) -> Result<(), TryLockError> {
+        file.try_lock()
+    }
+
+    fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<usize> {
+        file.write(bytes)
+    }
+
+    fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
+        file.set_len(len)
+    }
+
+    fn len(&self, file: &File) -> io::Result<u64> {
+        Ok(file.metadata()?.len())
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        file.sync_data()
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        sys::sync_dir(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match fs::hard_link(from, to) {
+            Ok(()) => Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(_) => fs::copy(from, to).map(drop),
+        }
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        fs::read(path)
+    }
+}

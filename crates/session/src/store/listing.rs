@@ -1,0 +1,266 @@
+//! Which sessions there are, read from their folders: list, find by id, prefix or title, the most recent of a project.
+//!
+//! Works on sessions that are open elsewhere and on damaged ones. Of a ledger longer than two [`PART`]s only its first and
+//! last part is read; so a title set in the middle of a long session may be unknown to a list (the index knows it), but
+//! never to [`find`].
+
+use super::{Candidate, StoreError, layout, millis, path_from_bytes};
+use crate::{ledger::line, unhex};
+use becket_types::{Entry, EntryKind, Message, Millis, Seq, SessionId, visibility};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::cmp::Reverse;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Bytes at either end of a ledger that a summary is made of.
+const PART: u64 = 64 << 10;
+/// The first line holds the system prompt and rules, and may be longer than a part.
+const FIRST_LINE: u64 = 4 << 20;
+/// A query this short could mean anything.
+const MIN_PREFIX: usize = 4;
+const PROMPT_CHARS: usize = 80;
+
+/// One session, for a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SessionSummary {
+    pub id: SessionId,
+    /// Its folder.
+    pub dir: PathBuf,
+    /// Where it was started; empty when its first line is damaged.
+    pub cwd: PathBuf,
+    pub title: Option<String>,
+    /// The first words of the user.
+    pub prompt: Option<String>,
+    pub created: Millis,
+    /// When the ledger was last written.
+    pub updated: Millis,
+    /// Messages of every role; `None` when the ledger is too long to count without the index.
+    pub messages: Option<u64>,
+    /// Of the ledger.
+    pub bytes: u64,
+    pub forked_from: Option<(SessionId, Seq)>,
+    /// What else its first entry says.
+    pub extra: Map<String, Value>,
+}
+
+impl SessionSummary {
+    /// What to call it in a list.
+    pub fn label(&self) -> &str {
+        self.title.as_deref().or(self.prompt.as_deref()).unwrap_or("(no message yet)")
+    }
+}
+
+/// The folders of all sessions under `root`, or of one project's. In no order.
+pub fn session_dirs(root: &Path, project: Option<&Path>) -> Vec<PathBuf> {
+    let projects = match project {
+        Some(cwd) => vec![layout::project_dir(root, cwd)],
+        None => directories(root),
+    };
+    projects
+        .iter()
+        .flat_map(|dir| directories(dir))
+        .filter(|dir| layout::id_of(dir).is_some() && layout::ledger_path(dir).is_file())
+        .collect()
+}
+
+fn directories(dir: &Path) -> Vec<PathBuf> {
+    let Ok(listing) = fs::read_dir(dir) else { return Vec::new() };
+    listing.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+/// All sessions, of one project where it is given; the most recently written first. What cannot be read at all is left out.
+pub fn list(root: &Path, project: Option<&Path>) -> Vec<SessionSummary> {
+    let mut sessions: Vec<_> = session_dirs(root, project).iter().filter_map(|dir| summary(dir)).collect();
+    sessions.sort_by_key(|s| Reverse((s.updated, s.id)));
+    sessions
+}
+
+/// The session of the project that was written last, among those that `accept` takes.
+pub fn most_recent(
+    root: &Path,
+    project: &Path,
+    accept: impl Fn(&SessionSummary) -> bool,
+) -> Option<SessionSummary> {
+    let mut dirs: Vec<(Millis, PathBuf)> = session_dirs(root, Some(project))
+        .into_iter()
+        .map(|dir| (fs::metadata(layout::ledger_path(&dir)).and_then(|m| m.modified()).map(millis), dir))
+        .map(|(modified, dir)| (modified.unwrap_or_default(), dir))
+        .collect();
+    dirs.sort_by(|a, b| b.cmp(a));
+    dirs.iter().filter_map(|(_, dir)| summary(dir)).find(|summary| accept(summary))
+}
+
+/// The one session that `query` means: its id, the start of its id (at least 4 characters), or its exact title. Where
+/// several match, those of `project` come first.
+///
+/// # Errors
+/// [`StoreError::NotFound`], or [`StoreError::Ambiguous`] with the candidates.
+pub fn find(root: &Path, query: &str, project: Option<&Path>) -> Result<SessionSummary, StoreError> {
+    let query = query.trim();
+    let dirs = session_dirs(root, None);
+    let id = query.to_ascii_lowercase();
+    let is_prefix = id.len() >= MIN_PREFIX && id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+    let named = |dir: &&PathBuf| {
+        let name = dir.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        name == id || (is_prefix && name.starts_with(&id))
+    };
+    let mut found: Vec<SessionSummary> = dirs.iter().filter(named).filter_map(|dir| summary(dir)).collect();
+    if let Some(exact) = found.iter().position(|s| s.id.to_string() == id) {
+        return Ok(found.swap_remove(exact));
+    }
+    if found.is_empty() && !query.is_empty() {
+        found = dirs.iter().filter_map(|dir| with_title(dir, query)).collect();
+    }
+    if found.len() > 1
+        && let Some(project) = project
+    {
+        let here = layout::project_dir(root, project);
+        if found.iter().any(|s| s.dir.starts_with(&here)) {
+            found.retain(|s| s.dir.starts_with(&here));
+        }
+    }
+    if found.len() > 1 {
+        found.sort_by_key(|s| Reverse((s.updated, s.id)));
+        let candidates = found.iter().map(|s| Candidate { id: s.id, label: s.label().to_owned() }).collect();
+        return Err(StoreError::Ambiguous { query: query.to_owned(), candidates });
+    }
+    found.pop().ok_or_else(|| StoreError::NotFound { query: query.to_owned() })
+}
+
+/// The summary of the session when its (last) title is `title`.
+fn with_title(dir: &Path, title: &str) -> Option<SessionSummary> {
+    let mut summary = summary(dir)?;
+    if summary.messages.is_none() && summary.title.as_deref() != Some(title) {
+        // Too long to be read whole for a list; here every line counts.
+        let file = File::open(layout::ledger_path(dir)).ok()?;
+        for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
+            facts_of_line(&line, &mut summary, &[TITLE]);
+        }
+    }
+    (summary.title.as_deref() == Some(title)).then_some(summary)
+}
+
+const TITLE: &[u8] = br#""kind":"title""#;
+const SESSION: &[u8] = br#""kind":"session""#;
+const MESSAGE: &[u8] = br#""kind":"message""#;
+
+/// What a list says about the session in this folder; `None` when there is no readable ledger.
+pub fn summary(dir: &Path) -> Option<SessionSummary> {
+    let id = layout::id_of(dir)?;
+    let mut file = File::open(layout::ledger_path(dir)).ok()?;
+    let metadata = file.metadata().ok()?;
+    let bytes = metadata.len();
+    let mut summary = SessionSummary {
+        id,
+        dir: dir.to_path_buf(),
+        cwd: PathBuf::new(),
+        title: None,
+        prompt: None,
+        created: Millis(0),
+        updated: metadata.modified().map(millis).unwrap_or_default(),
+        messages: None,
+        bytes,
+        forked_from: None,
+        extra: Map::new(),
+    };
+    let whole = bytes <= 2 * PART;
+    let mut start = Vec::new();
+    let mut reader = BufReader::new(&file);
+    reader.by_ref().take(FIRST_LINE).read_until(b'\n', &mut start).ok()?;
+    let rest = (2 * PART).saturating_sub(start.len() as u64);
+    reader.take(if whole { rest } else { rest.min(PART) }).read_to_end(&mut start).ok()?;
+    for line in start.split(|b| *b == b'\n') {
+        facts_of_line(line, &mut summary, &[SESSION, MESSAGE, TITLE]);
+    }
+    if whole {
+        summary.messages = Some(occurrences(&start, MESSAGE));
+    } else {
+        let mut tail = Vec::new();
+        file.seek(SeekFrom::Start(bytes.saturating_sub(PART))).ok()?;
+        file.take(PART).read_to_end(&mut tail).ok()?;
+        for line in tail.split(|b| *b == b'\n').skip(1) {
+            facts_of_line(line, &mut summary, &[TITLE]);
+        }
+    }
+    Some(summary)
+}
+
+/// Takes over what the line says, when it holds an entry of one of these kinds.
+///
+/// A quote inside a JSON string is escaped, so the pattern of a kind does not occur in anybody's text.
+fn facts_of_line(line: &[u8], summary: &mut SessionSummary, kinds: &[&[u8]]) {
+    if !kinds.iter().any(|kind| occurrences(line, kind) > 0) {
+        return;
+    }
+    let Some(framed) = line::frame(line) else { return };
+    let Ok((_, json)) = framed.parts(line) else { return };
+    let entries: Vec<Entry> = serde_json::from_slice(json).unwrap_or_default();
+    for entry in &entries {
+        summary.take(entry);
+    }
+}
+
+fn occurrences(text: &[u8], pattern: &[u8]) -> u64 {
+    let mut count = 0;
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|b| *b == b'"') {
+        rest = rest.get(at..).unwrap_or_default();
+        count += u64::from(rest.starts_with(pattern));
+        rest = rest.get(1..).unwrap_or_default();
+    }
+    count
+}
+
+impl SessionSummary {
+    /// Takes over what one entry says.
+    pub(crate) fn take(&mut self, entry: &Entry) {
+        match &entry.kind {
+            EntryKind::Session { cwd, forked_from, extra, .. } => {
+                self.cwd = cwd_of(cwd, extra);
+                self.created = entry.time;
+                self.forked_from = *forked_from;
+                self.extra.clone_from(extra);
+            }
+            EntryKind::Title { title } => self.title = Some(title.clone()),
+            EntryKind::Message { message } if self.prompt.is_none() => self.prompt = first_words(message),
+            _ => {}
+        }
+    }
+}
+
+/// The first words of a message that a person typed, on one line.
+fn first_words(message: &Message) -> Option<String> {
+    if !message.is_user_turn() || !visibility(&message.origin).user {
+        return None;
+    }
+    let text = message.text();
+    let mut words = String::new();
+    for word in text.split_whitespace() {
+        if !words.is_empty() {
+            words.push(' ');
+        }
+        words.push_str(word);
+        if words.len() > 4 * PROMPT_CHARS {
+            break;
+        }
+    }
+    match words.char_indices().nth(PROMPT_CHARS) {
+        Some((at, _)) => words.replace_range(at.., "…"),
+        None if words.is_empty() => return None,
+        None => {}
+    }
+    Some(words)
+}
+
+/// Key in a session's first entry: the bytes of a `cwd` that is not UTF-8, in hex.
+pub(crate) const CWD_BYTES: &str = "cwd_bytes";
+
+/// The working directory with the bytes it really has.
+pub(crate) fn cwd_of(cwd: &Path, extra: &Map<String, Value>) -> PathBuf {
+    match extra.get(CWD_BYTES).and_then(Value::as_str).and_then(unhex) {
+        Some(bytes) => path_from_bytes(&bytes),
+        None => cwd.to_path_buf(),
+    }
+}
