@@ -1,1 +1,207 @@
-//! placeholder
+//! The `read` tool: text by lines, directories, images, notebooks.
+//!
+//! Owns what a path looks like to the model. The model behind it: a path is resolved once, its first bytes say what it is
+//! (never its name alone), and one reader per kind makes the output.
+//!
+//! | module | what it reads |
+//! |---|---|
+//! | `text` | lines with numbers, any size by range, UTF-8, UTF-16, legacy encodings |
+//! | `scan` | the bytes below: lines of a range and the hash, in one pass with bounded memory |
+//! | `sniff` | what the first bytes are |
+//! | `directory`, `image`, `notebook` | the other kinds |
+//!
+//! Invariants:
+//! - Memory does not grow with the file. What was left out is said, with the `offset` that continues.
+//! - A file up to 64 MB is reported to the session with the hash of all its bytes, so that a later edit can tell whether it
+//!   changed. Nothing is decoded that is not shown; pixels never.
+//!
+//! Extracts no text from PDF and does not write.
+
+mod directory;
+mod image;
+mod notebook;
+mod scan;
+mod sniff;
+mod text;
+
+use becket_tool::input::Parser;
+use becket_tool::{PathError, Tool, ToolEnv, paths};
+use becket_types::{Access, ToolOutput, ToolSpec};
+use futures::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::fs::{File, Metadata};
+use std::io::Read as _;
+use std::path::Path;
+
+/// Files up to here are read on the caller's thread: cheaper than handing them to another one.
+const INLINE_BYTES: u64 = 128 * 1024;
+
+/// Names that other agents' read tools have for the same things.
+const ALIASES: &[(&str, &str)] = &[("file_path", "path"), ("filename", "path"), ("file", "path")];
+
+#[derive(Debug, Deserialize)]
+struct Input {
+    path: String,
+    offset: Option<i64>,
+    limit: Option<u64>,
+}
+
+/// Which lines were asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    /// From 1; negative counts from the end.
+    offset: i64,
+    limit: usize,
+}
+
+impl Range {
+    /// First entry and how many, of `len` that are there, as positions from 0. `None` when it starts behind the end.
+    fn of(self, len: usize) -> Option<std::ops::Range<usize>> {
+        let first = if self.offset < 0 {
+            len.saturating_sub(usize::try_from(self.offset.unsigned_abs()).unwrap_or(usize::MAX))
+        } else {
+            usize::try_from(self.offset.max(1) - 1).unwrap_or(usize::MAX)
+        };
+        (first < len || len == 0 && first == 0).then(|| first..first.saturating_add(self.limit).min(len))
+    }
+}
+
+/// The `read` tool.
+pub struct Read {
+    spec: ToolSpec,
+}
+
+impl Default for Read {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Read {
+    pub fn new() -> Self {
+        let input_schema = json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "offset": {"type": "integer", "description": "first line, from 1; negative counts from the end"},
+                "limit": {"type": "integer", "minimum": 1}
+            },
+            "required": ["path"]
+        });
+        let description =
+            "Read a file (text, image, notebook) or list a directory. Text comes as line number, tab, line; \
+                           at most 2000 lines or 50 KB a call."
+                .to_owned();
+        Self { spec: ToolSpec { name: "read".to_owned(), description, input_schema } }
+    }
+
+    fn parse(&self, input: &Value) -> Result<Input, String> {
+        Parser::new(&self.spec).aliases(ALIASES).parse(input)
+    }
+}
+
+impl Tool for Read {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn access(&self, input: &Value, env: &ToolEnv) -> Result<Access, String> {
+        Ok(Access::read(env.path(&self.parse(input)?.path)?))
+    }
+
+    fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move {
+            let input = match self.parse(&input) {
+                Ok(input) => input,
+                Err(message) => return ToolOutput::error(message),
+            };
+            let limit = input.limit.map_or(text::MAX_LINES, |n| usize::try_from(n).unwrap_or(usize::MAX));
+            let range = Range { offset: input.offset.unwrap_or(1), limit: limit.min(text::MAX_LINES) };
+            let path = match env.path(&input.path) {
+                Ok(path) => path,
+                Err(message) => return ToolOutput::error(message),
+            };
+            let small = match paths::inspect(&path) {
+                Ok(meta) => meta.is_file() && meta.len() <= INLINE_BYTES,
+                Err(error) => return refused(&input.path, &path, &error, env),
+            };
+            if small {
+                return read(&input.path, &path, range, env);
+            }
+            let inner = env.clone();
+            let task = tokio::task::spawn_blocking(move || read(&input.path, &path, range, &inner));
+            task.await.unwrap_or_else(|e| ToolOutput::error(format!("Reading failed: {e}.")))
+        })
+    }
+}
+
+/// Reads whatever stands at `path` (resolved). `asked` is how the model wrote it.
+fn read(asked: &str, path: &Path, range: Range, env: &ToolEnv) -> ToolOutput {
+    let (file, meta) = match paths::open_file(path) {
+        Ok(opened) => opened,
+        Err(PathError::Directory(_)) => return directory::read(path, range, env),
+        Err(error) => return refused(asked, path, &error, env),
+    };
+    match read_file(file, &meta, path, range, env) {
+        Ok(output) => output,
+        Err(error) => ToolOutput::error(format!("{}: {error}.", env.display(path))),
+    }
+}
+
+fn read_file(
+    mut file: File,
+    meta: &Metadata,
+    path: &Path,
+    range: Range,
+    env: &ToolEnv,
+) -> std::io::Result<ToolOutput> {
+    let room =
+        usize::try_from(meta.len()).unwrap_or(usize::MAX).saturating_add(1).clamp(4 * 1024, scan::CHUNK);
+    let mut chunk = vec![0; room];
+    let mut filled = 0;
+    // Short reads happen on files the kernel makes up.
+    while filled < sniff::SAMPLE.min(room) {
+        match file.read(&mut chunk[filled..])? {
+            0 => break,
+            n => filled += n,
+        }
+    }
+    let kind = sniff::kind(&chunk[..filled], path);
+    let source = scan::Source { file, chunk, filled, size: meta.len() };
+    match kind {
+        sniff::Kind::Text(encoding) => text::read(source, encoding, path, range, env),
+        sniff::Kind::Notebook => notebook::read(source, path, range, env),
+        sniff::Kind::Image(format) => image::read(source, format, path, env),
+        sniff::Kind::Binary(what) => {
+            let size = meta.len().max(filled as u64);
+            Ok(ToolOutput {
+                details: json!({"kind": "binary", "what": what.name, "bytes": size}),
+                ..ToolOutput::error(format!(
+                    "{} is {}, {size} bytes; it is not shown.{}",
+                    env.display(path),
+                    what.name,
+                    what.hint
+                ))
+            })
+        }
+    }
+}
+
+/// An error about a path as the model wrote it, with names that are near when there is nothing there.
+fn refused(asked: &str, path: &Path, error: &PathError, env: &ToolEnv) -> ToolOutput {
+    if !error.is_not_found() {
+        return ToolOutput::error(error.to_string());
+    }
+    let near: Vec<String> = paths::suggestions(path).iter().map(|p| env.display(p)).collect();
+    let mut message = format!("{asked} does not exist.");
+    if !near.is_empty() {
+        message = format!("{message} Did you mean {}?", near.join(" or "));
+    } else if asked.starts_with('~') {
+        message.push_str(" `~` is not expanded; write the absolute path.");
+    }
+    ToolOutput::error(becket_tool::text::clean(&message))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! A directory as a list of names: sorted, directories with `/`, links with their target. Owns that format.
+//!
+//! Ignores nothing (hidden names and ignored ones are shown) and descends into nothing.
+
+use crate::Range;
+use becket_tool::{ToolEnv, text::clean};
+use becket_types::ToolOutput;
+use serde_json::json;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Names that are sorted at most; a directory with more is said to have more.
+const MAX_NAMES: usize = 100_000;
+/// Names a call shows at most.
+const MAX_SHOWN: usize = 1_000;
+const MAX_BYTES: usize = 50 * 1024 - 512;
+
+pub(crate) fn read(path: &Path, range: Range, env: &ToolEnv) -> ToolOutput {
+    let entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) => return ToolOutput::error(format!("{}: {error}.", env.display(path))),
+    };
+    let mut names: Vec<String> = Vec::new();
+    let mut more = false;
+    for entry in entries.flatten() {
+        if names.len() >= MAX_NAMES {
+            more = true;
+            break;
+        }
+        if env.cancel.is_cancelled() {
+            return ToolOutput { interrupted: true, ..ToolOutput::error("Reading was interrupted.") };
+        }
+        let mut name = entry.file_name().to_string_lossy().into_owned();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => name.push('/'),
+            Ok(kind) if kind.is_symlink() => {
+                let target = std::fs::read_link(entry.path()).unwrap_or_default();
+                let _ = write!(name, " -> {}", target.display());
+            }
+            _ => {}
+        }
+        names.push(name);
+    }
+    names.sort_unstable();
+    let total = names.len();
+    if total == 0 {
+        return ToolOutput {
+            details: json!({"kind": "directory", "entries": 0}),
+            ..ToolOutput::text("[empty directory]")
+        };
+    }
+    let Some(asked) = range.of(total) else {
+        return ToolOutput::error(format!("offset {} is behind the end: {total} entries.", range.offset));
+    };
+    let mut out = String::new();
+    let mut last = asked.start;
+    for name in &names[asked.clone()] {
+        // A line feed in a name would make two names of it.
+        let name = name.replace('\n', "\\n");
+        let name = clean(&name);
+        if last - asked.start >= MAX_SHOWN || out.len() + name.len() >= MAX_BYTES {
+            break;
+        }
+        out.push_str(&name);
+        out.push('\n');
+        last += 1;
+    }
+    let plus = if more { "+" } else { "" };
+    if asked.start > 0 || last < total || more {
+        let _ = write!(out, "[entries {}-{last} of {total}{plus}", asked.start + 1);
+        if last < total {
+            let _ = write!(out, "; continue with offset {}", last + 1);
+        }
+        out.push_str("]\n");
+    }
+    ToolOutput {
+        details: json!({"kind": "directory", "entries": total, "shown": last - asked.start}),
+        ..ToolOutput::text(out)
+    }
+}

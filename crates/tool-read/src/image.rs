@@ -1,0 +1,63 @@
+//! An image for the model: its bytes as a blob, its size from its header. Owns the size limit; decodes no pixel and scales
+//! nothing (what a provider takes is decided when a request is built).
+
+use crate::scan::Source;
+use crate::sniff::Format;
+use becket_tool::ToolEnv;
+use becket_types::{ImageSource, Part, ToolOutput};
+use image::{ImageFormat, ImageReader};
+use serde_json::{Map, json};
+use std::io::{self, Cursor};
+use std::path::Path;
+
+/// Larger images are not attached.
+const MAX_BYTES: u64 = 20 * 1024 * 1024;
+
+pub(crate) fn read(source: Source, format: Format, path: &Path, env: &ToolEnv) -> io::Result<ToolOutput> {
+    let media_type = format.media_type();
+    let size = source.size;
+    let Some(bytes) = source.whole(MAX_BYTES)? else {
+        let limit = MAX_BYTES / 1024 / 1024;
+        return Ok(ToolOutput::error(format!(
+            "{} is an image ({media_type}) of {size} bytes; at most {limit} MB can be shown. Scale it down first.",
+            env.display(path)
+        )));
+    };
+    let guess = match format {
+        Format::Png => ImageFormat::Png,
+        Format::Jpeg => ImageFormat::Jpeg,
+        Format::Gif => ImageFormat::Gif,
+        Format::Webp => ImageFormat::WebP,
+    };
+    let (width, height) = match ImageReader::with_format(Cursor::new(&bytes), guess).into_dimensions() {
+        Ok(size) => size,
+        Err(error) => {
+            return Ok(ToolOutput::error(format!(
+                "{} begins like {media_type} but is damaged ({error}); it is not shown.",
+                env.display(path)
+            )));
+        }
+    };
+    let blob = match env.host.put_blob(&bytes) {
+        Ok(blob) => blob,
+        Err(error) => return Ok(ToolOutput::error(format!("The image could not be kept: {error}."))),
+    };
+    env.host.note_read(path, &becket_tool::sha256(&bytes));
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let misnamed = !extension.is_empty() && !format.extensions().contains(&extension.as_str());
+    let note =
+        if misnamed { format!("; it is not what its name says (.{extension})") } else { String::new() };
+    let part = Part::Image {
+        media_type: media_type.to_owned(),
+        source: ImageSource::Blob(blob),
+        name: path.file_name().map(|n| n.to_string_lossy().into_owned()),
+        width: Some(width),
+        height: Some(height),
+        extra: Map::new(),
+    };
+    Ok(ToolOutput {
+        images: vec![part],
+        details: json!({"kind": "image", "media_type": media_type, "width": width, "height": height, "bytes": bytes.len()}),
+        ..ToolOutput::text(format!("[{media_type}, {width}x{height}, {} bytes{note}]", bytes.len()))
+    })
+}

@@ -1,0 +1,176 @@
+//! What a file is, by its first bytes.
+//!
+//! Owns the table of magic numbers and the rule for text. A name decides only where bytes cannot (a notebook is JSON).
+//! Reads nothing itself.
+
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
+use std::path::Path;
+
+/// How many bytes decide.
+pub(crate) const SAMPLE: usize = 8 * 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// UTF-16, or something in which a line feed is one byte (UTF-8 as far as is known).
+    Text(&'static Encoding),
+    Notebook,
+    Image(Format),
+    Binary(Binary),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Png,
+    Jpeg,
+    Gif,
+    Webp,
+}
+
+impl Format {
+    pub(crate) fn media_type(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+            Self::Gif => "image/gif",
+            Self::Webp => "image/webp",
+        }
+    }
+
+    pub(crate) fn extensions(self) -> &'static [&'static str] {
+        match self {
+            Self::Png => &["png", "apng"],
+            Self::Jpeg => &["jpg", "jpeg", "jpe", "jfif"],
+            Self::Gif => &["gif"],
+            Self::Webp => &["webp"],
+        }
+    }
+}
+
+/// A file whose bytes are not for reading: what it is and what may help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Binary {
+    pub(crate) name: &'static str,
+    pub(crate) hint: &'static str,
+}
+
+/// First bytes, at which place, and what they mean.
+const MAGIC: &[(usize, &[u8], &str, &str)] = &[
+    (0, b"%PDF-", "a PDF document", " `pdftotext FILE -` gives its text where it is installed."),
+    (0, b"\x7fELF", "an ELF binary", ""),
+    (0, b"MZ\x90", "a Windows executable", ""),
+    (0, b"\xcf\xfa\xed\xfe", "a Mach-O binary", ""),
+    (0, b"\xca\xfe\xba\xbe", "a Java class or universal binary", ""),
+    (0, b"\0asm", "a WebAssembly module", ""),
+    (0, b"PK\x03\x04", "a ZIP archive (or a document built on one)", " `unzip -l FILE` lists it."),
+    (0, b"\x1f\x8b", "gzip-compressed data", " `zcat FILE` shows it."),
+    (0, b"\x28\xb5\x2f\xfd", "Zstandard-compressed data", " `zstdcat FILE` shows it."),
+    (0, b"\xfd7zXZ\0", "xz-compressed data", " `xzcat FILE` shows it."),
+    (0, b"BZh", "bzip2-compressed data", " `bzcat FILE` shows it."),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", ""),
+    (0, b"SQLite format 3\0", "an SQLite database", " `sqlite3 FILE .schema` shows what is in it."),
+    (0, b"OggS", "Ogg media", ""),
+    (0, b"fLaC", "FLAC audio", ""),
+    (0, b"ID3", "MP3 audio", ""),
+    (4, b"ftyp", "an MP4, HEIC or AVIF file", ""),
+    (0, b"\0\0\x01\0", "an icon", ""),
+    (0, b"II*\0", "a TIFF image", ""),
+    (0, b"MM\0*", "a TIFF image", ""),
+    (0, b"wOF", "a web font", ""),
+    (257, b"ustar", "a tar archive", " `tar -tf FILE` lists it."),
+];
+
+/// What `sample`, the beginning of the file at `path`, is the beginning of.
+pub(crate) fn kind(sample: &[u8], path: &Path) -> Kind {
+    if let Some(format) = image(sample) {
+        return Kind::Image(format);
+    }
+    for (at, magic, name, hint) in MAGIC {
+        if sample.get(*at..).is_some_and(|rest| rest.starts_with(magic)) && !plain_text(sample, magic) {
+            return Kind::Binary(Binary { name, hint });
+        }
+    }
+    if let Some((encoding, _)) = Encoding::for_bom(sample) {
+        return Kind::Text(encoding);
+    }
+    let sample = &sample[..sample.len().min(SAMPLE)];
+    if sample.contains(&0) {
+        return utf16(sample).map_or(Kind::Binary(Binary { name: "a binary file", hint: "" }), Kind::Text);
+    }
+    if mostly_controls(sample) {
+        return Kind::Binary(Binary { name: "a binary file", hint: "" });
+    }
+    let notebook = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("ipynb"));
+    if notebook && sample.trim_ascii_start().starts_with(b"{") { Kind::Notebook } else { Kind::Text(UTF_8) }
+}
+
+/// Magic numbers made of letters also begin ordinary texts ("BZh…", "ID3 tags are …").
+fn plain_text(sample: &[u8], magic: &[u8]) -> bool {
+    let ambiguous = magic.iter().all(|b| b.is_ascii_alphanumeric());
+    ambiguous && sample.iter().all(|b| *b >= 0x20 && *b < 0x7f || matches!(b, b'\n' | b'\r' | b'\t'))
+}
+
+fn image(sample: &[u8]) -> Option<Format> {
+    if sample.starts_with(b"\x89PNG\r\n\x1a\n") {
+        Some(Format::Png)
+    } else if sample.starts_with(b"\xff\xd8\xff") {
+        Some(Format::Jpeg)
+    } else if sample.starts_with(b"GIF87a") || sample.starts_with(b"GIF89a") {
+        Some(Format::Gif)
+    } else if sample.starts_with(b"RIFF") && sample.get(8..12) == Some(b"WEBP") {
+        Some(Format::Webp)
+    } else {
+        None
+    }
+}
+
+/// UTF-16 without a mark: of Western text, every second byte is 0 and the others are not.
+fn utf16(sample: &[u8]) -> Option<&'static Encoding> {
+    let pairs = sample.len() / 2;
+    let zeros = |side: usize| sample.iter().skip(side).step_by(2).filter(|b| **b == 0).count();
+    let (even, odd) = (zeros(0), zeros(1));
+    match (even, odd) {
+        (0, n) if pairs >= 2 && n * 10 >= pairs * 6 => Some(UTF_16LE),
+        (n, 0) if pairs >= 2 && n * 10 >= pairs * 6 => Some(UTF_16BE),
+        _ => None,
+    }
+}
+
+fn mostly_controls(sample: &[u8]) -> bool {
+    let controls = sample.iter().filter(|b| matches!(b, 1..=6 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f)).count();
+    controls * 10 > sample.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_table() {
+        let binary = |sample: &[u8]| match kind(sample, Path::new("x")) {
+            Kind::Binary(b) => b.name,
+            _ => "",
+        };
+        for (sample, want) in [
+            (&b"%PDF-1.7\n%\xe2\xe3"[..], "a PDF document"),
+            (b"\x7fELF\x02\x01\x01\0", "an ELF binary"),
+            (b"PK\x03\x04\x14\0", "a ZIP archive (or a document built on one)"),
+            (b"abc\0def", "a binary file"),
+            (b"\x01\x02\x03\x04\x05abc", "a binary file"),
+            (b"BZhang wrote this\n", ""),
+            (b"BZh91AY&SY\x01\x02", "bzip2-compressed data"),
+            (b"plain text\n", ""),
+            (b"caf\xe9\n", ""),
+            (b"", ""),
+        ] {
+            assert_eq!(binary(sample), want, "{sample:?}");
+        }
+        let text = |sample: &[u8], name: &str| kind(sample, Path::new(name));
+        assert_eq!(text(b"\xff\xfea\0\n\0", "x"), Kind::Text(UTF_16LE));
+        assert_eq!(text(b"h\0e\0l\0l\0o\0", "x"), Kind::Text(UTF_16LE));
+        assert_eq!(text(b"\0h\0e\0l\0l\0o", "x"), Kind::Text(UTF_16BE));
+        assert_eq!(text(b" {\"cells\":[]}", "a.IPYNB"), Kind::Notebook);
+        assert_eq!(text(b"not json", "a.ipynb"), Kind::Text(UTF_8));
+        assert_eq!(text(b"\x89PNG\r\n\x1a\nrest", "photo.jpg"), Kind::Image(Format::Png));
+        assert_eq!(text(b"RIFF\x10\0\0\0WEBPVP8 ", "x"), Kind::Image(Format::Webp));
+    }
+}

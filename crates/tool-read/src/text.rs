@@ -1,0 +1,242 @@
+//! Text with line numbers, as the model sees it.
+//!
+//! Owns the format: `number TAB line`, then at most a few notices in brackets. A file that is shown whole has no notice, so
+//! nothing is spent on the usual case. Carriage returns are not shown but said; so are encodings other than UTF-8.
+
+use crate::Range;
+use crate::scan::{self, Line, Source};
+use becket_tool::{ToolEnv, text::clean};
+use becket_types::{ToolOutput, cut_end};
+use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+use serde_json::json;
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::io;
+use std::path::Path;
+
+/// Lines a call shows at most.
+pub(crate) const MAX_LINES: usize = 2_000;
+/// Bytes of lines a call shows at most; with the notices it stays below the limit of all outputs, 50 KB.
+pub(crate) const MAX_BYTES: usize = 50 * 1024 - 1024;
+/// Characters of a line that are shown.
+const LINE_CHARS: usize = 2_000;
+
+/// Reads a range of lines and tells the session the file's hash.
+pub(crate) fn read(
+    mut source: Source,
+    encoding: &'static Encoding,
+    path: &Path,
+    range: Range,
+    env: &ToolEnv,
+) -> io::Result<ToolOutput> {
+    let size = source.size;
+    if range.offset < 0 && size > scan::HASH_BYTES {
+        return last_of_large(source, encoding, path, range, env);
+    }
+    let mut first = u64::try_from(range.offset.max(1)).unwrap_or(1);
+    let mut found = scan::scan(&mut source, encoding, first, range.limit, &env.cancel)?;
+    if range.offset < 0
+        && let Some(total) = found.total
+    {
+        first = total.saturating_sub(range.offset.unsigned_abs()) + 1;
+        io::Seek::seek(&mut source.file, io::SeekFrom::Start(0))?;
+        source.filled = 0;
+        found = scan::scan(&mut source, encoding, first, range.limit, &env.cancel)?;
+    }
+    if found.cancelled {
+        return Ok(ToolOutput { interrupted: true, ..ToolOutput::error("Reading was interrupted.") });
+    }
+    if let Some(hash) = &found.hash {
+        env.host.note_read(path, hash);
+    }
+    if found.lines.is_empty() {
+        return Ok(nothing(found.total.unwrap_or(0), first, path, env));
+    }
+    let mut shown = Shown::new(encoding, &found.lines);
+    for (index, line) in found.lines.iter().enumerate() {
+        if !shown.push(Some(first + index as u64), line) {
+            break;
+        }
+    }
+    let last = first + shown.count as u64 - 1;
+    match found.total {
+        Some(total) if first > 1 || last < total => {
+            let _ = write!(shown.out, "[lines {first}-{last} of {total}");
+            if last < total {
+                let _ = write!(shown.out, "; continue with offset {}", last + 1);
+            }
+            shown.out.push_str("]\n");
+        }
+        Some(_) => {}
+        None => {
+            let next = last + 1;
+            let _ = writeln!(
+                shown.out,
+                "[lines {first}-{last}; the file ({size} bytes) goes on: offset {next}, or negative for its end]"
+            );
+        }
+    }
+    let details = json!({"kind": "text", "from": first, "to": last, "lines": found.total, "bytes": size.max(found.bytes)});
+    Ok(shown.finish(details))
+}
+
+fn last_of_large(
+    mut source: Source,
+    encoding: &'static Encoding,
+    path: &Path,
+    range: Range,
+    env: &ToolEnv,
+) -> io::Result<ToolOutput> {
+    if encoding != UTF_8 {
+        let what = format!(
+            "{} is {} and large; its end can only be read with a positive offset.",
+            env.display(path),
+            encoding.name()
+        );
+        return Ok(ToolOutput::error(what));
+    }
+    let back = usize::try_from(range.offset.unsigned_abs()).unwrap_or(usize::MAX);
+    let mut lines = scan::last_lines(&mut source, back.min(MAX_LINES))?;
+    let skipped = back.min(lines.len());
+    let from_end = lines.len() as u64;
+    lines.truncate(range.limit.min(skipped));
+    let mut shown = Shown::new(encoding, &lines);
+    for line in &lines {
+        if !shown.push(None, line) {
+            break;
+        }
+    }
+    let to = from_end - shown.count as u64 + 1;
+    let _ = writeln!(
+        shown.out,
+        "[lines {from_end} to {to} from the end of {} bytes; line numbers were not counted]",
+        source.size
+    );
+    let details = json!({"kind": "text", "from_end": from_end, "to_end": to, "bytes": source.size});
+    Ok(shown.finish(details))
+}
+
+fn nothing(total: u64, first: u64, path: &Path, env: &ToolEnv) -> ToolOutput {
+    if total == 0 {
+        return ToolOutput {
+            details: json!({"kind": "text", "lines": 0}),
+            ..ToolOutput::text("[empty file]")
+        };
+    }
+    let lines = if total == 1 { "line" } else { "lines" };
+    ToolOutput::error(format!("offset {first} is behind the end: {} has {total} {lines}.", env.display(path)))
+}
+
+/// The text of a call as it grows.
+struct Shown {
+    out: String,
+    count: usize,
+    encoding: &'static Encoding,
+    /// `encoding` is a guess, because the bytes are not UTF-8.
+    guessed: bool,
+    carriage_returns: usize,
+    cut_lines: Vec<u64>,
+    replaced: bool,
+}
+
+impl Shown {
+    fn new(encoding: &'static Encoding, lines: &[Line]) -> Self {
+        let guessed = looks_legacy(lines);
+        let room = lines.iter().map(|l| l.bytes.len() + 8).sum::<usize>() + 256;
+        Self {
+            out: String::with_capacity(room.min(MAX_BYTES + 1024)),
+            count: 0,
+            encoding,
+            guessed,
+            carriage_returns: 0,
+            cut_lines: Vec::new(),
+            replaced: false,
+        }
+    }
+
+    /// Adds a line; false when there is no room for it.
+    fn push(&mut self, number: Option<u64>, line: &Line) -> bool {
+        let mut bytes = line.bytes.as_slice();
+        let whole = line.len == bytes.len() as u64;
+        let carriage_return = whole && bytes.ends_with(b"\r");
+        if carriage_return {
+            bytes = &bytes[..bytes.len() - 1];
+        }
+        let text = self.decode(bytes, whole);
+        let kept = text.char_indices().nth(LINE_CHARS).map_or(text.len(), |(at, _)| at);
+        let cut = !whole || kept < text.len();
+        let shown = clean(&text[..kept]);
+        if self.count > 0 && self.out.len() + shown.len() + 64 > MAX_BYTES {
+            return false;
+        }
+        if let Some(n) = number {
+            let _ = write!(self.out, "{n}\t");
+        }
+        self.out.push_str(cut_end(&shown, MAX_BYTES - 64));
+        if cut {
+            self.cut_lines.push(number.unwrap_or(0));
+            let _ = write!(self.out, "…[line cut; it has {} bytes]", line.len);
+        }
+        self.out.push('\n');
+        self.count += 1;
+        self.carriage_returns += usize::from(carriage_return);
+        self.replaced |= text.contains('\u{FFFD}') && matches!(text, Cow::Owned(_));
+        true
+    }
+
+    fn decode<'l>(&self, bytes: &'l [u8], whole: bool) -> Cow<'l, str> {
+        if self.guessed {
+            return WINDOWS_1252.decode_without_bom_handling(bytes).0;
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Cow::Borrowed(text),
+            // The end of what is kept of a long line may lie inside a character.
+            Err(e) if !whole && e.error_len().is_none() => {
+                Cow::Borrowed(std::str::from_utf8(&bytes[..e.valid_up_to()]).unwrap_or_default())
+            }
+            Err(_) => String::from_utf8_lossy(bytes),
+        }
+    }
+
+    fn finish(mut self, details: serde_json::Value) -> ToolOutput {
+        if let Some(line) = self.cut_lines.first().filter(|n| **n > 0) {
+            let _ = writeln!(
+                self.out,
+                "[lines are cut at {LINE_CHARS} characters; the rest of line {line}: sed -n {line}p FILE | cut -c{}-]",
+                LINE_CHARS + 1
+            );
+        }
+        let name = if self.guessed {
+            "windows-1252 (a guess: the bytes are not UTF-8)"
+        } else {
+            self.encoding.name()
+        };
+        if name != "UTF-8" {
+            let _ = writeln!(self.out, "[encoding: {name}]");
+        }
+        if self.replaced {
+            self.out.push_str("[bytes that are not UTF-8 are shown as \u{FFFD}]\n");
+        }
+        if self.carriage_returns > 0 {
+            let which = if self.carriage_returns == self.count { "lines end" } else { "some lines end" };
+            let _ = writeln!(self.out, "[{which} with CRLF]");
+        }
+        ToolOutput { details, ..ToolOutput::text(self.out) }
+    }
+}
+
+/// Whether bytes that are not UTF-8 are a legacy encoding rather than damaged UTF-8: then most non-ASCII bytes do not fit.
+fn looks_legacy(lines: &[Line]) -> bool {
+    let (mut fit, mut misfit) = (0usize, 0usize);
+    for line in lines {
+        for chunk in line.bytes.utf8_chunks() {
+            misfit += usize::from(!chunk.invalid().is_empty());
+            if !chunk.valid().is_ascii() {
+                fit += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
+            }
+        }
+    }
+    // One misfit may be the end of a long line that was cut inside a character.
+    let cut = lines.iter().filter(|l| l.len > l.bytes.len() as u64).count();
+    misfit > cut && misfit > fit
+}
