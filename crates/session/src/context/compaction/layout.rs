@@ -1,0 +1,278 @@
+//! The split in numbers: what leaves, what is kept, what the tail is, and what all of it costs, level by level.
+//!
+//! Levels: 0 the configured tail, 1 one user turn in half the room, 2 nothing but the user's last message. Costs are base
+//! estimates times one factor, so that before and after are compared in the tokens that the provider counts.
+
+use super::split::{Tail, cut, unit};
+use super::verify::{Breakdown, target};
+use super::Snapshot;
+use crate::context::budget::{estimate_message, estimate_part, estimate_text, part_of};
+use crate::context::continuation::{Branch, branch, continuation, last_user};
+use crate::context::prune;
+use crate::context::summary::state_text;
+use becket_types::{CallId, Message, MessageId, Origin, Part, Synthetic, Tokens, TurnState};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// Levels of a compaction, from the gentlest.
+pub(super) const LEVELS: usize = 3;
+/// A part of media as text: `[Attached image/png: name, WxH]`.
+const PLACEHOLDER: u64 = 16;
+/// Tokens of the summary message and its frame beside the summary's own text.
+const SUMMARY_FRAME: u64 = 24;
+/// Tokens that the wire adds to each message.
+const MESSAGE_FRAME: u64 = 4;
+/// No summary is smaller than this.
+const MIN_SUMMARY: u64 = 160;
+
+/// A snapshot with its costs.
+#[derive(Clone, Debug)]
+pub(super) struct Measured {
+    pub(super) snapshot: Snapshot,
+    /// Base tokens per message before and after pruning.
+    costs: Vec<u64>,
+    pruned: Vec<u64>,
+    /// Provider's tokens per base token.
+    factor: f64,
+    pub(super) before: Tokens,
+}
+
+impl Measured {
+    pub(super) fn new(mut snapshot: Snapshot) -> Self {
+        // The summary and the state message are the previous summary, never head or tail.
+        snapshot.messages.retain(|m| {
+            !matches!(m.origin, Origin::Synthetic(Synthetic::CompactionSummary | Synthetic::SessionState))
+        });
+        let chosen: HashMap<&CallId, &str> =
+            snapshot.prunable.iter().map(|p| (&p.call_id, p.excerpt.as_str())).collect();
+        let media: HashSet<(MessageId, u32)> =
+            snapshot.previous.iter().flat_map(|p| p.media.iter().copied()).collect();
+        let stubbed = |call: &CallId| snapshot.stubs.contains(call).then_some("");
+        let costs = snapshot.messages.iter().map(|m| cost(m, &stubbed, &media)).collect::<Vec<u64>>();
+        let chosen_too = |call: &CallId| chosen.get(call).copied().or_else(|| stubbed(call));
+        let pruned = snapshot.messages.iter().map(|m| cost(m, &chosen_too, &media)).collect();
+        let previous = snapshot.previous.as_ref().map_or(0, |p| {
+            estimate_text(&p.summary).0 + estimate_text(&p.state).0 + SUMMARY_FRAME
+        });
+        let base = snapshot.floor.total().0 + previous + costs.iter().sum::<u64>();
+        let factor =
+            if snapshot.used.0 == 0 { 1.0 } else { (snapshot.used.0 as f64 / base.max(1) as f64).clamp(0.4, 3.0) };
+        let before = if snapshot.used.0 == 0 { Tokens(base) } else { snapshot.used };
+        Self { costs, pruned, factor, before, snapshot }
+    }
+
+    pub(super) fn real(&self, base: u64) -> u64 {
+        (base as f64 * self.factor).ceil() as u64
+    }
+
+    /// Base tokens that fit into `real` ones.
+    pub(super) fn base(&self, real: u64) -> Tokens {
+        Tokens((real as f64 / self.factor) as u64)
+    }
+
+    pub(super) fn floor(&self) -> Tokens {
+        Tokens(self.real(self.snapshot.floor.total().0))
+    }
+
+    pub(super) fn freed_by_pruning(&self) -> Tokens {
+        Tokens(self.real(self.costs.iter().sum::<u64>().saturating_sub(self.pruned.iter().sum())))
+    }
+
+    /// Bound of the state text at a level, in base tokens.
+    pub(super) fn state_limit(&self, level: usize) -> Tokens {
+        let share = [0.12, 0.06, 0.03][level.min(LEVELS - 1)];
+        self.base(part_of(self.snapshot.budget.usable(), share))
+    }
+
+    /// The largest accepted view; `None` when the floor alone is too large.
+    pub(super) fn target(&self) -> Option<Tokens> {
+        target(self.before, self.floor(), self.snapshot.budget.usable())
+    }
+
+    /// What fills the window now.
+    pub(super) fn breakdown(&self) -> Breakdown {
+        let (summary, state) = self
+            .snapshot
+            .previous
+            .as_ref()
+            .map_or((0, 0), |p| (estimate_text(&p.summary).0 + SUMMARY_FRAME, estimate_text(&p.state).0));
+        Breakdown {
+            summary: Tokens(self.real(summary)),
+            state: Tokens(self.real(state)),
+            tail: Tokens(self.real(self.costs.iter().sum())),
+            ..self.frame()
+        }
+    }
+
+    fn frame(&self) -> Breakdown {
+        let floor = &self.snapshot.floor;
+        Breakdown {
+            window: Tokens(self.snapshot.budget.window),
+            usable: Tokens(self.snapshot.budget.usable()),
+            system: Tokens(self.real(floor.system.0)),
+            rules: Tokens(self.real(floor.rules.0)),
+            skills: Tokens(self.real(floor.skills.0)),
+            tools: Tokens(self.real(floor.tools.0)),
+            ..Breakdown::default()
+        }
+    }
+}
+
+/// Base tokens of a message in which some outputs are stubs and some media are text.
+fn cost<'a>(
+    message: &Message,
+    stub: &dyn Fn(&CallId) -> Option<&'a str>,
+    media: &HashSet<(MessageId, u32)>,
+) -> u64 {
+    let part = |(index, part): (usize, &Part)| match part {
+        Part::ToolResult { call_id, name, output, .. } => match stub(call_id) {
+            Some(excerpt) => {
+                estimate_text(&prune::stub(call_id, name, output.len() as u64, 0, excerpt)).0 + MESSAGE_FRAME
+            }
+            None => estimate_part(part).0,
+        },
+        Part::Image { .. } | Part::File { .. } if media.contains(&(message.id, index as u32)) => PLACEHOLDER,
+        _ => estimate_part(part).0,
+    };
+    MESSAGE_FRAME + message.parts.iter().enumerate().map(part).sum::<u64>()
+}
+
+/// Who goes where at one level. Indices into the snapshot's messages, ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) level: usize,
+    /// First message of the tail.
+    pub(super) at: usize,
+    pub(super) head: Vec<usize>,
+    /// Before the cut, but stays: pins, rules found on the way, the user's last message.
+    pub(super) kept: Vec<usize>,
+    pub(super) tail: Vec<usize>,
+    /// The unanswered prompt that the continuation repeats.
+    pub(super) taken_out: Option<usize>,
+    /// Media that become text.
+    pub(super) media: Vec<(MessageId, u32)>,
+    /// Base tokens of kept, tail and continuation.
+    pub(super) kept_cost: u64,
+    pub(super) tail_cost: u64,
+    pub(super) continuation_cost: u64,
+    /// State text as it is re-injected at this level.
+    pub(super) state: String,
+}
+
+impl Layout {
+    /// Base tokens of everything behind the summary.
+    pub(super) fn fixed(&self) -> u64 {
+        self.kept_cost + self.tail_cost + self.continuation_cost + estimate_text(&self.state).0
+    }
+}
+
+impl Measured {
+    /// The split at a level.
+    pub(super) fn layout(&self, level: usize) -> Layout {
+        let messages = &self.snapshot.messages;
+        let user = last_user(messages);
+        let idle = self.snapshot.turn_state == TurnState::AwaitingUser;
+        let branch = branch(messages);
+        let taken_out = user.filter(|_| !idle && branch == Branch::Unanswered);
+        let mut stays: BTreeSet<usize> = user.into_iter().filter(|u| Some(*u) != taken_out).collect();
+        stays.extend(self.pinned());
+        stays.extend(rules(&self.snapshot));
+        let costs: Vec<u64> = (0..messages.len())
+            .map(|i| if stays.contains(&i) || Some(i) == taken_out { 0 } else { self.real(self.pruned[i]) })
+            .collect();
+        let at = cut(messages, &costs, self.tail(level));
+        let kept: Vec<usize> = stays.range(..at).copied().collect();
+        let head = (0..at).filter(|i| !stays.contains(i) && Some(*i) != taken_out).collect();
+        let tail: Vec<usize> = (at..messages.len()).filter(|i| Some(*i) != taken_out).collect();
+        let media = self.media_to_text(level, &kept, &tail, user.filter(|_| !idle && branch == Branch::Media));
+        let gone: HashSet<(MessageId, u32)> = media.iter().copied().collect();
+        let sum = |indices: &[usize]| indices.iter().map(|i| self.pruned[*i] - self.media_cost(*i, &gone)).sum();
+        let next = continuation(self.snapshot.continuation_id, messages, self.snapshot.turn_state);
+        Layout {
+            level,
+            at,
+            head,
+            kept_cost: sum(&kept),
+            tail_cost: sum(&tail),
+            kept,
+            tail,
+            taken_out,
+            media,
+            continuation_cost: next.map_or(0, |m| estimate_message(&m).0),
+            state: state_text(&self.snapshot.state, self.state_limit(level)),
+        }
+    }
+
+    fn tail(&self, level: usize) -> Tail {
+        let usable = self.snapshot.budget.usable();
+        let tokens =
+            self.snapshot.policy.keep_recent_tokens.unwrap_or_else(|| (usable / 4).clamp(2_000, 8_000)).min(usable);
+        match level {
+            0 => Tail { turns: self.snapshot.policy.tail_turns, tokens, unseen: part_of(usable, 0.35) },
+            1 => Tail { turns: 1, tokens: tokens / 2, unseen: part_of(usable, 0.15) },
+            _ => Tail { turns: 0, tokens: 0, unseen: 0 },
+        }
+    }
+
+    /// Pinned messages and calls, each with the call or the results that belong to it.
+    fn pinned(&self) -> Vec<usize> {
+        let Snapshot { messages, pins, .. } = &self.snapshot;
+        (0..messages.len())
+            .filter(|i| {
+                let m = &messages[*i];
+                pins.messages.contains(&m.id) || m.result_of().is_some_and(|c| pins.calls.contains(c))
+            })
+            .flat_map(|i| unit(messages, i))
+            .collect()
+    }
+
+    /// Media that the new view shows as text: the user's last message when it had some, and from level 1 on all of it.
+    fn media_to_text(&self, level: usize, kept: &[usize], tail: &[usize], user: Option<usize>) -> Vec<(MessageId, u32)> {
+        kept.iter()
+            .chain(tail)
+            .filter(|i| Some(**i) == user || level > 0)
+            .flat_map(|i| {
+                let m = &self.snapshot.messages[*i];
+                m.parts.iter().enumerate().filter(|(_, p)| p.is_media()).map(|(n, _)| (m.id, n as u32))
+            })
+            .collect()
+    }
+
+    /// Base tokens that media of message `index` save as text; nothing for media that are text already.
+    fn media_cost(&self, index: usize, gone: &HashSet<(MessageId, u32)>) -> u64 {
+        let m = &self.snapshot.messages[index];
+        let already = |n: u32| self.snapshot.previous.as_ref().is_some_and(|p| p.media.contains(&(m.id, n)));
+        let saved = m.parts.iter().enumerate().filter(|(n, _)| gone.contains(&(m.id, *n as u32)) && !already(*n as u32));
+        saved.map(|(_, p)| estimate_part(p).0.saturating_sub(PLACEHOLDER)).sum()
+    }
+
+    /// Base tokens that the summary with its anchor may take at this level; `None` when the level cannot pay.
+    pub(super) fn room(&self, layout: &Layout) -> Option<Tokens> {
+        if layout.head.is_empty() && self.snapshot.previous.is_none() {
+            return None;
+        }
+        let target = self.target()?;
+        let fixed = self.real(self.snapshot.floor.total().0 + layout.fixed() + SUMMARY_FRAME);
+        let room = self.base(target.0.checked_sub(fixed)?);
+        let most = self.base(part_of(self.snapshot.budget.usable(), 0.15).clamp(400, 6_000));
+        (room.0 >= MIN_SUMMARY).then(|| room.min(most))
+    }
+
+    /// What fills the window after a compaction with this layout and summary.
+    pub(super) fn breakdown_after(&self, layout: &Layout, summary: &str) -> Breakdown {
+        Breakdown {
+            summary: Tokens(self.real(estimate_text(summary).0 + SUMMARY_FRAME)),
+            state: Tokens(self.real(estimate_text(&layout.state).0)),
+            kept: Tokens(self.real(layout.kept_cost)),
+            tail: Tokens(self.real(layout.tail_cost)),
+            continuation: Tokens(self.real(layout.continuation_cost)),
+            ..self.frame()
+        }
+    }
+}
+
+/// Rules files found below the working directory: each text once, at its newest place.
+fn rules(snapshot: &Snapshot) -> Vec<usize> {
+    let mut seen = HashSet::new();
+    let is_rules = |i: &usize| snapshot.messages[*i].origin == Origin::Synthetic(Synthetic::Rules);
+    (0..snapshot.messages.len()).rev().filter(is_rules).filter(|i| seen.insert(snapshot.messages[*i].text())).collect()
+}

@@ -1,0 +1,166 @@
+//! From a layout and a summary to the entries of one commit, and the report on them.
+
+use super::layout::{Layout, Measured};
+use super::{InputKind, Outcome, Report};
+use crate::context::budget::estimate_text;
+use crate::context::continuation::continuation;
+use crate::context::tail_anchor;
+use becket_types::{Compaction, CompactionSource, EntryKind, Message, PruneReason, Tokens};
+use std::fmt;
+use std::sync::Arc;
+
+/// How a summary came about.
+#[derive(Clone, Debug)]
+pub(super) struct Made {
+    pub(super) source: CompactionSource,
+    pub(super) model: String,
+    pub(super) input: Option<InputKind>,
+    pub(super) model_calls: u32,
+}
+
+/// The anchor for a layout: never so long that it crowds out the summary.
+pub(super) fn anchor(measured: &Measured, layout: &Layout, room: Tokens) -> Option<String> {
+    let head: Vec<Arc<Message>> = layout.head.iter().map(|i| Arc::clone(&measured.snapshot.messages[*i])).collect();
+    let chars = measured.snapshot.policy.anchor_chars.min((room.0 * 36 / 10 / 3) as usize);
+    if chars == 0 { None } else { tail_anchor::extract(&head, chars) }
+}
+
+/// Entries and report, whatever they cost: the caller verifies.
+pub(super) fn build(
+    measured: &Measured,
+    layout: &Layout,
+    summary: &str,
+    anchor: Option<String>,
+    made: Made,
+) -> (Outcome, Tokens) {
+    let snapshot = &measured.snapshot;
+    // Behind any clamp on the summary's size. Without an anchor the summary is left as it is.
+    let summary = match &anchor {
+        Some(anchor) => tail_anchor::splice(summary, anchor),
+        None => summary.to_owned(),
+    };
+    let after = measured.breakdown_after(layout, &summary);
+    let message = |i: &usize| &snapshot.messages[*i];
+    let previous = snapshot.previous.as_ref();
+    let mut taken_out = previous.map(|p| p.taken_out.clone()).unwrap_or_default();
+    taken_out.extend(layout.taken_out.filter(|i| *i >= layout.at).map(|i| message(&i).id));
+    let mut media = previous.map(|p| p.media.clone()).unwrap_or_default();
+    media.extend(layout.media.iter().filter(|m| !previous.is_some_and(|p| p.media.contains(m))));
+    let in_view: Vec<_> =
+        layout.kept.iter().chain(&layout.tail).filter_map(|i| message(i).result_of()).collect();
+    let mut pruned = previous.map(|p| p.pruned.clone()).unwrap_or_default();
+    pruned.extend(snapshot.prunable.iter().cloned());
+    pruned.retain(|p| in_view.contains(&&p.call_id));
+    let report = Report {
+        trigger: snapshot.trigger,
+        source: made.source,
+        input: made.input.map(|i| i.name().to_owned()).unwrap_or_default(),
+        tokens_before: measured.before,
+        tokens_after: after.total(),
+        before: measured.breakdown(),
+        after,
+        dropped: layout.head.len(),
+        kept: layout.kept.len(),
+        tail: layout.tail.len(),
+        pruned: pruned.len(),
+        model_calls: made.model_calls,
+        summary: summary.clone(),
+    };
+    let compaction = Compaction {
+        summary,
+        anchor,
+        tail_from: snapshot.messages.get(layout.at).map_or(snapshot.last_seq.next(), |m| m.seq),
+        taken_out,
+        kept: layout.kept.iter().map(|i| message(i).id).collect(),
+        replaces: previous.map(|p| p.entry),
+        pruned,
+        media,
+        state: layout.state.clone(),
+        tokens_before: measured.before,
+        tokens_after: after.total(),
+        trigger: snapshot.trigger,
+        model: made.model,
+        source: made.source,
+        input: report.input.clone(),
+        snapshot_of: snapshot.last_seq,
+        turn_state: snapshot.turn_state,
+    };
+    let next = continuation(snapshot.continuation_id, &snapshot.messages, snapshot.turn_state);
+    let mut entries = vec![EntryKind::Compaction(Box::new(compaction))];
+    entries.extend(next.map(|message| EntryKind::Message { message }));
+    (Outcome { entries, report, notices: Vec::new() }, after.total())
+}
+
+/// Pruning alone was enough: one entry, no model, no continuation.
+pub(super) fn prune_only(measured: &Measured, after: Tokens) -> Outcome {
+    let snapshot = &measured.snapshot;
+    let freed = measured.freed_by_pruning();
+    let before = measured.breakdown();
+    let tail = Tokens(before.tail.0.saturating_sub(freed.0));
+    Outcome {
+        entries: vec![EntryKind::Prune {
+            calls: snapshot.prunable.clone(),
+            media: Vec::new(),
+            freed_tokens: freed,
+            reason: PruneReason::Compaction,
+        }],
+        report: Report {
+            trigger: snapshot.trigger,
+            source: CompactionSource::Fallback,
+            input: String::new(),
+            tokens_before: measured.before,
+            tokens_after: after,
+            before,
+            after: super::Breakdown { tail, ..before },
+            dropped: 0,
+            kept: 0,
+            tail: snapshot.messages.len(),
+            pruned: snapshot.prunable.len(),
+            model_calls: 0,
+            summary: String::new(),
+        },
+        notices: vec![format!("{} old tool outputs became stubs; {freed} tokens freed", snapshot.prunable.len())],
+    }
+}
+
+impl Outcome {
+    /// The same compaction with a summary that a person edited; the anchor stays. Nothing changes in a prune.
+    pub fn with_summary(mut self, edited: &str) -> Self {
+        for entry in &mut self.entries {
+            if let EntryKind::Compaction(compaction) = entry {
+                let text = match &compaction.anchor {
+                    Some(anchor) => tail_anchor::splice(edited, anchor),
+                    None => edited.to_owned(),
+                };
+                let (old, new) = (estimate_text(&compaction.summary).0, estimate_text(&text).0);
+                let after = Tokens((compaction.tokens_after.0 + new).saturating_sub(old));
+                self.report.after.summary = Tokens((self.report.after.summary.0 + new).saturating_sub(old));
+                self.report.tokens_after = after;
+                self.report.summary.clone_from(&text);
+                compaction.tokens_after = after;
+                compaction.summary = text;
+            }
+        }
+        self
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Before: {}", self.before)?;
+        writeln!(f, "After:  {}", self.after)?;
+        writeln!(
+            f,
+            "Dropped: {} messages; kept before the tail: {}; in the tail: {}; outputs that become stubs: {}",
+            self.dropped, self.kept, self.tail, self.pruned
+        )?;
+        if !self.summary.is_empty() {
+            let by = match self.source {
+                CompactionSource::Model => "the model",
+                CompactionSource::Fallback => "the program, without a model",
+            };
+            write!(f, "Summary, written by {by}:\n\n{}", self.summary)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,323 @@
+//! The course of one compaction: from a snapshot, through at most a few requests, to a commit, a stop, or nothing.
+
+use super::fallback::fallback;
+use super::layout::{LEVELS, Layout, Measured};
+use super::outcome::{Made, anchor, build, prune_only};
+use super::verify::{ACCEPT_SHARE, Stop, StopReason};
+use super::{Failure, InputKind, Outcome, Snapshot, SummaryRequest};
+use crate::context::budget::{estimate_text, part_of};
+use crate::context::continuation::last_user;
+use crate::context::summary::{
+    Audit, Facts, Prompt, SYSTEM, Sections, Template, Unusable, assemble, chunks, escape_tags, overhead, prompt, read,
+    records, shorten,
+};
+use crate::context::tail_anchor;
+use becket_types::{CallId, CompactionSource, CompactionTrigger, Message, Tokens, Usage};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Pieces that a head may be cut into; beyond that outputs are shown shorter, at last no model is asked.
+const MAX_PIECES: usize = 24;
+/// The text audit of the kept tail, in tokens.
+const AUDIT_TOKENS: u64 = 2_000;
+/// A window that leaves less than this for a piece of the head is too small for a summariser.
+const MIN_PIECE: u64 = 300;
+/// Output limit of a summary request; models that think need more than the summary itself.
+const MAX_OUTPUT: u64 = 8_192;
+
+/// What comes next.
+#[derive(Debug)]
+pub enum Step {
+    /// Make this request and give back its answer.
+    Ask(Box<Ask>),
+    /// Append this as one commit.
+    Commit(Box<Outcome>),
+    /// Nothing helps in this window.
+    Stop(Stop),
+    /// A manual compaction found nothing to compact; why, in words for people.
+    Nothing(&'static str),
+}
+
+/// A compaction that waits for its summariser. Dropping it leaves everything as it was.
+#[derive(Debug)]
+pub struct Ask {
+    measured: Measured,
+    layout: Layout,
+    facts: Facts,
+    template: Template,
+    kind: InputKind,
+    pieces: Vec<String>,
+    piece: usize,
+    audit: String,
+    /// The newest summary there is, escaped, without anchor block.
+    so_far: String,
+    again: bool,
+    halved: bool,
+    model_calls: u32,
+    /// Base tokens that summary and anchor may take.
+    room: Tokens,
+}
+
+/// What a stop says when it is not a compaction that stops (automatic compaction is off, the breaker is open, …).
+pub fn stop(snapshot: &Snapshot, reason: StopReason) -> Stop {
+    Stop { reason, breakdown: Measured::new(snapshot.clone()).breakdown() }
+}
+
+/// Starts a compaction: prune, floor check, split. The first step says what is next.
+pub fn begin(snapshot: Snapshot) -> Step {
+    let measured = Measured::new(snapshot);
+    let snapshot = &measured.snapshot;
+    let usable = snapshot.budget.usable();
+    let freed = measured.freed_by_pruning();
+    let pruned = Tokens(measured.before.0.saturating_sub(freed.0));
+    let automatic = snapshot.trigger != CompactionTrigger::Manual;
+    let pays = freed.0 * 4 >= measured.before.0;
+    if automatic && pays && pruned.0 < part_of(usable, ACCEPT_SHARE) && !snapshot.prunable.is_empty() {
+        return Step::Commit(Box::new(prune_only(&measured, pruned)));
+    }
+    if measured.target().is_none() {
+        return Step::Stop(Stop { reason: StopReason::FloorTooBig, breakdown: measured.breakdown() });
+    }
+    let layouts: Vec<Layout> = (0..LEVELS).map(|level| measured.layout(level)).collect();
+    if layouts.iter().all(|l| l.head.is_empty()) && !automatic {
+        return Step::Nothing("everything in the conversation stays verbatim; there is nothing to summarise");
+    }
+    let Some((layout, room)) = layouts.into_iter().find_map(|l| measured.room(&l).map(|room| (l, room))) else {
+        return Step::Stop(Stop { reason: StopReason::NotEnough, breakdown: measured.breakdown() });
+    };
+    Ask::new(measured, layout, room).start()
+}
+
+impl Ask {
+    fn new(measured: Measured, layout: Layout, room: Tokens) -> Self {
+        let snapshot = &measured.snapshot;
+        let template = Template::new(snapshot.policy.template.as_deref());
+        let earlier = snapshot.previous.as_ref().map(|p| p.summary.as_str()).unwrap_or_default();
+        let earlier_sections = read_any(&template, earlier);
+        let facts = Facts::new(&snapshot.journal, &snapshot.messages, earlier_sections.as_ref(), &snapshot.state);
+        Self {
+            kind: kind(&measured),
+            so_far: earlier_text(earlier),
+            facts,
+            template,
+            pieces: Vec::new(),
+            piece: 0,
+            audit: String::new(),
+            again: false,
+            halved: false,
+            model_calls: 0,
+            room,
+            layout,
+            measured,
+        }
+    }
+
+    fn start(mut self) -> Step {
+        if self.measured.snapshot.summariser.is_none() {
+            return self.fall_back("no model for the summary");
+        }
+        if self.kind == InputKind::PrunedHead && !self.cut_pieces() {
+            return self.fall_back("the history does not fit into the summarising model");
+        }
+        Step::Ask(Box::new(self))
+    }
+
+    /// Messages of a list of indices.
+    fn messages(&self, indices: &[usize]) -> Vec<Arc<Message>> {
+        indices.iter().map(|i| Arc::clone(&self.measured.snapshot.messages[*i])).collect()
+    }
+
+    /// Cuts the head into pieces that fit the summariser. False when they cannot.
+    fn cut_pieces(&mut self) -> bool {
+        let snapshot = &self.measured.snapshot;
+        let Some(summariser) = &snapshot.summariser else { return false };
+        // A tenth for what the estimate may be off; half as much after the provider called a piece too long.
+        let share = if self.halved { 0.45 } else { 0.90 };
+        let limit = self.measured.base(part_of(summariser.budget.usable(), share)).0;
+        let user = last_user(&snapshot.messages).map(|i| Arc::clone(&snapshot.messages[i]));
+        let stays: Vec<usize> = [self.layout.kept.as_slice(), self.layout.tail.as_slice()].concat();
+        let audit = Tokens(self.measured.base(AUDIT_TOKENS).0.min(limit / 8));
+        self.audit = Audit::text(user.as_deref(), &self.messages(&stays), audit);
+        self.so_far = shorten(&self.so_far, (limit * 36 / 10 / 4) as usize);
+        let taken = overhead(&self.template, snapshot.focus.as_deref()).0
+            + estimate_text(&self.audit).0
+            // What is folded so far grows up to the summary's own limit.
+            + estimate_text(&self.so_far).0.max(self.room.0);
+        let piece = limit.saturating_sub(taken);
+        if piece < MIN_PIECE {
+            return false;
+        }
+        let stubs: HashSet<&CallId> =
+            snapshot.stubs.iter().chain(snapshot.prunable.iter().map(|p| &p.call_id)).collect();
+        let head = self.messages(&self.layout.head);
+        for scale in [1, 4, 16] {
+            let pieces = chunks(&records(&head, &stubs, scale), Tokens(piece));
+            if pieces.len() <= MAX_PIECES {
+                self.pieces = pieces;
+                self.piece = 0;
+                return !self.pieces.is_empty();
+            }
+        }
+        false
+    }
+
+    /// The request to make now.
+    pub fn request(&self) -> SummaryRequest {
+        let focus = self.measured.snapshot.focus.as_deref();
+        let max_output = self
+            .measured
+            .snapshot
+            .summariser
+            .as_ref()
+            .map_or(MAX_OUTPUT, |s| s.budget.reserve().min(MAX_OUTPUT))
+            .max(1);
+        let (system, input) = match self.kind {
+            InputKind::CachedPrefix => (String::new(), Prompt { focus, again: self.again, ..Prompt::default() }),
+            InputKind::PrunedHead => {
+                let last = self.piece + 1 >= self.pieces.len();
+                let input = Prompt {
+                    previous: &self.so_far,
+                    conversation: self.pieces.get(self.piece).map_or("", String::as_str),
+                    piece: (self.piece + 1, self.pieces.len()),
+                    audit: if last { &self.audit } else { "" },
+                    focus,
+                    again: self.again,
+                };
+                (SYSTEM.to_owned(), input)
+            }
+        };
+        SummaryRequest { input: self.kind, system, prompt: prompt(&self.template, &input), max_output }
+    }
+
+    /// Takes the text that came back, or why none did.
+    pub fn answer(mut self, answer: Result<String, Failure>) -> Step {
+        self.model_calls += 1;
+        let text = match answer {
+            Ok(text) => text,
+            Err(Failure::Overflow) => return self.too_long(),
+            Err(Failure::Error(message)) => return self.fall_back(&format!("the summarising model failed: {message}")),
+            Err(Failure::Refusal) => return self.fall_back("the model refused to write a summary"),
+            Err(Failure::Timeout) => return self.fall_back("the summary took longer than 90 seconds"),
+        };
+        let sections = match read(&self.template, &text) {
+            Ok(sections) if !sections.is_blank() => sections,
+            Err(Unusable::IgnoredTemplate) if !self.again => {
+                self.again = true;
+                return Step::Ask(Box::new(self));
+            }
+            Err(Unusable::IgnoredTemplate) => return self.fall_back("the model ignored the summary's template twice"),
+            Ok(_) | Err(Unusable::Empty) => return self.fall_back("the model returned an empty summary"),
+        };
+        if self.piece + 1 < self.pieces.len() {
+            // Folded: the next piece is read on top of this.
+            self.so_far = sections.clamp(self.room);
+            self.piece += 1;
+            self.again = false;
+            return Step::Ask(Box::new(self));
+        }
+        self.finish(sections)
+    }
+
+    /// The provider could not take the request: a short one of its own, then half the size, then no model.
+    fn too_long(mut self) -> Step {
+        if self.kind == InputKind::PrunedHead {
+            if self.halved {
+                return self.fall_back("the summary request was too long for the model");
+            }
+            self.halved = true;
+        }
+        self.kind = InputKind::PrunedHead;
+        self.again = false;
+        if !self.cut_pieces() {
+            return self.fall_back("the summary request was too long for the model");
+        }
+        Step::Ask(Box::new(self))
+    }
+
+    fn made(&self, source: CompactionSource) -> Made {
+        let snapshot = &self.measured.snapshot;
+        let by_model = source == CompactionSource::Model;
+        let model = snapshot.summariser.as_ref().filter(|_| by_model).map(|s| s.name.clone()).unwrap_or_default();
+        Made { source, model, input: by_model.then_some(self.kind), model_calls: self.model_calls }
+    }
+
+    /// A summary of the model's: assemble, anchor, verify.
+    fn finish(self, sections: Sections) -> Step {
+        let anchor = anchor(&self.measured, &self.layout, self.room);
+        let text = assemble(sections, &self.facts, self.summary_room(anchor.as_deref()));
+        let (outcome, after) = build(&self.measured, &self.layout, &text, anchor, self.made(CompactionSource::Model));
+        if self.accepts(after) {
+            return Step::Commit(Box::new(outcome));
+        }
+        let level = self.layout.level + 1;
+        self.without_model(level, Some(&text), "the summary did not free enough; a smaller tail was kept")
+    }
+
+    fn fall_back(self, why: &str) -> Step {
+        let level = self.layout.level;
+        let earlier = self.so_far.clone();
+        self.without_model(level, Some(&earlier), why)
+    }
+
+    /// The deterministic summary from `level` on, one level after the other; no further model call.
+    fn without_model(mut self, level: usize, earlier: Option<&str>, why: &str) -> Step {
+        for level in level..LEVELS {
+            self.layout = self.measured.layout(level);
+            let Some(room) = self.measured.room(&self.layout) else { continue };
+            self.room = room;
+            let anchor = anchor(&self.measured, &self.layout, room);
+            let max = self.summary_room(anchor.as_deref());
+            let messages = &self.measured.snapshot.messages;
+            let text = fallback(messages, earlier, &self.facts, self.facts.todo(), max);
+            let made = self.made(CompactionSource::Fallback);
+            let (mut outcome, after) = build(&self.measured, &self.layout, &text, anchor, made);
+            if self.accepts(after) {
+                outcome.notices.push(format!("Summary made without the model: {why}"));
+                return Step::Commit(Box::new(outcome));
+            }
+        }
+        Step::Stop(Stop { reason: StopReason::NotEnough, breakdown: self.measured.breakdown() })
+    }
+
+    fn accepts(&self, after: Tokens) -> bool {
+        self.measured.target().is_some_and(|target| after <= target)
+    }
+
+    /// What is left of the room for the summary's own text.
+    fn summary_room(&self, anchor: Option<&str>) -> Tokens {
+        let block = anchor.map_or(0, |a| estimate_text(&tail_anchor::splice("", a)).0 + 2);
+        Tokens(self.room.0.saturating_sub(block))
+    }
+}
+
+/// An earlier summary as text for the summariser: the anchor's words stay, its block does not.
+fn earlier_text(summary: &str) -> String {
+    let body = tail_anchor::strip(summary);
+    let anchor = summary.rsplit_once("<verbatim_tail>\n").and_then(|(_, a)| a.rsplit_once("\n</verbatim_tail>"));
+    let last = anchor.map(|(words, _)| format!("\n\nLast words before that cut: {words}")).unwrap_or_default();
+    escape_tags(&format!("{body}{last}"))
+}
+
+/// Sections of an earlier summary, by the template in force or by the default one.
+fn read_any(template: &Template, summary: &str) -> Option<Sections> {
+    read(template, summary).or_else(|_| read(&Template::new(None), summary)).ok()
+}
+
+/// The cheaper input by the model's prices. A cached prefix needs a warm cache, room behind the running request, and a
+/// provider that did not just refuse that request.
+fn kind(measured: &Measured) -> InputKind {
+    let snapshot = &measured.snapshot;
+    let Some(summariser) = &snapshot.summariser else { return InputKind::PrunedHead };
+    let (Some(prices), true) = (summariser.prices, summariser.cache_warm) else { return InputKind::PrunedHead };
+    let budget = summariser.budget;
+    let instruction = measured.real(overhead(&Template::new(snapshot.policy.template.as_deref()), None).0);
+    let fits = measured.before.0 + instruction + budget.reserve().min(MAX_OUTPUT) <= budget.window.min(budget.input_limit);
+    if !fits || snapshot.trigger == CompactionTrigger::Overflow || prices.cache_read >= prices.input {
+        return InputKind::PrunedHead;
+    }
+    let cached = Usage { input: instruction, cache_read: measured.before.0, ..Usage::default() };
+    let stubs: HashSet<&CallId> = snapshot.stubs.iter().chain(snapshot.prunable.iter().map(|p| &p.call_id)).collect();
+    let head = records(&snapshot.messages, &stubs, 1).iter().map(|r| estimate_text(r).0).sum::<u64>();
+    let pruned = Usage { input: measured.real(head) + instruction, ..Usage::default() };
+    if prices.cost(&cached) <= prices.cost(&pruned) { InputKind::CachedPrefix } else { InputKind::PrunedHead }
+}

@@ -1,0 +1,76 @@
+//! From a view to a snapshot: the thin border between the fold and the compaction.
+
+use super::{Floor, Pins, Previous, Snapshot, Summariser};
+use crate::context::{View, budget::Budget, prune};
+use becket_types::{CompactionTrigger, MessageId, Millis, Tokens};
+
+/// Names of the state entries that come back behind the summary.
+const STATE_KEYS: [&str; 5] = ["todo", "read_files", "skills", "mode", "cwd"];
+
+/// What a driver adds to its view to ask for a compaction.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub trigger: CompactionTrigger,
+    pub focus: Option<String>,
+    /// Base tokens of system prompt, rules, skills and tools.
+    pub floor: Floor,
+    /// What `Meter::used` says.
+    pub used: Tokens,
+    pub budget: Budget,
+    /// `None`: no model, the fallback at once.
+    pub summariser: Option<Summariser>,
+    /// Id of the continuation message, should there be one.
+    pub continuation_id: MessageId,
+    /// Only stamps what pruning chooses.
+    pub now: Millis,
+}
+
+impl Snapshot {
+    /// The snapshot of a view, taken before anything is changed.
+    pub fn of(view: &View, request: Request) -> Self {
+        let messages: Vec<_> = view.live().cloned().collect();
+        let mut pins = Pins::default();
+        let mut stubs = std::collections::HashSet::new();
+        for message in &messages {
+            if view.is_pinned(&message.id) {
+                pins.messages.insert(message.id);
+            }
+            if let Some(call) = message.result_of() {
+                if view.is_call_pinned(call) {
+                    pins.calls.insert(call.clone());
+                }
+                if view.is_pruned(call) {
+                    stubs.insert(call.clone());
+                }
+            }
+        }
+        let previous = view.compaction().map(|(entry, c)| Previous {
+            entry,
+            summary: c.summary.clone(),
+            state: c.state.clone(),
+            taken_out: c.taken_out.clone(),
+            media: c.media.clone(),
+            pruned: c.pruned.clone(),
+        });
+        let state = STATE_KEYS.iter().filter_map(|k| Some(((*k).to_owned(), view.state(k)?.clone()))).collect();
+        Self {
+            messages,
+            stubs,
+            last_seq: view.last_seq(),
+            turn_state: view.turn_state(),
+            previous,
+            pins,
+            prunable: prune::select(view, request.now).calls,
+            journal: view.journal().to_vec(),
+            state,
+            floor: request.floor,
+            used: request.used,
+            budget: request.budget,
+            policy: view.policy().clone(),
+            trigger: request.trigger,
+            focus: request.focus,
+            summariser: request.summariser,
+            continuation_id: request.continuation_id,
+        }
+    }
+}

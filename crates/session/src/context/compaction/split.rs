@@ -1,0 +1,133 @@
+//! Where the history is cut into head and tail.
+//!
+//! A border is a place where a tail may begin: before a user's message or an assistant's, never between a call and one of
+//! its results, never between signed reasoning and what it signs, never inside calls that are still open.
+
+use becket_types::{CallId, Message, Part, Role};
+use std::borrow::Borrow;
+use std::collections::{HashMap, HashSet};
+
+/// How much of the end stays verbatim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// At most this many user turns.
+    pub turns: usize,
+    /// At most this many tokens; a turn that does not fit is entered in its middle.
+    pub tokens: u64,
+    /// The newest step, if the model has not seen its results yet, may take this much instead.
+    pub unseen: u64,
+}
+
+/// For each place 0..=len whether a tail may begin there.
+pub fn borders<M: Borrow<Message>>(messages: &[M]) -> Vec<bool> {
+    let n = messages.len();
+    // Spans (from, to]: no border inside. Counted by differences.
+    let mut delta = vec![0i32; n + 2];
+    let mut forbid = |from: usize, to: usize| {
+        delta[from + 1] += 1;
+        delta[to + 1] -= 1;
+    };
+    let mut caller: HashMap<&CallId, usize> = HashMap::new();
+    let mut open: HashSet<&CallId> = HashSet::new();
+    let mut last_assistant = None;
+    for (i, message) in messages.iter().map(Borrow::borrow).enumerate() {
+        match message.role {
+            Role::Assistant => {
+                open = message.call_ids().collect();
+                caller.extend(message.call_ids().map(|c| (c, i)));
+                last_assistant = Some(i);
+                let next = messages.get(i + 1).map(Borrow::borrow);
+                if signs_only(message) && next.is_some_and(|m| m.role == Role::Assistant) {
+                    forbid(i, i + 1);
+                }
+            }
+            Role::Tool => {
+                for part in &message.parts {
+                    if let Part::ToolResult { call_id, .. } = part {
+                        open.remove(call_id);
+                        if let Some(from) = caller.get(call_id) {
+                            forbid(*from, i);
+                        }
+                    }
+                }
+            }
+            Role::User if message.is_user_turn() => open.clear(),
+            Role::User | Role::System => {}
+        }
+    }
+    if let (Some(from), false) = (last_assistant, open.is_empty()) {
+        forbid(from, n);
+    }
+    let mut depth = 0;
+    (0..=n)
+        .map(|i| {
+            depth += delta[i];
+            let starts = messages.get(i).map(Borrow::borrow).is_none_or(|m| m.role == Role::Assistant || m.is_user_turn());
+            depth == 0 && (starts || i == 0)
+        })
+        .collect()
+}
+
+/// Signed reasoning without anything behind it in its own message: what it signs is the next one.
+fn signs_only(message: &Message) -> bool {
+    message.parts.iter().any(Part::is_signed)
+        && message.parts.iter().all(|p| matches!(p, Part::Reasoning { .. } | Part::Unknown(_)))
+}
+
+/// Index of the first message of the tail; `messages.len()` for an empty tail. `costs` are tokens per message; what stays
+/// anyway (pins, the user's last message) costs 0 here.
+pub fn cut<M: Borrow<Message>>(messages: &[M], costs: &[u64], tail: Tail) -> usize {
+    let n = messages.len();
+    let turns: Vec<usize> = (0..n).rev().filter(|i| messages[*i].borrow().is_user_turn()).take(tail.turns).collect();
+    let first = match (tail.turns, turns.last()) {
+        (0, _) => n,
+        (wanted, Some(at)) if turns.len() == wanted => *at,
+        _ => 0,
+    };
+    let borders = borders(messages);
+    let Some(last) = (0..=n).rev().find(|i| borders[*i]) else { return 0 };
+    let (mut best, mut size) = (last, 0u64);
+    let mut newest_step = None;
+    for i in (0..n).rev() {
+        size = size.saturating_add(costs.get(i).copied().unwrap_or(0));
+        if newest_step.is_none() && borders[i] && messages[i].borrow().role == Role::Assistant {
+            newest_step = Some((i, size));
+        }
+        if i < first || size > tail.tokens {
+            break;
+        }
+        if borders[i] {
+            best = i;
+        }
+    }
+    match newest_step.or_else(|| step_beyond(messages, costs, &borders)) {
+        Some((at, size)) if at < best && size <= tail.unseen && unseen(&messages[at..]) => at,
+        _ => best,
+    }
+}
+
+/// The newest step and its size, where the search for the cut stopped before it.
+fn step_beyond<M: Borrow<Message>>(messages: &[M], costs: &[u64], borders: &[bool]) -> Option<(usize, u64)> {
+    let at = (0..messages.len()).rev().find(|i| borders[*i] && messages[*i].borrow().role == Role::Assistant)?;
+    Some((at, costs[at..].iter().sum()))
+}
+
+/// One assistant message with calls, and after it no other.
+fn unseen<M: Borrow<Message>>(step: &[M]) -> bool {
+    let mut assistants = step.iter().map(Borrow::borrow).filter(|m| m.role == Role::Assistant);
+    assistants.next().is_some_and(|m| m.call_ids().next().is_some()) && assistants.next().is_none()
+}
+
+/// Every message that must stay with `index`: a call's results, a result's call with all its results.
+pub(super) fn unit<M: Borrow<Message>>(messages: &[M], index: usize) -> Vec<usize> {
+    let message = messages[index].borrow();
+    let caller = match message.result_of() {
+        Some(call) => (0..index).rev().find(|i| messages[*i].borrow().call_ids().any(|c| c == call)),
+        None => Some(index),
+    };
+    let Some(caller) = caller else { return vec![index] };
+    let calls: HashSet<&CallId> = messages[caller].borrow().call_ids().collect();
+    let results = (caller + 1..messages.len())
+        .filter(|i| messages[*i].borrow().result_of().is_some_and(|c| calls.contains(c)));
+    std::iter::once(caller).chain(results).collect()
+}

@@ -1,0 +1,153 @@
+//! What fills the window, whether a compaction pays, and what a person is told when nothing helps.
+
+use super::super::budget::part_of;
+use becket_types::{Millis, Tokens};
+use std::fmt;
+
+/// A compaction is accepted only up to this share of the usable window …
+pub(super) const ACCEPT_SHARE: f64 = 0.60;
+/// … and only if it frees at least this share of what was used.
+const FREED_SHARE: f64 = 0.25;
+/// A floor above this share of the usable window cannot be helped.
+const FLOOR_SHARE: f64 = 0.70;
+/// From this share on the floor is tight: the rules then apply to what is above the floor, else a small window with a long
+/// system prompt could never be compacted at all.
+const TIGHT_SHARE: f64 = 0.45;
+
+/// What no compaction can free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Floor {
+    /// System prompt and environment, without rules and skills.
+    pub system: Tokens,
+    pub rules: Tokens,
+    /// The list of skills.
+    pub skills: Tokens,
+    pub tools: Tokens,
+}
+
+impl Floor {
+    pub fn total(&self) -> Tokens {
+        self.system + self.rules + self.skills + self.tools
+    }
+}
+
+/// What fills the window, by category, in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Breakdown {
+    pub window: Tokens,
+    pub usable: Tokens,
+    pub system: Tokens,
+    pub rules: Tokens,
+    pub skills: Tokens,
+    pub tools: Tokens,
+    pub summary: Tokens,
+    pub state: Tokens,
+    /// Pins and the user's last message, where they stand before the tail.
+    pub kept: Tokens,
+    /// What stays verbatim; before a compaction, the whole conversation.
+    pub tail: Tokens,
+    pub continuation: Tokens,
+}
+
+impl Breakdown {
+    pub fn floor(&self) -> Tokens {
+        self.system + self.rules + self.skills + self.tools
+    }
+
+    pub fn total(&self) -> Tokens {
+        self.floor() + self.summary + self.state + self.kept + self.tail + self.continuation
+    }
+}
+
+impl fmt::Display for Breakdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} usable tokens (window {})", self.total(), self.usable, self.window)?;
+        let parts = [
+            ("system prompt", self.system),
+            ("rules files", self.rules),
+            ("skills", self.skills),
+            ("tools", self.tools),
+            ("summary", self.summary),
+            ("session state", self.state),
+            ("kept messages", self.kept),
+            ("conversation", self.tail),
+            ("continuation", self.continuation),
+        ];
+        let mut sign = ": ";
+        for (name, tokens) in parts.into_iter().filter(|(_, t)| t.0 > 0) {
+            write!(f, "{sign}{name} {tokens}")?;
+            sign = ", ";
+        }
+        Ok(())
+    }
+}
+
+/// The largest new view that is accepted: at most 0.60 of the usable window, and at least a quarter freed.
+/// `None` when the floor alone takes more than 0.70 of it.
+pub(super) fn target(before: Tokens, floor: Tokens, usable: u64) -> Option<Tokens> {
+    if floor.0 > part_of(usable, FLOOR_SHARE) {
+        return None;
+    }
+    let tight = floor.0 > part_of(usable, TIGHT_SHARE);
+    Some(if tight {
+        let free = usable - floor.0;
+        let talk = before.0.saturating_sub(floor.0);
+        Tokens(floor.0 + (free / 2).min(part_of(talk, 1.0 - FREED_SHARE)))
+    } else {
+        Tokens(part_of(usable, ACCEPT_SHARE).min(part_of(before.0, 1.0 - FREED_SHARE)))
+    })
+}
+
+/// Why a session stops instead of compacting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// Auto-compaction is off: the user decides.
+    AutoOff,
+    /// System prompt, rules and tools leave no room, whatever is compacted.
+    FloorTooBig,
+    /// Nothing that may be dropped would free enough.
+    NotEnough,
+    /// Two compactions since the last step that succeeded.
+    TooMany,
+    /// The context has hardly grown since the last compaction, and is full again.
+    NotGrown,
+    /// Three compactions in a row failed; the next automatic one is tried at this time.
+    Breaker { until: Millis },
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AutoOff => "automatic compaction is off",
+            Self::FloorTooBig => "the system prompt, rules and tools leave too little room for a conversation",
+            Self::NotEnough => "compacting would not free enough",
+            Self::TooMany => "two compactions in a row did not lead to a successful step",
+            Self::NotGrown => "the last compaction already freed what it could",
+            Self::Breaker { .. } => "three compactions in a row failed; automatic compaction rests for an hour",
+        })
+    }
+}
+
+/// The end of a turn that cannot go on in this window: why, what fills it, what can be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    pub reason: StopReason,
+    pub breakdown: Breakdown,
+}
+
+impl Stop {
+    /// The three choices.
+    pub const CHOICES: [&'static str; 3] =
+        ["compact by hand (/compact)", "switch to a model with a larger window", "rewind to an earlier message"];
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [compact, switch, rewind] = Self::CHOICES;
+        write!(
+            f,
+            "The context is full, and {}. It holds {}. You can {compact}, {switch}, or {rewind}.",
+            self.reason, self.breakdown
+        )
+    }
+}

@@ -1,0 +1,307 @@
+//! What the engine knows for certain and therefore writes itself: calls that ran, files touched, the user's own words.
+
+use super::Sections;
+use super::state::{one_line, todo};
+use crate::context::continuation::{is_users_words, words};
+use crate::context::view::JournalLine;
+use becket_types::{JournalState, Message, Tokens, is_blank};
+use serde_json::Value;
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashSet};
+
+/// Line above the engine's list under Done; everything behind it is the engine's.
+const JOURNAL_MARK: &str = "From the tool journal:";
+/// Line above the engine's quotes under Instructions.
+const QUOTES_MARK: &str = "The user's own words, oldest first:";
+/// Line above what a model says it has done.
+const REPORTED_MARK: &str = "As the assistant reports it:";
+
+/// Facts for one summary, computed once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// Calls that changed something or ran, newest last: line and subject.
+    done: Vec<(String, String)>,
+    /// Calls whose effect is unknown.
+    unknown: Vec<String>,
+    /// Path and what happened to it, newest first.
+    files: Vec<(String, &'static str)>,
+    /// Quoted user messages, oldest first.
+    quotes: Vec<String>,
+    /// Words that a user wrote, lower case.
+    vocabulary: HashSet<String>,
+    todo: Option<String>,
+}
+
+impl Facts {
+    /// `messages` are all of the snapshot's; `previous` is the summary before, whose quotes carry over.
+    pub fn new<M: Borrow<Message>>(
+        journal: &[JournalLine],
+        messages: &[M],
+        previous: Option<&Sections>,
+        state: &BTreeMap<String, Value>,
+    ) -> Self {
+        let mut facts = Self { todo: state.get("todo").and_then(todo), ..Self::default() };
+        if let Some(previous) = previous {
+            let old = previous.get("## Instructions");
+            if let Some((_, quotes)) = old.split_once(QUOTES_MARK) {
+                facts.quotes.extend(quotes.lines().filter(|l| l.starts_with("> ")).map(str::to_owned));
+            }
+            facts.learn_words(old);
+            facts.learn_words(previous.get("## Goal"));
+        }
+        for message in messages.iter().map(Borrow::borrow).filter(|m| is_users_words(m)) {
+            let text = words(message);
+            facts.learn_words(&text);
+            if !is_blank(&text) {
+                let quote = format!("> {}", one_line(&text, 400));
+                facts.quotes.retain(|q| *q != quote);
+                facts.quotes.push(quote);
+            }
+        }
+        facts.read_journal(journal);
+        facts
+    }
+
+    fn learn_words(&mut self, text: &str) {
+        self.vocabulary.extend(content_words(text));
+    }
+
+    fn read_journal(&mut self, journal: &[JournalLine]) {
+        let mut seen = HashSet::new();
+        let mut files: Vec<(String, &'static str)> = Vec::new();
+        for line in journal.iter().rev() {
+            for (path, kind) in touched(line) {
+                if !files.iter().any(|(p, _)| *p == path) {
+                    files.push((path, kind));
+                }
+            }
+            let subject = line.subject.as_deref().unwrap_or_default();
+            let name = format!("{} `{}`", one_line(&line.tool, 60), one_line(subject, 160).replace('`', "'"));
+            match line.state {
+                JournalState::Intended => {}
+                JournalState::Started => self.unknown.push(format!(
+                    "- {name}: started, effect unknown; look before running it again [{}]",
+                    one_line(line.call_id.as_str(), 60)
+                )),
+                JournalState::Finished => {
+                    if let Some(how) = outcome(line).filter(|_| seen.insert((line.tool.as_str(), subject))) {
+                        let entry = format!("- {name}: {how} [{}]", one_line(line.call_id.as_str(), 60));
+                        self.done.push((entry, subject.to_owned()));
+                    }
+                }
+            }
+        }
+        self.done.reverse();
+        self.unknown.reverse();
+        self.files = files;
+    }
+
+    /// Puts the facts into their sections. The lists take at most half of `max` together, newest first.
+    pub fn fill(&self, sections: &mut Sections, max: Tokens) {
+        // Bytes of a share of the limit, at 3 bytes a token.
+        let share = |percent: u64| (max.0 * 3 * percent / 100) as usize;
+        let notes = sections.get("## Relevant files").to_owned();
+        sections.set("## Relevant files", self.file_list(&notes, share(15)));
+
+        let reported = self.unrefuted(sections.get("### Done"));
+        let ran = newest(self.done.iter().map(|(l, _)| l.as_str()), share(20));
+        sections.set("### Done", joined(&[titled(REPORTED_MARK, &reported), titled(JOURNAL_MARK, &ran)]));
+
+        let doing = without_unknown(sections.get("### In progress"));
+        let unknown = newest(self.unknown.iter().map(String::as_str), share(5));
+        sections.set("### In progress", joined(&[doing, unknown]));
+
+        let wishes = self.users_wishes(sections.get("## Instructions"));
+        let quotes = newest(self.quotes.iter().map(String::as_str), share(15));
+        sections.set("## Instructions", joined(&[wishes, titled(QUOTES_MARK, &quotes)]));
+
+        // A goal that shares no word with anything the user wrote is not the user's.
+        let goal = sections.get("## Goal").to_owned();
+        if (is_blank(&goal) || !self.any_word(&goal)) && !self.quotes.is_empty() {
+            let first = self.quotes.first().map_or("", String::as_str);
+            let last = self.quotes.last().map_or("", String::as_str);
+            sections.set("## Goal", if first == last { first.to_owned() } else { format!("{first}\n{last}") });
+        }
+    }
+
+    fn file_list(&self, notes: &str, bytes: usize) -> String {
+        let lines: Vec<String> = self
+            .files
+            .iter()
+            .map(|(path, kind)| {
+                let shown = one_line(path, 300);
+                let note = notes
+                    .lines()
+                    .filter_map(|l| l.split_once(path.as_str()))
+                    .map(|(_, rest)| rest.trim_matches(|c: char| !c.is_alphanumeric()))
+                    .map(|rest| KINDS.iter().fold(rest, |r, k| r.strip_prefix(k).unwrap_or(r)))
+                    .map(|rest| rest.trim_matches(|c: char| !c.is_alphanumeric()))
+                    .find(|rest| !rest.is_empty());
+                match note {
+                    Some(note) => format!("- {shown} ({kind}): {}", one_line(note, 160)),
+                    None => format!("- {shown} ({kind})"),
+                }
+            })
+            .collect();
+        // Newest first here, so the front is what stays.
+        let mut kept = String::new();
+        for (index, line) in lines.iter().enumerate() {
+            if kept.len() + line.len() > bytes && index > 0 {
+                kept.push_str(&format!("\n- and {} more", lines.len() - index));
+                break;
+            }
+            if index > 0 {
+                kept.push('\n');
+            }
+            kept.push_str(line);
+        }
+        kept
+    }
+
+    /// What a model says it has done, without the engine's own lines and without commands that never ran.
+    fn unrefuted(&self, done: &str) -> String {
+        let prose = done.split(JOURNAL_MARK).next().unwrap_or_default();
+        let lines = prose.lines().filter(|line| {
+            let command = line.split('`').skip(1).step_by(2).find(|code| code.trim().contains(' '));
+            *line != REPORTED_MARK
+                && command.is_none_or(|c| {
+                    let c = c.trim();
+                    self.done.iter().any(|(_, subject)| subject.contains(c) || c.contains(subject.as_str()))
+                })
+        });
+        lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+    }
+
+    /// Lines of Instructions that a user's words support: at least half of their words come from one.
+    fn users_wishes(&self, instructions: &str) -> String {
+        let own = instructions.split(QUOTES_MARK).next().unwrap_or_default();
+        let lines = own.lines().filter(|line| {
+            let words: Vec<String> = content_words(line).collect();
+            let known = words.iter().filter(|w| self.vocabulary.contains(*w)).count();
+            !line.starts_with("> ") && (known * 2 >= words.len())
+        });
+        lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+    }
+
+    fn any_word(&self, text: &str) -> bool {
+        content_words(text).any(|w| self.vocabulary.contains(&w))
+    }
+
+    /// The todo list as text.
+    pub fn todo(&self) -> Option<&str> {
+        self.todo.as_deref()
+    }
+
+    /// Quoted user messages, oldest first, each a line that starts with `> `.
+    pub fn quotes(&self) -> &[String] {
+        &self.quotes
+    }
+}
+
+const KINDS: [&str; 4] = ["changed", "added", "deleted", "read"];
+
+/// Words of three letters and more, lower case; each CJK letter is a word.
+fn content_words(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.split(|c: char| !c.is_alphanumeric()).flat_map(|word| {
+        let wide = word.chars().any(|c| c >= '\u{2E80}');
+        let letters = if wide { word.chars().map(String::from).collect() } else { Vec::new() };
+        let whole = (!wide && word.chars().count() >= 3).then(|| word.to_lowercase());
+        letters.into_iter().chain(whole)
+    })
+}
+
+fn joined(parts: &[String]) -> String {
+    parts.iter().filter(|p| !p.is_empty()).map(String::as_str).collect::<Vec<_>>().join("\n")
+}
+
+fn titled(title: &str, body: &str) -> String {
+    if body.is_empty() { String::new() } else { format!("{title}\n{body}") }
+}
+
+/// The engine's lines about unknown effects are made anew each time.
+fn without_unknown(text: &str) -> String {
+    let lines = text.lines().filter(|l| !l.contains(": started, effect unknown;"));
+    lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+/// As many of the newest lines as fit into `bytes`, in order, at least one, with a count of what is gone.
+fn newest<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + ExactSizeIterator, bytes: usize) -> String {
+    let total = lines.len();
+    let (mut kept, mut size) = (Vec::new(), 0);
+    for line in lines.rev() {
+        size += line.len() + 1;
+        if size > bytes && !kept.is_empty() {
+            break;
+        }
+        kept.push(line);
+    }
+    kept.reverse();
+    let gone = total - kept.len();
+    let more = if gone > 0 { format!("- ({gone} earlier left out)\n") } else { String::new() };
+    format!("{more}{}", kept.join("\n"))
+}
+
+fn flag(result: &Value, names: &[&str]) -> bool {
+    names.iter().any(|n| match result.get(n) {
+        Some(Value::Bool(b)) => *b,
+        Some(Value::String(s)) => !s.is_empty(),
+        _ => false,
+    })
+}
+
+/// What a finished call came to; `None` for calls that only looked.
+fn outcome(line: &JournalLine) -> Option<String> {
+    let r = &line.result;
+    let ran = ["exit_code", "exit"].iter().find_map(|k| r.get(k)).and_then(Value::as_i64);
+    let changes = changes(r);
+    let works = ran.is_some()
+        || !changes.is_empty()
+        || matches!(line.tool.as_str(), "bash" | "shell" | "edit" | "write" | "apply_patch");
+    if !works {
+        return None;
+    }
+    Some(if flag(r, &["denied"]) {
+        "denied, did not run".to_owned()
+    } else if flag(r, &["interrupted", "timed_out"]) {
+        "interrupted, effect unknown".to_owned()
+    } else if let Some(code) = ran {
+        format!("exit {code}")
+    } else if flag(r, &["is_error", "error"]) {
+        "failed".to_owned()
+    } else if changes.is_empty() {
+        "finished".to_owned()
+    } else {
+        changes.iter().map(|(p, k)| format!("{k} {}", one_line(p, 160))).collect::<Vec<_>>().join(", ")
+    })
+}
+
+fn changes(result: &Value) -> Vec<(String, &'static str)> {
+    let list = ["changes", "files_changed", "files"].iter().find_map(|k| result.get(k)).and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .filter_map(|c| {
+            let path = c.as_str().or_else(|| c.get("path").and_then(Value::as_str))?;
+            let kind = match c.get("kind").and_then(Value::as_str) {
+                Some("add" | "added" | "create") => "added",
+                Some("delete" | "deleted") => "deleted",
+                _ => "changed",
+            };
+            Some((path.to_owned(), kind))
+        })
+        .collect()
+}
+
+fn touched(line: &JournalLine) -> Vec<(String, &'static str)> {
+    if line.state != JournalState::Finished || flag(&line.result, &["denied"]) {
+        return Vec::new();
+    }
+    let changed = changes(&line.result);
+    let failed = flag(&line.result, &["is_error", "error"]);
+    let path = line.subject.as_deref().filter(|s| !failed && !is_blank(s)).map(str::to_owned);
+    match (line.tool.as_str(), path) {
+        _ if !changed.is_empty() => changed,
+        ("read", Some(path)) => vec![(path, "read")],
+        ("edit" | "write", Some(path)) => vec![(path, "changed")],
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,168 @@
+//! A summary as sections: parsing a model's text against a template, and rendering it in the template's order.
+//!
+//! Parsing is lenient about how a heading is written (level, case, colon, bold) and strict about which there are.
+
+use super::{HEADINGS, estimate_text};
+use becket_types::{Tokens, cut_end, cut_start, is_blank};
+
+/// Headings that a text must have to count as a filled default template.
+const REQUIRED: [&str; 3] = ["## Goal", "## Progress", "## Next steps"];
+const CUT_MARK: &str = "\n[… cut …]\n";
+
+/// The shape to fill: the default one or the user's own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Template {
+    custom: Option<String>,
+    headings: Vec<String>,
+}
+
+impl Template {
+    /// `custom` is the text of a template file; blank counts as none.
+    pub fn new(custom: Option<&str>) -> Self {
+        let custom = custom.filter(|t| !is_blank(t)).map(str::to_owned);
+        let headings = match &custom {
+            Some(text) => text.lines().filter(|l| l.starts_with('#')).map(|l| l.trim_end().to_owned()).collect(),
+            None => HEADINGS.iter().map(|h| (*h).to_owned()).collect(),
+        };
+        Self { custom, headings }
+    }
+
+    /// What the model is shown.
+    pub fn text(&self) -> String {
+        match &self.custom {
+            Some(text) => text.trim().to_owned(),
+            None => HEADINGS.join("\n\n"),
+        }
+    }
+
+    /// All sections, empty.
+    pub fn empty(&self) -> Sections {
+        Sections { preface: String::new(), items: self.headings.iter().map(|h| (h.clone(), String::new())).collect() }
+    }
+
+    /// The sections of `text`, or `None` when it does not follow the template: the default one needs a goal, progress and
+    /// next steps, an own one at least half of its headings.
+    pub fn parse(&self, text: &str) -> Option<Sections> {
+        let mut sections = self.empty();
+        if self.headings.is_empty() {
+            text.trim().clone_into(&mut sections.preface);
+            return Some(sections);
+        }
+        let mut found = vec![false; self.headings.len()];
+        let mut current: Option<usize> = None;
+        for line in text.lines() {
+            if let Some(index) = self.heading(line, current) {
+                found[index] = true;
+                current = Some(index);
+            } else if let Some(index) = current {
+                let body = &mut sections.items[index].1;
+                body.push_str(line);
+                body.push('\n');
+            }
+        }
+        for (_, body) in &mut sections.items {
+            *body = body.trim_matches('\n').trim_end().to_owned();
+        }
+        let has = |name: &str| self.headings.iter().zip(&found).any(|(h, f)| *f && h == name);
+        let follows = if self.custom.is_some() {
+            found.iter().filter(|f| **f).count() * 2 >= found.len()
+        } else {
+            // A model that goes straight to "### Done" has kept the shape of Progress.
+            REQUIRED.iter().all(|r| has(r) || (*r == "## Progress" && (has("### Done") || has("### In progress"))))
+        };
+        follows.then_some(sections)
+    }
+
+    /// Which heading `line` is. With equal titles the next one behind `after` wins.
+    fn heading(&self, line: &str, after: Option<usize>) -> Option<usize> {
+        let trimmed = line.trim();
+        if !(trimmed.starts_with('#') || (trimmed.starts_with("**") && trimmed.ends_with("**"))) {
+            return None;
+        }
+        let name = title(trimmed);
+        let mut hits = (0..self.headings.len()).filter(|i| title(&self.headings[*i]) == name);
+        let first = hits.next()?;
+        Some(hits.find(|i| after.is_some_and(|a| *i > a && a >= first)).unwrap_or(first))
+    }
+}
+
+fn title(heading: &str) -> String {
+    heading.trim_matches(|c: char| matches!(c, '#' | '*' | ':') || c.is_whitespace()).to_lowercase()
+}
+
+/// A summary by sections.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sections {
+    /// The whole text of a template without headings; else empty.
+    preface: String,
+    items: Vec<(String, String)>,
+}
+
+impl Sections {
+    /// Body under a heading of the template; empty where there is none.
+    pub fn get(&self, heading: &str) -> &str {
+        self.items.iter().find(|(h, _)| h == heading).map_or("", |(_, body)| body)
+    }
+
+    /// Sets the body under `heading`; nothing happens in a template that has no such heading.
+    pub fn set(&mut self, heading: &str, body: impl Into<String>) {
+        if let Some(item) = self.items.iter_mut().find(|(h, _)| h == heading) {
+            item.1 = body.into();
+        }
+    }
+
+    pub fn has(&self, heading: &str) -> bool {
+        self.items.iter().any(|(h, _)| h == heading)
+    }
+
+    /// Whether no section says anything.
+    pub fn is_blank(&self) -> bool {
+        is_blank(&self.preface) && self.items.iter().all(|(_, body)| is_blank(body))
+    }
+
+    pub fn render(&self) -> String {
+        let mut out = self.preface.clone();
+        for (heading, body) in &self.items {
+            if !out.is_empty() {
+                out.push_str("\n\n");
+            }
+            out.push_str(heading);
+            if !body.is_empty() {
+                out.push('\n');
+                out.push_str(body);
+            }
+        }
+        out
+    }
+
+    /// Renders within `max` base tokens: the longest sections are cut in their middle first.
+    pub fn clamp(mut self, max: Tokens) -> String {
+        loop {
+            let text = self.render();
+            let size = estimate_text(&text);
+            if size <= max {
+                return text;
+            }
+            let bodies = self.items.iter_mut().map(|(_, body)| body).chain(std::iter::once(&mut self.preface));
+            let Some(longest) = bodies.max_by_key(|body| body.len()) else { return text };
+            if longest.len() < 64 {
+                return cut_end(&text, (max.0 as usize).saturating_mul(3)).trim_end().to_owned();
+            }
+            // Towards the size that fits, in steps, so that several long sections give alike.
+            let excess = ((size.0 - max.0) * 4) as usize + CUT_MARK.len();
+            let keep = longest.len().saturating_sub(excess).max(longest.len() * 2 / 3).min(longest.len() - 1);
+            *longest = cut_middle(longest, keep);
+        }
+    }
+}
+
+/// A third of `keep` bytes from the start and the rest from the end of `text`, on character borders.
+fn cut_middle(text: &str, keep: usize) -> String {
+    let keep = keep.saturating_sub(CUT_MARK.len());
+    // The mark of an earlier cut goes: one is enough.
+    let start = cut_end(text, keep / 3).trim_end();
+    let end = cut_start(text, keep - keep / 3).trim_start();
+    let start = start.split(CUT_MARK).next().unwrap_or_default();
+    let end = end.rsplit(CUT_MARK).next().unwrap_or_default();
+    format!("{start}{CUT_MARK}{end}")
+}

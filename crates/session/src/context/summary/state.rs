@@ -1,0 +1,132 @@
+//! Session state as text behind the summary: re-injected from its source, never entrusted to the summary.
+
+use super::escape_tags;
+use becket_types::{Tokens, cut_end, is_blank};
+use crate::context::budget::estimate_text;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A skill's text may take this many tokens, all of them together [`SKILLS_TOKENS`].
+const SKILL_TOKENS: u64 = 5_000;
+const SKILLS_TOKENS: u64 = 25_000;
+/// Files with hashes that are listed, newest last.
+const READ_FILES: usize = 60;
+/// Any other state, in bytes.
+const OTHER_BYTES: usize = 2_000;
+
+/// Text of the state message; empty when there is no state. `max` bounds it in base tokens.
+///
+/// Skills are attached as reference: they were carried out as far as the summary says and are not to be run again.
+pub fn state_text(state: &BTreeMap<String, Value>, max: Tokens) -> String {
+    let mut blocks = Vec::new();
+    if let Some(mode) = state.get("mode").and_then(Value::as_str) {
+        blocks.push(format!("Mode: {}", escape_tags(mode)));
+    }
+    if let Some(cwd) = state.get("cwd").and_then(Value::as_str) {
+        blocks.push(format!("Working directory: {}", escape_tags(cwd)));
+    }
+    blocks.extend(state.get("todo").and_then(todo));
+    blocks.extend(state.get("read_files").and_then(read_files));
+    blocks.extend(state.get("skills").and_then(|s| skills(s, max)));
+    let text = blocks.join("\n\n");
+    bounded(&text, max)
+}
+
+fn bounded(text: &str, max: Tokens) -> String {
+    let mut cut = text;
+    while estimate_text(cut) > max && !cut.is_empty() {
+        cut = cut_end(cut, cut.len() * 9 / 10);
+    }
+    if cut.len() == text.len() { text.to_owned() } else { format!("{cut}\n[… cut …]") }
+}
+
+/// `[{content|text|title, status}]`, also under `items` or `todos`.
+pub(super) fn todo(value: &Value) -> Option<String> {
+    let items = ["items", "todos"].iter().find_map(|k| value.get(k)).unwrap_or(value).as_array()?;
+    let lines: Vec<String> = items
+        .iter()
+        .filter_map(|item| {
+            let text = item.as_str().or_else(|| field(item, &["content", "text", "title", "task"]))?;
+            let status = field(item, &["status", "state"]).unwrap_or("pending");
+            Some(format!("- [{}] {}", escape_tags(status), one_line(text, 300)))
+        })
+        .collect();
+    (!lines.is_empty()).then(|| format!("Todo list:\n{}", lines.join("\n")))
+}
+
+/// `[{path, hash}]` or `{path: hash}`.
+fn read_files(value: &Value) -> Option<String> {
+    let line = |path: &str, hash: Option<&str>| {
+        let hash = hash.map(|h| format!(" ({})", cut_end(h, 12))).unwrap_or_default();
+        format!("- {}{hash}", one_line(path, 300))
+    };
+    let lines: Vec<String> = match value {
+        Value::Array(items) => items
+            .iter()
+            .filter_map(|i| {
+                let path = i.as_str().or_else(|| field(i, &["path", "file"]))?;
+                Some(line(path, field(i, &["hash", "sha256"])))
+            })
+            .collect(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(path, v)| line(path, v.as_str().or_else(|| field(v, &["hash", "sha256"]))))
+            .collect(),
+        _ => return None,
+    };
+    let from = lines.len().saturating_sub(READ_FILES);
+    (!lines.is_empty())
+        .then(|| format!("Files read so far, with the hash they had then:\n{}", lines[from..].join("\n")))
+}
+
+/// `[name]`, `[{name, content|body|text}]` or `{name: content}`; each skill once, the newest text of it.
+fn skills(value: &Value, max: Tokens) -> Option<String> {
+    let mut named: Vec<(String, String)> = Vec::new();
+    let mut add = |name: &str, body: &str| {
+        named.retain(|(n, _)| n != name);
+        named.push((name.to_owned(), body.to_owned()));
+    };
+    match value {
+        Value::Array(items) => {
+            for item in items {
+                if let Some(name) = item.as_str().or_else(|| field(item, &["name"])) {
+                    add(name, field(item, &["content", "body", "text"]).unwrap_or_default());
+                }
+            }
+        }
+        Value::Object(map) => {
+            for (name, v) in map {
+                add(name, v.as_str().or_else(|| field(v, &["content", "body", "text"])).unwrap_or_default());
+            }
+        }
+        _ => return None,
+    }
+    if named.is_empty() {
+        return None;
+    }
+    let mut left = SKILLS_TOKENS.min(max.0 / 2);
+    let mut out = "Skills in use, for reference only. They were started earlier; how far they got is in the summary. Do not \
+                   run them again from the start."
+        .to_owned();
+    for (name, body) in &named {
+        out.push_str(&format!("\n\nSkill {}", one_line(name, 100)));
+        if is_blank(body) {
+            continue;
+        }
+        let body = bounded(body, Tokens(SKILL_TOKENS.min(left)));
+        left = left.saturating_sub(estimate_text(&body).0);
+        out.push_str(&format!(":\n{}", escape_tags(&body)));
+    }
+    Some(out)
+}
+
+fn field<'a>(value: &'a Value, names: &[&str]) -> Option<&'a str> {
+    names.iter().find_map(|n| value.get(n)).and_then(Value::as_str)
+}
+
+pub(super) fn one_line(text: &str, max: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let short = cut_end(&line, max.min(OTHER_BYTES));
+    let dots = if short.len() < line.len() { "…" } else { "" };
+    escape_tags(&format!("{short}{dots}"))
+}
