@@ -93,7 +93,7 @@ impl Collector {
         }
         while !piece.is_empty() {
             if self.line < self.first || self.complete() {
-                let breaks = piece.iter().filter(|b| **b == b'\n').count() as u64;
+                let breaks: u64 = piece.iter().map(|b| u64::from(*b == b'\n')).sum();
                 if self.complete() || self.line + breaks < self.first {
                     self.line += breaks;
                     return;
@@ -159,7 +159,7 @@ pub(crate) fn scan(
         match &mut decoder {
             Some(decoder) => lines.push(decode(decoder, piece, ended, &mut decoded)),
             None if bytes == filled as u64 => {
-                lines.push(piece.strip_prefix(b"\xef\xbb\xbf").unwrap_or(piece))
+                lines.push(piece.strip_prefix(b"\xef\xbb\xbf").unwrap_or(piece));
             }
             None => lines.push(piece),
         }
