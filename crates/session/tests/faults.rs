@@ -1,0 +1,254 @@
+//! The disk fails at the n-th call, for every n: a session goes on, says so once, and loses nothing.
+
+use becket_session::context::{ModelScope, Policy};
+use becket_session::ledger::{Item, Ledger};
+use becket_session::store::{Disk, Io, OpenMode, Outside, ledger_path};
+use becket_session::{CreateOptions, Durability, Session};
+use becket_types::{Entry, EntryKind, Message, Millis, Seq};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A disk that fails from one call on, for a number of calls; a failing write writes half of what it should.
+#[derive(Debug)]
+struct Failing {
+    calls: AtomicUsize,
+    from: usize,
+    count: AtomicUsize,
+    kind: io::ErrorKind,
+}
+
+impl Failing {
+    fn new(from: usize, count: usize, kind: io::ErrorKind) -> Arc<Self> {
+        Arc::new(Self { calls: AtomicUsize::new(0), from, count: AtomicUsize::new(count), kind })
+    }
+
+    fn healthy() -> Arc<Self> {
+        Self::new(usize::MAX, 0, io::ErrorKind::Other)
+    }
+
+    fn heal(&self) {
+        self.count.store(0, Ordering::SeqCst);
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        let fails = call >= self.from && call - self.from < self.count.load(Ordering::SeqCst);
+        if fails { Err(self.kind.into()) } else { Ok(()) }
+    }
+}
+
+impl Io for Failing {
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        self.check()?;
+        Disk.create_dir(dir)
+    }
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File> {
+        self.check()?;
+        Disk.open(path, mode)
+    }
+    fn lock(&self, file: &File) -> Result<(), TryLockError> {
+        self.check().map_err(TryLockError::Error)?;
+        Disk.lock(file)
+    }
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize> {
+        if let Err(error) = self.check() {
+            Disk.write(file, &bytes[..bytes.len() / 2])?;
+            return Err(error);
+        }
+        Disk.write(file, bytes)
+    }
+    fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
+        self.check()?;
+        Disk.set_len(file, len)
+    }
+    fn len(&self, file: &File) -> io::Result<u64> {
+        self.check()?;
+        Disk.len(file)
+    }
+    fn sync(&self, file: &File) -> io::Result<()> {
+        self.check()?;
+        Disk.sync(file)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.check()?;
+        Disk.sync_dir(dir)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check()?;
+        Disk.rename(from, to)
+    }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check()?;
+        Disk.link(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.check()?;
+        Disk.remove(path)
+    }
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.check()?;
+        Disk.read(path)
+    }
+}
+
+fn scope() -> ModelScope {
+    ModelScope {
+        provider: "p".into(),
+        model: "m".into(),
+        images: true,
+        max_images: 10,
+        max_media_bytes: 1 << 20,
+    }
+}
+
+fn outside(io: &Arc<Failing>) -> Outside {
+    Outside { io: Arc::clone(io) as Arc<dyn Io>, clock: Arc::new(|| Millis(7)) }
+}
+
+fn user(text: &str) -> EntryKind {
+    EntryKind::Message { message: Message::user(text) }
+}
+
+/// A small session; gives the session, with the bytes of a blob.
+fn script(root: &Path, io: &Arc<Failing>) -> Session {
+    let options = CreateOptions { persist: true, outside: outside(io), ..CreateOptions::default() };
+    let mut session = Session::create(root, root, options, Policy::default(), scope()).unwrap();
+    session.append(vec![user("one")], Durability::Synced).unwrap();
+    session.put_blob(&blob()).unwrap();
+    session.append(vec![user("two"), EntryKind::Interrupt], Durability::Buffered).unwrap();
+    session.append(vec![EntryKind::Title { title: "t".into() }], Durability::Synced).unwrap();
+    session.append(vec![user("three")], Durability::Buffered).unwrap();
+    session
+}
+
+fn blob() -> Vec<u8> {
+    b"a large output ".repeat(100)
+}
+
+fn stored(dir: &Path) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let Ok(reader) = becket_session::ledger::read(dir) else { return entries };
+    for item in reader {
+        if let Item::Commit(commit) = item.unwrap() {
+            entries.extend(commit);
+        }
+    }
+    entries
+}
+
+#[test]
+fn a_fault_at_any_call_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let healthy = Failing::healthy();
+    drop(script(&dir.path().join("count"), &healthy));
+    let total = healthy.calls();
+    assert!(total > 20, "{total}");
+    for from in 1..=total {
+        for (count, kind) in [
+            (1, io::ErrorKind::StorageFull),
+            (2, io::ErrorKind::Other),
+            (5, io::ErrorKind::QuotaExceeded),
+            (usize::MAX, io::ErrorKind::StorageFull),
+        ] {
+            let case = format!("call {from}, {count} times, {kind:?}");
+            let root = dir.path().join(format!("{from}-{count}"));
+            let io = Failing::new(from, count, kind);
+            let mut session = script(&root, &io);
+
+            // What is in the session is all there, and what is on disk is a prefix of it that lacks the backlog alone.
+            let entries: Vec<Entry> = session.entries().unwrap().collect();
+            assert_eq!(entries.len(), 6, "{case}");
+            assert_eq!(session.view().last_seq(), Seq(6), "{case}");
+            let on_disk = stored(session.dir());
+            assert_eq!(on_disk, entries[..on_disk.len()], "{case}");
+            assert_eq!(on_disk.len() == 6, session.backlog() == 0, "{case}");
+            let notices = session.take_notices();
+            if session.backlog() > 0 {
+                assert!(notices.iter().any(|n| n.contains("Cannot save")), "{case}: {notices:?}");
+            }
+            assert!(notices.len() <= 4, "{case}: one warning a trouble, not one a commit: {notices:?}");
+
+            // Space returns: everything goes to disk, in order.
+            io.heal();
+            session.append(vec![user("four")], Durability::Synced).unwrap();
+            assert!(session.flush(), "{case}");
+            assert_eq!(session.backlog(), 0, "{case}");
+            let blob_id = becket_session::blobs::id_of(&blob());
+            let dir = session.dir().to_path_buf();
+            drop(session);
+
+            let mut again =
+                Session::open(&dir, Policy::default(), scope()).unwrap_or_else(|e| panic!("{case}: {e}"));
+            let reread: Vec<Entry> = again.entries().unwrap().collect();
+            assert_eq!(reread[..6], entries, "{case}");
+            assert_eq!(reread.len(), 7, "{case}");
+            assert_eq!(again.blobs().get(&blob_id), Some(blob()), "{case}");
+            assert!(again.take_notices().iter().all(|n| n.contains("not a whole line")), "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_death_after_a_fault_keeps_what_was_on_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let healthy = Failing::healthy();
+    drop(script(&dir.path().join("count"), &healthy));
+    for from in 1..=healthy.calls() {
+        let root = dir.path().join(from.to_string());
+        let session = script(&root, &Failing::new(from, usize::MAX, io::ErrorKind::StorageFull));
+        let entries: Vec<Entry> = session.entries().unwrap().collect();
+        let commits = 5 - session.backlog();
+        let acknowledged = [0, 1, 2, 4, 5, 6][commits];
+        let at = session.dir().to_path_buf();
+        drop(session);
+        if !ledger_path(&at).exists() {
+            assert_eq!(acknowledged, 0);
+            continue;
+        }
+        let again = Session::open(&at, Policy::default(), scope()).unwrap();
+        let reread: Vec<Entry> = again.entries().unwrap().collect();
+        assert_eq!(reread, entries[..acknowledged], "call {from}");
+    }
+}
+
+#[test]
+fn a_fault_at_any_call_of_an_opening_harms_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = script(&dir.path().join("source"), &Failing::healthy());
+    let entries: Vec<Entry> = source.entries().unwrap().collect();
+    let bytes = [fs::read(ledger_path(source.dir())).unwrap(), b"{\"prev\":\"torn".to_vec()].concat();
+    drop(source);
+    for from in 1..30 {
+        for count in [1, usize::MAX] {
+            let at = dir.path().join(format!("{from}-{count}"));
+            fs::create_dir(&at).unwrap();
+            fs::write(ledger_path(&at), &bytes).unwrap();
+            let io = Failing::new(from, count, io::ErrorKind::Other);
+            let mut seen = Vec::new();
+            let opened = Ledger::open(Arc::clone(&io) as Arc<dyn Io>, &at, &mut |e| seen.push(e.clone()));
+            if let Ok(mut opened) = opened {
+                assert_eq!(seen, entries, "call {from}");
+                let message = Message { seq: Seq(7), ..Message::user("on") };
+                let next = Entry { seq: Seq(7), time: Millis(7), kind: EntryKind::Message { message } };
+                opened.ledger.append(&[next], Durability::Buffered).unwrap();
+                io.heal();
+                assert!(opened.ledger.flush(), "call {from}");
+            }
+            let after = stored(&at);
+            assert_eq!(after[..6], entries, "call {from}");
+            let kept: Vec<u8> =
+                fs::read_dir(&at).unwrap().flat_map(|file| fs::read(file.unwrap().path()).unwrap()).collect();
+            assert!(
+                kept.windows(13).any(|w| w == b"{\"prev\":\"torn"),
+                "call {from}: the torn bytes are somewhere"
+            );
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The index: derived, incremental, and never in anybody's way.
+
+use becket_session::context::{ModelScope, Policy};
+use becket_session::index::{self, CaughtUp, Index};
+use becket_session::{CreateOptions, Durability, Session, store};
+use becket_types::{EntryKind, Message, Part, Seq, Synthetic, Usage};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+struct Home {
+    _dir: tempfile::TempDir,
+    root: PathBuf,
+    db: PathBuf,
+    project: PathBuf,
+}
+
+fn home() -> Home {
+    let dir = tempfile::tempdir().unwrap();
+    let project = dir.path().join("project");
+    fs::create_dir(&project).unwrap();
+    Home { root: dir.path().join("sessions"), db: dir.path().join("index.db"), project, _dir: dir }
+}
+
+fn session(home: &Home, cwd: &Path) -> Session {
+    let scope = ModelScope {
+        provider: "p".into(),
+        model: "m".into(),
+        images: true,
+        max_images: 10,
+        max_media_bytes: 1 << 20,
+    };
+    let options = CreateOptions { persist: true, ..CreateOptions::default() };
+    Session::create(&home.root, cwd, options, Policy::default(), scope).unwrap()
+}
+
+fn user(text: &str) -> EntryKind {
+    EntryKind::Message { message: Message::user(text) }
+}
+
+fn caught_up(sessions: u64, removed: u64) -> CaughtUp {
+    CaughtUp { sessions, removed, unreadable: 0 }
+}
+
+#[test]
+fn it_reads_what_is_new_and_forgets_what_is_gone() {
+    let home = home();
+    let mut a = session(&home, &home.project);
+    a.append(vec![user("fix the Flüchtige parser")], Durability::Buffered).unwrap();
+    let b = session(&home, &home.root);
+    let mut index = Index::open(&home.db, &home.root).unwrap();
+    assert_eq!(index.catch_up().unwrap(), caught_up(2, 0));
+    assert_eq!(index.catch_up().unwrap(), caught_up(0, 0));
+
+    let answer = Message::assistant(vec![Part::text("The parser is")]);
+    let part = EntryKind::Part { message: answer.id, part: Part::text("repaired") };
+    let usage = Usage { input: 10, output: 5, ..Usage::default() };
+    let spent = EntryKind::Usage {
+        message: None,
+        model: "p/m".into(),
+        usage,
+        cost_usd: 0.25,
+        purpose: "turn".into(),
+    };
+    a.append(
+        vec![
+            EntryKind::Message { message: answer },
+            part,
+            spent.clone(),
+            spent,
+            EntryKind::Message { message: Message::synthetic(Synthetic::Rules, "hidden parser rules") },
+            EntryKind::Title { title: "Parser".into() },
+        ],
+        Durability::Buffered,
+    )
+    .unwrap();
+    assert_eq!(index.catch_up().unwrap(), caught_up(1, 0));
+
+    let hits = |query: &str| -> Vec<(Seq, String)> {
+        let hits = index.search(query, None, 10).unwrap();
+        let mut found: Vec<_> = hits.into_iter().map(|hit| (hit.seq, hit.role)).collect();
+        found.sort();
+        found
+    };
+    assert_eq!(hits("parser"), [(Seq(2), "user".to_owned()), (Seq(3), "assistant".to_owned())]);
+    assert_eq!(hits("fluchtige pars"), [(Seq(2), "user".to_owned())]);
+    assert_eq!(hits("repair"), [(Seq(4), "assistant".to_owned())]);
+    for nothing in ["hidden", "", "  ", "\"", "AND", "parser NOT fix", "text:parser", "*"] {
+        assert_eq!(hits(nothing), [], "{nothing}");
+    }
+    assert_eq!(index.search("parser", Some(&home.root), 10).unwrap(), []);
+
+    let statistics = index.statistics(None).unwrap();
+    assert_eq!((statistics.sessions, statistics.messages), (2, 3));
+    assert_eq!(statistics.models.len(), 1);
+    assert_eq!(statistics.models[0].usage, usage + usage);
+    assert_eq!((statistics.models[0].requests, statistics.models[0].cost.0), (2, 0.5));
+
+    assert_eq!(index.list(None).unwrap(), store::list(&home.root, None));
+    assert_eq!(index.list(Some(&home.project)).unwrap(), store::list(&home.root, Some(&home.project)));
+    assert_eq!(index.list(Some(&home.project)).unwrap()[0].label(), "Parser");
+
+    let gone = b.dir().to_path_buf();
+    drop(b);
+    fs::remove_dir_all(gone).unwrap();
+    assert_eq!(index.catch_up().unwrap(), caught_up(0, 1));
+    assert_eq!(index.list(None).unwrap().len(), 1);
+    let (rebuilt, done) = Index::rebuild(&home.db, &home.root).unwrap();
+    assert_eq!(done, caught_up(1, 0));
+    assert_eq!(rebuilt.list(None).unwrap(), store::list(&home.root, None));
+}
+
+#[test]
+fn a_torn_tail_is_read_when_it_is_whole() {
+    let home = home();
+    let mut a = session(&home, &home.project);
+    a.append(vec![user("first")], Durability::Buffered).unwrap();
+    a.append(vec![user("second")], Durability::Buffered).unwrap();
+    let path = store::ledger_path(a.dir());
+    let bytes = fs::read(&path).unwrap();
+    let mut index = Index::open(&home.db, &home.root).unwrap();
+    for cut in [40, 1, 0] {
+        fs::write(&path, &bytes[..bytes.len() - cut]).unwrap();
+        index.catch_up().unwrap();
+        let n = if cut == 40 { 0 } else { 1 };
+        assert_eq!(index.search("second", None, 10).unwrap().len(), n, "cut {cut}");
+    }
+    assert_eq!(index.search("first", None, 10).unwrap().len(), 1);
+}
+
+#[test]
+fn a_broken_or_deleted_index_is_made_anew_and_a_newer_one_is_left_alone() {
+    let home = home();
+    session(&home, &home.project).append(vec![user("hello")], Durability::Buffered).unwrap();
+    for garbage in
+        [&b""[..], b"not a database at all, but long enough to be taken for one by its size ........"]
+    {
+        fs::write(&home.db, garbage).unwrap();
+        let mut index = Index::open(&home.db, &home.root).unwrap();
+        index.catch_up().unwrap();
+        assert_eq!(index.search("hello", None, 1).unwrap().len(), 1);
+        drop(index);
+        fs::remove_file(&home.db).unwrap();
+    }
+    let newer = rusqlite::Connection::open(&home.db).unwrap();
+    newer.pragma_update(None, "user_version", 99).unwrap();
+    drop(newer);
+    let (sessions, error) = index::list(&home.db, &home.root, None);
+    assert_eq!(sessions.len(), 1);
+    assert!(matches!(error, Some(index::IndexError::Newer { found: 99 })));
+    // A directory in its place: the folders serve.
+    fs::remove_file(&home.db).unwrap();
+    fs::create_dir(&home.db).unwrap();
+    let (sessions, error) = index::list(&home.db, &home.root, None);
+    assert_eq!((sessions.len(), error.is_some()), (1, true));
+}
+
+#[test]
+fn eight_openers_on_a_fresh_file_all_succeed() {
+    for _ in 0..20 {
+        let home = home();
+        let mut one = session(&home, &home.project);
+        one.append(vec![user("hello")], Durability::Buffered).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let mut index = Index::open(&home.db, &home.root).unwrap();
+                    index.catch_up().unwrap();
+                    assert_eq!(index.search("hello", None, 10).unwrap().len(), 1);
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,518 @@
+//! The ledger on a real disk: what was acknowledged comes back, whatever happened to the file in between.
+
+use becket_session::ledger::{BadKind, Item, Ledger, Reader, line};
+use becket_session::store::{Disk, Durability, StoreError, ledger_path};
+use becket_types::{Entry, EntryKind, Message, Millis, Seq, SessionId};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn entry(seq: u64, kind: EntryKind) -> Entry {
+    Entry { seq: Seq(seq), time: Millis(1_700_000_000_000 + seq), kind }
+}
+
+fn user(seq: u64, text: &str) -> Entry {
+    entry(seq, EntryKind::Message { message: Message { seq: Seq(seq), ..Message::user(text) } })
+}
+
+fn first() -> Entry {
+    entry(
+        1,
+        EntryKind::Session {
+            session: SessionId::new(),
+            format: 1,
+            version: "0.0.0".into(),
+            cwd: PathBuf::from("/x"),
+            forked_from: None,
+            extra: serde_json::Map::new(),
+        },
+    )
+}
+
+fn create(dir: &Path, first: &[Entry]) -> Ledger {
+    Ledger::create(Arc::new(Disk), dir, first).unwrap()
+}
+
+struct Found {
+    ledger: Ledger,
+    entries: Vec<Entry>,
+    bad: Vec<BadKind>,
+    torn: Option<PathBuf>,
+}
+
+fn open(dir: &Path) -> Found {
+    let mut entries = Vec::new();
+    let opened = Ledger::open(Arc::new(Disk), dir, &mut |e| entries.push(e.clone())).unwrap();
+    Found {
+        ledger: opened.ledger,
+        entries,
+        bad: opened.bad.into_iter().map(|b| b.why).collect(),
+        torn: opened.torn,
+    }
+}
+
+/// What a reader makes of these bytes.
+fn read(bytes: &[u8]) -> (Vec<Entry>, Vec<BadKind>) {
+    let (mut entries, mut bad) = (Vec::new(), Vec::new());
+    for item in Reader::new(bytes) {
+        match item.unwrap() {
+            Item::Commit(commit) => entries.extend(commit),
+            Item::Bad(record) => bad.push(record.why),
+        }
+    }
+    (entries, bad)
+}
+
+/// Six commits of one or two entries; the bytes of the file and the commits.
+fn sample(dir: &Path) -> (Vec<u8>, Vec<Vec<Entry>>) {
+    let commits = vec![
+        vec![first()],
+        vec![user(2, "one"), user(3, "two")],
+        vec![entry(4, EntryKind::Title { title: "t".into() })],
+        vec![user(5, "three \u{1f980} \"quoted\"\n")],
+        vec![entry(6, EntryKind::Interrupt), user(7, "four")],
+        vec![user(8, "five")],
+    ];
+    let mut ledger = create(dir, &commits[0]);
+    for commit in &commits[1..] {
+        ledger.append(commit, Durability::Buffered).unwrap();
+    }
+    drop(ledger);
+    (fs::read(ledger_path(dir)).unwrap(), commits)
+}
+
+fn lines(bytes: &[u8]) -> Vec<Vec<u8>> {
+    bytes.split_inclusive(|b| *b == b'\n').map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn a_line_is_what_the_documentation_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, _) = sample(dir.path());
+    let mut prev = line::GENESIS.to_owned();
+    for line in lines(&bytes) {
+        let line = String::from_utf8(line).unwrap();
+        let line = line.strip_suffix('\n').unwrap();
+        let (body, hash) = line.rsplit_once(",\"hash\":\"").unwrap();
+        let hash = hash.strip_suffix("\"}").unwrap();
+        let digest: String = Sha256::digest(body).iter().map(|b| format!("{b:02x}")).collect();
+        assert_eq!(digest, hash);
+        let commit: becket_types::Commit = serde_json::from_str(line).unwrap();
+        assert_eq!(commit.prev, prev);
+        assert_eq!(commit.hash, hash);
+        prev = commit.hash;
+    }
+}
+
+#[test]
+fn opening_and_closing_changes_no_byte_and_leaves_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, commits) = sample(dir.path());
+    for _ in 0..3 {
+        let found = open(dir.path());
+        assert_eq!(found.entries, commits.concat());
+        assert!(found.bad.is_empty() && found.torn.is_none());
+    }
+    assert_eq!(fs::read(ledger_path(dir.path())).unwrap(), bytes);
+    let mut names: Vec<_> =
+        fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["ledger.jsonl", "lock"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn folders_and_files_are_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let session = dir.path().join("project/session");
+    sample(&session);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for (path, want) in [
+        (dir.path().join("project"), 0o700),
+        (session.clone(), 0o700),
+        (ledger_path(&session), 0o600),
+        (session.join("lock"), 0o600),
+    ] {
+        assert_eq!(mode(&path), want, "{}", path.display());
+    }
+}
+
+#[test]
+fn the_last_line_torn_at_every_byte_costs_that_line_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, commits) = sample(dir.path());
+    let last = lines(&bytes).last().unwrap().len();
+    let start = bytes.len() - last;
+    for cut in 0..=last {
+        let at = dir.path().join(format!("cut-{cut}"));
+        fs::create_dir(&at).unwrap();
+        fs::write(ledger_path(&at), &bytes[..start + cut]).unwrap();
+        // All of the line but its newline is the whole commit.
+        let whole = cut + 1 >= last;
+        let want = if whole { commits.concat() } else { commits[..5].concat() };
+        let mut found = open(&at);
+        assert_eq!(found.entries, want, "cut {cut}");
+        assert!(found.bad.is_empty());
+        let torn = found.torn.as_ref().map(|path| fs::read(path).unwrap());
+        assert_eq!(torn, (cut > 0 && !whole).then(|| bytes[start..start + cut].to_vec()));
+
+        let next = user(found.ledger.last_seq().0 + 1, "after");
+        found.ledger.append(std::slice::from_ref(&next), Durability::Buffered).unwrap();
+        drop(found);
+        let again = open(&at);
+        assert_eq!(again.entries, [want, vec![next]].concat());
+        assert!(again.bad.is_empty() && again.torn.is_none());
+    }
+}
+
+#[test]
+fn torn_tails_are_never_deleted_and_never_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, commits) = sample(dir.path());
+    for n in 1..=3u8 {
+        let garbage = [vec![0; usize::from(n)], b"\n{\"prev\":\"".to_vec(), vec![n]].concat();
+        fs::write(ledger_path(dir.path()), [&bytes[..], &garbage].concat()).unwrap();
+        let mut found = open(dir.path());
+        assert_eq!(found.entries, commits.concat());
+        assert_eq!(found.torn, Some(dir.path().join(format!("ledger.torn-{n}"))));
+        assert_eq!(fs::read(found.torn.as_ref().unwrap()).unwrap(), garbage);
+        assert_eq!(found.ledger.take_warnings().len(), 1);
+    }
+    assert_eq!(fs::read(ledger_path(dir.path())).unwrap(), bytes);
+}
+
+#[test]
+fn damage_in_the_middle_is_named_and_the_rest_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, commits) = sample(dir.path());
+    let lines = lines(&bytes);
+    let without = |gone: &[usize]| -> Vec<Entry> {
+        commits.iter().enumerate().filter(|(i, _)| !gone.contains(i)).flat_map(|(_, c)| c.clone()).collect()
+    };
+    let mut changed = lines.clone();
+    let at = changed[2].len() / 2 - 20;
+    changed[2][at] ^= 1;
+    assert_eq!(read(&changed.concat()), (without(&[2]), vec![BadKind::Altered]));
+
+    let mut deleted = lines.clone();
+    deleted.remove(2);
+    assert_eq!(read(&deleted.concat()), (without(&[2]), vec![BadKind::ChainBreak]));
+
+    let mut twice = lines.clone();
+    twice.insert(3, lines[2].clone());
+    assert_eq!(
+        read(&twice.concat()),
+        (commits.concat(), vec![]),
+        "the same line twice in a row is that line"
+    );
+    twice.swap(3, 4);
+    assert_eq!(read(&twice.concat()), (commits.concat(), vec![BadKind::OutOfOrder]));
+
+    let mut exchanged = lines.clone();
+    exchanged.swap(2, 3);
+    let (entries, bad) = read(&exchanged.concat());
+    assert_eq!(entries, without(&[2]));
+    assert_eq!(bad, [BadKind::ChainBreak, BadKind::OutOfOrder]);
+
+    let mut cut = lines.clone();
+    cut[3].truncate(40);
+    cut[3].push(b'\n');
+    assert_eq!(read(&cut.concat()), (without(&[3]), vec![BadKind::Torn, BadKind::ChainBreak]));
+
+    // The file is left as it is, and can be gone on with.
+    fs::write(ledger_path(dir.path()), changed.concat()).unwrap();
+    let mut found = open(dir.path());
+    assert_eq!((found.entries, found.bad), (without(&[2]), vec![BadKind::Altered]));
+    found.ledger.append(&[user(9, "on")], Durability::Buffered).unwrap();
+    drop(found.ledger);
+    let after = fs::read(ledger_path(dir.path())).unwrap();
+    assert_eq!(after[..bytes.len()], changed.concat());
+    assert_eq!(read(&after).1, [BadKind::Altered]);
+}
+
+#[test]
+fn unknown_entries_and_keys_are_kept_byte_for_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let strange = r#"[{"seq":2,"time":5,"kind":"teleport","to":{"x":1e3,"y":[0.10,null]}},{"seq":3,"time":5,"kind":"message","message":"not one"}]"#;
+    let digest = |body: &str| Sha256::digest(body).iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let (bytes, _) = {
+        drop(create(dir.path(), &[first()]));
+        (fs::read(ledger_path(dir.path())).unwrap(), ())
+    };
+    let head = &bytes[bytes.len() - 67..bytes.len() - 3];
+    let body = format!(r#"{{"prev":"{}","entries":{strange}"#, std::str::from_utf8(head).unwrap());
+    let line = format!("{body},\"hash\":\"{}\"}}\n", digest(&body));
+    let whole = [&bytes[..], line.as_bytes()].concat();
+    fs::write(ledger_path(dir.path()), &whole).unwrap();
+
+    let mut found = open(dir.path());
+    assert_eq!(found.bad, [BadKind::Entry(Seq(3))], "a known kind in an unknown shape is named");
+    assert!(matches!(&found.entries[1].kind, EntryKind::Unknown(map) if map["kind"] == "teleport"));
+    assert_eq!(found.entries.len(), 3);
+    found.ledger.append(&[user(4, "on")], Durability::Synced).unwrap();
+    drop(found);
+    let after = fs::read(ledger_path(dir.path())).unwrap();
+    assert_eq!(after[..whole.len()], whole);
+    assert_eq!(open(dir.path()).entries.len(), 4);
+}
+
+#[test]
+fn one_writer_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = dir.path().join(SessionId::new().to_string());
+    let ledger = create(&session, &[first()]);
+    let second = Ledger::open(Arc::new(Disk), &session, &mut |_| {});
+    assert!(matches!(second, Err(StoreError::Locked { .. })));
+    let again = Ledger::create(Arc::new(Disk), &session, &[first()]);
+    assert!(matches!(again, Err(StoreError::Locked { .. })));
+    // Reading needs no lock.
+    assert_eq!(becket_session::ledger::read(&session).unwrap().count(), 1);
+    drop(ledger);
+    drop(open(&session));
+    let again = Ledger::create(Arc::new(Disk), &session, &[first()]);
+    assert!(matches!(again, Err(StoreError::Exists { .. })), "{again:?}");
+}
+
+#[test]
+fn a_ledger_without_a_whole_line_opens_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    for bytes in [&b""[..], b"\n\n", b"{\"prev\"", &[0; 4096]] {
+        fs::write(ledger_path(dir.path()), bytes).unwrap();
+        let mut found = open(dir.path());
+        assert_eq!((found.entries, found.ledger.last_seq()), (vec![], Seq(0)));
+        found.ledger.append(&[first()], Durability::Buffered).unwrap();
+        drop(found.ledger);
+        assert_eq!(open(dir.path()).entries.len(), 1);
+    }
+    let missing = Ledger::open(Arc::new(Disk), &dir.path().join("none"), &mut |_| {});
+    assert!(matches!(missing, Err(StoreError::NotFound { .. })));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Commit(Vec<String>, bool),
+    Reopen,
+    /// The process dies; of the file, this share survives.
+    Crash(f64),
+    /// Power loss left bytes that nobody wrote.
+    Garbage(Vec<u8>),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (proptest::collection::vec(".{0,40}", 1..4), any::<bool>()).prop_map(|(t, s)| Step::Commit(t, s)),
+        1 => Just(Step::Reopen),
+        2 => (0.0..=1.0f64).prop_map(Step::Crash),
+        1 => proptest::collection::vec(any::<u8>(), 1..80).prop_map(Step::Garbage),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Model: a list of acknowledged commits with where their lines end.
+    #[test]
+    fn what_was_acknowledged_comes_back(steps in proptest::collection::vec(step(), 1..30)) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = ledger_path(dir.path());
+        let mut model: Vec<(Vec<Entry>, u64)> = Vec::new();
+        let begin = vec![first()];
+        let mut ledger = create(dir.path(), &begin);
+        model.push((begin, fs::metadata(&path).unwrap().len()));
+        for step in steps {
+            match step {
+                Step::Commit(texts, synced) => {
+                    let next = ledger.last_seq().0 + 1;
+                    let commit: Vec<Entry> = texts.iter().zip(next..).map(|(t, seq)| user(seq, t)).collect();
+                    let durability = if synced { Durability::Synced } else { Durability::Buffered };
+                    ledger.append(&commit, durability).unwrap();
+                    model.push((commit, fs::metadata(&path).unwrap().len()));
+                    continue;
+                }
+                Step::Reopen => drop(ledger),
+                Step::Crash(share) => {
+                    drop(ledger);
+                    let bytes = fs::read(&path).unwrap();
+                    let cut = (bytes.len() as f64 * share) as usize;
+                    fs::write(&path, &bytes[..cut]).unwrap();
+                    model.retain(|(_, end)| *end <= cut as u64 + 1);
+                }
+                Step::Garbage(bytes) => {
+                    drop(ledger);
+                    let mut all = fs::read(&path).unwrap();
+                    all.extend(bytes);
+                    fs::write(&path, all).unwrap();
+                }
+            }
+            let found = open(dir.path());
+            let want: Vec<Entry> = model.iter().flat_map(|(c, _)| c.clone()).collect();
+            prop_assert_eq!(found.entries, want);
+            prop_assert_eq!(found.bad, vec![]);
+            ledger = found.ledger;
+        }
+        let read: Vec<Entry> = ledger
+            .read()
+            .unwrap()
+            .flat_map(|item| match item.unwrap() {
+                Item::Commit(entries) => entries,
+                Item::Bad(bad) => panic!("{bad}"),
+            })
+            .collect();
+        prop_assert_eq!(read, model.into_iter().flat_map(|(c, _)| c).collect::<Vec<_>>());
+    }
+}
+
+/// All places in a JSON value.
+fn places(value: &Value, at: &str, out: &mut Vec<String>) {
+    out.push(at.to_owned());
+    match value {
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(i, item)| places(item, &format!("{at}/{i}"), out));
+        }
+        Value::Object(map) => map.iter().for_each(|(key, item)| places(item, &format!("{at}/{key}"), out)),
+        _ => {}
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Damage {
+    Drop,
+    Replace(Value),
+    /// The place, twice (in an array) or once more under another name.
+    Duplicate,
+    Deepen,
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    prop_oneof![
+        Just(Damage::Drop),
+        Just(Damage::Duplicate),
+        Just(Damage::Deepen),
+        prop_oneof![
+            Just(Value::Null),
+            Just(json!(0)),
+            Just(json!(-1)),
+            Just(json!(1e300)),
+            Just(json!(u64::MAX)),
+            Just(json!("")),
+            Just(json!("x".repeat(100_000))),
+            Just(json!([])),
+            Just(json!({})),
+            Just(json!(true)),
+        ]
+        .prop_map(Damage::Replace),
+    ]
+}
+
+fn apply(entries: &mut Value, place: &str, damage: &Damage) {
+    let (parent, key) = place.rsplit_once('/').unwrap_or(("", ""));
+    match damage {
+        Damage::Drop | Damage::Duplicate => match entries.pointer_mut(parent) {
+            Some(Value::Array(items)) => {
+                if let Ok(i) = key.parse::<usize>() {
+                    let item = items.remove(i);
+                    if matches!(damage, Damage::Duplicate) {
+                        items.insert(i, item.clone());
+                        items.insert(i, item);
+                    }
+                }
+            }
+            Some(Value::Object(map)) => {
+                if let Some(item) = map.remove(key)
+                    && matches!(damage, Damage::Duplicate)
+                {
+                    map.insert(format!("{key}2"), item.clone());
+                    map.insert(key.to_owned(), item);
+                }
+            }
+            _ => {}
+        },
+        Damage::Replace(with) => {
+            if let Some(value) = entries.pointer_mut(place) {
+                *value = with.clone();
+            }
+        }
+        Damage::Deepen => {
+            if let Some(value) = entries.pointer_mut(place) {
+                for _ in 0..300 {
+                    *value = json!([value.take()]);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+
+    /// A line that proves itself and says nonsense: whatever is in it, the other commits load.
+    #[test]
+    fn nonsense_with_a_right_hash_costs_its_own_line_alone(
+        which in 0usize..6,
+        place in any::<proptest::sample::Index>(),
+        damage in damage(),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let (bytes, commits) = sample(dir.path());
+        let mut prev = line::GENESIS.to_owned();
+        let mut out = Vec::new();
+        for (i, line) in lines(&bytes).iter().enumerate() {
+            let commit: Value = serde_json::from_slice(line).unwrap();
+            let mut entries = commit["entries"].clone();
+            if i == which {
+                let mut all = Vec::new();
+                places(&entries, "", &mut all);
+                apply(&mut entries, &all[place.index(all.len())], &damage);
+            }
+            let body = format!(r#"{{"prev":"{prev}","entries":{entries}"#);
+            prev = Sha256::digest(&body).iter().map(|b| format!("{b:02x}")).collect();
+            out.extend_from_slice(format!("{body},\"hash\":\"{prev}\"}}\n").as_bytes());
+        }
+        let (entries, _) = read(&out);
+        // Numbers that are used up wrongly can push later lines out of order; then those are named instead.
+        let mut last = Seq(0);
+        for entry in &entries {
+            prop_assert!(entry.seq > last);
+            last = entry.seq;
+        }
+        for (i, commit) in commits.iter().enumerate().filter(|(i, _)| *i < which) {
+            for entry in commit {
+                prop_assert!(entries.contains(entry), "entry {} of commit {}", entry.seq, i);
+            }
+        }
+        if last <= Seq(8) {
+            for entry in commits.iter().enumerate().filter(|(i, _)| *i != which).flat_map(|(_, c)| c) {
+                prop_assert!(entries.contains(entry), "entry {}", entry.seq);
+            }
+        }
+        fs::write(ledger_path(dir.path()), &out).unwrap();
+        let mut found = open(dir.path());
+        let next = found.ledger.last_seq().0 + 1;
+        found.ledger.append(&[user(next, "on")], Durability::Buffered).unwrap();
+        drop(found.ledger);
+        prop_assert_eq!(open(dir.path()).entries.last().map(|e| e.seq), Some(Seq(next)));
+    }
+
+    /// Any bytes at all, and any splice of bytes into a sound ledger.
+    #[test]
+    fn no_bytes_make_a_reader_panic(
+        at in any::<proptest::sample::Index>(),
+        cut in 0usize..200,
+        junk in proptest::collection::vec(any::<u8>(), 0..300),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut bytes, commits) = sample(dir.path());
+        let at = at.index(bytes.len());
+        let end = (at + cut).min(bytes.len());
+        bytes.splice(at..end, junk);
+        let (entries, _) = read(&bytes);
+        let known: Vec<Entry> = commits.concat();
+        prop_assert!(entries.iter().all(|e| known.contains(e)), "nothing is invented");
+        let untouched: usize = known.iter().filter(|e| entries.contains(e)).count();
+        prop_assert_eq!(untouched, entries.len());
+    }
+}
