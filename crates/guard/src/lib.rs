@@ -1,1 +1,437 @@
-//! placeholder
+//! Permission: whether a tool call may run, must be asked about, or is denied, and why.
+//!
+//! Owns the rule syntax, the modes, the reading of shell commands, and the lists of secret and protected places. The
+//! verdict is a pure function of rules, mode, roots and what the call says it will touch ([`Access`]). Does no IO: it
+//! opens nothing, follows no link (a resolver can be handed in), asks nobody, and never runs a command to learn what it
+//! does.
+//!
+//! Invariants:
+//! - A matching deny rule denies, whatever the mode and whatever else matches. Deny beats ask, ask beats allow.
+//! - What cannot be understood is asked about, never allowed; no size or count makes a verdict looser.
+//! - Secrets are asked about even for reading, and files that git, shells or becket obey even for accepted edits,
+//!   unless a rule writes their names out.
+//!
+//! It is no sandbox: it judges what is written, not what a program will do.
+
+mod command;
+mod path;
+mod rule;
+mod shell;
+
+pub use rule::{Rule, RuleError, Rules, split_rules};
+
+use becket_types::{Access, Effect, PermissionMode};
+use rule::PathMatcher;
+use serde_json::Value;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Everything that verdicts depend on.
+#[derive(Clone, Debug, Default)]
+pub struct GuardSettings {
+    pub rules: Rules,
+    pub mode: PermissionMode,
+    /// Folders that may be used without asking, canonical. The first is where relative paths start.
+    pub roots: Vec<PathBuf>,
+    pub home: PathBuf,
+    /// becket's own folders (configuration, sessions): writing there always asks.
+    pub own: Vec<PathBuf>,
+}
+
+/// The answer for one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Allow { why: String },
+    /// `rule`: what [`Guard::allow_for_session`] takes so that the same is not asked again; `None` where nothing but a
+    /// changed ask rule would help.
+    Ask { reason: String, rule: Option<String> },
+    /// `rule`: the deny rule; `None` when the mode denies.
+    Deny { reason: String, rule: Option<String> },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Allow,
+    Ask,
+    Deny,
+}
+
+/// How paths that a command line names are followed to where they lead.
+pub type Resolver = Arc<dyn Fn(&Path) -> PathBuf + Send + Sync>;
+
+/// Gives verdicts. One per session.
+#[derive(Clone)]
+pub struct Guard {
+    settings: GuardSettings,
+    /// Rules that a person allowed for this session.
+    session: Vec<Rule>,
+    matchers: Matchers,
+    resolve: Resolver,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Matchers {
+    allow: Vec<(Rule, PathMatcher)>,
+    ask: Vec<(Rule, PathMatcher)>,
+    deny: Vec<(Rule, PathMatcher)>,
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("settings", &self.settings).field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+impl Guard {
+    pub fn new(settings: GuardSettings) -> Self {
+        let mut guard = Self {
+            settings,
+            session: Vec::new(),
+            matchers: Matchers::default(),
+            resolve: Arc::new(|path: &Path| path.to_path_buf()),
+        };
+        guard.compile();
+        guard
+    }
+
+    /// With a resolver that follows symbolic links in paths written on command lines. Without one they are folded by
+    /// their text alone.
+    pub fn with_resolver(mut self, resolve: Resolver) -> Self {
+        self.resolve = resolve;
+        self
+    }
+
+    fn compile(&mut self) {
+        let cwd = self.cwd().to_path_buf();
+        let home = self.settings.home.clone();
+        let build = |rules: &mut dyn Iterator<Item = &Rule>, wide: bool| {
+            rules
+                .filter(|rule| rule.is_path_rule())
+                .map(|rule| (rule.clone(), PathMatcher::new(rule, &cwd, &home, wide)))
+                .collect()
+        };
+        let rules = &self.settings.rules;
+        self.matchers = Matchers {
+            allow: build(&mut rules.allow.iter().chain(&self.session), false),
+            ask: build(&mut rules.ask.iter(), true),
+            deny: build(&mut rules.deny.iter(), true),
+        };
+    }
+
+    fn cwd(&self) -> &Path {
+        self.settings.roots.first().map_or(Path::new("/"), PathBuf::as_path)
+    }
+
+    pub fn mode(&self) -> PermissionMode {
+        self.settings.mode
+    }
+
+    pub fn set_mode(&mut self, mode: PermissionMode) {
+        self.settings.mode = mode;
+    }
+
+    pub fn settings(&self) -> &GuardSettings {
+        &self.settings
+    }
+
+    /// Rules that were allowed for this session, in order.
+    pub fn session_rules(&self) -> &[Rule] {
+        &self.session
+    }
+
+    /// Allows what `rule` matches until the session ends. Deny and ask rules stay stronger.
+    pub fn allow_for_session(&mut self, rule: &str) -> Result<(), RuleError> {
+        let rule = Rule::parse(rule)?;
+        if !self.session.contains(&rule) {
+            self.session.push(rule);
+            self.compile();
+        }
+        Ok(())
+    }
+
+    /// The names among `names` that a bare deny rule takes away altogether: the model is not told of them.
+    pub fn removed_tools(&self, names: &[String]) -> Vec<String> {
+        let gone = |name: &&String| self.rules(Kind::Deny).any(|rule| rule.is_bare() && rule.covers_tool(name));
+        names.iter().filter(gone).cloned().collect()
+    }
+
+    /// Rules whose tool name looks misspelt, each as a sentence.
+    pub fn warnings(&self) -> Vec<String> {
+        [Kind::Allow, Kind::Ask, Kind::Deny]
+            .into_iter()
+            .flat_map(|kind| self.rules(kind))
+            .filter_map(|rule| {
+                rule.misspelt().map(|meant| format!("the rule {rule} names no known tool; did you mean {meant}?"))
+            })
+            .collect()
+    }
+
+    pub(crate) fn rules(&self, kind: Kind) -> impl Iterator<Item = &Rule> {
+        let rules = &self.settings.rules;
+        let (list, session): (&[Rule], &[Rule]) = match kind {
+            Kind::Allow => (&rules.allow, &self.session),
+            Kind::Ask => (&rules.ask, &[]),
+            Kind::Deny => (&rules.deny, &[]),
+        };
+        list.iter().chain(session)
+    }
+
+    /// The verdict on a call of `tool` with `input` that would touch `access`.
+    pub fn check(&self, tool: &str, access: &Access, input: &Value) -> Verdict {
+        let verdict = self.judge(tool, access, input);
+        match verdict {
+            Verdict::Ask { reason, .. } if self.settings.mode == PermissionMode::DontAsk => Verdict::Deny {
+                reason: format!("{reason}; permission mode dontAsk denies what would be asked"),
+                rule: None,
+            },
+            other => other,
+        }
+    }
+
+    fn judge(&self, tool: &str, access: &Access, input: &Value) -> Verdict {
+        if let Some(denied) = self.tool_rule(Kind::Deny, tool, access) {
+            return denied_by(denied, tool);
+        }
+        let verdict = match (&access.effect, &access.command) {
+            (Effect::Execute, Some(command)) => return self.execute(tool, access, command),
+            (Effect::Session, _) => Verdict::Allow { why: "it touches nothing outside the session".to_owned() },
+            (Effect::Read, _) if !access.paths.is_empty() => self.all_paths(access, |p| self.read_path(tool, p)),
+            (Effect::Write, _) if !access.paths.is_empty() => self.all_paths(access, |p| self.write_path(tool, p)),
+            _ => self.other(tool, access),
+        };
+        if matches!(verdict, Verdict::Deny { .. }) {
+            return verdict;
+        }
+        if self.settings.mode == PermissionMode::BypassPermissions {
+            return bypassed();
+        }
+        if self.settings.mode == PermissionMode::Plan && !matches!(access.effect, Effect::Session | Effect::Read) {
+            return plan_denies(tool);
+        }
+        if let Some(rule) = self.tool_rule(Kind::Ask, tool, access) {
+            return Verdict::Ask { reason: format!("the rule {rule} asks about {tool}"), rule: None };
+        }
+        match verdict {
+            Verdict::Allow { why } => match searched_secret(tool, input) {
+                Some(found) if access.effect == Effect::Read && !self.says(tool, &found) => Verdict::Ask {
+                    reason: format!("the search names {found}, which may hold secrets"),
+                    rule: Some(format!("Read({found})")),
+                },
+                _ => Verdict::Allow { why },
+            },
+            other => other,
+        }
+    }
+
+    fn says(&self, tool: &str, word: &str) -> bool {
+        self.rules(Kind::Allow).any(|rule| rule.covers_tool(tool) && rule.says(word))
+    }
+
+    /// A rule for the tool as a whole, or for the subject of the call.
+    fn tool_rule(&self, kind: Kind, tool: &str, access: &Access) -> Option<&Rule> {
+        self.rules(kind).find(|rule| {
+            rule.covers_tool(tool)
+                && (rule.is_bare() && !rule.is_path_rule() || rule.matches_name(access.subject.as_deref()))
+        })
+    }
+
+    pub(crate) fn path_rule(&self, kind: Kind, tool: &str, path: &Path) -> Option<&Rule> {
+        let list = match kind {
+            Kind::Allow => &self.matchers.allow,
+            Kind::Ask => &self.matchers.ask,
+            Kind::Deny => &self.matchers.deny,
+        };
+        list.iter().find(|(rule, matcher)| rule.covers_tool(tool) && matcher.matches(path)).map(|(rule, _)| rule)
+    }
+
+    pub(crate) fn has_path_rules(&self) -> bool {
+        !self.matchers.deny.is_empty() || !self.matchers.ask.is_empty()
+    }
+
+    pub(crate) fn has_command_rules(&self) -> bool {
+        self.rules(Kind::Deny).chain(self.rules(Kind::Ask)).any(|rule| rule.command().is_some())
+    }
+
+    pub(crate) fn allows_all_commands(&self) -> bool {
+        self.rules(Kind::Allow).any(|rule| rule.covers_tool("bash") && rule.is_bare())
+    }
+
+    /// Whether an allow rule matches a sensitive path and writes out what makes it sensitive.
+    pub(crate) fn excuses(&self, tool: &str, path: &Path) -> bool {
+        let words = [path::secret(path), path::protected(path, &self.settings.own)];
+        self.matchers.allow.iter().any(|(rule, matcher)| {
+            rule.covers_tool(tool) && matcher.matches(path) && words.iter().flatten().any(|word| rule.says(word))
+        })
+    }
+
+    /// The strongest verdict over all paths of a call.
+    fn all_paths(&self, access: &Access, one: impl Fn(&Path) -> Verdict) -> Verdict {
+        let mut out = None;
+        for path in &access.paths {
+            match one(path) {
+                denied @ Verdict::Deny { .. } => return denied,
+                ask @ Verdict::Ask { .. } => out = Some(ask),
+                allow @ Verdict::Allow { .. } => {
+                    out.get_or_insert(allow);
+                }
+            }
+        }
+        out.unwrap_or(Verdict::Ask { reason: "it names no path".to_owned(), rule: None })
+    }
+
+    pub(crate) fn read_path(&self, tool: &str, path: &Path) -> Verdict {
+        self.path(tool, path, "Read", path::secret(path).map(|found| format!("{found} may hold secrets")), true)
+    }
+
+    pub(crate) fn write_path(&self, tool: &str, path: &Path) -> Verdict {
+        let sensitive = path::protected(path, &self.settings.own)
+            .map(|found| format!("it belongs to {found}, which other programs obey later"))
+            .or_else(|| path::secret(path).map(|found| format!("{found} may hold secrets")));
+        self.path(tool, path, "Edit", sensitive, self.settings.mode == PermissionMode::AcceptEdits)
+    }
+
+    fn path(&self, tool: &str, path: &Path, name: &str, sensitive: Option<String>, free: bool) -> Verdict {
+        let shown = path.display();
+        if let Some(rule) = self.path_rule(Kind::Deny, tool, path) {
+            return denied_by(rule, &shown.to_string());
+        }
+        if self.settings.mode == PermissionMode::BypassPermissions {
+            return bypassed();
+        }
+        if let Some(rule) = self.path_rule(Kind::Ask, tool, path) {
+            return Verdict::Ask { reason: format!("the rule {rule} asks about {shown}"), rule: None };
+        }
+        let suggestion = format!("{name}(/{})", globset::escape(&path.to_string_lossy()));
+        let ask = |reason: String| {
+            let rule = Some(suggestion.clone());
+            Verdict::Ask { reason: format!("{reason}; to allow it: --allowedTools '{suggestion}'"), rule }
+        };
+        if let Some(why) = sensitive {
+            return if self.excuses(tool, path) {
+                Verdict::Allow { why: "a rule names it".to_owned() }
+            } else {
+                ask(format!("{shown}: {why}"))
+            };
+        }
+        if let Some(rule) = self.path_rule(Kind::Allow, tool, path) {
+            return Verdict::Allow { why: format!("allowed by {rule}") };
+        }
+        let bare = self.rules(Kind::Allow).find(|rule| rule.covers_tool(tool) && rule.is_bare() && !rule.is_path_rule());
+        if let Some(rule) = bare {
+            return Verdict::Allow { why: format!("allowed by {rule}") };
+        }
+        if !path::inside(path, &self.settings.roots) {
+            return ask(format!("{shown} is outside the workspace (or add its folder with --add-dir)"));
+        }
+        if free {
+            return Verdict::Allow { why: "inside the workspace".to_owned() };
+        }
+        ask(format!("{tool} would change {shown}, and permission mode {} asks about changes", self.settings.mode))
+    }
+
+    fn other(&self, tool: &str, access: &Access) -> Verdict {
+        if let Some(rule) = self.tool_rule(Kind::Allow, tool, access) {
+            return Verdict::Allow { why: format!("allowed by {rule}") };
+        }
+        let rule = match &access.subject {
+            Some(subject) if !tool.starts_with("mcp__") => format!("{}({subject})", title(tool)),
+            _ => title(tool),
+        };
+        let reason = format!("no rule allows {tool}; to allow it: --allowedTools '{rule}'");
+        Verdict::Ask { reason, rule: Rule::parse(&rule).is_ok().then_some(rule) }
+    }
+
+    fn execute(&self, tool: &str, access: &Access, command: &str) -> Verdict {
+        let dir = access.paths.first().map_or_else(|| self.cwd().to_path_buf(), Clone::clone);
+        let found = command::judge(self, command, Some(vec![dir]));
+        if let Some((reason, rule)) = found.deny {
+            return Verdict::Deny { reason: format!("{reason}; deny rules hold in every mode"), rule: Some(rule) };
+        }
+        let shown = becket_types::cut_end(command.trim(), 200);
+        match self.settings.mode {
+            PermissionMode::BypassPermissions if found.uncertain && self.has_command_rules() => {
+                let doubt = found.asks.first().map_or("it cannot be read for sure", |ask| ask.reason.as_str());
+                return Verdict::Ask {
+                    reason: format!("deny rules cannot be checked on `{shown}`: {doubt}"),
+                    rule: None,
+                };
+            }
+            PermissionMode::BypassPermissions => return bypassed(),
+            PermissionMode::Plan if !found.read_only => return plan_denies(tool),
+            _ => {}
+        }
+        if let Some(rule) = self.rules(Kind::Ask).find(|rule| rule.is_bare() && rule.covers_tool(tool)) {
+            return Verdict::Ask { reason: format!("the rule {rule} asks about every command"), rule: None };
+        }
+        if let Some((reason, _)) = found.ask_rule {
+            return Verdict::Ask { reason, rule: None };
+        }
+        if found.asks.is_empty() && !found.why.is_empty() {
+            let mut why = found.why;
+            why.dedup();
+            return Verdict::Allow { why: why.join("; ") };
+        }
+        self.ask_command(shown, command, &found.asks)
+    }
+
+    fn ask_command(&self, shown: &str, command: &str, asks: &[command::Ask]) -> Verdict {
+        let rule = match asks {
+            [only] if only.rule.is_some() => only.rule.clone(),
+            _ => Some(rule::exact_rule(command)),
+        };
+        // The suggestion must be a rule, and one that a person can read.
+        let rule = rule.filter(|r| command.chars().count() <= command::MAX_CHARS && Rule::parse(r).is_ok());
+        let mut reasons: Vec<&str> = asks.iter().map(|ask| ask.reason.as_str()).collect();
+        if reasons.is_empty() {
+            reasons.push("nothing in it is known to be harmless");
+        }
+        let mut reason = format!("`{shown}`: {}", reasons.join("; "));
+        if let Some(rule) = rule.as_ref().filter(|r| r.len() <= 300 && !r.contains('\n')) {
+            reason.push_str("; to allow it: --allowedTools '");
+            reason.push_str(&rule.replace('\'', "'\\''"));
+            reason.push('\'');
+        }
+        Verdict::Ask { reason, rule }
+    }
+}
+
+fn denied_by(rule: &Rule, what: &str) -> Verdict {
+    Verdict::Deny {
+        reason: format!("{what} is denied by the rule {rule}; deny rules hold in every mode"),
+        rule: Some(rule.to_string()),
+    }
+}
+
+fn bypassed() -> Verdict {
+    Verdict::Allow { why: "permission mode bypassPermissions".to_owned() }
+}
+
+fn plan_denies(tool: &str) -> Verdict {
+    Verdict::Deny {
+        reason: format!(
+            "{tool} would write or run something, and permission mode plan only reads; present the plan instead"
+        ),
+        rule: None,
+    }
+}
+
+/// `read` as people write it in rules.
+fn title(tool: &str) -> String {
+    if tool.contains("__") {
+        return tool.to_owned();
+    }
+    let mut chars = tool.chars();
+    chars.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + chars.as_str())
+}
+
+/// A secret that a search tool's own file pattern asks for. What `grep` calls `pattern` is text, not a file.
+fn searched_secret(tool: &str, input: &Value) -> Option<String> {
+    let names = tool.eq_ignore_ascii_case("glob").then_some("pattern");
+    ["glob", "include", "file_pattern"]
+        .into_iter()
+        .chain(names)
+        .filter_map(|key| input.get(key)?.as_str())
+        .filter(|text| text.len() < 512)
+        .find_map(path::pattern_meets_secret)
+}

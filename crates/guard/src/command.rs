@@ -1,0 +1,538 @@
+//! The verdict on a shell command: each simple command, each launcher around it, each redirect, each doubt.
+//!
+//! A command runs without a question only if every part of it may. A deny rule that matches any part, at any depth,
+//! denies the whole.
+
+use crate::path::{inside, is_sink, pattern_meets_secret, protected, secret};
+use crate::rule::{CommandPattern, Rule, distance, exact_rule};
+use crate::shell::script::{Paths, Redirect, read};
+use crate::shell::unwrap::{Unwrapped, base_name, is_launcher, unwrap};
+use crate::shell::{Dirs, Known, Script, Simple, Word, gitcmd, readonly, script};
+use crate::{Guard, Kind, Verdict};
+use becket_types::PermissionMode;
+use std::path::{Path, PathBuf};
+
+const MAX_NESTING: usize = 6;
+
+/// What was found about a command, before the mode has its say.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub deny: Option<(String, String)>,
+    pub ask_rule: Option<(String, String)>,
+    /// Why parts need a question.
+    pub asks: Vec<Ask>,
+    /// Some part could not be read: no deny rule can be ruled out for it.
+    pub uncertain: bool,
+    /// Every part only reads.
+    pub read_only: bool,
+    /// Why it may run, by part.
+    pub why: Vec<String>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct Ask {
+    pub reason: String,
+    /// The rule that would allow this part.
+    pub rule: Option<String>,
+    /// It asks because it could not be read, not because of what it does.
+    pub doubt: bool,
+}
+
+pub(crate) struct Judge<'a> {
+    guard: &'a Guard,
+    pub found: Findings,
+    depth: usize,
+}
+
+impl<'a> Judge<'a> {
+    pub(crate) fn new(guard: &'a Guard) -> Self {
+        Self { guard, found: Findings { read_only: true, ..Findings::default() }, depth: 0 }
+    }
+
+    fn paths(&self) -> Paths<'_> {
+        Paths { home: &self.guard.settings.home, resolve: &*self.guard.resolve }
+    }
+
+    fn ask(&mut self, reason: impl Into<String>, rule: Option<String>) {
+        self.push(Ask { reason: reason.into(), rule, doubt: false });
+    }
+
+    /// A part that cannot be read for sure.
+    fn doubt(&mut self, reason: impl Into<String>) {
+        self.found.uncertain = true;
+        self.push(Ask { reason: reason.into(), rule: None, doubt: true });
+    }
+
+    fn push(&mut self, ask: Ask) {
+        self.found.read_only = false;
+        if self.found.asks.len() < 16 && !self.found.asks.contains(&ask) {
+            self.found.asks.push(ask);
+        }
+    }
+
+    pub(crate) fn script(&mut self, source: &str, dirs: Dirs) {
+        if self.depth > MAX_NESTING {
+            return self.doubt("it is nested too deeply to be judged");
+        }
+        self.whole(source);
+        let Script { commands, redirects, doubts } = read(source, dirs, &self.paths());
+        if !doubts.is_empty() {
+            self.scan_text(source);
+        }
+        for doubt in doubts {
+            self.doubt(doubt);
+        }
+        for redirect in redirects {
+            self.redirect(&redirect);
+        }
+        for command in commands {
+            self.simple(&command);
+        }
+    }
+
+    /// Rules that name the whole text.
+    fn whole(&mut self, source: &str) {
+        let text = source.trim();
+        for rule in self.guard.rules(Kind::Deny) {
+            if rule.command().is_some_and(|p| p.matches(text)) {
+                self.deny(text, rule);
+            }
+        }
+    }
+
+    fn deny(&mut self, what: &str, rule: &Rule) {
+        if self.found.deny.is_none() {
+            let what = becket_types::cut_end(what, 120);
+            self.found.deny = Some((format!("`{what}` is denied by the rule {rule}"), rule.to_string()));
+        }
+    }
+
+    /// Where the tree cannot be trusted, deny rules are also tried on everything that looks like a command.
+    fn scan_text(&mut self, source: &str) {
+        for piece in source.split([';', '|', '&', '\n', '(', ')', '`', '{', '}', '\r', '"', '\'']) {
+            let words: Vec<&str> = piece.split_whitespace().take(200).collect();
+            for from in 0..words.len().min(8) {
+                let text = words[from..].join(" ");
+                for rule in self.guard.rules(Kind::Deny) {
+                    if rule.command().is_some_and(|p| !p.first_word().is_empty() && p.matches(&text)) {
+                        self.deny(&text, rule);
+                    }
+                }
+            }
+        }
+    }
+
+    fn redirect(&mut self, redirect: &Redirect) {
+        let target = &redirect.target;
+        if target.known == Known::Pipe {
+            return;
+        }
+        if !target.is_literal() {
+            return self.doubt(format!("the file of a redirection ({}) is not known before it runs", target.raw));
+        }
+        let Some(paths) = self.places(&target.text, redirect.dirs.as_deref()) else {
+            return self.doubt(format!("the folder of the redirection to {} is not known", target.raw));
+        };
+        for path in paths {
+            if is_sink(&path) {
+                continue;
+            }
+            let (verdict, bare) = if redirect.write {
+                self.found.read_only = false;
+                (self.guard.write_path("edit", &path), self.guard.allows_all_commands())
+            } else {
+                (self.guard.read_path("read", &path), self.guard.allows_all_commands())
+            };
+            match verdict {
+                Verdict::Deny { reason, rule } => {
+                    self.found.deny.get_or_insert((reason, rule.unwrap_or_default()));
+                }
+                Verdict::Ask { reason, rule } => {
+                    let sensitive = secret(&path).is_some() || protected(&path, &self.guard.settings.own).is_some();
+                    if !bare || sensitive {
+                        self.ask(format!("the redirection: {reason}"), rule);
+                    }
+                }
+                Verdict::Allow { why } => self.found.why.push(why),
+            }
+        }
+    }
+
+    /// `text` as a path, from every folder that the command may run in.
+    fn places(&self, text: &str, dirs: Option<&[PathBuf]>) -> Option<Vec<PathBuf>> {
+        let paths = self.paths();
+        match dirs {
+            Some(dirs) => Some(dirs.iter().map(|dir| paths.join(dir, text)).collect()),
+            None if text.starts_with('/') || text.starts_with("~/") || text == "~" => {
+                Some(vec![paths.join(Path::new("/"), text)])
+            }
+            None => None,
+        }
+    }
+
+    fn simple(&mut self, command: &Simple) {
+        let mut words = command.words.clone();
+        let prefix = command.assigns.join(" ");
+        let mut covered: Option<Rule> = None;
+        for _ in 0..=MAX_NESTING {
+            let texts = variants(&words, &prefix);
+            self.match_rules(&words, &texts);
+            self.deny_paths(&words, command.dirs.as_deref());
+            let Some(name) = words.first() else { return };
+            if !name.is_literal() || name.text.is_empty() {
+                return self.doubt(format!("the name of a command ({}) is not known before it runs", name.raw));
+            }
+            if matches!(name.text.as_str(), "test" | "[" | "printf" | "let" | "read" | "unset" | "mapfile" | "wait") {
+                // These evaluate subscripts in their arguments.
+                for word in words[1..].iter().filter(|w| w.text.contains("$(") || w.text.contains('`')) {
+                    self.scan_text(&word.text);
+                }
+            }
+            if covered.is_none() {
+                covered = self.allowed_by(&words, &texts);
+            }
+            match unwrap(&words) {
+                Unwrapped::Plain => return self.plain(&words, command, covered),
+                Unwrapped::Command(inner) => words = inner,
+                Unwrapped::Script(text) => {
+                    if covered.is_some() {
+                        // The rule speaks for it; deny and ask rules still reach inside.
+                        let mut inner = Judge::new(self.guard);
+                        inner.depth = self.depth + 1;
+                        inner.script(&text, command.dirs.clone());
+                        self.found.deny = self.found.deny.take().or(inner.found.deny);
+                        self.found.ask_rule = self.found.ask_rule.take().or(inner.found.ask_rule);
+                        self.found.uncertain |= inner.found.uncertain;
+                        self.found.read_only = false;
+                    } else {
+                        self.depth += 1;
+                        self.script(&text, command.dirs.clone());
+                        self.depth -= 1;
+                    }
+                    return;
+                }
+                Unwrapped::Opaque(why) => return self.opaque(&words, why, covered),
+            }
+        }
+        self.doubt("it is nested too deeply to be judged");
+    }
+
+    fn opaque(&mut self, words: &[Word], why: &str, covered: Option<Rule>) {
+        self.found.read_only = false;
+        self.found.uncertain = true;
+        let name = base_name(&words[0].text).to_owned();
+        let rights = matches!(name.as_str(), "sudo" | "doas" | "su" | "pkexec" | "runuser");
+        match covered {
+            // A rule for all commands cannot vouch that no denied one runs in there.
+            Some(rule) if rule.is_bare() && self.guard.has_command_rules() => {
+                self.doubt(format!("`{name}` {why}, and the deny and ask rules cannot be checked on that"));
+            }
+            Some(rule) if !rights || rule.says(&name) => self.found.why.push(format!("allowed by {rule}")),
+            _ => self.ask(format!("`{name}` {why}"), Some(exact_rule(&raw(words)))),
+        }
+    }
+
+    /// Deny and ask rules on one form of the command; on every tail of it where it is a launcher.
+    fn match_rules(&mut self, words: &[Word], texts: &[String]) {
+        let mut tried: Vec<String> = texts.to_vec();
+        if is_launcher(words) {
+            for from in 1..words.len().min(64) {
+                tried.extend(variants(&words[from..], ""));
+            }
+        }
+        for rule in self.guard.rules(Kind::Deny) {
+            if let Some(text) = tried.iter().find(|t| rule.command().is_some_and(|p| p.matches(t))) {
+                let text = text.clone();
+                self.deny(&text, rule);
+            }
+        }
+        for rule in self.guard.rules(Kind::Ask) {
+            if let Some(text) = tried.iter().find(|t| rule.command().is_some_and(|p| p.matches(t))) {
+                let reason = format!("the rule {rule} asks about `{}`", becket_types::cut_end(text, 120));
+                self.found.ask_rule.get_or_insert((reason, rule.to_string()));
+            }
+        }
+    }
+
+    /// Deny and ask rules for files, on every word that may be one.
+    fn deny_paths(&mut self, words: &[Word], dirs: Option<&[PathBuf]>) {
+        if !self.guard.has_path_rules() {
+            return;
+        }
+        let reads = readonly::check(words).is_ok();
+        for word in words.iter().skip(1).filter(|w| w.known == Known::Literal) {
+            for text in candidates(&word.text) {
+                for path in self.places(text, dirs).unwrap_or_default() {
+                    for tool in if reads { &["read"][..] } else { &["read", "edit"][..] } {
+                        if let Some(rule) = self.guard.path_rule(Kind::Deny, tool, &path) {
+                            self.deny(&raw(words), rule);
+                        } else if let Some(rule) = self.guard.path_rule(Kind::Ask, tool, &path) {
+                            let reason = format!("the rule {rule} asks about {}", path.display());
+                            self.found.ask_rule.get_or_insert((reason, rule.to_string()));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The allow rule for this form of the command, if one covers it: its wildcard does not stretch over options that
+    /// run something else.
+    fn allowed_by(&self, words: &[Word], texts: &[String]) -> Option<Rule> {
+        let escape = gitcmd::escape(words);
+        // The first two are what was written; the others drop folders and quotes, which only deny rules may do.
+        self.guard.rules(Kind::Allow).find(|rule| {
+            let matched = rule.covers_tool("bash")
+                && (rule.is_bare() || rule.command().is_some_and(|p| texts.iter().take(2).any(|t| p.matches(t))));
+            matched && (rule.is_bare() || escape.as_ref().is_none_or(|option| rule.says(option)))
+        })
+        .cloned()
+    }
+
+    fn plain(&mut self, words: &[Word], command: &Simple, covered: Option<Rule>) {
+        let free = self.free(words, command.dirs.as_deref());
+        if free.is_ok() {
+            self.found.why.push(format!("`{}` only reads in the workspace", words[0].text));
+            return;
+        }
+        self.found.read_only = false;
+        if let Some(rule) = covered {
+            return match self.sensitive(words, command.dirs.as_deref(), &rule) {
+                Some(reason) => self.ask(reason, Some(exact_rule(&raw(words)))),
+                None => self.found.why.push(format!("allowed by {rule}")),
+            };
+        }
+        if self.guard.mode() == PermissionMode::AcceptEdits && self.edits_files(words, command.dirs.as_deref()) {
+            return self.found.why.push(format!("`{}` changes files of the workspace only", words[0].text));
+        }
+        let text = raw(words);
+        let shown = becket_types::cut_end(&text, 120);
+        let mut reason = match (free, gitcmd::escape(words)) {
+            (_, Some(option)) => format!("`{shown}` holds `{option}`, which can run or destroy something else"),
+            (Err(why), None) => format!("no rule allows `{shown}` ({why})"),
+            (Ok(()), None) => format!("no rule allows `{shown}`"),
+        };
+        if let Some(rule) = self.nearest(&words[0].text) {
+            reason.push_str(&format!("; nearest rule: {rule}"));
+        }
+        self.ask(reason, Some(suggestion(words)));
+    }
+
+    fn nearest(&self, name: &str) -> Option<&'a Rule> {
+        self.guard
+            .rules(Kind::Allow)
+            .filter_map(|rule| Some((distance(&rule.command()?.first_word(), name), rule)))
+            .filter(|(distance, _)| *distance <= 2)
+            .min_by_key(|(distance, _)| *distance)
+            .map(|(_, rule)| rule)
+    }
+
+    /// Whether the command only reads files of the workspace that are no secrets.
+    fn free(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Result<(), String> {
+        let roots = &self.guard.settings.roots;
+        let name = words[0].text.as_str();
+        if matches!(name, "cd" | "pushd" | "popd") {
+            let fine = dirs.is_some_and(|dirs| dirs.iter().all(|dir| inside(dir, roots)));
+            return if fine { Ok(()) } else { Err("it leaves the workspace".to_owned()) };
+        }
+        let files = readonly::check(words)?;
+        let anywhere = matches!(name, "echo" | "printf" | "true" | "false" | "test" | "[" | ":" | "exit" | "date" | "seq");
+        match dirs {
+            _ if anywhere => {}
+            Some(dirs) if dirs.iter().all(|dir| inside(dir, roots)) => {}
+            _ => return Err("it may run outside the workspace".to_owned()),
+        }
+        for file in files {
+            match file.known {
+                Known::Pipe => continue,
+                Known::Dynamic => return Err(format!("{} is not known before it runs", file.text)),
+                Known::Glob if file.text.contains("..") => return Err(format!("{} may lead anywhere", file.text)),
+                Known::Glob | Known::Literal => {}
+            }
+            if file.content
+                && file.known == Known::Glob
+                && let Some(found) = pattern_meets_secret(&file.text)
+            {
+                return Err(format!("{} may match secrets such as {found}", file.text));
+            }
+            let paths = self.places(&file.text, dirs).ok_or("the folder it runs in is not known")?;
+            for path in paths {
+                if is_sink(&path) {
+                    continue;
+                }
+                if !inside(&path, roots) {
+                    return Err(format!("{} is outside the workspace", path.display()));
+                }
+                if file.content && let Some(found) = secret(&path) {
+                    return Err(format!("{found} may hold secrets"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A word of an allowed command that names a secret, or a file that will be obeyed later, and that the rule does not
+    /// write out itself.
+    fn sensitive(&self, words: &[Word], dirs: Option<&[PathBuf]>, rule: &Rule) -> Option<String> {
+        if matches!(base_name(&words[0].text), "echo" | "printf") {
+            return None;
+        }
+        for word in words.iter().skip(1).filter(|w| w.known != Known::Dynamic) {
+            for text in candidates(&word.text).into_iter().filter(|t| !t.contains([' ', '\n'])) {
+                let pattern = (word.known == Known::Glob).then(|| pattern_meets_secret(text)).flatten();
+                let places = self.places(text, dirs).unwrap_or_else(|| vec![PathBuf::from(text)]);
+                for path in places {
+                    let excused = self.guard.excuses("read", &path) || self.guard.excuses("edit", &path);
+                    if let Some(found) = secret(&path).or_else(|| pattern.clone())
+                        && !rule.says(&found)
+                        && !excused
+                    {
+                        return Some(format!("`{text}` may hold secrets, which {rule} does not name"));
+                    }
+                    if let Some(found) = protected(&path, &self.guard.settings.own)
+                        && !rule.says(&found)
+                        && !excused
+                    {
+                        return Some(format!(
+                            "`{text}` belongs to {found}, which other programs obey later, and {rule} does not name it"
+                        ));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// `acceptEdits`: making, copying and moving files inside the workspace.
+    fn edits_files(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> bool {
+        let Some((name, rest)) = words.split_first() else { return false };
+        if !matches!(name.text.as_str(), "mkdir" | "touch" | "cp" | "mv") || rest.iter().any(|w| !w.is_literal()) {
+            return false;
+        }
+        let roots = &self.guard.settings.roots;
+        let mut some = false;
+        for word in rest {
+            if let Some(letters) = word.text.strip_prefix('-') {
+                if letters == "-parents" || letters.chars().all(|c| matches!(c, 'p' | 'r' | 'R' | 'v' | 'n' | 'a')) {
+                    continue;
+                }
+                return false;
+            }
+            let Some(paths) = self.places(&word.text, dirs) else { return false };
+            some = true;
+            let fine = |path: &PathBuf| {
+                inside(path, roots)
+                    && !roots.contains(path)
+                    && secret(path).is_none()
+                    && protected(path, &self.guard.settings.own).is_none()
+            };
+            if !paths.iter().all(fine) {
+                return false;
+            }
+        }
+        some
+    }
+
+    /// Whether a rule without wildcards names the whole command: whoever wrote it saw all of it.
+    pub(crate) fn named_exactly(&self, source: &str) -> Option<&'a Rule> {
+        let text = source.trim();
+        self.guard
+            .rules(Kind::Allow)
+            .find(|rule| rule.command().is_some_and(|p: &CommandPattern| p.is_exact() && p.matches(text)))
+    }
+}
+
+/// The forms in which a rule may know the command: as written, in canonical quoting, and for deny rules without
+/// quotes, without folders, without what is set before it.
+fn variants(words: &[Word], prefix: &str) -> Vec<String> {
+    let canonical: Vec<String> = words.iter().map(canonical).collect();
+    let plain: Vec<&str> = words.iter().map(|w| w.text.as_str()).collect();
+    let mut out = vec![raw(words), canonical.join(" "), plain.join(" ")];
+    if let Some((first, rest)) = plain.split_first()
+        && first.contains('/')
+    {
+        out.push([&[base_name(first)], rest].concat().join(" "));
+    }
+    if !prefix.is_empty() {
+        out.push(format!("{prefix} {}", out[0]));
+    }
+    out
+}
+
+fn canonical(word: &Word) -> String {
+    if !word.is_literal() {
+        return word.raw.clone();
+    }
+    let needs = word.text.is_empty() || word.text.contains(|c: char| c.is_whitespace() || "'\"$`;|&<>()\\".contains(c));
+    if needs { format!("'{}'", word.text.replace('\'', "'\\''")) } else { word.text.clone() }
+}
+
+fn raw(words: &[Word]) -> String {
+    words.iter().map(|w| w.raw.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+/// The parts of a word that may name a file: the word, what follows `=`, what follows `:`.
+fn candidates(text: &str) -> Vec<&str> {
+    let mut out = Vec::new();
+    if !text.starts_with('-') {
+        out.push(text);
+    }
+    for mark in ['=', ':', '@'] {
+        if let Some((_, value)) = text.split_once(mark)
+            && !value.is_empty()
+        {
+            out.push(value);
+        }
+    }
+    out
+}
+
+/// The rule that would allow the command and its like.
+fn suggestion(words: &[Word]) -> String {
+    const SUBCOMMANDS: &[&str] = &[
+        "git", "cargo", "npm", "pnpm", "yarn", "bun", "go", "docker", "kubectl", "make", "pip", "pip3", "uv", "poetry",
+        "gh", "dotnet", "gradle", "mvn", "bundle", "rails", "terraform", "deno", "just", "rustup", "brew", "apt",
+    ];
+    const RISKY: &[&str] = &[
+        "rm", "dd", "mkfs", "sudo", "bash", "sh", "zsh", "python", "python3", "node", "perl", "ruby", "eval", "chmod",
+        "chown", "kill", "pkill", "killall", "curl", "wget", "ssh", "scp", "env", "xargs", "find", "tee",
+    ];
+    let name = words[0].text.as_str();
+    let whole = exact_rule(&raw(words));
+    let plain = !name.contains(|c: char| c.is_whitespace() || "()*\\\"'".contains(c));
+    if !plain || RISKY.contains(&base_name(name)) || gitcmd::escape(words).is_some() {
+        return whole;
+    }
+    if !SUBCOMMANDS.contains(&name) {
+        return if words.len() == 1 { whole } else { format!("Bash({name} *)") };
+    }
+    match &words[1..] {
+        [first, second, ..] if first.text == "run" && second.is_literal() && !second.text.starts_with('-') => {
+            format!("Bash({name} run {} *)", second.text)
+        }
+        [first, ..] if first.is_literal() && !first.text.starts_with('-') && !first.text.contains([' ', '*', '\\']) => {
+            format!("Bash({name} {} *)", first.text)
+        }
+        _ => whole,
+    }
+}
+
+/// Judges a whole command.
+pub(crate) fn judge(guard: &Guard, source: &str, dirs: Dirs) -> Findings {
+    let mut judge = Judge::new(guard);
+    judge.script(source, dirs);
+    let named = judge.named_exactly(source).map(ToString::to_string);
+    let mut found = judge.found;
+    if let Some(rule) = named {
+        found.asks.clear();
+        found.why = vec![format!("allowed by {rule}")];
+    } else if guard.allows_all_commands() {
+        // The tool as a whole is allowed: what could not be read is let through unless rules speak of commands.
+        let strict = guard.has_command_rules();
+        found.asks.retain(|ask| !ask.doubt || strict);
+    }
+    found
+}
+
+/// Longest command that is judged, in characters.
+pub(crate) const MAX_CHARS: usize = script::MAX_CHARS;

@@ -1,0 +1,428 @@
+//! Permission rules in the syntax people already write: `Bash(git *)`, `Read(~/.ssh/**)`, `Skill(name)`, `mcp__server__*`.
+//!
+//! A rule is a tool name, or a tool name with a specifier in parentheses. Names match without regard to case. What the
+//! specifier means depends on the tool: a command pattern for `Bash`, a path pattern for file tools, a name pattern for
+//! the rest. Parsing is strict: a rule that cannot be meant is an error with its place and the nearest form that can.
+
+use crate::path::{lexical, wild};
+use globset::{Glob, GlobBuilder, GlobMatcher};
+use std::fmt;
+use std::path::Path;
+
+/// Longer rules, and rules with more wildcards or alternatives than these, are refused: matching stays cheap.
+const MAX_LEN: usize = 12_000;
+const MAX_GLOB_LEN: usize = 512;
+const MAX_WILDCARDS: usize = 32;
+
+/// A rule that cannot be meant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("rule {text:?}, character {position}: {message}; write {nearest}")]
+pub struct RuleError {
+    pub text: String,
+    /// Where it goes wrong, counted in characters from 1.
+    pub position: usize,
+    pub message: String,
+    /// The nearest form that is a rule.
+    pub nearest: String,
+}
+
+/// One parsed rule. Displays as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    text: String,
+    /// Lower case; may hold `*` for MCP tools.
+    tool: String,
+    spec: Option<Spec>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Spec {
+    Command(CommandPattern),
+    Path(String),
+    Name(String),
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::str::FromStr for Rule {
+    type Err = RuleError;
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        Self::parse(text)
+    }
+}
+
+const FILE_TOOLS: &[&str] =
+    &["read", "edit", "write", "grep", "glob", "ls", "multiedit", "notebookedit", "notebookread", "apply_patch"];
+const EDIT_TOOLS: &[&str] = &["edit", "write", "multiedit", "notebookedit", "apply_patch"];
+const READ_TOOLS: &[&str] = &["read", "grep", "glob", "ls", "notebookread"];
+
+/// Tools that rules are usually written for: to tell a misspelling from a tool of a server.
+const KNOWN: &[&str] = &[
+    "Bash", "Read", "Edit", "Write", "Grep", "Glob", "Skill", "Todo", "Recall", "WebFetch", "WebSearch", "Agent", "Task",
+];
+
+impl Rule {
+    pub fn parse(text: &str) -> Result<Self, RuleError> {
+        let text = text.trim();
+        let fail = |at: usize, message: &str, nearest: String| RuleError {
+            text: becket_types::cut_end(text, 200).to_owned(),
+            position: text[..text.floor_char_boundary(at)].chars().count() + 1,
+            message: message.to_owned(),
+            nearest,
+        };
+        if text.is_empty() {
+            return Err(fail(0, "a rule needs a tool name", "`Bash(git *)` or `Read`".to_owned()));
+        }
+        if text.len() > MAX_LEN {
+            return Err(fail(MAX_LEN, "the rule is too long", format!("at most {MAX_LEN} bytes")));
+        }
+        let end = text.find(|c: char| !is_name_char(c)).unwrap_or(text.len());
+        let (name, rest) = text.split_at(end);
+        if name.is_empty() || !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            let inner: String = text.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).to_owned();
+            let nearest = if inner.is_empty() { "`Bash(git *)` or `Read`".to_owned() } else { format!("`Bash({text})`") };
+            return Err(fail(0, "a rule starts with a tool name", nearest));
+        }
+        let mcp = name.to_ascii_lowercase().starts_with("mcp__");
+        if name.contains('*') && !mcp {
+            let at = name.find('*').unwrap_or_default();
+            return Err(fail(at, "only names of MCP tools may hold `*`", format!("`{}`", name.replace('*', ""))));
+        }
+        let tool = name.to_ascii_lowercase();
+        if rest.is_empty() {
+            return Ok(Self { text: text.to_owned(), tool, spec: None });
+        }
+        if !rest.starts_with('(') {
+            let nearest = format!("`{name}({})`", rest.trim().trim_matches(|c| matches!(c, '(' | ')' | ':')).trim());
+            return Err(fail(end, "after the tool name comes `(` or nothing", nearest));
+        }
+        let Some(inner) = rest.strip_prefix('(').and_then(|r| r.strip_suffix(')')) else {
+            return Err(match rest.rfind(')') {
+                Some(close) => fail(end + close + 1, "text after the closing `)`", format!("`{name}{}`", &rest[..=close])),
+                None => fail(text.len(), "the closing `)` is missing", format!("`{text})`")),
+            });
+        };
+        if inner.trim().is_empty() {
+            return Err(fail(end + 1, "nothing between the parentheses", format!("`{name}` for every use of the tool")));
+        }
+        if mcp {
+            return Err(fail(end, "rules for MCP tools take no parentheses", format!("`{name}`")));
+        }
+        let spec = match tool.as_str() {
+            "bash" | "shell" => Spec::Command(CommandPattern::parse(inner.trim())),
+            name if FILE_TOOLS.contains(&name) => {
+                check_glob(inner).map_err(|message| fail(end + 1, &message, format!("`{name}(./src/**)`")))?;
+                Spec::Path(inner.trim().to_owned())
+            }
+            _ => Spec::Name(inner.trim().to_ascii_lowercase()),
+        };
+        Ok(Self { text: text.to_owned(), tool, spec: Some(spec) })
+    }
+
+    /// What the tool name was probably meant to be, when it is close to one that rules are usually written for.
+    pub fn misspelt(&self) -> Option<&'static str> {
+        if KNOWN.iter().any(|k| k.eq_ignore_ascii_case(&self.tool)) || FILE_TOOLS.contains(&self.tool.as_str()) {
+            return None;
+        }
+        KNOWN.iter().copied().find(|k| distance(&k.to_ascii_lowercase(), &self.tool) <= 2 && self.tool.len() > 2)
+    }
+
+    /// The tool's name in lower case.
+    pub fn tool(&self) -> &str {
+        &self.tool
+    }
+
+    /// The rule names a tool and nothing of how it is used.
+    pub fn is_bare(&self) -> bool {
+        match &self.spec {
+            None => true,
+            Some(Spec::Command(pattern)) => pattern.is_everything(),
+            Some(Spec::Path(path)) => matches!(path.as_str(), "**" | "*"),
+            Some(Spec::Name(name)) => name == "*",
+        }
+    }
+
+    /// Whether the rule is about this tool at all. `Edit` covers every tool that changes files; `Read` with a path
+    /// covers search tools too.
+    pub(crate) fn covers_tool(&self, tool: &str) -> bool {
+        let tool = tool.to_ascii_lowercase();
+        if self.tool.starts_with("mcp__") {
+            let server = !self.tool.contains('*') && self.tool.matches("__").count() == 1;
+            return wild(&self.tool, &tool) || (server && tool.starts_with(&format!("{}__", self.tool)));
+        }
+        self.tool == tool
+            || (matches!(self.tool.as_str(), "bash" | "shell") && matches!(tool.as_str(), "bash" | "shell"))
+            || (self.tool == "edit" && EDIT_TOOLS.contains(&tool.as_str()))
+            || (self.tool == "read" && self.spec.is_some() && READ_TOOLS.contains(&tool.as_str()))
+    }
+
+    pub(crate) fn command(&self) -> Option<&CommandPattern> {
+        match &self.spec {
+            Some(Spec::Command(pattern)) => Some(pattern),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_path_rule(&self) -> bool {
+        matches!(self.spec, Some(Spec::Path(_)))
+    }
+
+    pub(crate) fn matches_name(&self, subject: Option<&str>) -> bool {
+        match (&self.spec, subject) {
+            (Some(Spec::Name(pattern)), Some(subject)) => {
+                let subject = subject.to_ascii_lowercase();
+                wild(pattern, &subject)
+                    || pattern.strip_suffix(" *").or_else(|| pattern.strip_suffix(":*")).is_some_and(|p| p == subject)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the rule itself writes `word` out, so that whoever wrote it meant it.
+    pub(crate) fn says(&self, word: &str) -> bool {
+        match &self.spec {
+            Some(Spec::Command(pattern)) => pattern.says(word),
+            Some(Spec::Path(path)) => path.split('/').any(|part| {
+                let letters = part.chars().filter(|c| c.is_alphanumeric()).count();
+                letters >= 2 && wild(&part.to_lowercase(), &word.to_lowercase())
+            }),
+            _ => false,
+        }
+    }
+}
+
+fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*' | '.')
+}
+
+fn check_glob(pattern: &str) -> Result<(), String> {
+    let wildcards = pattern.chars().filter(|c| matches!(c, '*' | '?' | '[' | '{' | ',')).count();
+    if pattern.len() > MAX_GLOB_LEN || wildcards > MAX_WILDCARDS {
+        return Err(format!("a path pattern has at most {MAX_GLOB_LEN} bytes and {MAX_WILDCARDS} wildcards"));
+    }
+    let mut nested = 0_i32;
+    for c in pattern.chars() {
+        nested += i32::from(c == '{') - i32::from(c == '}');
+        if nested > 2 {
+            return Err("alternatives are nested too deeply".to_owned());
+        }
+    }
+    Glob::new(pattern).map(|_| ()).map_err(|e| format!("not a path pattern ({})", e.kind()))
+}
+
+/// A command pattern: text with `*` for anything; `\*` is a star. ` *` or `:*` at the end also matches nothing, but
+/// never the middle of a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CommandPattern {
+    tokens: Vec<Token>,
+    /// Ends in ` *`: the arguments may be missing.
+    open: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    Char(char),
+    Any,
+}
+
+impl CommandPattern {
+    fn parse(text: &str) -> Self {
+        let (text, open) = match text.strip_suffix(":*").or_else(|| text.strip_suffix(" *")) {
+            Some(prefix) if !prefix.ends_with('\\') => (prefix.trim_end(), true),
+            _ => (text, false),
+        };
+        let mut tokens = Vec::new();
+        let mut chars = text.chars().peekable();
+        while let Some(c) = chars.next() {
+            match c {
+                '\\' if matches!(chars.peek(), Some('*' | '\\')) => tokens.extend(chars.next().map(Token::Char)),
+                '*' => tokens.push(Token::Any),
+                c => tokens.push(Token::Char(c)),
+            }
+        }
+        Self { tokens, open }
+    }
+
+    fn is_everything(&self) -> bool {
+        self.tokens.iter().all(|t| *t == Token::Any)
+    }
+
+    /// No wildcard: one command, exactly.
+    pub(crate) fn is_exact(&self) -> bool {
+        !self.open && !self.tokens.contains(&Token::Any)
+    }
+
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        let text: Vec<char> = text.chars().collect();
+        if !self.open {
+            return matches_all(&self.tokens, &text);
+        }
+        let mut with_arguments = self.tokens.clone();
+        with_arguments.extend([Token::Char(' '), Token::Any]);
+        matches_all(&self.tokens, &text) || matches_all(&with_arguments, &text)
+    }
+
+    fn literal(&self) -> String {
+        self.tokens.iter().map(|t| if let Token::Char(c) = t { *c } else { '\u{1}' }).collect()
+    }
+
+    pub(crate) fn says(&self, word: &str) -> bool {
+        let literal = self.literal();
+        literal.split_whitespace().any(|w| w.trim_end_matches('\u{1}') == word || w.ends_with(&format!("/{word}")))
+            || (self.is_exact() && literal.contains(word))
+    }
+
+    /// The word it starts with.
+    pub(crate) fn first_word(&self) -> String {
+        self.literal().split_whitespace().next().unwrap_or_default().trim_end_matches('\u{1}').to_owned()
+    }
+}
+
+fn matches_all(pattern: &[Token], text: &[char]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(Token::Any) => {
+                retry = Some((p + 1, t));
+                p += 1;
+            }
+            Some(Token::Char(c)) if *c == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            _ => match retry {
+                Some((after, from)) => {
+                    (p, t) = (after, from + 1);
+                    retry = Some((after, from + 1));
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|token| *token == Token::Any)
+}
+
+/// Writes `command` as a rule that matches it and nothing else.
+pub(crate) fn exact_rule(command: &str) -> String {
+    let text = command.trim().replace('\\', "\\\\").replace('*', "\\*");
+    format!("Bash({text})")
+}
+
+/// A path rule with its place in the world: what it matches, compiled.
+#[derive(Clone, Debug)]
+pub(crate) struct PathMatcher(Vec<GlobMatcher>);
+
+impl PathMatcher {
+    /// `wide` (deny and ask rules): without regard to case, and a pattern without a slash matches anywhere at all.
+    pub(crate) fn new(rule: &Rule, cwd: &Path, home: &Path, wide: bool) -> Self {
+        let Some(Spec::Path(text)) = &rule.spec else { return Self(Vec::new()) };
+        let mut places: Vec<String> = Vec::new();
+        let below = |base: &Path, rest: &str| format!("{}/{rest}", escape(base).trim_end_matches('/'));
+        let body = text.trim_end_matches('/');
+        if body == "~" {
+            places.push(escape(home));
+        } else if let Some(rest) = body.strip_prefix("~/") {
+            places.push(below(home, rest));
+        } else if let Some(rest) = body.strip_prefix("//") {
+            places.push(format!("/{rest}"));
+        } else if body.starts_with('/') || body.is_empty() {
+            places.push(if body.is_empty() { "/".to_owned() } else { body.to_owned() });
+            places.push(below(cwd, body.trim_start_matches('/')));
+        } else if let Some(rest) = body.strip_prefix("./") {
+            places.push(below(cwd, rest));
+        } else if body == "." {
+            places.push(escape(cwd));
+        } else if !body.contains('/') || body.starts_with("**/") {
+            let rest = body.trim_start_matches("**/");
+            places.push(if wide { format!("/**/{rest}") } else { below(cwd, &format!("**/{rest}")) });
+        } else {
+            places.push(below(cwd, body));
+        }
+        let mut globs = Vec::new();
+        for place in places {
+            let place = lexical(Path::new(&place)).to_string_lossy().into_owned();
+            let own = place.strip_suffix("/**").unwrap_or(&place).to_owned();
+            globs.push(format!("{}/**", own.trim_end_matches('/')));
+            globs.push(own);
+        }
+        Self(
+            globs
+                .iter()
+                .filter_map(|g| GlobBuilder::new(g).literal_separator(true).case_insensitive(wide).build().ok())
+                .map(|g| g.compile_matcher())
+                .collect(),
+        )
+    }
+
+    pub(crate) fn matches(&self, path: &Path) -> bool {
+        self.0.iter().any(|glob| glob.is_match(path))
+    }
+}
+
+fn escape(path: &Path) -> String {
+    globset::escape(&path.to_string_lossy())
+}
+
+/// The rules of a session: deny beats ask, ask beats allow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    pub allow: Vec<Rule>,
+    pub ask: Vec<Rule>,
+    pub deny: Vec<Rule>,
+}
+
+impl Rules {
+    /// Parses three lists. Every malformed rule is in the error list; the caller decides whether to go on.
+    pub fn parse<S: AsRef<str>>(allow: &[S], ask: &[S], deny: &[S]) -> Result<Self, Vec<RuleError>> {
+        let mut errors = Vec::new();
+        let mut list = |texts: &[S]| -> Vec<Rule> {
+            texts
+                .iter()
+                .filter_map(|text| Rule::parse(text.as_ref()).map_err(|e| errors.push(e)).ok())
+                .collect()
+        };
+        let rules = Self { allow: list(allow), ask: list(ask), deny: list(deny) };
+        if errors.is_empty() { Ok(rules) } else { Err(errors) }
+    }
+}
+
+/// Splits the value of `--allowedTools` and its kin: rules separated by commas or blanks outside parentheses.
+pub fn split_rules(text: &str) -> Vec<String> {
+    let mut out = vec![String::new()];
+    let mut depth = 0_usize;
+    for c in text.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 && (c == ',' || c.is_whitespace()) {
+            out.push(String::new());
+        } else if let Some(last) = out.last_mut() {
+            last.push(c);
+        }
+    }
+    out.retain(|rule| !rule.is_empty());
+    out
+}
+
+/// Edits between two short words.
+pub(crate) fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().take(64).enumerate() {
+        let mut left_up = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let up = row[j + 1];
+            row[j + 1] = (left_up + usize::from(ca != *cb)).min(up + 1).min(row[j] + 1);
+            left_up = up;
+        }
+    }
+    row[b.len()]
+}

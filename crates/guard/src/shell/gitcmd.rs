@@ -1,0 +1,271 @@
+//! Git subcommands that only read, and the git options that make any subcommand run something else.
+
+use super::readonly::{PathArg, options};
+use super::word::Word;
+
+struct Sub {
+    names: &'static str,
+    flags: &'static str,
+    valued: &'static str,
+    /// Sets of long options.
+    long: &'static [&'static str],
+}
+
+const DIFF: &str = "abbrev abbrev= binary cached cc check color color= color-moved color-moved= color-words \
+    compact-summary diff-algorithm= diff-filter= dirstat dst-prefix= exit-code find-copies find-copies-harder \
+    find-renames find-renames= full-index function-context histogram ignore-all-space ignore-blank-lines \
+    ignore-space-at-eol ignore-space-change ignore-submodules ignore-submodules= inter-hunk-context= merge-base \
+    minimal name-only name-status no-color no-ext-diff no-patch no-prefix no-renames no-textconv numstat patch \
+    patch-with-stat patience pickaxe-all pickaxe-regex quiet raw relative relative= shortstat src-prefix= staged \
+    stat stat= submodule submodule= summary text unified= word-diff word-diff= word-diff-regex=";
+
+const LOG: &str = "abbrev-commit after= all all-match ancestry-path author= author-date-order before= boundary \
+    branches cherry cherry-mark cherry-pick children committer= count date= date-order decorate decorate= dense \
+    encoding= exclude= extended-regexp first-parent fixed-strings follow format= full-history glob= graph grep= \
+    invert-grep left-right log-size max-count= max-parents= merges min-parents= no-abbrev-commit no-decorate \
+    no-mailmap no-merges no-notes no-walk notes objects oneline parents perl-regexp pretty pretty= \
+    regexp-ignore-case relative-date remotes reverse show-notes show-pulls simplify-by-decoration simplify-merges \
+    since= skip= source sparse tags topo-order until= use-mailmap walk-reflogs";
+
+const LIST: &str = "all color= column contains contains= format= ignore-case list merged merged= no-column \
+    no-contains= no-merged no-merged= points-at= remotes show-current sort= verbose abbrev=";
+
+const SUBS: &[Sub] = &[
+    Sub {
+        names: "status",
+        flags: "sbuznov",
+        valued: "",
+        long: &["short branch porcelain porcelain= long verbose untracked-files untracked-files= ignored ignored= column \
+                 no-column ahead-behind no-ahead-behind renames no-renames show-stash ignore-submodules="],
+    },
+    Sub { names: "log whatchanged show rev-list", flags: "puswbazMCRWrtcgiEFPqm", valued: "nLSGU", long: &[DIFF, LOG] },
+    Sub { names: "diff diff-tree diff-index diff-files range-diff", flags: "puswbazMCRWrtcq", valued: "SGUl", long: &[DIFF] },
+    Sub { names: "shortlog", flags: "snecE", valued: "w", long: &[LOG, "summary numbered email group="] },
+    Sub {
+        names: "blame annotate",
+        flags: "wMCsetlfncbp",
+        valued: "L",
+        long: &["porcelain line-porcelain show-email show-name show-number date= since= first-parent incremental root abbrev="],
+    },
+    Sub {
+        names: "rev-parse",
+        flags: "q",
+        valued: "",
+        long: &["abbrev-ref abbrev-ref= absolute-git-dir all branches git-common-dir git-dir is-bare-repository \
+                 is-inside-git-dir is-inside-work-tree is-shallow-repository path-format= quiet remotes short short= \
+                 show-cdup show-object-format show-prefix show-toplevel symbolic symbolic-full-name tags verify"],
+    },
+    Sub {
+        names: "ls-files",
+        flags: "cdmosuiktvz",
+        valued: "x",
+        long: &["abbrev cached deduplicate deleted directory eol error-unmatch exclude= exclude-standard full-name \
+                 ignored killed modified others stage unmerged"],
+    },
+    Sub { names: "ls-tree", flags: "drtlz", valued: "", long: &["abbrev= format= full-name full-tree long name-only name-status object-only"] },
+    Sub {
+        names: "describe",
+        flags: "",
+        valued: "",
+        long: &["abbrev= all always broken candidates= contains dirty exact-match exclude= first-parent long match= tags"],
+    },
+    Sub { names: "cat-file", flags: "pets", valued: "", long: &[] },
+    Sub { names: "merge-base", flags: "a", valued: "", long: &["all fork-point independent is-ancestor octopus"] },
+    Sub { names: "name-rev", flags: "", valued: "", long: &["all always name-only refs= tags"] },
+    Sub { names: "for-each-ref", flags: "", valued: "", long: &["contains= count= format= merged= no-merged= points-at= sort="] },
+    Sub { names: "show-ref", flags: "dqs", valued: "", long: &["abbrev dereference hash hash= head heads quiet tags verify"] },
+    Sub { names: "show-branch", flags: "ar", valued: "", long: &["all remotes current topo-order sha1-name no-name"] },
+    Sub { names: "count-objects", flags: "vH", valued: "", long: &["verbose human-readable"] },
+    Sub { names: "check-ignore", flags: "vnq", valued: "", long: &["verbose quiet non-matching no-index"] },
+    Sub { names: "cherry", flags: "v", valued: "", long: &["abbrev="] },
+    Sub {
+        names: "grep",
+        flags: "acEFGhHiIlLnoPpqvwWz",
+        valued: "ABCem",
+        long: &["after-context= all-match and before-context= break cached color= column context= count \
+                 extended-regexp files-with-matches files-without-match fixed-strings function-context heading \
+                 ignore-case invert-match line-number max-depth= name-only not only-matching or perl-regexp quiet \
+                 show-function text untracked word-regexp"],
+    },
+];
+
+/// The files that the call reads, when it only reads.
+pub(super) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
+    let mut rest = words;
+    let mut paths = Vec::new();
+    loop {
+        let Some((word, after)) = rest.split_first() else { return Err("git without a subcommand".to_owned()) };
+        if !word.is_literal() {
+            return Err(format!("{} is not known before it runs", word.raw));
+        }
+        match word.text.as_str() {
+            "--no-pager" | "-P" | "--no-optional-locks" | "--literal-pathspecs" => rest = after,
+            "-C" => match after.split_first() {
+                Some((dir, after)) if dir.is_literal() => {
+                    paths.push(PathArg { text: dir.text.clone(), known: dir.known, content: false });
+                    rest = after;
+                }
+                _ => return Err("its folder is not known".to_owned()),
+            },
+            text if text.starts_with('-') => return Err(format!("git's option {text} can make it run something else")),
+            _ => break,
+        }
+    }
+    let (sub, rest) = (rest[0].text.as_str(), &rest[1..]);
+    // A format with %G runs the program that checks signatures.
+    if let Some(word) = rest.iter().find(|w| w.text.contains("%G") || w.text.contains("signature")) {
+        return Err(format!("{} makes git run the signature program", word.raw));
+    }
+    let found = match sub {
+        "branch" | "tag" => listing(sub, rest),
+        "remote" => match rest.iter().map(|w| w.text.as_str()).collect::<Vec<_>>()[..] {
+            [] | ["-v" | "--verbose"] => Ok(Vec::new()),
+            ["get-url", name] if !name.starts_with('-') => Ok(Vec::new()),
+            _ => Err("`git remote` with these arguments changes something or uses the network".to_owned()),
+        },
+        "stash" | "worktree" | "reflog" => keyword(sub, rest),
+        "symbolic-ref" if rest.len() == 1 || (rest.len() == 2 && rest[0].text == "--short") => Ok(Vec::new()),
+        "config" => config(rest),
+        _ => SUBS
+            .iter()
+            .find(|s| s.names.split(' ').any(|n| n == sub))
+            .ok_or_else(|| format!("`git {sub}` is not one of the subcommands known to only read"))
+            .and_then(|s| by_table(s, rest)),
+    }?;
+    paths.extend(found);
+    Ok(paths)
+}
+
+fn by_table(sub: &Sub, words: &[Word]) -> Result<Vec<PathArg>, String> {
+    let parsed = options(words, sub.flags, sub.valued, &sub.long.join(" "), false)?;
+    Ok(places(&parsed.positional))
+}
+
+/// Revisions and paths look alike: `HEAD:dir/file` is placed by what follows the colon, anything else as a path.
+fn places(words: &[Word]) -> Vec<PathArg> {
+    words
+        .iter()
+        .map(|w| PathArg { text: w.text.rsplit(':').next().unwrap_or_default().to_owned(), known: w.known, content: true })
+        .filter(|p| !p.text.is_empty())
+        .collect()
+}
+
+fn listing(sub: &str, words: &[Word]) -> Result<Vec<PathArg>, String> {
+    let flags = if sub == "branch" { "arvil" } else { "lni" };
+    let parsed = options(words, flags, "", LIST, false)?;
+    let lists = parsed.seen.iter().any(|s| matches!(s.as_str(), "list" | "l" | "contains" | "merged" | "no-merged" | "points-at"));
+    if parsed.positional.is_empty() || lists {
+        Ok(Vec::new())
+    } else {
+        Err(format!("`git {sub} NAME` creates something"))
+    }
+}
+
+fn keyword(sub: &str, words: &[Word]) -> Result<Vec<PathArg>, String> {
+    let action = words.first().map(|w| w.text.as_str());
+    let fine = matches!((sub, action), ("stash", Some("list" | "show")) | ("worktree", Some("list")) | ("reflog", None | Some("show")));
+    if !fine {
+        return Err(format!("`git {sub}` with these arguments changes something"));
+    }
+    let parsed = options(words.get(1..).unwrap_or_default(), "puqn", "n", &[DIFF, LOG, "porcelain"].join(" "), false)?;
+    Ok(places(&parsed.positional))
+}
+
+/// Values that hold no credentials.
+fn config(words: &[Word]) -> Result<Vec<PathArg>, String> {
+    let texts: Vec<&str> = words.iter().filter(|w| w.is_literal()).map(|w| w.text.as_str()).collect();
+    let key = match texts[..] {
+        ["--get" | "get" | "--get-all", key] | ["--global" | "--local", "--get" | "--get-all", key] if texts.len() == words.len() => key,
+        _ => return Err("`git config` with these arguments changes something or may show credentials".to_owned()),
+    };
+    let open = ["user.", "core.", "branch.", "init.", "pull.", "push.", "merge.", "rebase.", "diff.", "color."];
+    let url = key.starts_with("remote.") && key.ends_with(".url");
+    if open.iter().any(|prefix| key.starts_with(prefix)) || url {
+        Ok(Vec::new())
+    } else {
+        Err("this git setting may hold credentials".to_owned())
+    }
+}
+
+/// What makes `words` (a command with its name) run or destroy something that its name does not tell. A rule with a
+/// wildcard does not cover it; a rule that writes the option out does.
+pub(crate) fn escape(words: &[Word]) -> Option<String> {
+    let name = super::unwrap::base_name(words.first()?.text.as_str());
+    let rest = &words[1..];
+    let has = |test: &dyn Fn(&str) -> bool| rest.iter().find(|w| test(&w.text)).map(|w| w.text.clone());
+    match name {
+        "git" => git_escape(rest),
+        "find" => has(&|t| matches!(t, "-exec" | "-execdir" | "-ok" | "-okdir" | "-delete" | "-fprint" | "-fprint0" | "-fprintf" | "-fls")),
+        "fd" | "fdfind" => has(&|t| matches!(t, "-x" | "-X") || t.starts_with("--exec")),
+        "rg" => has(&|t| t.starts_with("--pre") && t != "--pretty" || t.starts_with("--hostname-bin")),
+        "sort" => has(&|t| t.starts_with("--compress") || t.starts_with("-o") || t.starts_with("--output")),
+        "tar" | "bsdtar" => has(&|t| {
+            t.starts_with("--checkpoint-action") || t.starts_with("--to-command") || t.starts_with("--use-compress")
+                || t.starts_with("-I") || t.starts_with("--rsh-command") || t.starts_with("--info-script") || t == "-F"
+        }),
+        "rsync" => has(&|t| t == "-e" || t.starts_with("--rsh") || t.starts_with("--rsync-path")),
+        "tree" => has(&|t| t.starts_with("-o") || t.starts_with("--output") || t == "-R"),
+        _ => None,
+    }
+}
+
+fn git_escape(words: &[Word]) -> Option<String> {
+    let mut rest = words.iter();
+    let mut sub = None;
+    while let Some(word) = rest.next() {
+        let text = word.text.as_str();
+        match text {
+            "-c" | "--config-env" | "--exec-path" | "--git-dir" | "--work-tree" | "-p" | "--paginate" => {
+                return Some(text.to_owned());
+            }
+            "-C" | "--namespace" => {
+                rest.next();
+            }
+            _ if text.starts_with("--exec-path=") || text.starts_with("--config-env=") || text.starts_with("--git-dir=")
+                || text.starts_with("--work-tree=") || (text.starts_with("-c") && !text.starts_with("--")) =>
+            {
+                return Some(text.to_owned());
+            }
+            _ if text.starts_with('-') => {}
+            _ => {
+                sub = Some(word);
+                break;
+            }
+        }
+    }
+    let sub = sub?;
+    if !sub.is_literal() {
+        return Some(sub.raw.clone());
+    }
+    let rest: Vec<&str> = rest.map(|w| w.text.as_str()).collect();
+    let any = |names: &[&str]| {
+        rest.iter().find(|t| names.iter().any(|n| **t == *n || (n.starts_with("--") && t.starts_with(n)))).map(|t| (*t).to_owned())
+    };
+    let first = rest.first().copied().unwrap_or_default();
+    match sub.text.as_str() {
+        // Sets what git runs or where it fetches from, for good.
+        "config" if !rest.iter().any(|t| matches!(*t, "--get" | "--get-all" | "--list" | "-l" | "get" | "list")) => {
+            Some("config".to_owned())
+        }
+        "rebase" => any(&["-x", "--exec", "--exe", "--ex"]),
+        "bisect" if first == "run" => Some("run".to_owned()),
+        "submodule" if first == "foreach" => Some(first.to_owned()),
+        "difftool" | "mergetool" | "filter-branch" | "daemon" | "instaweb" | "web--browse" | "send-email" | "shell"
+        | "remote-ext" | "remote-fd" | "credential" | "fast-import" | "upload-pack" | "receive-pack" | "hook" | "help"
+        | "maintenance" | "gui" | "citool" | "svn" | "p4" | "cvsserver" | "http-backend" => Some(sub.text.clone()),
+        "grep" => rest.iter().find(|t| t.starts_with("-O") || t.starts_with("--open")).map(|t| (*t).to_owned()),
+        "clone" => any(&["-u", "--upload-pack", "--up", "-c", "--config", "--template"]).or_else(|| helper_url(&rest)),
+        "fetch" | "pull" | "ls-remote" => any(&["--upload-pack", "--up"]).or_else(|| helper_url(&rest)),
+        "push" => any(&["--receive-pack", "--rec", "--exec", "--exe"]).or_else(|| helper_url(&rest)),
+        "archive" => any(&["--exec", "--exe", "--remote", "--rem", "--output", "--out", "-o"]),
+        "init" => any(&["--template", "--temp"]),
+        "diff" | "log" | "show" | "format-patch" | "shortlog" | "range-diff" | "diff-tree" | "stash" | "whatchanged" => any(&["--ext-diff", "--ext", "--output", "--out", "--textconv", "--no-index", "--show-signature"]),
+        "cat-file" => any(&["--textconv", "--filters"]),
+        _ => None,
+    }
+}
+
+/// A remote whose address is a command line.
+fn helper_url(words: &[&str]) -> Option<String> {
+    words.iter().find(|t| t.contains("ext::") || t.contains("fd::")).map(|t| (*t).to_owned())
+}

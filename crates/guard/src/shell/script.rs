@@ -1,0 +1,500 @@
+//! The walk over a parsed script: every simple command with the directories it may run in, every file that a redirect
+//! opens, and every doubt.
+//!
+//! Arithmetic deserves a note: bash evaluates the *contents* of variables in arithmetic, subscripts included, so
+//! `$((x))` can run a command that is nowhere in the text. Arithmetic on anything but numbers is therefore a doubt, and
+//! so are the other forms that evaluate text (`${x@P}`, `${!x}`, `[[ x -eq y ]]`, `-v`).
+
+use super::vars;
+use super::word::{Known, Word, is_name, text_of};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tree_sitter::{Node, Parser};
+
+/// Longer scripts are not judged: they ask.
+pub(crate) const MAX_CHARS: usize = 10_000;
+const MAX_DEPTH: usize = 200;
+const MAX_DIRS: usize = 8;
+
+/// Where a command may run: every directory possible at that point; `None` when that cannot be known.
+pub(crate) type Dirs = Option<Vec<PathBuf>>;
+
+/// One program call.
+#[derive(Clone, Debug)]
+pub(crate) struct Simple {
+    pub words: Vec<Word>,
+    /// `NAME=value` before the name.
+    pub assigns: Vec<String>,
+    pub dirs: Dirs,
+}
+
+/// A file that a redirect opens.
+#[derive(Clone, Debug)]
+pub(crate) struct Redirect {
+    pub target: Word,
+    pub write: bool,
+    pub dirs: Dirs,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Script {
+    pub commands: Vec<Simple>,
+    pub redirects: Vec<Redirect>,
+    /// What keeps the script from being understood, each in a few words.
+    pub doubts: Vec<String>,
+}
+
+/// How the walk turns text into paths.
+pub(crate) struct Paths<'a> {
+    pub home: &'a Path,
+    pub resolve: &'a dyn Fn(&Path) -> PathBuf,
+}
+
+impl Paths<'_> {
+    /// `text` as a program started in `dir` would open it.
+    pub(crate) fn join(&self, dir: &Path, text: &str) -> PathBuf {
+        let path = match text.strip_prefix("~/") {
+            Some(rest) => self.home.join(rest),
+            None if text == "~" => self.home.to_path_buf(),
+            None => dir.join(text),
+        };
+        (self.resolve)(&crate::path::lexical(&path))
+    }
+}
+
+/// Takes `source` apart. `dirs` is where it starts.
+pub(crate) fn read(source: &str, dirs: Dirs, paths: &Paths<'_>) -> Script {
+    let mut out = Script::default();
+    if source.chars().count() > MAX_CHARS {
+        out.doubts.push(format!("it is longer than {MAX_CHARS} characters"));
+        return out;
+    }
+    if let Some(c) = source.chars().find(|c| is_odd(*c)) {
+        out.doubts.push(format!("it holds the character U+{:04X}, which shells and people read differently", c as u32));
+    }
+    let mut parser = Parser::new();
+    if parser.set_language(&tree_sitter_bash::LANGUAGE.into()).is_err() {
+        out.doubts.push("the shell grammar could not be loaded".to_owned());
+        return out;
+    }
+    let Some(tree) = parser.parse(source, None) else {
+        out.doubts.push("it could not be parsed".to_owned());
+        return out;
+    };
+    let root = tree.root_node();
+    if root.has_error() {
+        out.doubts.push("its syntax could not be understood for sure".to_owned());
+    }
+    let mut walker = Walker { source, out, dirs, known: BTreeMap::new(), paths, moved: None };
+    walker.visit(root, 0);
+    if walker.out.commands.is_empty() {
+        walker.out.doubts.push("no command was found in it".to_owned());
+    }
+    walker.out
+}
+
+/// Control and format characters, and white space that the grammar and bash may take differently.
+fn is_odd(c: char) -> bool {
+    (c.is_control() && !matches!(c, '\n' | '\t'))
+        || (c.is_whitespace() && !c.is_ascii())
+        || matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+struct Walker<'a> {
+    source: &'a str,
+    out: Script,
+    dirs: Dirs,
+    /// Variables that a `for` or an assignment gives known values.
+    known: BTreeMap<String, Vec<Word>>,
+    paths: &'a Paths<'a>,
+    /// Where the `cd` just seen leads when it succeeds.
+    moved: Option<Dirs>,
+}
+
+impl Walker<'_> {
+    fn doubt(&mut self, what: impl Into<String>) {
+        let what = what.into();
+        if self.out.doubts.len() < 16 && !self.out.doubts.contains(&what) {
+            self.out.doubts.push(what);
+        }
+    }
+
+    fn children<'t>(node: Node<'t>) -> Vec<Node<'t>> {
+        let mut cursor = node.walk();
+        node.children(&mut cursor).collect()
+    }
+
+    fn visit(&mut self, node: Node<'_>, depth: usize) {
+        if depth > MAX_DEPTH {
+            return self.doubt("it is nested too deeply");
+        }
+        if !node.is_named() {
+            return;
+        }
+        match node.kind() {
+            "comment" | "file_descriptor" | "heredoc_start" | "heredoc_end" | "heredoc_content" | "string_content"
+            | "raw_string" | "ansi_c_string" | "word" | "number" | "variable_name" | "special_variable_name"
+            | "regex" | "extglob_pattern" | "test_operator" => {
+                if node.named_child_count() > 0 {
+                    self.visit_all(node, depth);
+                }
+            }
+            "program" | "compound_statement" | "do_group" | "else_clause" | "elif_clause" | "if_statement"
+            | "while_statement" | "case_statement" | "case_item" | "negated_command" => self.block(node, depth),
+            "subshell" | "command_substitution" | "process_substitution" => self.apart(node, depth),
+            "pipeline" => {
+                for child in Self::children(node) {
+                    self.apart(child, depth);
+                }
+            }
+            "list" => self.list(node, depth),
+            "command" => self.command(node, depth),
+            "redirected_statement" => self.visit_all(node, depth),
+            "file_redirect" => self.redirect(node, depth),
+            "heredoc_redirect" => self.visit_all(node, depth),
+            "heredoc_body" => self.heredoc(node, depth),
+            "herestring_redirect" | "string" | "concatenation" | "translated_string" | "command_name" | "array"
+            | "unary_expression" | "parenthesized_expression" => self.visit_all(node, depth),
+            "binary_expression" => self.comparison(node, depth),
+            "brace_expression" => {}
+            "simple_expansion" => {}
+            "expansion" => self.expansion(node, depth),
+            "arithmetic_expansion" => self.arithmetic(node, depth),
+            "variable_assignments" => self.visit_all(node, depth),
+            "variable_assignment" => {
+                self.assignment(node, depth);
+            }
+            "declaration_command" => self.declaration(node, depth),
+            "unset_command" => self.unset(node),
+            "test_command" => self.test(node, depth),
+            "for_statement" => self.for_loop(node, depth),
+            "c_style_for_statement" => {
+                self.doubt("it uses a C-style for loop, whose arithmetic can run commands");
+                self.visit_all(node, depth);
+            }
+            "function_definition" => {
+                let before = self.dirs.take();
+                self.block(node, depth);
+                self.dirs = before;
+            }
+            other => {
+                self.doubt(format!("it uses shell syntax that is not judged ({other})"));
+                self.visit_all(node, depth);
+            }
+        }
+    }
+
+    fn visit_all(&mut self, node: Node<'_>, depth: usize) {
+        for child in Self::children(node) {
+            self.visit(child, depth + 1);
+        }
+    }
+
+    /// Statements in a row: any of them may have moved or failed to move.
+    fn block(&mut self, node: Node<'_>, depth: usize) {
+        for child in Self::children(node) {
+            let start = self.dirs.clone();
+            self.visit(child, depth + 1);
+            self.dirs = union(start, self.dirs.take());
+        }
+    }
+
+    /// A part that runs in a process of its own: its `cd` stays inside.
+    fn apart(&mut self, node: Node<'_>, depth: usize) {
+        let before = self.dirs.clone();
+        if matches!(node.kind(), "subshell" | "command_substitution" | "process_substitution") {
+            self.block(node, depth);
+        } else {
+            self.visit(node, depth + 1);
+        }
+        self.dirs = before;
+    }
+
+    fn list(&mut self, node: Node<'_>, depth: usize) {
+        let start = self.dirs.clone();
+        for child in Self::children(node) {
+            if child.kind() == "&&" {
+                if let Some(moved) = self.moved.take() {
+                    self.dirs = moved;
+                }
+            } else if child.kind() == "||" {
+                self.dirs = union(start.clone(), self.dirs.take());
+            } else {
+                self.moved = None;
+                self.visit(child, depth + 1);
+            }
+        }
+        self.moved = None;
+    }
+
+    fn command(&mut self, node: Node<'_>, depth: usize) {
+        let (mut words, mut assigns) = (Vec::new(), Vec::new());
+        for child in Self::children(node) {
+            match child.kind() {
+                "variable_assignment" => assigns.extend(self.assignment(child, depth + 1)),
+                "file_redirect" | "herestring_redirect" | "heredoc_redirect" => self.visit(child, depth + 1),
+                "subshell" => {
+                    self.doubt("a command is followed by parentheses");
+                    self.visit(child, depth + 1);
+                }
+                "comment" => {}
+                _ => {
+                    self.visit(child, depth + 1);
+                    words.push(Word::decode(child, self.source));
+                }
+            }
+        }
+        if words.is_empty() {
+            return;
+        }
+        let words = self.with_known(words);
+        self.change_dir(&words);
+        self.out.commands.push(Simple { words, assigns, dirs: self.dirs.clone() });
+    }
+
+    /// Puts the values of loop variables in place of `"$f"`, where all of them are known.
+    fn with_known(&self, words: Vec<Word>) -> Vec<Word> {
+        let mut out = Vec::new();
+        for word in words {
+            match word.variable.as_ref().and_then(|name| self.known.get(name)) {
+                Some(values) if out.len() + values.len() < 256 => out.extend(values.iter().cloned()),
+                _ => out.push(word),
+            }
+        }
+        out
+    }
+
+    fn change_dir(&mut self, words: &[Word]) {
+        self.moved = None;
+        let Some(name) = words.first().filter(|w| w.is_literal()) else { return };
+        if !matches!(name.text.as_str(), "cd" | "pushd" | "popd") {
+            return;
+        }
+        let there = match &words[1..] {
+            [to] if to.is_literal() && name.text != "popd" && !to.text.starts_with(['-', '+']) => self
+                .dirs
+                .as_ref()
+                .map(|dirs| dirs.iter().map(|dir| self.paths.join(dir, &to.text)).collect::<Vec<_>>()),
+            [] if name.text == "cd" => Some(vec![self.paths.home.to_path_buf()]),
+            _ => None,
+        };
+        self.dirs = union(self.dirs.take(), there.clone());
+        self.moved = Some(there);
+    }
+
+    fn redirect(&mut self, node: Node<'_>, depth: usize) {
+        let mut operator = "";
+        for child in Self::children(node) {
+            if child.kind() == "file_descriptor" {
+                continue;
+            }
+            if !child.is_named() {
+                operator = child.kind();
+                continue;
+            }
+            self.visit(child, depth + 1);
+            let target = Word::decode(child, self.source);
+            let duplicates = matches!(operator, ">&" | "<&" | ">&-" | "<&-")
+                && target.is_literal()
+                && target.text.trim_end_matches('-').chars().all(|c| c.is_ascii_digit());
+            if duplicates {
+                continue;
+            }
+            let write = !matches!(operator, "<" | "<&");
+            for target in self.with_known(vec![target]) {
+                self.out.redirects.push(Redirect { target, write, dirs: self.dirs.clone() });
+            }
+        }
+        if operator.is_empty() {
+            self.doubt("a redirection could not be read");
+        }
+    }
+
+    fn heredoc(&mut self, node: Node<'_>, depth: usize) {
+        // Whether the delimiter was quoted is seen at the start of the redirect.
+        let quoted = node
+            .parent()
+            .and_then(|p| Self::children(p).into_iter().find(|c| c.kind() == "heredoc_start"))
+            .is_some_and(|start| text_of(start, self.source).contains(['\'', '"', '\\']));
+        let body = text_of(node, self.source);
+        if !quoted && body.contains(['$', '`', '\\']) {
+            self.doubt("a here-document expands variables or commands (quote its delimiter to prevent that)");
+        }
+        if !quoted {
+            self.visit_all(node, depth);
+        }
+    }
+
+    fn comparison(&mut self, node: Node<'_>, depth: usize) {
+        let operator = node.child_by_field_name("operator").map_or("", |o| text_of(o, self.source));
+        if matches!(operator, "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge") {
+            for side in ["left", "right"].into_iter().filter_map(|side| node.child_by_field_name(side)) {
+                let text = text_of(side, self.source).trim_matches('"');
+                if !matches!(text, "$#" | "$?") && !text.trim_start_matches('-').chars().all(|c| c.is_ascii_digit()) {
+                    self.doubt("a numeric comparison evaluates what a variable holds");
+                }
+            }
+        }
+        self.visit_all(node, depth);
+    }
+
+    fn expansion(&mut self, node: Node<'_>, depth: usize) {
+        let inner = text_of(node, self.source).trim_start_matches("${").trim_end_matches('}');
+        let name_end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(inner.len());
+        let (name, rest) = inner.split_at(name_end);
+        let fine = if name.is_empty() {
+            // ${#name}, ${#}, ${?}, ${@}
+            matches!(rest, "#" | "?" | "@" | "*" | "$" | "!" | "-") || rest.strip_prefix('#').is_some_and(is_name)
+        } else {
+            rest.is_empty()
+                || rest.starts_with(":-")
+                || rest.starts_with(":+")
+                || rest.starts_with(['-', '+', '#', '%', '/', '^', ','])
+                || matches!(rest, "[@]" | "[*]")
+        };
+        if !fine {
+            self.doubt("an expansion evaluates or sets something (${…})");
+        }
+        self.visit_all(node, depth);
+    }
+
+    fn arithmetic(&mut self, node: Node<'_>, depth: usize) {
+        let text = text_of(node, self.source);
+        let inner = text.strip_prefix("$((").or_else(|| text.strip_prefix("$["));
+        let evaluates = |c: char| c.is_alphabetic() || matches!(c, '_' | '$' | '`' | '[' | '"' | '\'');
+        if inner.is_none_or(|inner| inner.trim_end_matches(']').contains(evaluates)) {
+            self.doubt("arithmetic on variables evaluates what they hold");
+        }
+        self.visit_all(node, depth);
+    }
+
+    /// Returns `name=value` as written.
+    fn assignment(&mut self, node: Node<'_>, depth: usize) -> Option<String> {
+        let name = node.child_by_field_name("name")?;
+        let value = node.child_by_field_name("value");
+        if name.kind() == "subscript" {
+            self.doubt("an array subscript is evaluated as arithmetic");
+        }
+        let variable = text_of(name, self.source).to_owned();
+        if !vars::may_set(&variable) {
+            self.doubt(format!("it sets {variable}, which other programs obey"));
+        }
+        if let Some(value) = value {
+            self.visit(value, depth + 1);
+        }
+        // A value that changes more than once, or in a loop, is not followed.
+        self.known.insert(variable, vec![Word { known: Known::Dynamic, ..Word::literal("$?") }]);
+        Some(text_of(node, self.source).to_owned())
+    }
+
+    fn declaration(&mut self, node: Node<'_>, depth: usize) {
+        let mut plain = true;
+        for child in Self::children(node) {
+            match child.kind() {
+                "variable_assignment" => {
+                    self.assignment(child, depth + 1);
+                }
+                "variable_name" | "export" | "local" | "readonly" | "declare" | "typeset" => {}
+                _ => {
+                    plain = false;
+                    self.visit(child, depth + 1);
+                }
+            }
+        }
+        if !plain {
+            self.doubt("it declares variables with attributes or computed names");
+        }
+        let word = Word::literal(node.child(0).map_or("declare", |c| text_of(c, self.source)));
+        self.out.commands.push(Simple { words: vec![word], assigns: Vec::new(), dirs: self.dirs.clone() });
+    }
+
+    fn unset(&mut self, node: Node<'_>) {
+        let plain = Self::children(node)
+            .iter()
+            .skip(1)
+            .all(|c| matches!(c.kind(), "variable_name" | "word") && vars::may_set(text_of(*c, self.source)));
+        if !plain {
+            self.doubt("it unsets more than plain variables of its own");
+        }
+        self.out.commands.push(Simple {
+            words: vec![Word::literal("unset")],
+            assigns: Vec::new(),
+            dirs: self.dirs.clone(),
+        });
+    }
+
+    fn test(&mut self, node: Node<'_>, depth: usize) {
+        let text = text_of(node, self.source);
+        if text.starts_with("((") {
+            self.doubt("arithmetic on variables evaluates what they hold");
+        }
+        if text.split(|c: char| c.is_whitespace() || c == '(').any(|t| matches!(t, "-v" | "-R")) {
+            self.doubt("a test of whether a variable is set can evaluate a subscript");
+        }
+        self.visit_all(node, depth);
+        self.out.commands.push(Simple {
+            words: vec![Word::literal("[")],
+            assigns: Vec::new(),
+            dirs: self.dirs.clone(),
+        });
+    }
+
+    fn for_loop(&mut self, node: Node<'_>, depth: usize) {
+        let mut values = Vec::new();
+        let mut name = String::new();
+        let mut bodies = Vec::new();
+        for child in Self::children(node) {
+            match child.kind() {
+                "variable_name" => text_of(child, self.source).clone_into(&mut name),
+                "do_group" | "compound_statement" => bodies.push(child),
+                _ if child.is_named() => {
+                    self.visit(child, depth + 1);
+                    values.push(Word::decode(child, self.source));
+                }
+                _ => {}
+            }
+        }
+        if !vars::may_set(&name) {
+            self.doubt(format!("it sets {name}, which other programs obey"));
+        }
+        let followed = !values.is_empty()
+            && !self.known.contains_key(&name)
+            && values.iter().all(|v| matches!(v.known, Known::Literal | Known::Glob))
+            && !set_elsewhere(self.source, &name);
+        let unknown = vec![Word { known: Known::Dynamic, ..Word::literal("$?") }];
+        self.known.insert(name, if followed { values } else { unknown });
+        let moves = bodies.iter().any(|b| text_has_cd(text_of(*b, self.source)));
+        if moves {
+            // The second round starts where the first ended.
+            self.dirs = None;
+        }
+        for body in bodies {
+            self.block(body, depth + 1);
+        }
+        if moves {
+            self.dirs = None;
+        }
+    }
+}
+
+fn text_has_cd(text: &str) -> bool {
+    text.contains("cd") || text.contains("pushd") || text.contains("popd")
+}
+
+/// Whether anything in the script but this one loop may set `name`.
+fn set_elsewhere(source: &str, name: &str) -> bool {
+    source.contains(&format!("{name}="))
+        || source.contains(&format!("{name}+="))
+        || source.contains("read ")
+        || source.matches(&format!("for {name} ")).count() != 1
+}
+
+fn union(a: Dirs, b: Dirs) -> Dirs {
+    let (mut a, b) = (a?, b?);
+    for dir in b {
+        if !a.contains(&dir) {
+            a.push(dir);
+        }
+    }
+    (a.len() <= MAX_DIRS).then_some(a)
+}

@@ -1,0 +1,38 @@
+//! Which variables may be set or shown without changing what later commands do or telling a secret.
+
+/// Environment variables that only change how a program prints or how chatty it is.
+const HARMLESS: &[&str] = &[
+    "CARGO_TERM_COLOR", "CI", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "FORCE_COLOR", "GIT_OPTIONAL_LOCKS",
+    "GIT_TERMINAL_PROMPT", "LANG", "LANGUAGE", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_NUMERIC",
+    "LC_TIME", "LINES", "NODE_ENV", "NO_COLOR", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "RUST_BACKTRACE",
+    "RUST_LOG", "TERM", "TZ",
+];
+
+/// Lower-case names that programs or shells obey.
+const OBEYED: &[&str] = &[
+    "all_proxy", "auto_resume", "cdpath", "fignore", "fpath", "ftp_proxy", "histchars", "http_proxy", "https_proxy",
+    "manpath", "module_path", "no_proxy", "npm_config_script_shell", "path", "rsync_proxy",
+];
+
+/// Variables whose value is no secret.
+const PUBLIC: &[&str] =
+    &["HOME", "HOSTNAME", "LANG", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR", "UID", "USER"];
+
+/// Setting it changes nothing that another command does.
+pub(crate) fn may_set(name: &str) -> bool {
+    if HARMLESS.contains(&name) {
+        return true;
+    }
+    let mut chars = name.chars();
+    let lower = chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    (lower && !OBEYED.contains(&name) && !name.starts_with("npm_") && name != "_")
+        || (name.len() == 1 && name.starts_with(|c: char| c.is_ascii_uppercase()))
+}
+
+/// Printing it tells no secret. Lower-case names are the script's own.
+pub(crate) fn may_show(name: &str) -> bool {
+    PUBLIC.contains(&name)
+        || may_set(name)
+        || matches!(name, "?" | "#" | "$" | "!" | "0" | "_" | "@" | "*" | "-")
+        || name.chars().all(|c| c.is_ascii_digit())
+}

@@ -1,0 +1,297 @@
+//! One word of a shell command: what bash will pass to the program, as far as that can be known by reading.
+//!
+//! A word is decoded as bash does it (quotes, backslashes, `$'…'`). What depends on the world (a variable, a
+//! substitution, a brace or tilde form) makes the word [`Known::Dynamic`]: nothing may be concluded from its text. Any
+//! shape that the grammar and bash could read differently counts as dynamic too.
+
+use tree_sitter::Node;
+
+/// How much of a word is known before it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Known {
+    /// `text` is what the program gets.
+    Literal,
+    /// `text` is a file name pattern; the program gets the matching names.
+    Glob,
+    /// `<(…)`: the program gets a pipe; the commands inside are judged on their own.
+    Pipe,
+    /// Anything may come out.
+    Dynamic,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Word {
+    /// Decoded, with unknown pieces as they are written.
+    pub text: String,
+    /// As written.
+    pub raw: String,
+    pub known: Known,
+    /// The variable, where the whole word is one plain expansion in double quotes (`"$f"`).
+    pub variable: Option<String>,
+    /// Names of the plain variables it expands; `None` when it holds anything else that is dynamic.
+    pub variables: Option<Vec<String>>,
+}
+
+impl Word {
+    pub(crate) fn literal(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            raw: text.to_owned(),
+            known: Known::Literal,
+            variable: None,
+            variables: Some(Vec::new()),
+        }
+    }
+
+    pub(crate) fn is_literal(&self) -> bool {
+        self.known == Known::Literal
+    }
+
+    /// Decodes an argument, a name or a redirect target.
+    pub(crate) fn decode(node: Node<'_>, source: &str) -> Self {
+        let raw = text_of(node, source).to_owned();
+        let mut word =
+            Self { text: String::new(), raw, known: Known::Literal, variable: None, variables: Some(Vec::new()) };
+        word.push(node, source, 0);
+        if word.raw.starts_with('~') && !matches!(word.raw.as_bytes().get(1), None | Some(b'/')) {
+            word.dynamic();
+        }
+        if has_brace_list(&word.raw) {
+            word.dynamic();
+        }
+        word.variable = whole_variable(&word);
+        word
+    }
+
+    fn dynamic(&mut self) {
+        self.known = Known::Dynamic;
+        self.variables = None;
+    }
+
+    fn raise(&mut self, known: Known) {
+        self.known = self.known.max(known);
+    }
+
+    fn push(&mut self, node: Node<'_>, source: &str, depth: usize) {
+        let text = text_of(node, source);
+        if depth > 64 {
+            self.text.push_str(text);
+            return self.dynamic();
+        }
+        match node.kind() {
+            "command_name" => self.push_children(node, source, depth),
+            "word" | "number" | "variable_name" | "special_variable_name" | "test_operator" => {
+                if node.named_child_count() == 0 {
+                    self.push_plain(text);
+                } else {
+                    self.push_opaque(text);
+                }
+            }
+            "concatenation" => self.push_children(node, source, depth),
+            "string" => self.push_string(node, source),
+            "raw_string" => {
+                self.text.push_str(text.strip_prefix('\'').and_then(|t| t.strip_suffix('\'')).unwrap_or(text));
+            }
+            "ansi_c_string" => match ansi_c(text) {
+                Some(decoded) => self.text.push_str(&decoded),
+                None => self.push_opaque(text),
+            },
+            "simple_expansion" => self.push_variable(text),
+            "expansion" if is_name(text.trim_start_matches("${").trim_end_matches('}')) => self.push_variable(text),
+            "process_substitution" if text.starts_with('<') && self.text.is_empty() => {
+                self.text.push_str(text);
+                self.raise(Known::Pipe);
+            }
+            // What it prints is unknown; the commands inside are judged on their own.
+            "command_substitution" => {
+                self.text.push_str(text);
+                self.raise(Known::Dynamic);
+            }
+            "==" | "=~" | "=" => self.text.push_str(text),
+            _ => self.push_opaque(text),
+        }
+    }
+
+    fn push_children(&mut self, node: Node<'_>, source: &str, depth: usize) {
+        let mut at = node.start_byte();
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            if child.start_byte() != at {
+                self.dynamic();
+            }
+            at = child.end_byte();
+            self.push(child, source, depth + 1);
+        }
+        if at != node.end_byte() {
+            self.dynamic();
+        }
+    }
+
+    fn push_opaque(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.dynamic();
+    }
+
+    fn push_variable(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.raise(Known::Dynamic);
+        if let Some(names) = &mut self.variables {
+            names.push(text.trim_matches(|c| matches!(c, '$' | '{' | '}')).to_owned());
+        }
+    }
+
+    /// Unquoted text.
+    fn push_plain(&mut self, text: &str) {
+        let mut chars = text.chars();
+        while let Some(c) = chars.next() {
+            match c {
+                '\\' => match chars.next() {
+                    Some('\n') | None => {}
+                    Some(next) => self.text.push(next),
+                },
+                '*' | '?' | '[' => {
+                    self.raise(Known::Glob);
+                    self.text.push(c);
+                }
+                // Bash would not read these as part of a word.
+                '$' | '`' | ';' | '|' | '&' | '<' | '>' | '(' | ')' | '"' | '\'' | ' ' | '\n' | '\t' => {
+                    self.text.push(c);
+                    self.dynamic();
+                }
+                c => self.text.push(c),
+            }
+        }
+    }
+
+    /// `"…"`: literal pieces lie between the child nodes.
+    fn push_string(&mut self, node: Node<'_>, source: &str) {
+        let (mut at, end) = (node.start_byte() + 1, node.end_byte().saturating_sub(1));
+        let mut cursor = node.walk();
+        for child in node.named_children(&mut cursor) {
+            if child.kind() == "string_content" {
+                continue;
+            }
+            self.push_quoted(source.get(at..child.start_byte()).unwrap_or_default());
+            match child.kind() {
+                "simple_expansion" | "expansion" => self.push(child, source, 1),
+                "command_substitution" => self.push(child, source, 1),
+                _ => self.push_opaque(text_of(child, source)),
+            }
+            at = child.end_byte();
+        }
+        self.push_quoted(source.get(at..end).unwrap_or_default());
+    }
+
+    fn push_quoted(&mut self, text: &str) {
+        let mut chars = text.chars().peekable();
+        while let Some(c) = chars.next() {
+            match c {
+                '\\' => match chars.next() {
+                    Some('\n') | None => {}
+                    Some(next @ ('$' | '`' | '"' | '\\')) => self.text.push(next),
+                    Some(next) => {
+                        self.text.push('\\');
+                        self.text.push(next);
+                    }
+                },
+                // The grammar saw no expansion here; bash may.
+                '`' => {
+                    self.text.push(c);
+                    self.dynamic();
+                }
+                '$' => {
+                    self.text.push(c);
+                    if chars.peek().is_some_and(|n| {
+                        n.is_ascii_alphanumeric()
+                            || matches!(n, '_' | '{' | '(' | '[' | '@' | '*' | '#' | '?' | '!' | '-' | '$')
+                    }) {
+                        self.dynamic();
+                    }
+                }
+                c => self.text.push(c),
+            }
+        }
+    }
+}
+
+/// `{a,b}` or `{1..9}` outside quotes: one word becomes several.
+fn has_brace_list(raw: &str) -> bool {
+    let (mut open, mut quote, mut previous) = (false, None, ' ');
+    for c in raw.chars() {
+        match quote {
+            Some(q) => quote = (c != q).then_some(q),
+            None if matches!(c, '\'' | '"') => quote = Some(c),
+            None if c == '{' => open = true,
+            None if open && (c == ',' || (c == '.' && previous == '.')) => return true,
+            None => {}
+        }
+        previous = c;
+    }
+    false
+}
+
+fn whole_variable(word: &Word) -> Option<String> {
+    let inner = word.raw.strip_prefix("\"$")?.strip_suffix('"')?;
+    let name = inner.strip_prefix('{').and_then(|i| i.strip_suffix('}')).unwrap_or(inner);
+    is_name(name).then(|| name.to_owned())
+}
+
+/// Whether `text` is a shell variable name.
+pub(crate) fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+pub(crate) fn text_of<'a>(node: Node<'_>, source: &'a str) -> &'a str {
+    source.get(node.byte_range()).unwrap_or_default()
+}
+
+/// `$'…'`, or `None` for an escape whose meaning is not settled.
+fn ansi_c(text: &str) -> Option<String> {
+    let body = text.strip_prefix("$'")?.strip_suffix('\'')?;
+    let mut out = String::new();
+    let mut chars = body.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        match chars.next()? {
+            'n' => out.push('\n'),
+            't' => out.push('\t'),
+            'r' => out.push('\r'),
+            '\\' => out.push('\\'),
+            '\'' => out.push('\''),
+            '"' => out.push('"'),
+            '?' => out.push('?'),
+            'x' => out.push(digits(&mut chars, 16, 2, 0x7f)?),
+            'u' => out.push(digits(&mut chars, 16, 4, 0xffff)?),
+            'U' => out.push(digits(&mut chars, 16, 8, 0x0010_ffff)?),
+            d @ '0'..='7' => {
+                let mut value = d.to_digit(8)?;
+                for _ in 0..2 {
+                    let Some(digit) = chars.peek().and_then(|c| c.to_digit(8)) else { break };
+                    value = value * 8 + digit;
+                    chars.next();
+                }
+                out.push(char::from_u32(value).filter(char::is_ascii)?);
+            }
+            _ => return None,
+        }
+    }
+    // A NUL ends the string for bash.
+    (!out.contains('\0')).then_some(out)
+}
+
+fn digits(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, radix: u32, max: usize, top: u32) -> Option<char> {
+    let mut value = 0u32;
+    let mut count = 0;
+    while count < max {
+        let Some(digit) = chars.peek().and_then(|c| c.to_digit(radix)) else { break };
+        value = value.checked_mul(radix)?.checked_add(digit)?;
+        chars.next();
+        count += 1;
+    }
+    (count > 0 && value <= top).then(|| char::from_u32(value)).flatten()
+}

@@ -1,0 +1,115 @@
+//! Two corpora: strings that must never slip through, and ordinary reading that must not be asked about.
+
+use becket_guard::{Guard, GuardSettings, Rules, Verdict};
+use becket_types::{Access, PermissionMode};
+use serde_json::Value;
+use std::path::PathBuf;
+
+fn guard(allow: &[&str], mode: PermissionMode) -> Guard {
+    Guard::new(GuardSettings {
+        rules: Rules::parse(allow, &[], &[]).unwrap(),
+        mode,
+        roots: vec![PathBuf::from("/repo")],
+        home: PathBuf::from("/home/u"),
+        own: vec![PathBuf::from("/home/u/.config/becket")],
+    })
+}
+
+fn lines(text: &str) -> Vec<String> {
+    text.lines().filter(|l| !l.starts_with("# ")).map(decode).filter(|l| !l.trim().is_empty()).collect()
+}
+
+/// The escapes that the head of the corpus names. A backslash before anything else is itself.
+fn decode(line: &str) -> String {
+    let mut out = String::new();
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        match chars.peek() {
+            Some('n') => out.push('\n'),
+            Some('r') => out.push('\r'),
+            Some('t') => out.push('\t'),
+            Some('0') => out.push('\0'),
+            Some('\\') => out.push('\\'),
+            Some('u') => {
+                let code: String = chars.by_ref().skip(2).take_while(|c| *c != '}').collect();
+                out.push(char::from_u32(u32::from_str_radix(&code, 16).unwrap()).unwrap());
+                continue;
+            }
+            _ => {
+                out.push('\\');
+                continue;
+            }
+        }
+        chars.next();
+    }
+    out
+}
+
+fn check(guard: &Guard, command: &str) -> Verdict {
+    guard.check("bash", &Access::execute(command), &Value::Null)
+}
+
+#[test]
+fn nothing_slips_past_the_table_or_a_wildcard_rule() {
+    let corpus = lines(include_str!("corpus/bypass.txt"));
+    assert!(corpus.len() >= 400, "{}", corpus.len());
+    let plain = guard(&[], PermissionMode::Default);
+    let ruled = guard(&["Bash(git *)", "Bash(echo *)", "Bash(ls *)"], PermissionMode::Default);
+    let mut through = Vec::new();
+    for command in &corpus {
+        // Showing a variable is what `Bash(echo *)` allows, and listing any folder what `Bash(ls *)` does.
+        let covered = ["ls /etc", "ls ..", "echo $ANTHROPIC_API_KEY", "echo \"$AWS_SECRET_ACCESS_KEY\""]
+            .into_iter()
+            .chain(["echo ${OPENAI_API_KEY}", "echo ${TOKEN:-x}"])
+            .any(|c| c == command);
+        for (name, guard) in [("table", &plain), ("rules", &ruled)] {
+            if name == "rules" && covered {
+                continue;
+            }
+            if let Verdict::Allow { why } = check(guard, command) {
+                through.push(format!("{name}: {command:?}: {why}"));
+            }
+        }
+    }
+    assert!(through.is_empty(), "{} slipped through:\n{}", through.len(), through.join("\n"));
+}
+
+#[test]
+fn ordinary_reading_passes_without_a_question() {
+    let corpus = lines(include_str!("corpus/ordinary.txt"));
+    assert!(corpus.len() >= 300, "{}", corpus.len());
+    for mode in [PermissionMode::Default, PermissionMode::Plan, PermissionMode::DontAsk] {
+        let guard = guard(&[], mode);
+        let asked: Vec<String> = corpus
+            .iter()
+            .filter_map(|command| match check(&guard, command) {
+                Verdict::Allow { .. } => None,
+                other => Some(format!("{command:?}: {other:?}")),
+            })
+            .collect();
+        assert!(asked.len() * 50 <= corpus.len(), "{} of {} asked:\n{}", asked.len(), corpus.len(), asked.join("\n"));
+    }
+}
+
+#[test]
+fn a_deny_rule_reaches_every_hiding_place() {
+    let mut settings = guard(&["Bash"], PermissionMode::Default).settings().clone();
+    settings.rules.deny = vec!["Bash(rm *)".parse().unwrap()];
+    let mut missed = Vec::new();
+    for mode in PermissionMode::ALL {
+        settings.mode = mode;
+        let guard = Guard::new(settings.clone());
+        for command in lines(include_str!("corpus/bypass.txt")) {
+            let verdict = check(&guard, &command);
+            let plain = command.contains("rm x") && !command.starts_with("awk");
+            if plain && matches!(verdict, Verdict::Allow { .. }) {
+                missed.push(format!("{mode}: {command:?}"));
+            }
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
