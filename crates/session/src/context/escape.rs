@@ -1,1 +1,114 @@
-//! placeholder
+//! Makes the engine's own tags unforgeable: only the engine writes them.
+//!
+//! Text that comes from tools, files, web pages or other machines may hold `<system-reminder>` and its like. In the view
+//! the opening `<` of such a tag becomes `&lt;`, so that it reads the same and is no tag. Letter case, white space and
+//! invisible characters between `<`, `/` and the name make no difference. Text without such a tag is not copied.
+//!
+//! The user's own text is left alone, except inside the reminder wrapper, which it must not close early.
+
+use std::borrow::Cow;
+
+/// Names of the tags that only the engine writes. A name that starts with one of them counts too.
+pub const ENGINE_TAGS: [&str; 4] = ["system-reminder", "verbatim_tail", "tool-output-compacted", "context-summary"];
+
+/// Escapes every engine tag in `text`. Idempotent; borrows when there is nothing to escape.
+pub fn escape(text: &str) -> Cow<'_, str> {
+    escape_tags(text, &ENGINE_TAGS)
+}
+
+/// Escapes the tags with these (lower-case, ASCII) names only.
+pub fn escape_tags<'a>(text: &'a str, names: &[&str]) -> Cow<'a, str> {
+    let mut out: Option<String> = None;
+    let (mut from, mut copied) = (0, 0);
+    while let Some(at) = text[from..].find('<').map(|i| from + i) {
+        if opens_tag(&text[at + 1..], names) {
+            let out = out.get_or_insert_with(|| String::with_capacity(text.len() + 16));
+            out.push_str(&text[copied..at]);
+            out.push_str("&lt;");
+            copied = at + 1;
+        }
+        from = at + 1;
+    }
+    match out {
+        None => Cow::Borrowed(text),
+        Some(mut out) => {
+            out.push_str(&text[copied..]);
+            Cow::Owned(out)
+        }
+    }
+}
+
+/// Whether what follows a `<` is the rest of a tag with one of these names.
+fn opens_tag(rest: &str, names: &[&str]) -> bool {
+    let mut letters = [0u8; 4];
+    let name = rest.trim_start_matches(|c: char| c == '/' || becket_types::is_blank(c.encode_utf8(&mut letters)));
+    names.iter().any(|tag| name.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag)))
+}
+
+/// Escapes a value for a double-quoted attribute of an engine tag.
+pub fn attribute(value: &str) -> Cow<'_, str> {
+    let special = |c: char| matches!(c, '&' | '"' | '<' | '>') || c.is_control();
+    if !value.contains(special) {
+        return Cow::Borrowed(value);
+    }
+    let mut out = String::with_capacity(value.len() + 16);
+    for c in value.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn t5_engine_tags_are_unforgeable() {
+        for (text, want) in [
+            ("<system-reminder>", "&lt;system-reminder>"),
+            ("a </system-reminder> b", "a &lt;/system-reminder> b"),
+            ("<SYSTEM-Reminder x='1'>", "&lt;SYSTEM-Reminder x='1'>"),
+            ("< system-reminder", "&lt; system-reminder"),
+            ("</ \n\tsystem-reminder", "&lt;/ \n\tsystem-reminder"),
+            ("< / system-reminder>", "&lt; / system-reminder>"),
+            ("<\u{200b}/system-reminder>", "&lt;\u{200b}/system-reminder>"),
+            ("<<system-reminder>", "<&lt;system-reminder>"),
+            ("<verbatim_tail>x</verbatim_tail>", "&lt;verbatim_tail>x&lt;/verbatim_tail>"),
+            ("<tool-output-compacted id=\"1\" />", "&lt;tool-output-compacted id=\"1\" />"),
+            ("<context-summary></Context-Summary>", "&lt;context-summary>&lt;/Context-Summary>"),
+        ] {
+            assert_eq!(escape(text), want, "{text:?}");
+            assert_eq!(escape(want), want, "twice is once");
+        }
+    }
+
+    #[test]
+    fn other_text_is_not_copied() {
+        for text in ["", "plain", "a < b", "<div>", "<system>", "system-reminder", "&lt;system-reminder>", "<", "</", "<systé"] {
+            assert!(matches!(escape(text), Cow::Borrowed(t) if t == text), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn attributes_cannot_leave_their_quotes() {
+        assert_eq!(attribute("bash"), "bash");
+        assert_eq!(attribute("a\"/><b c='&'\n"), "a&quot;/&gt;&lt;b c='&amp;' ");
+    }
+
+    proptest! {
+        #[test]
+        fn p10_escaping_is_idempotent_and_only_adds(text in "(<|/|[ \\n]|system-reminder|VERBATIM_TAIL|é|x){0,24}") {
+            let once = escape(&text).into_owned();
+            prop_assert_eq!(escape(&once), once.as_str());
+            prop_assert_eq!(once.replace("&lt;", "<"), text);
+        }
+    }
+}

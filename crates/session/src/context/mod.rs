@@ -6,6 +6,7 @@ pub mod budget;
 pub mod compaction;
 pub mod continuation;
 pub mod escape;
+pub mod media;
 pub mod prune;
 pub mod reminder;
 pub mod repair;

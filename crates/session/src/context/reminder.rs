@@ -1,8 +1,89 @@
-//! T5: a user message that arrives mid-turn is wrapped so that it is not missed.
-use super::View;
-use becket_types::EntryKind;
+//! T5, the reminder: a user message that arrives while the model works is wrapped so that it is not missed.
+//!
+//! The decision is recorded in the ledger (`reminder {message, step}`), so the message keeps the bytes it was first sent
+//! with; the ledger keeps the user's own words. The wrapper cannot be closed from inside, and nothing but the engine
+//! writes it. Never decides anything by the words themselves.
 
-/// The entries to append before the request of `step` is built.
-pub fn due(_view: &View, _step: u64) -> Vec<EntryKind> {
-    Vec::new()
+use super::{View, escape};
+use becket_types::{EntryKind, Message, Part, is_blank};
+
+const OPEN: &str = "<system-reminder>\nThe user sent the following message:\n";
+const CLOSE: &str = "\n\nPlease address this message and continue with your tasks.\n</system-reminder>";
+
+/// The entries to append before the request of `step` (1 for the first of a turn) is built.
+///
+/// One for each message typed by a person that is newer than the last assistant message finished in this turn, is not
+/// recorded yet, and that no request has shown unwrapped. None at step 1, and none for the continuation of a compaction.
+pub fn due(view: &View, step: u64) -> Vec<EntryKind> {
+    let facts = view.step_facts();
+    if step <= 1 || facts.last_finished.is_none() {
+        return Vec::new();
+    }
+    facts
+        .newer_users
+        .into_iter()
+        .filter(|id| view.can_remind(id))
+        .map(|message| EntryKind::Reminder { message, step })
+        .collect()
+}
+
+/// Whether a part is the user's own visible text.
+pub fn wraps(part: &Part) -> bool {
+    matches!(part, Part::Text { text, synthetic: false, ignored: false, .. } if !is_blank(text))
+}
+
+/// Whether wrapping changes anything in the message.
+pub fn applies_to(message: &Message) -> bool {
+    message.is_user_turn() && message.parts.iter().any(wraps)
+}
+
+/// The text as the model sees it.
+pub fn wrap(text: &str) -> String {
+    let text = escape::escape_tags(text, &["system-reminder"]);
+    let mut out = String::with_capacity(OPEN.len() + text.len() + CLOSE.len());
+    out.push_str(OPEN);
+    out.push_str(&text);
+    out.push_str(CLOSE);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Map;
+
+    #[test]
+    fn t5_the_wrapper_has_exactly_these_bytes_and_keeps_the_text_untrimmed() {
+        assert_eq!(
+            wrap(" also fix\nthe docs \n"),
+            "<system-reminder>\nThe user sent the following message:\n also fix\nthe docs \n\n\nPlease address this \
+             message and continue with your tasks.\n</system-reminder>"
+        );
+    }
+
+    #[test]
+    fn t5_the_users_text_cannot_close_the_wrapper() {
+        let out = wrap("a</system-reminder>b< / System-Reminder >c");
+        assert_eq!(out.matches("</system-reminder>").count(), 1);
+        assert!(out.ends_with("</system-reminder>"));
+        assert!(out.contains("a&lt;/system-reminder>b&lt; / System-Reminder >c"));
+    }
+
+    #[test]
+    fn t5_only_the_users_visible_text_is_wrapped() {
+        let text = |text: &str, synthetic, ignored| Part::Text { text: text.into(), synthetic, ignored, extra: Map::new() };
+        for (part, want) in [
+            (text("x", false, false), true),
+            (text("x", true, false), false),
+            (text("x", false, true), false),
+            (text(" \u{200b}\n", false, false), false),
+            (Part::tool_call("c", "read", serde_json::json!({})), false),
+        ] {
+            assert_eq!(wraps(&part), want, "{part:?}");
+        }
+        let mut replay = Message::user("x");
+        assert!(applies_to(&replay));
+        replay.metadata.compaction_continue = true;
+        assert!(!applies_to(&replay), "a replay is not wrapped a second time");
+    }
 }

@@ -1,9 +1,39 @@
 //! The view: what the model sees of a ledger, folded entry by entry.
-use super::{ModelScope, Policy};
+//!
+//! Two stages. [`View::apply`] (in `fold`) keeps the *live* messages: those of the ledger that no compaction or revert has
+//! removed, in the ledger's own words, and what else the entries say (stubs, pins, reminders, whose turn it is).
+//! [`View::context`] (in `render`) turns what is new among them into what is sent: escaped, wrapped, pruned, repaired
+//! (`shape`), results behind their calls.
+//!
+//! Invariants:
+//! - The messages of the context are a function of the entries alone: folding them one by one, with a context built in
+//!   between or not, gives the same. No clock, no randomness; ids of what the view makes itself are derived.
+//! - While `Context::generation` stays the same, messages are only added at the end. A message enters when it can no
+//!   longer change: a streaming assistant message not before something follows it.
+//! - A step costs what is new. Only a boundary (compaction, prune, revert, …) looks at all live messages again, and it is
+//!   one only if it changes what was shown.
+//!
+//! Does not write entries: reminders, prunes, notices that are due are returned for the driver to append.
+
+mod facts;
+mod fold;
+mod render;
+pub(super) mod shape;
+mod spans;
+#[cfg(test)]
+mod tests;
+
+use super::validate::{Validator, Violation};
+use super::{ModelScope, Policy, reminder, repair};
 use becket_types::{
-    BlobId, CallId, Compaction, Context, Entry, JournalState, Message, MessageId, Seq, Span, Tokens, ToolSpec, TurnState,
+    BlobId, CallId, Compaction, Context, Entry, EntryKind, FinishReason, JournalState, Message, MessageId, Part,
+    PruneReason, Role, Seq, SystemItem, Tokens, ToolSpec, TurnState, visibility,
 };
+use facts::{Calls, Journal, Turn};
+use fold::{Control, Effects};
+use render::Cursor;
 use serde_json::Value;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// One tool call as the journal knows it, in order of first mention.
@@ -15,110 +45,336 @@ pub struct JournalLine {
     pub subject: Option<String>,
     pub result: Value,
     pub state: JournalState,
+    /// The entry that mentioned the call first.
     pub seq: Seq,
 }
 
 /// What T5 looks at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepFacts {
-    /// The newest finished assistant message of this turn.
+    /// The newest finished assistant message of this turn; a turn starts behind the last `turn_end`.
     pub last_finished: Option<Seq>,
-    /// User messages (typed by a person) newer than it, oldest first.
+    /// Messages typed by a person that are newer than it and live, oldest first. All of this turn's when there is none.
     pub newer_users: Vec<MessageId>,
 }
+
+/// A message in memory.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// As in the ledger, with `seq` filled in and call ids made unique.
+    message: Arc<Message>,
+    seq: Seq,
+    /// No part will follow. Always so except for an assistant message without its `finish`.
+    done: bool,
+    finish: Option<FinishReason>,
+    tokens: Tokens,
+    /// The compaction that this continuation belongs to: undone with it.
+    owner: Option<Seq>,
+}
+
+/// Where the result of a live call is: slot and part.
+type Place = (usize, usize);
 
 /// The incremental fold of a ledger.
 #[derive(Debug)]
 pub struct View {
     policy: Policy,
     scope: ModelScope,
+
+    last_seq: Option<Seq>,
+    /// Messages in memory, by ledger order.
+    log: Vec<Slot>,
+    by_id: HashMap<MessageId, usize>,
+    controls: Vec<Control>,
+    calls: Calls,
+    journal: Journal,
+    states: HashMap<String, Value>,
+    turn: Turn,
+    system_items: Vec<SystemItem>,
+    model: Option<String>,
+    tools_hash: Option<(Vec<String>, String)>,
+
+    effects: Effects,
+    /// Slots that the view shows, by ledger order.
+    live: Vec<usize>,
+    /// Calls of live messages, and their results as far as they have come.
+    results: HashMap<CallId, Option<Place>>,
+    /// Estimate of the live messages, of what leads them, of the system prompt.
+    live_tokens: Tokens,
+    lead_tokens: Tokens,
+    system_tokens: Tokens,
+
     context: Context,
-    journal: Vec<JournalLine>,
-    last_seq: Seq,
+    cursor: Cursor,
+    /// What was shown may no longer hold: the next context is built anew.
+    dirty: bool,
+    /// The next context has a new generation whatever the messages are.
+    bump: bool,
+    built: bool,
+    validator: (u64, Validator),
+
+    notices: Vec<String>,
+    noticed: HashSet<String>,
+    /// Newest message that has left memory.
+    forgotten: Option<Seq>,
+    may_forget: bool,
+    stale: bool,
 }
 
 impl View {
     pub fn new(policy: Policy, scope: ModelScope) -> Self {
-        Self { policy, scope, context: Context::default(), journal: Vec::new(), last_seq: Seq(0) }
+        Self {
+            policy,
+            scope,
+            last_seq: None,
+            log: Vec::new(),
+            by_id: HashMap::new(),
+            controls: Vec::new(),
+            calls: Calls::default(),
+            journal: Journal::default(),
+            states: HashMap::new(),
+            turn: Turn::default(),
+            system_items: Vec::new(),
+            model: None,
+            tools_hash: None,
+            effects: Effects::default(),
+            live: Vec::new(),
+            results: HashMap::new(),
+            live_tokens: Tokens(0),
+            lead_tokens: Tokens(0),
+            system_tokens: Tokens(0),
+            context: Context::default(),
+            cursor: Cursor::default(),
+            dirty: false,
+            bump: false,
+            built: false,
+            validator: (0, Validator::default()),
+            notices: Vec::new(),
+            noticed: HashSet::new(),
+            forgotten: None,
+            may_forget: false,
+            stale: false,
+        }
     }
-    pub fn apply(&mut self, entry: &Entry) {
-        self.last_seq = entry.seq;
+
+    /// Folds in a whole ledger.
+    pub fn fold<'a>(policy: Policy, scope: ModelScope, entries: impl IntoIterator<Item = &'a Entry>) -> Self {
+        let mut view = Self::new(policy, scope);
+        for entry in entries {
+            view.apply(entry);
+        }
+        view
     }
-    pub fn context(&mut self) -> &Context {
-        &self.context
-    }
+
+    /// The model that requests are built for from here on. A boundary if it changes what is shown.
     pub fn set_scope(&mut self, scope: ModelScope) {
-        self.scope = scope;
+        if self.scope != scope {
+            self.scope = scope;
+            self.dirty = true;
+            self.validator.1 = Validator::default();
+        }
     }
+
     pub fn scope(&self) -> &ModelScope {
         &self.scope
     }
+
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
+
+    /// What was repaired and left out since last asked, each once: plain sentences. The driver writes them as notices.
+    /// A notice that the ledger holds already is not given again.
     pub fn take_notices(&mut self) -> Vec<String> {
-        Vec::new()
+        std::mem::take(&mut self.notices)
     }
+
+    fn notice(&mut self, text: String) {
+        if !self.noticed.contains(&text) {
+            self.noticed.insert(text.clone());
+            self.notices.push(text);
+        }
+    }
+
+    /// Whose turn it is.
     pub fn turn_state(&self) -> TurnState {
-        TurnState::AwaitingUser
+        self.turn.state(|seq| {
+            let Some(slot) = self.slot_at(seq) else { return true };
+            let terminal = matches!(
+                slot.finish,
+                Some(
+                    FinishReason::Stop
+                        | FinishReason::Length
+                        | FinishReason::ContentFilter
+                        | FinishReason::Refusal
+                        | FinishReason::Other(_)
+                )
+            );
+            terminal && slot.message.call_ids().next().is_none()
+        })
     }
+
+    /// The last entry folded in; 0 before the first.
     pub fn last_seq(&self) -> Seq {
-        self.last_seq
+        self.last_seq.unwrap_or_default()
     }
+
+    /// Calls of the newest assistant message that have no result, in order, under the ledger's ids.
     pub fn open_calls(&self) -> Vec<CallId> {
-        Vec::new()
+        let newest = self.live.iter().rev().map(|at| &self.log[*at].message).find(|m| m.role == Role::Assistant);
+        let open = |id: &&CallId| self.results.get(*id).is_some_and(Option::is_none);
+        newest.map_or_else(Vec::new, |m| {
+            m.call_ids().filter(open).map(|id| self.calls.original(id).clone()).collect()
+        })
     }
-    pub fn call_known(&self, _id: &CallId) -> Option<JournalState> {
-        None
+
+    /// How far a call got, by the ledger's id. A call that has a result counts as finished. `None`: never heard of, or
+    /// asked for by the model and nothing more.
+    pub fn call_known(&self, id: &CallId) -> Option<JournalState> {
+        let answered = || self.calls.find(id).and_then(|(_, r)| r.result).map(|_| JournalState::Finished);
+        match self.journal.state(id) {
+            Some(JournalState::Finished) => Some(JournalState::Finished),
+            other => answered().or(other),
+        }
     }
+
+    /// Every call that the journal names, in order of first mention.
     pub fn journal(&self) -> &[JournalLine] {
-        &self.journal
+        &self.journal.lines
     }
-    pub fn state(&self, _key: &str) -> Option<&Value> {
-        None
+
+    /// Session state by name; the last entry counts.
+    pub fn state(&self, key: &str) -> Option<&Value> {
+        self.states.get(key)
     }
+
+    /// What T5 decides by. Looks only at what came after the last finished answer.
     pub fn step_facts(&self) -> StepFacts {
-        StepFacts::default()
+        let last_finished = self.turn.finished.filter(|seq| *seq > self.turn.last_end);
+        let since = last_finished.unwrap_or(self.turn.last_end);
+        let newer = self.live.iter().rev().map(|at| &self.log[*at]).take_while(|slot| slot.seq > since);
+        let mut newer_users: Vec<MessageId> =
+            newer.filter(|slot| slot.message.is_user_turn()).map(|slot| slot.message.id).collect();
+        newer_users.reverse();
+        StepFacts { last_finished, newer_users }
     }
-    /// `(tool, output, spill)` of a call's first result, while it is in memory; see [`Self::output_at`].
-    pub fn original_output(&self, _id: &CallId) -> Option<(&str, &str, Option<&BlobId>)> {
-        None
+
+    /// Whether wrapping the message now changes bytes that no request has shown yet.
+    pub(super) fn can_remind(&self, id: &MessageId) -> bool {
+        self.by_id.get(id).map(|at| &self.log[*at]).is_some_and(|slot| {
+            slot.seq > self.turn.shown_up_to
+                && !self.effects.wrapped.contains(id)
+                && reminder::applies_to(&slot.message)
+        })
     }
-    /// The ledger entry that holds the result of a call, also after the text left memory.
-    pub fn output_at(&self, _id: &CallId) -> Option<Seq> {
-        None
+
+    /// `(tool, output, spill)` of a call's first result as the ledger has it, while it is in memory. When it is not, and
+    /// the call is known, [`Self::output_at`] says which entry to read.
+    pub fn original_output(&self, id: &CallId) -> Option<(&str, &str, Option<&BlobId>)> {
+        let (shown, record) = self.calls.find(id)?;
+        let slot = self.slot_at(record.result?)?;
+        slot.message.parts.iter().find_map(|part| match part {
+            Part::ToolResult { call_id, name, output, spill, .. } if call_id == shown => {
+                Some((name.as_str(), output.as_str(), spill.as_ref()))
+            }
+            _ => None,
+        })
     }
-    /// Messages for people, newest last.
-    pub fn messages_for_user(&self) -> impl Iterator<Item = &Message> {
-        std::iter::empty()
+
+    /// The ledger entry that holds the first result of a call, whether or not its text is still in memory.
+    pub fn output_at(&self, id: &CallId) -> Option<Seq> {
+        self.calls.find(id)?.1.result
     }
-    /// The ledger's messages that the view shows, in ledger order, in the ledger's own words: without the summary
-    /// and state message, without repairs, reminders, stubs. What a compaction is planned from.
-    pub fn live(&self) -> impl Iterator<Item = &Arc<Message>> {
-        std::iter::empty()
+
+    /// Messages that people see, newest last, in the user's own words. Holds what is in memory: after a compaction the
+    /// oldest may be missing, and an export reads the ledger.
+    pub fn messages_for_user(&self) -> impl DoubleEndedIterator<Item = &Message> {
+        self.log
+            .iter()
+            .filter(|slot| self.effects.counts(slot))
+            .map(|slot| slot.message.as_ref())
+            .filter(|m| visibility(&m.origin).user && !m.metadata.compaction_continue)
     }
+
+    /// The ledger's messages that the view shows, in ledger order, in the ledger's own words: without the summary and
+    /// state message, without repairs, reminders and stubs. What a compaction and a prune are planned from. Call ids are
+    /// those that are shown.
+    pub fn live(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> + ExactSizeIterator {
+        self.live.iter().map(|at| &self.log[*at].message)
+    }
+
     /// The compaction in force, with its entry.
     pub fn compaction(&self) -> Option<(Seq, &Compaction)> {
-        None
+        self.effects.compaction.as_ref().map(|(seq, c)| (*seq, c.as_ref()))
     }
+
     /// Whether a call's output is a stub in the view.
-    pub fn is_pruned(&self, _id: &CallId) -> bool {
-        false
+    pub fn is_pruned(&self, id: &CallId) -> bool {
+        self.effects.pruned.contains_key(id) && !self.effects.pinned_calls.contains(id)
     }
+
     /// Whether neither prune nor compaction may remove the message.
-    pub fn is_pinned(&self, _id: &MessageId) -> bool {
-        false
+    pub fn is_pinned(&self, id: &MessageId) -> bool {
+        self.effects.pinned_messages.contains(id)
     }
-    pub fn is_call_pinned(&self, _id: &CallId) -> bool {
-        false
+
+    pub fn is_call_pinned(&self, id: &CallId) -> bool {
+        self.effects.pinned_calls.contains(id)
     }
-    pub fn spans(&self, _tools: &[ToolSpec]) -> Vec<Span> {
-        Vec::new()
-    }
+
+    /// True when a revert needs messages that have left memory: fold the whole ledger into a new view. Until then the
+    /// view shows what it can.
     pub fn stale(&self) -> bool {
-        false
+        self.stale
     }
+
+    /// Estimate of the whole context: system prompt, summary, live messages. Without tools.
     pub fn estimated_tokens(&self) -> Tokens {
-        Tokens(0)
+        self.system_tokens + self.lead_tokens + self.live_tokens
+    }
+
+    /// Checks what was built last by the rules that providers apply. Pays for what is new only.
+    ///
+    /// # Errors
+    /// The first rule that the context breaks.
+    pub fn check(&mut self) -> Result<(), Violation> {
+        let (generation, validator) = &mut self.validator;
+        if *generation != self.context.generation || validator.len() > self.context.messages.len() {
+            (*generation, *validator) = (self.context.generation, Validator::default());
+        }
+        let new = self.context.messages.iter().skip(validator.len());
+        let result = new.map(|m| validator.push(&m.message, Some(&self.scope))).collect::<Result<(), _>>();
+        let result = result.and_then(|()| validator.end());
+        if result.is_err() {
+            *validator = Validator::default();
+        }
+        result
+    }
+
+    /// Stubs for tools that the context calls and the model no longer has; to be sent beside `tools`.
+    pub fn tool_stubs(&self, tools: &[ToolSpec]) -> Vec<ToolSpec> {
+        repair::stub_tools(self.cursor.called.iter().map(String::as_str), tools)
+    }
+
+    /// The entry that records media shown as text because the request would hold too much; `None` when all are recorded.
+    /// To be appended after the context was built; it changes nothing that is shown.
+    pub fn media_due(&self) -> Option<EntryKind> {
+        let mut media: Vec<(Seq, MessageId, u32)> = self
+            .cursor
+            .hidden
+            .iter()
+            .map(|(at, part)| (self.log[*at].seq, self.log[*at].message.id, *part))
+            .collect();
+        media.sort_unstable();
+        (!media.is_empty()).then(|| EntryKind::Prune {
+            calls: Vec::new(),
+            media: media.into_iter().map(|(_, id, part)| (id, part)).collect(),
+            freed_tokens: Tokens(0),
+            reason: PruneReason::MediaLimit,
+        })
+    }
+
+    fn slot_at(&self, seq: Seq) -> Option<&Slot> {
+        self.log.binary_search_by_key(&seq, |slot| slot.seq).ok().map(|at| &self.log[at])
     }
 }

@@ -1,0 +1,167 @@
+//! Media policy: which images and files a request may hold, and the text that stands for those it may not.
+//!
+//! A model without eyes gets text. Kinds that no provider takes, and images without pixels, become text. When a request
+//! would hold more media than the model takes, the oldest become text, in batches, so that the prefix does not change
+//! with every new image. Sizes are those the parts name; pixels are scaled where an image is taken in, not here.
+
+use super::{ModelScope, escape};
+use becket_types::{ImageSource, Part};
+use std::fmt::Write as _;
+
+/// Where a front end or a tool notes the size of the bytes behind a media part.
+const BYTES_KEY: &str = "bytes";
+/// Assumed size of media whose part does not say.
+const UNKNOWN_BYTES: u64 = 256 * 1024;
+/// What the providers take as images.
+const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// The text that stands for an image or file: `[Attached image/png: name, WxH]`. `None` for any other part.
+pub fn stub(part: &Part) -> Option<String> {
+    let (media_type, name, pixels) = match part {
+        Part::Image { media_type, name, width, height, .. } => (media_type, name, width.zip(*height)),
+        Part::File { media_type, name, .. } => (media_type, name, None),
+        _ => return None,
+    };
+    let kind = if becket_types::is_blank(media_type) { "file" } else { media_type };
+    let mut out = format!("[Attached {kind}");
+    let mut separator = ": ";
+    if let Some(name) = name.as_deref().filter(|n| !becket_types::is_blank(n)) {
+        let _ = write!(out, "{separator}{name}");
+        separator = ", ";
+    }
+    if let Some((width, height)) = pixels {
+        let _ = write!(out, "{separator}{width}x{height}");
+    }
+    out.push(']');
+    Some(escape::escape(&out).into_owned())
+}
+
+/// Bytes that the part adds to a request before base64.
+pub fn bytes(part: &Part) -> u64 {
+    let (extra, inline) = match part {
+        Part::Image { source: ImageSource::Url(_), .. } => return 0,
+        Part::Image { extra, source: ImageSource::Base64(data), .. } => (extra, Some(data.len() as u64 / 4 * 3)),
+        Part::Image { extra, .. } | Part::File { extra, .. } => (extra, None),
+        _ => return 0,
+    };
+    inline.or_else(|| extra.get(BYTES_KEY).and_then(serde_json::Value::as_u64)).unwrap_or(UNKNOWN_BYTES)
+}
+
+/// Why this part can never be sent to the model of `scope`, whatever else the request holds; `None` when it can.
+pub fn unsendable(part: &Part, scope: &ModelScope) -> Option<&'static str> {
+    if !part.is_media() {
+        return None;
+    }
+    if !scope.images || scope.max_images == 0 {
+        return Some("the model takes no media");
+    }
+    if bytes(part) > scope.max_media_bytes {
+        return Some("larger than a request may be");
+    }
+    match part {
+        Part::Image { media_type, .. } if !IMAGE_TYPES.contains(&media_type.as_str()) => Some("not an image kind that models take"),
+        Part::Image { width: Some(0), .. } | Part::Image { height: Some(0), .. } => Some("an image without pixels"),
+        Part::Image { source: ImageSource::Base64(data), .. } if data.is_empty() => Some("an image without bytes"),
+        _ => None,
+    }
+}
+
+/// How many of the media in a request, oldest first, have to become text. `sizes` are their bytes; the last `newest` of
+/// them came with the newest message.
+///
+/// 0 while the limits hold. Beyond them, half of each limit is freed at once, but what came last stays if it fits.
+pub fn overflow(sizes: impl ExactSizeIterator<Item = u64> + Clone, newest: usize, scope: &ModelScope) -> usize {
+    let count = sizes.len();
+    let total: u64 = sizes.clone().sum();
+    if count <= scope.max_images && total <= scope.max_media_bytes {
+        return 0;
+    }
+    let newest_bytes: u64 = sizes.clone().skip(count - newest.min(count)).sum();
+    let count_goal = (scope.max_images / 2).max(newest).min(scope.max_images);
+    let bytes_goal = (scope.max_media_bytes / 2).max(newest_bytes).min(scope.max_media_bytes);
+    let (mut left, mut bytes_left, mut drop) = (count, total, 0);
+    for size in sizes {
+        if left <= count_goal && bytes_left <= bytes_goal {
+            break;
+        }
+        left -= 1;
+        bytes_left -= size;
+        drop += 1;
+    }
+    drop
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use becket_types::BlobId;
+    use serde_json::{Map, Value, json};
+
+    fn image(media_type: &str, name: Option<&str>, size: Option<(u32, u32)>) -> Part {
+        Part::Image {
+            media_type: media_type.into(),
+            source: ImageSource::Blob(BlobId("b".into())),
+            name: name.map(str::to_owned),
+            width: size.map(|s| s.0),
+            height: size.map(|s| s.1),
+            extra: Map::new(),
+        }
+    }
+
+    fn scope(max_images: usize, max_media_bytes: u64) -> ModelScope {
+        ModelScope { provider: "p".into(), model: "m".into(), images: true, max_images, max_media_bytes }
+    }
+
+    #[test]
+    fn media_text_table() {
+        for (part, want) in [
+            (image("image/png", Some("a.png"), Some((3, 4))), Some("[Attached image/png: a.png, 3x4]")),
+            (image("image/png", Some("a.png"), None), Some("[Attached image/png: a.png]")),
+            (image("image/png", None, Some((3, 4))), Some("[Attached image/png: 3x4]")),
+            (image("image/png", None, None), Some("[Attached image/png]")),
+            (image("", None, None), Some("[Attached file]")),
+            (image("image/png", Some("<system-reminder>"), None), Some("[Attached image/png: &lt;system-reminder>]")),
+            (Part::text("x"), None),
+        ] {
+            assert_eq!(stub(&part).as_deref(), want);
+        }
+    }
+
+    #[test]
+    fn what_no_model_takes_is_never_sent() {
+        let eyes = scope(5, 1 << 30);
+        for (part, ok) in [
+            (image("image/png", None, Some((1, 1))), true),
+            (image("image/webp", None, None), true),
+            (image("image/svg+xml", None, None), false),
+            (image("text/html", None, None), false),
+            (image("image/png", None, Some((0, 1))), false),
+        ] {
+            assert_eq!(unsendable(&part, &eyes).is_none(), ok, "{part:?}");
+            assert!(unsendable(&part, &ModelScope { images: false, ..eyes.clone() }).is_some());
+        }
+        let mut heavy = image("image/png", None, None);
+        if let Part::Image { extra, .. } = &mut heavy {
+            extra.insert("bytes".into(), json!(2u64 << 30));
+        }
+        assert!(unsendable(&heavy, &eyes).is_some());
+        assert_eq!(bytes(&heavy), 2 << 30);
+        assert_eq!(Value::from(bytes(&Part::text("x"))), json!(0));
+    }
+
+    #[test]
+    fn limits_of_the_whole_request_free_half_at_once() {
+        let limit = scope(20, 1000);
+        for (sizes, newest, want) in [
+            (vec![1; 20], 1, 0),
+            (vec![1; 21], 1, 11),
+            (vec![1; 30], 30, 10),
+            (vec![1; 25], 15, 10),
+            (vec![600, 300, 200], 1, 1),
+            (vec![100, 900, 100], 2, 1),
+            (vec![], 0, 0),
+        ] {
+            assert_eq!(overflow(sizes.iter().copied(), newest, &limit), want, "{sizes:?}");
+        }
+    }
+}

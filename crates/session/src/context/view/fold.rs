@@ -1,0 +1,434 @@
+//! From entries to live messages.
+//!
+//! Most entries add something at the end: O(1). A compaction filters the live messages; a revert folds the messages in
+//! memory again without what was reverted. A compaction only ever removes: what an earlier one took out does not come back
+//! with a later one, so a view is the same whichever way it was reached.
+
+use super::super::{budget, continuation};
+use super::shape::Mark;
+use super::{Slot, View};
+use becket_types::{
+    CallId, Compaction, Entry, EntryKind, FinishReason, Message, MessageId, Millis, Part, PinTarget, PrunedCall, Role,
+    Seq, SystemItem, SystemKind, Tokens, is_blank,
+};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Bytes of removed messages that stay in memory, by our estimate, so that undoing a compaction needs no re-reading.
+const UNDO_TOKENS: Tokens = Tokens(1_000_000);
+
+/// An entry that changes how others are shown.
+#[derive(Debug)]
+pub(super) struct Control {
+    seq: Seq,
+    time: Millis,
+    act: Act,
+}
+
+#[derive(Debug)]
+enum Act {
+    Prune { calls: Vec<PrunedCall>, media: Vec<(MessageId, u32)> },
+    /// With the oldest message that is live behind it.
+    Compaction(Arc<Compaction>, Seq),
+    Revert(Seq),
+    Pin(PinTarget),
+    Remind(MessageId),
+}
+
+/// What the controls in force add up to.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    /// Entries that count as if they were not there.
+    dead: HashSet<Seq>,
+    pub(super) wrapped: HashSet<MessageId>,
+    pub(super) pruned: HashMap<CallId, Mark>,
+    /// Media parts that are text, and the entry that says so: it speaks of messages before it only.
+    pub(super) media: HashMap<(MessageId, u32), Seq>,
+    pub(super) pinned_messages: HashSet<MessageId>,
+    pub(super) pinned_calls: HashSet<CallId>,
+    pub(super) compaction: Option<(Seq, Arc<Compaction>)>,
+}
+
+impl Effects {
+    /// Whether the message counts: not reverted, and not the continuation of a compaction that was.
+    pub(super) fn counts(&self, slot: &Slot) -> bool {
+        !self.dead.contains(&slot.seq) && slot.owner.is_none_or(|seq| !self.dead.contains(&seq))
+    }
+
+    pub(super) fn is_dead(&self, seq: Seq) -> bool {
+        self.dead.contains(&seq)
+    }
+
+    fn enact(&mut self, control: &Control) {
+        match &control.act {
+            Act::Prune { calls, media } => self.stub(calls, media, control),
+            Act::Compaction(compaction, _) => {
+                self.stub(&compaction.pruned, &compaction.media, control);
+                self.compaction = Some((control.seq, Arc::clone(compaction)));
+            }
+            Act::Pin(PinTarget::Message(id)) => {
+                self.pinned_messages.insert(*id);
+            }
+            Act::Pin(PinTarget::Call(id)) => {
+                self.pinned_calls.insert(id.clone());
+            }
+            Act::Remind(id) => {
+                self.wrapped.insert(*id);
+            }
+            Act::Revert(_) => {}
+        }
+    }
+
+    fn stub(&mut self, calls: &[PrunedCall], media: &[(MessageId, u32)], control: &Control) {
+        for call in calls {
+            self.pruned.entry(call.call_id.clone()).or_insert_with(|| Mark {
+                bytes: call.bytes,
+                lines: call.lines,
+                excerpt: call.excerpt.clone(),
+                at: control.time,
+            });
+        }
+        for at in media {
+            self.media.insert(*at, control.seq);
+        }
+    }
+}
+
+impl View {
+    /// Folds in the next entry. O(1) except at compactions and reverts. An entry that is not newer than the last one is
+    /// ignored.
+    pub fn apply(&mut self, entry: &Entry) {
+        if self.last_seq.is_some_and(|last| entry.seq <= last) {
+            return;
+        }
+        self.last_seq = Some(entry.seq);
+        let seq = entry.seq;
+        match &entry.kind {
+            EntryKind::Message { message } => self.message(seq, message),
+            EntryKind::Part { message, part } => self.part(message, part),
+            EntryKind::Finish { message, reason } => self.finish(message, reason),
+            EntryKind::System { items } => self.system(items),
+            EntryKind::Prune { calls, media, .. } => {
+                self.control(entry, Act::Prune { calls: calls.clone(), media: media.clone() });
+                self.recount();
+            }
+            EntryKind::Compaction(compaction) => self.compaction_entry(entry, compaction),
+            EntryKind::Revert { entry: target } => self.revert(entry, *target),
+            EntryKind::Pin { target } => {
+                let target = match target {
+                    PinTarget::Call(id) => PinTarget::Call(self.calls.shown(id).clone()),
+                    PinTarget::Message(id) => PinTarget::Message(*id),
+                };
+                self.control(entry, Act::Pin(target));
+                self.recount();
+            }
+            EntryKind::Reminder { message, .. } => {
+                // What a request has shown plain stays plain: a record that comes too late has no effect.
+                if self.can_remind(message) {
+                    self.control(entry, Act::Remind(*message));
+                }
+            }
+            EntryKind::ModelSwitch { model } => {
+                if self.model.as_ref() != Some(model) {
+                    self.model = Some(model.clone());
+                    self.bump = true;
+                }
+            }
+            EntryKind::Tools { names, hash } => {
+                if self.tools_hash.as_ref().is_none_or(|(n, h)| n != names || h != hash) {
+                    self.tools_hash = Some((names.clone(), hash.clone()));
+                    self.bump = true;
+                }
+            }
+            EntryKind::ToolJournal { call_id, state, tool, subject, result } => {
+                self.journal.note(seq, call_id, *state, tool.as_ref(), subject.as_ref(), result);
+            }
+            EntryKind::State { key, value } => {
+                self.states.insert(key.clone(), value.clone());
+            }
+            EntryKind::Interrupt => self.turn.interrupted = true,
+            EntryKind::TurnEnd { state, .. } => {
+                self.turn.ended = Some((seq, *state));
+                self.turn.last_end = seq;
+            }
+            EntryKind::Notice { text, .. } => {
+                self.noticed.insert(text.clone());
+            }
+            EntryKind::Session { .. } | EntryKind::Usage { .. } | EntryKind::Title { .. } | EntryKind::Unknown(_) => {}
+        }
+    }
+
+    fn message(&mut self, seq: Seq, message: &Message) {
+        let mut message = message.clone();
+        message.seq = seq;
+        for part in &mut message.parts {
+            self.own_ids(seq, part);
+        }
+        self.turn.message(&message, seq);
+        let owner = message.metadata.compaction_continue.then(|| self.last_compaction()).flatten();
+        let at = self.log.len();
+        self.by_id.insert(message.id, at);
+        let tokens = budget::estimate_message(&message);
+        let done = message.role != Role::Assistant;
+        self.log.push(Slot { message: Arc::new(message), seq, done, finish: None, tokens, owner });
+        if self.effects.counts(&self.log[at]) {
+            self.live.push(at);
+            self.live_tokens += tokens;
+            self.attach(at, 0);
+        }
+    }
+
+    fn last_compaction(&self) -> Option<Seq> {
+        self.controls.iter().rev().find(|c| matches!(c.act, Act::Compaction(..))).map(|c| c.seq)
+    }
+
+    /// Gives a call or result the id that is shown.
+    fn own_ids(&mut self, at: Seq, part: &mut Part) {
+        match part {
+            Part::ToolCall { call_id, .. } => {
+                if let Some(shown) = self.calls.register(call_id, at) {
+                    let text = format!("call id {call_id} cannot be sent as it is or again: it is sent as {shown}");
+                    *call_id = shown;
+                    self.notice(text);
+                }
+            }
+            Part::ToolResult { call_id, .. } => {
+                let shown = self.calls.shown(call_id).clone();
+                self.calls.answered(&shown, at);
+                *call_id = shown;
+            }
+            _ => {}
+        }
+    }
+
+    fn part(&mut self, id: &MessageId, part: &Part) {
+        let Some(at) = self.by_id.get(id).copied() else { return };
+        let mut part = part.clone();
+        self.own_ids(self.log[at].seq, &mut part);
+        let slot = &mut self.log[at];
+        let tokens = budget::estimate_part(&part);
+        let first_new = slot.message.parts.len();
+        Arc::make_mut(&mut slot.message).parts.push(part);
+        slot.tokens += tokens;
+        if let Ok(place) = self.live.binary_search(&at) {
+            self.live_tokens += tokens;
+            self.attach(at, first_new);
+            self.dirty |= place < self.cursor.next;
+        }
+    }
+
+    fn finish(&mut self, id: &MessageId, reason: &FinishReason) {
+        let Some(at) = self.by_id.get(id).copied() else { return };
+        let slot = &mut self.log[at];
+        slot.done = true;
+        slot.finish = Some(reason.clone());
+        let seq = slot.seq;
+        if self.effects.counts(&self.log[at]) {
+            self.turn.finished = self.turn.finished.max(Some(seq));
+        }
+    }
+
+    /// Notes the calls and results of a live message, from a part on.
+    fn attach(&mut self, at: usize, from: usize) {
+        let slot = &self.log[at];
+        for (nth, part) in slot.message.parts.iter().enumerate().skip(from) {
+            match (slot.message.role, part) {
+                (Role::Assistant, Part::ToolCall { call_id, .. }) => {
+                    self.results.entry(call_id.clone()).or_insert(None);
+                }
+                (Role::Tool, Part::ToolResult { call_id, .. }) => {
+                    if let Some(result @ None) = self.results.get_mut(call_id) {
+                        *result = Some((at, nth));
+                        // The context holds a repair in its place.
+                        self.dirty |= self.cursor.repaired.contains(call_id);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn system(&mut self, items: &[SystemItem]) {
+        if self.system_items == items {
+            return;
+        }
+        items.clone_into(&mut self.system_items);
+        self.context.system = items
+            .iter()
+            .filter(|item| !is_blank(&item.text))
+            .map(|item| match item.kind {
+                SystemKind::Prompt | SystemKind::Appended => Arc::from(item.text.as_str()),
+                SystemKind::Environment | SystemKind::Rules | SystemKind::Skills => {
+                    Arc::from(super::super::escape::escape(&item.text).as_ref())
+                }
+            })
+            .collect();
+        self.system_tokens = self.context.system.iter().map(|text| budget::estimate_text(text)).sum();
+        self.bump = true;
+    }
+
+    fn control(&mut self, entry: &Entry, act: Act) {
+        let control = Control { seq: entry.seq, time: entry.time, act };
+        self.effects.enact(&control);
+        self.controls.push(control);
+        self.dirty = true;
+    }
+
+    fn compaction_entry(&mut self, entry: &Entry, compaction: &Compaction) {
+        let live = std::mem::take(&mut self.live);
+        self.live = self.filter(live, compaction);
+        let floor = self.live.first().map_or(entry.seq, |at| self.log[*at].seq);
+        self.control(entry, Act::Compaction(Arc::new(compaction.clone()), floor));
+        self.reattach();
+        self.may_forget = true;
+    }
+
+    fn revert(&mut self, entry: &Entry, target: Seq) {
+        if target >= entry.seq {
+            return;
+        }
+        self.control(entry, Act::Revert(target));
+        // Without this message, an earlier one may be the last with the user's words, which every compaction keeps.
+        let words = self.slot_at(target).is_some_and(|slot| continuation::is_users_words(&slot.message));
+        self.stale |= words && self.forgotten.is_some();
+        self.refold();
+    }
+
+    /// Everything that counts, folded again.
+    fn refold(&mut self) {
+        let mut dead = HashSet::new();
+        for control in self.controls.iter().rev() {
+            if let Act::Revert(target) = control.act
+                && !dead.contains(&control.seq)
+            {
+                dead.insert(target);
+            }
+        }
+        let before = self.effects.compaction.as_ref().map(|(seq, _)| *seq);
+        self.effects = Effects { dead, ..Effects::default() };
+        let controls = std::mem::take(&mut self.controls);
+        let (mut live, mut next, mut floor) = (Vec::new(), 0, Seq(0));
+        for control in &controls {
+            if self.effects.is_dead(control.seq) {
+                continue;
+            }
+            if let Act::Compaction(compaction, oldest) = &control.act {
+                next = self.take_live(&mut live, next, control.seq);
+                live = self.filter(live, compaction);
+                floor = *oldest;
+            }
+            self.effects.enact(control);
+        }
+        self.take_live(&mut live, next, Seq(u64::MAX));
+        self.controls = controls;
+        self.live = live;
+        let after = self.effects.compaction.as_ref().map(|(seq, _)| *seq);
+        self.stale |= before != after && self.forgotten.is_some_and(|newest| newest >= floor);
+        let counting = self.log.iter().filter(|slot| self.effects.counts(slot));
+        self.turn.rescan(counting);
+        self.reattach();
+    }
+
+    /// Adds the messages before `until` that count, from slot `next` on; returns the slot after them.
+    fn take_live(&self, live: &mut Vec<usize>, next: usize, until: Seq) -> usize {
+        let end = self.log.partition_point(|slot| slot.seq < until).max(next);
+        live.extend((next..end).filter(|at| self.effects.counts(&self.log[*at])));
+        end
+    }
+
+    /// What a compaction leaves: its tail, what it keeps, pins, the last message with the user's words; whole batches.
+    fn filter(&self, live: Vec<usize>, compaction: &Compaction) -> Vec<usize> {
+        let out: HashSet<MessageId> = compaction.taken_out.iter().copied().collect();
+        let kept: HashSet<MessageId> = compaction.kept.iter().copied().collect();
+        let message = |at: &usize| &self.log[*at].message;
+        let last_words = live.iter().rev().find(|at| continuation::is_users_words(message(at))).copied();
+        let stays = |at: &usize| {
+            let m = message(at);
+            m.seq >= compaction.tail_from
+                || kept.contains(&m.id)
+                || self.effects.pinned_messages.contains(&m.id)
+                || last_words == Some(*at)
+                || results_of(m).any(|id| self.effects.pinned_calls.contains(id))
+        };
+        let taken_out = |at: &usize| out.contains(&message(at).id);
+        let mut keep: Vec<bool> = live.iter().map(|at| !taken_out(at) && stays(at)).collect();
+
+        // A call and its results are indivisible: a kept result keeps its call, a kept call all of its results.
+        let mut wanted: HashSet<&CallId> = self.effects.pinned_calls.iter().collect();
+        wanted.extend(live.iter().zip(&keep).filter(|(_, keep)| **keep).flat_map(|(at, _)| results_of(message(at))));
+        let mut answered: HashSet<&CallId> = HashSet::new();
+        for (at, keep) in live.iter().zip(&mut keep).filter(|(at, _)| message(at).role == Role::Assistant) {
+            *keep |= !taken_out(at) && message(at).call_ids().any(|id| wanted.contains(id));
+            if *keep {
+                answered.extend(message(at).call_ids());
+            }
+        }
+        for (at, keep) in live.iter().zip(&mut keep).filter(|(at, _)| message(at).role == Role::Tool) {
+            *keep |= !taken_out(at) && results_of(message(at)).any(|id| answered.contains(id));
+        }
+        live.into_iter().zip(keep).filter_map(|(at, keep)| keep.then_some(at)).collect()
+    }
+
+    fn reattach(&mut self) {
+        self.results.clear();
+        for nth in 0..self.live.len() {
+            self.attach(self.live[nth], 0);
+        }
+        self.recount();
+        self.dirty = true;
+    }
+
+    /// Our estimate of what is shown.
+    fn recount(&mut self) {
+        let pruned = |slot: &Slot| {
+            slot.message.role == Role::Tool && results_of(&slot.message).any(|id| self.is_pruned(id))
+        };
+        let cost = |slot: &Slot| if pruned(slot) { slot.tokens.min(Tokens(50)) } else { slot.tokens };
+        self.live_tokens = self.live.iter().map(|at| cost(&self.log[*at])).sum();
+        self.lead_tokens = self.compaction().map_or(Tokens(0), |(_, c)| {
+            budget::estimate_text(&c.summary) + budget::estimate_text(&c.state) + Tokens(8)
+        });
+    }
+
+    /// Lets go of messages that the view no longer shows, oldest first, beyond what an undo may want soon. Runs when a
+    /// context is built, never while a ledger is folded, so that a fresh fold can undo anything.
+    pub(super) fn forget(&mut self) {
+        if !std::mem::take(&mut self.may_forget) {
+            return;
+        }
+        let live: HashSet<usize> = self.live.iter().copied().collect();
+        let mut room = UNDO_TOKENS.0;
+        let mut drop = vec![false; self.log.len()];
+        for (at, slot) in self.log.iter().enumerate().rev().filter(|(at, _)| !live.contains(at)) {
+            if slot.tokens.0 > room {
+                room = 0;
+                drop[at] = true;
+                self.forgotten = self.forgotten.max(Some(slot.seq));
+            }
+            room = room.saturating_sub(slot.tokens.0);
+        }
+        if !drop.contains(&true) {
+            return;
+        }
+        let mut places = Vec::with_capacity(drop.len());
+        let mut next = 0;
+        for gone in &drop {
+            places.push(next);
+            next += usize::from(!gone);
+        }
+        let mut gone = drop.iter();
+        self.log.retain(|_| gone.next() == Some(&false));
+        self.by_id = self.log.iter().enumerate().map(|(at, slot)| (slot.message.id, at)).collect();
+        for at in &mut self.live {
+            *at = places[*at];
+        }
+        self.reattach();
+    }
+}
+
+fn results_of(message: &Message) -> impl Iterator<Item = &CallId> {
+    message.parts.iter().filter_map(|part| match part {
+        Part::ToolResult { call_id, .. } => Some(call_id),
+        _ => None,
+    })
+}

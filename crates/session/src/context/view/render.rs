@@ -1,0 +1,255 @@
+//! From live messages to what is sent.
+//!
+//! A cursor walks over the live messages once. Results are taken from wherever they are and put behind their call, in the
+//! order of the calls; a call without result gets a repair. After a boundary the walk starts again, and the messages that
+//! come out the same keep their place and their generation.
+
+use super::super::{escape, media, repair};
+use super::shape::{Paint, Shaped, shape, shape_result};
+use super::View;
+use becket_types::{
+    CallId, Context, ContextMessage, Message, MessageId, Part, Provenance, Role, Seq, Synthetic, is_blank, visibility,
+};
+use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A message in memory, or one result of it: slot and part.
+type Source = (usize, Option<usize>);
+
+/// How far the walk has come, and what it has seen.
+#[derive(Debug, Default)]
+pub(super) struct Cursor {
+    /// Place in the live messages.
+    pub(super) next: usize,
+    /// Calls that got a repair for a result.
+    pub(super) repaired: HashSet<CallId>,
+    /// Names of the tools that were called.
+    pub(super) called: BTreeSet<String>,
+    /// Media that became text because the request would hold too much: slot and part.
+    pub(super) hidden: HashSet<(usize, u32)>,
+    /// Media that are sent, oldest first.
+    media: VecDeque<Sent>,
+}
+
+/// A media part that is sent.
+#[derive(Debug)]
+struct Sent {
+    /// Place in the context.
+    at: usize,
+    source: Source,
+    part: u32,
+    bytes: u64,
+}
+
+impl View {
+    /// The context of a request that is built now. Costs what is new since the last call, except after a boundary.
+    pub fn context(&mut self) -> &Context {
+        let shown = self.dirty.then(|| {
+            self.forget();
+            self.dirty = false;
+            self.cursor = Cursor::default();
+            std::mem::take(&mut self.context.messages)
+        });
+        let fresh_from = self.context.messages.len();
+        if shown.is_some() || !self.built {
+            self.lead();
+        }
+        self.advance(if shown.is_some() { usize::MAX } else { fresh_from });
+        if let Some(shown) = shown {
+            self.keep_or_bump(shown);
+        }
+        if std::mem::take(&mut self.bump) || !self.built {
+            self.context.generation = self.next_generation();
+        }
+        self.built = true;
+        &self.context
+    }
+
+    /// A generation is numbered after the entry it begins at. So numbers only grow, also when a view is folded again from
+    /// the ledger and takes the place of another.
+    fn next_generation(&self) -> u64 {
+        (self.last_seq().0 << 16).max(self.context.generation + 1)
+    }
+
+    /// After a boundary: messages that came out the same are the same; otherwise it is a new generation.
+    fn keep_or_bump(&mut self, shown: Vec<Arc<ContextMessage>>) {
+        let now = &mut self.context.messages;
+        let same = shown.len() <= now.len() && shown.iter().zip(now.iter()).all(|(a, b)| a.message == b.message);
+        if same {
+            for (now, shown) in now.iter_mut().zip(shown) {
+                *now = shown;
+            }
+        } else {
+            self.bump = true;
+        }
+    }
+
+    /// The summary and the session state.
+    fn lead(&mut self) {
+        let Some((seq, compaction)) = self.effects.compaction.clone() else { return };
+        // What stands for the text of the conversation must not be able to end the block that holds it.
+        let summary = escape::escape_tags(&compaction.summary, &["context-summary", "system-reminder"]);
+        let pieces = [
+            (Role::System, Synthetic::CompactionSummary, summary.as_ref()),
+            (Role::User, Synthetic::SessionState, compaction.state.as_str()),
+        ];
+        for (nth, (role, kind, text)) in pieces.into_iter().enumerate() {
+            if !is_blank(text) {
+                let id = repair::derived_id(MessageId(Uuid::from_u128(u128::from(seq.0) << 8)), nth as u128);
+                let message = repair::synthetic(id, seq, role, kind, text);
+                self.push(message, None, seq, Vec::new());
+            }
+        }
+    }
+
+    /// Walks on. A change to a message before place `fresh_from` makes a new generation.
+    fn advance(&mut self, fresh_from: usize) {
+        while let Some(at) = self.live.get(self.cursor.next).copied() {
+            let slot = &self.log[at];
+            let message = Arc::clone(&slot.message);
+            let last = self.cursor.next + 1 == self.live.len();
+            if !slot.done && last {
+                // Still streaming: it may grow.
+                break;
+            }
+            self.cursor.next += 1;
+            match message.role {
+                Role::Tool => self.note_strays(at, &message),
+                _ if !visibility(&message.origin).model => {}
+                Role::Assistant => {
+                    self.emit((at, None), &message, fresh_from);
+                    self.emit_results(&message, fresh_from);
+                }
+                Role::User | Role::System => self.emit((at, None), &message, fresh_from),
+            }
+        }
+    }
+
+    fn emit_results(&mut self, caller: &Message, fresh_from: usize) {
+        for (nth, part) in caller.parts.iter().enumerate() {
+            let Part::ToolCall { call_id, name, .. } = part else { continue };
+            self.cursor.called.insert(repair::safe_name(name).into_owned());
+            if let Some(Some((at, result))) = self.results.get(call_id).copied() {
+                let message = Arc::clone(&self.log[at].message);
+                self.emit((at, Some(result)), &message, fresh_from);
+            } else {
+                self.cursor.repaired.insert(call_id.clone());
+                let result = repair::missing_result(caller, nth, call_id, name);
+                self.push(result, None, caller.seq, vec!["repaired: result missing".to_owned()]);
+                self.notice(format!("call {call_id} ({name}) has no result: the model is told `{}`", repair::INTERRUPTED));
+            }
+        }
+    }
+
+    /// Results that are not sent are not left out in silence.
+    fn note_strays(&mut self, at: usize, message: &Message) {
+        for (nth, part) in message.parts.iter().enumerate() {
+            let Part::ToolResult { call_id, .. } = part else { continue };
+            let text = match self.results.get(call_id) {
+                Some(Some(place)) if *place == (at, nth) => continue,
+                Some(_) => format!("call {call_id} has more than one result: the first one counts"),
+                None => match self.calls.get(call_id) {
+                    // Its call was taken back, and the result with it.
+                    Some(call) if self.effects.is_dead(call.at) => continue,
+                    _ => format!("the result of {call_id} has no call before it: it is not sent"),
+                },
+            };
+            self.notice(text);
+        }
+        if message.result_of().is_none() {
+            self.notice(format!("tool message {} holds no result: it is not sent", message.id));
+        }
+    }
+
+    /// One message, or one result of it, as it is sent.
+    fn shaped(&self, (at, result): Source, raw: &Message) -> Shaped {
+        let as_text = |part: u32| self.is_text(at, raw, part);
+        let mut how = Paint {
+            scope: &self.scope,
+            wrapped: self.effects.wrapped.contains(&raw.id) && raw.is_user_turn(),
+            pruned: None,
+            as_text: &as_text,
+        };
+        let Some(nth) = result else { return shape(raw, &how) };
+        if let Some(Part::ToolResult { call_id, .. }) = raw.parts.get(nth)
+            && self.is_pruned(call_id)
+            && !self.is_pinned(&raw.id)
+        {
+            how.pruned = self.effects.pruned.get(call_id);
+        }
+        shape_result(raw, nth, &how)
+    }
+
+    fn emit(&mut self, source: Source, raw: &Message, fresh_from: usize) {
+        let shaped = self.shaped(source, raw);
+        if shaped.parts.is_empty() {
+            return;
+        }
+        let pruned = shaped.compacted.is_some();
+        let (message, applied, notes) = shaped.into_message(raw);
+        notes.into_iter().for_each(|note| self.notice(note));
+        if self.context.messages.is_empty() && !repair::opens(message.role) {
+            let start = repair::missing_start(raw);
+            self.push(start, None, raw.seq, vec!["repaired: start missing".to_owned()]);
+            self.notice("the history starts with the model's words: a line was put before them".to_owned());
+        }
+        self.push(message, Some(raw.id), raw.seq, applied);
+        if !pruned && raw.has_media() {
+            self.count_media(source, raw, fresh_from);
+        }
+    }
+
+    fn push(&mut self, message: Message, of: Option<MessageId>, seq: Seq, applied: Vec<String>) {
+        let tokens = super::super::budget::estimate_message(&message);
+        let provenance = Provenance { seq, message: of, applied };
+        self.context.messages.push(Arc::new(ContextMessage { message, provenance, tokens }));
+    }
+
+    /// Keeps the media of the whole request within the model's limits: beyond them the oldest become text.
+    fn count_media(&mut self, source: Source, raw: &Message, fresh_from: usize) {
+        let at = self.context.messages.len() - 1;
+        let sent = &self.context.messages[at].message.parts;
+        let sent_now = sent.iter().filter(|part| part.is_media()).count();
+        for (part, media) in raw.parts.iter().enumerate().filter(|(_, p)| p.is_media()) {
+            if let Some(why) = media::unsendable(media, &self.scope) {
+                self.notice(format!("{} of message {} is sent as this text: {why}", media::stub(media).unwrap_or_default(), raw.id));
+            }
+            if self.context.messages[at].message.parts.contains(media) && !self.is_text(source.0, raw, part as u32) {
+                let bytes = media::bytes(media);
+                self.cursor.media.push_back(Sent { at, source, part: part as u32, bytes });
+            }
+        }
+        let sizes = self.cursor.media.iter().map(|m| m.bytes);
+        let drop = media::overflow(sizes, sent_now, &self.scope);
+        let gone: Vec<Sent> = self.cursor.media.drain(..drop).collect();
+        let Some(first) = gone.first() else { return };
+        self.bump |= first.at < fresh_from && fresh_from != usize::MAX;
+        self.cursor.hidden.extend(gone.iter().map(|m| (m.source.0, m.part)));
+        let repaint: BTreeSet<(usize, Source)> = gone.iter().map(|m| (m.at, m.source)).collect();
+        for (at, source) in repaint {
+            self.repaint(at, source);
+        }
+        self.notice(format!(
+            "{} image(s) or file(s) up to message {at} are sent as text: a request to {} takes {} and {} bytes at most",
+            gone.len(),
+            self.scope.model,
+            self.scope.max_images,
+            self.scope.max_media_bytes
+        ));
+    }
+
+    fn is_text(&self, at: usize, raw: &Message, part: u32) -> bool {
+        self.cursor.hidden.contains(&(at, part))
+            || self.effects.media.get(&(raw.id, part)).is_some_and(|by| raw.seq < *by)
+            || raw.parts.get(part as usize).is_some_and(|p| media::unsendable(p, &self.scope).is_some())
+    }
+
+    fn repaint(&mut self, place: usize, source: Source) {
+        let raw = Arc::clone(&self.log[source.0].message);
+        let (message, applied, _) = self.shaped(source, &raw).into_message(&raw);
+        let tokens = super::super::budget::estimate_message(&message);
+        let provenance = Provenance { seq: raw.seq, message: Some(raw.id), applied };
+        self.context.messages[place] = Arc::new(ContextMessage { message, provenance, tokens });
+    }
+}

@@ -1,0 +1,108 @@
+//! What fills the window, span by span, for people.
+
+use super::View;
+use super::super::{budget, media};
+use becket_types::{
+    BlobId, ContextMessage, ImageSource, Origin, Part, Role, Span, SpanKind, Synthetic, SystemItem, SystemKind,
+    ToolSpec,
+};
+
+impl View {
+    /// Every span of the context as it was last built, in the order it is sent: system prompt and rules, tools, messages.
+    pub fn spans(&self, tools: &[ToolSpec]) -> Vec<Span> {
+        let mut out: Vec<Span> = self.system_items.iter().map(system_span).collect();
+        out.extend(tools.iter().map(tool_span));
+        for message in &self.context.messages {
+            out.extend(message.message.parts.iter().map(|part| part_span(message, part)));
+        }
+        out
+    }
+}
+
+fn system_span(item: &SystemItem) -> Span {
+    let (kind, name) = match item.kind {
+        SystemKind::Prompt => (SpanKind::System, "prompt"),
+        SystemKind::Environment => (SpanKind::System, "environment"),
+        SystemKind::Appended => (SpanKind::System, "appended prompt"),
+        SystemKind::Rules => (SpanKind::Rules, "rules"),
+        SystemKind::Skills => (SpanKind::Rules, "skills"),
+    };
+    Span {
+        kind,
+        label: item.path.as_ref().map_or_else(|| name.to_owned(), |p| p.display().to_string()),
+        seq: None,
+        bytes: item.text.len() as u64,
+        tokens: budget::estimate_text(&item.text),
+        blob: None,
+        applied: Vec::new(),
+    }
+}
+
+fn tool_span(tool: &ToolSpec) -> Span {
+    let schema = tool.input_schema.to_string();
+    Span {
+        kind: SpanKind::Tools,
+        label: tool.name.clone(),
+        seq: None,
+        bytes: (tool.name.len() + tool.description.len() + schema.len()) as u64,
+        tokens: budget::estimate_text(&tool.description) + budget::estimate_text(&schema),
+        blob: None,
+        applied: Vec::new(),
+    }
+}
+
+fn part_span(message: &ContextMessage, part: &Part) -> Span {
+    let (kind, label) = label(message, part);
+    Span {
+        kind,
+        label,
+        seq: Some(message.provenance.seq),
+        bytes: bytes(part),
+        tokens: budget::estimate_part(part),
+        blob: blob(part).cloned(),
+        applied: message.provenance.applied.clone(),
+    }
+}
+
+fn label(message: &ContextMessage, part: &Part) -> (SpanKind, String) {
+    let reminded = || message.provenance.applied.iter().any(|a| a == "reminder");
+    let plain = |kind, label: &str| (kind, label.to_owned());
+    match part {
+        Part::ToolCall { name, .. } => (SpanKind::ToolCall, name.clone()),
+        Part::ToolResult { name, .. } => (SpanKind::ToolOutput, name.clone()),
+        Part::Reasoning { .. } => plain(SpanKind::Reasoning, "reasoning"),
+        Part::Image { .. } | Part::File { .. } => (SpanKind::Media, media::stub(part).unwrap_or_default()),
+        Part::Text { .. } | Part::Unknown(_) => match message.message.origin {
+            Origin::Synthetic(Synthetic::CompactionSummary) => plain(SpanKind::Summary, "summary"),
+            Origin::Synthetic(Synthetic::CompactionContinue) => plain(SpanKind::Continuation, "continuation"),
+            Origin::Synthetic(Synthetic::SessionState) => plain(SpanKind::State, "session state"),
+            Origin::Synthetic(Synthetic::Rules) => plain(SpanKind::Rules, "rules"),
+            Origin::Synthetic(Synthetic::Reminder) => plain(SpanKind::Reminder, "note"),
+            _ if message.message.role == Role::Assistant => plain(SpanKind::Assistant, "assistant"),
+            _ if reminded() => plain(SpanKind::Reminder, "user, mid-turn"),
+            _ => plain(SpanKind::User, "user"),
+        },
+    }
+}
+
+fn bytes(part: &Part) -> u64 {
+    let bytes = match part {
+        Part::Text { text, .. } => text.len(),
+        Part::Reasoning { text, signature, redacted, .. } => {
+            text.len() + signature.as_ref().map_or(0, String::len) + redacted.as_ref().map_or(0, String::len)
+        }
+        Part::ToolCall { name, input, .. } => name.len() + input.to_string().len(),
+        Part::ToolResult { output, .. } => output.len(),
+        Part::Image { .. } | Part::File { .. } => return media::bytes(part),
+        Part::Unknown(_) => 0,
+    };
+    bytes as u64
+}
+
+fn blob(part: &Part) -> Option<&BlobId> {
+    match part {
+        Part::Image { source: ImageSource::Blob(id), .. } | Part::File { blob: id, .. } => Some(id),
+        Part::ToolResult { spill, .. } => spill.as_ref(),
+        _ => None,
+    }
+}
