@@ -265,6 +265,12 @@ impl State {
         self.turn.steps
     }
 
+    /// Takes a prompt that is delivered with whatever starts the next turn, without starting one.
+    pub fn hold(mut self, id: PromptId) -> Self {
+        self.steer.push_back(id);
+        self
+    }
+
     /// Prompts that wait, steering ones first.
     pub fn waiting(&self) -> impl Iterator<Item = PromptId> + '_ {
         self.steer.iter().chain(&self.queue).copied()

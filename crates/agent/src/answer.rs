@@ -1,0 +1,248 @@
+//! One answer of the model while it streams: from [`ModelEvent`]s to events for front ends and entries for the ledger.
+//!
+//! Model: a part is *open* while only deltas of it have come, *whole* when the adapter says so. Whole parts go into the
+//! ledger as they come: the first as the message, each further one as a `part` entry. When the stream breaks, open text
+//! becomes a part too, so that no word that was shown is lost; an open tool call never does.
+//!
+//! Does no IO: the driver sends the events and appends the entries.
+
+use becket_model::ModelEvent;
+use becket_types::{
+    CallId, EntryKind, Event, FinishReason, Message, MessageId, Metadata, NoticeLevel, Part, Seq, Usage, is_blank,
+};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// An answer so far.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) id: MessageId,
+    /// `provider/name` of who speaks.
+    model: String,
+    provider: String,
+    open: BTreeMap<u32, Open>,
+    pub(crate) parts: Vec<Part>,
+    /// Parts from here on are not in the ledger yet.
+    unsaved: usize,
+    /// The message's entry, once it has one.
+    pub(crate) entry: Option<Seq>,
+    pub(crate) usage: Usage,
+    /// The provider accepted the request.
+    pub(crate) begun: bool,
+    /// Something of the content has come.
+    pub(crate) has_content: bool,
+}
+
+#[derive(Debug)]
+enum Open {
+    Text(String),
+    Reasoning(String),
+    Call,
+}
+
+/// One tool call of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Call {
+    pub(crate) id: CallId,
+    pub(crate) name: String,
+    pub(crate) input: Value,
+    pub(crate) invalid: Option<String>,
+}
+
+impl Answer {
+    pub(crate) fn new(model: String, provider: String) -> Self {
+        Self {
+            id: MessageId::new(),
+            model,
+            provider,
+            open: BTreeMap::new(),
+            parts: Vec::new(),
+            unsaved: 0,
+            entry: None,
+            usage: Usage::default(),
+            begun: false,
+            has_content: false,
+        }
+    }
+
+    /// Takes one event; what front ends should see is pushed to `out`, deltas of one part joined. The finish reason
+    /// where this was the last event.
+    pub(crate) fn take(&mut self, event: ModelEvent, out: &mut Vec<Event>) -> Option<FinishReason> {
+        let message = self.id;
+        match event {
+            ModelEvent::Started { .. } => self.begun = true,
+            ModelEvent::TextDelta { index, text } => {
+                self.touch();
+                match self.open.entry(index).or_insert_with(|| Open::Text(String::new())) {
+                    Open::Text(so_far) | Open::Reasoning(so_far) => so_far.push_str(&text),
+                    Open::Call => {}
+                }
+                match out.last_mut() {
+                    Some(Event::TextDelta { index: last, text: joined, .. }) if *last == index => {
+                        joined.push_str(&text);
+                    }
+                    _ => out.push(Event::TextDelta { message, index, text }),
+                }
+            }
+            ModelEvent::ReasoningDelta { index, text } => {
+                self.touch();
+                match self.open.entry(index).or_insert_with(|| Open::Reasoning(String::new())) {
+                    Open::Text(so_far) | Open::Reasoning(so_far) => so_far.push_str(&text),
+                    Open::Call => {}
+                }
+                match out.last_mut() {
+                    Some(Event::ReasoningDelta { index: last, text: joined, .. }) if *last == index => {
+                        joined.push_str(&text);
+                    }
+                    _ => out.push(Event::ReasoningDelta { message, index, text }),
+                }
+            }
+            ModelEvent::ToolCallDelta { index, call_id, name, json } => {
+                self.touch();
+                self.open.insert(index, Open::Call);
+                match out.last_mut() {
+                    Some(Event::ToolCallDelta { index: last, json: joined, .. }) if *last == index => {
+                        joined.push_str(&json);
+                    }
+                    _ => out.push(Event::ToolCallDelta { message, index, call_id, name, json }),
+                }
+            }
+            ModelEvent::Part { index, part } => {
+                self.touch();
+                self.open.remove(&index);
+                if !matches!(&part, Part::Text { text, .. } if is_blank(text)) {
+                    self.parts.push(part);
+                }
+            }
+            ModelEvent::Usage(usage) => self.usage = usage,
+            ModelEvent::Retry { attempt, max, delay, status, error } => {
+                out.push(Event::Retry { attempt, max, delay, status, error });
+            }
+            ModelEvent::Notice(text) => out.push(Event::Notice { level: NoticeLevel::Warning, text }),
+            ModelEvent::Finish(reason) => return Some(reason),
+        }
+        None
+    }
+
+    fn touch(&mut self) {
+        self.begun = true;
+        self.has_content = true;
+    }
+
+    /// The stream is over without its end: open text becomes parts, open calls vanish.
+    pub(crate) fn close(&mut self) {
+        for (_, open) in std::mem::take(&mut self.open) {
+            match open {
+                Open::Text(text) if !is_blank(&text) => self.parts.push(Part::text(text)),
+                Open::Reasoning(text) if !is_blank(&text) => self.parts.push(Part::Reasoning {
+                    text,
+                    signature: None,
+                    redacted: None,
+                    provider: self.provider.clone(),
+                    model: self.model.clone(),
+                    extra: Map::new(),
+                }),
+                Open::Text(_) | Open::Reasoning(_) | Open::Call => {}
+            }
+        }
+    }
+
+    /// Parts that are not in the ledger yet.
+    pub(crate) fn unsaved_parts(&mut self) -> &mut [Part] {
+        let from = self.unsaved.min(self.parts.len());
+        &mut self.parts[from..]
+    }
+
+    /// Entries for the parts that are not in the ledger yet. The first one is the message when [`Answer::entry`] is
+    /// `None`; the caller sets it.
+    pub(crate) fn unsaved(&mut self) -> Vec<EntryKind> {
+        let new = &self.parts[self.unsaved.min(self.parts.len())..];
+        if new.is_empty() {
+            return Vec::new();
+        }
+        let entries = if self.entry.is_none() {
+            vec![EntryKind::Message { message: self.message(new.to_vec()) }]
+        } else {
+            new.iter().map(|part| EntryKind::Part { message: self.id, part: part.clone() }).collect()
+        };
+        self.unsaved = self.parts.len();
+        entries
+    }
+
+    /// The message with these parts.
+    pub(crate) fn message(&self, parts: Vec<Part>) -> Message {
+        Message {
+            id: self.id,
+            metadata: Metadata { model: Some(self.model.clone()), ..Metadata::default() },
+            seq: self.entry.unwrap_or_default(),
+            ..Message::assistant(parts)
+        }
+    }
+
+    /// Neither text nor calls.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.parts.iter().any(|part| matches!(part, Part::Text { .. } | Part::ToolCall { .. }))
+    }
+
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        let call = |part: &Part| match part {
+            Part::ToolCall { call_id, name, input, invalid, .. } => Some(Call {
+                id: call_id.clone(),
+                name: name.clone(),
+                input: input.clone(),
+                invalid: invalid.clone(),
+            }),
+            _ => None,
+        };
+        self.parts.iter().filter_map(call).collect()
+    }
+
+    /// All text parts, joined by newline.
+    pub(crate) fn text(&self) -> String {
+        let texts: Vec<&str> = self
+            .parts
+            .iter()
+            .filter_map(|part| if let Part::Text { text, .. } = part { Some(text.as_str()) } else { None })
+            .collect();
+        texts.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deltas_join_and_parts_are_saved_once() {
+        let mut answer = Answer::new("p/m".to_owned(), "p".to_owned());
+        let mut out = Vec::new();
+        for text in ["Hel", "lo"] {
+            answer.take(ModelEvent::TextDelta { index: 0, text: text.to_owned() }, &mut out);
+        }
+        assert_eq!(out, [Event::TextDelta { message: answer.id, index: 0, text: "Hello".to_owned() }]);
+        assert_eq!(answer.unsaved(), []);
+        answer.take(ModelEvent::Part { index: 0, part: Part::text("Hello") }, &mut out);
+        let entries = answer.unsaved();
+        assert_eq!(entries, [EntryKind::Message { message: answer.message(vec![Part::text("Hello")]) }]);
+        answer.entry = Some(Seq(7));
+        assert_eq!(answer.unsaved(), []);
+        let call = Part::tool_call("c1", "read", serde_json::json!({"path": "a"}));
+        answer.take(ModelEvent::Part { index: 1, part: call.clone() }, &mut out);
+        assert_eq!(answer.unsaved(), [EntryKind::Part { message: answer.id, part: call }]);
+        assert_eq!(answer.take(ModelEvent::Finish(FinishReason::ToolCalls), &mut out), Some(FinishReason::ToolCalls));
+        assert_eq!((answer.calls().len(), answer.text(), answer.is_empty()), (1, "Hello".to_owned(), false));
+    }
+
+    #[test]
+    fn a_broken_stream_keeps_its_words_and_no_half_call() {
+        let mut answer = Answer::new("p/m".to_owned(), "p".to_owned());
+        let mut out = Vec::new();
+        answer.take(ModelEvent::TextDelta { index: 0, text: "I will".to_owned() }, &mut out);
+        let delta =
+            ModelEvent::ToolCallDelta { index: 1, call_id: "c".into(), name: "bash".to_owned(), json: "{\"com".to_owned() };
+        answer.take(delta, &mut out);
+        answer.close();
+        assert_eq!(answer.parts, [Part::text("I will")]);
+        assert_eq!(answer.calls(), []);
+    }
+}

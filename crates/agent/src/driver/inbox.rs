@@ -1,0 +1,133 @@
+//! Prompts on their way into the ledger.
+//!
+//! A prompt that comes while the agent is idle is appended at once. One that comes while it works waits for the next
+//! step or the next idle; until then it is kept in the session state `inbox`, so that a crash does not lose it.
+
+use super::{Agent, text_of};
+use crate::host::lock;
+use crate::machine::{Input, Phase, PromptId};
+use base64::Engine as _;
+use becket_session::Durability;
+use becket_types::{
+    DeliveryMode, EntryKind, Event, ImageSource, Message, NoticeLevel, Origin, Part, PromptInput, Role,
+};
+use std::collections::BTreeMap;
+
+/// Name of the state that holds the prompts which wait.
+pub(super) const INBOX: &str = "inbox";
+
+/// Prompts by the number the machine knows them under.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    prompts: BTreeMap<PromptId, PromptInput>,
+    next: PromptId,
+    /// The ledger's `inbox` state is not empty.
+    saved: bool,
+    /// What an earlier process left in its inbox; delivered with the first prompt.
+    left: Vec<PromptInput>,
+}
+
+impl Inbox {
+    pub(super) fn restore(&mut self, left: Vec<PromptInput>) {
+        self.saved = !left.is_empty();
+        self.left = left;
+    }
+
+    fn put(&mut self, input: PromptInput) -> PromptId {
+        let id = self.next;
+        self.next += 1;
+        self.prompts.insert(id, input);
+        id
+    }
+
+    /// The state entry for what waits, when it differs from the ledger's.
+    fn entry(&mut self) -> Option<EntryKind> {
+        if self.prompts.is_empty() && !self.saved {
+            return None;
+        }
+        self.saved = !self.prompts.is_empty();
+        let waiting: Vec<&PromptInput> = self.prompts.values().collect();
+        let value = serde_json::to_value(waiting).unwrap_or_default();
+        Some(EntryKind::State { key: INBOX.to_owned(), value })
+    }
+}
+
+impl Agent {
+    pub(super) fn prompt_came(&mut self, mut input: PromptInput) {
+        for part in &mut input.parts {
+            self.keep_image(part);
+        }
+        self.take_left();
+        let mode = input.mode;
+        let id = self.inbox.put(input);
+        if self.phase() != Phase::Idle
+            && let Some(entry) = self.inbox.entry()
+        {
+            self.core.append(vec![entry], Durability::Synced);
+        }
+        self.feed(Input::Prompt { id, mode });
+    }
+
+    /// Prompts that an earlier process had taken but not delivered go before everything else.
+    pub(super) fn take_left(&mut self) {
+        let left = std::mem::take(&mut self.inbox.left);
+        if left.is_empty() {
+            return;
+        }
+        // Together with what comes next they are one turn; the machine is idle and must not start on the first alone.
+        for input in left {
+            let id = self.inbox.put(input);
+            self.machine = self.machine.take().map(|state| state.hold(id));
+        }
+    }
+
+    /// An inline image becomes a blob; the ledger never holds its bytes.
+    fn keep_image(&mut self, part: &mut Part) {
+        let Part::Image { source, media_type, .. } = part else { return };
+        let ImageSource::Base64(data) = source else { return };
+        let Ok(bytes) = base64::engine::general_purpose::STANDARD.decode(data.trim()) else {
+            let text = format!("[An attached image ({media_type}) could not be decoded]");
+            self.core.notice(NoticeLevel::Warning, "An attached image is not valid base64 and was left out.".to_owned());
+            *part = Part::text(text);
+            return;
+        };
+        let kept = lock(&self.core.session).put_blob(&bytes);
+        match kept {
+            Ok(id) => *source = ImageSource::Blob(id),
+            Err(error) => self.core.notice(NoticeLevel::Warning, format!("An image could not be kept: {error}")),
+        }
+    }
+
+    /// Appends prompts, durable before anything else happens.
+    pub(super) fn deliver(&mut self, prompts: &[PromptId], steered: bool) {
+        self.begin_ledger();
+        let mut entries = Vec::new();
+        let mut delivered = Vec::new();
+        for id in prompts {
+            let Some(PromptInput { parts, client_id, mode: DeliveryMode::Steer | DeliveryMode::Queue }) =
+                self.inbox.prompts.remove(id)
+            else {
+                continue;
+            };
+            if !self.titled
+                && let Some(title) = crate::prompt::title(&text_of(&parts))
+            {
+                self.titled = true;
+                entries.push(EntryKind::Title { title });
+            }
+            let message = Message::new(Role::User, Origin::User, parts);
+            delivered.push((entries.len(), message.clone(), client_id));
+            entries.push(EntryKind::Message { message });
+        }
+        if self.inbox.saved {
+            entries.extend(self.inbox.entry());
+        }
+        self.repetition.reset();
+        let seqs = self.core.append(entries, Durability::Synced);
+        for (at, mut message, client_id) in delivered {
+            message.seq = seqs.get(at).copied().unwrap_or_default();
+            self.core.emit(Event::UserMessage { message, client_id, steered });
+        }
+        self.core.tell_notices();
+    }
+}

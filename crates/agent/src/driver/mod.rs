@@ -1,0 +1,535 @@
+//! The async shell around [`crate::machine`]: carries actions out and feeds their outcomes back.
+//!
+//! Model: one task owns everything that changes. It waits for two things at once, the next command and the one
+//! operation that is under way ([`Op`]), and nothing else. Tools run inside the task, so a batch of reads costs no
+//! spawn; what blocks moves itself elsewhere. A step appends what is new and copies no history.
+//!
+//! Invariants:
+//! - A prompt is on disk (synced) before anything happens because of it; so is `started` before a call with side effects.
+//! - A call whose id is in the journal never runs again.
+//! - Before the task waits, everything that happened is in the ledger (`Core::flush`).
+//! - No lock is held across an await.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`start`] | first entries, resume, rules files |
+//! | [`inbox`] | prompts on their way into the ledger |
+//! | [`request`] | budget, view, sending |
+//! | [`reply`] | the answer as it streams, and what becomes of it |
+//! | [`tools`] | tool calls |
+//! | [`ids`] | call ids: none runs twice |
+//! | [`compact`] | compaction and its undoing, pruning |
+
+mod compact;
+mod ids;
+mod inbox;
+mod reply;
+mod request;
+mod start;
+mod tools;
+
+use crate::host::{SessionHost, lock};
+use crate::machine::{self, Action, Input, Note, Phase, Rules, State};
+use crate::repetition::RepetitionGuard;
+use crate::settings::{AgentParts, AgentSettings, FindModel};
+use crate::spend::{Limits, TurnSum, millis, over_time};
+use becket_guard::Guard;
+use becket_model::Model;
+use becket_session::context::Policy;
+use becket_session::context::budget::Meter;
+use becket_session::context::compaction::Governor;
+use becket_session::{Durability, Session};
+use becket_tool::Registry;
+use becket_types::{
+    Blobs, Command, Cost, EntryKind, Event, Message, Millis, NoticeLevel, Part, PermissionMode, Seq, Synthetic, ToolSpec, TurnEnd,
+    TurnResult, Usage,
+};
+use compact::CompactionRun;
+use inbox::Inbox;
+use reply::Reply;
+use request::Wire;
+use serde_json::Map;
+use start::KnownRules;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use ids::CallIds;
+use tools::Batch;
+
+/// Commands that may wait before a front end has to.
+const COMMANDS: usize = 256;
+
+/// A front end's side of an agent.
+#[derive(Debug)]
+pub struct AgentHandle {
+    pub commands: mpsc::Sender<Command>,
+    pub events: mpsc::UnboundedReceiver<Event>,
+}
+
+/// An agent over one session. Does nothing until [`Agent::run`] is polled.
+pub struct Agent {
+    machine: Option<State>,
+    actions: VecDeque<Action>,
+    commands: mpsc::Receiver<Command>,
+    commands_open: bool,
+    op: Op,
+    core: Core,
+    wire: Wire,
+    budget: BudgetState,
+    inbox: Inbox,
+    tools: Registry,
+    specs: Arc<[ToolSpec]>,
+    guard: Guard,
+    host: Arc<SessionHost>,
+    ids: CallIds,
+    repetition: RepetitionGuard,
+    rules: KnownRules,
+    settings: AgentSettings,
+    find_model: Option<FindModel>,
+    limits: Limits,
+    turn: TurnSum,
+    /// The first entries (system prompt, tools, model) are in the ledger.
+    begun: bool,
+    titled: bool,
+    /// Focus of the manual compaction that was asked for.
+    focus: Option<String>,
+}
+
+/// The ledger and the way to the front ends.
+pub(crate) struct Core {
+    pub(crate) session: Arc<Mutex<Session>>,
+    pub(crate) blobs: Arc<dyn Blobs>,
+    events: mpsc::UnboundedSender<Event>,
+    /// Entries of the commit that is being put together.
+    pending: Vec<EntryKind>,
+    /// Events that say what is in that commit: they go out when it is written.
+    announce: Vec<Event>,
+    /// An entry could not be written at all; the turn cannot go on.
+    pub(crate) failed: Option<String>,
+}
+
+/// What the budget needs to remember.
+pub(crate) struct BudgetState {
+    policy: Policy,
+    meter: Meter,
+    limits: becket_session::context::budget::Limits,
+    governor: Governor,
+    /// System prompt and tools in base tokens; renewed when either changes.
+    floor: Option<becket_session::context::compaction::Floor>,
+    /// Base tokens of the request under way.
+    base_sent: becket_types::Tokens,
+    /// Usage of the last answer, until its entries are in the view.
+    report: Option<Usage>,
+    window_noticed: bool,
+}
+
+/// The one operation under way.
+enum Op {
+    None,
+    Reply(Box<Reply>),
+    Tools(Box<Batch>),
+    Compaction(Box<CompactionRun>),
+}
+
+/// Why the task woke up.
+enum Wake {
+    Command(Option<Command>),
+    Deadline,
+    Reply(Vec<reply::Piece>),
+    Tools(Vec<tools::Done>),
+    Summary(compact::Asked),
+}
+
+impl Agent {
+    /// An agent, and its front end's side.
+    pub fn new(parts: AgentParts) -> (Self, AgentHandle) {
+        let AgentParts { session, model, summary_model, fallback_models, find_model, tools, guard, settings } = parts;
+        let (command_sender, commands) = mpsc::channel(COMMANDS);
+        let (events, event_receiver) = mpsc::unbounded_channel();
+        let blobs = session.blobs();
+        let policy = session.view().policy().clone();
+        let governor = Governor::from_state(session.view().state(Governor::KEY));
+        let titled = session.title().is_some();
+        let ids = CallIds::from_view(session.view());
+        let session = Arc::new(Mutex::new(session));
+        let host = Arc::new(SessionHost::new(Arc::clone(&session)));
+        let rules = Rules { max_turns: settings.max_turns, auto_compact: policy.auto_compact };
+        let limits = Limits {
+            max_usd: settings.max_budget_usd,
+            max_tokens: settings.max_tokens,
+            max_wall: settings.max_wall,
+            ..Limits::default()
+        };
+        let agent = Self {
+            machine: Some(State::new(rules)),
+            actions: VecDeque::new(),
+            commands,
+            commands_open: true,
+            op: Op::None,
+            core: Core { session, blobs, events, pending: Vec::new(), announce: Vec::new(), failed: None },
+            wire: Wire::new(model, summary_model, fallback_models),
+            budget: BudgetState {
+                policy,
+                meter: Meter::default(),
+                limits: becket_session::context::budget::Limits::default(),
+                governor,
+                floor: None,
+                base_sent: becket_types::Tokens(0),
+                report: None,
+                window_noticed: false,
+            },
+            inbox: Inbox::default(),
+            specs: tools.specs().into(),
+            tools,
+            guard,
+            host,
+            ids,
+            repetition: RepetitionGuard::default(),
+            rules: KnownRules::default(),
+            limits,
+            turn: TurnSum::new(),
+            begun: false,
+            titled,
+            focus: None,
+            find_model,
+            settings,
+        };
+        (agent, AgentHandle { commands: command_sender, events: event_receiver })
+    }
+
+    /// Runs until the input has ended and nothing is left to do. Gives the session back.
+    pub async fn run(mut self) -> Arc<Mutex<Session>> {
+        self.start();
+        if self.settings.continue_turn {
+            self.continue_turn();
+        }
+        loop {
+            while let Some(action) = self.actions.pop_front() {
+                self.perform(action);
+            }
+            self.core.flush(Durability::Buffered);
+            if self.phase() == Phase::Exited {
+                break;
+            }
+            let wake = self.wait().await;
+            self.woke(wake);
+        }
+        self.finish();
+        self.core.session
+    }
+
+    fn phase(&self) -> Phase {
+        self.machine.as_ref().map_or(Phase::Exited, State::phase)
+    }
+
+    async fn wait(&mut self) -> Wake {
+        let deadline = match (&self.op, self.limits.max_wall, self.turn.out_of_time) {
+            (Op::None, ..) | (_, None, _) | (.., true) => None,
+            (_, Some(max), false) => Some(self.turn.started + max),
+        };
+        let Self { commands, commands_open, op, .. } = self;
+        tokio::select! {
+            biased;
+            command = commands.recv(), if *commands_open => Wake::Command(command),
+            () = until(deadline) => Wake::Deadline,
+            wake = op.next() => wake,
+        }
+    }
+
+    fn woke(&mut self, wake: Wake) {
+        match wake {
+            Wake::Command(Some(command)) => self.command(command),
+            // The front end is gone: what is under way is finished, nothing more will come.
+            Wake::Command(None) => {
+                self.commands_open = false;
+                self.feed(Input::EndInput);
+            }
+            Wake::Deadline => {
+                self.turn.out_of_time = true;
+                self.feed(Input::Interrupt);
+            }
+            Wake::Reply(pieces) => self.reply_came(pieces),
+            Wake::Tools(done) => self.tools_done(done),
+            Wake::Summary(asked) => self.summary_came(asked),
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Prompt(input) => self.prompt_came(input),
+            Command::Interrupt => {
+                if self.phase() != Phase::Idle {
+                    self.core.say(NoticeLevel::Info, "Interrupted.".to_owned());
+                }
+                self.feed(Input::Interrupt);
+            }
+            Command::Compact { focus } => {
+                self.focus = focus;
+                self.feed(Input::Compact);
+            }
+            Command::SetModel { model } => self.set_model(&model),
+            Command::SetMode { mode } => self.set_mode(&mode),
+            Command::Decide { call_id, decision } => self.decided(&call_id, decision),
+            Command::UndoCompaction => self.feed(Input::UndoCompaction),
+            Command::EndInput => self.feed(Input::EndInput),
+        }
+    }
+
+    fn feed(&mut self, input: Input) {
+        if let Some(state) = self.machine.take() {
+            let (state, actions) = machine::next(state, input);
+            self.machine = Some(state);
+            self.actions.extend(actions);
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::StartTurn => {
+                self.turn = TurnSum::new();
+                self.repetition.reset();
+            }
+            Action::Deliver { prompts, steered } => self.deliver(&prompts, steered),
+            Action::Assess => {
+                let facts = self.assess();
+                self.feed(Input::Assessed(facts));
+            }
+            Action::Request { step, attempt, wrap_up } => self.request(step, attempt, wrap_up),
+            Action::Supersede => self.supersede(),
+            Action::CancelRequest => self.cancel_request(),
+            Action::RunTools => self.run_tools(),
+            Action::CloseCalls(why) => self.close_calls(why),
+            Action::CancelTools => self.cancel_tools(),
+            Action::Compact { trigger } => self.compact(trigger),
+            Action::CancelCompaction => {
+                self.op = Op::None;
+                self.feed(Input::CompactionDone(machine::CompactionEnd::Cancelled));
+            }
+            Action::Note(note) => self.note(&note),
+            Action::UndoCompaction => self.undo_compaction(),
+            Action::MarkInterrupt => {
+                self.core.push(EntryKind::Interrupt);
+            }
+            Action::EndTurn(end) => self.end_turn(end),
+            // The loop sees the phase.
+            Action::Exit => {}
+        }
+    }
+
+    fn note(&mut self, note: &Note) {
+        let text = match note {
+            Note::Repetition(what) => format!(
+                "You have made this call several times with the same result: {what}\nRepeating it will not change the \
+                 result. Say what you expected, and try something different or end with what you know."
+            ),
+            Note::CutText => "Your last answer was cut because it reached the output limit. Go on exactly where it \
+                              ended, without repeating anything."
+                .to_owned(),
+            Note::WrapUp { limit } => format!(
+                "The limit of {limit} steps for this turn is reached. Call no more tools. Sum up now: what is done, \
+                 what is left, and what the next step would be."
+            ),
+        };
+        self.core.synthetic(Synthetic::Reminder, text, Map::new());
+    }
+
+    fn end_turn(&mut self, end: TurnEnd) {
+        let end = match (end, self.limits.max_wall) {
+            (TurnEnd::Interrupted, Some(max)) if self.turn.out_of_time => TurnEnd::Budget { what: over_time(max) },
+            (end, _) => end,
+        };
+        self.core.pending.extend(self.host.read_files());
+        self.core.flush(Durability::Buffered);
+        let state = lock(&self.core.session).view().turn_state();
+        self.core.push(EntryKind::TurnEnd { end: end_name(&end), state });
+        self.core.flush(Durability::Synced);
+        self.core.tell_notices();
+        let turn = &mut self.turn;
+        let result = TurnResult {
+            end,
+            text: std::mem::take(&mut turn.text),
+            stop_reason: turn.stop_reason.take(),
+            steps: turn.steps,
+            duration: millis(turn.started.elapsed()),
+            api_duration: millis(turn.api),
+            usage: turn.usage,
+            cost: turn.cost,
+            models: std::mem::take(&mut turn.models),
+            denials: std::mem::take(&mut turn.denials),
+            compactions: turn.compactions,
+        };
+        self.core.emit(Event::TurnFinished(Box::new(result)));
+    }
+
+    /// Before leaving: what waits for the disk gets one more chance.
+    fn finish(&mut self) {
+        self.core.pending.extend(self.host.drain().0);
+        self.core.flush(Durability::Buffered);
+        lock(&self.core.session).flush();
+        self.core.tell_notices();
+    }
+
+    /// Usage of one request, into the ledger and the sums.
+    fn spent(&mut self, info: &becket_model::ModelInfo, usage: Usage, purpose: &str, message: Option<becket_types::MessageId>) -> Cost {
+        if usage.is_empty() {
+            return Cost::default();
+        }
+        let window = self.settings.context_window.unwrap_or(info.window);
+        let cost = self.turn.add(info, window, usage);
+        self.limits.add(&usage, cost);
+        self.core.push(EntryKind::Usage {
+            message,
+            model: info.id.clone(),
+            usage,
+            cost_usd: cost.0,
+            purpose: purpose.to_owned(),
+        });
+        cost
+    }
+
+    /// The mode's public name.
+    fn mode_name(&self) -> String {
+        self.guard.mode().to_string()
+    }
+
+    fn set_mode(&mut self, name: &str) {
+        match name.parse::<PermissionMode>() {
+            Ok(mode) => {
+                self.guard.set_mode(mode);
+                let value = serde_json::Value::from(mode.as_str());
+                self.core.append(vec![EntryKind::State { key: "mode".to_owned(), value }], Durability::Buffered);
+                self.core.say(NoticeLevel::Info, format!("Permission mode: {mode}."));
+            }
+            Err(error) => self.core.say(NoticeLevel::Error, error),
+        }
+    }
+
+    fn model(&self) -> Arc<dyn Model> {
+        Arc::clone(&self.wire.model)
+    }
+}
+
+impl Op {
+    /// What the operation yields next; never for [`Op::None`]. Dropping the future loses nothing.
+    async fn next(&mut self) -> Wake {
+        match self {
+            Self::None => std::future::pending().await,
+            Self::Reply(reply) => Wake::Reply(reply.next().await),
+            Self::Tools(batch) => Wake::Tools(batch.next().await),
+            Self::Compaction(run) => Wake::Summary(run.next().await),
+        }
+    }
+}
+
+impl Core {
+    pub(crate) fn emit(&self, event: Event) {
+        // A front end that is gone catches up from the ledger.
+        let _ = self.events.send(event);
+    }
+
+    pub(crate) fn say(&self, level: NoticeLevel, text: String) {
+        self.emit(Event::Notice { level, text });
+    }
+
+    /// Adds to the commit that is being put together.
+    pub(crate) fn push(&mut self, entry: EntryKind) {
+        self.pending.push(entry);
+    }
+
+    /// Writes the commit that was put together. The sequence numbers of its entries.
+    pub(crate) fn flush(&mut self, durability: Durability) -> Vec<Seq> {
+        let mut seqs = Vec::new();
+        if !self.pending.is_empty() {
+            let entries = std::mem::take(&mut self.pending);
+            let appended = lock(&self.session).append(entries, durability);
+            seqs = appended.unwrap_or_else(|error| {
+                let text = format!("The session could not be written: {error}");
+                self.say(NoticeLevel::Error, text.clone());
+                self.failed = Some(text);
+                Vec::new()
+            });
+        }
+        for event in std::mem::take(&mut self.announce) {
+            self.emit(event);
+        }
+        seqs
+    }
+
+    /// The number that the next entry pushed will have.
+    pub(crate) fn next_seq(&self) -> Seq {
+        Seq(lock(&self.session).last_seq().0 + self.pending.len() as u64 + 1)
+    }
+
+    /// An event about the commit that is being put together.
+    pub(crate) fn announce(&mut self, event: Event) {
+        self.announce.push(event);
+    }
+
+    /// Appends these entries as the end of the commit under way; their sequence numbers.
+    pub(crate) fn append(&mut self, entries: Vec<EntryKind>, durability: Durability) -> Vec<Seq> {
+        let count = entries.len();
+        self.pending.extend(entries);
+        let mut seqs = self.flush(durability);
+        seqs.split_off(seqs.len().saturating_sub(count))
+    }
+
+    /// Tells people, and the ledger, what they must know.
+    pub(crate) fn notice(&mut self, level: NoticeLevel, text: String) {
+        self.push(EntryKind::Notice { text: text.clone(), extra: Map::new() });
+        self.say(level, text);
+    }
+
+    /// What storage and view have to say.
+    pub(crate) fn tell_notices(&mut self) {
+        let notices = lock(&self.session).take_notices();
+        for text in notices {
+            self.notice(NoticeLevel::Warning, text);
+        }
+    }
+
+    /// A message of becket's own for the model.
+    pub(crate) fn synthetic(&mut self, kind: Synthetic, text: String, extra: Map<String, serde_json::Value>) {
+        let mut message = Message::synthetic(kind, text);
+        message.metadata.extra = extra;
+        let seqs = self.append(vec![EntryKind::Message { message: message.clone() }], Durability::Buffered);
+        message.seq = seqs.first().copied().unwrap_or_default();
+        self.emit(Event::SyntheticMessage { message });
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The machine name of how a turn ended.
+fn end_name(end: &TurnEnd) -> String {
+    match end {
+        TurnEnd::Completed => "completed",
+        TurnEnd::Interrupted => "interrupted",
+        TurnEnd::MaxTurns { .. } => "max_turns",
+        TurnEnd::Budget { .. } => "budget",
+        TurnEnd::Repetition { .. } => "repetition",
+        TurnEnd::Refusal { .. } => "refusal",
+        TurnEnd::ContextFull { .. } => "context_full",
+        TurnEnd::ModelError { .. } => "model_error",
+        TurnEnd::Failed { .. } => "failed",
+    }
+    .to_owned()
+}
+
+/// Wall clock, for what outlives the process (the breaker of the compaction governor).
+fn wall_clock() -> Millis {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    Millis(since.map_or(0, |d| d.as_millis() as u64))
+}
+
+/// Text of a prompt's parts, for its title.
+fn text_of(parts: &[Part]) -> String {
+    let texts = parts.iter().filter_map(|part| if let Part::Text { text, .. } = part { Some(text.as_str()) } else { None });
+    texts.collect::<Vec<_>>().join("\n")
+}

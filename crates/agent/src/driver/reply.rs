@@ -1,0 +1,273 @@
+//! An answer as it streams: deltas to the front ends at once, whole parts into the ledger as they come, and what the end
+//! of the stream means.
+
+use super::{Agent, Op};
+use crate::answer::Answer;
+use crate::machine::{self, Break, BreakKind, Input};
+use crate::reply_error;
+use crate::spend::millis;
+use becket_model::{Model, ModelError, ModelEvent, Prepared};
+use becket_session::Durability;
+use becket_types::{Cost, EntryKind, Event, FinishReason, Seq, Tokens};
+use futures::future::FutureExt as _;
+use futures::stream::{BoxStream, StreamExt as _};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Events that are taken together when they are there.
+const BATCH: usize = 256;
+
+/// One event of the stream.
+pub(super) type Piece = Result<ModelEvent, ModelError>;
+
+/// The request under way.
+pub(super) struct Reply {
+    model: Arc<dyn Model>,
+    /// Not sent yet: what, and when.
+    waiting: Option<(Prepared, Instant)>,
+    stream: Option<BoxStream<'static, Piece>>,
+    pub(super) answer: Answer,
+    sent: Instant,
+    first_content: Option<Instant>,
+}
+
+impl Reply {
+    pub(super) fn new(model: Arc<dyn Model>, prepared: Prepared, delay: Option<Duration>) -> Self {
+        let info = model.info();
+        let answer = Answer::new(info.id.clone(), info.provider.clone());
+        let now = Instant::now();
+        let (waiting, stream) = match delay {
+            Some(delay) => (Some((prepared, now + delay)), None),
+            None => (None, Some(model.send(prepared))),
+        };
+        Self { model, waiting, stream, answer, sent: now, first_content: None }
+    }
+
+    /// The next events: all that are there, at least one.
+    pub(super) async fn next(&mut self) -> Vec<Piece> {
+        if let Some((_, at)) = &self.waiting {
+            tokio::time::sleep_until(*at).await;
+            if let Some((prepared, _)) = self.waiting.take() {
+                self.sent = Instant::now();
+                self.stream = Some(self.model.send(prepared));
+            }
+        }
+        let Some(stream) = &mut self.stream else { return vec![Err(reply_error::ended_early())] };
+        let mut pieces = Vec::new();
+        let mut next = stream.next().await;
+        loop {
+            let Some(piece) = next else {
+                pieces.push(Err(reply_error::ended_early()));
+                break;
+            };
+            let last = matches!(piece, Err(_) | Ok(ModelEvent::Finish(_)));
+            pieces.push(piece);
+            if last || pieces.len() >= BATCH {
+                break;
+            }
+            match stream.next().now_or_never() {
+                Some(more) => next = more,
+                None => break,
+            }
+        }
+        pieces
+    }
+}
+
+impl Agent {
+    pub(super) fn reply_came(&mut self, pieces: Vec<Piece>) {
+        let Op::Reply(reply) = &mut self.op else { return };
+        let mut events = Vec::new();
+        let mut end = None;
+        for piece in pieces {
+            match piece {
+                Ok(event) => {
+                    if let Some(reason) = reply.answer.take(event, &mut events) {
+                        end = Some(Ok(reason));
+                        break;
+                    }
+                }
+                Err(error) => {
+                    end = Some(Err(error));
+                    break;
+                }
+            }
+        }
+        if reply.answer.has_content && reply.first_content.is_none() {
+            reply.first_content = Some(Instant::now());
+        }
+        for event in events {
+            self.core.emit(event);
+        }
+        match end {
+            None => self.save_parts(),
+            Some(Ok(reason)) => self.answered(reason),
+            Some(Err(error)) => self.reply_broke(error),
+        }
+    }
+
+    /// Whole parts that are not in the ledger yet go there. Call ids are made unique before they enter it.
+    fn save_parts(&mut self) {
+        let Op::Reply(reply) = &mut self.op else { return };
+        self.ids.admit(reply.answer.unsaved_parts());
+        let entries = reply.answer.unsaved();
+        if entries.is_empty() {
+            return;
+        }
+        let seqs = self.core.append(entries, Durability::Buffered);
+        if let Op::Reply(reply) = &mut self.op {
+            note_entry(&mut reply.answer, &seqs);
+        }
+    }
+
+    fn answered(&mut self, reason: FinishReason) {
+        let Op::Reply(mut reply) = std::mem::replace(&mut self.op, Op::None) else { return };
+        reply.answer.close();
+        let reason = self.true_reason(reason, &reply.answer);
+        let empty = reply.answer.is_empty();
+        let calls = self.settle(&mut reply, &reason);
+        self.turn.stop_reason = Some(reason.stop_reason().to_owned());
+        self.wire.last_error = None;
+        if !empty {
+            self.turn.steps += 1;
+            self.turn.say(reply.answer.text(), reason == FinishReason::Length && calls == 0);
+            if self.budget.governor.step_succeeded() {
+                let entry = self.budget.governor.entry();
+                self.core.push(entry);
+            }
+        }
+        self.feed(Input::Answered(machine::Answer { finish: reason, calls, empty }));
+    }
+
+    /// Some servers report a cut answer as finished: the count of tokens says so.
+    fn true_reason(&self, reason: FinishReason, answer: &Answer) -> FinishReason {
+        let cut = self.wire.max_output > 0 && answer.usage.output >= self.wire.max_output;
+        match reason {
+            FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Other(_) if cut => FinishReason::Length,
+            other => other,
+        }
+    }
+
+    /// Puts what is left of the answer, its end and its usage into the commit under way, which is written with what the
+    /// tools add to it, or before the next wait. Gives the number of its calls.
+    fn settle(&mut self, reply: &mut Reply, reason: &FinishReason) -> usize {
+        self.turn.api += reply.sent.elapsed();
+        let Reply { answer, model, .. } = &mut *reply;
+        self.ids.admit(answer.unsaved_parts());
+        if answer.entry.is_none() && !answer.parts.is_empty() {
+            let entries = answer.unsaved();
+            answer.entry = Some(self.core.next_seq());
+            entries.into_iter().for_each(|entry| self.core.push(entry));
+        }
+        answer.unsaved().into_iter().for_each(|entry| self.core.push(entry));
+        let message = answer.entry.map(|_| answer.id);
+        if let Some(message) = message {
+            self.core.push(EntryKind::Finish { message, reason: reason.clone() });
+        }
+        let info = model.info().clone();
+        let usage = answer.usage;
+        let cost = self.spent(&info, usage, "turn", message);
+        if !usage.is_empty() {
+            self.budget.report = Some(usage);
+        }
+        self.show(reply, reason, cost);
+        self.last_answer(reply.answer.entry, reply.answer.calls())
+    }
+
+    /// Remembers the answer for what the machine may want next of it.
+    fn last_answer(&mut self, entry: Option<Seq>, calls: Vec<crate::answer::Call>) -> usize {
+        let count = calls.len();
+        self.ids.last_entry = entry;
+        self.ids.last_calls = calls;
+        count
+    }
+
+    fn show(&mut self, reply: &Reply, finish: &FinishReason, cost: Cost) {
+        let answer = &reply.answer;
+        if answer.parts.is_empty() {
+            return;
+        }
+        self.core.announce(Event::AssistantMessage {
+            message: answer.message(answer.parts.clone()),
+            finish: finish.clone(),
+            usage: answer.usage,
+            cost,
+            ttft: reply.first_content.map(|at| millis(at - reply.sent)),
+            api_time: millis(reply.sent.elapsed()),
+        });
+    }
+
+    /// The meter learns from what the provider reported, once the answer is in the view and before anything else is.
+    pub(super) fn report_usage(&mut self) {
+        let Some(usage) = self.budget.report.take() else { return };
+        let base_now = self.base_now();
+        let sent = self.budget.base_sent;
+        self.budget.meter.report(&usage, sent, base_now);
+        let budget = self.budget();
+        self.core.emit(Event::ContextUsed {
+            used: self.budget.meter.used(base_now),
+            usable: Tokens(budget.usable()),
+            window: Tokens(budget.window),
+        });
+    }
+
+    /// The request failed, before or in the middle of its answer.
+    fn reply_broke(&mut self, error: ModelError) {
+        // First of all: the bytes can be told only while nothing was appended.
+        let begun = match &self.op {
+            Op::Reply(reply) => reply.answer.begun,
+            _ => return,
+        };
+        if !begun {
+            self.remember_refusal(&error);
+        }
+        let Op::Reply(mut reply) = std::mem::replace(&mut self.op, Op::None) else { return };
+        reply.answer.close();
+        let mut kind = reply_error::kind(&error, begun);
+        if kind == BreakKind::Overflow {
+            self.learn_limit(error.limit);
+        }
+        self.settle(&mut reply, &FinishReason::Error);
+        self.turn.say(reply.answer.text(), false);
+        // Calls of a broken answer are never run; asked again, the model may use their ids again.
+        self.ids.forget_last();
+        self.turn.stop_reason = Some(FinishReason::Error.stop_reason().to_owned());
+        if kind == BreakKind::Final && self.fall_back(&error) {
+            kind = BreakKind::Stream;
+        }
+        let end = self.broken_end(&error, kind);
+        self.wire.last_error = Some(error);
+        self.feed(Input::Broke(Break { kind, end }));
+    }
+
+    /// The last answer leaves the view.
+    pub(super) fn supersede(&mut self) {
+        if let Some(entry) = self.ids.last_entry.take() {
+            self.core.flush(Durability::Buffered);
+            self.budget.report = None;
+            self.core.append(vec![EntryKind::Revert { entry }], Durability::Buffered);
+            self.ids.forget_last();
+        }
+    }
+
+    /// The user interrupted: what was said so far is kept.
+    pub(super) fn cancel_request(&mut self) {
+        let Op::Reply(mut reply) = std::mem::replace(&mut self.op, Op::None) else {
+            return self.feed(Input::Cancelled { calls: 0 });
+        };
+        reply.stream = None;
+        reply.answer.close();
+        let calls = self.settle(&mut reply, &FinishReason::Interrupted);
+        self.turn.say(reply.answer.text(), false);
+        self.turn.stop_reason = Some(FinishReason::Interrupted.stop_reason().to_owned());
+        self.feed(Input::Cancelled { calls });
+    }
+}
+
+/// The first entry of an answer is its message.
+fn note_entry(answer: &mut Answer, seqs: &[Seq]) {
+    if answer.entry.is_none() {
+        answer.entry = seqs.first().copied();
+    }
+}

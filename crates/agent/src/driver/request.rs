@@ -1,0 +1,343 @@
+//! Before a request and its sending: facts for the machine, the budget, the view, the bytes.
+
+use super::{Agent, Op, wall_clock};
+use crate::host::lock;
+use crate::machine::{Break, BreakKind, Facts, Input, Owed};
+use crate::reply_error;
+use crate::settings::scope;
+use super::reply::Reply;
+use becket_model::{Model, ModelError, Prepared, Request, ToolChoice};
+use becket_session::Durability;
+use becket_session::context::budget::{Budget, Limits, estimate_json, estimate_text};
+use becket_session::context::compaction::{Floor, Need, Owed as GovernorOwed, StopReason};
+use becket_session::context::reminder;
+use becket_types::{EntryKind, Event, Millis, NoticeLevel, SystemKind, Tokens, TurnEnd};
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Refused requests that are remembered.
+const MAX_REFUSED: usize = 64;
+
+/// The models, and what happened to requests so far.
+pub(crate) struct Wire {
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) summary_model: Option<Arc<dyn Model>>,
+    fallbacks: VecDeque<Arc<dyn Model>>,
+    /// Asked for by the user; taken at the next request.
+    switch: Option<Arc<dyn Model>>,
+    /// Hash of each body that was refused for good, with the refusal.
+    refused: HashMap<u64, ModelError>,
+    /// When the last request was sent: the provider's cache is warm for a while.
+    last_sent: Option<Instant>,
+    /// The cache is known to be cold (resume, model switch).
+    pub(crate) cold: bool,
+    /// Why the last attempt broke.
+    pub(crate) last_error: Option<ModelError>,
+    /// Summary requests so far.
+    pub(crate) summaries: u64,
+    /// The request under way is the wrap-up.
+    pub(crate) wrap_up: bool,
+    pub(crate) max_output: u64,
+}
+
+impl Wire {
+    pub(crate) fn new(
+        model: Arc<dyn Model>,
+        summary_model: Option<Arc<dyn Model>>,
+        fallbacks: Vec<Arc<dyn Model>>,
+    ) -> Self {
+        Self {
+            model,
+            summary_model,
+            fallbacks: fallbacks.into(),
+            switch: None,
+            refused: HashMap::new(),
+            last_sent: None,
+            cold: false,
+            last_error: None,
+            summaries: 0,
+            wrap_up: false,
+            max_output: 0,
+        }
+    }
+
+    pub(crate) fn is_cold(&self) -> bool {
+        let ttl = Duration::from_millis(self.model.info().cache_ttl.0);
+        self.cold || self.last_sent.is_some_and(|at| at.elapsed() > ttl)
+    }
+
+    /// Whether the provider holds the prefix of the last request.
+    pub(crate) fn is_warm(&self) -> bool {
+        self.last_sent.is_some() && !self.is_cold()
+    }
+}
+
+impl Agent {
+    /// What the machine must know before a request.
+    pub(super) fn assess(&mut self) -> Facts {
+        self.core.flush(Durability::Buffered);
+        self.report_usage();
+        self.take_switch();
+        Facts {
+            over: self.limits.over(self.turn.started.elapsed()),
+            repetition: self.repetition.verdict(),
+            owed: self.owed(Need::Threshold),
+        }
+    }
+
+    pub(super) fn owed(&mut self, need: Need) -> Owed {
+        let budget = self.budget();
+        let used = self.used();
+        let state = &mut self.budget;
+        match state.governor.owed(need, used, &budget, &state.policy, wall_clock()) {
+            GovernorOwed::No => Owed::No,
+            GovernorOwed::Compact(_) => Owed::Compact,
+            GovernorOwed::Stop(reason) => Owed::Full(self.full(reason)),
+        }
+    }
+
+    /// The words for a context that is full; the governor's state is kept with it.
+    pub(super) fn full(&mut self, reason: StopReason) -> String {
+        let entry = self.budget.governor.entry();
+        self.core.push(entry);
+        self.stop_text(reason)
+    }
+
+    /// What fits into the running model, under what was learned and what the user set.
+    pub(super) fn budget(&mut self) -> Budget {
+        let model = self.model();
+        let info = model.info();
+        if info.source == "default" && self.settings.context_window.is_none() && !self.budget.window_noticed {
+            self.budget.window_noticed = true;
+            let text = format!(
+                "The context window of {} is not known; {} tokens are assumed (set --context-window).",
+                info.id, info.window
+            );
+            self.core.notice(NoticeLevel::Warning, text);
+        }
+        let window = self.settings.context_window.unwrap_or(info.window);
+        let input = self.settings.context_window.unwrap_or(info.input_limit);
+        Budget::new(window, input, info.max_output).limited(self.budget.limits)
+    }
+
+    /// Base estimate of what a request would carry now.
+    pub(super) fn base_now(&mut self) -> Tokens {
+        let floor = self.floor();
+        floor.total() + lock(&self.core.session).view().estimated_tokens()
+    }
+
+    pub(super) fn used(&mut self) -> Tokens {
+        let base = self.base_now();
+        self.budget.meter.used(base)
+    }
+
+    /// System prompt and tools, in base tokens.
+    pub(super) fn floor(&mut self) -> Floor {
+        if let Some(floor) = self.budget.floor {
+            return floor;
+        }
+        let mut floor = Floor::default();
+        for item in self.system_items() {
+            let tokens = estimate_text(&item.text);
+            match item.kind {
+                SystemKind::Rules => floor.rules += tokens,
+                SystemKind::Skills => floor.skills += tokens,
+                SystemKind::Prompt | SystemKind::Environment | SystemKind::Appended => floor.system += tokens,
+            }
+        }
+        for spec in self.specs.iter() {
+            let schema = estimate_json(&spec.input_schema);
+            floor.tools += estimate_text(&spec.name) + estimate_text(&spec.description) + schema;
+        }
+        self.budget.floor = Some(floor);
+        floor
+    }
+
+    fn limits_key(&self) -> String {
+        format!("{}:{}", Limits::KEY, self.wire.model.info().id)
+    }
+
+    pub(super) fn learned_limits(&self) -> Limits {
+        let session = lock(&self.core.session);
+        let value = session.view().state(&self.limits_key()).cloned();
+        value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
+    }
+
+    /// A request was refused as too long: what that teaches is kept.
+    pub(super) fn learn_limit(&mut self, named: Option<u64>) {
+        let used = self.used();
+        if self.budget.limits.learn(named, used) {
+            let value = serde_json::to_value(self.budget.limits).unwrap_or_default();
+            self.core.push(EntryKind::State { key: self.limits_key(), value });
+        }
+    }
+
+    pub(super) fn set_model(&mut self, name: &str) {
+        let Some(find) = &self.find_model else {
+            return self.core.say(NoticeLevel::Error, "The model cannot be changed here.".to_owned());
+        };
+        match find(name) {
+            Ok(model) => {
+                self.core.say(NoticeLevel::Info, format!("The next request goes to {}.", model.info().id));
+                self.wire.switch = Some(model);
+            }
+            Err(error) => self.core.say(NoticeLevel::Error, error),
+        }
+    }
+
+    /// Between two requests: the model that the user asked for.
+    fn take_switch(&mut self) {
+        if let Some(model) = self.wire.switch.take() {
+            self.use_model(model);
+        }
+    }
+
+    fn use_model(&mut self, model: Arc<dyn Model>) {
+        let switch = EntryKind::ModelSwitch { model: model.info().id.clone() };
+        lock(&self.core.session).view_mut().set_scope(scope(model.info()));
+        self.wire.model = model;
+        self.wire.cold = true;
+        self.budget.meter.forget();
+        self.budget.limits = self.learned_limits();
+        self.core.append(vec![switch], Durability::Buffered);
+    }
+
+    /// Takes the next fallback model, if this error is one that another model may not have.
+    pub(super) fn fall_back(&mut self, error: &ModelError) -> bool {
+        if !reply_error::another_model_may_help(error.kind) {
+            return false;
+        }
+        let Some(model) = self.wire.fallbacks.pop_front() else { return false };
+        let text = format!("{}: {error} Going on with {}.", self.wire.model.info().id, model.info().id);
+        self.core.notice(NoticeLevel::Warning, text);
+        self.use_model(model);
+        true
+    }
+
+    /// Sends the request of this step.
+    pub(super) fn request(&mut self, step: u64, attempt: u32, wrap_up: bool) {
+        self.core.flush(Durability::Buffered);
+        self.prune_if_cold();
+        let reminders = reminder::due(lock(&self.core.session).view(), step);
+        self.core.append(reminders, Durability::Buffered);
+        if let Some(message) = self.core.failed.take() {
+            return self.feed(Input::Broke(failed(message)));
+        }
+        self.wire.wrap_up = wrap_up;
+        self.budget.base_sent = self.base_now();
+        let prepared = self.prepare();
+        // What the view had to repair for this request is said before it goes out.
+        self.core.tell_notices();
+        self.core.flush(Durability::Buffered);
+        match prepared {
+            Ok(prepared) => {
+                if let Some(error) = self.refused(&prepared) {
+                    return self.reply_broke_before(error);
+                }
+                self.core.emit(Event::StepStarted { step });
+                let delay = self.retry_delay(attempt);
+                self.wire.last_sent = Some(Instant::now());
+                self.wire.cold = false;
+                self.op = Op::Reply(Box::new(Reply::new(self.model(), prepared, delay)));
+            }
+            Err(error) => self.reply_broke_before(error),
+        }
+    }
+
+    /// The bytes of the request as things stand.
+    fn prepare(&mut self) -> Result<Prepared, ModelError> {
+        let budget = self.budget();
+        let reserve = budget.reserve().max(1);
+        self.wire.max_output = self.settings.max_output.map_or(reserve, |max| max.min(reserve));
+        let mut session = lock(&self.core.session);
+        let request = Request {
+            context: session.view_mut().context(),
+            tools: &self.specs,
+            tool_choice: if self.wire.wrap_up { ToolChoice::None } else { ToolChoice::Auto },
+            max_output: self.wire.max_output,
+            effort: self.settings.effort.as_deref(),
+            blobs: &self.core.blobs,
+        };
+        self.wire.model.prepare(&request)
+    }
+
+    /// The error with which exactly these bytes were refused before.
+    fn refused(&self, prepared: &Prepared) -> Option<ModelError> {
+        if self.wire.refused.is_empty() {
+            return None;
+        }
+        self.wire.refused.get(&body_hash(prepared)).cloned()
+    }
+
+    /// A request that was refused for good is remembered by its bytes, which are the same as long as nothing was
+    /// appended; so this must come first when a request fails.
+    pub(super) fn remember_refusal(&mut self, error: &ModelError) {
+        let client_error = error.status.is_some_and(|status| (400..500).contains(&status));
+        if error.retryable || !client_error {
+            return;
+        }
+        if self.wire.refused.len() >= MAX_REFUSED {
+            self.wire.refused.clear();
+        }
+        if let Ok(prepared) = self.prepare() {
+            self.wire.refused.insert(body_hash(&prepared), error.clone());
+        }
+    }
+
+    fn reply_broke_before(&mut self, error: ModelError) {
+        let kind = reply_error::kind(&error, false);
+        if kind == BreakKind::Overflow {
+            self.learn_limit(error.limit);
+        }
+        let end = self.broken_end(&error, kind);
+        self.wire.last_error = Some(error);
+        self.feed(Input::Broke(Break { kind, end }));
+    }
+
+    /// How the turn ends if this error is final: an overflow says what fills the window.
+    pub(super) fn broken_end(&mut self, error: &ModelError, kind: BreakKind) -> TurnEnd {
+        if kind != BreakKind::Overflow {
+            return reply_error::end(error);
+        }
+        let reason = if self.budget.policy.auto_compact { StopReason::NotEnough } else { StopReason::AutoOff };
+        if !self.budget.policy.auto_compact {
+            // The stopped state is kept: a resumed session does not run into the same wall.
+            self.owed(Need::Overflow);
+        }
+        TurnEnd::ContextFull { breakdown: format!("{error} {}", self.full(reason)) }
+    }
+
+    /// How long to wait before this attempt; announced.
+    fn retry_delay(&mut self, attempt: u32) -> Option<Duration> {
+        if attempt == 0 {
+            return None;
+        }
+        let error = self.wire.last_error.take();
+        let asked = error.as_ref().and_then(|error| error.retry_after);
+        let delay = asked.unwrap_or(Millis(500 << attempt.min(6)));
+        self.core.emit(Event::Retry {
+            attempt,
+            max: crate::machine::MAX_RETRIES,
+            delay,
+            status: error.as_ref().and_then(|error| error.status),
+            error: error.map(|error| error.message).unwrap_or_default(),
+        });
+        Some(Duration::from_millis(delay.0))
+    }
+}
+
+fn body_hash(prepared: &Prepared) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for piece in &prepared.body {
+        hasher.write(piece);
+    }
+    hasher.finish()
+}
+
+/// Something on this machine failed.
+fn failed(message: String) -> Break {
+    Break { kind: BreakKind::Final, end: TurnEnd::Failed { message } }
+}

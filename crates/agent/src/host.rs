@@ -1,0 +1,123 @@
+//! What the session offers its tools: blobs, named state, hashes of files read, and outputs from before.
+//!
+//! Model: tools run beside one another and only borrow the host, so what they set is kept here and written into the
+//! ledger by the driver with the next commit ([`SessionHost::drain`]). Locks are held for a look-up, never across an await.
+
+use becket_session::Session;
+use becket_tool::Host;
+use becket_types::{BlobId, CallId, EntryKind};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Name of the state that holds path → SHA-256 of the files read or written.
+pub const READ_FILES: &str = "read_files";
+
+/// A poisoned lock means that a tool panicked while it looked something up; what it guards is still whole.
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The host of one session.
+pub struct SessionHost {
+    session: Arc<Mutex<Session>>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    reads: HashMap<PathBuf, String>,
+    /// Reads since the last drain; they go into the journal line of the call.
+    new_reads: Vec<(PathBuf, String)>,
+    /// Reads since [`SessionHost::read_files`] was last written.
+    reads_changed: bool,
+    /// Set by tools and not yet in the ledger, in order.
+    state: Vec<(String, Value)>,
+}
+
+impl SessionHost {
+    /// Takes up what the ledger knows of files read.
+    pub(crate) fn new(session: Arc<Mutex<Session>>) -> Self {
+        let mut kept = Kept::default();
+        {
+            let session = lock(&session);
+            let view = session.view();
+            if let Some(Value::Object(files)) = view.state(READ_FILES) {
+                kept.reads.extend(pairs(files));
+            }
+            for line in view.journal() {
+                if let Some(Value::Object(files)) = line.result.get("reads") {
+                    kept.reads.extend(pairs(files));
+                }
+            }
+        }
+        Self { session, kept: Mutex::new(kept) }
+    }
+
+    /// State entries set since last asked, and the files read since then.
+    pub(crate) fn drain(&self) -> (Vec<EntryKind>, Map<String, Value>) {
+        let mut kept = lock(&self.kept);
+        let state = kept.state.drain(..).map(|(key, value)| EntryKind::State { key, value }).collect();
+        let reads = kept.new_reads.drain(..).map(|(path, hash)| (path_key(&path), Value::from(hash))).collect();
+        (state, reads)
+    }
+
+    /// All files read with their hashes, when any were read since this was last asked.
+    pub(crate) fn read_files(&self) -> Option<EntryKind> {
+        let mut kept = lock(&self.kept);
+        if !std::mem::take(&mut kept.reads_changed) {
+            return None;
+        }
+        let mut files: Vec<_> = kept.reads.iter().collect();
+        files.sort_unstable();
+        let value = files.into_iter().map(|(path, hash)| (path_key(path), Value::from(hash.as_str()))).collect();
+        Some(EntryKind::State { key: READ_FILES.to_owned(), value: Value::Object(value) })
+    }
+}
+
+fn pairs(files: &Map<String, Value>) -> impl Iterator<Item = (PathBuf, String)> + '_ {
+    files.iter().filter_map(|(path, hash)| Some((PathBuf::from(path), hash.as_str()?.to_owned())))
+}
+
+fn path_key(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+impl Host for SessionHost {
+    fn put_blob(&self, bytes: &[u8]) -> Result<BlobId, String> {
+        lock(&self.session).put_blob(bytes).map_err(|error| error.to_string())
+    }
+
+    fn get_blob(&self, id: &BlobId) -> Option<Vec<u8>> {
+        let blobs = lock(&self.session).blobs();
+        blobs.get(id)
+    }
+
+    fn note_read(&self, path: &Path, sha256: &str) {
+        let mut kept = lock(&self.kept);
+        if kept.reads.get(path).is_some_and(|known| known == sha256) {
+            return;
+        }
+        kept.reads.insert(path.to_owned(), sha256.to_owned());
+        kept.new_reads.push((path.to_owned(), sha256.to_owned()));
+        kept.reads_changed = true;
+    }
+
+    fn read_hash(&self, path: &Path) -> Option<String> {
+        lock(&self.kept).reads.get(path).cloned()
+    }
+
+    fn state(&self, key: &str) -> Option<Value> {
+        let new = lock(&self.kept).state.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+        new.or_else(|| lock(&self.session).view().state(key).cloned())
+    }
+
+    fn set_state(&self, key: &str, value: Value) {
+        lock(&self.kept).state.push((key.to_owned(), value));
+    }
+
+    fn original_output(&self, call: &CallId) -> Option<(String, String)> {
+        lock(&self.session).original_output(call)
+    }
+}

@@ -1,0 +1,96 @@
+//! What a failed request means for the loop: ask again, compact, or end. A pure table.
+
+use crate::machine::BreakKind;
+use becket_model::{ErrorKind, ModelError};
+use becket_types::TurnEnd;
+
+/// What the machine is told of an error. `begun`: something of the answer had come.
+///
+/// Errors before the answer begins were retried by the model client already, so they are final here.
+pub(crate) fn kind(error: &ModelError, begun: bool) -> BreakKind {
+    match error.kind {
+        ErrorKind::ContextOverflow | ErrorKind::TooLarge => BreakKind::Overflow,
+        ErrorKind::Malformed => BreakKind::Malformed,
+        ErrorKind::StreamBroken | ErrorKind::Stalled => BreakKind::Stream,
+        ErrorKind::RateLimit
+        | ErrorKind::Overloaded
+        | ErrorKind::Server
+        | ErrorKind::Network
+        | ErrorKind::Timeout
+            if begun && error.retryable =>
+        {
+            BreakKind::Stream
+        }
+        _ => BreakKind::Final,
+    }
+}
+
+/// How the turn ends if the error is final.
+pub(crate) fn end(error: &ModelError) -> TurnEnd {
+    if error.kind == ErrorKind::Refusal {
+        return TurnEnd::Refusal { reason: error.message.clone() };
+    }
+    let message = match &error.hint {
+        Some(hint) => format!("{} {hint}", error.message),
+        None => error.message.clone(),
+    };
+    TurnEnd::ModelError { kind: name(error.kind), message, status: error.status }
+}
+
+/// The machine name of an error kind, as JSON has it.
+pub(crate) fn name(kind: ErrorKind) -> String {
+    let json = serde_json::to_value(kind).ok();
+    json.and_then(|json| json.as_str().map(str::to_owned)).unwrap_or_else(|| "error".to_owned())
+}
+
+/// Whether `--fallback-model` is for this.
+pub(crate) fn another_model_may_help(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Overloaded | ErrorKind::Server | ErrorKind::RateLimit | ErrorKind::NotFound | ErrorKind::WaitTooLong
+    )
+}
+
+/// The stream ended without its end.
+pub(crate) fn ended_early() -> ModelError {
+    ModelError {
+        kind: ErrorKind::StreamBroken,
+        message: "The answer ended without its end event.".to_owned(),
+        hint: None,
+        status: None,
+        request_id: None,
+        retryable: true,
+        retry_after: None,
+        limit: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_error_means() {
+        use BreakKind as B;
+        use ErrorKind as E;
+        for (kind_of, begun, want) in [
+            (E::ContextOverflow, false, B::Overflow),
+            (E::TooLarge, false, B::Overflow),
+            (E::Malformed, false, B::Malformed),
+            (E::StreamBroken, true, B::Stream),
+            (E::Stalled, false, B::Stream),
+            (E::Overloaded, true, B::Stream),
+            (E::Overloaded, false, B::Final),
+            (E::Server, true, B::Stream),
+            (E::Network, false, B::Final),
+            (E::Auth, true, B::Final),
+            (E::Billing, false, B::Final),
+            (E::InvalidRequest, false, B::Final),
+            (E::Tls, false, B::Final),
+        ] {
+            let error = ModelError { kind: kind_of, ..ended_early() };
+            assert_eq!(kind(&error, begun), want, "{kind_of:?} {begun}");
+        }
+        assert_eq!(name(E::StreamBroken), "stream_broken");
+    }
+}
