@@ -1,0 +1,118 @@
+//! Placeholders in the body of a skill: `$ARGUMENTS`, `$ARGUMENTS[0]`, `$0`, `$name`, `${CLAUDE_SKILL_DIR}`.
+//!
+//! Owns the substitution, in one pass: text that came from an argument is never expanded again. A numbered placeholder
+//! without its argument stays as it is (`awk '{print $1}'` is no placeholder). Runs nothing.
+
+use std::path::Path;
+
+/// `body` with the caller's arguments in it. Arguments that the body has no place for follow it.
+pub(crate) fn expand(body: &str, arguments: &str, names: &[String], dir: Option<&Path>) -> String {
+    let arguments = arguments.trim();
+    let words = words(arguments);
+    let dir = dir.map(|d| d.display().to_string());
+    let mut out = String::with_capacity(body.len() + arguments.len());
+    let mut used = false;
+    let mut rest = body;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let found = placeholder(rest, arguments, &words, names, dir.as_deref());
+        match found {
+            Some((length, value, is_argument)) => {
+                out.push_str(value);
+                used |= is_argument;
+                rest = &rest[length..];
+            }
+            None => {
+                out.push('$');
+                rest = &rest[1..];
+            }
+        }
+    }
+    out.push_str(rest);
+    if !used && !arguments.is_empty() {
+        out.truncate(out.trim_end().len());
+        out.push_str("\n\nARGUMENTS: ");
+        out.push_str(arguments);
+        out.push('\n');
+    }
+    out
+}
+
+/// Length of the placeholder at the beginning of `rest`, its value, and whether that is an argument.
+fn placeholder<'a>(
+    rest: &str,
+    arguments: &'a str,
+    words: &'a [String],
+    names: &[String],
+    dir: Option<&'a str>,
+) -> Option<(usize, &'a str, bool)> {
+    for variable in ["${CLAUDE_SKILL_DIR}", "${SKILL_DIR}"] {
+        if rest.starts_with(variable) {
+            return dir.map(|dir| (variable.len(), dir, false));
+        }
+    }
+    let after = &rest[1..];
+    let name: &str = &after[..after.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(after.len())];
+    if name == "ARGUMENTS" {
+        let index = after[name.len()..].strip_prefix('[').and_then(|r| r.split_once(']'));
+        if let Some((digits, _)) = index
+            && let Ok(index) = digits.parse::<usize>()
+        {
+            let value = words.get(index).map_or("", String::as_str);
+            return Some((1 + name.len() + digits.len() + 2, value, true));
+        }
+        return Some((1 + name.len(), arguments, true));
+    }
+    if let Ok(index) = name.parse::<usize>() {
+        return words.get(index).map(|word| (1 + name.len(), word.as_str(), true));
+    }
+    let index = names.iter().position(|n| n == name)?;
+    Some((1 + name.len(), words.get(index).map_or("", String::as_str), true))
+}
+
+/// Words between white space; quotes hold a word together.
+fn words(text: &str) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in text.chars() {
+        match quote {
+            Some(q) if c == q => quote = None,
+            Some(_) => word.get_or_insert_default().push(c),
+            None if c == '"' || c == '\'' => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            None if c.is_whitespace() => out.extend(word.take()),
+            None => word.get_or_insert_default().push(c),
+        }
+    }
+    out.extend(word);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_table() {
+        let names = ["file".to_owned(), "mode".to_owned()];
+        for (body, arguments, want) in [
+            ("do $ARGUMENTS now", "a b", "do a b now"),
+            ("$0 and $1", "'x y' z", "x y and z"),
+            ("$ARGUMENTS[1]!", "a b", "b!"),
+            ("$file:$mode", "f", "f:"),
+            ("$filename", "f", "$filename\n\nARGUMENTS: f\n"),
+            ("awk '{print $1}'", "", "awk '{print $1}'"),
+            ("no place\n", "a", "no place\n\nARGUMENTS: a\n"),
+            ("no place\n", "", "no place\n"),
+            ("$ARGUMENTS", "$0 $ARGUMENTS", "$0 $ARGUMENTS"),
+            ("run ${CLAUDE_SKILL_DIR}/x.sh for $$", "", "run /s/x.sh for $$"),
+            ("!`rm -rf /` $0", "é", "!`rm -rf /` é"),
+        ] {
+            assert_eq!(expand(body, arguments, &names, Some(Path::new("/s"))), want, "{body}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The head of a `SKILL.md`: YAML between `---` lines.
+//!
+//! Owns leniency. What the format's reference validator calls an error is a warning here, except a missing description and
+//! YAML that cannot be read even after its bare colons were quoted. Unknown keys are left alone: other clients have theirs.
+//!
+//! Judges text only; opens no file.
+
+use serde_json::{Map, Value};
+
+/// More than this is no frontmatter.
+const MAX_BYTES: usize = 64 * 1024;
+
+const NO_NAME: &str = "it has no name; its folder's is used";
+
+/// What a head says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frontmatter {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) when_to_use: Option<String>,
+    pub(crate) argument_hint: Option<String>,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) model_invocable: bool,
+    pub(crate) user_invocable: bool,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Head and body of a `SKILL.md`; `None` when it does not begin with a head.
+pub(crate) fn split(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_start_matches('\u{FEFF}');
+    let rest = text.strip_prefix("---")?;
+    let rest = rest.trim_start_matches([' ', '\t', '\r']).strip_prefix('\n')?;
+    let mut at = 0;
+    for line in rest.split_inclusive('\n') {
+        if line.trim_end() == "---" {
+            return Some((&rest[..at], &rest[at + line.len()..]));
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// Reads a head. `folder` is the name of the skill's directory. `Err` is why the skill is left out.
+pub(crate) fn parse(head: &str, folder: &str) -> Result<Frontmatter, String> {
+    if head.len() > MAX_BYTES {
+        return Err(format!("its frontmatter has {} bytes; at most {MAX_BYTES} are read", head.len()));
+    }
+    let map = yaml(head).or_else(|error| yaml(&quoted(head)).map_err(|_| error))?;
+    let text =
+        |keys: &[&str]| keys.iter().find_map(|k| map.get(*k)).and_then(as_text).filter(|t| !t.is_empty());
+    let mut out = Frontmatter {
+        description: text(&["description"]).ok_or("it has no description")?,
+        when_to_use: text(&["when_to_use", "when-to-use"]),
+        argument_hint: text(&["argument-hint", "argument_hint"]),
+        arguments: words(map.get("arguments")),
+        model_invocable: !flag(&map, &["disable-model-invocation", "disable_model_invocation"])
+            .unwrap_or(false),
+        user_invocable: flag(&map, &["user-invocable", "user_invocable"]).unwrap_or(true),
+        ..Frontmatter::default()
+    };
+    let written = text(&["name"]).unwrap_or_else(|| {
+        out.warnings.push(NO_NAME.to_owned());
+        folder.to_owned()
+    });
+    out.name = written.to_lowercase();
+    if !is_plain_name(&out.name) {
+        let name: String =
+            out.name.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).take(64).collect();
+        out.name = name.trim_matches('-').to_owned();
+        out.warnings.push(format!("its name {written:?} is not 1 to 64 letters, digits and single hyphens"));
+        if out.name.is_empty() {
+            return Err("its name has no letter or digit".to_owned());
+        }
+    } else if out.name != folder.to_lowercase() {
+        out.warnings.push(format!("its name {written:?} is not the name of its folder {folder:?}"));
+    }
+    let length = out.description.chars().count();
+    if length > 1_024 {
+        out.warnings.push(format!("its description has {length} characters; 1024 are allowed"));
+    }
+    Ok(out)
+}
+
+fn is_plain_name(name: &str) -> bool {
+    (1..=64).contains(&name.chars().count())
+        && name.chars().all(|c| c.is_alphanumeric() || c == '-')
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+        && !name.contains("--")
+}
+
+fn yaml(head: &str) -> Result<Map<String, Value>, String> {
+    match serde_saphyr::from_str::<Value>(head) {
+        Ok(Value::Object(map)) => Ok(map),
+        Ok(Value::Null) => Ok(Map::new()),
+        Ok(_) => Err("its frontmatter is not a mapping".to_owned()),
+        Err(error) => {
+            let error = error.to_string();
+            Err(format!("its frontmatter is not YAML: {}", error.lines().next().unwrap_or_default()))
+        }
+    }
+}
+
+/// Values of top-level keys in single quotes, where they are bare text: `description: Use when: always` is what people
+/// write.
+fn quoted(head: &str) -> String {
+    let mut out = String::with_capacity(head.len() + 64);
+    for line in head.lines() {
+        let bare = line.split_once(':').filter(|(key, value)| {
+            let plain_key =
+                !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
+            let value = value.trim();
+            plain_key && !value.is_empty() && !value.starts_with(['"', '\'', '|', '>', '[', '{'])
+        });
+        match bare {
+            Some((key, value)) => {
+                out.push_str(key);
+                out.push_str(": '");
+                out.push_str(&value.trim().replace('\'', "''"));
+                out.push('\'');
+            }
+            None => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn as_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(s) => Some(s.split_whitespace().collect::<Vec<_>>().join(" ")),
+        Value::Number(n) => Some(n.to_string()),
+        Value::Bool(b) => Some(b.to_string()),
+        Value::Array(list) => Some(list.iter().filter_map(as_text).collect::<Vec<_>>().join(" ")),
+        _ => None,
+    }
+}
+
+fn words(value: Option<&Value>) -> Vec<String> {
+    let text = value.and_then(as_text).unwrap_or_default();
+    text.split([' ', ',']).filter(|w| !w.is_empty()).map(str::to_owned).collect()
+}
+
+fn flag(map: &Map<String, Value>, keys: &[&str]) -> Option<bool> {
+    match keys.iter().find_map(|k| map.get(*k))? {
+        Value::Bool(b) => Some(*b),
+        Value::String(s) => Some(matches!(s.to_ascii_lowercase().as_str(), "true" | "yes" | "on")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn plain(name: &str, description: &str) -> Frontmatter {
+        Frontmatter {
+            name: name.into(),
+            description: description.into(),
+            model_invocable: true,
+            user_invocable: true,
+            ..Frontmatter::default()
+        }
+    }
+
+    #[test]
+    fn heads_table() {
+        for (head, want) in [
+            ("name: x\ndescription: does x\n", plain("x", "does x")),
+            ("name: x\ndescription: Use when: always # no comment\n", plain("x", "Use when: always")),
+            ("name: x\ndescription: Use: it's \"fine\"\n", plain("x", "Use: it's \"fine\"")),
+            ("name: x\ndescription: >\n  two\n  lines\n", plain("x", "two lines")),
+            ("name: x\ndescription: d\nmetadata:\n  a: b\nunknown: [1, 2]\n", plain("x", "d")),
+            (
+                "name: X\ndescription: d\ndisable-model-invocation: true\nuser-invocable: false\narguments: a b\nargument-hint: '[a]'\nwhen_to_use: often\n",
+                Frontmatter {
+                    model_invocable: false,
+                    user_invocable: false,
+                    arguments: vec!["a".into(), "b".into()],
+                    argument_hint: Some("[a]".into()),
+                    when_to_use: Some("often".into()),
+                    ..plain("x", "d")
+                },
+            ),
+            (
+                "description: d\n",
+                Frontmatter {
+                    warnings: vec!["it has no name; its folder's is used".into()],
+                    ..plain("x", "d")
+                },
+            ),
+            (
+                "name: other\ndescription: d\n",
+                Frontmatter {
+                    warnings: vec!["its name \"other\" is not the name of its folder \"x\"".into()],
+                    ..plain("other", "d")
+                },
+            ),
+            (
+                "name: a b--c\ndescription: d\n",
+                Frontmatter {
+                    warnings: vec![
+                        "its name \"a b--c\" is not 1 to 64 letters, digits and single hyphens".into(),
+                    ],
+                    ..plain("a-b--c", "d")
+                },
+            ),
+        ] {
+            let got = parse(head, "x");
+            // A bare `#` after a colon-free value is a YAML comment; with a bare colon the value is taken as it stands.
+            let want = if head.contains("# no comment") {
+                plain("x", "Use when: always # no comment")
+            } else {
+                want
+            };
+            assert_eq!(got, Ok(want), "{head}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_says_why() {
+        for (head, want) in [
+            ("name: x\n", "it has no description"),
+            ("", "it has no description"),
+            ("- a\n- b\n", "its frontmatter is not a mapping"),
+            ("name: [x\ndescription: d\n", "its frontmatter is not YAML"),
+            ("name: '...'\ndescription: d\n", "its name has no letter or digit"),
+        ] {
+            let error = parse(head, "x").unwrap_err();
+            assert!(error.starts_with(want), "{head}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_split_at_its_second_line_of_dashes() {
+        for (text, want) in [
+            ("---\na: b\n---\nbody\n---\n", Some(("a: b\n", "body\n---\n"))),
+            ("\u{FEFF}---\r\na: b\r\n---\r\nbody", Some(("a: b\r\n", "body"))),
+            ("---\n---\n", Some(("", ""))),
+            ("---\na: b\n", None),
+            ("# no head", None),
+            ("----\na\n---\n", None),
+        ] {
+            assert_eq!(split(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn alias_bombs_are_bounded() {
+        let mut bomb = String::from("description: d\na: &a [x,x,x,x,x,x,x,x,x]\n");
+        for (from, to) in ('a'..='k').zip('b'..='l') {
+            let refs = vec![format!("*{from}"); 9].join(",");
+            bomb.push_str(&format!("{to}: &{to} [{refs}]\n"));
+        }
+        assert!(yaml(&bomb).is_err());
+        // With its values quoted it is plain text, and as small as it was written.
+        assert_eq!(parse(&bomb, "x"), Ok(Frontmatter { warnings: vec![NO_NAME.into()], ..plain("x", "d") }));
+    }
+
+    proptest! {
+        #[test]
+        fn no_head_panics(head in "([a-z#:'\"|>&*!%@`{}\\[\\],\n -]{0,60}\n?){0,4}") {
+            let _ = parse(&head, "x");
+            let _ = split(&format!("---\n{head}"));
+        }
+    }
+}
