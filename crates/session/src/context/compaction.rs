@@ -14,12 +14,14 @@
 //! [`Governor`] per session. On open: `Governor::from_state(view.state(Governor::KEY))`.
 //!
 //! ```text
+//!    floor  = Floor::of(&system_items, &tool_specs)                      // again when either changes
+//!    base   = view.estimated_tokens() + floor.tools                      // base tokens, unscaled; everything sent
 //! 1. after each answer of the model
-//!      meter.report(&usage, base_sent, base_now)    // base = floor.total() + view.estimated_tokens(), unscaled
+//!      meter.report(&usage, base_sent, base_now)    // base when it was sent; base with the answer appended
 //!      governor.step_succeeded()                    // when it returns true: append governor.entry() with the next commit
 //! 2. before each request
 //!      budget = Budget::new(info.window, info.input_limit, info.max_output).limited(limits)
-//!      used   = meter.used(base_now)                // meter.wants_exact_count(used, threshold): count exactly first
+//!      used   = meter.used(base)                    // meter.wants_exact_count(used, threshold): count exactly first
 //!      match governor.owed(Need::Threshold, used, &budget, &policy, now) {
 //!          Owed::No           => send the request
 //!          Owed::Compact(t)   => step 4 with trigger t

@@ -173,9 +173,12 @@ impl Measured {
         let idle = self.snapshot.turn_state == TurnState::AwaitingUser;
         let branch = branch(messages);
         let taken_out = user.filter(|_| !idle && branch == Branch::Unanswered);
-        let mut stays: BTreeSet<usize> = user.into_iter().filter(|u| Some(*u) != taken_out).collect();
-        stays.extend(self.pinned());
-        stays.extend(rules(&self.snapshot));
+        let stays: BTreeSet<usize> = user
+            .into_iter()
+            .chain(self.pinned())
+            .chain(rules(&self.snapshot))
+            .filter(|i| Some(*i) != taken_out)
+            .collect();
         let costs: Vec<u64> = (0..messages.len())
             .map(|i| if stays.contains(&i) || Some(i) == taken_out { 0 } else { self.real(self.pruned[i]) })
             .collect();

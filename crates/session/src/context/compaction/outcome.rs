@@ -43,7 +43,8 @@ pub(super) fn build(
     let message = |i: &usize| &snapshot.messages[*i];
     let previous = snapshot.previous.as_ref();
     let mut taken_out = previous.map(|p| p.taken_out.clone()).unwrap_or_default();
-    taken_out.extend(layout.taken_out.filter(|i| *i >= layout.at).map(|i| message(&i).id));
+    // Also where it stands before the cut: the user's last words would otherwise be kept there.
+    taken_out.extend(layout.taken_out.map(|i| message(&i).id));
     let mut media = previous.map(|p| p.media.clone()).unwrap_or_default();
     media.extend(layout.media.iter().filter(|m| !previous.is_some_and(|p| p.media.contains(m))));
     let in_view: Vec<_> =

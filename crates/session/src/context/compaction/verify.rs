@@ -1,7 +1,7 @@
 //! What fills the window, whether a compaction pays, and what a person is told when nothing helps.
 
-use super::super::budget::part_of;
-use becket_types::{Millis, Tokens};
+use super::super::budget::{estimate_json, estimate_text, part_of};
+use becket_types::{Millis, SystemItem, SystemKind, Tokens, ToolSpec};
 use std::fmt;
 
 /// A compaction is accepted only up to this share of the usable window …
@@ -13,6 +13,9 @@ const FLOOR_SHARE: f64 = 0.70;
 /// From this share on the floor is tight: the rules then apply to what is above the floor, else a small window with a long
 /// system prompt could never be compacted at all.
 const TIGHT_SHARE: f64 = 0.45;
+
+/// Tokens that the wire adds to each tool.
+const TOOL_FRAME: Tokens = Tokens(8);
 
 /// What no compaction can free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +29,24 @@ pub struct Floor {
 }
 
 impl Floor {
+    /// Base tokens of what a request starts with.
+    pub fn of(system: &[SystemItem], tools: &[ToolSpec]) -> Self {
+        let mut floor = Self::default();
+        for item in system {
+            let tokens = estimate_text(&item.text);
+            match item.kind {
+                SystemKind::Rules => floor.rules += tokens,
+                SystemKind::Skills => floor.skills += tokens,
+                SystemKind::Prompt | SystemKind::Environment | SystemKind::Appended => floor.system += tokens,
+            }
+        }
+        let cost = |t: &ToolSpec| {
+            estimate_text(&t.name) + estimate_text(&t.description) + estimate_json(&t.input_schema) + TOOL_FRAME
+        };
+        floor.tools = tools.iter().map(cost).sum();
+        floor
+    }
+
     pub fn total(&self) -> Tokens {
         self.system + self.rules + self.skills + self.tools
     }

@@ -1,0 +1,103 @@
+//! When a compaction is owed: the rules over time.
+
+use becket_session::context::Policy;
+use becket_session::context::budget::Budget;
+use becket_session::context::compaction::{Governor, Need, Owed, StopReason};
+use becket_types::*;
+
+const NOW: Millis = Millis(1_000);
+
+fn owed(g: &mut Governor, need: Need, used: u64) -> Owed {
+    g.owed(need, Tokens(used), &Budget::new(100_000, 0, 20_000), &Policy::default(), NOW)
+}
+
+fn auto() -> Owed {
+    Owed::Compact(CompactionTrigger::Auto)
+}
+
+/// Usable 80,000, threshold 72,000.
+#[test]
+fn owed_at_the_threshold_on_overflow_and_by_hand() {
+    let mut g = Governor::default();
+    for (need, used, want) in [
+        (Need::Threshold, 71_999, Owed::No),
+        (Need::Threshold, 72_000, auto()),
+        (Need::Overflow, 10, Owed::Compact(CompactionTrigger::Overflow)),
+        (Need::Manual, 10, Owed::Compact(CompactionTrigger::Manual)),
+    ] {
+        assert_eq!(owed(&mut g, need, used), want, "{need:?} {used}");
+    }
+}
+
+#[test]
+fn at_most_two_between_two_successful_steps_and_only_after_growth() {
+    let budget = Budget::new(100_000, 0, 20_000);
+    let mut g = Governor::default();
+    g.succeeded(Tokens(71_000), &budget);
+    // Growth of max(2,048, 2 % of the window) = 2,048.
+    assert_eq!(owed(&mut g, Need::Threshold, 73_047), Owed::No);
+    assert_eq!(owed(&mut g, Need::Overflow, 73_047), Owed::Stop(StopReason::NotGrown));
+    assert_eq!(owed(&mut g, Need::Threshold, 73_048), auto());
+    // A window that turned out smaller arms it too.
+    let smaller = Budget::new(60_000, 0, 20_000);
+    let now = g.owed(Need::Overflow, Tokens(71_000), &smaller, &Policy::default(), NOW);
+    assert_eq!(now, Owed::Compact(CompactionTrigger::Overflow));
+    g.succeeded(Tokens(30_000), &budget);
+    assert_eq!(owed(&mut g, Need::Threshold, 79_999), Owed::No);
+    assert_eq!(owed(&mut g, Need::Threshold, 80_000), Owed::Stop(StopReason::TooMany));
+    assert_eq!(owed(&mut g, Need::Manual, 80_000), Owed::Compact(CompactionTrigger::Manual));
+    assert!(g.step_succeeded());
+    assert!(!g.step_succeeded());
+    assert_eq!(owed(&mut g, Need::Threshold, 80_000), auto());
+}
+
+#[test]
+fn three_failures_open_a_breaker_for_an_hour_also_after_a_restart() {
+    let policy = Policy::default();
+    let budget = Budget::new(100_000, 0, 20_000);
+    let mut g = Governor::default();
+    for _ in 0..2 {
+        g.failed(NOW);
+        assert_eq!(owed(&mut g, Need::Threshold, 90_000), auto());
+    }
+    g.failed(NOW);
+    let EntryKind::State { key, value } = g.entry() else { panic!("no state") };
+    assert_eq!(key, Governor::KEY);
+    let mut g = Governor::from_state(Some(&value));
+    let until = Millis(3_601_000);
+    for (now, need, used, want) in [
+        (NOW, Need::Threshold, 75_000, Owed::No),
+        (NOW, Need::Threshold, 90_000, Owed::Stop(StopReason::Breaker { until })),
+        (NOW, Need::Overflow, 75_000, Owed::Stop(StopReason::Breaker { until })),
+        (NOW, Need::Manual, 75_000, Owed::Compact(CompactionTrigger::Manual)),
+        (until, Need::Threshold, 90_000, auto()),
+    ] {
+        assert_eq!(g.owed(need, Tokens(used), &budget, &policy, now), want, "{need:?} {used}");
+    }
+    g.failed(until);
+    assert!(matches!(g.owed(Need::Overflow, Tokens(1), &budget, &policy, until), Owed::Stop(_)));
+    g.succeeded(Tokens(1), &budget);
+    assert_eq!(owed(&mut g, Need::Threshold, 90_000), auto());
+    assert_eq!(Governor::from_state(Some(&serde_json::json!("nonsense"))), Governor::default());
+}
+
+/// Scenario 69.
+#[test]
+fn auto_off_stops_with_a_choice_and_a_larger_window_clears_it() {
+    let policy = Policy { auto_compact: false, ..Policy::default() };
+    let small = Budget::new(100_000, 0, 20_000);
+    let large = Budget::new(200_000, 0, 20_000);
+    let off = Owed::Stop(StopReason::AutoOff);
+    let mut g = Governor::default();
+    assert_eq!(g.owed(Need::Threshold, Tokens(50_000), &small, &policy, NOW), Owed::No);
+    assert_eq!(g.owed(Need::Threshold, Tokens(76_000), &small, &policy, NOW), off, "at 95 %");
+    assert_eq!(g.owed(Need::Overflow, Tokens(60_000), &small, &policy, NOW), off, "at overflow");
+    let EntryKind::State { value, .. } = g.entry() else { panic!("no state") };
+    let mut g = Governor::from_state(Some(&value));
+    assert_eq!(g.owed(Need::Threshold, Tokens(60_000), &small, &policy, NOW), off, "on resume");
+    assert_eq!(g.owed(Need::Manual, Tokens(60_000), &small, &policy, NOW), Owed::Compact(CompactionTrigger::Manual));
+    let mut rewound = g;
+    assert_eq!(rewound.owed(Need::Threshold, Tokens(40_000), &small, &policy, NOW), Owed::No, "rewound");
+    assert_eq!(g.owed(Need::Threshold, Tokens(60_000), &large, &policy, NOW), Owed::No, "larger model");
+    assert_eq!(g.owed(Need::Threshold, Tokens(60_000), &small, &policy, NOW), Owed::No, "and it stays cleared");
+}

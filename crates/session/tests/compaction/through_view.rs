@@ -1,0 +1,199 @@
+//! Compaction through the real view: what is planned from it is what it shows afterwards.
+
+use super::logs::*;
+use becket_session::context::budget::{Budget, Meter};
+use becket_session::context::compaction::{
+    Floor, Governor, Need, Owed, Request, Snapshot, Step, Summariser,
+};
+use becket_session::context::continuation::is_users_words;
+use becket_session::context::{ModelScope, Policy, View};
+use becket_types::*;
+use proptest::prelude::*;
+use serde_json::json;
+
+/// A ledger and its view.
+struct Ledger {
+    entries: Vec<Entry>,
+    view: View,
+}
+
+impl Ledger {
+    fn new() -> Self {
+        let scope =
+            ModelScope { provider: "p".into(), model: "m".into(), images: true, max_images: 9, max_media_bytes: 1 << 30 };
+        Self { entries: Vec::new(), view: View::new(Policy::default(), scope) }
+    }
+
+    fn append(&mut self, kinds: impl IntoIterator<Item = EntryKind>) -> Seq {
+        for kind in kinds {
+            let seq = Seq(self.entries.len() as u64 + 1);
+            let entry = Entry { seq, time: Millis(seq.0), kind };
+            self.view.apply(&entry);
+            self.entries.push(entry);
+        }
+        Seq(self.entries.len() as u64)
+    }
+
+    fn message(&mut self, message: Message) {
+        let finish = (message.role == Role::Assistant).then(|| EntryKind::Finish {
+            message: message.id,
+            reason: if message.call_ids().next().is_some() { FinishReason::ToolCalls } else { FinishReason::Stop },
+        });
+        self.append(std::iter::once(EntryKind::Message { message }).chain(finish));
+    }
+
+    fn step(&mut self, n: usize, bytes: usize) {
+        let id = format!("c{n}");
+        let call = Part::tool_call(id.clone(), "bash", json!({"command": format!("make step{n}")}));
+        self.message(Message::assistant(vec![Part::text(format!("step {n}")), call]));
+        let journal = |state, result| EntryKind::ToolJournal {
+            call_id: CallId(id.clone()),
+            state,
+            tool: Some("bash".into()),
+            subject: Some(format!("make step{n}")),
+            result,
+        };
+        self.append([journal(JournalState::Started, json!(null))]);
+        self.message(Message::tool_result(CallId(id.clone()), "bash", filler(bytes), false));
+        self.append([journal(JournalState::Finished, json!({"exit_code": 0}))]);
+    }
+
+    fn shown(&mut self) -> Vec<Message> {
+        let messages = self.view.context().messages.iter().map(|m| m.message.clone()).collect();
+        self.view.check().unwrap();
+        messages
+    }
+
+    fn snapshot(&self, floor: Floor, used: Tokens, budget: Budget, trigger: CompactionTrigger) -> Snapshot {
+        let summariser = Summariser { name: "p/m".into(), budget, prices: None, cache_warm: true };
+        Snapshot::of(
+            &self.view,
+            Request {
+                trigger,
+                focus: None,
+                floor,
+                used,
+                budget,
+                summariser: Some(summariser),
+                continuation_id: MessageId::new(),
+                now: Millis(1),
+            },
+        )
+    }
+}
+
+fn floor() -> (Floor, Vec<SystemItem>, Vec<ToolSpec>) {
+    let system =
+        vec![SystemItem { kind: SystemKind::Prompt, path: None, text: filler(6_000) }, SystemItem {
+            kind: SystemKind::Rules,
+            path: Some("AGENTS.md".into()),
+            text: filler(900),
+        }];
+    let tools = vec![ToolSpec { name: "bash".into(), description: filler(600), input_schema: json!({"type": "object"}) }];
+    (Floor::of(&system, &tools), system, tools)
+}
+
+#[test]
+fn the_floor_is_what_a_request_starts_with() {
+    let (floor, _, _) = floor();
+    let want = Floor { system: Tokens(1_667), rules: Tokens(250), skills: Tokens(0), tools: Tokens(167 + 2 + 5 + 8) };
+    assert_eq!(floor, want);
+}
+
+/// 200 tool calls in one headless turn with a 32k window, by the driver's recipe, for every kind of summariser.
+#[test]
+fn two_hundred_calls_in_one_turn_never_lose_the_thread() {
+    for behaviour in BEHAVIOURS {
+        let (floor, system, _) = floor();
+        let mut ledger = Ledger::new();
+        ledger.append([EntryKind::System { items: system }]);
+        ledger.message(Message::user("build all steps, then report"));
+        let (mut meter, mut governor, mut compactions) = (Meter::default(), Governor::default(), 0);
+        let budget = Budget::new(32_768, 0, 8_192);
+        let mut n = 0;
+        while n < 200 {
+            let base = ledger.view.estimated_tokens() + floor.tools;
+            let used = meter.used(base);
+            let policy = ledger.view.policy().clone();
+            match governor.owed(Need::Threshold, used, &budget, &policy, Millis(0)) {
+                Owed::No => {
+                    n += 1;
+                    ledger.step(n, 900);
+                    let now = ledger.view.estimated_tokens() + floor.tools;
+                    meter.report(&Usage { input: base.0 * 11 / 10, output: 60, ..Usage::default() }, base, now);
+                    governor.step_succeeded();
+                }
+                Owed::Compact(trigger) => {
+                    let before = ledger.shown();
+                    let (step, _) = run(ledger.snapshot(floor, used, budget, trigger), behaviour);
+                    let outcome = committed(step);
+                    let after = outcome.report.tokens_after;
+                    governor.succeeded(after, &budget);
+                    let at = ledger.append(outcome.entries.clone());
+                    ledger.append([governor.entry()]);
+                    meter.forget();
+                    compactions += 1;
+                    let shown = ledger.shown();
+                    assert_eq!(shown[0].origin, Origin::Synthetic(Synthetic::CompactionSummary), "{behaviour:?}");
+                    let words: Vec<_> = shown.iter().filter(|m| is_users_words(m)).map(Message::text).collect();
+                    assert_eq!(words, ["build all steps, then report"], "{behaviour:?}");
+                    let last = shown.last().unwrap();
+                    assert!(last.metadata.compaction_continue && last.text() == "continue", "{last:?}");
+                    assert!(shown[0].text().contains(&format!("make step{n}`: exit 0")), "{behaviour:?}");
+                    // The figures are those of the view, within what the learned ratio explains.
+                    let measured = meter.used(ledger.view.estimated_tokens() + floor.tools);
+                    assert!(measured.0.abs_diff(after.0) * 20 <= after.0, "{measured} {after}");
+                    // P3: undone, the view is as it was; and undone again, as it became.
+                    let undo = ledger.append([EntryKind::Revert { entry: Seq(at.0 - 1) }]);
+                    assert_eq!(ledger.shown(), before, "{behaviour:?}");
+                    ledger.append([EntryKind::Revert { entry: undo }]);
+                    assert_eq!(ledger.shown(), shown, "{behaviour:?}");
+                }
+                Owed::Stop(reason) => panic!("{behaviour:?} stopped at {n}: {reason}"),
+            }
+        }
+        assert!((2..=12).contains(&compactions), "{behaviour:?}: {compactions}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// P1, P5, P6 through the view, for random histories, twice in a row.
+    #[test]
+    fn what_the_view_shows_after_a_compaction_is_valid_and_ends_with_what_is_next(
+        ops in prop::collection::vec(op(), 1..20),
+        more in prop::collection::vec(op(), 0..8),
+        behaviour in prop::sample::select(BEHAVIOURS.to_vec()),
+        trigger in prop_oneof![Just(CompactionTrigger::Auto), Just(CompactionTrigger::Manual)],
+    ) {
+        let mut ledger = Ledger::new();
+        let log = log(&[ops, more].concat());
+        let half = log.messages.len() / 2;
+        for messages in [&log.messages[..half], &log.messages[half..]] {
+            for message in messages {
+                ledger.message(Message::clone(message));
+            }
+            let state = ledger.view.turn_state();
+            let used = ledger.view.estimated_tokens();
+            let snapshot = ledger.snapshot(Floor::default(), used, Budget::new(12_000, 0, 3_000), trigger);
+            let last = snapshot.messages.iter().rev().find(|m| is_users_words(m)).cloned();
+            if let (Step::Commit(outcome), _) = run(snapshot, behaviour) {
+                ledger.append(outcome.entries.clone());
+                let shown = ledger.shown();
+                if let Some(EntryKind::Compaction(c)) = outcome.entries.first() {
+                    prop_assert_eq!(outcome.entries.len() == 1, state == TurnState::AwaitingUser);
+                    prop_assert_eq!(c.turn_state, state);
+                    if state != TurnState::AwaitingUser {
+                        prop_assert!(shown.last().is_some_and(|m| m.metadata.compaction_continue));
+                    }
+                }
+                if let Some(last) = last {
+                    let text = last.text();
+                    prop_assert_eq!(shown.iter().filter(|m| is_users_words(m) && m.text().starts_with(&text)).count() > 0, true);
+                }
+            }
+            ledger.shown();
+        }
+    }
+}

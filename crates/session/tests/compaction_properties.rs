@@ -1,0 +1,243 @@
+//! Laws of compaction on random histories, and the tables of its rules.
+
+mod compaction {
+    pub(crate) mod logs;
+    mod governor;
+    mod rules;
+    mod summaries;
+    mod through_view;
+}
+
+use becket_session::context::Policy;
+use becket_session::context::budget::{Limits, Meter};
+use becket_session::context::compaction::{Floor, Governor, Need, Owed, Previous, Step, Tail, borders, cut};
+use becket_session::context::continuation::{branch, is_users_words, Branch};
+use becket_types::*;
+use compaction::logs::*;
+use proptest::prelude::*;
+
+fn cases(n: u32) -> ProptestConfig {
+    let n = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok()).unwrap_or(n);
+    ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::with_cases(n) }
+}
+
+/// Every result behind `at` has its call there, and no call before `at` has one there.
+fn holds_together(messages: &[std::sync::Arc<Message>], at: usize) -> Result<(), TestCaseError> {
+    let called: Vec<&CallId> = messages[at..].iter().flat_map(|m| m.call_ids()).collect();
+    let before: Vec<&CallId> = messages[..at].iter().flat_map(|m| m.call_ids()).collect();
+    for result in messages[at..].iter().filter_map(|m| m.result_of()) {
+        prop_assert!(!before.contains(&result), "{result} is cut from its call");
+        prop_assert!(at == 0 || called.contains(&result) || result.as_str().starts_with("gone"));
+    }
+    let alone = |m: &Message| m.parts.len() == 1 && m.parts[0].is_signed();
+    prop_assert!(at == 0 || at == messages.len() || !alone(&messages[at - 1]) || messages[at].role != Role::Assistant);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases(10_000))]
+
+    /// Scenario 66: no orphan results, whatever the history and the tail's budget.
+    #[test]
+    fn a_cut_never_parts_what_belongs_together(
+        ops in prop::collection::vec(op(), 0..24),
+        turns in 0usize..4,
+        tokens in 0u64..9_000,
+        unseen in 0u64..9_000,
+    ) {
+        let log = log(&ops);
+        let costs: Vec<u64> = log.messages.iter().map(|m| m.parts.len() as u64 * 700).collect();
+        let at = cut(&log.messages, &costs, Tail { turns, tokens, unseen });
+        prop_assert!(borders(&log.messages)[at] || at == 0);
+        holds_together(&log.messages, at)?;
+        if let Some(first) = log.messages.get(at) {
+            prop_assert!(at == 0 || first.role == Role::Assistant || first.is_user_turn());
+        }
+    }
+
+    /// P5, P6, and what an accepted compaction may cost; pairs stay whole also among what is kept.
+    #[test]
+    fn p5_p6_one_continuation_and_the_users_last_words(
+        ops in prop::collection::vec(op(), 1..24),
+        window in prop_oneof![Just(8_000u64), Just(16_384), Just(32_768)],
+        state in prop_oneof![
+            Just(TurnState::AwaitingUser), Just(TurnState::MidTurn), Just(TurnState::Unanswered), Just(TurnState::Media)
+        ],
+        behaviour in prop::sample::select(BEHAVIOURS.to_vec()),
+        trigger in prop_oneof![Just(CompactionTrigger::Auto), Just(CompactionTrigger::Overflow), Just(CompactionTrigger::Manual)],
+        pin in any::<prop::sample::Index>(),
+        pinned in any::<bool>(),
+    ) {
+        let mut log = log(&ops);
+        let mut before = snapshot(&log, window);
+        before.turn_state = state;
+        before.trigger = trigger;
+        if pinned {
+            before.pins.messages.insert(pin.get(&log.messages).id);
+        }
+        let messages = before.messages.clone();
+        let usable = before.budget.usable();
+        let (step, _) = run(before, behaviour);
+        if let Step::Commit(outcome) = step {
+            let c = compaction(&outcome);
+            prop_assert_eq!(outcome.entries.len(), 1 + usize::from(state != TurnState::AwaitingUser));
+            prop_assert!(c.tokens_after.0 * 100 <= usable * 60, "{} of {usable}", c.tokens_after);
+            prop_assert!(c.tokens_after.0 * 4 <= c.tokens_before.0 * 3);
+            prop_assert_eq!(c.summary.matches("<verbatim_tail").count(), usize::from(c.anchor.is_some()));
+            prop_assert!(!c.summary.contains("<system-reminder"));
+            if pinned {
+                let id = pin.get(&messages).id;
+                let stays = c.kept.contains(&id) || pin.get(&messages).seq >= c.tail_from || c.taken_out.contains(&id);
+                prop_assert!(stays || branch(&messages) == Branch::Unanswered);
+            }
+            let last = messages.iter().rev().find(|m| is_users_words(m)).cloned();
+            log.apply(&outcome);
+            if let Some(last) = last {
+                let here = |m: &std::sync::Arc<Message>| m.id == last.id || (m.metadata.compaction_continue && m.parts == last.parts);
+                prop_assert_eq!(log.messages.iter().filter(|m| here(m)).count(), 1);
+            }
+            let called: Vec<&CallId> = log.messages.iter().flat_map(|m| m.call_ids()).collect();
+            for result in log.messages.iter().filter_map(|m| m.result_of()) {
+                prop_assert!(called.contains(&result) || result.as_str().starts_with("gone"));
+            }
+        }
+    }
+}
+
+/// What one simulated session did.
+#[derive(Debug, Default)]
+struct Tally {
+    steps: u32,
+    compactions: u32,
+    in_a_row: u32,
+    requests: usize,
+}
+
+/// A session that works until it stops or has made its steps: a provider with a true window of `true_window` tokens that
+/// counts `skew` times what we estimate, a summariser with a behaviour, outputs of up to `chunk` bytes.
+fn simulate(
+    window: u64,
+    true_window: u64,
+    floor_percent: u64,
+    skew: f64,
+    chunk: usize,
+    behaviour: Behaviour,
+) -> Tally {
+    let policy = Policy::default();
+    let mut log = Log::default();
+    log.user("do the work");
+    let floor = Floor { system: Tokens(window * floor_percent / 100), ..Floor::default() };
+    let (mut meter, mut limits, mut governor) = (Meter::default(), Limits::default(), Governor::default());
+    let mut previous: Option<Previous> = None;
+    let mut tally = Tally::default();
+    let mut need = Need::Threshold;
+    for round in 0..400u64 {
+        if tally.steps == 24 {
+            break;
+        }
+        assert!(round < 399, "a session that neither works nor stops: {tally:?}");
+        let budget = snapshot(&log, window).budget.limited(limits);
+        let base_now = base(&floor, previous.as_ref(), &log);
+        let used = meter.used(base_now);
+        match governor.owed(need, used, &budget, &policy, Millis(round)) {
+            Owed::Stop(_) => break,
+            Owed::Compact(trigger) => {
+                let mut before = snapshot(&log, window);
+                before.budget = budget;
+                before.summariser.as_mut().unwrap().budget = budget;
+                before.floor = floor;
+                before.used = used;
+                before.trigger = trigger;
+                before.previous = previous.clone();
+                before.continuation_id = MessageId::new();
+                let (step, requests) = run(before, behaviour);
+                tally.requests += requests.len();
+                match step {
+                    Step::Commit(outcome) => {
+                        assert!(continuation(&outcome).is_some());
+                        assert!(outcome.report.tokens_after < outcome.report.tokens_before);
+                        governor.succeeded(outcome.report.tokens_after, &budget);
+                        previous = log.apply(&outcome);
+                        meter.forget();
+                        tally.compactions += 1;
+                        tally.in_a_row += 1;
+                        assert!(tally.in_a_row <= 2, "more than two compactions between two steps");
+                    }
+                    _ => break,
+                }
+                governor = Governor::from_state(match governor.entry() {
+                    EntryKind::State { value, .. } => Some(value),
+                    _ => None,
+                }.as_ref());
+                need = Need::Threshold;
+                continue;
+            }
+            Owed::No => {}
+        }
+        let counted = (base_now.0 as f64 * skew) as u64;
+        if counted > true_window {
+            limits.learn((round % 2 == 0).then_some(true_window), used);
+            need = Need::Overflow;
+            continue;
+        }
+        need = Need::Threshold;
+        tally.steps += 1;
+        tally.in_a_row = 0;
+        log.step("bash", &[chunk]);
+        let now = base(&floor, previous.as_ref(), &log);
+        meter.report(&Usage { input: counted, ..Usage::default() }, base_now, now);
+        governor.step_succeeded();
+    }
+    tally
+}
+
+proptest! {
+    #![proptest_config(cases(1_000))]
+
+    /// P9: no compaction loop, for any summariser and any floor from 10 % to 120 % of windows from 8k to 1M.
+    #[test]
+    fn p9_no_loop_for_any_summariser_floor_and_window(
+        window in prop_oneof![4 => Just(8_000u64), 4 => Just(16_384), 4 => Just(32_768), 2 => Just(128_000), 1 => Just(1_000_000)],
+        floor in 10u64..=120,
+        skew in 0.6f64..1.6,
+        shrink in prop_oneof![3 => Just(1u64), 1 => Just(2), 1 => Just(10)],
+        share in 1u64..60,
+        behaviour in prop::sample::select(BEHAVIOURS.to_vec()),
+    ) {
+        let chunk = (window * share / 100 * 18 / 5) as usize;
+        let tally = simulate(window, window / shrink, floor, skew, chunk, behaviour);
+        // Never more than two between two steps; a session that stops has made at most two more.
+        prop_assert!(tally.compactions <= 2 * tally.steps + 2, "{:?}", tally);
+        prop_assert!(tally.requests <= 60 * (tally.compactions as usize + 1), "{:?}", tally);
+    }
+
+    /// Scenario 48: a history of many times the window is compacted, whatever the summariser does.
+    #[test]
+    fn ten_times_the_window_succeeds(
+        window in prop_oneof![Just(8_000u64), Just(16_384), Just(32_768)],
+        times in 1u64..=10,
+        lone in any::<bool>(),
+        behaviour in prop::sample::select(BEHAVIOURS.to_vec()),
+    ) {
+        let mut log = Log::default();
+        log.user("the task");
+        while log.tokens() < window * times {
+            if lone {
+                log.step("bash", &[3_000]);
+            } else {
+                log.says(&filler(3_000)).user("more, please").step("read", &[2_500]);
+            }
+        }
+        let mut before = snapshot(&log, window);
+        before.trigger = CompactionTrigger::Overflow;
+        before.used = Tokens(log.tokens() + before.floor.total().0);
+        let usable = before.budget.usable();
+        let (step, requests) = run(before, behaviour);
+        let Step::Commit(outcome) = step else { return Err(TestCaseError::fail(format!("{step:?}"))) };
+        prop_assert!(outcome.report.tokens_after.0 * 100 <= usable * 60);
+        for request in requests {
+            let size = becket_session::context::budget::estimate_text(&request.prompt).0 + request.max_output;
+            prop_assert!(size <= window, "the request itself overflows: {size} of {window}");
+        }
+    }
+}
