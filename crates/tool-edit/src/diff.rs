@@ -1,0 +1,146 @@
+//! What an edit changed: a unified diff and counts for people, the changed lines for the model.
+//!
+//! Pure. Only the neighbourhood of the change is compared, so the cost follows the edit and not the file.
+
+use similar::{ChangeTag, TextDiff};
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::time::Duration;
+
+/// Lines around a change in a unified diff.
+const CONTEXT: usize = 3;
+/// Diffs longer than this are cut for people, too.
+const MAX_DIFF_BYTES: usize = 200_000;
+/// Lines that the model gets back.
+const MAX_MODEL_LINES: usize = 30;
+
+/// A change of a file as people see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// Unified, with three lines of context, without file headers.
+    pub unified: String,
+    pub additions: usize,
+    pub deletions: usize,
+    /// The changed places in the new text with numbers, for the model.
+    pub snippet: String,
+}
+
+/// Compares two texts that are equal before `changed.start` and after its end (as counted from the end of both).
+/// `changed` is the range in `old`; `tail` is how many bytes at the end are the same.
+pub(crate) fn between(old: &str, new: &str, changed: &Range<usize>) -> Change {
+    let tail = old.len() - changed.end;
+    let from = context_start(old, changed.start);
+    let old_end = context_end(old, changed.end);
+    let new_end = context_end(new, new.len() - tail);
+    let first_line = old[..from].bytes().filter(|b| *b == b'\n').count();
+    compare(&old[from..old_end], &new[from..new_end], first_line)
+}
+
+fn context_start(text: &str, at: usize) -> usize {
+    let mut start = at;
+    for i in 0..=CONTEXT {
+        match text.as_bytes()[..start].iter().rposition(|b| *b == b'\n') {
+            // The newline before the line that holds `start` ends the line before it.
+            Some(newline) if i < CONTEXT => start = newline,
+            Some(newline) => return newline + 1,
+            None => return 0,
+        }
+    }
+    start
+}
+
+fn context_end(text: &str, at: usize) -> usize {
+    let mut end = at;
+    for _ in 0..=CONTEXT {
+        match text.as_bytes()[end..].iter().position(|b| *b == b'\n') {
+            Some(newline) => end += newline + 1,
+            None => return text.len(),
+        }
+    }
+    end
+}
+
+/// Compares two texts whose first line is line `offset` (0-based) of the file.
+pub(crate) fn compare(old: &str, new: &str, offset: usize) -> Change {
+    let diff = TextDiff::configure().timeout(Duration::from_millis(200)).diff_lines(old, new);
+    let mut out = Change::default();
+    let mut shown = 0;
+    let mut last_shown: Option<usize> = None;
+    for group in diff.grouped_ops(CONTEXT) {
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+        let before = first.old_range().start..last.old_range().end;
+        let after = first.new_range().start..last.new_range().end;
+        let _ = writeln!(out.unified, "@@ -{} +{} @@", numbers(&before, offset), numbers(&after, offset));
+        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            let sign = match change.tag() {
+                ChangeTag::Equal => ' ',
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+            };
+            out.deletions += usize::from(sign == '-');
+            out.additions += usize::from(sign == '+');
+            let line = change.value().trim_end_matches(['\n', '\r']);
+            let _ = writeln!(out.unified, "{sign}{line}");
+            if change.missing_newline() {
+                out.unified.push_str("\\ No newline at end of file\n");
+            }
+            let Some(number) = change.new_index().filter(|_| sign == '+') else { continue };
+            shown += 1;
+            if shown <= MAX_MODEL_LINES {
+                if last_shown.is_some_and(|last| last + 1 != number) {
+                    out.snippet.push_str("…\n");
+                }
+                last_shown = Some(number);
+                let _ = writeln!(out.snippet, "{}\t{}", number + 1 + offset, becket_types::cut_end(line, 500));
+            }
+        }
+    }
+    if shown > MAX_MODEL_LINES {
+        let _ = writeln!(out.snippet, "… {} more changed lines", shown - MAX_MODEL_LINES);
+    }
+    if out.unified.len() > MAX_DIFF_BYTES {
+        let keep = becket_types::cut_end(&out.unified, MAX_DIFF_BYTES).len();
+        out.unified.truncate(keep);
+        out.unified.push_str("\n… the rest of the diff is not shown\n");
+    }
+    out
+}
+
+fn numbers(range: &Range<usize>, offset: usize) -> String {
+    let start = if range.is_empty() { range.start } else { range.start + 1 } + offset;
+    if range.len() == 1 { start.to_string() } else { format!("{start},{}", range.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_neighbourhood_is_compared() {
+        let lines: Vec<String> = (1..=20).map(|i| format!("line {i}\n")).collect();
+        let old = lines.concat();
+        let new = old.replace("line 10\n", "ten\nand more\n");
+        let at = old.find("line 10").unwrap();
+        let change = between(&old, &new, &(at..at + 7));
+        assert_eq!(
+            change,
+            Change {
+                unified: "@@ -7,7 +7,8 @@\n line 7\n line 8\n line 9\n-line 10\n+ten\n+and more\n line 11\n line 12\n line 13\n"
+                    .into(),
+                additions: 2,
+                deletions: 1,
+                snippet: "10\tten\n11\tand more\n".into(),
+            }
+        );
+    }
+
+    #[test]
+    fn edges_of_a_file() {
+        let change = between("a", "b", &(0..1));
+        assert_eq!(change.unified, "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n");
+        let change = compare("", "a\n", 0);
+        assert_eq!((change.unified.as_str(), change.additions), ("@@ -0,0 +1 @@\n+a\n", 1));
+        let change = between("a\nb\n", "a\n", &(2..4));
+        assert_eq!((change.unified.as_str(), change.deletions), ("@@ -1,2 +1 @@\n a\n-b\n", 1));
+    }
+}

@@ -1,0 +1,258 @@
+//! The encoding of a file: recognised, decoded, and written back in the same one.
+//!
+//! Model: a file is its bytes. [`Decoded`] is a view on them as text, with a way back from a range of the text to the
+//! range of bytes it came from; only those bytes are ever replaced. Text goes in through [`Decoded::encode`], which
+//! refuses what the encoding has no bytes for.
+//!
+//! Invariant: a view exists only if encoding it again gives the very same bytes; otherwise the file is [`Kind::Bytes`],
+//! where nothing but an exact run of bytes can be replaced.
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::Encoding;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// How the bytes of a file stand for text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Utf8,
+    Utf16Le,
+    Utf16Be,
+    /// A single-byte or multi-byte encoding from before Unicode.
+    Legacy(&'static Encoding),
+    /// No text, or text with damage: bytes, matched as UTF-8. `utf8` says that whatever else is in it is UTF-8.
+    Bytes {
+        utf8: bool,
+    },
+}
+
+/// A file as text.
+#[derive(Debug)]
+pub(crate) struct Decoded<'a> {
+    pub kind: Kind,
+    /// Without byte order mark. Empty for [`Kind::Bytes`].
+    pub text: Cow<'a, str>,
+    /// Length of the byte order mark.
+    pub bom: usize,
+    /// Holds NUL: matched exactly only.
+    pub binary: bool,
+}
+
+const BOM_UTF8: &[u8] = b"\xEF\xBB\xBF";
+
+/// Looks at the bytes of a file. Order: byte order mark, UTF-8, UTF-16 without a mark, a guess that must round-trip.
+pub(crate) fn decode(bytes: &[u8]) -> Decoded<'_> {
+    if let Some(rest) = bytes.strip_prefix(BOM_UTF8)
+        && let Ok(text) = std::str::from_utf8(rest)
+    {
+        return Decoded { kind: Kind::Utf8, text: Cow::Borrowed(text), bom: 3, binary: text.contains('\0') };
+    }
+    if let Some(rest) = bytes.strip_prefix(b"\xFF\xFE")
+        && let Some(text) = utf16(rest, u16::from_le_bytes)
+    {
+        return Decoded { kind: Kind::Utf16Le, binary: text.contains('\0'), text: Cow::Owned(text), bom: 2 };
+    }
+    if let Some(rest) = bytes.strip_prefix(b"\xFE\xFF")
+        && let Some(text) = utf16(rest, u16::from_be_bytes)
+    {
+        return Decoded { kind: Kind::Utf16Be, binary: text.contains('\0'), text: Cow::Owned(text), bom: 2 };
+    }
+    if let Some(kind) = utf16_without_mark(bytes) {
+        let text = utf16(bytes, if kind == Kind::Utf16Le { u16::from_le_bytes } else { u16::from_be_bytes });
+        if let Some(text) = text {
+            return Decoded { kind, text: Cow::Owned(text), bom: 0, binary: false };
+        }
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Decoded { kind: Kind::Utf8, text: Cow::Borrowed(text), bom: 0, binary: text.contains('\0') },
+        Err(_) => legacy(bytes).unwrap_or(Decoded {
+            kind: Kind::Bytes { utf8: mostly_utf8(bytes) },
+            text: Cow::Borrowed(""),
+            bom: 0,
+            binary: true,
+        }),
+    }
+}
+
+fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
+    let (pairs, rest) = bytes.as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    char::decode_utf16(pairs.iter().map(|pair| unit(*pair))).collect::<Result<String, _>>().ok()
+}
+
+/// Mostly ASCII in every second byte, and NUL nowhere but in the others: nobody writes that in another encoding.
+fn utf16_without_mark(bytes: &[u8]) -> Option<Kind> {
+    let (pairs, rest) = bytes.as_chunks::<2>();
+    if !rest.is_empty() || pairs.is_empty() || !bytes.contains(&0) {
+        return None;
+    }
+    let ascii = |b: u8| matches!(b, 0x20..=0x7E | b'\t' | b'\n' | b'\r');
+    let share = |high: usize| pairs.iter().filter(|p| p[high] == 0 && ascii(p[1 - high])).count() * 10 / pairs.len();
+    let clean = |low: usize| pairs.iter().all(|p| p[low] != 0);
+    if share(1) >= 7 && clean(0) {
+        Some(Kind::Utf16Le)
+    } else if share(0) >= 7 && clean(1) {
+        Some(Kind::Utf16Be)
+    } else {
+        None
+    }
+}
+
+/// More whole UTF-8 sequences than broken ones: a UTF-8 file with damage, not another encoding.
+fn mostly_utf8(bytes: &[u8]) -> bool {
+    let (mut good, mut bad) = (0usize, 0usize);
+    for chunk in bytes.utf8_chunks() {
+        good += chunk.valid().bytes().filter(|b| *b >= 0xC0).count();
+        bad += usize::from(!chunk.invalid().is_empty());
+    }
+    good > bad * 2
+}
+
+fn legacy(bytes: &[u8]) -> Option<Decoded<'_>> {
+    if bytes.contains(&0) || mostly_utf8(bytes) {
+        return None;
+    }
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+    detector.feed(bytes, true);
+    let encoding = detector.guess(None, Utf8Detection::Deny);
+    // Damaged text has no way back to its bytes.
+    let text = encoding.decode_without_bom_handling_and_without_replacement(bytes)?;
+    let (again, _, unmappable) = encoding.encode(&text);
+    (!unmappable && *again == *bytes).then(|| Decoded {
+        kind: Kind::Legacy(encoding),
+        text: Cow::Owned(text.into_owned()),
+        bom: 0,
+        binary: false,
+    })
+}
+
+impl Decoded<'_> {
+    /// Name for people and the model.
+    pub(crate) fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Utf8 if self.bom > 0 => "UTF-8 with BOM",
+            Kind::Utf8 => "UTF-8",
+            Kind::Utf16Le => "UTF-16LE",
+            Kind::Utf16Be => "UTF-16BE",
+            Kind::Legacy(encoding) => encoding.name(),
+            Kind::Bytes { .. } => "binary",
+        }
+    }
+
+    /// Nothing to say about it: UTF-8 without a mark.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.kind == Kind::Utf8 && self.bom == 0
+    }
+
+    /// The bytes that a range of the text stands for; `None` if they cannot be told apart from their neighbours.
+    pub(crate) fn bytes_of(&self, bytes: &[u8], range: &Range<usize>) -> Option<Range<usize>> {
+        match self.kind {
+            Kind::Utf8 => Some(range.start + self.bom..range.end + self.bom),
+            Kind::Utf16Le | Kind::Utf16Be => {
+                let units = |s: &str| s.encode_utf16().count() * 2;
+                let start = self.bom + units(self.text.get(..range.start)?);
+                Some(start..start + units(self.text.get(range.clone())?))
+            }
+            Kind::Legacy(encoding) => {
+                let length = |s: &str| encoding.encode(s).0.len();
+                let start = length(self.text.get(..range.start)?);
+                let end = start + length(self.text.get(range.clone())?);
+                // The pieces must be what stands there: then their borders are borders of characters.
+                let same = |text: &str, part: Option<&[u8]>| part.is_some_and(|p| *encoding.encode(text).0 == *p);
+                let whole = same(self.text.get(..range.start)?, bytes.get(..start))
+                    && same(self.text.get(range.clone())?, bytes.get(start..end))
+                    && same(self.text.get(range.end..)?, bytes.get(end..));
+                whole.then_some(start..end)
+            }
+            Kind::Bytes { .. } => Some(range.clone()),
+        }
+    }
+
+    /// Text in the file's encoding. `Err` is the first character it has no bytes for.
+    pub(crate) fn encode(&self, text: &str) -> Result<Vec<u8>, char> {
+        match self.kind {
+            Kind::Utf8 | Kind::Bytes { utf8: true } => Ok(text.as_bytes().to_vec()),
+            Kind::Utf16Le => Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
+            Kind::Utf16Be => Ok(text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
+            Kind::Legacy(encoding) => {
+                let (out, _, unmappable) = encoding.encode(text);
+                if !unmappable {
+                    return Ok(out.into_owned());
+                }
+                Err(text.chars().find(|c| encoding.encode(c.encode_utf8(&mut [0; 4])).2).unwrap_or('\u{FFFD}'))
+            }
+            Kind::Bytes { utf8: false } => match text.chars().find(|c| !c.is_ascii()) {
+                Some(c) => Err(c),
+                None => Ok(text.as_bytes().to_vec()),
+            },
+        }
+    }
+
+    /// The byte order mark, for a file that is written anew.
+    pub(crate) fn mark(&self) -> &'static [u8] {
+        match (self.kind, self.bom) {
+            (Kind::Utf8, 3) => BOM_UTF8,
+            (Kind::Utf16Le, 2) => b"\xFF\xFE",
+            (Kind::Utf16Be, 2) => b"\xFE\xFF",
+            _ => b"",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUSSIAN: &str = "Привет, мир. Это обычный текст на русском языке.\nВторая строка.\n";
+    const JAPANESE: &str = "これは日本語のテキストです。漢字とひらがなとカタカナ。\n二行目です。\n";
+    const CHINESE: &str = "这是一个简体中文的文本文件。\n第二行在这里，我们继续写。\n";
+    const KOREAN: &str = "이것은 한국어 텍스트 파일입니다.\n두 번째 줄은 여기에 있습니다.\n";
+    const GERMAN: &str = "Übergröße und Straße, schöne Grüße aus Köln.\n";
+
+    #[test]
+    fn recognised_encodings() {
+        for (label, text, want) in [
+            ("windows-1251", RUSSIAN, "windows-1251"),
+            ("koi8-r", RUSSIAN, "KOI8-U"),
+            ("shift_jis", JAPANESE, "Shift_JIS"),
+            ("euc-jp", JAPANESE, "EUC-JP"),
+            ("gbk", CHINESE, "GBK"),
+            ("euc-kr", KOREAN, "EUC-KR"),
+            ("windows-1252", GERMAN, "windows-1252"),
+            ("utf-8", JAPANESE, "UTF-8"),
+        ] {
+            let encoding = Encoding::for_label(label.as_bytes()).unwrap();
+            let bytes = encoding.encode(text).0;
+            let decoded = decode(&bytes);
+            assert_eq!((decoded.name(), &*decoded.text), (want, text), "{label}");
+        }
+    }
+
+    #[test]
+    fn marks_and_utf16() {
+        let le: Vec<u8> = "hello\nwörld\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let be: Vec<u8> = "hello\nwörld\n".encode_utf16().flat_map(u16::to_be_bytes).collect();
+        for (bytes, name, bom) in [
+            ([b"\xFF\xFE".as_slice(), &le].concat(), "UTF-16LE", 2),
+            ([b"\xFE\xFF".as_slice(), &be].concat(), "UTF-16BE", 2),
+            (le.clone(), "UTF-16LE", 0),
+            (be.clone(), "UTF-16BE", 0),
+            ([BOM_UTF8, "hello\nwörld\n".as_bytes()].concat(), "UTF-8 with BOM", 3),
+        ] {
+            let decoded = decode(&bytes);
+            assert_eq!((decoded.name(), &*decoded.text, decoded.bom), (name, "hello\nwörld\n", bom));
+            let range = decoded.bytes_of(&bytes, &(6..12)).unwrap();
+            assert_eq!(decoded.encode("wörld").unwrap(), bytes[range]);
+        }
+    }
+
+    #[test]
+    fn damage_is_bytes_and_knows_whether_it_is_utf8() {
+        let damaged = ["äöü äöü äöü\n".as_bytes(), b"\xFF\n"].concat();
+        assert_eq!(decode(&damaged).kind, Kind::Bytes { utf8: true });
+        assert_eq!(decode(b"\x00\x01\xFF\xFE\x80").kind, Kind::Bytes { utf8: false });
+        assert_eq!(decode(b"\x00\x01\xFF\xFE\x80").encode("é"), Err('é'));
+    }
+}

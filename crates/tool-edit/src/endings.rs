@@ -1,0 +1,138 @@
+//! Line endings: the text of a file with LF only, and the way back.
+//!
+//! Model: matching knows one newline, `\n`. [`Source`] remembers which of them is `\r\n` in the file (or `\r`, in a file
+//! that has no `\n` at all), so that ranges can be mapped back and each line of a replacement gets the ending of the
+//! line it stands for. A `\r` elsewhere is an ordinary character.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Lf,
+    CrLf,
+    Cr,
+}
+
+impl Ending {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Lf => "\n",
+            Self::CrLf => "\r\n",
+            Self::Cr => "\r",
+        }
+    }
+}
+
+/// Text with `\n` for every line ending.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    pub text: Cow<'a, str>,
+    /// Places in `text` of the newlines that are CRLF in the file, ascending.
+    crlf: Vec<usize>,
+    cr_only: bool,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(raw: &'a str) -> Self {
+        if !raw.contains('\r') {
+            return Self { text: Cow::Borrowed(raw), crlf: Vec::new(), cr_only: false };
+        }
+        if !raw.contains('\n') {
+            return Self { text: Cow::Owned(raw.replace('\r', "\n")), crlf: Vec::new(), cr_only: true };
+        }
+        let mut text = String::with_capacity(raw.len());
+        let mut crlf = Vec::new();
+        for (i, part) in raw.split("\r\n").enumerate() {
+            if i > 0 {
+                crlf.push(text.len());
+                text.push('\n');
+            }
+            text.push_str(part);
+        }
+        Self { text: Cow::Owned(text), crlf, cr_only: false }
+    }
+
+    /// The range of the file's own text.
+    pub(crate) fn raw(&self, range: &Range<usize>) -> Range<usize> {
+        let shift = |at: usize| at + self.crlf.partition_point(|p| *p < at);
+        shift(range.start)..shift(range.end)
+    }
+
+    /// Every newline of the file is LF: nothing to put back.
+    pub(crate) fn is_lf(&self) -> bool {
+        self.crlf.is_empty() && !self.cr_only
+    }
+
+    /// The ending of the newline at `at` in `text`.
+    fn ending_at(&self, at: usize) -> Ending {
+        if self.cr_only {
+            Ending::Cr
+        } else if self.crlf.binary_search(&at).is_ok() {
+            Ending::CrLf
+        } else {
+            Ending::Lf
+        }
+    }
+
+    /// The endings of the newlines within `range`, in order.
+    pub(crate) fn endings(&self, range: &Range<usize>) -> Vec<Ending> {
+        self.text[range.clone()].match_indices('\n').map(|(i, _)| self.ending_at(range.start + i)).collect()
+    }
+
+    /// What a new line at `at` should end with: as its own line does, else the line before, else LF.
+    pub(crate) fn near(&self, at: usize) -> Ending {
+        let after = self.text[at..].find('\n').map(|i| at + i);
+        let before = || self.text[..at].rfind('\n');
+        after.or_else(before).map_or(Ending::Lf, |i| self.ending_at(i))
+    }
+
+    /// The ending that all lines share, if there is a line ending at all and they do.
+    pub(crate) fn uniform(&self) -> Option<Ending> {
+        let newlines = self.text.bytes().filter(|b| *b == b'\n').count();
+        match (newlines, self.crlf.len()) {
+            (0, _) => None,
+            _ if self.cr_only => Some(Ending::Cr),
+            (_, 0) => Some(Ending::Lf),
+            (n, m) if n == m => Some(Ending::CrLf),
+            _ => None,
+        }
+    }
+}
+
+/// The model's text with LF only.
+pub(crate) fn lf(text: &str) -> Cow<'_, str> {
+    if text.contains("\r\n") { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn mapping_table() {
+        let source = Source::new("a\r\nb\nc\rd\r\n");
+        assert_eq!(source.text, "a\nb\nc\rd\n");
+        assert_eq!(source.raw(&(0..2)), 0..3);
+        assert_eq!(source.raw(&(1..1)), 1..1);
+        assert_eq!(source.raw(&(2..8)), 3..10);
+        assert_eq!(source.endings(&(0..8)), [Ending::CrLf, Ending::Lf, Ending::CrLf]);
+        assert_eq!(source.near(2), Ending::Lf);
+        assert_eq!(source.near(5), Ending::CrLf);
+        assert_eq!(Source::new("a\rb\r").endings(&(0..4)), [Ending::Cr, Ending::Cr]);
+        assert_eq!(Source::new("x").near(1), Ending::Lf);
+    }
+
+    proptest! {
+        #[test]
+        fn a_range_maps_to_the_same_text(raw in "[ab\r\n]{0,20}", from in 0usize..20, to in 0usize..20) {
+            let source = Source::new(&raw);
+            let to = to.min(source.text.len());
+            let range = from.min(to)..to;
+            let back = source.raw(&range);
+            let folded = if source.cr_only { raw[back.clone()].replace('\r', "\n") } else { raw[back.clone()].replace("\r\n", "\n") };
+            prop_assert_eq!(folded, &source.text[range]);
+        }
+    }
+}

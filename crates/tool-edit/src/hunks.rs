@@ -1,0 +1,188 @@
+//! Carrying the model's change over to the lines that are really there.
+//!
+//! Model: the change is the line diff from `old` to `new`. Lines that the model keeps stay as the file has them, byte for
+//! byte, also where `old` had them slightly wrong; only lines that it changes are written. So a tolerant match never
+//! rewrites its context. Pure.
+
+use crate::endings::Ending;
+use similar::{Algorithm, DiffTag, capture_diff_slices};
+use std::ops::Range;
+
+/// A line of the result, without its ending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub text: String,
+    /// The line of the region it is, if it is one.
+    pub kept: Option<usize>,
+}
+
+/// Lines of `old` that the model changes but that the file has differently: applying would guess.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Conflict {
+    pub old: Range<usize>,
+}
+
+/// A line of `new` that replaces a line, with that line as `old` and as the file have it, where it is one for one.
+pub(crate) struct Written<'a> {
+    pub line: &'a str,
+    pub replaces: Option<(&'a str, &'a str)>,
+}
+
+/// Applies the diff `old` → `new` to `region`. `map` says for each line of `old` which line of the region it is; `write`
+/// makes the file's form of a new line.
+pub(crate) fn apply(
+    region: &[&str],
+    old: &[&str],
+    new: &[&str],
+    map: &[Option<usize>],
+    write: impl Fn(Written<'_>) -> String,
+) -> Result<Vec<Piece>, Conflict> {
+    let mut out = Vec::with_capacity(region.len().max(new.len()));
+    let mut done = 0;
+    for op in capture_diff_slices(Algorithm::Myers, old, new) {
+        let (tag, of_old, of_new) = op.as_tag_tuple();
+        if tag == DiffTag::Equal {
+            continue;
+        }
+        let place = locate(map, &of_old).filter(|p| p.start >= done && p.end <= region.len());
+        let Some(place) = place else {
+            return Err(Conflict { old: of_old });
+        };
+        out.extend((done..place.start).map(|i| Piece { text: region[i].to_owned(), kept: Some(i) }));
+        let paired = of_old.len() == of_new.len();
+        for (i, line) in new[of_new].iter().enumerate() {
+            let replaces = paired.then(|| (old[of_old.start + i], region[place.start + i]));
+            out.push(Piece { text: write(Written { line, replaces }), kept: None });
+        }
+        done = place.end;
+    }
+    out.extend((done..region.len()).map(|i| Piece { text: region[i].to_owned(), kept: Some(i) }));
+    Ok(out)
+}
+
+/// The lines of the region that a range of `old` is; for an empty range the place between its neighbours.
+fn locate(map: &[Option<usize>], old: &Range<usize>) -> Option<Range<usize>> {
+    if !old.is_empty() {
+        let start = map[old.start]?;
+        let consecutive = old.clone().enumerate().all(|(i, at)| map[at] == Some(start + i));
+        return consecutive.then(|| start..start + old.len());
+    }
+    let before = old.start.checked_sub(1).and_then(|i| map[i]);
+    let after = map.get(old.start).copied().flatten();
+    let at = match (before, after) {
+        (Some(before), Some(after)) if after == before + 1 => after,
+        (Some(before), None) => before + 1,
+        (None, Some(after)) => after,
+        _ => return None,
+    };
+    Some(at..at)
+}
+
+/// One piece for each line of `new`: for regions whose lines are not those of `old`.
+pub(crate) fn replace(new: &[String]) -> Vec<Piece> {
+    new.iter().map(|line| Piece { text: line.clone(), kept: None }).collect()
+}
+
+/// The pieces with their line endings: a kept line keeps its own, a new one takes that of the line before it, else after.
+pub(crate) fn join(pieces: &[Piece], endings: &[Ending], near: Ending) -> String {
+    let own = |piece: &Piece| piece.kept.and_then(|i| endings.get(i)).copied();
+    let mut current = pieces.iter().find_map(own).or(endings.first().copied()).unwrap_or(near);
+    let mut out = String::new();
+    for (i, piece) in pieces.iter().enumerate() {
+        out.push_str(&piece.text);
+        if i + 1 < pieces.len() {
+            current = own(piece).unwrap_or(current);
+            out.push_str(current.as_str());
+        }
+    }
+    out
+}
+
+/// A changed line that keeps what the model did not touch in it: the characters of the file where `old` has their plain
+/// form (quotes, dashes), and spaces at the end that neither `old` nor `new` speaks of.
+pub(crate) fn retouch(old: &str, new: &str, file: &str) -> String {
+    let tail = &file[file.trim_end().len()..];
+    let silent = old.trim_end().len() == old.len() && new.trim_end().len() == new.len() && !new.is_empty();
+    let (old_chars, new_chars): (Vec<char>, Vec<char>) = (old.chars().collect(), new.chars().collect());
+    let file_chars: Vec<char> = file.trim_end().chars().collect();
+    let mut out = String::new();
+    if old_chars.len() == file_chars.len() && old != file {
+        for op in capture_diff_slices(Algorithm::Myers, &old_chars, &new_chars) {
+            let (tag, of_old, of_new) = op.as_tag_tuple();
+            match tag {
+                DiffTag::Equal => out.extend(&file_chars[of_old]),
+                _ => out.extend(&new_chars[of_new]),
+            }
+        }
+    } else {
+        out.push_str(new);
+    }
+    if silent {
+        out.push_str(tail);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(region: &[&str], old: &[&str], new: &[&str], map: &[Option<usize>]) -> Result<Vec<String>, Conflict> {
+        let pieces = apply(region, old, new, map, |w| w.line.to_owned())?;
+        Ok(pieces.into_iter().map(|p| p.text).collect())
+    }
+
+    #[test]
+    fn context_stays_as_the_file_has_it() {
+        let one = |n: usize| (0..n).map(Some).collect::<Vec<_>>();
+        for (region, old, new, want) in [
+            (vec!["a ", "b", "c\t"], vec!["a", "b", "c"], vec!["a", "B", "c"], vec!["a ", "B", "c\t"]),
+            (vec!["a ", "b "], vec!["a", "b"], vec!["a", "x", "b"], vec!["a ", "x", "b "]),
+            (vec!["a ", "b "], vec!["a", "b"], vec!["b"], vec!["b "]),
+            (vec!["a "], vec!["a"], vec!["a", "x"], vec!["a ", "x"]),
+            (vec!["a "], vec!["a"], vec!["x", "a"], vec!["x", "a "]),
+        ] {
+            let map = one(region.len());
+            let want: Vec<String> = want.into_iter().map(str::to_owned).collect();
+            assert_eq!(check(&region, &old, &new, &map), Ok(want));
+        }
+    }
+
+    #[test]
+    fn a_changed_line_that_is_not_there_is_a_conflict() {
+        let map = [Some(0), None, Some(2)];
+        assert_eq!(
+            check(&["a", "other", "c"], &["a", "b", "c"], &["a", "x", "c"], &map),
+            Err(Conflict { old: 1..2 })
+        );
+        let kept: Vec<String> = ["a", "other", "C"].map(str::to_owned).to_vec();
+        assert_eq!(check(&["a", "other", "c"], &["a", "b", "c"], &["a", "b", "C"], &map), Ok(kept));
+        // Two lines of the file stand where the model wants to insert one.
+        let map = [Some(0), Some(3)];
+        assert!(check(&["a", "x", "y", "b"], &["a", "b"], &["a", "new", "b"], &map).is_err());
+    }
+
+    #[test]
+    fn endings_follow_their_lines() {
+        let piece = |text: &str, kept| Piece { text: text.to_owned(), kept };
+        use Ending::{CrLf, Lf};
+        let pieces = [piece("a", Some(0)), piece("x", None), piece("b", Some(1)), piece("c", Some(2))];
+        assert_eq!(join(&pieces, &[CrLf, Lf], Lf), "a\r\nx\r\nb\nc");
+        assert_eq!(join(&[piece("x", None), piece("a", Some(0))], &[], CrLf), "x\r\na");
+        assert_eq!(join(&[piece("x", None), piece("a", Some(1)), piece("", Some(2))], &[Lf, CrLf], Lf), "x\r\na\r\n");
+    }
+
+    #[test]
+    fn retouch_table() {
+        for (old, new, file, want) in [
+            ("say \"hi\"", "say \"hi\" now", "say “hi”", "say “hi” now"),
+            ("a - b", "a - c", "a – b", "a – c"),
+            ("text", "Text", "text  ", "Text  "),
+            ("text ", "Text", "text  ", "Text"),
+            ("text", "", "text  ", ""),
+            ("a", "b", "ccc", "b"),
+        ] {
+            assert_eq!(retouch(old, new, file), want, "{file}");
+        }
+    }
+}

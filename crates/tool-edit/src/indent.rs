@@ -1,0 +1,160 @@
+//! Indentation: how the model's differs from the file's, and how to carry the difference over to new lines.
+//!
+//! Pure. Learns from pairs of lines that are the same but for their indentation.
+
+/// A difference in indentation that all pairs of lines share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Shift {
+    Same,
+    /// The file has this in front of each line.
+    Add(String),
+    /// The model has this in front of each line.
+    Remove(String),
+    /// `from.1` characters `from.0` of the model's stand for `to.1` characters `to.0` of the file's.
+    Scale { from: (char, usize), to: (char, usize) },
+}
+
+pub(crate) fn indentation(line: &str) -> &str {
+    &line[..line.len() - line.trim_start().len()]
+}
+
+/// The only character a string is made of.
+fn unit(s: &str) -> Option<char> {
+    let first = s.chars().next()?;
+    s.chars().all(|c| c == first).then_some(first)
+}
+
+/// What all pairs (model's line, file's line) share; blank lines say nothing.
+pub(crate) fn shift<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Option<Shift> {
+    let mut indents = pairs
+        .filter(|(model, file)| !model.trim().is_empty() && !file.trim().is_empty())
+        .map(|(model, file)| (indentation(model), indentation(file)))
+        .collect::<Vec<_>>();
+    indents.dedup();
+    let (model, file) = *indents.first()?;
+    if indents.iter().all(|(m, f)| m == f) {
+        return Some(Shift::Same);
+    }
+    if let Some(prefix) = file.strip_suffix(model)
+        && indents.iter().all(|(m, f)| f.strip_prefix(prefix) == Some(*m))
+    {
+        return Some(Shift::Add(prefix.to_owned()));
+    }
+    if let Some(prefix) = model.strip_suffix(file)
+        && indents.iter().all(|(m, f)| m.strip_prefix(prefix) == Some(*f))
+    {
+        return Some(Shift::Remove(prefix.to_owned()));
+    }
+    scale(&indents)
+}
+
+fn scale(indents: &[(&str, &str)]) -> Option<Shift> {
+    let (m0, f0) = indents.iter().find(|(m, f)| !m.is_empty() && !f.is_empty())?;
+    let (from, to) = (unit(m0)?, unit(f0)?);
+    let fits = |(m, f): &(&str, &str)| {
+        m.chars().all(|c| c == from) && f.chars().all(|c| c == to) && m.len() * f0.len() == f.len() * m0.len()
+    };
+    indents.iter().all(fits).then(|| {
+        let divisor = gcd(m0.len(), f0.len());
+        Shift::Scale { from: (from, m0.len() / divisor), to: (to, f0.len() / divisor) }
+    })
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl Shift {
+    /// A new line of the model's as the file would have it.
+    pub(crate) fn apply(&self, line: &str) -> String {
+        if line.trim().is_empty() {
+            return line.to_owned();
+        }
+        let indent = indentation(line);
+        let rest = &line[indent.len()..];
+        match self {
+            Self::Same => line.to_owned(),
+            Self::Add(prefix) => format!("{prefix}{line}"),
+            Self::Remove(prefix) => match line.strip_prefix(prefix.as_str()) {
+                Some(line) => line.to_owned(),
+                None => rest.to_owned(),
+            },
+            Self::Scale { from, to } => {
+                if !indent.chars().all(|c| c == from.0) {
+                    return line.to_owned();
+                }
+                let whole = indent.len() / from.1 * to.1;
+                // What does not divide is alignment, and stays.
+                let left = indent.len() % from.1;
+                let mut out = to.0.to_string().repeat(whole);
+                out.extend(std::iter::repeat_n(from.0, left));
+                out + rest
+            }
+        }
+    }
+}
+
+/// Where the lines share no shift: a new line takes the indentation that the file has where the model has the new line's.
+pub(crate) fn follow(pairs: &[(&str, &str)], line: &str) -> String {
+    let indent = indentation(line);
+    let seen = pairs.iter().filter(|(model, _)| !model.trim().is_empty());
+    let best = seen
+        .map(|(model, file)| (indentation(model), indentation(file)))
+        .filter(|(model, _)| indent.starts_with(model))
+        .max_by_key(|(model, _)| model.len());
+    match best {
+        Some((model, file)) if !line.trim().is_empty() => format!("{file}{}", &line[model.len()..]),
+        _ => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn learn(pairs: &[(&str, &str)]) -> Option<Shift> {
+        shift(pairs.iter().copied())
+    }
+
+    #[test]
+    fn shift_table() {
+        for (pairs, want, line, out) in [
+            (vec![("a", "a"), ("  b", "  b")], Some(Shift::Same), "   c", "   c"),
+            (vec![("a", "  a"), ("  b", "    b")], Some(Shift::Add("  ".into())), "    c", "      c"),
+            (vec![("  a", "a"), ("    b", "  b")], Some(Shift::Remove("  ".into())), "    c", "  c"),
+            (vec![("  a", "a"), ("    b", "  b")], Some(Shift::Remove("  ".into())), " c", "c"),
+            (
+                vec![("    a", "\ta"), ("        b", "\t\tb"), ("c", "c")],
+                Some(Shift::Scale { from: (' ', 4), to: ('\t', 1) }),
+                "          d",
+                "\t\t  d",
+            ),
+            (
+                vec![("\ta", "  a"), ("\t\tb", "    b")],
+                Some(Shift::Scale { from: ('\t', 1), to: (' ', 2) }),
+                "\t\t\td",
+                "      d",
+            ),
+            (
+                vec![("a", "a"), ("  b", "    b"), ("    c", "        c")],
+                Some(Shift::Scale { from: (' ', 1), to: (' ', 2) }),
+                "   d",
+                "      d",
+            ),
+        ] {
+            let got = learn(&pairs);
+            assert_eq!(got, want, "{pairs:?}");
+            assert_eq!(got.unwrap().apply(line), out, "{pairs:?}");
+        }
+        assert_eq!(learn(&[("  a", "  a"), ("  b", "    b")]), None);
+        assert_eq!(learn(&[("", "  "), (" ", "")]), None);
+    }
+
+    #[test]
+    fn without_a_shift_the_nearest_known_depth_decides() {
+        let pairs = [("def f:", "def f:"), ("  a", "   a"), ("    b", "      b")];
+        assert_eq!(follow(&pairs, "    c"), "      c");
+        assert_eq!(follow(&pairs, "     c"), "       c");
+        assert_eq!(follow(&pairs, ""), "");
+    }
+}

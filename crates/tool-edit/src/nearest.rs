@@ -1,0 +1,108 @@
+//! What stands in the file where the model's text does not: the nearest block, as a small diff.
+//!
+//! Pure; for messages only, never for deciding where to edit.
+
+use similar::{ChangeTag, TextDiff};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Lines of a diff that a message shows.
+const MAX_DIFF_LINES: usize = 24;
+/// Lines compared one by one where none is equal.
+const MAX_FUZZY_LINES: usize = 5_000;
+/// A line less similar than this is not "near".
+const FLOOR: f32 = 0.6;
+
+/// The nearest block: its first line (1-based), its last, and the diff from the model's text (`-`) to the file's (`+`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Near {
+    pub first: usize,
+    pub last: usize,
+    pub diff: String,
+}
+
+pub(crate) fn nearest(text: &str, old: &str) -> Option<Near> {
+    let lines: Vec<&str> = text.lines().collect();
+    let wanted: Vec<&str> = old.trim_matches('\n').lines().collect();
+    let start = by_votes(&lines, &wanted).or_else(|| by_likeness(&lines, &wanted))?;
+    let end = (start + wanted.len()).min(lines.len());
+    Some(Near { first: start + 1, last: end, diff: small_diff(&wanted, &lines[start..end]) })
+}
+
+/// Each line of `wanted` that is in the file (but for white space around it) votes for where the block would begin.
+fn by_votes(lines: &[&str], wanted: &[&str]) -> Option<usize> {
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (i, line) in lines.iter().enumerate() {
+        let line = line.trim();
+        if line.len() > 2 {
+            places.entry(line).or_default().push(i);
+        }
+    }
+    let mut votes: HashMap<usize, usize> = HashMap::new();
+    for (k, line) in wanted.iter().enumerate() {
+        // A line that is everywhere says nothing about where.
+        for at in places.get(line.trim()).into_iter().flatten().take(50) {
+            if let Some(start) = at.checked_sub(k) {
+                *votes.entry(start).or_default() += 1;
+            }
+        }
+    }
+    votes.into_iter().max_by_key(|(start, n)| (*n, std::cmp::Reverse(*start))).map(|(start, _)| start)
+}
+
+fn by_likeness(lines: &[&str], wanted: &[&str]) -> Option<usize> {
+    let (k, probe) = wanted.iter().enumerate().max_by_key(|(_, line)| line.trim().len().min(80))?;
+    let probe = probe.trim();
+    if probe.len() < 3 || probe.len() > 400 {
+        return None;
+    }
+    let like = |line: &str| {
+        let line = line.trim();
+        if line.len() * 2 < probe.len() || line.len() > probe.len() * 2 {
+            return 0.0;
+        }
+        TextDiff::configure().timeout(Duration::from_millis(5)).diff_chars(line, probe).ratio()
+    };
+    let scored = lines.iter().take(MAX_FUZZY_LINES).enumerate().map(|(i, line)| (i, like(line)));
+    let (at, score) = scored.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?;
+    (score >= FLOOR).then(|| at.saturating_sub(k))
+}
+
+fn small_diff(model: &[&str], file: &[&str]) -> String {
+    let diff = TextDiff::configure().timeout(Duration::from_millis(50)).diff_slices(model, file);
+    let mut out = Vec::new();
+    for change in diff.iter_all_changes() {
+        let sign = match change.tag() {
+            ChangeTag::Equal => ' ',
+            ChangeTag::Delete => '-',
+            ChangeTag::Insert => '+',
+        };
+        out.push(format!("{sign}{}", becket_types::cut_end(change.value(), 300)));
+    }
+    let cut = out.len().saturating_sub(MAX_DIFF_LINES);
+    out.truncate(MAX_DIFF_LINES);
+    if cut > 0 {
+        out.push(format!("… {cut} more lines"));
+    }
+    out.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_block_with_most_equal_lines_is_shown() {
+        let text = "a();\nfn f() {\n    one();\n    two();\n}\nfn g() {\n    one();\n}\n";
+        let near = nearest(text, "fn f() {\n    one();\n    too();\n}").unwrap();
+        assert_eq!((near.first, near.last), (2, 5));
+        assert_eq!(near.diff, " fn f() {\n     one();\n-    too();\n+    two();\n }");
+    }
+
+    #[test]
+    fn a_misspelt_line_is_found_and_nonsense_is_not() {
+        assert_eq!(nearest("x\nlet total = count;\n", "let totl = count;").map(|n| n.first), Some(2));
+        assert_eq!(nearest("x\nlet total = count;\n", "completely different"), None);
+        assert_eq!(nearest("", "abc"), None);
+    }
+}

@@ -1,0 +1,68 @@
+//! Starting a command: which shell, in which session, with which words around it.
+//!
+//! Model: a *launcher* is a program that makes itself leader of a new session and then becomes the program that it is given:
+//! `setsid` of util-linux. So a command has no controlling terminal (`/dev/tty` cannot be opened), is its own process group,
+//! and its group number is the process number that we know. Where there is no such program, the command gets a process group
+//! of its own and stays in our session: it can then still open `/dev/tty`.
+//!
+//! The command goes through the environment into the shell, not through its arguments: so `pkill -f` in a command does not
+//! find the shell that runs it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+
+/// Around the command: it is evaluated as a whole (its own syntax errors, here-documents and comments stay its own), and
+/// where it ended is written to a file. Works in any POSIX shell.
+const WRAPPER: &str = r#"__at=$1; shift; __run=$BECKET_COMMAND; unset BECKET_COMMAND
+trap '{ command pwd -P >|"$__at"; } 2>/dev/null' EXIT
+eval "$__run"
+{ __status=$?; command pwd -P >|"$__at"; exit "$__status"; } 2>/dev/null"#;
+
+/// A single variable of the environment can hold 128 KB on Linux.
+pub(crate) const MAX_INLINE: usize = 120 * 1024;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Launcher {
+    /// This program and its arguments, then the program to run.
+    Session(Vec<OsString>),
+    Group,
+}
+
+impl Launcher {
+    pub(crate) fn find(search: &OsStr) -> Self {
+        find("setsid", search).map_or(Self::Group, |program| Self::Session(vec![program.into_os_string()]))
+    }
+
+    /// `program` in a session (or at least a group) of its own.
+    pub(crate) fn command(&self, program: &OsStr) -> std::process::Command {
+        match self {
+            Self::Session(words) if !words.is_empty() => {
+                let mut command = std::process::Command::new(&words[0]);
+                command.args(&words[1..]).arg(program);
+                command
+            }
+            _ => {
+                let mut command = std::process::Command::new(program);
+                command.process_group(0);
+                command
+            }
+        }
+    }
+}
+
+/// A program by name: in the places where systems have it, then in `search`.
+pub(crate) fn find(name: &str, search: &OsStr) -> Option<PathBuf> {
+    let usual = ["/usr/bin", "/bin", "/usr/local/bin", "/opt/homebrew/bin"].map(PathBuf::from);
+    usual.into_iter().chain(std::env::split_paths(search)).map(|dir| dir.join(name)).find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// Arguments of the shell; the command itself is in the environment.
+pub(crate) fn arguments(cwd_file: &Path) -> [OsString; 4] {
+    ["-c".into(), WRAPPER.into(), "bash".into(), cwd_file.into()]
+}

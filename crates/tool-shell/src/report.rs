@@ -1,0 +1,147 @@
+//! The result of a command in words for the model and in fields for people. Pure.
+
+use crate::drain::Output;
+use becket_types::ToolOutput;
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// Lines that stay visible when the output is pruned: where errors and totals are.
+const EXCERPT_LINES: u32 = 5;
+
+/// How a command came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Exit(i32),
+    /// The shell itself was ended by a signal.
+    Signal(i32),
+    TimedOut(Duration),
+    Interrupted,
+}
+
+impl End {
+    pub(crate) fn of(status: ExitStatus) -> Self {
+        use std::os::unix::process::ExitStatusExt;
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Exit(code),
+            (None, signal) => Self::Signal(signal.unwrap_or(0)),
+        }
+    }
+}
+
+/// What there is to tell about one run.
+pub(crate) struct Run {
+    pub end: End,
+    pub took: Duration,
+    pub output: Output,
+    /// Processes that TERM and KILL did not end.
+    pub survivors: usize,
+    /// What became of the working directory, where it changed.
+    pub cwd_note: Option<String>,
+    pub cwd: PathBuf,
+}
+
+pub(crate) fn report(run: Run) -> ToolOutput {
+    let Run { end, took, output, survivors, cwd_note, cwd } = run;
+    let mut text = output.shown.head;
+    if let Some((bytes, lines, tail)) = output.shown.cut {
+        let kept = match &output.spill {
+            Some(Ok(_)) => "; recall gives the whole output".to_owned(),
+            Some(Err(why)) => format!("; the whole output could not be kept: {why}"),
+            None => String::new(),
+        };
+        text.push_str(&format!("\n[… {bytes} bytes ({lines} lines) left out here{kept} …]\n"));
+        text.push_str(&tail);
+    }
+    text.truncate(text.trim_end().len());
+    let mut notes = Vec::new();
+    match end {
+        End::Exit(0) => {}
+        End::Exit(code) => notes.push(match signal_name(code - 128) {
+            Some(name) => format!("[exit code {code}, as after {name}]"),
+            None => format!("[exit code {code}]"),
+        }),
+        End::Signal(signal) => {
+            let name = signal_name(signal).map(|name| format!(" ({name})")).unwrap_or_default();
+            notes.push(format!("[ended by signal {signal}{name}]"));
+        }
+        End::TimedOut(limit) => notes.push(format!(
+            "[timed out after {}; the command and what it started were ended. What it did until then stays done]",
+            seconds(limit)
+        )),
+        End::Interrupted => {
+            notes.push(format!("[interrupted after {}; what it did until then stays done]", seconds(took)));
+        }
+    }
+    if survivors > 0 {
+        notes.push(format!("[{survivors} of its processes could not be ended]"));
+    }
+    if let Some(log) = &output.log {
+        notes.push(format!("[started in the background and still running; its further output goes to {}]", log.display()));
+    }
+    notes.extend(cwd_note);
+    if text.is_empty() {
+        text.push_str("(no output)");
+    }
+    for note in notes {
+        text.push('\n');
+        text.push_str(&note);
+    }
+    let (exit_code, signal) = match end {
+        End::Exit(code) => (Some(code), None),
+        End::Signal(signal) => (None, Some(signal)),
+        End::TimedOut(_) | End::Interrupted => (None, None),
+    };
+    ToolOutput {
+        content: text,
+        is_error: end != End::Exit(0),
+        interrupted: matches!(end, End::TimedOut(_) | End::Interrupted),
+        details: json!({
+            "exit_code": exit_code,
+            "signal": signal,
+            "timed_out": matches!(end, End::TimedOut(_)),
+            "duration_ms": took.as_millis() as u64,
+            "bytes": output.bytes,
+            "cwd": cwd,
+            "background_log": output.log,
+        }),
+        spill: output.spill.and_then(Result::ok),
+        excerpt_lines: EXCERPT_LINES,
+        ..ToolOutput::default()
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    if duration.as_millis().is_multiple_of(1000) {
+        format!("{} s", duration.as_secs())
+    } else {
+        format!("{:.1} s", duration.as_secs_f64())
+    }
+}
+
+/// The name of a signal that ends processes.
+fn signal_name(signal: i32) -> Option<&'static str> {
+    use rustix::process::Signal;
+    let named = [
+        (Signal::HUP, "SIGHUP"),
+        (Signal::INT, "SIGINT"),
+        (Signal::QUIT, "SIGQUIT"),
+        (Signal::ILL, "SIGILL"),
+        (Signal::TRAP, "SIGTRAP"),
+        (Signal::ABORT, "SIGABRT"),
+        (Signal::BUS, "SIGBUS"),
+        (Signal::FPE, "SIGFPE"),
+        (Signal::KILL, "SIGKILL"),
+        (Signal::USR1, "SIGUSR1"),
+        (Signal::SEGV, "SIGSEGV"),
+        (Signal::USR2, "SIGUSR2"),
+        (Signal::PIPE, "SIGPIPE"),
+        (Signal::ALARM, "SIGALRM"),
+        (Signal::TERM, "SIGTERM"),
+        (Signal::XCPU, "SIGXCPU"),
+        (Signal::XFSZ, "SIGXFSZ"),
+        (Signal::SYS, "SIGSYS"),
+    ];
+    named.iter().find(|(known, _)| known.as_raw() == signal).map(|(_, name)| *name)
+}

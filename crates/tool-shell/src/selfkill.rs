@@ -1,0 +1,256 @@
+//! Commands that would end becket itself: found before they run.
+//!
+//! Pure, and no sandbox: it catches what models do by mistake (`pkill -f` with a pattern that fits our command line, `kill`
+//! of a number they saw), not what somebody hides on purpose.
+
+use regex::RegexBuilder;
+
+/// What must not be hit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ourselves {
+    /// Our process and its parent.
+    pub pids: Vec<i32>,
+    /// Program name, as `pkill` without `-f` and `killall` see it.
+    pub name: String,
+    /// Whole command line, as `pkill -f` sees it.
+    pub line: String,
+}
+
+/// Why `command` is refused, if it is.
+pub(crate) fn refusal(command: &str, us: &Ourselves) -> Option<String> {
+    let parts = simple_commands(command);
+    let lookup = parts.iter().any(|words| finds_us(words, us));
+    for words in &parts {
+        let Some((program, args)) = program(words) else { continue };
+        let hit = match program {
+            "kill" => kill_hits(args, us) || (lookup && args.iter().all(|a| a.starts_with('-'))),
+            "pkill" => pattern_hits(args, us, true),
+            "killall" => pattern_hits(args, us, false),
+            _ => false,
+        };
+        // `kill $(pgrep …)`, `pgrep … | xargs kill`: the numbers come from the lookup.
+        if hit || (lookup && program == "kill") {
+            return Some(format!(
+                "`{}` would end this session's own process; it was not run. End the process you mean by its number (it must not be {}).",
+                words.join(" "),
+                us.pids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
+            ));
+        }
+    }
+    None
+}
+
+/// The words of each simple command. Quotes are taken off; what is expanded at run time stays as it is written.
+fn simple_commands(command: &str) -> Vec<Vec<String>> {
+    let mut out = vec![Vec::new()];
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    let mut chars = command.chars().peekable();
+    let end_word = |word: &mut Option<String>, out: &mut Vec<Vec<String>>| {
+        if let (Some(word), Some(last)) = (word.take(), out.last_mut()) {
+            last.push(word);
+        }
+    };
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(q), c) if c == q => quote = None,
+            (Some('\''), c) => word.get_or_insert_default().push(c),
+            (Some(_) | None, '$') if chars.peek() == Some(&'(') => {
+                chars.next();
+                end_word(&mut word, &mut out);
+                out.push(Vec::new());
+            }
+            (_, '\\') => word.get_or_insert_default().extend(chars.next()),
+            (Some(_), c) => word.get_or_insert_default().push(c),
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, ';' | '&' | '|' | '\n' | '(' | ')' | '`' | '{' | '}') if !in_braces(word.as_deref(), c) => {
+                end_word(&mut word, &mut out);
+                out.push(Vec::new());
+            }
+            (None, c) if c.is_whitespace() => end_word(&mut word, &mut out),
+            (None, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    end_word(&mut word, &mut out);
+    out.retain(|words| !words.is_empty());
+    out
+}
+
+/// `${NAME}` is one word.
+fn in_braces(word: Option<&str>, c: char) -> bool {
+    word.is_some_and(|w| (c == '{' && w.ends_with('$')) || (c == '}' && w.contains("${")))
+}
+
+/// The program of a simple command and its arguments, past assignments and wrappers.
+fn program(words: &[String]) -> Option<(&str, &[String])> {
+    let mut rest = words;
+    loop {
+        let (first, tail) = rest.split_first()?;
+        let name = first.rsplit('/').next().unwrap_or(first);
+        let wrapper = matches!(
+            name,
+            "sudo" | "command" | "exec" | "nohup" | "env" | "xargs" | "then" | "do" | "else" | "if" | "while" | "!" | "builtin" | "time" | "doas"
+        );
+        let assignment = first.split_once('=').is_some_and(|(n, _)| !n.is_empty() && n.chars().all(|c| c.is_alphanumeric() || c == '_'));
+        if !(wrapper || assignment) {
+            return Some((name, tail));
+        }
+        rest = tail;
+        while wrapper && rest.first().is_some_and(|w| w.starts_with('-')) {
+            rest = &rest[1..];
+        }
+    }
+}
+
+fn kill_hits(args: &[String], us: &Ourselves) -> bool {
+    // The first `-9` or `-TERM` is a signal; a number after it names a process, or a group if negative.
+    let mut targets = args;
+    match args.first().map(String::as_str) {
+        Some("-s" | "-n") => targets = args.get(2..).unwrap_or_default(),
+        Some("-l" | "-L") => return false,
+        Some("--") => targets = &args[1..],
+        Some(first) if first.starts_with('-') && args.len() > 1 => targets = &args[1..],
+        _ => {}
+    }
+    targets.iter().filter(|t| *t != "--").any(|target| match target.as_str() {
+        "$PPID" | "${PPID}" => true,
+        target => target.parse::<i32>().is_ok_and(|n| n == -1 || us.pids.contains(&n.abs())),
+    })
+}
+
+/// The pattern of `pgrep`, `pidof`.
+fn finds_us(words: &[String], us: &Ourselves) -> bool {
+    match program(words) {
+        Some(("pgrep", args)) => pattern_hits(args, us, true),
+        Some(("pidof", args)) => pattern_hits(args, us, false),
+        _ => false,
+    }
+}
+
+/// Whether `pkill`/`pgrep` (`regex`) or `killall`/`pidof` with these arguments would take us.
+fn pattern_hits(args: &[String], us: &Ourselves, regex: bool) -> bool {
+    let (mut full, mut exact, mut fold, mut by_user) = (false, !regex, false, false);
+    let mut patterns: Vec<&str> = Vec::new();
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        match arg.as_str() {
+            "--" => patterns.extend(rest.by_ref().map(String::as_str)),
+            "--full" => full = true,
+            "--exact" => exact = true,
+            "--ignore-case" => fold = true,
+            "--regexp" => exact = false,
+            "-u" | "-U" | "--euid" | "--uid" | "--user" => {
+                by_user = true;
+                rest.next();
+            }
+            "-P" | "--parent" => {
+                if rest.next().is_some_and(|p| p == "$PPID" || p.parse().is_ok_and(|n: i32| us.pids.contains(&n))) {
+                    return true;
+                }
+                return false;
+            }
+            "-g" | "-G" | "-s" | "-t" | "--pgroup" | "--group" | "--session" | "--terminal" => return false,
+            "--signal" | "-o" if !regex => {
+                rest.next();
+            }
+            "--signal" => {
+                rest.next();
+            }
+            option if option.starts_with("--") => {}
+            option if option.starts_with('-') && option.len() > 1 => {
+                // A cluster such as `-fx`; a signal such as `-9` or `-KILL` is none.
+                if option[1..].chars().all(|c| c.is_ascii_lowercase()) {
+                    full |= option.contains('f') && regex;
+                    exact |= option.contains('x');
+                    fold |= option.contains('i') || option.contains('I');
+                    exact &= regex || !option.contains('r');
+                }
+            }
+            word => patterns.push(word),
+        }
+    }
+    if patterns.is_empty() {
+        return by_user;
+    }
+    // The kernel keeps fifteen characters of a name.
+    let short = us.name.get(..15).unwrap_or(&us.name);
+    let subject = if full { us.line.as_str() } else { short };
+    patterns.into_iter().any(|pattern| {
+        if subject.is_empty() {
+            return false;
+        }
+        let source = match (regex || !exact, exact) {
+            (true, true) => format!("^(?:{pattern})$"),
+            (true, false) => pattern.to_owned(),
+            (false, _) => format!("^(?:{})$", regex::escape(pattern)),
+        };
+        let compiled = RegexBuilder::new(&source).case_insensitive(fold).size_limit(1 << 20).build();
+        compiled.map_or_else(|_| subject.contains(pattern), |r| r.is_match(subject))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table() {
+        let us = Ourselves { pids: vec![4242, 4241], name: "becket".into(), line: "/usr/bin/becket --print fix src/main.rs".into() };
+        for command in [
+            "kill 4242",
+            "kill -9 4242",
+            "kill -s TERM 1 4241",
+            "kill -- -4242",
+            "kill -9 -1",
+            "kill -1 -1",
+            "kill $PPID",
+            "kill -9 \"${PPID}\"",
+            "pkill becket",
+            "pkill -9 -f becket",
+            "pkill -f 'main\\.rs'",
+            "pkill -f main.rs",
+            "pkill -i BECKET",
+            "pkill -x becket",
+            "pkill bec",
+            "pkill -u root",
+            "killall becket",
+            "killall -9 becket",
+            "sudo killall -r 'bec.*'",
+            "cd x && pkill -f print; true",
+            "kill $(pgrep becket)",
+            "kill -9 `pgrep -f becket`",
+            "pgrep -f becket | xargs kill",
+            "pgrep becket | xargs -r kill -9",
+            "/usr/bin/pkill becket",
+            "X=1 pkill becket",
+            "if true; then kill 4242; fi",
+        ] {
+            assert!(refusal(command, &us).is_some(), "{command}");
+        }
+        for command in [
+            "kill 42",
+            "kill %1",
+            "kill $!",
+            "kill 0",
+            "kill -l",
+            "kill -42",
+            "pkill -f 'node server'",
+            "pkill node",
+            "pkill -x beck",
+            "killall beck",
+            "pkill -P 77 x",
+            "echo kill 4242",
+            "echo 'pkill becket'",
+            "pgrep becket",
+            "pgrep node | xargs kill",
+            "git commit -m 'kill 4242; pkill becket'",
+            "grep becket Cargo.toml",
+            "",
+        ] {
+            assert_eq!(refusal(command, &us), None, "{command}");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! What the operating system decides about processes: finding those that belong to a command.
+//!
+//! Owns one file per platform, all with the same functions. Nothing else in this crate asks which platform it is.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{own_command_line, tree};
+
+#[cfg(not(target_os = "linux"))]
+mod portable;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use portable::{own_command_line, tree};
+
+/// A process, told apart from a later one with the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Process {
+    pub pid: i32,
+    /// In the system's own units.
+    pub started: u64,
+}

@@ -1,0 +1,404 @@
+//! Real commands in real processes: what comes back, what is left running, what is kept.
+
+use becket_tool::testing::{TestHost, env, run};
+use becket_tool::{Tool, ToolEnv};
+use becket_tool_shell::{BashTool, ShellSettings, environment};
+use becket_types::ToolOutput;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+struct Room {
+    dir: tempfile::TempDir,
+    root: PathBuf,
+    env: ToolEnv,
+    host: Arc<TestHost>,
+    bash: BashTool,
+}
+
+fn settings(spill: PathBuf) -> ShellSettings {
+    let secret = [("SOME_API_KEY".into(), "canary-123".into()), ("PLAIN".into(), "x".into())];
+    let all = std::env::vars_os().chain(secret);
+    ShellSettings::new(environment::for_commands(all, &["PLAIN".to_owned()]), spill)
+}
+
+fn room() -> Room {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("work")).unwrap();
+    let (env, host) = env(&dir.path().join("work"));
+    let bash = BashTool::new(settings(dir.path().join("spill")));
+    Room { root: env.cwd.clone(), dir, env, host, bash }
+}
+
+impl Room {
+    async fn input(&self, input: Value) -> ToolOutput {
+        run(&self.bash, &self.env, input).await
+    }
+    async fn sh(&self, command: &str) -> ToolOutput {
+        self.input(json!({"command": command})).await
+    }
+    async fn text(&self, command: &str) -> String {
+        self.sh(command).await.content
+    }
+    /// The numbers that a command wrote into a file.
+    fn pids(&self, file: &str) -> Vec<i32> {
+        let text = std::fs::read_to_string(self.root.join(file)).unwrap();
+        text.split_whitespace().map(|n| n.parse().unwrap()).collect()
+    }
+}
+
+/// Waits until a process has ended, by its descriptor; `false` if it has not after ten seconds.
+fn ended(pid: i32) -> bool {
+    let Ok(process) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else {
+        return true;
+    };
+    let timeout = Timespec { tv_sec: 10, tv_nsec: 0 };
+    poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout)).unwrap() == 1
+}
+
+#[tokio::test]
+async fn what_the_model_reads() {
+    let room = room();
+    for (command, content, code) in [
+        ("echo hello", "hello", 0),
+        ("true", "(no output)", 0),
+        ("false", "(no output)\n[exit code 1]", 1),
+        ("echo out; echo err >&2; echo out2", "out\nerr\nout2", 0),
+        ("printf 'a\\n\\n  b'", "a\n\n  b", 0),
+        ("printf '10%%\\r50%%\\r100%%\\n'", "100%", 0),
+        ("printf '\\033[31mred\\033[0m\\007'", "red", 0),
+        ("printf '\\377\\376ok'", "\u{fffd}\u{fffd}ok", 0),
+        ("cat; read x; echo \"eof $?\"", "eof 1", 0),
+        ("cat <<'X'\n$HOME `a`\nX", "$HOME `a`", 0),
+        ("echo a # comment", "a", 0),
+        ("set -e; false; echo never", "(no output)\n[exit code 1]", 1),
+        ("trap 'echo bye' EXIT; exit 3", "bye\n[exit code 3]", 3),
+        ("set -x; echo a", "+ echo a\na", 0),
+        ("echo $0 $# $1", "bash 0", 0),
+        ("exec echo replaced", "replaced", 0),
+        ("cd /nowhere/at/all 2>/dev/null || echo no", "no", 0),
+        ("kill -KILL $$", "(no output)\n[ended by signal 9 (SIGKILL)]", -1),
+        ("bash -c 'kill -SEGV $$' 2>/dev/null", "(no output)\n[exit code 139, as after SIGSEGV]", 139),
+    ] {
+        let output = room.sh(command).await;
+        let exit = output.details["exit_code"].as_i64().unwrap_or(-1);
+        assert_eq!((output.content.as_str(), exit, output.is_error), (content, code, code != 0), "{command}");
+    }
+    let output = room.sh("echo 'unclosed").await;
+    assert!(output.is_error && output.content.contains("unexpected EOF"), "{}", output.content);
+    assert_eq!(output.excerpt_lines, 5);
+}
+
+#[tokio::test]
+async fn every_exit_code_and_signal() {
+    let room = room();
+    for code in 0..=255 {
+        let details = room.sh(&format!("exit {code}")).await.details;
+        assert_eq!((&details["exit_code"], &details["signal"]), (&json!(code), &Value::Null));
+    }
+    for signal in [1, 2, 3, 4, 6, 8, 9, 10, 11, 12, 13, 14, 15] {
+        let details = room.sh(&format!("ulimit -c 0; kill -{signal} $$")).await.details;
+        assert_eq!((&details["exit_code"], &details["signal"]), (&Value::Null, &json!(signal)));
+    }
+}
+
+#[tokio::test]
+async fn bad_input_is_answered() {
+    let room = room();
+    for (input, want) in [
+        (json!({}), "command"),
+        (json!({"command": "  "}), "empty"),
+        (json!({"command": "a\0b"}), "NUL"),
+        (json!({"command": "true", "timeout": 0}), "milliseconds"),
+        (json!({"command": "true", "workdir": "none"}), "does not exist"),
+        (json!({"command": "pkill -f shell"}), "would end this session's own process"),
+        (json!({"command": format!("kill -9 {}", std::process::id())}), "would end this session's own process"),
+    ] {
+        let output = room.input(input).await;
+        assert!(output.is_error && output.content.contains(want), "{}", output.content);
+    }
+    let long = format!("echo {} | wc -c", "x".repeat(300_000));
+    assert_eq!(room.text(&long).await, "300001");
+}
+
+#[tokio::test]
+async fn no_terminal_no_secrets_a_session_of_its_own() {
+    let room = room();
+    assert_eq!(room.text("[ \"$(cut -d' ' -f6 /proc/$$/stat)\" = $$ ] && [ \"$(cut -d' ' -f5 /proc/$$/stat)\" = $$ ] && echo own").await, "own");
+    assert!(room.sh("exec 3</dev/tty").await.is_error);
+    let environment = room.text("env; cat /proc/self/environ | tr '\\0' '\\n'").await;
+    assert!(!environment.contains("canary-123") && !environment.contains("BECKET_COMMAND"), "{environment}");
+    for line in ["PLAIN=x", "GIT_TERMINAL_PROMPT=0", "PAGER=cat", "NO_COLOR=1", "TERM=dumb"] {
+        assert!(environment.lines().any(|l| l == line), "{line}");
+    }
+    // Nothing but the three standard descriptors (and the one that lists them).
+    assert_eq!(room.text("ls /proc/self/fd | wc -l").await, "4");
+    // A pattern that is in the command does not find the shell that runs the command.
+    assert_eq!(room.text("pkill -f some-unlikely-pattern-7; echo alive").await, "alive");
+}
+
+#[tokio::test]
+async fn a_timeout_ends_the_whole_tree() {
+    let room = room();
+    let command = "setsid sleep 999 & echo $! >>pids
+        (setsid bash -c 'echo $$ >>pids; exec sleep 999' &)
+        env -i setsid sleep 999 & echo $! >>pids
+        echo $$ >>pids; echo started; sleep 999";
+    let output = room.input(json!({"command": command, "timeout": 700})).await;
+    assert_eq!(output.details["timed_out"], true);
+    assert!(output.is_error && output.interrupted);
+    assert!(output.content.starts_with("started\n[timed out after 0.7 s;"), "{}", output.content);
+    let pids = room.pids("pids");
+    assert_eq!(pids.len(), 4);
+    assert!(pids.iter().all(|pid| ended(*pid)));
+}
+
+#[tokio::test]
+async fn who_ignores_term_is_killed() {
+    let room = room();
+    let command = "trap '' TERM; echo $$ >pids; sleep 999 & echo $! >>pids; while :; do wait; done";
+    let output = room.input(json!({"command": command, "timeout": 300})).await;
+    assert_eq!(output.details["timed_out"], true);
+    assert!(room.pids("pids").into_iter().all(ended));
+    let took = output.details["duration_ms"].as_u64().unwrap();
+    assert!(took >= 2_300, "TERM gets its two seconds: {took}");
+}
+
+#[tokio::test]
+async fn an_interrupt_stops_what_runs() {
+    let mut room = room();
+    let cancel = room.env.cancel.clone();
+    room.env.progress = Arc::new(move |chunk| {
+        if chunk.contains("ready") {
+            cancel.cancel();
+        }
+    });
+    let output = room.sh("echo $$ >pids; echo ready; sleep 999").await;
+    assert!(output.interrupted && output.content.starts_with("ready\n[interrupted after"), "{}", output.content);
+    assert!(room.pids("pids").into_iter().all(ended));
+    assert!(room.sh("echo again").await.interrupted);
+}
+
+#[tokio::test]
+async fn a_dropped_call_leaves_nothing() {
+    let mut room = room();
+    let (send, mut receive) = tokio::sync::mpsc::unbounded_channel();
+    room.env.progress = Arc::new(move |_| {
+        let _ = send.send(());
+    });
+    {
+        let call = room.sh("echo $$ >pids; echo ready; sleep 999");
+        tokio::select! {
+            _ = call => panic!("it sleeps"),
+            _ = receive.recv() => {}
+        }
+    }
+    assert!(room.pids("pids").into_iter().all(ended));
+}
+
+#[tokio::test]
+async fn a_daemon_does_not_hold_the_call_and_ends_with_the_session() {
+    let room = room();
+    // It writes only after the call: the pipe must not be broken then. Its log shows that it went on.
+    let command = "mkfifo go; (read x <go; echo late; echo done >over; sleep 999) & echo $! >pids; echo early";
+    let output = room.sh(command).await;
+    assert!(output.content.starts_with("early\n[started in the background and still running"), "{}", output.content);
+    let log = PathBuf::from(output.details["background_log"].as_str().unwrap());
+    let text = room.text("mkfifo end; (until [ -e over ]; do :; done; echo >end) & echo >go; read x <end; cat over").await;
+    assert!(text.starts_with("done"), "{text}");
+    let pids = room.pids("pids");
+    drop(room.bash);
+    assert!(pids.into_iter().all(ended));
+    let _ = log;
+}
+
+#[tokio::test]
+async fn the_working_directory_is_kept() {
+    let room = room();
+    std::fs::create_dir_all(room.root.join("a b/c")).unwrap();
+    assert_eq!(room.text("cd 'a b'").await, "(no output)\n[working directory is now a b]");
+    assert_eq!(room.text("pwd").await, format!("{}/a b", room.root.display()));
+    assert_eq!(room.text("cd c; false").await, "(no output)\n[exit code 1]\n[working directory is now a b/c]");
+    assert_eq!(room.text("(cd /; pwd)").await, "/");
+    let output = room.input(json!({"command": "pwd", "workdir": "../.."})).await;
+    assert_eq!(output.content, room.root.display().to_string());
+    assert_eq!(room.text("basename \"$PWD\"").await, "c");
+    let away = room.text("cd /").await;
+    assert!(away.contains("[/ is outside of the session's directories; the next command starts in"), "{away}");
+    assert_eq!(room.text("basename \"$PWD\"").await, "c");
+    let gone = room.text("rmdir \"$PWD\"").await;
+    assert!(gone.contains("is gone; the next command starts in"), "{gone}");
+    assert_eq!(room.text("pwd").await, room.root.display().to_string());
+
+    room.sh("cd 'a b'").await;
+    std::fs::remove_dir(room.root.join("a b")).unwrap();
+    let output = room.sh("touch ran").await;
+    assert!(output.is_error && output.content.contains("is gone; the command was not run"), "{}", output.content);
+    assert_eq!(room.text("ls").await, "(no output)");
+    std::fs::remove_dir(&room.root).unwrap();
+    assert!(room.text("pwd").await.contains("Give another one as `workdir`"));
+}
+
+#[tokio::test]
+async fn a_long_output_is_cut_in_the_middle_and_kept_whole() {
+    let room = room();
+    let output = room.sh("seq 1 200000").await;
+    let whole: String = (1..=200_000).map(|i| format!("{i}\n")).collect();
+    let blob = room.host.kept().blobs[output.spill.as_ref().unwrap().as_str()].clone();
+    assert!(blob == whole.as_bytes());
+    assert_eq!(output.details["bytes"], whole.len());
+    let (head, rest) = output.content.split_once("\n[… ").unwrap();
+    let (account, tail) = rest.split_once(" …]\n").unwrap();
+    assert!(whole.starts_with(head) && whole.trim_end().ends_with(tail));
+    assert!(head.len() <= 10 * 1024 && tail.len() <= 20 * 1024 && head.ends_with(|c: char| c.is_ascii_digit()));
+    let (head, tail) = (head.len() + 1, tail.len() + 1);
+    let left = &whole[head - 1..whole.len() - tail];
+    let numbers: Vec<usize> = account.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
+    assert_eq!(numbers[..2], [left.len(), left.lines().count()], "{account}");
+    // Raw bytes are kept where the model sees them cleaned, and nothing is where it sees all.
+    let output = room.sh("printf '\\033[1mx\\033[0m'").await;
+    assert_eq!(room.host.kept().blobs[output.spill.unwrap().as_str()], b"\x1b[1mx\x1b[0m");
+    assert_eq!(room.sh("echo x").await.spill, None);
+}
+
+/// Runs `name` of this file in a process of its own and gives its lines.
+fn elsewhere(name: &str) -> (std::process::Child, BufReader<std::process::ChildStdout>) {
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    (child, out)
+}
+
+fn line_with(out: &mut impl BufRead, mark: &str) -> String {
+    let line = out.lines().map(Result::unwrap).find(|line| line.contains(mark)).unwrap();
+    line[line.find(mark).unwrap() + mark.len()..].to_owned()
+}
+
+#[test]
+fn commands_die_with_us_also_by_sigkill() {
+    for signal in ["-KILL", "-TERM"] {
+        let (mut child, mut out) = elsewhere("helper_runs_for_ever");
+        let pids: Vec<i32> = line_with(&mut out, "pids:").split_whitespace().map(|n| n.parse().unwrap()).collect();
+        assert_eq!(pids.len(), 4);
+        assert!(pids.iter().all(|pid| pidfd_open(Pid::from_raw(*pid).unwrap(), PidfdFlags::empty()).is_ok()));
+        let status = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+        child.wait().unwrap();
+        assert!(pids.into_iter().all(ended), "{signal}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "run by commands_die_with_us_also_by_sigkill"]
+async fn helper_runs_for_ever() {
+    let mut room = room();
+    room.env.progress = Arc::new(|chunk| println!("\npids:{}", chunk.trim()));
+    let command = "sleep 999 & a=$!; setsid sleep 999 & b=$!; (trap '' TERM; exec sleep 999) & c=$!; echo $$ $a $b $c; wait";
+    room.sh(command).await;
+}
+
+#[test]
+fn memory_is_bounded_whatever_is_printed() {
+    let (mut child, mut out) = elsewhere("helper_prints_without_end");
+    let peaks: Vec<i64> = line_with(&mut out, "peaks:").split_whitespace().map(|n| n.parse().unwrap()).collect();
+    assert!(child.wait().unwrap().success());
+    assert!(peaks.iter().all(|kb| *kb <= 8 * 1024), "kB above the start: {peaks:?}");
+}
+
+/// Takes spilled outputs without keeping them.
+struct Sink(Arc<TestHost>);
+
+impl becket_tool::Host for Sink {
+    fn put_blob(&self, bytes: &[u8]) -> Result<becket_types::BlobId, String> {
+        Ok(becket_types::BlobId(bytes.len().to_string()))
+    }
+    fn put_blob_from(&self, reader: &mut dyn std::io::Read) -> Result<becket_types::BlobId, String> {
+        let n = std::io::copy(reader, &mut std::io::sink()).map_err(|e| e.to_string())?;
+        Ok(becket_types::BlobId(n.to_string()))
+    }
+    fn get_blob(&self, _: &becket_types::BlobId) -> Option<Vec<u8>> {
+        None
+    }
+    fn note_read(&self, _: &std::path::Path, _: &str) {}
+    fn read_hash(&self, _: &std::path::Path) -> Option<String> {
+        None
+    }
+    fn state(&self, key: &str) -> Option<Value> {
+        self.0.state(key)
+    }
+    fn set_state(&self, key: &str, value: Value) {
+        self.0.set_state(key, value);
+    }
+    fn original_output(&self, _: &becket_types::CallId) -> Option<(String, String)> {
+        None
+    }
+}
+
+fn peak_kb() -> i64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+#[ignore = "run by memory_is_bounded_whatever_is_printed"]
+async fn helper_prints_without_end() {
+    let mut room = room();
+    room.env.host = Arc::new(Sink(Arc::clone(&room.host)));
+    room.env.progress = Arc::new(|_| {});
+    room.sh("echo warm").await;
+    let start = peak_kb();
+    let mut peaks = Vec::new();
+    for command in ["yes", "cat /dev/zero", "yes 0123456789012345678901234567890123456789012345678901234567890123 | tr -d '\\n'"] {
+        let output = room.input(json!({"command": command, "timeout": 1_000})).await;
+        assert_eq!(output.details["timed_out"], true);
+        assert!(output.content.len() < 32 * 1024);
+        let (bytes, ms) = (output.details["bytes"].as_f64().unwrap(), output.details["duration_ms"].as_f64().unwrap());
+        println!("rate: {command:.10} {:.0} MB/s, blob {:?}", bytes / ms / 1000.0, output.spill);
+        peaks.push(peak_kb() - start);
+    }
+    println!("\npeaks:{}", peaks.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
+}
+
+#[tokio::test]
+async fn progress_comes_while_the_command_runs() {
+    let mut room = room();
+    let fifo = room.root.join("go");
+    let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let seen = Arc::clone(&done);
+    room.env.progress = Arc::new(move |chunk| {
+        if chunk.contains("first") && !seen.swap(true, std::sync::atomic::Ordering::SeqCst) {
+            // Only now can the command go on.
+            std::fs::write(&fifo, "x\n").unwrap();
+        }
+    });
+    let output = room.input(json!({"command": "mkfifo go; echo first; read x <go; echo second", "timeout": 20_000})).await;
+    assert_eq!(output.content, "first\nsecond");
+    assert!(done.load(std::sync::atomic::Ordering::SeqCst));
+    assert_eq!(std::fs::read_dir(room.dir.path().join("spill")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+#[ignore = "a measurement: what one call costs"]
+async fn measure_calls() {
+    let room = room();
+    room.sh("true").await;
+    let start = std::time::Instant::now();
+    for _ in 0..200 {
+        room.sh("true").await;
+    }
+    let ours: Duration = start.elapsed() / 200;
+    let start = std::time::Instant::now();
+    for _ in 0..200 {
+        std::process::Command::new("bash").args(["-c", "true"]).output().unwrap();
+    }
+    println!("a call {ours:?}, bash alone {:?}", start.elapsed() / 200);
+}
