@@ -12,7 +12,7 @@ pub mod ledger;
 mod session;
 pub mod store;
 
-pub use session::{CreateOptions, FORMAT, Session, SessionInfo};
+pub use session::{CreateOptions, FORMAT, Peek, Session, SessionInfo};
 pub use store::{Durability, StoreError};
 
 /// Lower-case hex.

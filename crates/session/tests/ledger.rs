@@ -159,6 +159,11 @@ fn the_last_line_torn_at_every_byte_costs_that_line_alone() {
         assert!(found.bad.is_empty());
         let torn = found.torn.as_ref().map(|path| fs::read(path).unwrap());
         assert_eq!(torn, (cut > 0 && !whole).then(|| bytes[start..start + cut].to_vec()));
+        // Whatever comes behind it now cannot spoil what was there when it was opened.
+        drop(found);
+        fs::write(ledger_path(&at), [fs::read(ledger_path(&at)).unwrap(), vec![0; 7]].concat()).unwrap();
+        found = open(&at);
+        assert_eq!((&found.entries, found.torn.is_some()), (&want, true), "cut {cut}");
 
         let next = user(found.ledger.last_seq().0 + 1, "after");
         found.ledger.append(std::slice::from_ref(&next), Durability::Buffered).unwrap();
@@ -514,5 +519,27 @@ proptest! {
         prop_assert!(entries.iter().all(|e| known.contains(e)), "nothing is invented");
         let untouched: usize = known.iter().filter(|e| entries.contains(e)).count();
         prop_assert_eq!(untouched, entries.len());
+    }
+}
+
+/// The snippet in the documentation, run as it stands there.
+#[test]
+fn the_documented_check_accepts_a_sound_ledger_and_refuses_an_altered_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, _) = sample(dir.path());
+    let book = include_str!("../../../docs/session-format.md");
+    let script = book.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
+    let check = |name: &str| {
+        std::process::Command::new("python3").args(["-c", script]).arg(dir.path().join(name)).output()
+    };
+    let Ok(sound) = check("ledger.jsonl") else { return };
+    let said = String::from_utf8_lossy(&sound.stdout).into_owned();
+    assert!(sound.status.success() && said.starts_with("sound: 6 lines, 8 entries"), "{sound:?}");
+    for line in 0..6 {
+        let mut changed = lines(&bytes);
+        let at = changed[line].len() / 2;
+        changed[line][at] ^= 1;
+        fs::write(dir.path().join("changed"), changed.concat()).unwrap();
+        assert!(!check("changed").unwrap().status.success(), "line {line}");
     }
 }

@@ -4,7 +4,10 @@ use becket_session::context::{ModelScope, Policy};
 use becket_session::export::Format;
 use becket_session::store::{self, StoreError};
 use becket_session::{CreateOptions, Durability, Session};
-use becket_types::{Entry, EntryKind, Message, Part, Seq, SessionId, Synthetic};
+use becket_types::{
+    Blobs, Compaction, CompactionSource, CompactionTrigger, Entry, EntryKind, FinishReason, Message, Part,
+    Seq, SessionId, Synthetic, Tokens, TurnState,
+};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,6 +70,75 @@ fn a_session_comes_back_as_it_was() {
     assert_eq!(again.blobs().get(&blob), Some(b"bytes".to_vec()));
     assert_eq!(again.take_notices(), Vec::<String>::new());
     assert!(matches!(Session::open(&at, Policy::default(), scope()), Err(StoreError::Locked { .. })));
+}
+
+#[test]
+fn a_session_in_use_can_be_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = create(dir.path(), dir.path());
+    let blob = session.put_blob(b"bytes").unwrap();
+    session.append(vec![user("hi"), EntryKind::Title { title: "T".into() }], Durability::Buffered).unwrap();
+    let before = fs::read(store::ledger_path(session.dir())).unwrap();
+    let peek = Session::peek(session.dir(), Policy::default(), scope()).unwrap();
+    assert_eq!(&peek.info, session.info());
+    assert_eq!((peek.title.as_deref(), peek.view.last_seq()), (Some("T"), Seq(3)));
+    assert_eq!(peek.blobs.get(&blob), Some(b"bytes".to_vec()));
+    assert_eq!((peek.bad, peek.notices), (vec![], vec![]));
+    assert_eq!(fs::read(store::ledger_path(session.dir())).unwrap(), before);
+}
+
+/// The view is the same whether it was fed live, on opening, or by a fold of what the ledger says.
+#[test]
+fn undoing_a_compaction_gives_the_earlier_view_also_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = create(dir.path(), dir.path());
+    let big = "words and words ".repeat(20_000);
+    for n in 0..40 {
+        let answer = Message::assistant(vec![Part::text(format!("{n} {big}"))]);
+        let id = answer.id;
+        session
+            .append(
+                vec![
+                    user(&format!("task {n}")),
+                    EntryKind::Message { message: answer },
+                    EntryKind::Finish { message: id, reason: FinishReason::Stop },
+                ],
+                Durability::Buffered,
+            )
+            .unwrap();
+    }
+    let before = session.view_mut().context().messages.clone();
+    assert_eq!(before.len(), 80);
+    let compaction = Compaction {
+        summary: "## Goal\n".into(),
+        anchor: None,
+        tail_from: Seq(119),
+        taken_out: vec![],
+        kept: vec![],
+        replaces: None,
+        pruned: vec![],
+        media: vec![],
+        state: String::new(),
+        tokens_before: Tokens(1),
+        tokens_after: Tokens(1),
+        trigger: CompactionTrigger::Manual,
+        model: String::new(),
+        source: CompactionSource::Fallback,
+        input: String::new(),
+        snapshot_of: session.last_seq(),
+        turn_state: TurnState::AwaitingUser,
+    };
+    let made = session.append(vec![EntryKind::Compaction(Box::new(compaction))], Durability::Synced).unwrap();
+    assert!(session.view_mut().context().messages.len() < 10);
+    let at = session.dir().to_path_buf();
+    drop(session);
+    let mut again = open(&at);
+    assert!(again.view_mut().context().messages.len() < 10);
+    again.append(vec![EntryKind::Revert { entry: made[0] }], Durability::Synced).unwrap();
+    assert!(!again.view().stale());
+    assert_eq!(again.view_mut().context().messages, before);
+    drop(again);
+    assert_eq!(open(&at).view_mut().context().messages, before);
 }
 
 #[test]

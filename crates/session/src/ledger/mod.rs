@@ -106,7 +106,7 @@ impl Ledger {
     pub fn append(&mut self, entries: &[Entry], durability: Durability) -> Result<(), StoreError> {
         let Some(last) = entries.last() else { return Ok(()) };
         let last = last.seq;
-        self.push(&serde_json::to_vec(entries)?, last, durability)
+        self.append_json(&serde_json::to_vec(entries)?, last, durability)
     }
 
     /// Appends entries of another ledger as they are, byte for byte.
@@ -114,10 +114,16 @@ impl Ledger {
         if entries.is_empty() {
             return Ok(());
         }
-        self.push(&serde_json::to_vec(entries)?, last, Durability::Buffered)
+        self.append_json(&serde_json::to_vec(entries)?, last, Durability::Buffered)
     }
 
-    fn push(&mut self, json: &[u8], last: Seq, durability: Durability) -> Result<(), StoreError> {
+    /// Appends the JSON array of a commit's entries; `last` is the last one's number.
+    pub(crate) fn append_json(
+        &mut self,
+        json: &[u8],
+        last: Seq,
+        durability: Durability,
+    ) -> Result<(), StoreError> {
         let limit = line::MAX_LINE - 1024;
         if json.len() > limit {
             return Err(StoreError::TooLarge { bytes: json.len() as u64, limit: limit as u64 });

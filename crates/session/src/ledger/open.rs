@@ -53,6 +53,11 @@ impl Ledger {
         if disk.lock.is_some()
             && let Ok(file) = disk.io.open(&path, OpenMode::Append)
         {
+            // Ended at once, so that nothing which comes behind it can spoil it.
+            if end.open && write_all(disk.io.as_ref(), &file, b"\n").is_ok() {
+                disk.len = Some(end.good + 1);
+                disk.open = false;
+            }
             disk.stage = Stage::Writable(file);
         }
         let torn =

@@ -8,22 +8,23 @@
 //!
 //! Decides nothing about the conversation; that is the context engine's and the agent's business.
 
+mod info;
+mod storable;
+
+pub use info::{FORMAT, SessionInfo};
+
 use crate::blobs::BlobStore;
 use crate::context::{ModelScope, Policy, View};
 use crate::export::{self, Format};
-use crate::ledger::{AnyReader, Item, Ledger, line};
-use crate::store::{CWD_BYTES, Durability, Outside, StoreError, cwd_of, layout};
-use becket_types::{BlobId, Blobs, CallId, Entry, EntryKind, Message, Part, Seq, SessionId};
+use crate::ledger::{AnyReader, BadRecord, Item, Ledger, line};
+use crate::store::{Durability, Outside, StoreError, layout};
+use becket_types::{BlobId, Blobs, CallId, Entry, EntryKind, Message, Millis, Part, Seq, SessionId};
+use info::info_or_unknown;
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Version of the ledger format, in a session's first entry.
-pub const FORMAT: u32 = 1;
-
-/// Deepest nesting that goes into a line; JSON readers commonly stop at 128.
-const MAX_DEPTH: usize = 100;
+use storable::{MAX_DEPTH, flattened, holds_values, make_paths_unicode};
 
 /// How a session begins.
 #[derive(Clone, Debug, Default)]
@@ -40,15 +41,17 @@ pub struct CreateOptions {
     pub outside: Outside,
 }
 
-/// What the first entry says.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SessionInfo {
-    pub id: SessionId,
-    pub format: u32,
-    pub version: String,
-    pub cwd: PathBuf,
-    pub forked_from: Option<(SessionId, Seq)>,
-    pub extra: Map<String, Value>,
+/// A session as [`Session::peek`] found it.
+#[derive(Debug)]
+pub struct Peek {
+    pub info: SessionInfo,
+    pub title: Option<String>,
+    pub view: View,
+    /// Damage, and at the end perhaps a line that is being written.
+    pub bad: Vec<BadRecord>,
+    /// What the user must know, in plain sentences.
+    pub notices: Vec<String>,
+    pub blobs: Arc<BlobStore>,
 }
 
 /// A session open for writing.
@@ -128,28 +131,8 @@ impl Session {
             }
             view.apply(entry);
         })?;
-        let mut notices: Vec<String> =
-            opened.bad.iter().map(|bad| format!("In this session's ledger, {bad}.")).collect();
-        let info = info.unwrap_or_else(|| {
-            notices.push(
-                "The first entry of this session cannot be read: its directory is not known.".to_owned(),
-            );
-            SessionInfo {
-                id: layout::id_of(session_dir).unwrap_or_default(),
-                format: FORMAT,
-                version: String::new(),
-                cwd: PathBuf::new(),
-                forked_from: None,
-                extra: Map::new(),
-            }
-        });
-        if info.format > FORMAT {
-            notices.push(format!(
-                "This session was written by a newer version ({}); what this one does not know is kept and has no \
-                 effect.",
-                info.version
-            ));
-        }
+        let mut notices = damage_notices(&opened.bad);
+        let info = info_or_unknown(info, session_dir, &mut notices);
         let blobs = Arc::new(BlobStore::on_disk(Arc::clone(&outside.io), session_dir));
         blobs.sweep();
         let mut session = Self {
@@ -164,6 +147,34 @@ impl Session {
         };
         session.refold_if_stale()?;
         Ok(session)
+    }
+
+    /// What is in the session in this folder, without opening it for writing: also while another process has it. Changes
+    /// nothing, and sets nothing aside.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], or [`StoreError::Io`] when the ledger cannot be read.
+    pub fn peek(session_dir: &Path, policy: Policy, scope: ModelScope) -> Result<Peek, StoreError> {
+        let mut view = View::new(policy, scope);
+        let (mut info, mut title, mut bad) = (None, None, Vec::new());
+        for item in crate::ledger::read(session_dir)? {
+            match item.map_err(StoreError::io("read", session_dir))? {
+                Item::Bad(record) => bad.push(record),
+                Item::Commit(entries) => {
+                    for entry in &entries {
+                        info = info.or_else(|| SessionInfo::of(entry));
+                        if let EntryKind::Title { title: new } = &entry.kind {
+                            title = Some(new.clone());
+                        }
+                        view.apply(entry);
+                    }
+                }
+            }
+        }
+        let mut notices = damage_notices(&bad);
+        let info = info_or_unknown(info, session_dir, &mut notices);
+        let blobs = Arc::new(BlobStore::in_memory(Outside::default().io, Some(session_dir)));
+        Ok(Peek { info, title, view, bad, notices, blobs })
     }
 
     /// A new session that begins with the entries of the one in `source` up to `upto` (all where `None`), byte for byte
@@ -228,51 +239,31 @@ impl Session {
         let time = (self.outside.clock)();
         let mut seq = self.ledger.last_seq();
         let mut entries = Vec::with_capacity(kinds.len());
-        for kind in kinds {
+        for mut kind in kinds {
             seq = seq.next();
-            let mut kind = self.storable(kind);
+            make_paths_unicode(&mut kind);
             if let EntryKind::Message { message } = &mut kind {
                 message.seq = seq;
             }
             entries.push(Entry { seq, time, kind });
         }
+        let mut json = serde_json::to_vec(&entries)?;
+        if entries.iter().any(|entry| holds_values(&entry.kind)) && line::depth(&json) > MAX_DEPTH {
+            entries = entries.into_iter().map(flattened).collect();
+            json = serde_json::to_vec(&entries)?;
+            self.notices.push("A value nested more than 100 levels deep was kept as text.".to_owned());
+        }
         self.blobs.flush();
         if durability == Durability::Synced {
             self.blobs.sync();
         }
-        self.ledger.append(&entries, durability)?;
+        self.ledger.append_json(&json, seq, durability)?;
         for entry in &entries {
             self.note(entry);
             self.view.apply(entry);
         }
         self.refold_if_stale()?;
         Ok(entries.iter().map(|entry| entry.seq).collect())
-    }
-
-    /// The entry in a form that every reader of the ledger takes.
-    fn storable(&mut self, mut kind: EntryKind) -> EntryKind {
-        if let EntryKind::System { items } = &mut kind {
-            for path in items.iter_mut().filter_map(|item| item.path.as_mut()) {
-                if path.to_str().is_none() {
-                    *path = PathBuf::from(path.to_string_lossy().into_owned());
-                }
-            }
-        }
-        if !holds_values(&kind) {
-            return kind;
-        }
-        let Ok(json) = serde_json::to_vec(&kind) else { return kind };
-        if line::depth(&json) <= MAX_DEPTH {
-            return kind;
-        }
-        let flat = serde_json::to_value(&kind).map(|value| flatten_below(value, MAX_DEPTH / 2));
-        match flat.and_then(serde_json::from_value) {
-            Ok(flat) => {
-                self.notices.push("A value nested more than 100 levels deep was kept as text.".to_owned());
-                flat
-            }
-            Err(_) => kind,
-        }
     }
 
     fn note(&mut self, entry: &Entry) {
@@ -335,6 +326,11 @@ impl Session {
 
     pub fn info(&self) -> &SessionInfo {
         &self.info
+    }
+
+    /// The moment that an entry appended now would carry.
+    pub fn now(&self) -> Millis {
+        (self.outside.clock)()
     }
 
     /// The last title that was given to it.
@@ -433,42 +429,6 @@ impl Session {
     }
 }
 
-impl SessionInfo {
-    fn entry(&self) -> EntryKind {
-        let mut extra = self.extra.clone();
-        let cwd = match self.cwd.to_str() {
-            Some(_) => self.cwd.clone(),
-            None => {
-                let bytes = crate::hex(self.cwd.as_os_str().as_encoded_bytes());
-                extra.insert(CWD_BYTES.to_owned(), Value::String(bytes));
-                PathBuf::from(self.cwd.to_string_lossy().into_owned())
-            }
-        };
-        EntryKind::Session {
-            session: self.id,
-            format: self.format,
-            version: self.version.clone(),
-            cwd,
-            forked_from: self.forked_from,
-            extra,
-        }
-    }
-
-    fn of(entry: &Entry) -> Option<Self> {
-        let EntryKind::Session { session, format, version, cwd, forked_from, extra } = &entry.kind else {
-            return None;
-        };
-        Some(Self {
-            id: *session,
-            format: *format,
-            version: version.clone(),
-            cwd: cwd_of(cwd, extra),
-            forked_from: *forked_from,
-            extra: extra.clone(),
-        })
-    }
-}
-
 /// The last entry of the ledger in `source` that is not behind `limit`.
 fn last_seq_upto(source: &Path, limit: Seq) -> Result<Seq, StoreError> {
     let mut last = Seq(0);
@@ -481,6 +441,17 @@ fn last_seq_upto(source: &Path, limit: Seq) -> Result<Seq, StoreError> {
     Ok(last)
 }
 
+/// Damage in words; a few by name, the rest by number.
+fn damage_notices(bad: &[BadRecord]) -> Vec<String> {
+    const NAMED: usize = 5;
+    let mut notices: Vec<String> =
+        bad.iter().take(NAMED).map(|record| format!("In this session's ledger, {record}.")).collect();
+    if bad.len() > NAMED {
+        notices.push(format!("{} more records of this session's ledger are damaged.", bad.len() - NAMED));
+    }
+    notices
+}
+
 fn result_in<'a>(
     message: &'a Message,
     call: &CallId,
@@ -491,34 +462,4 @@ fn result_in<'a>(
         }
         _ => None,
     })
-}
-
-/// Whether the entry carries JSON of somebody else's making, which may be nested at will.
-fn holds_values(kind: &EntryKind) -> bool {
-    match kind {
-        EntryKind::Message { message } => {
-            !message.extra.is_empty()
-                || !message.metadata.extra.is_empty()
-                || message.parts.iter().any(|part| !matches!(part, Part::Text { .. }))
-        }
-        EntryKind::Part { part, .. } => !matches!(part, Part::Text { .. }),
-        EntryKind::ToolJournal { .. }
-        | EntryKind::State { .. }
-        | EntryKind::Notice { .. }
-        | EntryKind::Session { .. }
-        | EntryKind::Unknown(_) => true,
-        _ => false,
-    }
-}
-
-/// What is nested deeper than `levels` becomes its JSON text.
-fn flatten_below(value: Value, levels: usize) -> Value {
-    match value {
-        Value::Array(_) | Value::Object(_) if levels == 0 => Value::String(value.to_string()),
-        Value::Array(items) => items.into_iter().map(|item| flatten_below(item, levels - 1)).collect(),
-        Value::Object(map) => {
-            Value::Object(map.into_iter().map(|(key, item)| (key, flatten_below(item, levels - 1))).collect())
-        }
-        other => other,
-    }
 }

@@ -1,0 +1,86 @@
+//! The first entry of a session: what it is, where it was started, what it was forked from.
+//!
+//! A working directory may hold any bytes, and JSON only text: then the text is what people would read, and the bytes stand
+//! beside it in hex.
+
+use crate::store::{CWD_BYTES, cwd_of, layout};
+use becket_types::{Entry, EntryKind, Seq, SessionId};
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+
+/// Version of the ledger format, in a session's first entry.
+pub const FORMAT: u32 = 1;
+
+/// What the first entry says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionInfo {
+    pub id: SessionId,
+    pub format: u32,
+    pub version: String,
+    pub cwd: PathBuf,
+    pub forked_from: Option<(SessionId, Seq)>,
+    pub extra: Map<String, Value>,
+}
+
+impl SessionInfo {
+    pub(super) fn entry(&self) -> EntryKind {
+        let mut extra = self.extra.clone();
+        let cwd = match self.cwd.to_str() {
+            Some(_) => self.cwd.clone(),
+            None => {
+                let bytes = crate::hex(self.cwd.as_os_str().as_encoded_bytes());
+                extra.insert(CWD_BYTES.to_owned(), Value::String(bytes));
+                PathBuf::from(self.cwd.to_string_lossy().into_owned())
+            }
+        };
+        EntryKind::Session {
+            session: self.id,
+            format: self.format,
+            version: self.version.clone(),
+            cwd,
+            forked_from: self.forked_from,
+            extra,
+        }
+    }
+
+    pub(super) fn of(entry: &Entry) -> Option<Self> {
+        let EntryKind::Session { session, format, version, cwd, forked_from, extra } = &entry.kind else {
+            return None;
+        };
+        Some(Self {
+            id: *session,
+            format: *format,
+            version: version.clone(),
+            cwd: cwd_of(cwd, extra),
+            forked_from: *forked_from,
+            extra: extra.clone(),
+        })
+    }
+}
+
+/// The folder's name says which session it is, also after it was copied under another name.
+pub(super) fn info_or_unknown(
+    info: Option<SessionInfo>,
+    dir: &Path,
+    notices: &mut Vec<String>,
+) -> SessionInfo {
+    let Some(info) = info else {
+        notices
+            .push("The first entry of this session cannot be read: its directory is not known.".to_owned());
+        return SessionInfo {
+            id: layout::id_of(dir).unwrap_or_default(),
+            format: FORMAT,
+            version: String::new(),
+            cwd: PathBuf::new(),
+            forked_from: None,
+            extra: Map::new(),
+        };
+    };
+    if info.format > FORMAT {
+        notices.push(format!(
+            "This session was written by a newer version ({}); what this one does not know is kept and has no effect.",
+            info.version
+        ));
+    }
+    SessionInfo { id: layout::id_of(dir).unwrap_or(info.id), ..info }
+}

@@ -1,0 +1,59 @@
+//! Entries in a form that every reader of a ledger takes: paths as text, values not nested without end.
+//!
+//! What is in an entry may come from a model or a server that nests JSON at will; a line nested deeper than readers go
+//! would be lost to them. Text is never changed.
+
+use becket_types::{Entry, EntryKind, Part};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Deepest nesting that goes into a line; JSON readers commonly stop at 128.
+pub(super) const MAX_DEPTH: usize = 100;
+
+/// Whether the entry carries JSON of somebody else's making, which may be nested at will.
+pub(super) fn holds_values(kind: &EntryKind) -> bool {
+    match kind {
+        EntryKind::Message { message } => {
+            !message.extra.is_empty()
+                || !message.metadata.extra.is_empty()
+                || message.parts.iter().any(|part| !matches!(part, Part::Text { .. }))
+        }
+        EntryKind::Part { part, .. } => !matches!(part, Part::Text { .. }),
+        EntryKind::ToolJournal { .. }
+        | EntryKind::State { .. }
+        | EntryKind::Notice { .. }
+        | EntryKind::Session { .. }
+        | EntryKind::Unknown(_) => true,
+        _ => false,
+    }
+}
+
+/// A path that JSON cannot hold is kept as people would read it.
+pub(super) fn make_paths_unicode(kind: &mut EntryKind) {
+    let EntryKind::System { items } = kind else { return };
+    for path in items.iter_mut().filter_map(|item| item.path.as_mut()) {
+        if path.to_str().is_none() {
+            *path = PathBuf::from(path.to_string_lossy().into_owned());
+        }
+    }
+}
+
+/// The entry in a form that every reader of the ledger takes; as it is when there is no such form.
+pub(super) fn flattened(entry: Entry) -> Entry {
+    serde_json::to_value(&entry)
+        .map(|value| flatten_below(value, MAX_DEPTH / 2))
+        .and_then(serde_json::from_value)
+        .unwrap_or(entry)
+}
+
+/// What is nested deeper than `levels` becomes its JSON text.
+fn flatten_below(value: Value, levels: usize) -> Value {
+    match value {
+        Value::Array(_) | Value::Object(_) if levels == 0 => Value::String(value.to_string()),
+        Value::Array(items) => items.into_iter().map(|item| flatten_below(item, levels - 1)).collect(),
+        Value::Object(map) => {
+            Value::Object(map.into_iter().map(|(key, item)| (key, flatten_below(item, levels - 1))).collect())
+        }
+        other => other,
+    }
+}
