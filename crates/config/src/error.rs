@@ -1,0 +1,45 @@
+//! What is wrong with a configuration, each problem with its place and what to do.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// One problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, flag or variable.
+    pub origin: String,
+    /// Line and column, from 1.
+    pub at: Option<(usize, usize)>,
+    /// The key's full path, where the problem is one key's.
+    pub key: Option<String>,
+    /// What is wrong and what to write instead.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.origin)?;
+        if let Some((line, column)) = self.at {
+            write!(f, ":{line}:{column}")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, ": {key}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// Why there are no settings.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{}", list(.0))]
+    Invalid(Vec<Problem>),
+    #[error("{}: cannot be read: {source}; check its permissions or remove it", path.display())]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("{}: {why}", path.display())]
+    Refused { path: PathBuf, why: String },
+}
+
+fn list(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,73 @@
+//! What `becket config` shows: every key with its value and where it comes from, secrets masked.
+
+use crate::layers::{Settings, Source};
+use crate::schema::json_schema;
+use crate::secret::{mask, mask_url};
+use serde::Serialize;
+use serde_json::Value;
+
+/// One line of the explanation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    pub key: String,
+    /// As JSON, masked; empty where nothing is set and there is no default.
+    pub value: String,
+    pub source: String,
+}
+
+impl Settings {
+    /// All keys in the order of the documentation; lists one row for each element.
+    pub fn explain(&self) -> Vec<Row> {
+        let mut keys = Vec::new();
+        known_keys(&json_schema(), &mut Vec::new(), &mut keys);
+        let mut rows = Vec::new();
+        for (key, default) in keys {
+            match self.merged.get(&key) {
+                Some(merged) => match &merged.value {
+                    Value::Array(items) if !items.is_empty() => {
+                        for (item, source) in items.iter().zip(&merged.sources) {
+                            rows.push(row(&key, item, source));
+                        }
+                    }
+                    value => rows.push(row(&key, value, merged.sources.last().unwrap_or(&Source::Default))),
+                },
+                None => rows.push(row(&key, &default, &Source::Default)),
+            }
+            if key == "shell.env" {
+                let set = self.merged.iter().filter(|(name, _)| name.starts_with("shell.env."));
+                rows.extend(set.map(|(name, m)| row(name, &m.value, m.sources.last().unwrap_or(&Source::Default))));
+            }
+        }
+        for (provider, credential) in &self.credentials {
+            rows.push(Row {
+                key: format!("credential for {provider}"),
+                value: credential.value.to_string(),
+                source: Source::Environment(credential.variable.clone()).to_string(),
+            });
+        }
+        rows
+    }
+}
+
+fn row(key: &str, value: &Value, source: &Source) -> Row {
+    let value = match value {
+        Value::Null => String::new(),
+        Value::String(text) if key.starts_with("shell.env.") => format!("\"{}\"", mask(text)),
+        Value::String(text) if key.ends_with("base_url") => format!("\"{}\"", mask_url(text)),
+        other => other.to_string(),
+    };
+    Row { key: key.to_owned(), value, source: source.to_string() }
+}
+
+fn known_keys(schema: &Value, path: &mut Vec<String>, out: &mut Vec<(String, Value)>) {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        let default = schema.get("default").cloned().unwrap_or(Value::Null);
+        out.push((path.join("."), default));
+        return;
+    };
+    for (name, inner) in properties {
+        path.push(name.clone());
+        known_keys(inner, path, out);
+        path.pop();
+    }
+}

@@ -1,0 +1,69 @@
+//! Reading the files of a given set of places: small regular files, and nothing else.
+
+use crate::error::ConfigError;
+use crate::layers::{Layer, Scope, SettingSources};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Configuration files are at most this long.
+pub const MAX_BYTES: u64 = 1 << 20;
+
+/// Where the files lie. The binary decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// The user's configuration folder, such as `~/.config`.
+    pub config_dir: PathBuf,
+    /// The project's root.
+    pub project: PathBuf,
+    /// What the administrator manages; usually `/etc/becket/config.toml`.
+    pub managed: PathBuf,
+}
+
+impl Places {
+    pub fn path(&self, scope: Scope) -> PathBuf {
+        match scope {
+            Scope::Managed => self.managed.clone(),
+            Scope::User => self.config_dir.join("becket").join("config.toml"),
+            Scope::Project => self.project.join(".becket").join("config.toml"),
+            Scope::Local => self.project.join(".becket").join("config.local.toml"),
+        }
+    }
+}
+
+/// The files that exist, weakest first. Managed is always read.
+pub fn read_files(places: &Places, sources: SettingSources) -> Result<Vec<Layer>, ConfigError> {
+    let mut out = Vec::new();
+    for scope in [Scope::User, Scope::Project, Scope::Local, Scope::Managed] {
+        if !sources.reads(scope) {
+            continue;
+        }
+        let path = places.path(scope);
+        if let Some(text) = read_text(&path)? {
+            out.push(Layer { scope, path, text });
+        }
+    }
+    Ok(out)
+}
+
+/// The text of a file; `None` when there is none. Devices, pipes and folders are refused without being opened.
+pub fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    let refused = |why: &str| ConfigError::Refused { path: path.to_path_buf(), why: why.to_owned() };
+    let unreadable = |source| ConfigError::Unreadable { path: path.to_path_buf(), source };
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(None),
+        Err(error) => return Err(unreadable(error)),
+    };
+    if !metadata.is_file() {
+        return Err(refused("is not a regular file; put the configuration in a plain file"));
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(refused("is longer than 1 MB; configuration files are small, so this is probably another file"));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| refused("is not UTF-8 text; save it as UTF-8"))?;
+    Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))
+}

@@ -1,0 +1,579 @@
+//! The layers and how they become one: each leaf key is merged by itself and keeps the sources of its value.
+
+use crate::document::{Entry, Kind, Node, parse_json, parse_toml, position};
+use crate::error::{ConfigError, Problem};
+use crate::schema::{Config, json_schema};
+use crate::scope::{Ruling, ruling};
+use crate::secret::{Credential, Secret};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Which file a text comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    User,
+    Project,
+    Local,
+    Managed,
+}
+
+/// A file's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    pub scope: Scope,
+    pub path: PathBuf,
+    pub text: String,
+}
+
+/// Which files `--setting-sources` lets in. Managed files are always read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettingSources {
+    pub user: bool,
+    pub project: bool,
+    pub local: bool,
+}
+
+impl Default for SettingSources {
+    fn default() -> Self {
+        Self { user: true, project: true, local: true }
+    }
+}
+
+impl SettingSources {
+    pub fn reads(self, scope: Scope) -> bool {
+        match scope {
+            Scope::User => self.user,
+            Scope::Project => self.project,
+            Scope::Local => self.local,
+            Scope::Managed => true,
+        }
+    }
+}
+
+impl std::str::FromStr for SettingSources {
+    type Err = String;
+
+    /// `user,project,local`, any of them; the empty text is none.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut out = Self { user: false, project: false, local: false };
+        for name in text.split(',').map(str::trim).filter(|n| !n.is_empty()) {
+            match name {
+                "user" => out.user = true,
+                "project" => out.project = true,
+                "local" => out.local = true,
+                _ => return Err(format!("unknown setting source {name:?}: use user, project, local")),
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// A value given on the command line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flag {
+    /// The key's path, such as `limits.max_turns`.
+    pub key: &'static str,
+    pub value: Value,
+    /// As it is written, such as `--max-turns`.
+    pub flag: &'static str,
+}
+
+/// Everything that settings are made of.
+#[derive(Debug)]
+pub struct Inputs<'a> {
+    pub files: Vec<Layer>,
+    /// `--settings`: a label for messages (the file, or `--settings`) and JSON or TOML text.
+    pub settings: Option<(String, String)>,
+    pub env: &'a BTreeMap<String, String>,
+    pub flags: Vec<Flag>,
+    pub home: &'a Path,
+    pub cwd: &'a Path,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    Default,
+    User(PathBuf),
+    Project(PathBuf),
+    Local(PathBuf),
+    Environment(String),
+    Settings(String),
+    Flag(String),
+    Managed(PathBuf),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::User(path) => write!(f, "user: {}", path.display()),
+            Self::Project(path) => write!(f, "project: {}", path.display()),
+            Self::Local(path) => write!(f, "local: {}", path.display()),
+            Self::Environment(name) => write!(f, "environment: {name}"),
+            Self::Settings(label) => write!(f, "settings: {label}"),
+            Self::Flag(flag) => write!(f, "flag: {flag}"),
+            Self::Managed(path) => write!(f, "managed: {}", path.display()),
+        }
+    }
+}
+
+/// The one immutable result. Paths in `config` are absolute.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    pub config: Config,
+    /// What was ignored or looks wrong, each a line to show.
+    pub warnings: Vec<Problem>,
+    /// Keys of providers, by provider name, from the environment.
+    pub credentials: BTreeMap<String, Credential>,
+    /// Leaf key to its value and the sources of it: one for a scalar, one for each element of a list.
+    pub(crate) merged: BTreeMap<String, Merged>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Merged {
+    pub value: Value,
+    pub sources: Vec<Source>,
+}
+
+impl Settings {
+    /// Where the value of a leaf key comes from: the last source of a list.
+    pub fn source(&self, key: &str) -> Source {
+        self.merged.get(key).and_then(|m| m.sources.last()).cloned().unwrap_or(Source::Default)
+    }
+
+    /// The elements of a list with where each comes from.
+    pub fn sourced(&self, key: &str) -> Vec<(String, Source)> {
+        let Some(merged) = self.merged.get(key) else { return Vec::new() };
+        let items = merged.value.as_array().map(Vec::as_slice).unwrap_or_default();
+        items
+            .iter()
+            .zip(&merged.sources)
+            .filter_map(|(item, source)| Some((item.as_str()?.to_owned(), source.clone())))
+            .collect()
+    }
+}
+
+/// Lists that grow from layer to layer. All others are replaced.
+const GROWING: &[&str] = &[
+    "permissions.allow", "permissions.ask", "permissions.deny", "add_dirs", "prune.protect", "tools.disabled",
+    "skills.dirs", "rules.files",
+];
+
+/// Lists of paths.
+const PATHS: &[&str] = &["add_dirs", "skills.dirs", "rules.files"];
+
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("BECKET_MODEL", "model"), ("BECKET_EFFORT", "effort"), ("BECKET_PERMISSION_MODE", "permission_mode"),
+    ("BECKET_CONTEXT_WINDOW", "context.window"), ("BECKET_MAX_TURNS", "limits.max_turns"),
+    ("BECKET_MAX_BUDGET_USD", "limits.max_budget_usd"), ("ANTHROPIC_BASE_URL", "providers.anthropic.base_url"),
+    ("OPENAI_BASE_URL", "providers.openai.base_url"),
+];
+
+const KEYS: &[(&str, &[&str])] =
+    &[("anthropic", &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]), ("openai", &["OPENAI_API_KEY"])];
+
+/// Names of other programs that are understood in JSON settings.
+const TRANSLATED: &[(&[&str], &[&str])] = &[
+    (&["permissions", "defaultMode"], &["permission_mode"]),
+    (&["permissions", "additionalDirectories"], &["add_dirs"]),
+    (&["env"], &["shell", "env"]),
+];
+
+struct Builder<'a> {
+    inputs: &'a Inputs<'a>,
+    schema: Value,
+    merged: BTreeMap<String, Merged>,
+    warnings: Vec<Problem>,
+    errors: Vec<Problem>,
+}
+
+/// Merges the layers. All errors are reported, not only the first.
+pub fn load(inputs: &Inputs<'_>) -> Result<Settings, ConfigError> {
+    let mut builder = Builder {
+        inputs,
+        schema: json_schema(),
+        merged: BTreeMap::new(),
+        warnings: Vec::new(),
+        errors: Vec::new(),
+    };
+    for scope in [Scope::User, Scope::Project, Scope::Local] {
+        builder.files(scope);
+    }
+    builder.environment();
+    if let Some((label, text)) = &inputs.settings {
+        let parsed = if text.trim_start().starts_with('{') { parse_json(label, text) } else { parse_toml(label, text) };
+        builder.document(parsed.map(translate), label, text, &Source::Settings(label.clone()), inputs.cwd);
+    }
+    for flag in &inputs.flags {
+        builder.single(flag.key, flag.value.clone(), flag.flag, Source::Flag(flag.flag.to_owned()));
+    }
+    builder.files(Scope::Managed);
+    builder.finish()
+}
+
+impl Builder<'_> {
+    fn files(&mut self, scope: Scope) {
+        let inputs = self.inputs;
+        for layer in inputs.files.iter().filter(|l| l.scope == scope) {
+            let origin = layer.path.display().to_string();
+            let folder = layer.path.parent().unwrap_or(Path::new("/"));
+            let (source, base) = match scope {
+                Scope::User => (Source::User(layer.path.clone()), folder),
+                Scope::Project => (Source::Project(layer.path.clone()), folder.parent().unwrap_or(folder)),
+                Scope::Local => (Source::Local(layer.path.clone()), folder.parent().unwrap_or(folder)),
+                Scope::Managed => (Source::Managed(layer.path.clone()), folder),
+            };
+            let json = layer.path.extension().is_some_and(|e| e == "json");
+            let parsed = if json { parse_json(&origin, &layer.text).map(translate) } else { parse_toml(&origin, &layer.text) };
+            self.document(parsed, &origin, &layer.text, &source, base);
+        }
+    }
+
+    fn environment(&mut self) {
+        for (name, key) in ENVIRONMENT {
+            let Some(text) = self.inputs.env.get(*name).filter(|v| !v.trim().is_empty()) else { continue };
+            let number = text.trim().parse::<serde_json::Number>().ok().map(Value::Number);
+            let value = match number {
+                Some(number) if key.starts_with("limits.") || *key == "context.window" => number,
+                _ => Value::String(text.trim().to_owned()),
+            };
+            self.single(key, value, name, Source::Environment((*name).to_owned()));
+        }
+    }
+
+    /// One key from outside a file.
+    fn single(&mut self, key: &str, value: Value, origin: &str, source: Source) {
+        let mut root = Node { at: 0, kind: Kind::Table(Vec::new()) };
+        let leaf = from_value(value);
+        root.put(&key.split('.').collect::<Vec<_>>(), leaf);
+        if let Err((path, message)) = check_types(&root) {
+            self.errors.push(Problem { origin: origin.to_owned(), at: None, key: Some(path.join(".")), message });
+            return;
+        }
+        let cwd = self.inputs.cwd.to_path_buf();
+        self.merge(&root, &source, &cwd, None);
+    }
+
+    fn document(&mut self, parsed: Result<Node, Problem>, origin: &str, text: &str, source: &Source, base: &Path) {
+        let mut root = match parsed {
+            Ok(root) => root,
+            Err(problem) => return self.errors.push(problem),
+        };
+        root.take("$schema");
+        drop_nulls(&mut root);
+        self.unknown(&mut root, &self.schema.clone(), &mut Vec::new(), origin, text);
+        if let Err((path, message)) = check_types(&root) {
+            let at = position(text, root.nearest(&path).at);
+            let key = (!path.is_empty()).then(|| path.join("."));
+            let about = describe(&self.schema, &path).map(|d| format!(" ({d})")).unwrap_or_default();
+            let message = format!("{message}{about}; correct the value or remove the key");
+            return self.errors.push(Problem { origin: origin.to_owned(), at: Some(at), key, message });
+        }
+        self.merge(&root, source, base, Some((origin, text)));
+    }
+
+    /// Warns of keys that nobody reads, and takes them out.
+    fn unknown(&mut self, node: &mut Node, schema: &Value, path: &mut Vec<String>, origin: &str, text: &str) {
+        let Some(known) = schema.get("properties").and_then(Value::as_object) else { return };
+        let Kind::Table(entries) = &mut node.kind else { return };
+        let mut gone = Vec::new();
+        for entry in entries.iter_mut() {
+            path.push(entry.key.clone());
+            match known.get(&entry.key) {
+                Some(inner) => self.unknown(&mut entry.value, inner, path, origin, text),
+                None => {
+                    let near = nearest(&entry.key, known.keys().map(String::as_str));
+                    let advice = match near {
+                        Some(near) => format!("did you mean {near}?"),
+                        None => "it is ignored; `becket config` lists the keys".to_owned(),
+                    };
+                    self.warnings.push(Problem {
+                        origin: origin.to_owned(),
+                        at: Some(position(text, entry.at)),
+                        key: Some(path.join(".")),
+                        message: format!("unknown key; {advice}"),
+                    });
+                    gone.push(entry.key.clone());
+                }
+            }
+            path.pop();
+        }
+        entries.retain(|e| !gone.contains(&e.key));
+    }
+
+    fn merge(&mut self, root: &Node, source: &Source, base: &Path, file: Option<(&str, &str)>) {
+        let mut leaves = Vec::new();
+        flatten(root, &self.schema, &mut Vec::new(), &mut leaves);
+        for (key, node) in leaves {
+            let mut value = node.to_value();
+            if matches!(source, Source::Project(_) | Source::Local(_)) {
+                let so_far = self.merged.get(&key).map(|m| &m.value);
+                if let Ruling::Ignored { why } = ruling(&key, &value, so_far) {
+                    let (origin, text) = file.unwrap_or_default();
+                    self.warnings.push(Problem {
+                        origin: origin.to_owned(),
+                        at: Some(position(text, node.at)),
+                        key: Some(key),
+                        message: format!("ignored: {why}; to have it, put it into your user configuration or give the flag"),
+                    });
+                    continue;
+                }
+            }
+            if PATHS.contains(&key.as_str()) {
+                resolve_paths(&mut value, base, self.inputs.home);
+            }
+            self.set(key, value, source);
+        }
+    }
+
+    fn set(&mut self, key: String, value: Value, source: &Source) {
+        match (value, self.merged.get_mut(&key)) {
+            (Value::Array(items), existing) if GROWING.contains(&key.as_str()) => {
+                let merged = match existing {
+                    Some(merged) => merged,
+                    None => self.merged.entry(key).or_insert(Merged { value: Value::Array(Vec::new()), sources: Vec::new() }),
+                };
+                if let Value::Array(all) = &mut merged.value {
+                    for item in items.into_iter().filter(|i| !i.is_null()) {
+                        if !all.contains(&item) {
+                            all.push(item);
+                            merged.sources.push(source.clone());
+                        }
+                    }
+                }
+            }
+            (value, _) => {
+                let count = value.as_array().map_or(1, Vec::len);
+                self.merged.insert(key, Merged { value, sources: vec![source.clone(); count] });
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<Settings, ConfigError> {
+        let config: Config = match serde_json::from_value(unflatten(&self.merged)) {
+            Ok(config) => config,
+            Err(error) => {
+                if self.errors.is_empty() {
+                    self.complain("", format!("the merged configuration is not usable: {error}"));
+                }
+                Config::default()
+            }
+        };
+        self.check_ranges(&config);
+        if !self.errors.is_empty() {
+            return Err(ConfigError::Invalid(self.errors));
+        }
+        let credentials = credentials(&config, self.inputs.env);
+        Ok(Settings { config, warnings: self.warnings, credentials, merged: self.merged })
+    }
+
+    fn complain(&mut self, key: &str, message: impl Into<String>) {
+        let origin = self.merged.get(key).and_then(|m| m.sources.last()).map_or_else(String::new, ToString::to_string);
+        let key = (!key.is_empty()).then(|| key.to_owned());
+        self.errors.push(Problem { origin, at: None, key, message: message.into() });
+    }
+
+    fn check_ranges(&mut self, config: &Config) {
+        if config.context.window.is_some_and(|w| w < 4_000) {
+            self.complain("context.window", "a window has at least 4,000 tokens; give a larger one");
+        }
+        if !(config.context.threshold > 0.0 && config.context.threshold <= 1.0) {
+            self.complain("context.threshold", "a share is more than 0 and at most 1; 0.9 is the default");
+        }
+        if config.limits.max_turns == Some(0) {
+            self.complain("limits.max_turns", "0 lets nothing happen; give at least 1 or remove the key");
+        }
+        if config.limits.max_budget_usd.is_some_and(|b| !b.is_finite() || b <= 0.0) {
+            self.complain("limits.max_budget_usd", "a budget is a positive number of US dollars");
+        }
+        for (name, provider) in [("anthropic", &config.providers.anthropic), ("openai", &config.providers.openai)] {
+            if let Some(url) = &provider.base_url {
+                let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).unwrap_or_default();
+                if host.is_empty() || host.starts_with(['/', ':', '?', '#']) || host.contains(char::is_whitespace) {
+                    let message = "not an address; write it like https://host/path";
+                    self.complain(&format!("providers.{name}.base_url"), message);
+                }
+            }
+            if let Some(variable) = &provider.api_key_env
+                && (variable.is_empty() || !variable.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+            {
+                let message = "this is the name of an environment variable, not the key itself; keys stay out of files";
+                self.complain(&format!("providers.{name}.api_key_env"), message);
+            }
+        }
+    }
+}
+
+fn credentials(config: &Config, env: &BTreeMap<String, String>) -> BTreeMap<String, Credential> {
+    let mut out = BTreeMap::new();
+    for (provider, names) in KEYS {
+        let chosen = match *provider {
+            "anthropic" => &config.providers.anthropic.api_key_env,
+            _ => &config.providers.openai.api_key_env,
+        };
+        let names: Vec<&str> = chosen.as_deref().map_or_else(|| names.to_vec(), |name| vec![name]);
+        if let Some((name, value)) =
+            names.iter().find_map(|n| env.get(*n).filter(|v| !v.trim().is_empty()).map(|v| (*n, v.trim())))
+        {
+            let credential = Credential { value: Secret::new(value), variable: name.to_owned() };
+            out.insert((*provider).to_owned(), credential);
+        }
+    }
+    out
+}
+
+fn translate(mut root: Node) -> Node {
+    for (from, to) in TRANSLATED {
+        let found = match from {
+            [only] => root.take(only),
+            [table, key] => match &mut root.kind {
+                Kind::Table(entries) => {
+                    entries.iter_mut().find(|e| e.key == *table).and_then(|e: &mut Entry| e.value.take(key))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(node) = found {
+            root.put(to, node);
+        }
+    }
+    root
+}
+
+fn drop_nulls(node: &mut Node) {
+    if let Kind::Table(entries) = &mut node.kind {
+        entries.retain(|e| e.value.kind != Kind::Scalar(Value::Null));
+        for entry in entries {
+            drop_nulls(&mut entry.value);
+        }
+    }
+}
+
+fn from_value(value: Value) -> Node {
+    let kind = match value {
+        Value::Array(items) => Kind::List(items.into_iter().map(from_value).collect()),
+        Value::Object(map) => Kind::Table(
+            map.into_iter().map(|(key, value)| Entry { key, at: 0, value: from_value(value) }).collect(),
+        ),
+        scalar => Kind::Scalar(scalar),
+    };
+    Node { at: 0, kind }
+}
+
+/// Whether the tree has the shape of [`Config`]; otherwise the path and what was expected there.
+fn check_types(root: &Node) -> Result<(), (Vec<String>, String)> {
+    serde_path_to_error::deserialize::<_, Config>(root.to_value()).map(|_| ()).map_err(|error| {
+        use serde_path_to_error::Segment;
+        let path = error
+            .path()
+            .iter()
+            .filter_map(|segment| match segment {
+                Segment::Map { key } => Some(key.clone()),
+                Segment::Seq { index } => Some(index.to_string()),
+                Segment::Enum { variant } => Some(variant.clone()),
+                Segment::Unknown => None,
+            })
+            .collect();
+        (path, error.inner().to_string())
+    })
+}
+
+/// Leaves by their dotted path. Tables with free names count name by name.
+fn flatten<'n>(node: &'n Node, schema: &Value, path: &mut Vec<String>, out: &mut Vec<(String, &'n Node)>) {
+    let properties = schema.get("properties");
+    let free = schema.get("additionalProperties").filter(|a| a.is_object());
+    match (&node.kind, properties, free) {
+        (Kind::Table(_), None, None) => {}
+        (Kind::Table(_), ..) => {
+            for entry in node.entries() {
+                path.push(entry.key.clone());
+                let inner = properties.and_then(|p| p.get(&entry.key)).or(free).unwrap_or(&Value::Null);
+                flatten(&entry.value, inner, path, out);
+                path.pop();
+            }
+        }
+        _ => out.push((path.join("."), node)),
+    }
+}
+
+fn unflatten(merged: &BTreeMap<String, Merged>) -> Value {
+    let mut root = Map::new();
+    for (key, merged) in merged {
+        // Names of variables hold no dots that mean anything; the last part is whole.
+        let parts: Vec<&str> = if let Some(name) = key.strip_prefix("shell.env.") {
+            vec!["shell", "env", name]
+        } else {
+            key.split('.').collect()
+        };
+        insert(&mut root, &parts, merged.value.clone());
+    }
+    Value::Object(root)
+}
+
+fn insert(map: &mut Map<String, Value>, parts: &[&str], value: Value) {
+    match parts {
+        [] => {}
+        [last] => {
+            map.insert((*last).to_owned(), value);
+        }
+        [first, rest @ ..] => {
+            let inner = map.entry((*first).to_owned()).or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(inner) = inner {
+                insert(inner, rest, value);
+            }
+        }
+    }
+}
+
+fn resolve_paths(value: &mut Value, base: &Path, home: &Path) {
+    let Value::Array(items) = value else { return };
+    for item in items {
+        let Some(text) = item.as_str() else { continue };
+        let path = match text.strip_prefix("~/") {
+            Some(rest) => home.join(rest),
+            None if text == "~" => home.to_path_buf(),
+            None => base.join(text),
+        };
+        let clean: PathBuf = path.components().filter(|c| !matches!(c, std::path::Component::CurDir)).collect();
+        *item = Value::String(clean.to_string_lossy().into_owned());
+    }
+}
+
+fn describe(schema: &Value, path: &[String]) -> Option<String> {
+    let mut node = schema;
+    for part in path {
+        node = node.get("properties").and_then(|p| p.get(part)).or_else(|| node.get("items"))?;
+    }
+    let text = node.get("description")?.as_str()?;
+    Some(text.lines().next()?.trim_end_matches('.').to_owned())
+}
+
+/// The known name that is few edits away.
+fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let plain = |text: &str| text.to_lowercase().replace(['-', '_'], "");
+    let wanted = plain(name);
+    known
+        .map(|candidate| (distance(&plain(candidate), &wanted), candidate))
+        .filter(|(distance, candidate)| *distance <= 2.max(candidate.len() / 4))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().take(64).enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let up = row[j + 1];
+            row[j + 1] = (corner + usize::from(ca != *cb)).min(up + 1).min(row[j] + 1);
+            corner = up;
+        }
+    }
+    row[b.len()]
+}

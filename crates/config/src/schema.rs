@@ -1,0 +1,260 @@
+//! The keys: names, types, defaults, and the JSON Schema made of them. What is written here is what the documentation
+//! and editors show.
+
+use becket_types::PermissionMode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// becket's configuration.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(title = "becket configuration")]
+pub struct Config {
+    /// Model as `provider/name`.
+    pub model: Option<String>,
+    /// Models to turn to when the model cannot be reached, in order.
+    pub fallback_models: Vec<String>,
+    /// How much the model thinks.
+    pub effort: Option<Effort>,
+    /// `default`, `acceptEdits`, `plan`, `dontAsk` or `bypassPermissions`.
+    #[schemars(with = "ModeName")]
+    pub permission_mode: PermissionMode,
+    pub permissions: PermissionsConfig,
+    /// Further folders that may be used like the project's.
+    pub add_dirs: Vec<String>,
+    pub context: ContextConfig,
+    pub prune: PruneConfig,
+    pub limits: LimitsConfig,
+    pub providers: ProvidersConfig,
+    pub tools: ToolsConfig,
+    pub shell: ShellConfig,
+    pub skills: SkillsConfig,
+    pub rules: RulesConfig,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "names the values for the schema alone")]
+enum ModeName {
+    Default,
+    Manual,
+    AcceptEdits,
+    Plan,
+    DontAsk,
+    BypassPermissions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    Low,
+    Medium,
+    High,
+    Xhigh,
+    Max,
+}
+
+/// Permission rules such as `Bash(git *)` or `Read(~/notes/**)`. Deny beats ask, ask beats allow. Lists of all layers add up.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PermissionsConfig {
+    /// What runs without a question. Not from a project.
+    pub allow: Vec<String>,
+    /// What is asked about even where a rule allows it.
+    pub ask: Vec<String>,
+    /// What never runs.
+    pub deny: Vec<String>,
+}
+
+/// The context window and its compaction.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ContextConfig {
+    /// Size of the window in tokens, at least 4,000; the model's own when not set. `32000` or `"32k"`.
+    #[serde(deserialize_with = "count")]
+    #[schemars(with = "Option<NumberOrText>")]
+    pub window: Option<u64>,
+    /// Share of the usable window at which older history is compacted: more than 0, at most 1.
+    pub threshold: f64,
+    /// Compact by itself.
+    pub auto: bool,
+    /// User turns that stay word for word.
+    pub tail_turns: usize,
+    /// Tokens of recent history that stay word for word; a quarter of the window, 2,000 to 8,000, when not set.
+    #[serde(deserialize_with = "count")]
+    #[schemars(with = "Option<NumberOrText>")]
+    pub keep_recent_tokens: Option<u64>,
+    /// Template of the summary, in place of the built-in one.
+    pub template: Option<String>,
+}
+
+impl Default for ContextConfig {
+    fn default() -> Self {
+        Self { window: None, threshold: 0.9, auto: true, tail_turns: 2, keep_recent_tokens: None, template: None }
+    }
+}
+
+/// Old tool outputs that become stubs.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PruneConfig {
+    pub enabled: bool,
+    /// Name patterns of tools whose outputs stay, such as `mcp__memory__*`.
+    pub protect: Vec<String>,
+}
+
+impl Default for PruneConfig {
+    fn default() -> Self {
+        Self { enabled: true, protect: Vec::new() }
+    }
+}
+
+/// Where a run ends. A project can only lower them.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LimitsConfig {
+    /// Requests to the model in one turn.
+    pub max_turns: Option<u64>,
+    /// US dollars at list price.
+    pub max_budget_usd: Option<f64>,
+    /// Tokens read and written.
+    #[serde(deserialize_with = "count")]
+    #[schemars(with = "Option<NumberOrText>")]
+    pub max_tokens: Option<u64>,
+    /// Wall time of a turn: seconds, or text such as `"90s"`, `"10m"`, `"2h"`.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "Option<NumberOrText>")]
+    pub max_wall: Option<Duration>,
+    /// Longest wait for a provider that says when to come back.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "Option<NumberOrText>")]
+    pub max_wait: Option<Duration>,
+}
+
+/// Model providers. Not from a project.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ProvidersConfig {
+    pub anthropic: ProviderConfig,
+    /// OpenAI and every server that speaks its Chat Completions.
+    pub openai: ProviderConfig,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ProviderConfig {
+    /// Address of the server; also `ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`.
+    pub base_url: Option<String>,
+    /// Name of the environment variable that holds the key. The key itself never stands in a file.
+    pub api_key_env: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ToolsConfig {
+    /// The only tools the model has; all when not set. Not from a project.
+    pub enabled: Option<Vec<String>>,
+    /// Tools the model does not have.
+    pub disabled: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ShellConfig {
+    /// Time a command has when the model names none: seconds, or text such as `"2m"`.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "Option<NumberOrText>")]
+    pub timeout: Option<Duration>,
+    /// Variables for every command. Not from a project.
+    pub env: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SkillsConfig {
+    /// Further folders with skills. From a project: inside it.
+    pub dirs: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RulesConfig {
+    /// Further rules files for the model. From a project: inside it.
+    pub files: Vec<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+enum NumberOrText {
+    Number(f64),
+    Text(String),
+}
+
+/// A whole number, also as `"32k"`, `"1.5M"` or `"32_000"`.
+fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let wrong = || serde::de::Error::custom("expected a whole number of tokens such as 32000 or \"32k\"");
+    let value = match NumberOrText::deserialize(deserializer).map_err(|_| wrong())? {
+        NumberOrText::Number(n) => n,
+        NumberOrText::Text(text) => parse_count(&text).ok_or_else(wrong)?,
+    };
+    if value < 0.0 || value.fract() != 0.0 || value > 9e15 {
+        return Err(wrong());
+    }
+    Ok(Some(value as u64))
+}
+
+fn parse_count(text: &str) -> Option<f64> {
+    let text = text.trim().replace(['_', ','], "").to_lowercase();
+    let (number, factor) = match text.strip_suffix('k') {
+        Some(number) => (number.to_owned(), 1e3),
+        None => text.strip_suffix('m').map_or((text.clone(), 1.0), |n| (n.to_owned(), 1e6)),
+    };
+    number.parse::<f64>().ok().map(|n| (n * factor).round()).filter(|n| n.is_finite())
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let wrong = || serde::de::Error::custom("expected seconds such as 90, or text such as \"90s\", \"10m\", \"2h\"");
+    let seconds = match NumberOrText::deserialize(deserializer).map_err(|_| wrong())? {
+        NumberOrText::Number(n) => n,
+        NumberOrText::Text(text) => {
+            let text = text.trim();
+            let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+            let factor = match text[end..].trim() {
+                "" | "s" => 1.0,
+                "ms" => 0.001,
+                "m" => 60.0,
+                "h" => 3600.0,
+                "d" => 86_400.0,
+                _ => return Err(wrong()),
+            };
+            text[..end].parse::<f64>().map_err(|_| wrong())? * factor
+        }
+    };
+    Duration::try_from_secs_f64(seconds).map(Some).map_err(|_| wrong())
+}
+
+/// The JSON Schema of the configuration, for editors and for the book.
+pub fn json_schema() -> serde_json::Value {
+    let mut settings = schemars::generate::SchemaSettings::draft2020_12();
+    settings.inline_subschemas = true;
+    let mut schema: serde_json::Value = settings.into_generator().into_root_schema_for::<Config>().into();
+    close(&mut schema);
+    schema
+}
+
+/// Objects with named keys take no others.
+fn close(schema: &mut serde_json::Value) {
+    match schema {
+        serde_json::Value::Object(map) => {
+            if map.contains_key("properties") && !map.contains_key("additionalProperties") {
+                map.insert("additionalProperties".to_owned(), false.into());
+            }
+            map.values_mut().for_each(close);
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(close),
+        _ => {}
+    }
+}

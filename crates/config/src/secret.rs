@@ -1,0 +1,58 @@
+//! Values that must not be shown.
+
+use std::fmt;
+
+/// A secret: `Debug` and `Display` show a mask.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The value itself, for the one place that sends it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&mask(&self.0))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secret({self})")
+    }
+}
+
+/// A credential and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credential {
+    pub value: Secret,
+    /// The environment variable.
+    pub variable: String,
+}
+
+/// Enough to tell two secrets apart, too little to use one.
+pub(crate) fn mask(value: &str) -> String {
+    let count = value.chars().count();
+    if count < 16 {
+        return "********".to_owned();
+    }
+    let tail: String = value.chars().skip(count - 4).collect();
+    format!("********{tail}")
+}
+
+/// An address without what may be a credential in it.
+pub(crate) fn mask_url(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (host, path) = rest.split_at(end);
+    let host = host.rsplit_once('@').map_or_else(|| host.to_owned(), |(_, host)| format!("********@{host}"));
+    let path = path.split_once('?').map_or_else(|| path.to_owned(), |(path, _)| format!("{path}?********"));
+    if scheme.is_empty() { format!("{host}{path}") } else { format!("{scheme}://{host}{path}") }
+}
