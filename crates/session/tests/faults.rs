@@ -1,5 +1,7 @@
 //! The disk fails at the n-th call, for every n: a session goes on, says so once, and loses nothing.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use becket_session::context::{ModelScope, Policy};
 use becket_session::ledger::{Item, Ledger};
 use becket_session::store::{Disk, Io, OpenMode, Outside, ledger_path};

@@ -1,5 +1,7 @@
 //! Sessions as a whole: make, open, fork, find, list, export, and the folders they must get along with.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use becket_session::context::{ModelScope, Policy};
 use becket_session::export::Format;
 use becket_session::store::{self, StoreError};
