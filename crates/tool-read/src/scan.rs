@@ -13,7 +13,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use tokio_util::sync::CancellationToken;
 
 /// Bytes read at a time.
-pub(crate) const CHUNK: usize = 64 * 1024;
+pub(crate) const CHUNK: usize = 256 * 1024;
 /// Files up to here are hashed whole.
 pub(crate) const HASH_BYTES: u64 = 64 * 1024 * 1024;
 /// Kept of one line: 2,000 characters of four bytes, and a little.
@@ -93,19 +93,18 @@ impl Collector {
         }
         while !piece.is_empty() {
             if self.line < self.first || self.complete() {
-                let breaks: u64 = piece.iter().map(|b| u64::from(*b == b'\n')).sum();
+                let breaks = memchr::memchr_iter(b'\n', piece).count() as u64;
                 if self.complete() || self.line + breaks < self.first {
                     self.line += breaks;
                     return;
                 }
                 let skip = (self.first - self.line) as usize;
-                let nth = piece.iter().enumerate().filter(|(_, b)| **b == b'\n').nth(skip - 1);
-                let Some((at, _)) = nth else { return };
+                let Some(at) = memchr::memchr_iter(b'\n', piece).nth(skip - 1) else { return };
                 self.line = self.first;
                 piece = &piece[at + 1..];
                 continue;
             }
-            let end = piece.iter().position(|b| *b == b'\n');
+            let end = memchr::memchr(b'\n', piece);
             let part = &piece[..end.unwrap_or(piece.len())];
             let open = self.open.get_or_insert_default();
             let room = LINE_BYTES.saturating_sub(open.bytes.len());

@@ -107,6 +107,7 @@ async fn encodings_are_decoded_and_said() {
                 .collect::<Vec<_>>()
                 .as_slice(),
         ),
+        ("sjis", b"\x82\xb1\x82\xf1\x82\xc9\x82\xbf\x82\xcd\x90\xa2\x8a\x45\n"),
         ("bom", b"\xef\xbb\xbfx\n"),
         ("crlf", b"a\r\nb\n"),
         ("hidden", "a\u{202E}b\n".as_bytes()),
@@ -114,8 +115,9 @@ async fn encodings_are_decoded_and_said() {
     for (path, want) in [
         ("utf16", "1\tgrüße\n2\tzwei\n[encoding: UTF-16LE]\n[lines end with CRLF]\n"),
         ("utf16be", "1\thello\n2\tworld\n[encoding: UTF-16BE]\n"),
-        ("latin1", "1\tcafé\n2\tnaïve\n[encoding: windows-1252 (a guess: the bytes are not UTF-8)]\n"),
+        ("latin1", "1\tcafé\n2\tnaïve\n[encoding: windows-1252, a guess]\n"),
         ("damaged", "1\tgröße äöü\n2\tété \u{FFFD}\n[bytes that are not UTF-8 are shown as \u{FFFD}]\n"),
+        ("sjis", "1\tこんにちは世界\n[encoding: Shift_JIS, a guess]\n"),
         ("bom", "1\tx\n"),
         ("crlf", "1\ta\n2\tb\n[some lines end with CRLF]\n"),
         ("hidden", "1\ta<U+202E>b\n"),

@@ -7,17 +7,20 @@ use crate::Range;
 use crate::scan::{self, Line, Source};
 use becket_tool::{ToolEnv, text::clean};
 use becket_types::{ToolOutput, cut_end};
-use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{Encoding, UTF_8};
 use serde_json::json;
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 /// Lines a call shows at most.
 pub(crate) const MAX_LINES: usize = 2_000;
 /// Bytes of lines a call shows at most; with the notices it stays below the limit of all outputs, 50 KB.
 pub(crate) const MAX_BYTES: usize = 50 * 1024 - 1024;
+/// Bytes from which a legacy encoding is guessed.
+const GUESS_BYTES: u64 = 8 * 1024 * 1024;
 /// Characters of a line that are shown.
 const LINE_CHARS: usize = 2_000;
 
@@ -39,7 +42,7 @@ pub(crate) fn read(
         && let Some(total) = found.total
     {
         first = total.saturating_sub(range.offset.unsigned_abs()) + 1;
-        io::Seek::seek(&mut source.file, io::SeekFrom::Start(0))?;
+        source.file.seek(SeekFrom::Start(0))?;
         source.filled = 0;
         found = scan::scan(&mut source, encoding, first, range.limit, &env.cancel)?;
     }
@@ -52,7 +55,7 @@ pub(crate) fn read(
     if found.lines.is_empty() {
         return Ok(nothing(found.total.unwrap_or(0), first, path, env));
     }
-    let mut shown = Shown::new(encoding, &found.lines);
+    let mut shown = Shown::new(encoding, legacy(&found.lines, &mut source)?, &found.lines);
     for (index, line) in found.lines.iter().enumerate() {
         if !shown.push(Some(first + index as u64), line) {
             break;
@@ -100,7 +103,7 @@ fn last_of_large(
     let skipped = back.min(lines.len());
     let from_end = lines.len() as u64;
     lines.truncate(range.limit.min(skipped));
-    let mut shown = Shown::new(encoding, &lines);
+    let mut shown = Shown::new(encoding, legacy(&lines, &mut source)?, &lines);
     for line in &lines {
         if !shown.push(None, line) {
             break;
@@ -132,16 +135,15 @@ struct Shown {
     out: String,
     count: usize,
     encoding: &'static Encoding,
-    /// `encoding` is a guess, because the bytes are not UTF-8.
-    guessed: bool,
+    /// What the bytes are taken for, because they are not UTF-8.
+    guessed: Option<&'static Encoding>,
     carriage_returns: usize,
     cut_lines: Vec<u64>,
     replaced: bool,
 }
 
 impl Shown {
-    fn new(encoding: &'static Encoding, lines: &[Line]) -> Self {
-        let guessed = looks_legacy(lines);
+    fn new(encoding: &'static Encoding, guessed: Option<&'static Encoding>, lines: &[Line]) -> Self {
         let room = lines.iter().map(|l| l.bytes.len() + 8).sum::<usize>() + 256;
         Self {
             out: String::with_capacity(room.min(MAX_BYTES + 1024)),
@@ -163,7 +165,9 @@ impl Shown {
             bytes = &bytes[..bytes.len() - 1];
         }
         let text = self.decode(bytes, whole);
-        let kept = text.char_indices().nth(LINE_CHARS).map_or(text.len(), |(at, _)| at);
+        let fits = text.len() <= LINE_CHARS;
+        let end = || text.char_indices().nth(LINE_CHARS).map_or(text.len(), |(at, _)| at);
+        let kept = if fits { text.len() } else { end() };
         let cut = !whole || kept < text.len();
         let shown = clean(&text[..kept]);
         if self.count > 0 && self.out.len() + shown.len() + 64 > MAX_BYTES {
@@ -185,8 +189,8 @@ impl Shown {
     }
 
     fn decode<'l>(&self, bytes: &'l [u8], whole: bool) -> Cow<'l, str> {
-        if self.guessed {
-            return WINDOWS_1252.decode_without_bom_handling(bytes).0;
+        if let Some(encoding) = self.guessed {
+            return encoding.decode_without_bom_handling(bytes).0;
         }
         match std::str::from_utf8(bytes) {
             Ok(text) => Cow::Borrowed(text),
@@ -206,13 +210,10 @@ impl Shown {
                 LINE_CHARS + 1
             );
         }
-        let name = if self.guessed {
-            "windows-1252 (a guess: the bytes are not UTF-8)"
-        } else {
-            self.encoding.name()
-        };
-        if name != "UTF-8" {
-            let _ = writeln!(self.out, "[encoding: {name}]");
+        if let Some(encoding) = self.guessed {
+            let _ = writeln!(self.out, "[encoding: {}, a guess]", encoding.name());
+        } else if self.encoding != UTF_8 {
+            let _ = writeln!(self.out, "[encoding: {}]", self.encoding.name());
         }
         if self.replaced {
             self.out.push_str("[bytes that are not UTF-8 are shown as \u{FFFD}]\n");
@@ -225,18 +226,28 @@ impl Shown {
     }
 }
 
-/// Whether bytes that are not UTF-8 are a legacy encoding rather than damaged UTF-8: then most non-ASCII bytes do not fit.
-fn looks_legacy(lines: &[Line]) -> bool {
-    let (mut fit, mut misfit) = (0usize, 0usize);
+/// The encoding from before Unicode that `lines` are in; `None` when they are UTF-8, whole or damaged (then most of what is
+/// not ASCII still fits). The guess is made from the beginning of the file, so that every range of it is read alike.
+fn legacy(lines: &[Line], source: &mut Source) -> io::Result<Option<&'static Encoding>> {
+    if lines.iter().all(|line| std::str::from_utf8(&line.bytes).is_ok()) {
+        return Ok(None);
+    }
+    let (mut good, mut bad) = (0usize, 0usize);
     for line in lines {
         for chunk in line.bytes.utf8_chunks() {
-            misfit += usize::from(!chunk.invalid().is_empty());
-            if !chunk.valid().is_ascii() {
-                fit += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
-            }
+            good += chunk.valid().bytes().filter(|b| *b >= 0xC0).count();
+            bad += usize::from(!chunk.invalid().is_empty());
         }
     }
-    // One misfit may be the end of a long line that was cut inside a character.
-    let cut = lines.iter().filter(|l| l.len > l.bytes.len() as u64).count();
-    misfit > cut && misfit > fit
+    // Each long line may have been cut inside a character.
+    bad = bad.saturating_sub(lines.iter().filter(|l| l.len > l.bytes.len() as u64).count());
+    if bad == 0 || good > bad * 2 {
+        return Ok(None);
+    }
+    let mut sample = Vec::new();
+    source.file.seek(SeekFrom::Start(0))?;
+    io::Read::by_ref(&mut source.file).take(GUESS_BYTES).read_to_end(&mut sample)?;
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+    detector.feed(&sample, true);
+    Ok(Some(detector.guess(None, Utf8Detection::Deny)))
 }

@@ -172,15 +172,13 @@ fn recall(id: &str, tool: &str, whole: &str, input: &Input) -> Result<ToolOutput
 /// Byte range of lines `first..=last` (from 1), line feeds included.
 fn line_bytes(text: &str, first: usize, last: usize) -> (usize, usize) {
     let mut from = 0;
-    let mut line = 1;
-    for (at, _) in text.match_indices('\n') {
+    for (line, (at, _)) in (1..).zip(text.match_indices('\n')) {
         if line + 1 == first {
             from = at + 1;
         }
         if line == last {
             return (from, at + 1);
         }
-        line += 1;
     }
     (from, text.len())
 }

@@ -66,7 +66,7 @@ pub(crate) fn parse(head: &str, folder: &str) -> Result<Frontmatter, String> {
     if !is_plain_name(&out.name) {
         let name: String =
             out.name.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).take(64).collect();
-        out.name = name.trim_matches('-').to_owned();
+        name.trim_matches('-').clone_into(&mut out.name);
         out.warnings.push(format!("its name {written:?} is not 1 to 64 letters, digits and single hyphens"));
         if out.name.is_empty() {
             return Err("its name has no letter or digit".to_owned());
@@ -251,7 +251,7 @@ mod tests {
         let mut bomb = String::from("description: d\na: &a [x,x,x,x,x,x,x,x,x]\n");
         for (from, to) in ('a'..='k').zip('b'..='l') {
             let refs = vec![format!("*{from}"); 9].join(",");
-            bomb.push_str(&format!("{to}: &{to} [{refs}]\n"));
+            bomb = format!("{bomb}{to}: &{to} [{refs}]\n");
         }
         assert!(yaml(&bomb).is_err());
         // With its values quoted it is plain text, and as small as it was written.
