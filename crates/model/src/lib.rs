@@ -9,6 +9,33 @@
 //! - A stream ends with exactly one `Finish` or one typed error; a tool call part is emitted only when it is whole.
 //! - Nothing here runs a tool, writes to disk or reads the environment.
 
+mod adapter;
+mod anthropic;
+mod assemble;
+pub mod catalog;
+mod chat;
+mod errors;
+mod fallback;
+mod http;
+mod ids;
+mod media;
+pub mod probe;
+mod record;
+mod reference;
+mod retry;
+mod scripted;
+mod settings;
+mod sse;
+mod stream;
+pub mod tokens;
+mod wire;
+
+pub use fallback::FallbackModel;
+pub use record::{Recorder, Replay};
+pub use reference::ModelRef;
+pub use scripted::ScriptedModel;
+pub use settings::{Credential, Endpoint, Proxies, Secret, Settings, Sleeper};
+
 use becket_types::{Blobs, CallId, Context, FinishReason, Millis, Part, Prices, ToolSpec, Usage};
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -76,7 +103,11 @@ impl Prepared {
 }
 
 /// What a model's answer is made of, the same for every wire. `index` counts the parts of the answer from 0.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// When a stream breaks in the middle, the text that came so far is given out as a part before the error; reasoning
+/// too. Calls are not: what is not out as a part does not exist.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "snake_case")]
 pub enum ModelEvent {
     /// The request is accepted and the answer begins.
     Started { request_id: Option<String> },
@@ -99,6 +130,11 @@ pub enum ModelEvent {
 /// A model that can be talked to.
 pub trait Model: Send + Sync {
     fn info(&self) -> &ModelInfo;
+
+    /// The model that answers now. Differs from [`Model::info`] in a chain that has fallen back.
+    fn answering(&self) -> ModelInfo {
+        self.info().clone()
+    }
 
     /// Turns a request into bytes. Cost follows what is new since the last call with the same generation.
     ///
@@ -150,7 +186,7 @@ pub enum ErrorKind {
 }
 
 /// One typed error with what a person needs: what, why, what to do.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ModelError {
     pub kind: ErrorKind,
@@ -166,4 +202,47 @@ pub struct ModelError {
     pub retry_after: Option<Millis>,
     /// The true token limit, learned from the error's text.
     pub limit: Option<u64>,
+}
+
+/// The model that `reference` names. Builds no HTTP client and sends nothing; a script is read.
+///
+/// # Errors
+/// [`ErrorKind::Auth`] without a key where one is needed, [`ErrorKind::NotFound`] for a base URL that cannot be used,
+/// [`ErrorKind::Script`] for a script that cannot be read.
+pub fn open(reference: &ModelRef, settings: &Settings) -> Result<Arc<dyn Model>, ModelError> {
+    Ok(match reference {
+        ModelRef::Anthropic(name) => Arc::new(anthropic::open(name, settings)?),
+        ModelRef::OpenAi(name) => Arc::new(chat::open(name, settings)?),
+        ModelRef::Script(file) => Arc::new(ScriptedModel::open(file)?.with_window(settings.window)),
+    })
+}
+
+/// Attempts of a model that another one stands behind.
+const ATTEMPTS_BEFORE_FALLBACK: u32 = 3;
+
+/// The first model, with the others to fall back to in order.
+///
+/// # Errors
+/// As [`open`], for any of them.
+pub fn open_chain(references: &[ModelRef], settings: &Settings) -> Result<Arc<dyn Model>, ModelError> {
+    let quick = Settings { max_attempts: ATTEMPTS_BEFORE_FALLBACK.min(settings.max_attempts), ..settings.clone() };
+    let last = references.len().saturating_sub(1);
+    let mut models = Vec::with_capacity(references.len());
+    for (i, reference) in references.iter().enumerate() {
+        models.push(open(reference, if i == last { settings } else { &quick })?);
+    }
+    if models.len() == 1 {
+        return Ok(models.remove(0));
+    }
+    Ok(Arc::new(FallbackModel::new(models)?))
+}
+
+/// What the user's settings change in the catalog's figures.
+fn adjust(info: &mut ModelInfo, settings: &Settings) {
+    if let Some(window) = settings.window {
+        info.window = window;
+        info.input_limit = window;
+        info.max_output = info.max_output.min(window);
+        "set by the user".clone_into(&mut info.source);
+    }
 }

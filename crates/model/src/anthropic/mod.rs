@@ -1,0 +1,169 @@
+//! Anthropic Messages: `POST /v1/messages`, and servers that speak it.
+//!
+//! Cache breakpoints never change bytes that were sent: one on the last system block (covers the tools too), one on the
+//! last block of the first user message, and the automatic one for the moving tail as a fixed top-level field. The
+//! summary of a compaction is a user text block, so the system prompt stays as it is, and cached.
+
+mod decode;
+mod encode;
+
+use crate::adapter::{HttpModel, Protocol};
+use crate::assemble::AnswerOf;
+use crate::http::{Transport, join};
+use crate::ids::IdRule;
+use crate::settings::{Credential, Settings};
+use crate::stream::Decoder;
+use crate::wire::put;
+use crate::{ErrorKind, ModelError, ModelInfo, Request, ToolChoice, catalog};
+use decode::AnthropicDecoder;
+use encode::AnthropicEncoder;
+use serde_json::json;
+
+const BASE_URL: &str = "https://api.anthropic.com";
+/// The API's version, sent with every request.
+const VERSION: &str = "2023-06-01";
+/// Largest request in bytes that the Messages API takes.
+const MAX_BODY: usize = 32 * 1024 * 1024;
+pub(crate) const CACHE: &str = r#","cache_control":{"type":"ephemeral"}}"#;
+
+pub(crate) struct Anthropic {
+    official: bool,
+}
+
+/// The model `anthropic/name`.
+pub(crate) fn open(name: &str, settings: &Settings) -> Result<HttpModel<Anthropic>, ModelError> {
+    let endpoint = &settings.anthropic;
+    let url = join(endpoint.base_url.as_deref().unwrap_or(BASE_URL), "/messages", false)?;
+    let official = url.host_str().is_some_and(|h| h == "anthropic.com" || h.ends_with(".anthropic.com"));
+    let mut headers = vec![("anthropic-version", VERSION.to_owned())];
+    match &endpoint.credential {
+        Some(Credential::ApiKey(key)) => headers.push(("x-api-key", key.expose().to_owned())),
+        Some(Credential::Bearer(token)) => headers.push(("authorization", format!("Bearer {}", token.expose()))),
+        None if official => {
+            return Err(ModelError::new(ErrorKind::Auth, "There is no key for Anthropic.")
+                .hint("Set ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN for a bearer token."));
+        }
+        None => {}
+    }
+    let transport = Transport::new(url, endpoint, &headers, settings)?;
+    let mut info = catalog::lookup("anthropic", name);
+    crate::adjust(&mut info, settings);
+    Ok(HttpModel::new(info, Anthropic { official }, transport))
+}
+
+impl Protocol for Anthropic {
+    type Encoder = AnthropicEncoder;
+
+    fn head(&self, request: &Request<'_>, info: &ModelInfo) -> Vec<u8> {
+        let mut out = Vec::with_capacity(16 * 1024);
+        out.extend_from_slice(b"{\"model\":");
+        put(&mut out, info.name.as_str());
+        out.extend_from_slice(format!(",\"max_tokens\":{}", request.max_output.max(1)).as_bytes());
+        out.extend_from_slice(b",\"stream\":true");
+        if let Some(effort) = request.effort
+            && info.reasoning
+        {
+            thinking(effort, &info.name, request.max_output, &mut out);
+        }
+        out.extend_from_slice(br#","cache_control":{"type":"ephemeral"}"#);
+        let blocks: Vec<&str> =
+            request.context.system.iter().map(AsRef::as_ref).filter(|text| !becket_types::is_blank(text)).collect();
+        if !blocks.is_empty() {
+            out.extend_from_slice(b",\"system\":[");
+            for (i, text) in blocks.iter().enumerate() {
+                out.extend_from_slice(if i == 0 { b"{\"type\":\"text\",\"text\":" } else { b",{\"type\":\"text\",\"text\":" });
+                put(&mut out, *text);
+                out.extend_from_slice(if i + 1 == blocks.len() { CACHE.as_bytes() } else { b"}" });
+            }
+            out.push(b']');
+        }
+        if !request.tools.is_empty() {
+            out.extend_from_slice(b",\"tools\":");
+            let tools: Vec<_> = request
+                .tools
+                .iter()
+                .map(|t| json!({"name": t.name, "description": t.description, "input_schema": t.input_schema}))
+                .collect();
+            put(&mut out, &tools);
+        }
+        out.extend_from_slice(b",\"messages\":[");
+        out
+    }
+
+    fn tail(&self, request: &Request<'_>) -> &'static [u8] {
+        if request.tool_choice == ToolChoice::None && !request.tools.is_empty() {
+            br#"],"tool_choice":{"type":"none"}}"#
+        } else {
+            b"]}"
+        }
+    }
+
+    fn decoder(&self, answer: AnswerOf) -> Box<dyn Decoder> {
+        Box::new(AnthropicDecoder::new(answer))
+    }
+
+    fn ids(&self) -> IdRule {
+        IdRule::Word
+    }
+
+    fn official(&self) -> bool {
+        self.official
+    }
+
+    fn max_body(&self) -> Option<usize> {
+        self.official.then_some(MAX_BODY)
+    }
+}
+
+/// Effort as the model's generation takes it: a word since Claude 4.6, a token budget before.
+fn thinking(effort: &str, model: &str, max_output: u64, out: &mut Vec<u8>) {
+    if matches!(effort, "off" | "none") {
+        return;
+    }
+    let by_budget = ["claude-3", "claude-opus-4-0", "claude-opus-4-1", "claude-opus-4-2", "claude-opus-4-5", "claude-sonnet-4-0", "claude-sonnet-4-2", "claude-sonnet-4-5", "claude-haiku-4-5"];
+    if by_budget.iter().any(|prefix| model.starts_with(prefix)) {
+        let wanted: u64 = match effort {
+            "minimal" | "low" => 4_096,
+            "medium" => 10_000,
+            "high" => 24_000,
+            _ => 48_000,
+        };
+        // The budget lies within the output limit and is at least 1,024, or thinking stays off.
+        let budget = wanted.min(max_output.saturating_sub(1_024));
+        if budget >= 1_024 {
+            out.extend_from_slice(
+                format!(",\"thinking\":{{\"type\":\"enabled\",\"budget_tokens\":{budget}}}").as_bytes(),
+            );
+        }
+        return;
+    }
+    let word = match effort {
+        "minimal" => "low",
+        "ultracode" => "max",
+        word @ ("low" | "medium" | "high" | "xhigh" | "max") => word,
+        _ => "high",
+    };
+    let fields = format!(",\"thinking\":{{\"type\":\"adaptive\"}},\"output_config\":{{\"effort\":\"{word}\"}}");
+    out.extend_from_slice(fields.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effort_by_generation() {
+        for (effort, model, max, want) in [
+            ("high", "claude-sonnet-5-5", 8192, r#","thinking":{"type":"adaptive"},"output_config":{"effort":"high"}"#),
+            ("xhigh", "claude-opus-4-6", 8192, r#","thinking":{"type":"adaptive"},"output_config":{"effort":"xhigh"}"#),
+            ("high", "claude-haiku-4-5", 32_000, r#","thinking":{"type":"enabled","budget_tokens":24000}"#),
+            ("high", "claude-sonnet-4-20250514", 8192, r#","thinking":{"type":"enabled","budget_tokens":7168}"#),
+            ("low", "claude-haiku-4-5", 1500, ""),
+            ("off", "claude-opus-5", 8192, ""),
+        ] {
+            let mut out = Vec::new();
+            thinking(effort, model, max, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), want, "{effort} {model}");
+        }
+    }
+}

@@ -1,0 +1,537 @@
+//! From deltas to parts: what every wire's decoder shares.
+//!
+//! A decoder says "text", "reasoning", "a call begins", "more arguments", "it stopped"; the assembler numbers the
+//! parts, gives them out when they are whole, and decides at the end what a stream amounts to.
+//!
+//! Invariants: a tool call part comes out only when its arguments are known to be complete or known to be wrong; a call
+//! that the output limit cut never comes out. Deltas that arrive together are joined, so cost follows what arrives.
+
+use crate::ids::SeenCalls;
+use crate::{ErrorKind, ModelError, ModelEvent};
+use becket_types::{CallId, FinishReason, Part, Usage};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+/// What an answer belongs to.
+#[derive(Clone, Debug)]
+pub(crate) struct AnswerOf {
+    pub provider: String,
+    pub model: String,
+    /// Output limit of the request; 0 when there is none.
+    pub cap: u64,
+    pub seen: SeenCalls,
+    /// Whom error messages name.
+    pub server: String,
+}
+
+#[derive(Debug)]
+enum Open {
+    None,
+    Text { index: u32, text: String },
+    Reasoning { index: u32, text: String, signature: String },
+}
+
+#[derive(Debug)]
+pub(crate) struct Call {
+    index: u32,
+    id: CallId,
+    /// As the server wrote it.
+    pub raw_id: String,
+    pub name: String,
+    pub arguments: String,
+    announced: bool,
+    emitted: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Assembler {
+    of: AnswerOf,
+    events: Vec<ModelEvent>,
+    next: u32,
+    open: Open,
+    pub calls: Vec<Call>,
+    usage: Usage,
+    reason: Option<FinishReason>,
+    content: bool,
+    finished: bool,
+}
+
+impl Assembler {
+    pub(crate) fn new(of: AnswerOf) -> Self {
+        Self {
+            of,
+            events: Vec::new(),
+            next: 0,
+            open: Open::None,
+            calls: Vec::new(),
+            usage: Usage::default(),
+            reason: None,
+            content: false,
+            finished: false,
+        }
+    }
+
+    pub(crate) fn server(&self) -> &str {
+        &self.of.server
+    }
+
+    /// Takes the events so far.
+    pub(crate) fn take(&mut self) -> Vec<ModelEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Something of the answer itself has come: from here on a retry would repeat it.
+    pub(crate) fn has_content(&self) -> bool {
+        self.content
+    }
+
+    /// The server has said why it stopped.
+    pub(crate) fn has_reason(&self) -> bool {
+        self.reason.is_some()
+    }
+
+    pub(crate) fn text(&mut self, delta: &str) {
+        if delta.is_empty() {
+            return;
+        }
+        self.content = true;
+        if !matches!(self.open, Open::Text { .. }) {
+            self.close_part();
+            self.open = Open::Text { index: self.number(), text: String::new() };
+        }
+        if let Open::Text { index, text } = &mut self.open {
+            text.push_str(delta);
+            let index = *index;
+            match self.events.last_mut() {
+                Some(ModelEvent::TextDelta { index: last, text }) if *last == index => text.push_str(delta),
+                _ => self.events.push(ModelEvent::TextDelta { index, text: delta.to_owned() }),
+            }
+        }
+    }
+
+    /// An empty delta opens a reasoning part for a signature to come.
+    pub(crate) fn reasoning(&mut self, delta: &str) {
+        if !matches!(self.open, Open::Reasoning { .. }) {
+            self.close_part();
+            self.open = Open::Reasoning { index: self.number(), text: String::new(), signature: String::new() };
+        }
+        if let Open::Reasoning { index, text, .. } = &mut self.open
+            && !delta.is_empty()
+        {
+            self.content = true;
+            text.push_str(delta);
+            let index = *index;
+            match self.events.last_mut() {
+                Some(ModelEvent::ReasoningDelta { index: last, text }) if *last == index => text.push_str(delta),
+                _ => self.events.push(ModelEvent::ReasoningDelta { index, text: delta.to_owned() }),
+            }
+        }
+    }
+
+    pub(crate) fn signature(&mut self, delta: &str) {
+        if !matches!(self.open, Open::Reasoning { .. }) {
+            self.reasoning("");
+        }
+        if let Open::Reasoning { signature, .. } = &mut self.open {
+            signature.push_str(delta);
+        }
+    }
+
+    pub(crate) fn redacted(&mut self, data: &str) {
+        self.close_part();
+        let index = self.number();
+        let part = self.reasoning_part(String::new(), None, Some(data.to_owned()));
+        self.part(index, part);
+    }
+
+    /// Ends the text or reasoning that is open and gives it out.
+    pub(crate) fn close_part(&mut self) {
+        match std::mem::replace(&mut self.open, Open::None) {
+            Open::None => {}
+            Open::Text { index, text } => self.part(index, Part::text(text)),
+            Open::Reasoning { index, text, signature } => {
+                if !text.is_empty() || !signature.is_empty() {
+                    let signature = (!signature.is_empty()).then_some(signature);
+                    let part = self.reasoning_part(text, signature, None);
+                    self.part(index, part);
+                }
+            }
+        }
+    }
+
+    fn reasoning_part(&self, text: String, signature: Option<String>, redacted: Option<String>) -> Part {
+        Part::Reasoning {
+            text,
+            signature,
+            redacted,
+            provider: self.of.provider.clone(),
+            model: self.of.model.clone(),
+            extra: Map::new(),
+        }
+    }
+
+    /// A call begins; gives its place in [`Assembler::calls`].
+    pub(crate) fn call(&mut self, raw_id: &str, name: &str) -> usize {
+        self.close_part();
+        self.content = true;
+        let id = self.unique_id(raw_id);
+        let index = self.number();
+        self.calls.push(Call {
+            index,
+            id,
+            raw_id: raw_id.to_owned(),
+            name: String::new(),
+            arguments: String::new(),
+            announced: false,
+            emitted: false,
+        });
+        let slot = self.calls.len() - 1;
+        self.call_name(slot, name);
+        slot
+    }
+
+    /// A call's name, where it comes later than its begin.
+    pub(crate) fn call_name(&mut self, slot: usize, name: &str) {
+        let call = &mut self.calls[slot];
+        if call.name.is_empty() && !name.is_empty() {
+            name.clone_into(&mut call.name);
+            call.announced = true;
+            self.events.push(ModelEvent::ToolCallDelta {
+                index: call.index,
+                call_id: call.id.clone(),
+                name: name.to_owned(),
+                json: String::new(),
+            });
+        }
+    }
+
+    pub(crate) fn call_arguments(&mut self, slot: usize, delta: &str) {
+        if delta.is_empty() {
+            return;
+        }
+        let call = &mut self.calls[slot];
+        call.arguments.push_str(delta);
+        if !call.announced {
+            return;
+        }
+        match self.events.last_mut() {
+            Some(ModelEvent::ToolCallDelta { index, json, .. }) if *index == call.index && !json.is_empty() => {
+                json.push_str(delta);
+            }
+            _ => self.events.push(ModelEvent::ToolCallDelta {
+                index: call.index,
+                call_id: call.id.clone(),
+                name: call.name.clone(),
+                json: delta.to_owned(),
+            }),
+        }
+    }
+
+    /// The server says that this call is whole. It comes out now if it really is; else the end decides.
+    pub(crate) fn call_closed(&mut self, slot: usize) {
+        let call = &self.calls[slot];
+        if call.emitted || call.arguments.trim().is_empty() {
+            return;
+        }
+        if let Arguments::Object(input) = parse_arguments(&call.arguments) {
+            self.emit_call(slot, input, None);
+        }
+    }
+
+    fn emit_call(&mut self, slot: usize, input: Map<String, Value>, invalid: Option<String>) {
+        let call = &mut self.calls[slot];
+        call.emitted = true;
+        let name = if call.name.is_empty() { "unknown_tool".to_owned() } else { call.name.clone() };
+        let part = Part::ToolCall {
+            call_id: call.id.clone(),
+            name,
+            input: Value::Object(input),
+            invalid,
+            extra: Map::new(),
+        };
+        let index = call.index;
+        self.part(index, part);
+    }
+
+    pub(crate) fn usage(&mut self, usage: Usage) {
+        if usage != self.usage && !usage.is_empty() {
+            self.usage = usage;
+            self.events.push(ModelEvent::Usage(usage));
+        }
+    }
+
+    pub(crate) fn usage_so_far(&self) -> Usage {
+        self.usage
+    }
+
+    pub(crate) fn notice(&mut self, text: impl Into<String>) {
+        self.events.push(ModelEvent::Notice(text.into()));
+    }
+
+    /// Why it stopped. The first word counts; [`Assembler::end`] gives it out.
+    pub(crate) fn stopped(&mut self, reason: FinishReason) {
+        if self.reason.is_none() {
+            if let FinishReason::Other(word) = &reason {
+                self.notice(format!("The model stopped for a reason becket does not know: {word}."));
+            }
+            self.reason = Some(reason);
+        }
+    }
+
+    /// The stream broke: what came of text and reasoning is kept, calls that are not out yet are not.
+    pub(crate) fn broken(&mut self) {
+        self.close_part();
+    }
+
+    /// The stream is whole: gives out what is left, and the finish.
+    pub(crate) fn end(&mut self) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        self.close_part();
+        let mut reason = self.reason.clone().unwrap_or_else(|| {
+            self.notice("The server ended its answer without saying why.");
+            FinishReason::Stop
+        });
+        let at_cap = self.of.cap > 0 && self.usage.output >= self.of.cap;
+        let cut = reason == FinishReason::Length || at_cap;
+        let last = self.calls.len().saturating_sub(1);
+        for slot in 0..self.calls.len() {
+            if self.calls[slot].emitted {
+                continue;
+            }
+            let text = self.calls[slot].arguments.clone();
+            match parse_arguments(&text) {
+                Arguments::Object(input) => self.emit_call(slot, input, None),
+                Arguments::Empty | Arguments::Incomplete | Arguments::Invalid if cut && slot == last => {
+                    reason = FinishReason::Length;
+                    let name = self.calls[slot].name.clone();
+                    self.notice(format!("The call of `{name}` was cut by the output limit and does not run."));
+                }
+                Arguments::Empty => self.emit_call(slot, Map::new(), None),
+                Arguments::Incomplete | Arguments::Invalid => self.emit_call(slot, Map::new(), Some(text)),
+            }
+        }
+        if reason == FinishReason::Stop && self.calls.iter().any(|c| c.emitted) {
+            reason = FinishReason::ToolCalls;
+        }
+        self.events.push(ModelEvent::Finish(reason));
+    }
+
+    /// The answer ended and holds nothing at all, for no reason that explains it.
+    pub(crate) fn is_empty_answer(&self) -> bool {
+        let explained = matches!(
+            self.reason,
+            Some(FinishReason::Length | FinishReason::ContentFilter | FinishReason::Refusal | FinishReason::Other(_))
+        );
+        !self.content && !explained
+    }
+
+    fn part(&mut self, index: u32, part: Part) {
+        self.content = true;
+        self.events.push(ModelEvent::Part { index, part });
+    }
+
+    fn number(&mut self) -> u32 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    fn unique_id(&self, raw: &str) -> CallId {
+        let taken = |id: &str| self.of.seen.contains(id) || self.calls.iter().any(|c| c.id.as_str() == id);
+        if !raw.trim().is_empty() && !taken(raw) {
+            return CallId(raw.to_owned());
+        }
+        CallId(format!("call_{}", Uuid::now_v7().simple()))
+    }
+}
+
+/// What argument text turned out to be.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Arguments {
+    Object(Map<String, Value>),
+    Empty,
+    /// Ends in the middle.
+    Incomplete,
+    Invalid,
+}
+
+/// Lenient where nothing is guessed: a byte order mark, an empty text or `null` for no arguments, an object that was
+/// encoded twice. Everything else that is no JSON object is invalid. Depth is limited by the parser (128).
+pub(crate) fn parse_arguments(text: &str) -> Arguments {
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+    if text.is_empty() {
+        return Arguments::Empty;
+    }
+    match serde_json::from_str::<Value>(text) {
+        Ok(Value::Object(map)) => Arguments::Object(map),
+        Ok(Value::Null) => Arguments::Object(Map::new()),
+        Ok(Value::String(inner)) => match serde_json::from_str::<Value>(&inner) {
+            Ok(Value::Object(map)) => Arguments::Object(map),
+            _ => Arguments::Invalid,
+        },
+        Ok(_) => Arguments::Invalid,
+        Err(error) if error.is_eof() => Arguments::Incomplete,
+        Err(_) => Arguments::Invalid,
+    }
+}
+
+/// Parses one event's JSON. Lone surrogates, which JSON allows and Rust's strings do not, become U+FFFD.
+pub(crate) fn parse_event<T: serde::de::DeserializeOwned>(data: &str) -> Option<T> {
+    serde_json::from_str(data).ok().or_else(|| {
+        let repaired = replace_lone_surrogates(data)?;
+        serde_json::from_str(&repaired).ok()
+    })
+}
+
+/// An event that is not JSON at all: the stream is broken, and the message shows what came.
+pub(crate) fn not_json(data: &str, server: &str) -> ModelError {
+    let shown = becket_types::cut_end(data.trim(), 120);
+    ModelError::new(ErrorKind::StreamBroken, format!("{server} sent an event that is not JSON: `{shown}`"))
+}
+
+/// A whole document that is JSON but no answer.
+pub(crate) fn other_shape(data: &str, server: &str) -> ModelError {
+    let shown = becket_types::cut_end(data.trim(), 120);
+    let message = format!("{server} answered with JSON that is no answer ({} bytes): `{shown}`", data.len());
+    ModelError::new(ErrorKind::Malformed, message).hint("Check that the base URL points at the right kind of model API.")
+}
+
+fn replace_lone_surrogates(text: &str) -> Option<String> {
+    let unit = |at: usize| {
+        let escape = text.get(at..at + 6)?;
+        let hex = escape.strip_prefix("\\u")?;
+        u16::from_str_radix(hex, 16).ok()
+    };
+    let mut out = String::with_capacity(text.len());
+    let mut changed = false;
+    let mut rest = 0;
+    while let Some(found) = text[rest..].find('\\') {
+        let at = rest + found;
+        out.push_str(&text[rest..at]);
+        let (length, lone) = match unit(at) {
+            Some(0xD800..=0xDBFF) if matches!(unit(at + 6), Some(0xDC00..=0xDFFF)) => (12, false),
+            Some(0xD800..=0xDFFF) => (6, true),
+            _ => (1 + text[at + 1..].chars().next().map_or(0, char::len_utf8), false),
+        };
+        if lone {
+            out.push_str("\\ufffd");
+            changed = true;
+        } else {
+            out.push_str(&text[at..at + length]);
+        }
+        rest = at + length;
+    }
+    out.push_str(&text[rest..]);
+    changed.then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn assembler(cap: u64) -> Assembler {
+        Assembler::new(AnswerOf {
+            provider: "p".into(),
+            model: "m".into(),
+            cap,
+            seen: SeenCalls::default(),
+            server: "s".into(),
+        })
+    }
+
+    #[test]
+    fn arguments_table() {
+        let deep = format!("{}1{}", "{\"a\":".repeat(10_000), "}".repeat(10_000));
+        for (text, want) in [
+            (r#"{"a":1}"#, Arguments::Object(json!({"a":1}).as_object().unwrap().clone())),
+            (" \u{feff}{}", Arguments::Object(Map::new())),
+            ("\u{feff} {}", Arguments::Object(Map::new())),
+            ("", Arguments::Empty),
+            (" \n", Arguments::Empty),
+            ("null", Arguments::Object(Map::new())),
+            (r#""{\"a\":1}""#, Arguments::Object(json!({"a":1}).as_object().unwrap().clone())),
+            (r#""text""#, Arguments::Invalid),
+            ("[1]", Arguments::Invalid),
+            ("{\"a\":", Arguments::Incomplete),
+            ("{\"a\":\"x", Arguments::Incomplete),
+            (r#"{"a":1}{"a":1}"#, Arguments::Invalid),
+            (r#"{"a":NaN}"#, Arguments::Invalid),
+            (r#"{"a":"\ud800"}"#, Arguments::Invalid),
+            (&deep, Arguments::Invalid),
+        ] {
+            assert_eq!(parse_arguments(text), want, "{:.40}", text);
+        }
+    }
+
+    #[test]
+    fn a_cut_call_never_comes_out_and_says_length() {
+        for (reason, cap, output, arguments, want) in [
+            (FinishReason::Length, 100, 50, "{\"a\":", FinishReason::Length),
+            (FinishReason::Length, 100, 50, "", FinishReason::Length),
+            (FinishReason::ToolCalls, 100, 100, "{\"a\":", FinishReason::Length),
+            (FinishReason::Stop, 100, 100, "{\"a\":", FinishReason::Length),
+        ] {
+            let mut a = assembler(cap);
+            let slot = a.call("c1", "write");
+            a.call_arguments(slot, arguments);
+            a.call_closed(slot);
+            a.usage(Usage { output, ..Usage::default() });
+            a.stopped(reason.clone());
+            a.end();
+            let events = a.take();
+            assert!(!events.iter().any(|e| matches!(e, ModelEvent::Part { .. })), "{reason:?}");
+            assert_eq!(events.last(), Some(&ModelEvent::Finish(want)));
+        }
+    }
+
+    #[test]
+    fn invalid_arguments_are_kept_as_text() {
+        let mut a = assembler(100);
+        let slot = a.call("c1", "write");
+        a.call_arguments(slot, "{\"a\":");
+        a.stopped(FinishReason::ToolCalls);
+        a.end();
+        let parts: Vec<ModelEvent> = a.take().into_iter().filter(|e| matches!(e, ModelEvent::Part { .. })).collect();
+        let [ModelEvent::Part { index: 0, part: Part::ToolCall { input, invalid, .. } }] = &parts[..] else {
+            panic!("{parts:?}")
+        };
+        assert_eq!((input, invalid.as_deref()), (&json!({}), Some("{\"a\":")));
+    }
+
+    #[test]
+    fn ids_are_unique_within_an_answer_and_against_history() {
+        let mut a = assembler(0);
+        a.of.seen.note(&CallId("old".into()));
+        for raw in ["x", "x", "", "old"] {
+            a.call(raw, "t");
+        }
+        let ids: Vec<&str> = a.calls.iter().map(|c| c.id.as_str()).collect();
+        assert_eq!(ids[0], "x");
+        assert!(ids[1..].iter().all(|id| id.starts_with("call_")));
+        assert_eq!(ids.iter().collect::<std::collections::HashSet<_>>().len(), 4);
+    }
+
+    #[test]
+    fn lone_surrogates_become_replacement_characters() {
+        for (text, want) in [
+            (r#""\ud83d\ude00""#, Some("😀")),
+            (r#""\ud83d""#, Some("\u{fffd}")),
+            (r#""a\\ud83d""#, Some("a\\ud83d")),
+            (r#""\ude00\ud83d x""#, Some("\u{fffd}\u{fffd} x")),
+            (r#""\ud83"#, None),
+        ] {
+            assert_eq!(parse_event::<String>(text).as_deref(), want, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_the_parsers(text in "\\PC{0,60}|(\\\\u[dD8-9a-f]{0,4}|[{}\":,\\\\])*") {
+            let _ = parse_arguments(&text);
+            let _ = parse_event::<Value>(&text);
+        }
+    }
+}

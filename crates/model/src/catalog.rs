@@ -1,0 +1,180 @@
+//! What is known of models before the first request: windows, output limits, prices.
+//!
+//! A dated table shipped with becket (`catalog.json`), never asked over the network. A model that is not in it gets
+//! conservative defaults and the source `default`, so that the caller can say so once.
+
+use crate::ModelInfo;
+use becket_types::{Millis, Prices};
+use serde::Deserialize;
+use std::sync::LazyLock;
+
+/// Window of a model nobody knows.
+pub const DEFAULT_WINDOW: u64 = 128_000;
+/// Output limit of a model nobody knows.
+pub const DEFAULT_MAX_OUTPUT: u64 = 8_192;
+
+/// Providers keep a cached prefix for five minutes after its last use (Anthropic's default; others similar).
+const CACHE_TTL: Millis = Millis(5 * 60 * 1000);
+
+#[derive(Deserialize)]
+struct Catalog {
+    models: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    provider: String,
+    name: String,
+    window: u64,
+    #[serde(default)]
+    input_limit: Option<u64>,
+    max_output: u64,
+    /// Input, output, cache read, cache write.
+    #[serde(default)]
+    prices: Option<[f64; 4]>,
+    images: bool,
+    reasoning: bool,
+    source: String,
+}
+
+static CATALOG: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+    // The file is part of the program and a test reads it; an empty table only means defaults.
+    serde_json::from_str::<Catalog>(include_str!("catalog.json")).map(|c| c.models).unwrap_or_default()
+});
+
+impl Entry {
+    fn info(&self, provider: &str, name: &str) -> ModelInfo {
+        ModelInfo {
+            id: format!("{provider}/{name}"),
+            provider: provider.to_owned(),
+            name: name.to_owned(),
+            window: self.window,
+            input_limit: self.input_limit.unwrap_or(self.window),
+            max_output: self.max_output,
+            prices: self.prices.map(|[input, output, cache_read, cache_write]| Prices {
+                input,
+                output,
+                cache_read,
+                cache_write,
+            }),
+            images: self.images,
+            reasoning: self.reasoning,
+            cache_ttl: CACHE_TTL,
+            source: self.source.clone(),
+        }
+    }
+}
+
+/// What is known of `name` as `provider` (`anthropic` or `openai`) serves it; defaults when nothing is.
+///
+/// The name is compared without case, vendor prefix, date, tag, quantisation and file ending, so that
+/// `anthropic/claude-sonnet-4.5`, `claude-sonnet-4-5-20250929` and `Qwen3-32B-Q4_K_M.gguf` are found.
+pub fn lookup(provider: &str, name: &str) -> ModelInfo {
+    let wanted = normal(name);
+    let mut best: Option<&Entry> = None;
+    for entry in CATALOG.iter() {
+        let candidate = normal(&entry.name);
+        let hit = candidate == wanted || starts_with_word(&wanted, &candidate);
+        if hit && best.is_none_or(|b| normal(&b.name).len() < candidate.len()) {
+            best = Some(entry);
+        }
+    }
+    best.map_or_else(|| default_info(provider, name), |entry| entry.info(provider, name))
+}
+
+/// Every model of the table, under the provider that becket reaches it by.
+pub fn all() -> Vec<ModelInfo> {
+    let reach = |entry: &Entry| if entry.provider == "anthropic" { "anthropic" } else { "openai" };
+    CATALOG.iter().map(|entry| entry.info(reach(entry), &entry.name)).collect()
+}
+
+fn default_info(provider: &str, name: &str) -> ModelInfo {
+    ModelInfo {
+        id: format!("{provider}/{name}"),
+        provider: provider.to_owned(),
+        name: name.to_owned(),
+        window: DEFAULT_WINDOW,
+        input_limit: DEFAULT_WINDOW,
+        max_output: DEFAULT_MAX_OUTPUT,
+        prices: None,
+        // Unknown: send images, a refusal is typed and can be acted on; a silent stub could not.
+        images: true,
+        reasoning: false,
+        cache_ttl: CACHE_TTL,
+        source: "default".to_owned(),
+    }
+}
+
+/// A longer name counts as the shorter one only when what follows is a date, a size, a tag: anything but a word that
+/// makes it another model (`gpt-5-mini` is not `gpt-5`, `gpt-5-2025-08-07` is).
+fn starts_with_word(long: &str, short: &str) -> bool {
+    let Some(rest) = long.strip_prefix(short) else { return false };
+    let Some(rest) = rest.strip_prefix('-') else { return false };
+    rest.split('-').all(|word| {
+        let quantised = word.starts_with('q') && word[1..].starts_with(|c: char| c.is_ascii_digit());
+        let dated = word.len() >= 2 && word.chars().all(|c| c.is_ascii_digit()) && (word.len() > 2 || rest.contains("20"));
+        dated
+            || quantised
+            || matches!(word, "latest" | "preview" | "instruct" | "it" | "k" | "m" | "s" | "gguf" | "fp8" | "awq" | "mlx" | "ud" | "xl" | "0" | "v1")
+    })
+}
+
+fn normal(name: &str) -> String {
+    let name = name.trim_end_matches('/').rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
+    let name = name.strip_suffix(".gguf").unwrap_or(&name);
+    // Bedrock's `us.anthropic.claude-…`, OpenRouter's `…:free`, Vertex's `…@20250929`.
+    let name = name.rsplit("anthropic.").next().unwrap_or(name);
+    let name = name.split([':', '@']).next().unwrap_or(name);
+    name.replace(['.', '_', ' '], "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_whole_and_sane() {
+        let models = all();
+        assert!(models.len() >= 60, "{}", models.len());
+        for model in &models {
+            assert!(model.window >= 16_000 && model.max_output > 0, "{}", model.id);
+            assert!(model.input_limit <= model.window, "{}", model.id);
+            assert!(model.max_output <= model.window, "{}", model.id);
+            assert!(model.source.contains("20"), "{}: a source has a date", model.id);
+            if let Some(p) = model.prices {
+                assert!(p.cache_read <= p.input && p.input <= p.output, "{}", model.id);
+            }
+        }
+        let mut names: Vec<&str> = models.iter().map(|m| m.id.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), models.len(), "a name stands twice");
+    }
+
+    #[test]
+    fn names_as_servers_write_them() {
+        for (name, want) in [
+            ("claude-sonnet-4-5-20250929", Some("claude-sonnet-4-5")),
+            ("anthropic/claude-sonnet-4.5", Some("claude-sonnet-4-5")),
+            ("us.anthropic.claude-sonnet-4-20250514-v1:0", Some("claude-sonnet-4")),
+            ("claude-opus-4-1@20250805", Some("claude-opus-4-1")),
+            ("claude-3-5-haiku-latest", Some("claude-3-5-haiku")),
+            ("gpt-5-mini", Some("gpt-5-mini")),
+            ("gpt-5-2025-08-07", Some("gpt-5")),
+            ("gpt-5-colossal", None),
+            ("gpt-4o-2024-05-13", Some("gpt-4o")),
+            ("deepseek/deepseek-v3.2:free", Some("deepseek-v3.2")),
+            ("MiniMax-M2", Some("minimax-m2")),
+            ("/models/Qwen3-32B-Q4_K_M.gguf", Some("qwen3-32b")),
+            ("qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", Some("qwen2.5-coder-1.5b-instruct")),
+            ("my-own-model", None),
+            ("", None),
+        ] {
+            let info = lookup("openai", name);
+            let window = want.map(|w| CATALOG.iter().find(|e| e.name == w).unwrap().window);
+            assert_eq!(info.source == "default", want.is_none(), "{name}: {info:?}");
+            assert_eq!(info.window, window.unwrap_or(DEFAULT_WINDOW), "{name}");
+            assert_eq!(info.id, format!("openai/{name}"));
+        }
+    }
+}

@@ -1,0 +1,591 @@
+//! What a provider's error means, in whatever dialect it is written.
+//!
+//! [`classify`] takes status, headers and body and gives one [`ModelError`]: kind, text for people, whether it may
+//! heal, how long to wait, and the true token limit where the text names it. Two tables decide: words that mean the
+//! context is too long (with the number), and words that mean a kind. Codes come as strings and as integers, errors
+//! with and without an outer object, as arrays, as plain text and as HTML.
+
+use crate::{ErrorKind, ModelError};
+use becket_types::{Millis, cut_end};
+use regex::Regex;
+use serde_json::Value;
+use std::sync::LazyLock;
+
+/// Longest server text shown to people.
+const SHOWN: usize = 600;
+
+impl ModelError {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            hint: None,
+            status: None,
+            request_id: None,
+            retryable: kind.may_heal(),
+            retry_after: None,
+            limit: None,
+        }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same request may be sent to another model: the trouble is this one's, and nothing of the answer came.
+    pub fn may_fall_back(&self) -> bool {
+        matches!(
+            self.kind,
+            ErrorKind::Overloaded
+                | ErrorKind::RateLimit
+                | ErrorKind::Server
+                | ErrorKind::Network
+                | ErrorKind::Timeout
+                | ErrorKind::Stalled
+                | ErrorKind::WaitTooLong
+                | ErrorKind::NotFound
+                | ErrorKind::Malformed
+        )
+    }
+}
+
+impl ErrorKind {
+    /// Whether sending the same again may succeed without anybody doing something.
+    pub(crate) fn may_heal(self) -> bool {
+        match self {
+            Self::RateLimit
+            | Self::Overloaded
+            | Self::Server
+            | Self::Network
+            | Self::Timeout
+            | Self::Stalled
+            | Self::StreamBroken
+            | Self::Malformed => true,
+            Self::Auth
+            | Self::Billing
+            | Self::NotFound
+            | Self::Tls
+            | Self::ContextOverflow
+            | Self::TooLarge
+            | Self::InvalidRequest
+            | Self::Refusal
+            | Self::Script
+            | Self::WaitTooLong => false,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Auth => "refused the credentials",
+            Self::Billing => "refuses for billing reasons",
+            Self::NotFound => "does not know this model or address",
+            Self::RateLimit => "limits the rate of requests",
+            Self::Overloaded => "is overloaded",
+            Self::Server => "failed",
+            Self::Network => "cannot be reached",
+            Self::Tls => "cannot be trusted: TLS failed",
+            Self::Timeout => "took too long",
+            Self::Stalled => "stopped sending",
+            Self::StreamBroken => "broke off its answer",
+            Self::Malformed => "sent something that is not an answer",
+            Self::ContextOverflow => "says that the prompt is too long",
+            Self::TooLarge => "says that the request has too many bytes",
+            Self::InvalidRequest => "refused the request as invalid",
+            Self::Refusal => "refused to answer",
+            Self::Script => "cannot go on",
+            Self::WaitTooLong => "asks to wait too long",
+        }
+    }
+
+    fn default_hint(self) -> Option<&'static str> {
+        match self {
+            Self::Auth => Some("Check the API key and that it may use this model (`becket doctor`)."),
+            Self::Billing => Some("Add credits or raise the spend limit at the provider, or choose another model."),
+            Self::NotFound => Some("Check the model's name (`becket models`) and the base URL."),
+            Self::Tls => Some("Check the server's certificate, the system clock, and any proxy that intercepts TLS."),
+            Self::ContextOverflow => Some("Compact the session, or switch to a model with a larger window."),
+            Self::TooLarge => Some("Compact the session; images and files weigh most."),
+            _ => None,
+        }
+    }
+}
+
+/// What came back instead of an answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Failure<'a> {
+    /// Absent for an error event inside a stream.
+    pub status: Option<u16>,
+    pub body: &'a str,
+    /// `retry-after-ms`, `retry-after`, `x-should-retry`, request id.
+    pub retry_after: Option<Millis>,
+    pub should_retry: Option<bool>,
+    pub request_id: Option<&'a str>,
+    /// Whom the message names.
+    pub server: &'a str,
+}
+
+/// The error in plain terms.
+#[derive(Debug, Default)]
+struct Facts {
+    message: String,
+    /// Type, code and status words, lower case, with blanks between.
+    codes: String,
+    /// A status inside the body, where the real one is 200 or absent.
+    number: Option<u16>,
+    window: Option<u64>,
+    request_id: Option<String>,
+    retry: Option<Millis>,
+}
+
+/// The typed error for a failure.
+pub(crate) fn classify(failure: &Failure<'_>) -> ModelError {
+    let facts = facts(failure.body);
+    let status = failure.status.filter(|s| *s >= 300).or(facts.number);
+    let text = format!("{} {}", facts.codes, facts.message).to_lowercase();
+    let overflow = overflow(&text);
+    let kind = match &overflow {
+        Some(_) if !text.contains("per minute") && status != Some(429) => ErrorKind::ContextOverflow,
+        _ => kind_of(status, &facts.codes, &text),
+    };
+    let said = if facts.message.is_empty() { String::new() } else { format!(": {}", shown(&facts.message)) };
+    let status_words = status.map_or(String::new(), |s| format!(" (status {s})"));
+    let mut error = ModelError::new(kind, format!("{} {}{status_words}{said}", failure.server, kind.words()));
+    error.status = status;
+    error.request_id = failure.request_id.map(str::to_owned).or(facts.request_id);
+    error.retry_after = failure.retry_after.or(facts.retry);
+    error.hint = hint_for(kind, &text).map(str::to_owned);
+    if kind == ErrorKind::ContextOverflow {
+        error.limit = overflow.flatten().or(facts.window);
+    }
+    if let Some(should) = failure.should_retry {
+        // A server may forbid a retry of anything, but it cannot heal what is wrong for good.
+        error.retryable = if should { !matches!(kind, ErrorKind::Auth | ErrorKind::Billing) } else { false };
+    }
+    error
+}
+
+fn hint_for(kind: ErrorKind, text: &str) -> Option<&'static str> {
+    if text.contains("loading model") {
+        return Some("The server is still loading the model; wait a moment.");
+    }
+    if kind == ErrorKind::NotFound && text.contains("try pulling it first") {
+        return Some("Pull the model on the server first: `ollama pull NAME`.");
+    }
+    kind.default_hint()
+}
+
+fn facts(body: &str) -> Facts {
+    let body = body.trim_start_matches('\u{feff}').trim();
+    let Ok(json) = serde_json::from_str::<Value>(body) else {
+        return Facts { message: plain(body), ..Facts::default() };
+    };
+    let root = match &json {
+        Value::Array(items) => items.first().unwrap_or(&Value::Null),
+        other => other,
+    };
+    let error = match &root["error"] {
+        Value::Null => root,
+        Value::String(inner) if inner.trim_start().starts_with('{') => return facts(inner),
+        other => other,
+    };
+    let mut facts = Facts::default();
+    if let Value::String(text) = error {
+        facts.message = text.clone();
+    }
+    for key in ["type", "code", "status", "reason"] {
+        for holder in [error, root] {
+            match &holder[key] {
+                Value::String(word) if word != "error" => {
+                    facts.codes.push_str(&word.to_lowercase());
+                    facts.codes.push(' ');
+                },
+                Value::Number(n) => facts.number = facts.number.or(n.as_u64().and_then(http_status)),
+                _ => {}
+            }
+        }
+    }
+    if let Some(code) = facts.codes.split(' ').find_map(|c| c.parse::<u64>().ok()).and_then(http_status) {
+        facts.number = facts.number.or(Some(code));
+    }
+    if facts.message.is_empty() {
+        facts.message = ["message", "detail", "error_description", "msg", "title"]
+            .iter()
+            .find_map(|key| [&error[*key], &root[*key]].into_iter().find(|v| !v.is_null()))
+            .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
+            .unwrap_or_default();
+    }
+    // OpenRouter passes the upstream's own words on in `metadata.raw`.
+    if let Some(raw) = error["metadata"]["raw"].as_str() {
+        facts.message = format!("{} ({})", facts.message, shown(raw));
+    }
+    if facts.message.is_empty() {
+        facts.message = plain(body);
+    }
+    facts.window = error["n_ctx"].as_u64();
+    facts.request_id = root["request_id"].as_str().map(str::to_owned);
+    facts.retry = retry_in_details(error).or_else(|| retry_in_text(&facts.message));
+    facts
+}
+
+fn http_status(n: u64) -> Option<u16> {
+    (300..600).contains(&n).then_some(n as u16)
+}
+
+/// Google's `details: [{"retryDelay": "12s"}]`.
+fn retry_in_details(error: &Value) -> Option<Millis> {
+    let details = error["details"].as_array()?;
+    let delay = details.iter().find_map(|d| d["retryDelay"].as_str())?;
+    let seconds: f64 = delay.strip_suffix('s')?.parse().ok()?;
+    millis(seconds)
+}
+
+/// OpenAI's "Please try again in 1.2s" (also `350ms`, `2m3.5s`).
+fn retry_in_text(message: &str) -> Option<Millis> {
+    static AGAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(r"(?i)try again in (?:(\d+)h)?(?:(\d+)m(?:\b|(\d)))?(?:(\d+(?:\.\d+)?)(ms|s))?").ok()
+    });
+    let found = AGAIN.as_ref()?.captures(message)?;
+    let whole = found.get(0)?.as_str().to_lowercase();
+    let rest = whole.strip_prefix("try again in ")?;
+    let mut seconds = 0.0;
+    let mut number = String::new();
+    let mut chars = rest.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '0'..='9' | '.' => number.push(c),
+            'h' => seconds += 3600.0 * std::mem::take(&mut number).parse::<f64>().ok()?,
+            'm' if chars.peek() == Some(&'s') => {
+                chars.next();
+                seconds += std::mem::take(&mut number).parse::<f64>().ok()? / 1000.0;
+            }
+            'm' => seconds += 60.0 * std::mem::take(&mut number).parse::<f64>().ok()?,
+            's' => seconds += std::mem::take(&mut number).parse::<f64>().ok()?,
+            _ => break,
+        }
+    }
+    if seconds > 0.0 { millis(seconds) } else { None }
+}
+
+fn millis(seconds: f64) -> Option<Millis> {
+    (seconds.is_finite() && seconds >= 0.0).then(|| Millis((seconds * 1000.0).min(1e15) as u64))
+}
+
+fn shown(text: &str) -> String {
+    let text = text.trim();
+    let head = cut_end(text, SHOWN);
+    if head.len() == text.len() { head.to_owned() } else { format!("{head}…") }
+}
+
+/// Text of a body that is not JSON; HTML gives its title.
+fn plain(body: &str) -> String {
+    if !body.starts_with('<') {
+        return shown(body);
+    }
+    let lower = body.to_ascii_lowercase();
+    let title = lower.find("<title>").and_then(|start| {
+        let end = lower[start..].find("</title>")? + start;
+        body.get(start + 7..end)
+    });
+    title.map_or_else(|| "an HTML page".to_owned(), |t| format!("an HTML page: {}", shown(t)))
+}
+
+/// What says that the prompt is too long; the first group, where there is one, is the limit in tokens.
+const OVERFLOW: &[&str] = &[
+    // Anthropic: "prompt is too long: 210000 tokens > 200000 maximum"
+    r"prompt is too long(?::? *\d+ tokens > (\d+))?",
+    // Anthropic: "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"
+    r"exceed context limit: \d+ \+ \d+ > (\d+)",
+    // OpenAI, DeepSeek, vLLM, OpenRouter: "maximum context length is 128000 tokens"
+    r"maximum context length (?:is|of) (\d+)",
+    // OpenAI: "input tokens exceed the configured limit of 272000 tokens"
+    r"exceed the configured limit of (\d+)",
+    r"exceeds the context window",
+    r"context_length_exceeded",
+    // Gemini: "the input token count (1200000) exceeds the maximum number of tokens allowed (1048576)"
+    r"exceeds the maximum number of tokens allowed \((\d+)\)",
+    r"input token count.{0,40}exceeds the maximum",
+    // Bedrock
+    r"input is too long for requested model",
+    r"too many input tokens(?:.{0,20}max input tokens: (\d+))?",
+    // llama.cpp: "request (5000 tokens) exceeds the available context size (4096 tokens)"
+    r"exceeds the available context size(?: \((\d+) tokens\))?",
+    r"exceed_context_size",
+    // Ollama
+    r"input length exceeds (?:the |maximum )?context length",
+    r"exceeded max context length",
+    // LM Studio
+    r"context length of only (\d+)",
+    r"initial prompt is greater than the context length",
+    // vLLM
+    r"longer than the maximum model length of (\d+)",
+    r"maximum input length of (\d+)",
+    // Mistral: "Prompt contains 40000 tokens …, too large for model with 32768 maximum context length"
+    r"too large for model with (\d+) maximum context length",
+    // Moonshot
+    r"exceeded model token limit:? *(\d+)?",
+    // xAI
+    r"maximum prompt length is (\d+)",
+    // GitHub's proxy: "prompt token count of 128001 exceeds the limit of 128000"
+    r"prompt token count of \d+ exceeds the limit of (\d+)",
+    // Text Generation Inference, Together
+    r"inputs` tokens \+ `max_new_tokens` must be <= (\d+)",
+    r"(?:inputs|input) tokens \+ .{0,20}must be <= (\d+)",
+    // Groq, Cerebras
+    r"reduce the length of the messages",
+    // Z.ai, MiniMax
+    r"prompt exceeds max length",
+    r"context window exceeds limit",
+    r"model_context_window_exceeded",
+];
+
+/// Outer: the text says so. Inner: the limit it names.
+fn overflow(text: &str) -> Option<Option<u64>> {
+    static PATTERNS: LazyLock<Vec<Regex>> =
+        LazyLock::new(|| OVERFLOW.iter().filter_map(|p| Regex::new(p).ok()).collect());
+    // Numbers may be grouped: 200,000.
+    let text = ungroup(text);
+    let mut hit = false;
+    for pattern in PATTERNS.iter() {
+        if let Some(found) = pattern.captures(&text) {
+            hit = true;
+            if let Some(limit) = found.get(1).and_then(|m| m.as_str().parse().ok()).filter(|n| *n > 0) {
+                return Some(Some(limit));
+            }
+        }
+    }
+    hit.then_some(None)
+}
+
+fn ungroup(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let digit = |i: Option<usize>| i.and_then(|i| bytes.get(i)).is_some_and(u8::is_ascii_digit);
+    let keep = |(i, c): (usize, char)| {
+        let grouping = c == ',' && digit(i.checked_sub(1)) && (1..=3).all(|k| digit(Some(i + k))) && !digit(Some(i + 4));
+        (!grouping).then_some(c)
+    };
+    text.char_indices().filter_map(keep).collect()
+}
+
+/// Words in type, code or message that decide the kind, before the status does.
+const WORDS: &[(ErrorKind, &[&str])] = &[
+    (
+        ErrorKind::Billing,
+        &[
+            "credit balance is too low",
+            "insufficient_quota",
+            "insufficient balance",
+            "insufficient credits",
+            "insufficient funds",
+            "more credits",
+            "billing_error",
+            "billing_hard_limit",
+            "billing_not_active",
+            "spend limit",
+            "spending limit",
+            "payment required",
+            "out of credits",
+            "account is not active",
+            "arrearage",
+        ],
+    ),
+    (ErrorKind::TooLarge, &["request_too_large", "request entity too large", "payload too large"]),
+    (ErrorKind::Overloaded, &["overloaded", "server_is_overloaded", "loading model", "no available workers", "at capacity"]),
+    (
+        ErrorKind::Auth,
+        &[
+            "authentication_error",
+            "permission_error",
+            "invalid_api_key",
+            "api key not valid",
+            "invalid x-api-key",
+            "incorrect api key",
+            "invalid api key",
+            "organization has been disabled",
+            "account_deactivated",
+            "token has expired",
+            "expiredtoken",
+        ],
+    ),
+    (
+        ErrorKind::NotFound,
+        &["model_not_found", "not_found_error", "try pulling it first", "model does not exist", "no such model", "is not a valid model id"],
+    ),
+    (
+        ErrorKind::Refusal,
+        &["content_policy_violation", "content management policy", "responsibleaipolicyviolation", "content_filter"],
+    ),
+    // llama.cpp answers 500 to a history whose tool call was cut: that never heals.
+    (
+        ErrorKind::InvalidRequest,
+        &["failed to parse tool call arguments", "invalid_request_error", "failed to parse messages", "json.exception"],
+    ),
+    (ErrorKind::RateLimit, &["rate_limit_error", "rate_limit_exceeded", "resource_exhausted", "too many requests", "throttlingexception"]),
+    (ErrorKind::Timeout, &["timeout_error", "deadline_exceeded"]),
+    (ErrorKind::Server, &["api_error", "server_error", "internal_error", "internal server error"]),
+];
+
+fn kind_of(status: Option<u16>, codes: &str, text: &str) -> ErrorKind {
+    // A type such as `invalid_request_error` says less than the status, so it decides only where words do.
+    let word = |kind: ErrorKind| WORDS.iter().any(|(k, words)| *k == kind && words.iter().any(|w| text.contains(w)));
+    if word(ErrorKind::Billing) || status == Some(402) {
+        return ErrorKind::Billing;
+    }
+    if word(ErrorKind::TooLarge) {
+        return ErrorKind::TooLarge;
+    }
+    match status {
+        Some(401 | 403) => return ErrorKind::Auth,
+        Some(404 | 405 | 410) => return ErrorKind::NotFound,
+        Some(408) => return ErrorKind::Timeout,
+        Some(413) => return ErrorKind::TooLarge,
+        Some(429) => return ErrorKind::RateLimit,
+        Some(529) => return ErrorKind::Overloaded,
+        _ => {}
+    }
+    for kind in [
+        ErrorKind::Auth,
+        ErrorKind::NotFound,
+        ErrorKind::Refusal,
+        ErrorKind::Overloaded,
+        ErrorKind::InvalidRequest,
+        ErrorKind::RateLimit,
+        ErrorKind::Timeout,
+        ErrorKind::Server,
+    ] {
+        // Words of a message must not overrule a clear 4xx: only codes may.
+        let clear = matches!(status, Some(400..=499)) && !matches!(kind, ErrorKind::Auth | ErrorKind::NotFound | ErrorKind::Refusal);
+        let place = if clear { codes } else { text };
+        if WORDS.iter().any(|(k, words)| *k == kind && words.iter().any(|w| place.contains(w))) {
+            return kind;
+        }
+    }
+    match status {
+        Some(503) => ErrorKind::Overloaded,
+        Some(504) => ErrorKind::Timeout,
+        Some(409 | 425) => ErrorKind::Server,
+        Some(500..) => ErrorKind::Server,
+        Some(300..=499) => ErrorKind::InvalidRequest,
+        _ => ErrorKind::Server,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(status: u16, body: &str) -> ModelError {
+        classify(&Failure { status: Some(status), body, server: "the server", ..Failure::default() })
+    }
+
+    #[test]
+    fn overflow_in_every_dialect() {
+        for (name, status, body, limit) in [
+            ("anthropic", 400, r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#, Some(200_000)),
+            ("anthropic max_tokens", 400, r#"{"type":"error","error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input length"}}"#, Some(200_000)),
+            ("anthropic without outer type", 400, r#"{"error":{"type":"invalid_request_error","message":"prompt is too long"}}"#, None),
+            ("openai", 400, r#"{"error":{"message":"This model's maximum context length is 128000 tokens. However, your messages resulted in 130011 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#, Some(128_000)),
+            ("openai configured", 400, r#"{"error":{"message":"Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}"#, Some(272_000)),
+            ("gemini", 400, r#"[{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}]"#, Some(1_048_576)),
+            ("bedrock", 400, r#"{"message":"Input is too long for requested model."}"#, None),
+            ("bedrock titan", 400, r#"{"message":"400 Bad Request: Too many input tokens. Max input tokens: 8192, request input token count: 9000"}"#, Some(8192)),
+            ("openrouter", 400, r#"{"error":{"message":"This endpoint's maximum context length is 131072 tokens. However, you requested about 150000 tokens","code":400}}"#, Some(131_072)),
+            ("llama.cpp", 400, r#"{"error":{"code":400,"message":"request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":4096}}"#, Some(4096)),
+            ("llama.cpp older", 400, r#"{"error":{"code":400,"message":"the request exceeds the available context size. try increasing the context size","type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":2048}}"#, Some(2048)),
+            ("ollama", 400, r#"{"error":"input length exceeds maximum context length"}"#, None),
+            ("ollama newer", 400, r#"{"error":{"message":"prompt too long; exceeded max context length by 12 tokens","type":"invalid_request_error"}}"#, None),
+            ("vllm", 400, r#"{"object":"error","message":"This model's maximum context length is 32768 tokens. However, you requested 40000 tokens (36000 in the messages, 4000 in the completion).","type":"BadRequestError","param":null,"code":400}"#, Some(32_768)),
+            ("vllm decoder", 400, r#"{"message":"The decoder prompt (length 5000) is longer than the maximum model length of 4096.","code":400}"#, Some(4096)),
+            ("lm studio", 400, r#"{"error":"Trying to keep the first 6000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough."}"#, Some(4096)),
+            ("mistral", 400, r#"{"object":"error","message":"Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length","type":"invalid_request_error","code":"3051"}"#, Some(32_768)),
+            ("xai", 400, r#"{"code":"400","error":"This model's maximum prompt length is 131072 but the request contains 140000 tokens."}"#, Some(131_072)),
+            ("grouped digits", 400, r#"{"error":{"message":"prompt is too long: 210,000 tokens > 200,000 maximum"}}"#, None),
+            ("tgi", 422, r#"{"error":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 32769. Given: 40000","error_type":"validation"}"#, Some(32_769)),
+        ] {
+            let error = check(status, body);
+            assert_eq!(error.kind, ErrorKind::ContextOverflow, "{name}: {error:?}");
+            assert!(!error.retryable, "{name}");
+            if name == "grouped digits" {
+                assert_eq!(error.limit, Some(200_000), "{name}");
+            } else {
+                assert_eq!(error.limit, limit, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn kinds_in_every_dialect() {
+        use ErrorKind as K;
+        for (name, status, body, kind, retryable) in [
+            ("anthropic key", 401, r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#, K::Auth, false),
+            ("anthropic credits", 400, r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the Anthropic API."}}"#, K::Billing, false),
+            ("anthropic model", 404, r#"{"type":"error","error":{"type":"not_found_error","message":"model: claude-9"}}"#, K::NotFound, false),
+            ("anthropic overloaded", 529, r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#, K::Overloaded, true),
+            ("anthropic size", 413, r#"{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}"#, K::TooLarge, false),
+            ("anthropic invalid", 400, r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages.3: tool_use ids were found without tool_result blocks"}}"#, K::InvalidRequest, false),
+            ("openai quota", 429, r#"{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"insufficient_quota","code":"insufficient_quota"}}"#, K::Billing, false),
+            ("openai rate", 429, r#"{"error":{"message":"Rate limit reached for gpt-5 in organization x on tokens per min. Please try again in 1.2s.","type":"tokens","code":"rate_limit_exceeded"}}"#, K::RateLimit, true),
+            ("openai model", 404, r#"{"error":{"message":"The model `gpt-9` does not exist or you do not have access to it.","type":"invalid_request_error","code":"model_not_found"}}"#, K::NotFound, false),
+            ("openai key", 401, r#"{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}"#, K::Auth, false),
+            ("openai server", 500, r#"{"error":{"message":"The server had an error","type":"server_error"}}"#, K::Server, true),
+            ("gemini quota", 429, r#"[{"error":{"code":429,"message":"You exceeded your current quota","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"12s"}]}}]"#, K::RateLimit, true),
+            ("gemini key", 400, r#"[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]"#, K::Auth, false),
+            ("gemini busy", 503, r#"{"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}"#, K::Overloaded, true),
+            ("openrouter credits", 402, r#"{"error":{"message":"This request requires more credits","code":402}}"#, K::Billing, false),
+            ("deepseek balance", 402, r#"{"error":{"message":"Insufficient Balance","type":"unknown_error","code":"invalid_request_error"}}"#, K::Billing, false),
+            ("ollama model", 404, r#"{"error":{"message":"model \"llama9\" not found, try pulling it first","type":"api_error"}}"#, K::NotFound, false),
+            ("llama.cpp loading", 503, r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#, K::Overloaded, true),
+            ("llama.cpp cut call", 500, r#"{"error":{"code":500,"message":"Failed to parse tool call arguments as JSON: [json.exception.parse_error.101]","type":"server_error"}}"#, K::InvalidRequest, false),
+            ("azure filter", 400, r#"{"error":{"message":"The response was filtered due to the prompt triggering Azure OpenAI's content management policy.","code":"content_filter"}}"#, K::Refusal, false),
+            ("groq tokens per minute", 413, r#"{"error":{"message":"Request too large for model x on tokens per minute (TPM): Limit 6000, Requested 7000","type":"tokens","code":"rate_limit_exceeded"}}"#, K::TooLarge, false),
+            ("vllm plain", 400, r#"{"object":"error","message":"[{'type': 'missing'}]","type":"BadRequestError","code":400}"#, K::InvalidRequest, false),
+            ("fastapi", 422, r#"{"detail":[{"loc":["body"],"msg":"field required"}]}"#, K::InvalidRequest, false),
+            ("nginx", 502, "<html><head><title>502 Bad Gateway</title></head></html>", K::Server, true),
+            ("gateway", 504, "upstream request timeout", K::Timeout, true),
+            ("cloudflare", 524, "", K::Server, true),
+            ("nothing", 500, "", K::Server, true),
+            ("redirect", 301, "", K::InvalidRequest, false),
+        ] {
+            let error = check(status, body);
+            assert_eq!((error.kind, error.retryable), (kind, retryable), "{name}: {error:?}");
+            assert_eq!(error.status, Some(status), "{name}");
+        }
+    }
+
+    #[test]
+    fn waits_are_read_from_bodies() {
+        for (text, want) in [
+            ("Please try again in 1.2s.", Some(1200)),
+            ("Please try again in 350ms.", Some(350)),
+            ("Please try again in 2m3.5s.", Some(123_500)),
+            ("Please try again in 1h.", Some(3_600_000)),
+            ("Please try again later.", None),
+        ] {
+            assert_eq!(retry_in_text(text), want.map(Millis), "{text}");
+        }
+        let error = check(429, r#"[{"error":{"code":429,"message":"slow","details":[{"retryDelay":"12s"}]}}]"#);
+        assert_eq!(error.retry_after, Some(Millis(12_000)));
+    }
+
+    #[test]
+    fn errors_inside_a_stream_have_no_status_of_their_own() {
+        let failure = |body| classify(&Failure { body, server: "s", ..Failure::default() });
+        let error = failure(r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#);
+        assert_eq!((error.kind, error.status), (ErrorKind::Overloaded, None));
+        let error = failure(r#"{"error":{"code":429,"message":"slow down"}}"#);
+        assert_eq!((error.kind, error.status), (ErrorKind::RateLimit, Some(429)));
+        let error = failure(r#"{"error":{"code":"502","message":"Provider returned error","metadata":{"raw":"upstream died"}}}"#);
+        assert_eq!((error.kind, error.status), (ErrorKind::Server, Some(502)));
+        assert!(error.message.contains("upstream died"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_body_panics(status in 0u16..1000, body in "\\PC{0,80}|[\\[\\]{}\":,0-9a-z]{0,60}") {
+            let error = check(status, &body);
+            prop_assert!(error.message.len() < 2 * SHOWN + 200);
+        }
+    }
+}

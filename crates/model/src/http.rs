@@ -1,0 +1,332 @@
+//! One HTTP client per endpoint, made when it is first needed.
+//!
+//! Plain-HTTP endpoints do not load the system's certificates (about 3 ms), loopback goes through no proxy, redirects
+//! are not followed (a key must not travel to another host). Failures come out as typed errors without the key.
+
+use crate::errors::{Failure, classify};
+use crate::ids::{FNV_START, fnv};
+use crate::retry::wait_from_headers;
+use crate::settings::{Endpoint, Secret, Settings};
+use crate::wire::Pieces;
+use crate::{ErrorKind, ModelError};
+use bytes::Bytes;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Response};
+use std::error::Error as _;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use url::{Host, Url};
+
+/// Most of an error body that is read.
+const MAX_ERROR_BODY: usize = 64 * 1024;
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Refused requests that are remembered.
+const REFUSED: usize = 8;
+
+/// Where requests go, and how.
+pub(crate) struct Transport {
+    pub url: Url,
+    /// `https://api.anthropic.com`: what messages call the server.
+    pub server: String,
+    /// On this machine.
+    pub local: bool,
+    headers: HeaderMap,
+    secret: Option<Secret>,
+    settings: Settings,
+    client: OnceLock<Result<Client, String>>,
+    /// Length and hash of bodies that were refused for good: sending them again is useless.
+    refused: Mutex<Vec<(usize, u64, ModelError)>>,
+}
+
+/// Joins a base URL, with or without `/v1`, and a path below `/v1`.
+///
+/// A base with a path of its own (`https://openrouter.ai/api/v1`, `…/api/paas/v4`) is taken as it is where
+/// `keep_path` says so, as OpenAI's libraries do; else `/v1` is added to it, as Anthropic's do.
+pub(crate) fn join(base: &str, path: &str, keep_path: bool) -> Result<Url, ModelError> {
+    let bad = |why: String| {
+        ModelError::new(ErrorKind::NotFound, format!("The base URL `{}` cannot be used: {why}.", without_login(base)))
+            .hint("Write it as http://HOST:PORT or https://HOST/v1.")
+    };
+    let mut url = Url::parse(base.trim()).map_err(|e| bad(e.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return Err(bad("it is not http or https".to_owned()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(bad("it holds a login; give credentials as a key".to_owned()));
+    }
+    url.set_query(None);
+    url.set_fragment(None);
+    let own = url.path().trim_end_matches('/').trim_end_matches(path).trim_end_matches('/').to_owned();
+    let last = own.rsplit('/').next().unwrap_or_default();
+    let versioned = last.starts_with('v') && last[1..].starts_with(|c: char| c.is_ascii_digit());
+    let prefix = if versioned || (keep_path && !own.is_empty()) { own } else { format!("{own}/v1") };
+    url.set_path(&format!("{prefix}{path}"));
+    Ok(url)
+}
+
+fn without_login(base: &str) -> String {
+    match (base.find("://"), base.find('@')) {
+        (Some(start), Some(at)) if start < at => format!("{}…{}", &base[..start + 3], &base[at..]),
+        _ => base.to_owned(),
+    }
+}
+
+pub(crate) fn is_local(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(ip)) => ip.is_loopback() || ip.is_unspecified(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback() || ip.is_unspecified(),
+        None => false,
+    }
+}
+
+impl Transport {
+    pub(crate) fn new(
+        url: Url,
+        endpoint: &Endpoint,
+        own_headers: &[(&str, String)],
+        settings: &Settings,
+    ) -> Result<Self, ModelError> {
+        let mut headers = HeaderMap::new();
+        let extra = endpoint.headers.iter().map(|(n, v)| (n.as_str(), v));
+        for (name, value) in own_headers.iter().map(|(n, v)| (*n, v)).chain(extra) {
+            let bad = || {
+                let message = format!("The header `{name}` holds characters that HTTP does not allow.");
+                ModelError::new(ErrorKind::Auth, message).hint("Check the key or header for line breaks and blanks.")
+            };
+            let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+            let mut value = HeaderValue::from_str(value.trim()).map_err(|_| bad())?;
+            value.set_sensitive(true);
+            headers.insert(key, value);
+        }
+        Ok(Self {
+            server: url.origin().ascii_serialization(),
+            local: is_local(&url),
+            url,
+            headers,
+            secret: endpoint.credential.as_ref().map(|c| c.secret().clone()),
+            settings: settings.clone(),
+            client: OnceLock::new(),
+            refused: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn client(&self) -> Result<&Client, ModelError> {
+        let made = self.client.get_or_init(|| build(&self.url, self.local, &self.settings));
+        made.as_ref().map_err(|why| ModelError::new(ErrorKind::Tls, format!("No HTTP client can be made: {why}")))
+    }
+
+    /// Sends one request and gives the response once its head is there, whatever its status.
+    pub(crate) async fn post(&self, body: &[Bytes], request_id: &str) -> Result<Response, ModelError> {
+        let request = self
+            .client()?
+            .post(self.url.clone())
+            .headers(self.headers.clone())
+            .header("content-type", "application/json")
+            .header("accept", "text/event-stream, application/json")
+            .header("x-client-request-id", request_id)
+            .body(reqwest::Body::wrap(Pieces::new(body)));
+        request.send().await.map_err(|e| self.unreachable(e))
+    }
+
+    /// A JSON document from a path beside the endpoint.
+    pub(crate) async fn get_json(&self, url: Url, timeout: Duration) -> Result<serde_json::Value, ModelError> {
+        let request = self.client()?.get(url).headers(self.headers.clone()).timeout(timeout);
+        let response = request.send().await.map_err(|e| self.unreachable(e))?;
+        if !response.status().is_success() {
+            return Err(self.failure(response).await);
+        }
+        let text = response.text().await.map_err(|e| self.unreachable(e))?;
+        serde_json::from_str(&text).map_err(|_| {
+            let message = format!("{} sent something that is not JSON ({} bytes).", self.server, text.len());
+            ModelError::new(ErrorKind::Malformed, message)
+        })
+    }
+
+    /// The typed error of a response that is no success. Reads its body.
+    pub(crate) async fn failure(&self, mut response: Response) -> ModelError {
+        let status = response.status().as_u16();
+        let headers = response.headers().clone();
+        let mut body = Vec::new();
+        let read = async {
+            while let Ok(Some(chunk)) = response.chunk().await {
+                body.extend_from_slice(&chunk);
+                if body.len() > MAX_ERROR_BODY {
+                    break;
+                }
+            }
+        };
+        // A body that does not end is not waited for: status and headers say most.
+        let _ = tokio::time::timeout(ERROR_BODY_TIMEOUT, read).await;
+        let get = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
+        let mut error = classify(&Failure {
+            status: Some(status),
+            body: &self.redact(&String::from_utf8_lossy(&body)),
+            retry_after: wait_from_headers(get, jiff::Timestamp::now()),
+            should_retry: get("x-should-retry").and_then(|v| v.trim().parse().ok()),
+            request_id: request_id(&headers),
+            server: &self.server,
+        });
+        if (300..400).contains(&status) {
+            let to = get("location").map(|l| format!(" to {}", without_login(l))).unwrap_or_default();
+            error.message = format!("{} redirects{to} (status {status}); becket sends keys to no other address.", self.server);
+            error.hint = Some("Set the base URL to where the server really is.".to_owned());
+        }
+        error
+    }
+
+    /// Server text without the key, should the server echo it.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        match &self.secret {
+            Some(secret) if secret.expose().len() >= 4 => text.replace(secret.expose(), "…"),
+            _ => text.to_owned(),
+        }
+    }
+
+    /// The typed error for a request that got no response, or lost it.
+    pub(crate) fn unreachable(&self, error: reqwest::Error) -> ModelError {
+        let error = error.without_url();
+        let mut causes = vec![error.to_string()];
+        let mut tls = false;
+        let mut refused = false;
+        let mut source = error.source();
+        while let Some(cause) = source {
+            causes.push(cause.to_string());
+            tls |= cause.downcast_ref::<rustls::Error>().is_some();
+            if let Some(io) = cause.downcast_ref::<std::io::Error>() {
+                tls |= io.get_ref().is_some_and(|inner| inner.downcast_ref::<rustls::Error>().is_some());
+                refused |= io.kind() == std::io::ErrorKind::ConnectionRefused;
+            }
+            source = cause.source();
+        }
+        causes.dedup();
+        let why = self.redact(causes.last().map_or("", String::as_str));
+        let server = &self.server;
+        if error.is_builder() {
+            return ModelError::new(ErrorKind::InvalidRequest, format!("The request cannot be made: {why}"));
+        }
+        if tls {
+            return ModelError::new(ErrorKind::Tls, format!("{server} cannot be trusted: {why}"))
+                .hint("Check the server's certificate, the system clock, and any proxy that intercepts TLS.");
+        }
+        if error.is_timeout() {
+            let message = format!("{server} did not answer in time: {why}");
+            return ModelError::new(ErrorKind::Timeout, message).hint("Check the network, or try again later.");
+        }
+        let hint = if self.local && refused {
+            "Start the model server, or correct the base URL.".to_owned()
+        } else if error.is_dns() {
+            "Check the base URL and the network.".to_owned()
+        } else {
+            "Check the network and the base URL (`becket doctor`).".to_owned()
+        };
+        ModelError::new(ErrorKind::Network, format!("{server} cannot be reached: {why}")).hint(hint)
+    }
+
+    /// The error that these very bytes got before, where it was for good.
+    pub(crate) fn refused_before(&self, body: &[Bytes]) -> Option<ModelError> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let length = body.iter().map(Bytes::len).sum::<usize>();
+        // Hashing costs; the length alone tells nearly always.
+        if !refused.iter().any(|(len, ..)| *len == length) {
+            return None;
+        }
+        let hash = hash(body);
+        refused.iter().find(|(len, h, _)| (*len, *h) == (length, hash)).map(|(.., error)| error.clone())
+    }
+
+    pub(crate) fn note_refused(&self, body: &[Bytes], error: &ModelError) {
+        let for_good =
+            matches!(error.kind, ErrorKind::InvalidRequest | ErrorKind::ContextOverflow | ErrorKind::TooLarge);
+        if error.retryable || !for_good {
+            return;
+        }
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.len() >= REFUSED {
+            refused.remove(0);
+        }
+        refused.push((body.iter().map(Bytes::len).sum(), hash(body), error.clone()));
+    }
+}
+
+/// Piece borders differ from request to request; the bytes are what counts.
+fn hash(body: &[Bytes]) -> u64 {
+    body.iter().fold(FNV_START, |hash, piece| fnv(hash, piece))
+}
+
+pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
+    ["request-id", "x-request-id", "cf-ray"].iter().find_map(|name| headers.get(*name)?.to_str().ok())
+}
+
+fn build(url: &Url, local: bool, settings: &Settings) -> Result<Client, String> {
+    let mut builder = Client::builder()
+        .no_proxy()
+        .no_gzip()
+        .redirect(reqwest::redirect::Policy::none())
+        .tcp_nodelay(true)
+        .connect_timeout(settings.connect_timeout)
+        .user_agent(concat!("becket/", env!("CARGO_PKG_VERSION")));
+    let proxied = !local && (settings.proxies.https.is_some() || settings.proxies.http.is_some());
+    if proxied {
+        let exceptions = settings.proxies.no_proxy.as_deref().and_then(reqwest::NoProxy::from_string);
+        let text = |e: reqwest::Error| e.without_url().to_string();
+        if let Some(https) = &settings.proxies.https {
+            builder = builder.proxy(reqwest::Proxy::https(https).map_err(text)?.no_proxy(exceptions.clone()));
+        }
+        if let Some(http) = &settings.proxies.http {
+            builder = builder.proxy(reqwest::Proxy::http(http).map_err(text)?.no_proxy(exceptions));
+        }
+    }
+    if url.scheme() == "http" && !proxied {
+        builder = builder.http1_only().tls_certs_only([]);
+    }
+    builder.build().map_err(|e| {
+        let cause = e.source().map(|s| format!(": {s}")).unwrap_or_default();
+        format!("{e}{cause}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_urls_as_people_write_them() {
+        for (base, path, keep, want) in [
+            ("https://api.anthropic.com", "/messages", false, "https://api.anthropic.com/v1/messages"),
+            ("https://api.anthropic.com/v1/", "/messages", false, "https://api.anthropic.com/v1/messages"),
+            ("https://api.deepseek.com/anthropic", "/messages", false, "https://api.deepseek.com/anthropic/v1/messages"),
+            ("http://localhost:8080", "/chat/completions", true, "http://localhost:8080/v1/chat/completions"),
+            ("http://localhost:8080/v1", "/chat/completions", true, "http://localhost:8080/v1/chat/completions"),
+            ("http://localhost:8080/v1/chat/completions", "/chat/completions", true, "http://localhost:8080/v1/chat/completions"),
+            ("https://openrouter.ai/api/v1", "/chat/completions", true, "https://openrouter.ai/api/v1/chat/completions"),
+            ("https://api.z.ai/api/paas/v4/", "/chat/completions", true, "https://api.z.ai/api/paas/v4/chat/completions"),
+            ("https://generativelanguage.googleapis.com/v1beta/openai", "/chat/completions", true, "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions"),
+        ] {
+            assert_eq!(join(base, path, keep).unwrap().as_str(), want);
+        }
+        for base in ["", "localhost:8080", "ftp://x", "https://user:pw@host"] {
+            let error = join(base, "/messages", false).unwrap_err();
+            assert!(!error.message.contains("pw"), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn loopback_is_local() {
+        for (url, want) in [
+            ("http://127.0.0.1:1/", true),
+            ("http://127.9.9.9/", true),
+            ("http://[::1]:8/", true),
+            ("http://localhost/", true),
+            ("http://0.0.0.0:8/", true),
+            ("https://localhost.evil.com/", false),
+            ("http://192.168.1.2/", false),
+        ] {
+            assert_eq!(is_local(&Url::parse(url).unwrap()), want, "{url}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! When to send again, and how long to wait before.
+//!
+//! Pure: takes what went wrong and how often, gives a delay or the error to end with. Delays double from a second up
+//! to half a minute, plus up to a quarter of jitter; a server that names a longer wait gets it, up to the limit the user
+//! set. Errors that will never heal are not retried.
+
+use crate::{ErrorKind, ModelError};
+use becket_types::Millis;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+const FIRST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(32);
+/// A server on this machine is there at once or not at all: short delays, so that the message comes within 3 s.
+const LOCAL_FIRST: Duration = Duration::from_millis(300);
+const LOCAL_ATTEMPTS: u32 = 4;
+/// A success that is no answer is asked for once more.
+const MALFORMED_ATTEMPTS: u32 = 2;
+/// Each of these cost minutes already.
+const STALLED_ATTEMPTS: u32 = 2;
+
+/// What limits retries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy {
+    /// Requests in all, the first included.
+    pub max_attempts: u32,
+    /// Longest wait that a server may ask for.
+    pub max_wait: Duration,
+    /// The server is on this machine.
+    pub local: bool,
+}
+
+impl Policy {
+    fn attempts_for(&self, kind: ErrorKind) -> u32 {
+        let limit = match kind {
+            ErrorKind::Malformed => MALFORMED_ATTEMPTS,
+            ErrorKind::Stalled | ErrorKind::Timeout => STALLED_ATTEMPTS,
+            ErrorKind::Network if self.local => LOCAL_ATTEMPTS,
+            _ => self.max_attempts,
+        };
+        limit.min(self.max_attempts)
+    }
+
+    /// Attempt number `attempt` (from 1) failed with `error`: the delay before the next, or the error to end with.
+    pub(crate) fn next(&self, attempt: u32, error: ModelError, jitter: f64) -> Result<Duration, ModelError> {
+        if !error.retryable || attempt >= self.attempts_for(error.kind) {
+            return Err(error);
+        }
+        if let Some(Millis(wait)) = error.retry_after
+            && Duration::from_millis(wait) > self.max_wait
+        {
+            return Err(self.too_long(wait, error));
+        }
+        let quick = self.local && error.kind == ErrorKind::Network;
+        let first = if quick { LOCAL_FIRST } else { FIRST };
+        let doubled = first.saturating_mul(1 << (attempt - 1).min(16)).min(LONGEST);
+        let own = doubled.mul_f64(1.0 + jitter.clamp(0.0, 1.0) / 4.0);
+        let server = Duration::from_millis(error.retry_after.unwrap_or_default().0);
+        Ok(own.max(server))
+    }
+
+    fn too_long(&self, wait: u64, error: ModelError) -> ModelError {
+        let seconds = wait.div_ceil(1000);
+        ModelError {
+            kind: ErrorKind::WaitTooLong,
+            message: format!(
+                "{} The server asks to wait {seconds} s; at most {} s are allowed.",
+                error.message,
+                self.max_wait.as_secs()
+            ),
+            hint: Some("Wait and try again, raise --max-wait, or choose another model.".to_owned()),
+            retryable: false,
+            ..error
+        }
+    }
+}
+
+/// A number in 0..1, different each time. Nothing depends on its quality.
+pub(crate) fn jitter() -> f64 {
+    (RandomState::new().hash_one(0u8) % 1000) as f64 / 1000.0
+}
+
+/// How long the server asks to wait: `retry-after-ms`, else `retry-after` in seconds or as a date. Garbage is nothing.
+pub(crate) fn wait_from_headers<'a>(get: impl Fn(&str) -> Option<&'a str>, now: jiff::Timestamp) -> Option<Millis> {
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
+    if let Some(ms) = get("retry-after-ms").and_then(number) {
+        return Some(Millis(ms.min(1e15) as u64));
+    }
+    let value = get("retry-after")?;
+    if let Some(seconds) = number(value) {
+        return Some(Millis((seconds * 1000.0).min(1e15) as u64));
+    }
+    let date = jiff::fmt::rfc2822::parse(value.trim()).ok()?;
+    let millis = date.timestamp().as_millisecond().saturating_sub(now.as_millisecond());
+    Some(Millis(millis.max(0) as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: Policy = Policy { max_attempts: 6, max_wait: Duration::from_mins(1), local: false };
+
+    fn failing(kind: ErrorKind, retry_after: Option<u64>) -> ModelError {
+        let mut error = ModelError::new(kind, "x");
+        error.retry_after = retry_after.map(Millis);
+        error
+    }
+
+    #[test]
+    fn delays_double_from_a_second_and_end_after_six_attempts() {
+        let delays: Vec<Option<u64>> = (1..=6)
+            .map(|n| POLICY.next(n, failing(ErrorKind::Overloaded, None), 0.0).ok().map(|d| d.as_secs()))
+            .collect();
+        assert_eq!(delays, [Some(1), Some(2), Some(4), Some(8), Some(16), None]);
+    }
+
+    #[test]
+    fn a_longer_wait_of_the_server_is_honoured_up_to_the_limit() {
+        let next = |ms| POLICY.next(1, failing(ErrorKind::RateLimit, Some(ms)), 0.0);
+        assert_eq!(next(0).unwrap(), Duration::from_secs(1));
+        assert_eq!(next(5_000).unwrap(), Duration::from_secs(5));
+        assert_eq!(next(60_000).unwrap(), Duration::from_mins(1));
+        let error = next(3_600_000).unwrap_err();
+        assert_eq!((error.kind, error.retryable), (ErrorKind::WaitTooLong, false));
+        assert!(error.message.contains("3600 s"), "{}", error.message);
+    }
+
+    #[test]
+    fn what_never_heals_is_not_retried() {
+        use ErrorKind as K;
+        for (kind, attempts) in [
+            (K::Auth, 1),
+            (K::Billing, 1),
+            (K::NotFound, 1),
+            (K::Tls, 1),
+            (K::ContextOverflow, 1),
+            (K::TooLarge, 1),
+            (K::InvalidRequest, 1),
+            (K::Refusal, 1),
+            (K::Script, 1),
+            (K::WaitTooLong, 1),
+            (K::Malformed, 2),
+            (K::Stalled, 2),
+            (K::Timeout, 2),
+            (K::RateLimit, 6),
+            (K::Overloaded, 6),
+            (K::Server, 6),
+            (K::Network, 6),
+            (K::StreamBroken, 6),
+        ] {
+            let mut attempt = 1;
+            while POLICY.next(attempt, failing(kind, None), 0.5).is_ok() {
+                attempt += 1;
+            }
+            assert_eq!(attempt, attempts, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_local_server_that_is_not_there_fails_within_three_seconds() {
+        let policy = Policy { local: true, ..POLICY };
+        let total: Duration =
+            (1..9).map_while(|n| policy.next(n, failing(ErrorKind::Network, None), 1.0).ok()).sum();
+        assert!(total < Duration::from_secs(3) && total > Duration::from_secs(1), "{total:?}");
+    }
+
+    #[test]
+    fn retry_after_in_all_its_forms() {
+        let now: jiff::Timestamp = "2026-11-20T10:00:00Z".parse().unwrap();
+        for (ms, after, want) in [
+            (None, None, None),
+            (None, Some("0"), Some(0)),
+            (None, Some("1"), Some(1000)),
+            (None, Some("1.5"), Some(1500)),
+            (None, Some("3600"), Some(3_600_000)),
+            (None, Some("Fri, 20 Nov 2026 10:00:30 GMT"), Some(30_000)),
+            (None, Some("Fri, 20 Nov 2026 09:00:00 GMT"), Some(0)),
+            (None, Some("soon"), None),
+            (None, Some("-5"), None),
+            (None, Some("NaN"), None),
+            (Some("250"), Some("9"), Some(250)),
+            (Some("x"), Some("9"), Some(9000)),
+        ] {
+            let get = |name: &str| if name == "retry-after-ms" { ms } else { after };
+            assert_eq!(wait_from_headers(get, now), want.map(Millis), "{ms:?} {after:?}");
+        }
+    }
+}

@@ -1,0 +1,490 @@
+//! A model that answers from a file: for the demo, for tests, for trying things out without a key.
+//!
+//! Deterministic: which step answers depends on how many requests came and on what they say, never on a clock. The
+//! format is in `docs/scripted-model.md`. Requests are encoded as for Chat Completions, so the byte cache and everything
+//! that looks at requests behaves as with a real model; only nothing is sent.
+
+use crate::adapter::Env;
+use crate::assemble::{AnswerOf, Assembler};
+use crate::chat::{ChatEncoder, head_rest, tail};
+use crate::ids::{IdRule, SeenCalls};
+use crate::media::MediaCache;
+use crate::wire::WireCache;
+use crate::{ErrorKind, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request};
+use becket_types::{FinishReason, Message, Millis, Part, Prices, Role, Usage};
+use futures::stream::{BoxStream, StreamExt as _, unfold};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Prepared requests whose facts are kept.
+const KEPT: usize = 8;
+/// Bytes that the script counts as one token where it names no usage.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// A script as it stands in the file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Script {
+    #[serde(default)]
+    name: Option<String>,
+    /// For people who read the file.
+    #[serde(default)]
+    #[serde(rename = "about")]
+    _about: Option<String>,
+    #[serde(default = "default_window")]
+    window: u64,
+    #[serde(default = "default_max_output")]
+    max_output: u64,
+    #[serde(default)]
+    prices: Option<Prices>,
+    /// Begin again when the steps are used up.
+    #[serde(default, rename = "loop")]
+    begin_again: bool,
+    /// What requests for a summary get.
+    #[serde(default)]
+    summary: Option<String>,
+    steps: Vec<Step>,
+}
+
+fn default_window() -> u64 {
+    32_000
+}
+
+fn default_max_output() -> u64 {
+    4_096
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Step {
+    when: Option<Match>,
+    expect: Option<Match>,
+    /// How often the step answers.
+    repeat: Option<u32>,
+    reasoning: Option<String>,
+    text: Option<String>,
+    calls: Vec<ScriptCall>,
+    usage: Option<Usage>,
+    finish: Option<FinishReason>,
+    error: Option<ScriptError>,
+    delay_ms: u64,
+    /// Bytes per delta; everything at once where absent.
+    chunk: Option<usize>,
+    chunk_delay_ms: u64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Match {
+    /// In what came since the model spoke last.
+    contains: Vec<String>,
+    /// Anywhere in the request.
+    anywhere: Vec<String>,
+    /// Nowhere in the request.
+    absent: Vec<String>,
+    /// Tools that are offered.
+    tools: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScriptCall {
+    #[serde(default)]
+    id: Option<String>,
+    name: String,
+    #[serde(default)]
+    input: Value,
+    /// Argument text sent as it is, valid or not, instead of `input`.
+    #[serde(default)]
+    arguments: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScriptError {
+    kind: ErrorKind,
+    message: String,
+    #[serde(default)]
+    status: Option<u16>,
+    #[serde(default)]
+    retry_after_ms: Option<u64>,
+}
+
+/// What a request says, as far as the script may ask.
+#[derive(Clone, Debug, Default)]
+struct Facts {
+    tail: String,
+    /// Empty unless some matcher needs it.
+    all: String,
+    tools: Vec<String>,
+    summary: bool,
+    bytes: usize,
+}
+
+impl Match {
+    /// The first thing that does not hold.
+    fn misses(&self, facts: &Facts) -> Option<String> {
+        let shown = |text: &str| becket_types::cut_end(text, 300).to_owned();
+        for text in &self.contains {
+            if !facts.tail.contains(text.as_str()) {
+                return Some(format!("`{text}` in what came since the last answer, which is `{}`", shown(&facts.tail)));
+            }
+        }
+        if let Some(text) = self.anywhere.iter().find(|t| !facts.all.contains(t.as_str())) {
+            return Some(format!("`{text}` in the request"));
+        }
+        if let Some(text) = self.absent.iter().find(|t| facts.all.contains(t.as_str())) {
+            return Some(format!("no `{text}` in the request"));
+        }
+        let missing = self.tools.iter().find(|tool| !facts.tools.contains(tool));
+        missing.map(|tool| format!("the tool `{tool}` among {:?}", facts.tools))
+    }
+
+    fn needs_all(&self) -> bool {
+        !self.anywhere.is_empty() || !self.absent.is_empty()
+    }
+}
+
+#[derive(Default)]
+struct Cursor {
+    /// Answers each step has given.
+    given: Vec<u32>,
+    /// Requests answered, summaries included.
+    served: u64,
+    last_bytes: usize,
+}
+
+/// The model `script:FILE`.
+pub struct ScriptedModel {
+    info: ModelInfo,
+    script: Script,
+    cache: Mutex<WireCache<ChatEncoder>>,
+    media: MediaCache,
+    seen: SeenCalls,
+    needs_all: bool,
+    pending: Mutex<(u64, VecDeque<(u64, Facts)>)>,
+    cursor: Mutex<Cursor>,
+}
+
+impl ScriptedModel {
+    /// Reads the script from a file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Script`] with the place of the mistake.
+    pub fn open(file: &Path) -> Result<Self, ModelError> {
+        let text = std::fs::read_to_string(file).map_err(|e| {
+            ModelError::new(ErrorKind::Script, format!("The script `{}` cannot be read: {e}.", file.display()))
+        })?;
+        Self::parse(&text, &file.display().to_string())
+    }
+
+    /// A script from its text; `name` is what messages and the model's id call it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Script`] with the place of the mistake.
+    pub fn parse(text: &str, name: &str) -> Result<Self, ModelError> {
+        let script: Script = serde_json::from_str(text).map_err(|e| {
+            ModelError::new(ErrorKind::Script, format!("The script `{name}` is wrong: {e}."))
+                .hint("docs/scripted-model.md says how a script is written.")
+        })?;
+        let wire_name = script.name.clone().unwrap_or_else(|| name.to_owned());
+        let matchers = script.steps.iter().flat_map(|s| s.when.iter().chain(&s.expect));
+        Ok(Self {
+            info: ModelInfo {
+                id: format!("script:{name}"),
+                provider: "script".to_owned(),
+                name: wire_name,
+                window: script.window,
+                input_limit: script.window,
+                max_output: script.max_output,
+                prices: script.prices,
+                images: true,
+                reasoning: false,
+                cache_ttl: Millis(300_000),
+                source: "script".to_owned(),
+            },
+            needs_all: matchers.clone().any(Match::needs_all),
+            cursor: Mutex::new(Cursor { given: vec![0; script.steps.len()], ..Cursor::default() }),
+            script,
+            cache: Mutex::default(),
+            media: MediaCache::default(),
+            seen: SeenCalls::default(),
+            pending: Mutex::default(),
+        })
+    }
+
+    /// The script's own window, or the one the user set.
+    #[must_use]
+    pub fn with_window(mut self, window: Option<u64>) -> Self {
+        if let Some(window) = window {
+            self.info.window = window;
+            self.info.input_limit = window;
+            self.info.max_output = self.info.max_output.min(window);
+        }
+        self
+    }
+
+    fn facts(&self, request: &Request<'_>, bytes: usize) -> Facts {
+        let messages = &request.context.messages;
+        let from = messages.iter().rposition(|m| m.message.role == Role::Assistant).map_or(0, |i| i + 1);
+        let mut tail = String::new();
+        messages[from..].iter().for_each(|m| append(&m.message, &mut tail));
+        let mut all = String::new();
+        if self.needs_all {
+            request.context.system.iter().for_each(|text| {
+                all.push_str(text);
+                all.push('\n');
+            });
+            messages.iter().for_each(|m| append(&m.message, &mut all));
+        }
+        let headings = |text: &str| text.contains("## Goal") && text.contains("## Next steps");
+        let last = messages.last().filter(|m| m.message.role == Role::User);
+        let asks = last.is_some_and(|m| headings(&m.message.text()));
+        let told = request.tools.is_empty() && request.context.system.iter().any(|text| headings(text));
+        Facts {
+            tail,
+            all,
+            tools: request.tools.iter().map(|t| t.name.clone()).collect(),
+            summary: asks || told,
+            bytes,
+        }
+    }
+
+    /// The step that answers, and the number of its answer from 1.
+    fn choose(&self, facts: &Facts, cursor: &mut Cursor) -> Result<(usize, u32), ModelError> {
+        for round in 0..2 {
+            let left = |i: usize| cursor.given[i] < self.script.steps[i].repeat.unwrap_or(1);
+            let steps = || self.script.steps.iter().enumerate();
+            let matching = steps()
+                .find(|(i, step)| left(*i) && step.when.as_ref().is_some_and(|m| m.misses(facts).is_none()));
+            let next = matching.or_else(|| steps().find(|(i, step)| left(*i) && step.when.is_none()));
+            if let Some((i, _)) = next {
+                cursor.given[i] += 1;
+                return Ok((i, cursor.given[i]));
+            }
+            if self.script.begin_again && round == 0 {
+                cursor.given.fill(0);
+            }
+        }
+        let message = format!("The script has no more answers after {} requests.", cursor.served);
+        Err(ModelError::new(ErrorKind::Script, message).hint("Add steps, or set \"loop\": true."))
+    }
+
+    fn usage(facts: &Facts, output: usize, cursor: &mut Cursor) -> Usage {
+        let context = facts.bytes / BYTES_PER_TOKEN;
+        let cached = if facts.bytes >= cursor.last_bytes { cursor.last_bytes / BYTES_PER_TOKEN } else { 0 };
+        cursor.last_bytes = facts.bytes;
+        Usage {
+            input: (context - cached) as u64,
+            output: (output / BYTES_PER_TOKEN + 1) as u64,
+            cache_read: cached as u64,
+            ..Usage::default()
+        }
+    }
+
+    fn answer(&self, facts: &Facts) -> Result<Answer, ModelError> {
+        let mut cursor = self.cursor.lock().unwrap_or_else(PoisonError::into_inner);
+        cursor.served += 1;
+        if facts.summary {
+            let text = self.script.summary.clone().unwrap_or_else(|| SUMMARY.to_owned());
+            let usage = Self::usage(facts, text.len(), &mut cursor);
+            return Ok(Answer { step: Step { text: Some(text), usage: Some(usage), ..Step::default() }, calls: Vec::new() });
+        }
+        let (at, number) = self.choose(facts, &mut cursor)?;
+        let step = &self.script.steps[at];
+        if let Some(missing) = step.expect.as_ref().and_then(|m| m.misses(facts)) {
+            let message = format!("Step {} of the script expected {missing}.", at + 1);
+            return Err(ModelError::new(ErrorKind::Script, message));
+        }
+        let fill = |text: &str| text.replace("{n}", &number.to_string());
+        let calls: Vec<(String, String, String)> = step
+            .calls
+            .iter()
+            .enumerate()
+            .map(|(i, call)| {
+                let id = call.id.as_deref().map_or_else(|| format!("call_{}_{i}", cursor.served), &fill);
+                let input = fill_value(&call.input, &fill);
+                let arguments = call.arguments.as_deref().map_or_else(|| input.to_string(), fill);
+                (id, call.name.clone(), arguments)
+            })
+            .collect();
+        let text = step.text.as_deref().map(fill);
+        let output = text.as_ref().map_or(0, String::len) + calls.iter().map(|(.., a)| a.len() + 20).sum::<usize>();
+        let usage = step.usage.unwrap_or_else(|| Self::usage(facts, output, &mut cursor));
+        let step = Step { text, usage: Some(usage), reasoning: step.reasoning.as_deref().map(fill), ..step.clone() };
+        Ok(Answer { step, calls })
+    }
+}
+
+fn append(message: &Message, out: &mut String) {
+    for part in &message.parts {
+        match part {
+            Part::Text { text, .. } => out.push_str(text),
+            Part::ToolResult { output, .. } => out.push_str(output),
+            Part::ToolCall { input, .. } => out.push_str(&input.to_string()),
+            _ => continue,
+        }
+        out.push('\n');
+    }
+}
+
+fn fill_value(value: &Value, fill: &impl Fn(&str) -> String) -> Value {
+    match value {
+        Value::String(text) => Value::String(fill(text)),
+        Value::Array(items) => Value::Array(items.iter().map(|v| fill_value(v, fill)).collect()),
+        Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), fill_value(v, fill))).collect()),
+        Value::Null => Value::Object(Map::new()),
+        other => other.clone(),
+    }
+}
+
+/// A summary in the fixed shape, for scripts that bring none.
+const SUMMARY: &str = "## Goal\nThe task of the first message.\n\n## Instructions\n\n## Progress\n### Done\nThe steps of \
+the script so far.\n### In progress\n### Blocked\n\n## Decisions\n\n## Discoveries\n\n## Next steps\nGo on with the \
+script.\n\n## Relevant files\n";
+
+struct Answer {
+    step: Step,
+    /// Id, name, argument text.
+    calls: Vec<(String, String, String)>,
+}
+
+type Item = (Duration, Result<ModelEvent, ModelError>);
+
+impl Answer {
+    /// The events, each with the wait before it.
+    fn items(self, of: AnswerOf) -> VecDeque<Item> {
+        let step = self.step;
+        let mut out: VecDeque<Item> = VecDeque::new();
+        let first = Duration::from_millis(step.delay_ms);
+        let between = Duration::from_millis(step.chunk_delay_ms);
+        let failure = step.error.map(|e| {
+            let mut error = ModelError::new(e.kind, e.message);
+            error.status = e.status;
+            error.retry_after = e.retry_after_ms.map(Millis);
+            error
+        });
+        let silent = step.text.is_none() && step.reasoning.is_none() && self.calls.is_empty();
+        if let (Some(error), true) = (&failure, silent) {
+            out.push_back((first, Err(error.clone())));
+            return out;
+        }
+        out.push_back((first, Ok(ModelEvent::Started { request_id: None })));
+        let mut assembler = Assembler::new(of);
+        let mut pass = |assembler: &mut Assembler, wait: Duration| {
+            for (i, event) in assembler.take().into_iter().enumerate() {
+                out.push_back((if i == 0 { wait } else { Duration::ZERO }, Ok(event)));
+            }
+        };
+        let pieces = |text: &str| split(text, step.chunk);
+        for piece in pieces(step.reasoning.as_deref().unwrap_or_default()) {
+            assembler.reasoning(&piece);
+            pass(&mut assembler, between);
+        }
+        for piece in pieces(step.text.as_deref().unwrap_or_default()) {
+            assembler.text(&piece);
+            pass(&mut assembler, between);
+        }
+        if let Some(error) = failure {
+            assembler.broken();
+            pass(&mut assembler, Duration::ZERO);
+            out.push_back((between, Err(error)));
+            return out;
+        }
+        for (id, name, arguments) in &self.calls {
+            let slot = assembler.call(id, name);
+            for piece in pieces(arguments) {
+                assembler.call_arguments(slot, &piece);
+                pass(&mut assembler, between);
+            }
+            assembler.call_closed(slot);
+        }
+        if let Some(usage) = step.usage {
+            assembler.usage(usage);
+        }
+        assembler.stopped(step.finish.unwrap_or(if self.calls.is_empty() {
+            FinishReason::Stop
+        } else {
+            FinishReason::ToolCalls
+        }));
+        assembler.end();
+        pass(&mut assembler, Duration::ZERO);
+        out
+    }
+}
+
+fn split(text: &str, bytes: Option<usize>) -> Vec<String> {
+    let mut rest = text;
+    let mut out = Vec::new();
+    while !rest.is_empty() {
+        let size = bytes.filter(|n| *n > 0).map_or(rest.len(), |n| rest.ceil_char_boundary(n.min(rest.len())));
+        let (head, tail) = rest.split_at(size);
+        out.push(head.to_owned());
+        rest = tail;
+    }
+    out
+}
+
+impl Model for ScriptedModel {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn prepare(&self, request: &Request<'_>) -> Result<Prepared, ModelError> {
+        let env = Env {
+            info: &self.info,
+            blobs: request.blobs.as_ref(),
+            media: &self.media,
+            seen: &self.seen,
+            ids: IdRule::Any,
+            official: false,
+        };
+        let head = || {
+            let mut out = format!("{{\"model\":{}", Value::from(self.info.name.as_str())).into_bytes();
+            head_rest(request, &mut out);
+            out
+        };
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let body = cache.body(request, &env, head, tail(request));
+        drop(cache);
+        let bytes = body.iter().map(bytes::Bytes::len).sum();
+        let facts = self.facts(request, bytes);
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.0 += 1;
+        let tag = pending.0;
+        if pending.1.len() >= KEPT {
+            pending.1.pop_front();
+        }
+        pending.1.push_back((tag, facts));
+        Ok(Prepared { body, tag })
+    }
+
+    fn send(&self, prepared: Prepared) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let facts = pending.1.iter().find(|(tag, _)| *tag == prepared.tag).map(|(_, facts)| facts.clone());
+        drop(pending);
+        let of = AnswerOf {
+            provider: self.info.provider.clone(),
+            model: self.info.name.clone(),
+            cap: 0,
+            seen: self.seen.clone(),
+            server: "the script".to_owned(),
+        };
+        let items = match self.answer(&facts.unwrap_or_default()) {
+            Ok(answer) => answer.items(of),
+            Err(error) => VecDeque::from([(Duration::ZERO, Err(error))]),
+        };
+        unfold(items, |mut items| async move {
+            let (wait, item) = items.pop_front()?;
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+            Some((item, items))
+        })
+        .boxed()
+    }
+}

@@ -1,0 +1,452 @@
+//! From a prepared request to a stream of events: attempts, retries, silence, and how a stream ends.
+//!
+//! A small state machine that owns everything it needs, so dropping the stream cancels the request. Until something of
+//! the answer itself has come, a failure is retried under `retry`'s rules; after that it is one typed error, and what
+//! came of text is given out as a part first.
+
+use crate::assemble::Assembler;
+use crate::http::{Transport, request_id};
+use crate::retry::{Policy, jitter};
+use crate::sse::{MAX_EVENT, Sink, SseParser};
+use crate::{ErrorKind, ModelError, ModelEvent, Prepared};
+use becket_types::Millis;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::{BoxStream, Stream, StreamExt as _, unfold};
+use futures::FutureExt as _;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+use uuid::Uuid;
+
+/// How long the end of a stream is waited for once the model has said why it stopped.
+const AFTER_REASON: Duration = Duration::from_secs(5);
+/// A timer that fires this much too late means that the process itself was stopped meanwhile, not the server.
+const LATE: Duration = Duration::from_secs(5);
+
+/// What a wire makes of a response.
+pub(crate) trait Decoder: Send {
+    /// One event of the stream.
+    fn event(&mut self, name: &str, data: &str) -> Result<(), ModelError>;
+    /// A whole answer in one JSON document: some servers do not stream.
+    fn document(&mut self, json: &str) -> Result<(), ModelError>;
+    /// The end event has come.
+    fn ended(&self) -> bool;
+    fn assembler(&mut self) -> &mut Assembler;
+}
+
+pub(crate) type MakeDecoder = Box<dyn Fn() -> Box<dyn Decoder> + Send>;
+
+struct Feed<'a>(&'a mut dyn Decoder);
+
+impl Sink for Feed<'_> {
+    fn event(&mut self, name: &str, data: &str) -> Result<(), ModelError> {
+        if self.0.ended() { Ok(()) } else { self.0.event(name, data) }
+    }
+}
+
+/// What the first bytes of a body say it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Unknown,
+    Events,
+    Document,
+    /// HTML, or bytes that are neither.
+    Other,
+}
+
+struct Reading {
+    body: BoxStream<'static, Result<Bytes, reqwest::Error>>,
+    parser: SseParser,
+    decoder: Box<dyn Decoder>,
+    shape: Shape,
+    /// Collected while the shape is unknown, a document, or something else.
+    held: Vec<u8>,
+    bytes: usize,
+    content_type: String,
+    status: u16,
+    request_id: Option<String>,
+}
+
+enum State {
+    Ready,
+    Connecting(BoxFuture<'static, Result<Reading, ModelError>>),
+    Reading(Box<Reading>),
+    Waiting(BoxFuture<'static, ()>),
+    Done,
+}
+
+struct Exchange {
+    transport: Arc<Transport>,
+    body: Vec<Bytes>,
+    make: MakeDecoder,
+    policy: Policy,
+    attempt: u32,
+    logical_id: String,
+    state: State,
+    queue: VecDeque<Result<ModelEvent, ModelError>>,
+    /// Events that came before the answer began: given out with it.
+    early: Vec<ModelEvent>,
+    begun: bool,
+    last_life: Instant,
+    hinted: bool,
+}
+
+/// Sends, retries what may be retried before the answer begins, and streams the answer.
+pub(crate) fn exchange(
+    transport: Arc<Transport>,
+    prepared: Prepared,
+    make: MakeDecoder,
+) -> impl Stream<Item = Result<ModelEvent, ModelError>> + Send + 'static {
+    let settings = transport.settings();
+    let policy =
+        Policy { max_attempts: settings.max_attempts, max_wait: settings.max_wait, local: transport.local };
+    let start = Exchange {
+        policy,
+        transport,
+        body: prepared.body,
+        make,
+        attempt: 0,
+        logical_id: Uuid::now_v7().to_string(),
+        state: State::Ready,
+        queue: VecDeque::new(),
+        early: Vec::new(),
+        begun: false,
+        last_life: Instant::now(),
+        hinted: false,
+    };
+    unfold(start, |mut exchange| async move {
+        let item = exchange.next().await?;
+        Some((item, exchange))
+    })
+}
+
+impl Exchange {
+    async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
+        loop {
+            if let Some(item) = self.queue.pop_front() {
+                return Some(item);
+            }
+            match std::mem::replace(&mut self.state, State::Done) {
+                State::Done => return None,
+                State::Ready => self.connect(),
+                State::Waiting(sleep) => {
+                    sleep.await;
+                    self.connect();
+                }
+                State::Connecting(mut request) => match self.patiently(&mut request, true).await {
+                    Patience::Got(Ok(reading)) => {
+                        self.last_life = Instant::now();
+                        self.state = State::Reading(Box::new(reading));
+                    }
+                    Patience::Got(Err(error)) => self.failed(error),
+                    Patience::Hint => self.state = State::Connecting(request),
+                    Patience::Over(error) => self.failed(error),
+                },
+                State::Reading(reading) => self.read(reading).await,
+            }
+        }
+    }
+
+    fn connect(&mut self) {
+        if let Some(mut error) = self.transport.refused_before(&self.body) {
+            error.message = format!("{} (The same request was refused before and was not sent again.)", error.message);
+            return self.failed(error);
+        }
+        self.attempt += 1;
+        self.last_life = Instant::now();
+        self.hinted = false;
+        self.early.clear();
+        let transport = Arc::clone(&self.transport);
+        let body = self.body.clone();
+        let id = self.logical_id.clone();
+        let decoder = (self.make)();
+        self.state = State::Connecting(Box::pin(async move {
+            let response = transport.post(&body, &id).await?;
+            if !response.status().is_success() {
+                let error = transport.failure(response).await;
+                transport.note_refused(&body, &error);
+                return Err(error);
+            }
+            let header = |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+            Ok(Reading {
+                content_type: header("content-type").unwrap_or_else(|| "no content type".to_owned()),
+                status: response.status().as_u16(),
+                request_id: request_id(response.headers()).map(str::to_owned),
+                body: response.bytes_stream().boxed(),
+                parser: SseParser::default(),
+                decoder,
+                shape: Shape::Unknown,
+                held: Vec::new(),
+                bytes: 0,
+            })
+        }));
+    }
+
+    /// Waits for `future` while there is patience; tells people once when it gets long.
+    async fn patiently<F: Future + Unpin>(&mut self, future: &mut F, before_first_byte: bool) -> Patience<F::Output> {
+        let settings = self.transport.settings();
+        let hint_after = settings.hint_after;
+        let limit = if before_first_byte && self.transport.local {
+            settings.idle_timeout.max(settings.local_first_byte)
+        } else {
+            settings.idle_timeout
+        };
+        loop {
+            let until = if self.hinted { limit } else { hint_after.min(limit) };
+            let left = until.saturating_sub(self.last_life.elapsed());
+            if let Ok(output) = timeout(left, &mut *future).await {
+                return Patience::Got(output);
+            }
+            let silent = self.last_life.elapsed();
+            if silent > until + LATE {
+                // We were asleep, so nothing can be said about the server.
+                self.last_life = Instant::now();
+                continue;
+            }
+            if silent < limit {
+                self.hinted = true;
+                let text = format!("{} has been silent for {} s; still waiting.", self.transport.server, silent.as_secs());
+                self.queue.push_back(Ok(ModelEvent::Notice(text)));
+                return Patience::Hint;
+            }
+            let message = format!("{} sent nothing for {} s.", self.transport.server, silent.as_secs());
+            return Patience::Over(ModelError::new(ErrorKind::Stalled, message).hint("Try again, or check the server."));
+        }
+    }
+
+    async fn read(&mut self, mut reading: Box<Reading>) {
+        let before_first_byte = reading.bytes == 0;
+        let settled = reading.shape == Shape::Events && reading.decoder.assembler().has_reason();
+        let mut body = std::mem::replace(&mut reading.body, futures::stream::empty().boxed());
+        let got = if settled {
+            // The answer is known; only its end or its usage is missing.
+            match timeout(AFTER_REASON, body.next()).await {
+                Ok(item) => Patience::Got(item),
+                Err(_) => Patience::Got(None),
+            }
+        } else {
+            self.patiently(&mut body.next(), before_first_byte).await
+        };
+        reading.body = body;
+        match got {
+            Patience::Hint => self.state = State::Reading(reading),
+            Patience::Over(error) => self.broke(&mut reading, error),
+            Patience::Got(Some(Ok(chunk))) => {
+                self.last_life = Instant::now();
+                self.hinted = false;
+                match reading.take(&chunk, &self.transport) {
+                    Err(error) => self.broke(&mut reading, error),
+                    Ok(()) if reading.decoder.ended() => self.finish(reading),
+                    Ok(()) => {
+                        self.pass_on(&mut reading);
+                        self.state = State::Reading(reading);
+                    }
+                }
+            }
+            Patience::Got(Some(Err(_))) if settled => self.finish(reading),
+            Patience::Got(Some(Err(error))) => {
+                let message = format!("{} broke off in the middle of its answer.", self.transport.server);
+                let kind = if error.is_decode() { ErrorKind::Malformed } else { ErrorKind::StreamBroken };
+                self.broke(&mut reading, ModelError::new(kind, message).hint("Check the network, or try again."));
+            }
+            Patience::Got(None) => match reading.close(&self.transport) {
+                Ok(()) => self.finish(reading),
+                Err(error) => self.broke(&mut reading, error),
+            },
+        }
+    }
+
+    /// Gives out what the decoder has; what comes before the answer begins is held back, for a retry may follow.
+    fn pass_on(&mut self, reading: &mut Reading) {
+        let events = reading.decoder.assembler().take();
+        if !self.begun {
+            if !reading.decoder.assembler().has_content() {
+                self.early.extend(events);
+                return;
+            }
+            self.begin(reading);
+        }
+        self.queue.extend(events.into_iter().map(Ok));
+    }
+
+    fn begin(&mut self, reading: &Reading) {
+        self.begun = true;
+        self.queue.push_back(Ok(ModelEvent::Started { request_id: reading.request_id.clone() }));
+        self.queue.extend(self.early.drain(..).map(Ok));
+    }
+
+    fn finish(&mut self, mut reading: Box<Reading>) {
+        if reading.decoder.assembler().is_empty_answer() {
+            let error = reading.malformed("an empty answer", &self.transport.server);
+            return self.broke(&mut reading, error);
+        }
+        reading.decoder.assembler().end();
+        let events = reading.decoder.assembler().take();
+        if !self.begun {
+            self.begin(&reading);
+        }
+        self.queue.extend(events.into_iter().map(Ok));
+        reading.drain();
+    }
+
+    fn broke(&mut self, reading: &mut Reading, mut error: ModelError) {
+        error.request_id = error.request_id.or_else(|| reading.request_id.clone());
+        error.status = error.status.or(Some(reading.status));
+        error.message = self.transport.redact(&error.message);
+        if self.begun || reading.decoder.assembler().has_content() {
+            reading.decoder.assembler().broken();
+            self.pass_on(reading);
+            self.queue.push_back(Err(error));
+        } else {
+            self.failed(error);
+        }
+    }
+
+    /// Before the answer began: wait and send again, or end.
+    fn failed(&mut self, error: ModelError) {
+        let status = error.status;
+        let text = error.message.clone();
+        match self.policy.next(self.attempt.max(1), error, jitter()) {
+            Ok(delay) => {
+                self.queue.push_back(Ok(ModelEvent::Retry {
+                    attempt: self.attempt,
+                    max: self.policy.max_attempts,
+                    delay: Millis(delay.as_millis() as u64),
+                    status,
+                    error: text,
+                }));
+                self.state = State::Waiting(self.transport.settings().sleeper.sleep(delay));
+            }
+            Err(error) => self.queue.push_back(Err(error)),
+        }
+    }
+}
+
+enum Patience<T> {
+    Got(T),
+    Hint,
+    Over(ModelError),
+}
+
+impl Reading {
+    fn take(&mut self, chunk: &[u8], transport: &Transport) -> Result<(), ModelError> {
+        self.bytes += chunk.len();
+        if self.shape == Shape::Events {
+            return self.parser.push(chunk, &mut Feed(self.decoder.as_mut()));
+        }
+        self.held.extend_from_slice(chunk);
+        if self.shape == Shape::Unknown {
+            self.shape = shape_of(&self.held);
+            if self.shape == Shape::Events {
+                let held = std::mem::take(&mut self.held);
+                return self.parser.push(&held, &mut Feed(self.decoder.as_mut()));
+            }
+        }
+        if self.held.len() > MAX_EVENT || (self.shape == Shape::Other && self.held.len() > 4096) {
+            return Err(self.malformed(self.what_it_is(), &transport.server));
+        }
+        Ok(())
+    }
+
+    /// The body is over.
+    fn close(&mut self, transport: &Transport) -> Result<(), ModelError> {
+        match self.shape {
+            Shape::Events => {
+                self.parser.end(&mut Feed(self.decoder.as_mut()))?;
+                if self.decoder.ended() || self.decoder.assembler().has_reason() {
+                    return Ok(());
+                }
+                let message = format!("{} ended its answer without an end event.", transport.server);
+                Err(ModelError::new(ErrorKind::StreamBroken, message).hint("Try again; if it stays so, check the server."))
+            }
+            Shape::Document => {
+                let text = String::from_utf8_lossy(&self.held).into_owned();
+                self.decoder.document(&text)
+            }
+            Shape::Unknown | Shape::Other => Err(self.malformed(self.what_it_is(), &transport.server)),
+        }
+    }
+
+    fn what_it_is(&self) -> &'static str {
+        let start = self.held.trim_ascii_start();
+        if start.is_empty() {
+            "nothing"
+        } else if start[0] == b'<' {
+            "a web page"
+        } else if start.starts_with(b"\x1f\x8b") {
+            "compressed bytes"
+        } else {
+            "something that is neither an event stream nor JSON"
+        }
+    }
+
+    fn malformed(&self, what: &str, server: &str) -> ModelError {
+        let id = self.request_id.as_deref().map_or(String::new(), |id| format!(", request {id}"));
+        let message = format!(
+            "{server} answered with {what} (status {}, {}, {} bytes{id}).",
+            self.status, self.content_type, self.bytes
+        );
+        ModelError::new(ErrorKind::Malformed, message)
+            .hint("Check that the base URL points at a model API and not at a web page or a proxy.")
+    }
+
+    /// Reads the rest of the body aside, so that the connection can be used again.
+    fn drain(self: Box<Self>) {
+        let mut body = self.body;
+        match body.next().now_or_never() {
+            Some(None | Some(Err(_))) => {}
+            _ => {
+                tokio::spawn(timeout(Duration::from_secs(2), async move {
+                    let mut left = 64 * 1024usize;
+                    while let Some(Ok(chunk)) = body.next().await {
+                        left = left.saturating_sub(chunk.len());
+                        if left == 0 {
+                            break;
+                        }
+                    }
+                }));
+            }
+        }
+    }
+}
+
+fn shape_of(bytes: &[u8]) -> Shape {
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii_start();
+    let fields: [&[u8]; 6] = [b"data", b"event", b":", b"id", b"retry", b"error"];
+    match bytes.first() {
+        None => Shape::Unknown,
+        Some(b'{' | b'[') => Shape::Document,
+        Some(_) if fields.iter().any(|f| bytes.starts_with(f)) => Shape::Events,
+        Some(_) if fields.iter().any(|f| f.starts_with(bytes)) => Shape::Unknown,
+        // Half of a byte order mark.
+        Some(0xEF) if bytes.len() < 3 => Shape::Unknown,
+        Some(_) => Shape::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_known_by_their_first_bytes() {
+        for (bytes, want) in [
+            (&b""[..], Shape::Unknown),
+            (b"\n \n", Shape::Unknown),
+            (b"da", Shape::Unknown),
+            (b"\xEF\xBB", Shape::Unknown),
+            (b"data: {}", Shape::Events),
+            (b"\xEF\xBB\xBFevent: x", Shape::Events),
+            (b": ping", Shape::Events),
+            (b"{\"id\":1}", Shape::Document),
+            (b"\n[{", Shape::Document),
+            (b"<html>", Shape::Other),
+            (b"\x1f\x8b\x08", Shape::Other),
+            (b"dating", Shape::Other),
+        ] {
+            assert_eq!(shape_of(bytes), want, "{:?}", String::from_utf8_lossy(bytes));
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The byte cache: each message becomes wire bytes once, and a request is the same bytes again plus what is new.
+//!
+//! A body is `{…small fixed fields…,"system":…,"tools":[…],"messages":[…]}` with `messages` last, so request N without
+//! its closing `]}` is a byte prefix of request N+1 as long as the context's generation is the same. What closes an open
+//! message (a run of tool results that shares one message) is added at send time and not kept.
+//!
+//! Bytes are kept in few large shared pieces, merged like the digits of a binary counter: a step copies its own bytes and,
+//! amortised, each byte a logarithmic number of times. Nothing here knows a wire format.
+
+use crate::Request;
+use becket_types::{ContextMessage, ToolSpec};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Contexts that alternate on one model: the session, subagents, summaries.
+const LANES: usize = 4;
+/// Most pieces a body is kept in.
+const MAX_PIECES: usize = 12;
+
+/// Turns messages into bytes, one after the other; holds what a later message needs to know of the earlier ones.
+pub(crate) trait Encoder: Default + Send {
+    /// What encoding needs beside the message.
+    type Env<'a>;
+
+    /// Appends the message, with the comma before it and with what closes the one before.
+    fn message(&mut self, message: &ContextMessage, env: &Self::Env<'_>, out: &mut Vec<u8>);
+
+    /// Appends what closes the last message.
+    fn close(&self, out: &mut Vec<u8>);
+}
+
+/// What the bytes before the first message depend on.
+#[derive(PartialEq)]
+struct HeadKey {
+    system: Arc<[Arc<str>]>,
+    tools: Vec<ToolSpec>,
+    max_output: u64,
+    effort: Option<String>,
+    empty: bool,
+}
+
+impl HeadKey {
+    fn fits(&self, request: &Request<'_>) -> bool {
+        let same_system =
+            Arc::ptr_eq(&self.system, &request.context.system) || self.system == request.context.system;
+        same_system
+            && self.max_output == request.max_output
+            && self.effort.as_deref() == request.effort
+            && self.empty == request.context.messages.is_empty()
+            && self.tools == request.tools
+    }
+}
+
+struct Lane<E> {
+    generation: u64,
+    count: usize,
+    first: Option<Arc<ContextMessage>>,
+    last: Option<Arc<ContextMessage>>,
+    encoder: E,
+    pieces: Vec<Bytes>,
+    head: Option<(HeadKey, Bytes)>,
+    used: u64,
+}
+
+impl<E: Encoder> Lane<E> {
+    fn new(generation: u64) -> Self {
+        Self {
+            generation,
+            count: 0,
+            first: None,
+            last: None,
+            encoder: E::default(),
+            pieces: Vec::new(),
+            head: None,
+            used: 0,
+        }
+    }
+
+    /// The context continues what this lane has encoded. Within a generation no message changes, so it is enough to
+    /// look at both ends.
+    fn continued_by(&self, request: &Request<'_>) -> bool {
+        let messages = &request.context.messages;
+        let same = |mine: &Option<Arc<ContextMessage>>, at: usize| match (mine, messages.get(at)) {
+            (Some(mine), Some(other)) => Arc::ptr_eq(mine, other) || mine == other,
+            _ => false,
+        };
+        self.generation == request.context.generation
+            && self.count > 0
+            && self.count <= messages.len()
+            && same(&self.first, 0)
+            && same(&self.last, self.count - 1)
+    }
+}
+
+/// Bytes of past requests, by lineage.
+pub(crate) struct WireCache<E> {
+    lanes: Vec<Lane<E>>,
+    clock: u64,
+}
+
+impl<E> Default for WireCache<E> {
+    fn default() -> Self {
+        Self { lanes: Vec::new(), clock: 0 }
+    }
+}
+
+impl<E: Encoder> WireCache<E> {
+    /// The body of `request`. `head` gives everything up to the first message, `tail` closes the body.
+    pub(crate) fn body(
+        &mut self,
+        request: &Request<'_>,
+        env: &E::Env<'_>,
+        head: impl FnOnce() -> Vec<u8>,
+        tail: &'static [u8],
+    ) -> Vec<Bytes> {
+        self.clock += 1;
+        let clock = self.clock;
+        let lane = self.lane(request);
+        lane.used = clock;
+        let messages = &request.context.messages;
+        let mut fresh = Vec::new();
+        for message in &messages[lane.count..] {
+            lane.encoder.message(message, env, &mut fresh);
+        }
+        lane.count = messages.len();
+        lane.first = messages.first().cloned();
+        lane.last = messages.last().cloned();
+        if !fresh.is_empty() {
+            add(&mut lane.pieces, Bytes::from(fresh));
+        }
+        if !lane.head.as_ref().is_some_and(|(key, _)| key.fits(request)) {
+            let key = HeadKey {
+                system: Arc::clone(&request.context.system),
+                tools: request.tools.to_vec(),
+                max_output: request.max_output,
+                effort: request.effort.map(str::to_owned),
+                empty: messages.is_empty(),
+            };
+            lane.head = Some((key, Bytes::from(head())));
+        }
+        let mut body = Vec::with_capacity(lane.pieces.len() + 2);
+        body.extend(lane.head.iter().map(|(_, bytes)| bytes.clone()));
+        body.extend(lane.pieces.iter().cloned());
+        let mut end = Vec::new();
+        lane.encoder.close(&mut end);
+        end.extend_from_slice(tail);
+        body.push(Bytes::from(end));
+        body
+    }
+
+    fn lane(&mut self, request: &Request<'_>) -> &mut Lane<E> {
+        let at = self.lanes.iter().position(|lane| lane.continued_by(request)).unwrap_or_else(|| {
+            let fresh = Lane::new(request.context.generation);
+            if self.lanes.len() < LANES {
+                self.lanes.push(fresh);
+                return self.lanes.len() - 1;
+            }
+            let oldest = (0..LANES).min_by_key(|i| self.lanes[*i].used).unwrap_or(0);
+            self.lanes[oldest] = fresh;
+            oldest
+        });
+        &mut self.lanes[at]
+    }
+}
+
+/// Adds a piece; merges the last ones while the newer is not smaller than the older, as a carry does.
+fn add(pieces: &mut Vec<Bytes>, piece: Bytes) {
+    pieces.push(piece);
+    while let [.., older, newer] = pieces.as_slice()
+        && (older.len() <= newer.len() || pieces.len() > MAX_PIECES)
+    {
+        let mut merged = Vec::with_capacity(older.len() + newer.len());
+        merged.extend_from_slice(older);
+        merged.extend_from_slice(newer);
+        pieces.truncate(pieces.len() - 2);
+        pieces.push(Bytes::from(merged));
+    }
+}
+
+/// A request body of shared pieces, with its exact length.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    left: VecDeque<Bytes>,
+    bytes: u64,
+}
+
+impl Pieces {
+    pub(crate) fn new(pieces: &[Bytes]) -> Self {
+        Self {
+            bytes: pieces.iter().map(|p| p.len() as u64).sum(),
+            left: pieces.iter().filter(|p| !p.is_empty()).cloned().collect(),
+        }
+    }
+}
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+        let piece = self.left.pop_front();
+        self.bytes -= piece.as_ref().map_or(0, |p| p.len() as u64);
+        Poll::Ready(piece.map(|p| Ok(http_body::Frame::data(p))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        http_body::SizeHint::with_exact(self.bytes)
+    }
+}
+
+/// Appends `text` as a JSON string.
+pub(crate) fn put_str(out: &mut Vec<u8>, text: &str) {
+    put(out, text);
+}
+
+/// Appends any value as JSON. Writing to memory cannot fail, and no map here has keys that are not strings.
+pub(crate) fn put<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    if serde_json::to_writer(&mut *out, value).is_err() {
+        out.extend_from_slice(b"null");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn pieces_are_few_and_hold_every_byte(sizes in prop::collection::vec(1usize..3000, 1..400)) {
+            let mut pieces = Vec::new();
+            let mut want = Vec::new();
+            for (i, size) in sizes.iter().enumerate() {
+                let piece = vec![i as u8; *size];
+                want.extend_from_slice(&piece);
+                add(&mut pieces, Bytes::from(piece));
+                prop_assert!(pieces.len() <= MAX_PIECES);
+            }
+            prop_assert_eq!(pieces.concat(), want);
+        }
+    }
+
+    #[test]
+    fn copying_grows_with_the_logarithm() {
+        let mut pieces: Vec<Bytes> = Vec::new();
+        let mut copied = 0;
+        for _ in 0..4096 {
+            let before: usize = pieces.iter().map(Bytes::len).sum();
+            let kept = |pieces: &[Bytes]| pieces.iter().map(|p| p.as_ptr()).collect::<Vec<_>>();
+            let old = kept(&pieces);
+            add(&mut pieces, Bytes::from(vec![0; 1000]));
+            let same: usize = pieces.iter().filter(|p| old.contains(&p.as_ptr())).map(Bytes::len).sum();
+            copied += before - same;
+        }
+        assert!(copied <= 4096 * 1000 * 13, "{copied}");
+    }
+}
