@@ -8,7 +8,8 @@
 
 use becket_model::ModelEvent;
 use becket_types::{
-    CallId, EntryKind, Event, FinishReason, Message, MessageId, Metadata, NoticeLevel, Part, Seq, Usage, is_blank,
+    CallId, EntryKind, Event, FinishReason, Message, MessageId, Metadata, NoticeLevel, Part, Seq, Usage,
+    is_blank,
 };
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -229,7 +230,10 @@ mod tests {
         let call = Part::tool_call("c1", "read", serde_json::json!({"path": "a"}));
         answer.take(ModelEvent::Part { index: 1, part: call.clone() }, &mut out);
         assert_eq!(answer.unsaved(), [EntryKind::Part { message: answer.id, part: call }]);
-        assert_eq!(answer.take(ModelEvent::Finish(FinishReason::ToolCalls), &mut out), Some(FinishReason::ToolCalls));
+        assert_eq!(
+            answer.take(ModelEvent::Finish(FinishReason::ToolCalls), &mut out),
+            Some(FinishReason::ToolCalls)
+        );
         assert_eq!((answer.calls().len(), answer.text(), answer.is_empty()), (1, "Hello".to_owned(), false));
     }
 
@@ -238,8 +242,12 @@ mod tests {
         let mut answer = Answer::new("p/m".to_owned(), "p".to_owned());
         let mut out = Vec::new();
         answer.take(ModelEvent::TextDelta { index: 0, text: "I will".to_owned() }, &mut out);
-        let delta =
-            ModelEvent::ToolCallDelta { index: 1, call_id: "c".into(), name: "bash".to_owned(), json: "{\"com".to_owned() };
+        let delta = ModelEvent::ToolCallDelta {
+            index: 1,
+            call_id: "c".into(),
+            name: "bash".to_owned(),
+            json: "{\"com".to_owned(),
+        };
         answer.take(delta, &mut out);
         answer.close();
         assert_eq!(answer.parts, [Part::text("I will")]);

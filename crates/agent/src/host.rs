@@ -59,7 +59,8 @@ impl SessionHost {
     pub(crate) fn drain(&self) -> (Vec<EntryKind>, Map<String, Value>) {
         let mut kept = lock(&self.kept);
         let state = kept.state.drain(..).map(|(key, value)| EntryKind::State { key, value }).collect();
-        let reads = kept.new_reads.drain(..).map(|(path, hash)| (path_key(&path), Value::from(hash))).collect();
+        let reads =
+            kept.new_reads.drain(..).map(|(path, hash)| (path_key(&path), Value::from(hash))).collect();
         (state, reads)
     }
 
@@ -71,7 +72,8 @@ impl SessionHost {
         }
         let mut files: Vec<_> = kept.reads.iter().collect();
         files.sort_unstable();
-        let value = files.into_iter().map(|(path, hash)| (path_key(path), Value::from(hash.as_str()))).collect();
+        let value =
+            files.into_iter().map(|(path, hash)| (path_key(path), Value::from(hash.as_str()))).collect();
         Some(EntryKind::State { key: READ_FILES.to_owned(), value: Value::Object(value) })
     }
 }
@@ -109,7 +111,8 @@ impl Host for SessionHost {
     }
 
     fn state(&self, key: &str) -> Option<Value> {
-        let new = lock(&self.kept).state.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+        let new =
+            lock(&self.kept).state.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.clone());
         new.or_else(|| lock(&self.session).view().state(key).cloned())
     }
 

@@ -47,7 +47,11 @@ pub(crate) fn name(kind: ErrorKind) -> String {
 pub(crate) fn another_model_may_help(kind: ErrorKind) -> bool {
     matches!(
         kind,
-        ErrorKind::Overloaded | ErrorKind::Server | ErrorKind::RateLimit | ErrorKind::NotFound | ErrorKind::WaitTooLong
+        ErrorKind::Overloaded
+            | ErrorKind::Server
+            | ErrorKind::RateLimit
+            | ErrorKind::NotFound
+            | ErrorKind::WaitTooLong
     )
 }
 

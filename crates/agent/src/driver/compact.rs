@@ -11,13 +11,13 @@ use becket_model::{ErrorKind, Model, ModelError, ModelEvent, Request, ToolChoice
 use becket_session::Durability;
 use becket_session::context::budget::Budget;
 use becket_session::context::compaction::{
-    self, Ask, Failure, InputKind, Need, Outcome, Owed, Request as SnapshotRequest, Snapshot, Step, StopReason,
-    Summariser,
+    self, Ask, Failure, InputKind, Need, Outcome, Owed, Request as SnapshotRequest, Snapshot, Step,
+    StopReason, Summariser,
 };
 use becket_session::context::prune;
 use becket_types::{
-    CompactionTrigger, Context, ContextMessage, EntryKind, Event, FinishReason, Message, MessageId, NoticeLevel,
-    Provenance, Seq, Tokens, Usage,
+    CompactionTrigger, Context, ContextMessage, EntryKind, Event, FinishReason, Message, MessageId,
+    NoticeLevel, Provenance, Seq, Tokens, Usage,
 };
 use futures::stream::{BoxStream, StreamExt as _};
 use std::sync::Arc;
@@ -86,7 +86,9 @@ impl Agent {
         if trigger == CompactionTrigger::Overflow {
             let (budget, used) = (self.budget(), self.used());
             let state = &mut self.budget;
-            if let Owed::Stop(reason) = state.governor.owed(Need::Overflow, used, &budget, &state.policy, wall_clock()) {
+            if let Owed::Stop(reason) =
+                state.governor.owed(Need::Overflow, used, &budget, &state.policy, wall_clock())
+            {
                 let breakdown = self.full(reason);
                 self.core.emit(Event::CompactionFailed { reason: breakdown.clone() });
                 return self.feed(Input::CompactionDone(CompactionEnd::Failed(breakdown)));
@@ -242,7 +244,11 @@ impl Agent {
                     self.core.emit(Event::SyntheticMessage { message });
                 }
                 EntryKind::Prune { calls, freed_tokens, .. } => {
-                    self.core.emit(Event::Pruned { entry: seq, calls: calls.len() as u64, freed: freed_tokens });
+                    self.core.emit(Event::Pruned {
+                        entry: seq,
+                        calls: calls.len() as u64,
+                        freed: freed_tokens,
+                    });
                 }
                 _ => {}
             }
@@ -264,8 +270,9 @@ impl Agent {
         let entry = prune::cold(lock(&self.core.session).view(), wall_clock());
         let Some(EntryKind::Prune { calls, media, freed_tokens, reason }) = entry else { return };
         let count = calls.len() as u64;
-        let seqs =
-            self.core.append(vec![EntryKind::Prune { calls, media, freed_tokens, reason }], Durability::Buffered);
+        let seqs = self
+            .core
+            .append(vec![EntryKind::Prune { calls, media, freed_tokens, reason }], Durability::Buffered);
         if let Some(entry) = seqs.first() {
             self.core.emit(Event::Pruned { entry: *entry, calls: count, freed: freed_tokens });
         }

@@ -87,14 +87,19 @@ impl Agent {
         let ImageSource::Base64(data) = source else { return };
         let Ok(bytes) = base64::engine::general_purpose::STANDARD.decode(data.trim()) else {
             let text = format!("[An attached image ({media_type}) could not be decoded]");
-            self.core.notice(NoticeLevel::Warning, "An attached image is not valid base64 and was left out.".to_owned());
+            self.core.notice(
+                NoticeLevel::Warning,
+                "An attached image is not valid base64 and was left out.".to_owned(),
+            );
             *part = Part::text(text);
             return;
         };
         let kept = lock(&self.core.session).put_blob(&bytes);
         match kept {
             Ok(id) => *source = ImageSource::Blob(id),
-            Err(error) => self.core.notice(NoticeLevel::Warning, format!("An image could not be kept: {error}")),
+            Err(error) => {
+                self.core.notice(NoticeLevel::Warning, format!("An image could not be kept: {error}"))
+            }
         }
     }
 

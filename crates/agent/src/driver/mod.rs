@@ -41,10 +41,11 @@ use becket_session::context::compaction::Governor;
 use becket_session::{Durability, Session};
 use becket_tool::Registry;
 use becket_types::{
-    Blobs, Command, Cost, EntryKind, Event, Message, Millis, NoticeLevel, Part, PermissionMode, Seq, Synthetic, ToolSpec, TurnEnd,
-    TurnResult, Usage,
+    Blobs, Command, Cost, EntryKind, Event, Message, Millis, NoticeLevel, Part, PermissionMode, Seq,
+    Synthetic, ToolSpec, TurnEnd, TurnResult, Usage,
 };
 use compact::CompactionRun;
+use ids::CallIds;
 use inbox::Inbox;
 use reply::Reply;
 use request::Wire;
@@ -55,7 +56,6 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use ids::CallIds;
 use tools::Batch;
 
 /// Commands that may wait before a front end has to.
@@ -145,7 +145,8 @@ enum Wake {
 impl Agent {
     /// An agent, and its front end's side.
     pub fn new(parts: AgentParts) -> (Self, AgentHandle) {
-        let AgentParts { session, model, summary_model, fallback_models, find_model, tools, guard, settings } = parts;
+        let AgentParts { session, model, summary_model, fallback_models, find_model, tools, guard, settings } =
+            parts;
         let (command_sender, commands) = mpsc::channel(COMMANDS);
         let (events, event_receiver) = mpsc::unbounded_channel();
         let blobs = session.blobs();
@@ -324,9 +325,11 @@ impl Agent {
                 "You have made this call several times with the same result: {what}\nRepeating it will not change the \
                  result. Say what you expected, and try something different or end with what you know."
             ),
-            Note::CutText => "Your last answer was cut because it reached the output limit. Go on exactly where it \
+            Note::CutText => {
+                "Your last answer was cut because it reached the output limit. Go on exactly where it \
                               ended, without repeating anything."
-                .to_owned(),
+                    .to_owned()
+            }
             Note::WrapUp { limit } => format!(
                 "The limit of {limit} steps for this turn is reached. Call no more tools. Sum up now: what is done, \
                  what is left, and what the next step would be."
@@ -337,7 +340,9 @@ impl Agent {
 
     fn end_turn(&mut self, end: TurnEnd) {
         let end = match (end, self.limits.max_wall) {
-            (TurnEnd::Interrupted, Some(max)) if self.turn.out_of_time => TurnEnd::Budget { what: over_time(max) },
+            (TurnEnd::Interrupted, Some(max)) if self.turn.out_of_time => {
+                TurnEnd::Budget { what: over_time(max) }
+            }
             (end, _) => end,
         };
         self.core.pending.extend(self.host.read_files());
@@ -372,7 +377,13 @@ impl Agent {
     }
 
     /// Usage of one request, into the ledger and the sums.
-    fn spent(&mut self, info: &becket_model::ModelInfo, usage: Usage, purpose: &str, message: Option<becket_types::MessageId>) -> Cost {
+    fn spent(
+        &mut self,
+        info: &becket_model::ModelInfo,
+        usage: Usage,
+        purpose: &str,
+        message: Option<becket_types::MessageId>,
+    ) -> Cost {
         if usage.is_empty() {
             return Cost::default();
         }
@@ -399,7 +410,8 @@ impl Agent {
             Ok(mode) => {
                 self.guard.set_mode(mode);
                 let value = serde_json::Value::from(mode.as_str());
-                self.core.append(vec![EntryKind::State { key: "mode".to_owned(), value }], Durability::Buffered);
+                self.core
+                    .append(vec![EntryKind::State { key: "mode".to_owned(), value }], Durability::Buffered);
                 self.core.say(NoticeLevel::Info, format!("Permission mode: {mode}."));
             }
             Err(error) => self.core.say(NoticeLevel::Error, error),
@@ -530,6 +542,8 @@ fn wall_clock() -> Millis {
 
 /// Text of a prompt's parts, for its title.
 fn text_of(parts: &[Part]) -> String {
-    let texts = parts.iter().filter_map(|part| if let Part::Text { text, .. } = part { Some(text.as_str()) } else { None });
+    let texts = parts
+        .iter()
+        .filter_map(|part| if let Part::Text { text, .. } = part { Some(text.as_str()) } else { None });
     texts.collect::<Vec<_>>().join("\n")
 }

@@ -144,7 +144,9 @@ impl Agent {
     fn true_reason(&self, reason: FinishReason, answer: &Answer) -> FinishReason {
         let cut = self.wire.max_output > 0 && answer.usage.output >= self.wire.max_output;
         match reason {
-            FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Other(_) if cut => FinishReason::Length,
+            FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Other(_) if cut => {
+                FinishReason::Length
+            }
             other => other,
         }
     }

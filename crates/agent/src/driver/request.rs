@@ -1,17 +1,17 @@
 //! Before a request and its sending: facts for the machine, the budget, the view, the bytes.
 
+use super::reply::Reply;
 use super::{Agent, Op, wall_clock};
 use crate::host::lock;
 use crate::machine::{Break, BreakKind, Facts, Input, Owed};
 use crate::reply_error;
 use crate::settings::scope;
-use super::reply::Reply;
 use becket_model::{Model, ModelError, Prepared, Request, ToolChoice};
 use becket_session::Durability;
 use becket_session::context::budget::{Budget, Limits, estimate_json, estimate_text};
 use becket_session::context::compaction::{Floor, Need, Owed as GovernorOwed, StopReason};
 use becket_session::context::reminder;
-use becket_types::{EntryKind, Event, Millis, NoticeLevel, SystemKind, Tokens, TurnEnd};
+use becket_types::{EntryKind, Event, Millis, NoticeLevel, SystemKind, Tokens, ToolSpec, TurnEnd};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -125,8 +125,7 @@ impl Agent {
 
     /// Base estimate of what a request would carry now.
     pub(super) fn base_now(&mut self) -> Tokens {
-        let floor = self.floor();
-        floor.total() + lock(&self.core.session).view().estimated_tokens()
+        self.floor().tools + lock(&self.core.session).view().estimated_tokens()
     }
 
     pub(super) fn used(&mut self) -> Tokens {
@@ -230,6 +229,8 @@ impl Agent {
         self.budget.base_sent = self.base_now();
         let prepared = self.prepare();
         // What the view had to repair for this request is said before it goes out.
+        let media = lock(&self.core.session).view().media_due();
+        self.core.pending.extend(media);
         self.core.tell_notices();
         self.core.flush(Durability::Buffered);
         match prepared {
@@ -253,9 +254,22 @@ impl Agent {
         let reserve = budget.reserve().max(1);
         self.wire.max_output = self.settings.max_output.map_or(reserve, |max| max.min(reserve));
         let mut session = lock(&self.core.session);
+        session.view_mut().context();
+        if let Err(violation) = session.view_mut().check() {
+            // A defect of the view; the provider may still take it, and a session is never bricked by its guard.
+            self.core.say(NoticeLevel::Error, format!("The history breaks a rule of providers: {violation}"));
+        }
+        let stubs = session.view().tool_stubs(&self.specs);
+        let with_stubs: Vec<ToolSpec>;
+        let tools = if stubs.is_empty() {
+            &*self.specs
+        } else {
+            with_stubs = self.specs.iter().cloned().chain(stubs).collect();
+            &with_stubs
+        };
         let request = Request {
             context: session.view_mut().context(),
-            tools: &self.specs,
+            tools,
             tool_choice: if self.wire.wrap_up { ToolChoice::None } else { ToolChoice::Auto },
             max_output: self.wire.max_output,
             effort: self.settings.effort.as_deref(),
@@ -302,7 +316,8 @@ impl Agent {
         if kind != BreakKind::Overflow {
             return reply_error::end(error);
         }
-        let reason = if self.budget.policy.auto_compact { StopReason::NotEnough } else { StopReason::AutoOff };
+        let reason =
+            if self.budget.policy.auto_compact { StopReason::NotEnough } else { StopReason::AutoOff };
         if !self.budget.policy.auto_compact {
             // The stopped state is kept: a resumed session does not run into the same wall.
             self.owed(Need::Overflow);

@@ -14,8 +14,8 @@ use crate::rules::{self, Rules};
 use crate::settings::scope;
 use becket_session::Durability;
 use becket_types::{
-    CallId, EntryKind, Event, JournalState, Message, NoticeLevel, Origin, Part, Role, Synthetic,
-    SystemItem, SystemKind, TurnState, is_blank,
+    CallId, EntryKind, Event, JournalState, Message, NoticeLevel, Origin, Part, Role, Synthetic, SystemItem,
+    SystemKind, TurnState, is_blank,
 };
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
@@ -27,8 +27,6 @@ const RULES_PATH: &str = "rules_path";
 /// What is known of rules files.
 #[derive(Debug, Default)]
 pub(crate) struct KnownRules {
-    /// The blocks of the `system` entry in force, once they are known.
-    system: Option<Vec<SystemItem>>,
     /// Folders below the working directory that were looked at.
     seen: HashSet<PathBuf>,
     /// Files found there, in order, with the text that the model was given.
@@ -45,7 +43,7 @@ impl Agent {
         let (session, title, inbox) = {
             let mut session = lock(&self.core.session);
             session.view_mut().set_scope(scope(info));
-            self.begun = !session.view_mut().context().system.is_empty();
+            self.begun = !session.view().system_items().is_empty();
             let inbox = session.view().state(INBOX).cloned();
             (session.id(), session.title().map(str::to_owned), inbox)
         };
@@ -81,7 +79,8 @@ impl Agent {
             return;
         }
         self.begin_ledger();
-        let answered_last = lock(&self.core.session).view().live().last().is_some_and(|m| m.role == Role::Assistant);
+        let answered_last =
+            lock(&self.core.session).view().live().last().is_some_and(|m| m.role == Role::Assistant);
         if answered_last {
             let text = "You were interrupted. Go on where you stopped.".to_owned();
             self.core.synthetic(Synthetic::Reminder, text, Map::new());
@@ -105,7 +104,6 @@ impl Agent {
             let rules = rules::load(&self.settings.environment.cwd, &self.settings.rules);
             insert_rules(&mut items, rules.items);
             self.tell_rules(rules.notices);
-            self.rules.system = Some(items.clone());
             self.core.push(EntryKind::System { items });
         }
         self.core.push(EntryKind::Tools { names: self.tools.names(), hash: self.tools.hash() });
@@ -133,14 +131,16 @@ impl Agent {
             }
             for id in view.open_calls() {
                 let name = last.and_then(|message| call_name(message, &id)).unwrap_or("unknown");
-                entries.push(EntryKind::Message { message: left_open(id.clone(), name, view.call_known(&id)) });
+                entries
+                    .push(EntryKind::Message { message: left_open(id.clone(), name, view.call_known(&id)) });
             }
         }
         self.wire.cold = true;
         let closed = entries.len();
         if closed > 0 {
             self.core.append(entries, Durability::Synced);
-            let text = format!("{closed} tool calls were under way when the session ended; they are not run again.");
+            let text =
+                format!("{closed} tool calls were under way when the session ended; they are not run again.");
             self.core.notice(NoticeLevel::Warning, text);
         }
     }
@@ -153,7 +153,8 @@ impl Agent {
             fresh.items.extend(rules::reread(&cwd, path, &self.settings.rules));
         }
         let old = self.system_items();
-        let mut items: Vec<SystemItem> = old.iter().filter(|item| item.kind != SystemKind::Rules).cloned().collect();
+        let mut items: Vec<SystemItem> =
+            old.iter().filter(|item| item.kind != SystemKind::Rules).cloned().collect();
         insert_rules(&mut items, fresh.items);
         if items == old {
             return;
@@ -164,26 +165,13 @@ impl Agent {
             }
         }
         self.tell_rules(fresh.notices);
-        self.rules.system = Some(items.clone());
         self.budget.floor = None;
         self.core.append(vec![EntryKind::System { items }], Durability::Buffered);
     }
 
-    /// The blocks in force; read from the ledger once per process.
-    pub(super) fn system_items(&mut self) -> Vec<SystemItem> {
-        if self.rules.system.is_none() {
-            let session = lock(&self.core.session);
-            let mut last = Vec::new();
-            if let Ok(entries) = session.entries() {
-                for entry in entries {
-                    if let EntryKind::System { items } = entry.kind {
-                        last = items;
-                    }
-                }
-            }
-            self.rules.system = Some(last);
-        }
-        self.rules.system.clone().unwrap_or_default()
+    /// The blocks in force.
+    pub(super) fn system_items(&self) -> Vec<SystemItem> {
+        lock(&self.core.session).view().system_items().to_vec()
     }
 
     fn tell_rules(&mut self, notices: Vec<String>) {
@@ -196,7 +184,8 @@ impl Agent {
     pub(super) fn rules_below(&mut self, touched: &[PathBuf]) {
         let cwd = self.settings.environment.cwd.clone();
         for path in touched {
-            let Rules { items, notices } = rules::below(&cwd, path, &mut self.rules.seen, &self.settings.rules);
+            let Rules { items, notices } =
+                rules::below(&cwd, path, &mut self.rules.seen, &self.settings.rules);
             self.tell_rules(notices);
             for item in items {
                 let Some(path) = item.path else { continue };
@@ -240,9 +229,10 @@ fn left_open(id: CallId, name: &str, journal: Option<JournalState>) -> Message {
              what it did before you repeat it.",
             true,
         ),
-        Some(JournalState::Intended) | None => {
-            ("Not run: the session ended before this call was started. Make it again if it is still needed.", false)
-        }
+        Some(JournalState::Intended) | None => (
+            "Not run: the session ended before this call was started. Make it again if it is still needed.",
+            false,
+        ),
     };
     let mut message = Message::tool_result(id, name, text, true);
     for part in &mut message.parts {

@@ -16,8 +16,8 @@ use becket_guard::Verdict;
 use becket_session::Durability;
 use becket_tool::{Host, Tool, ToolEnv};
 use becket_types::{
-    Access, CallId, Decision, EntryKind, Event, JournalState, Message, Part, PermissionDenial, PermissionRequest,
-    ToolOutput, cut_end, cut_start,
+    Access, CallId, Decision, EntryKind, Event, JournalState, Message, Part, PermissionDenial,
+    PermissionRequest, ToolOutput, cut_end, cut_start,
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{FuturesUnordered, StreamExt as _};
@@ -75,14 +75,22 @@ struct Slot {
 enum SlotState {
     Waiting,
     /// The front end was asked for permission; the rule that would allow it for the session.
-    Asking { access: Access, rule: Option<String> },
+    Asking {
+        access: Access,
+        rule: Option<String>,
+    },
     Running,
-    Done { output: ToolOutput, time: Duration },
+    Done {
+        output: ToolOutput,
+        time: Duration,
+    },
 }
 
 /// What became of a call that was taken up.
 enum Taken {
-    Running { alone: bool },
+    Running {
+        alone: bool,
+    },
     Settled,
     /// It cannot start yet.
     Blocked,
@@ -326,7 +334,9 @@ impl Agent {
                             batch.alone = !access.is_read_only();
                             self.launch(&mut batch, index, tool, env, access);
                         }
-                        Ok(_) => slot.refuse("Not run: what it would touch changed while the user was asked."),
+                        Ok(_) => {
+                            slot.refuse("Not run: what it would touch changed while the user was asked.")
+                        }
                         Err(why) => slot.refuse(why),
                     }
                     // A session-wide permission is on disk like any start with side effects.
@@ -404,7 +414,11 @@ impl Agent {
             let mut message = result_message(&call, ToolOutput::error(not_run(why)));
             message.seq = self.core.next_seq();
             self.core.push(EntryKind::Message { message: message.clone() });
-            self.core.announce(Event::ToolFinished { message, changes: Vec::new(), duration: millis(Duration::ZERO) });
+            self.core.announce(Event::ToolFinished {
+                message,
+                changes: Vec::new(),
+                duration: millis(Duration::ZERO),
+            });
         }
     }
 }
@@ -443,7 +457,8 @@ async fn run(tool: Arc<dyn Tool>, input: Value, env: ToolEnv, limit: Duration) -
             return timed_out(limit, &ended.map(|output| output.content).unwrap_or_default());
         }
     };
-    let mut output = ended.unwrap_or_else(|panic| ToolOutput::error(format!("The tool failed inside: {}", words(&*panic))));
+    let mut output = ended
+        .unwrap_or_else(|panic| ToolOutput::error(format!("The tool failed inside: {}", words(&*panic))));
     if output.interrupted && !output.content.to_lowercase().contains("interrupted") {
         output.content = format!("Interrupted, effect unknown.\n{}", output.content);
     }
@@ -456,7 +471,8 @@ fn words(panic: &(dyn std::any::Any + Send)) -> &str {
 }
 
 fn timed_out(limit: Duration, said: &str) -> ToolOutput {
-    let text = format!("Timed out after {} s and was stopped; its effect is unknown.\n{said}", limit.as_secs());
+    let text =
+        format!("Timed out after {} s and was stopped; its effect is unknown.\n{said}", limit.as_secs());
     ToolOutput { interrupted: true, ..ToolOutput::error(text.trim_end()) }
 }
 
@@ -473,7 +489,9 @@ fn not_run(why: NotRun) -> &'static str {
             "Not run: your answer was cut by the output limit, so its calls may be incomplete. Make them again in smaller \
              parts, for example several smaller edits in place of one large one."
         }
-        NotRun::WrapUp => "Not run: the step limit of this turn is reached, and no more tools are available in it.",
+        NotRun::WrapUp => {
+            "Not run: the step limit of this turn is reached, and no more tools are available in it."
+        }
         NotRun::Refused => "Not run: the answer that called it was refused.",
         NotRun::Interrupted => "Not run: the user interrupted before it was started.",
     }
@@ -514,7 +532,9 @@ fn journal(slot: &Slot, state: JournalState, result: Value) -> EntryKind {
 /// What the summary's engine-filled sections are made of.
 fn journal_result(output: &ToolOutput, reads: Map<String, Value>) -> Value {
     let mut result = Map::new();
-    if let Some(code) = ["exit_code", "exit"].iter().find_map(|key| output.details.get(key)).and_then(Value::as_i64) {
+    if let Some(code) =
+        ["exit_code", "exit"].iter().find_map(|key| output.details.get(key)).and_then(Value::as_i64)
+    {
         result.insert("exit_code".to_owned(), Value::from(code));
     }
     if output.is_error {
@@ -534,7 +554,8 @@ fn journal_result(output: &ToolOutput, reads: Map<String, Value>) -> Value {
 
 /// The tool message: the result, and the images that came with it.
 fn result_message(call: &Call, output: ToolOutput) -> Message {
-    let mut message = Message::tool_result(call.id.clone(), call.name.clone(), output.content, output.is_error);
+    let mut message =
+        Message::tool_result(call.id.clone(), call.name.clone(), output.content, output.is_error);
     for part in &mut message.parts {
         if let Part::ToolResult { interrupted, details, spill, extra, .. } = part {
             *interrupted = output.interrupted;

@@ -1,0 +1,110 @@
+//! Answers that break, are cut, empty or refused.
+
+use crate::support::*;
+use becket_model::ErrorKind;
+use becket_types::{EntryKind, Event, FinishReason, Part, TurnEnd};
+use serde_json::json;
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_answer_is_superseded_and_asked_again() {
+    let mut rig = Setup::new(vec![Reply::Break("I was ab", ErrorKind::StreamBroken), say("whole")]).start();
+    let result = rig.turn("go").await;
+    assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "whole"));
+    assert_eq!(rig.model.turns()[1].lines(), ["user: go"]);
+    let retries: Vec<_> = rig.log.iter().filter(|event| matches!(event, Event::Retry { .. })).collect();
+    assert_eq!(retries.len(), 1);
+    // The partial words stay in the ledger, labelled.
+    let session = rig.end().await;
+    let entries: Vec<_> = session.lock().unwrap().entries().unwrap().map(|entry| entry.kind).collect();
+    let kept = entries
+        .iter()
+        .any(|kind| matches!(kind, EntryKind::Message { message } if message.text() == "I was ab"));
+    let labelled =
+        entries.iter().any(|kind| matches!(kind, EntryKind::Finish { reason: FinishReason::Error, .. }));
+    let reverted = entries.iter().any(|kind| matches!(kind, EntryKind::Revert { .. }));
+    assert_eq!((kept, labelled, reverted), (true, true, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_breaks_four_times_ends_with_its_partial_text() {
+    let mut rig = Setup::new(vec![Reply::Break("half", ErrorKind::Overloaded); 4]).start();
+    let result = rig.turn("go").await;
+    let message = "Overloaded happened.".to_owned();
+    assert_eq!(result.end, TurnEnd::ModelError { kind: "overloaded".into(), message, status: None });
+    assert_eq!(result.text, "half");
+    assert_eq!(rig.model.turns().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_before_the_answer_is_not_tried_again() {
+    for kind in
+        [ErrorKind::Auth, ErrorKind::Billing, ErrorKind::Tls, ErrorKind::RateLimit, ErrorKind::InvalidRequest]
+    {
+        let mut rig = Setup::new(vec![Reply::Refuse(kind, Some(400))]).start();
+        assert!(matches!(rig.turn("go").await.end, TurnEnd::ModelError { .. }), "{kind:?}");
+        assert_eq!(rig.model.turns().len(), 1, "{kind:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_answer_is_asked_again_once() {
+    let empty = || Reply::Answer(Vec::new(), FinishReason::Stop);
+    let mut rig = Setup::new(vec![empty(), say("ok")]).start();
+    assert_eq!(rig.turn("go").await.end, TurnEnd::Completed);
+    let mut rig = Setup::new(vec![empty(), empty()]).start();
+    assert!(matches!(rig.turn("go").await.end, TurnEnd::ModelError { kind, .. } if kind == "malformed"));
+    let thinking = Reply::Answer(
+        vec![Part::Reasoning {
+            text: "hm".into(),
+            signature: None,
+            redacted: None,
+            provider: "test".into(),
+            model: "one".into(),
+            extra: serde_json::Map::new(),
+        }],
+        FinishReason::Stop,
+    );
+    let mut rig = Setup::new(vec![thinking, say("ok")]).start();
+    assert_eq!(rig.turn("go").await.text, "ok");
+    assert_eq!(rig.model.turns()[1].lines(), ["user: go"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cut_answer_goes_on_and_is_one_text_and_its_calls_are_not_run() {
+    let cut = |parts| Reply::Answer(parts, FinishReason::Length);
+    let mut rig = Setup::new(vec![cut(vec![Part::text("one, ")]), say("two")]).start();
+    let result = rig.turn("count").await;
+    assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "one, two"));
+    let call = call("c1", "bash", json!({"command": "rm"}));
+    let mut rig = Setup::new(vec![cut(vec![call]), say("smaller")]).start();
+    rig.turn("go").await;
+    assert_eq!(rig.ran(), Vec::<String>::new());
+    assert!(rig.model.turns()[1].last().starts_with("result c1: Not run: your answer was cut"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_at_the_cap_mean_cut_whatever_the_provider_says() {
+    let usage = becket_types::Usage { input: 10, output: 4_000, ..Default::default() };
+    let call = call("c1", "bash", json!({"command": "rm"}));
+    let mut rig =
+        Setup::new(vec![Reply::Used(vec![call], FinishReason::ToolCalls, usage), say("ok")]).start();
+    rig.turn("go").await;
+    assert_eq!(rig.ran(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_ends_with_its_reason() {
+    let mut rig = Setup::new(vec![Reply::Answer(vec![Part::text("no")], FinishReason::Refusal)]).start();
+    assert_eq!(rig.turn("go").await.end, TurnEnd::Refusal { reason: "refusal".into() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fallback_model_takes_over_when_the_first_is_overloaded() {
+    let mut setup = Setup::new(vec![Reply::Refuse(ErrorKind::Overloaded, Some(529))]);
+    let mut second = Scripted::new(200_000, vec![say("from the second")]);
+    std::sync::Arc::get_mut(&mut second).unwrap().info.id = "test/two".into();
+    setup.fallbacks = vec![second];
+    let mut rig = setup.start();
+    let result = rig.turn("go").await;
+    assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "from the second"));
+}

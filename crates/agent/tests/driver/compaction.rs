@@ -1,0 +1,180 @@
+//! Compaction as the driver does it: owed in the middle of a turn, after an overflow, by hand, undone, interrupted.
+
+use crate::support::*;
+use becket_model::ErrorKind;
+use becket_types::{Command, CompactionTrigger, EntryKind, Event, TurnEnd};
+
+/// Steps that each bring about 4,000 tokens of output.
+fn busy(steps: usize) -> Vec<Reply> {
+    (0..steps).map(|n| bash(&format!("c{n}"), &format!("big {}", 14_400 + n * 12))).collect()
+}
+
+fn boundaries(rig: &Rig) -> Vec<CompactionTrigger> {
+    let trigger = |event: &Event| match event {
+        Event::CompactBoundary { trigger, .. } => Some(*trigger),
+        _ => None,
+    };
+    rig.log.iter().filter_map(trigger).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_longer_than_the_window_is_finished_across_compactions() {
+    let mut replies = busy(20);
+    replies.push(say("finished"));
+    let mut setup = Setup::with_window(32_000, replies);
+    setup.policy.prune = false;
+    write(&setup.cwd(), "AGENTS.md", "Never forget.");
+    let mut rig = setup.start();
+    let result = rig.turn("the task").await;
+    assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "finished"));
+    assert_eq!(rig.ran().len(), 20, "no call is run twice");
+    let compactions = boundaries(&rig);
+    assert!(compactions.len() >= 2, "{compactions:?}");
+    assert_eq!(result.compactions as usize, compactions.len());
+    let continuations = rig.log.iter().filter(
+        |event| matches!(event, Event::SyntheticMessage { message } if message.metadata.compaction_continue),
+    );
+    assert_eq!(continuations.count(), compactions.len());
+    for request in rig.model.turns() {
+        assert!(request.context.system.iter().any(|block| block.ends_with("Never forget.")));
+        let words = request.lines().iter().filter(|line| line.ends_with("the task")).count();
+        assert!(words >= 1, "the task is in every request");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overflow_is_answered_by_one_compaction_and_the_limit_is_kept() {
+    let mut replies = busy(6);
+    replies.push(Reply::Refuse(ErrorKind::ContextOverflow, Some(400)));
+    replies.push(say("ok"));
+    let mut setup = Setup::with_window(200_000, replies);
+    setup.policy.prune = false;
+    let mut rig = setup.start();
+    assert_eq!(rig.turn("go").await.end, TurnEnd::Completed);
+    assert_eq!(boundaries(&rig), [CompactionTrigger::Overflow]);
+    let session = rig.end().await;
+    assert!(session.lock().unwrap().view().state("limits:test/one").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn overflow_after_overflow_ends_with_what_fills_the_window() {
+    let mut replies = busy(6);
+    replies.extend(vec![Reply::Refuse(ErrorKind::ContextOverflow, Some(400)); 2]);
+    let mut setup = Setup::with_window(200_000, replies);
+    setup.policy.prune = false;
+    let mut rig = setup.start();
+    let end = rig.turn("go").await.end;
+    assert!(matches!(&end, TurnEnd::ContextFull { breakdown } if breakdown.contains("tools")), "{end:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_auto_off_the_session_stops_with_three_choices() {
+    let mut setup = Setup::with_window(32_000, busy(8));
+    setup.policy.auto_compact = false;
+    let mut rig = setup.start();
+    let end = rig.turn("go").await.end;
+    assert!(matches!(&end, TurnEnd::ContextFull { breakdown } if breakdown.contains("/compact")), "{end:?}");
+    assert_eq!(boundaries(&rig), []);
+}
+
+/// Three answered turns with much output.
+async fn long_talk(extra: Vec<Reply>) -> Rig {
+    let mut replies = Vec::new();
+    for n in 0..3 {
+        replies.push(bash(&format!("t{n}"), "big 36000"));
+        replies.push(say(&format!("answer {n}")));
+    }
+    replies.extend(extra);
+    let mut rig = Setup::new(replies).start();
+    for n in 0..3 {
+        rig.turn(&format!("question {n}")).await;
+    }
+    rig
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_hand_while_idle_nothing_is_asked_after_it_and_undo_brings_everything_back() {
+    let mut rig = long_talk(vec![say("last")]).await;
+    let before = rig.model.turns().len();
+    rig.send(Command::Compact { focus: None }).await;
+    rig.event(|event| matches!(event, Event::CompactBoundary { .. })).await;
+    rig.send(Command::UndoCompaction).await;
+    rig.event(|event| matches!(event, Event::Notice { .. })).await;
+    assert_eq!(rig.model.turns().len(), before, "no request follows");
+    rig.turn("and now").await;
+    let turns = rig.model.turns();
+    let (old, new) = (turns[before - 1].lines(), turns[before].lines());
+    assert_eq!(new[..old.len()], old);
+    assert!(rig.log.iter().all(|event| !matches!(event, Event::SyntheticMessage { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_compaction_by_hand_the_next_prompt_sees_the_summary() {
+    let mut rig = long_talk(vec![say("last")]).await;
+    rig.send(Command::Compact { focus: None }).await;
+    rig.event(|event| matches!(event, Event::CompactBoundary { .. })).await;
+    rig.turn("and now").await;
+    let request = rig.model.turns().pop().unwrap();
+    assert!(request.lines()[0].contains("## Goal"), "{}", request.lines()[0]);
+    assert_eq!(request.last(), "user: and now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interrupt_cancels_it_and_leaves_the_history_as_it_was() {
+    let mut rig = long_talk(vec![say("last")]).await;
+    rig.model.script.lock().unwrap().summaries.push_back(Reply::Hang("## Goal"));
+    let before = rig.model.turns().pop().unwrap().lines();
+    rig.send(Command::Compact { focus: None }).await;
+    rig.event(|event| matches!(event, Event::CompactionStarted { .. })).await;
+    rig.send(Command::Interrupt).await;
+    rig.turn("and now").await;
+    assert_eq!(rig.model.turns().pop().unwrap().lines()[..before.len()], before);
+    let session = rig.end().await;
+    let entries: Vec<_> = session.lock().unwrap().entries().unwrap().map(|entry| entry.kind).collect();
+    assert!(!entries.iter().any(|kind| matches!(kind, EntryKind::Compaction(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summariser_that_hangs_is_given_up_after_ninety_seconds() {
+    let mut rig = long_talk(vec![]).await;
+    rig.model.script.lock().unwrap().summaries.push_back(Reply::Hang("## Goal"));
+    let begun = tokio::time::Instant::now();
+    rig.send(Command::Compact { focus: None }).await;
+    rig.event(|event| matches!(event, Event::CompactBoundary { .. })).await;
+    assert_eq!(begun.elapsed().as_secs(), 90);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_typed_while_it_compacts_runs_once_after_it() {
+    let mut rig = long_talk(vec![say("typed")]).await;
+    rig.model.script.lock().unwrap().summaries.push_back(Reply::Hang(""));
+    rig.send(Command::Compact { focus: None }).await;
+    rig.event(|event| matches!(event, Event::CompactionStarted { .. })).await;
+    rig.send(prompt("typed meanwhile")).await;
+    let result = rig.finished().await;
+    assert_eq!(result.text, "typed");
+    let lines = rig.model.turns().pop().unwrap().lines();
+    assert_eq!(lines.iter().filter(|line| *line == "user: typed meanwhile").count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cold_cache_is_the_time_to_prune() {
+    let mut replies = Vec::new();
+    for n in 0..4 {
+        replies.push(calls(vec![call(&format!("t{n}"), "read", serde_json::json!({"path": "big 180000"}))]));
+        replies.push(say("ok"));
+    }
+    replies.push(say("cold"));
+    let mut rig = Setup::with_window(1_000_000, replies).start();
+    for n in 0..4 {
+        rig.turn(&format!("q{n}")).await;
+    }
+    assert!(!rig.names().contains(&"pruned".to_owned()));
+    tokio::time::advance(std::time::Duration::from_secs(301)).await;
+    rig.turn("later").await;
+    assert!(rig.names().contains(&"pruned".to_owned()));
+    assert!(
+        rig.model.turns().pop().unwrap().lines()[2]
+            .starts_with("result t0: <tool-output-compacted id=\"t0\"")
+    );
+}

@@ -1,0 +1,158 @@
+//! Tool calls: side by side and in order, denied, unknown, broken, repeated.
+
+use crate::support::*;
+use becket_types::{Command, Decision, Event, FinishReason, Part, PermissionMode, TurnEnd};
+use serde_json::{Map, json};
+use std::sync::Arc;
+use tokio::sync::Barrier;
+
+fn read(id: &str, path: &str) -> Part {
+    call(id, "read", json!({"path": path}))
+}
+
+fn run(id: &str, command: &str) -> Part {
+    call(id, "bash", json!({"command": command}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_run_side_by_side() {
+    let mut setup = Setup::new(vec![calls(vec![read("a", "1"), read("b", "2"), read("c", "3")]), say("ok")]);
+    // None of them returns before all three run.
+    setup.world = Arc::new(World { barrier: Some(Barrier::new(3)), ..World::default() });
+    let mut rig = setup.start();
+    assert_eq!(rig.turn("go").await.end, TurnEnd::Completed);
+    assert_eq!(rig.model.turns()[1].lines()[4..], ["result a: did 1", "result b: did 2", "result c: did 3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_run_in_order_and_alone() {
+    let batch = vec![read("a", "wait"), run("b", "x"), read("c", "2"), run("d", "y")];
+    let mut rig = Setup::new(vec![calls(batch), say("ok")]).start();
+    rig.send(prompt("go")).await;
+    rig.event(|event| matches!(event, Event::ToolStarted { .. })).await;
+    tokio::task::yield_now().await;
+    assert_eq!(rig.ran(), ["read wait"]);
+    rig.world.go.notify_one();
+    rig.finished().await;
+    assert_eq!(rig.ran(), ["read wait", "bash x", "read 2", "bash y"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_cannot_run_get_a_result_that_says_so() {
+    let invalid = Part::ToolCall {
+        call_id: id("i"),
+        name: "bash".into(),
+        input: json!({}),
+        invalid: Some("{\"command\": nope}".into()),
+        extra: Map::new(),
+    };
+    let batch = vec![
+        call("u", "launch", json!({})),
+        invalid,
+        call("m", "bash", json!({"cmd": "x"})),
+        run("f", "fail"),
+        run("p", "panic"),
+    ];
+    let mut rig = Setup::new(vec![calls(batch), say("ok")]).start();
+    assert_eq!(rig.turn("go").await.end, TurnEnd::Completed);
+    assert_eq!(rig.ran(), ["bash fail", "bash panic"]);
+    let lines = rig.model.turns()[1].lines();
+    assert_eq!(
+        lines[lines.len() - 5..],
+        [
+            "result u: There is no tool named `launch`. Tools: bash, read.",
+            "result i: Not run: the arguments of this call are not valid JSON, at line 1, column 14: expected ident at \
+             line 1 column 14. They begin: {\"command\": nope}",
+            "result m: command is missing",
+            "result f: it failed",
+            "result p: The tool failed inside: boom",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_delivered_twice_runs_once() {
+    let mut rig =
+        Setup::new(vec![bash("c1", "rm x"), bash("c1", "rm x"), bash("c1", "ls"), say("ok")]).start();
+    rig.turn("go").await;
+    assert_eq!(rig.ran(), ["bash rm x", "bash ls"]);
+    let seen = rig.model.turns();
+    assert!(seen[2].last().contains("Not run: this call was made before"), "{}", seen[2].last());
+}
+
+#[tokio::test(start_paused = true)]
+async fn headless_what_would_ask_is_denied_reported_and_listed() {
+    let mut setup = Setup::new(vec![bash("c1", "rm -rf target"), say("then not")]);
+    setup.mode = PermissionMode::Default;
+    let mut rig = setup.start();
+    let result = rig.turn("go").await;
+    assert_eq!((result.end, rig.ran()), (TurnEnd::Completed, Vec::new()));
+    assert_eq!(result.denials.len(), 1);
+    assert_eq!((result.denials[0].tool.as_str(), &result.denials[0].call_id), ("bash", &id("c1")));
+    assert!(rig.model.turns()[1].last().starts_with("result c1: Permission denied, not run: "));
+    assert!(rig.log.iter().any(|event| matches!(event, Event::PermissionDenied(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_person_decides() {
+    for (decision, ran) in [
+        (Decision::AllowOnce, vec!["bash touch x".to_owned()]),
+        (Decision::Deny { reason: Some("not now".into()) }, vec![]),
+    ] {
+        let mut setup = Setup::new(vec![bash("c1", "touch x"), say("ok")]);
+        (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);
+        let mut rig = setup.start();
+        rig.send(prompt("go")).await;
+        rig.event(|event| matches!(event, Event::PermissionAsked(_))).await;
+        assert_eq!(rig.ran(), Vec::<String>::new());
+        rig.send(Command::Decide { call_id: id("c1"), decision }).await;
+        rig.finished().await;
+        assert_eq!(rig.ran(), ran);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permission_for_the_session_is_not_asked_again() {
+    let mut setup = Setup::new(vec![bash("c1", "touch x"), bash("c2", "touch x"), say("ok")]);
+    (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);
+    let mut rig = setup.start();
+    rig.send(prompt("go")).await;
+    rig.event(|event| matches!(event, Event::PermissionAsked(_))).await;
+    rig.send(Command::Decide { call_id: id("c1"), decision: Decision::AllowSession }).await;
+    rig.finished().await;
+    let asked = rig.log.iter().filter(|event| matches!(event, Event::PermissionAsked(_))).count();
+    assert_eq!((asked, rig.ran().len()), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_takes_too_long_says_so() {
+    let mut rig = {
+        let mut setup = Setup::new(vec![bash("c1", "stubborn"), say("ok")]);
+        setup.settings.tool_timeout = std::time::Duration::from_secs(5);
+        setup.start()
+    };
+    assert_eq!(rig.turn("go").await.end, TurnEnd::Completed);
+    assert_eq!(
+        rig.model.turns()[1].last(),
+        "result c1: Timed out after 5 s and was stopped; its effect is unknown."
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_run_whatever_the_finish_reason_says() {
+    for finish in [FinishReason::Stop, FinishReason::Other("eos".into())] {
+        let mut rig = Setup::new(vec![Reply::Answer(vec![run("c", "x")], finish), say("ok")]).start();
+        assert_eq!(rig.turn("go").await.end, TurnEnd::Completed);
+        assert_eq!(rig.ran(), ["bash x"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_journal_is_written_before_and_after() {
+    let mut rig = Setup::new(vec![bash("c1", "x"), say("ok")]).start();
+    rig.turn("go").await;
+    let session = rig.end().await;
+    let kinds = kinds(&session);
+    let from = kinds.iter().position(|kind| kind == "tool_journal").unwrap();
+    assert_eq!(kinds[from..from + 5], ["tool_journal", "tool_journal", "tool_journal", "message", "message"]);
+}
