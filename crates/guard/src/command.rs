@@ -128,7 +128,8 @@ impl<'a> Judge<'a> {
             return;
         }
         if !target.is_literal() {
-            return self.doubt(format!("the file of a redirection ({}) is not known before it runs", target.raw));
+            return self
+                .doubt(format!("the file of a redirection ({}) is not known before it runs", target.raw));
         }
         let Some(paths) = self.places(&target.text, redirect.dirs.as_deref()) else {
             return self.doubt(format!("the folder of the redirection to {} is not known", target.raw));
@@ -148,7 +149,8 @@ impl<'a> Judge<'a> {
                     self.found.deny.get_or_insert((reason, rule.unwrap_or_default()));
                 }
                 Verdict::Ask { reason, rule } => {
-                    let sensitive = secret(&path).is_some() || protected(&path, &self.guard.settings.own).is_some();
+                    let sensitive =
+                        secret(&path).is_some() || protected(&path, &self.guard.settings.own).is_some();
                     if !bare || sensitive {
                         self.ask(format!("the redirection: {reason}"), rule);
                     }
@@ -180,9 +182,13 @@ impl<'a> Judge<'a> {
             self.deny_paths(&words, command.dirs.as_deref());
             let Some(name) = words.first() else { return };
             if !name.is_literal() || name.text.is_empty() {
-                return self.doubt(format!("the name of a command ({}) is not known before it runs", name.raw));
+                return self
+                    .doubt(format!("the name of a command ({}) is not known before it runs", name.raw));
             }
-            if matches!(name.text.as_str(), "test" | "[" | "printf" | "let" | "read" | "unset" | "mapfile" | "wait") {
+            if matches!(
+                name.text.as_str(),
+                "test" | "[" | "printf" | "let" | "read" | "unset" | "mapfile" | "wait"
+            ) {
                 // These evaluate subscripts in their arguments.
                 for word in words[1..].iter().filter(|w| w.text.contains("$(") || w.text.contains('`')) {
                     self.scan_text(&word.text);
@@ -281,12 +287,15 @@ impl<'a> Judge<'a> {
     fn allowed_by(&self, words: &[Word], texts: &[String]) -> Option<Rule> {
         let escape = gitcmd::escape(words);
         // The first two are what was written; the others drop folders and quotes, which only deny rules may do.
-        self.guard.rules(Kind::Allow).find(|rule| {
-            let matched = rule.covers_tool("bash")
-                && (rule.is_bare() || rule.command().is_some_and(|p| texts.iter().take(2).any(|t| p.matches(t))));
-            matched && (rule.is_bare() || escape.as_ref().is_none_or(|option| rule.says(option)))
-        })
-        .cloned()
+        self.guard
+            .rules(Kind::Allow)
+            .find(|rule| {
+                let matched = rule.covers_tool("bash")
+                    && (rule.is_bare()
+                        || rule.command().is_some_and(|p| texts.iter().take(2).any(|t| p.matches(t))));
+                matched && (rule.is_bare() || escape.as_ref().is_none_or(|option| rule.says(option)))
+            })
+            .cloned()
     }
 
     fn plain(&mut self, words: &[Word], command: &Simple, covered: Option<Rule>) {
@@ -297,25 +306,30 @@ impl<'a> Judge<'a> {
         }
         self.found.read_only = false;
         if let Some(rule) = covered {
-            return match self.sensitive(words, command.dirs.as_deref(), &rule) {
+            return match self.sensitive(words, command.dirs.as_deref(), Some(&rule)) {
                 Some(reason) => self.ask(reason, Some(exact_rule(&raw(words)))),
                 None => self.found.why.push(format!("allowed by {rule}")),
             };
         }
-        if self.guard.mode() == PermissionMode::AcceptEdits && self.edits_files(words, command.dirs.as_deref()) {
+        if self.guard.mode() == PermissionMode::AcceptEdits
+            && self.edits_files(words, command.dirs.as_deref())
+        {
             return self.found.why.push(format!("`{}` changes files of the workspace only", words[0].text));
         }
         let text = raw(words);
         let shown = becket_types::cut_end(&text, 120);
         let mut reason = match (free, gitcmd::escape(words)) {
-            (_, Some(option)) => format!("`{shown}` holds `{option}`, which can run or destroy something else"),
+            (_, Some(option)) => {
+                format!("`{shown}` holds `{option}`, which can run or destroy something else")
+            }
             (Err(why), None) => format!("no rule allows `{shown}` ({why})"),
             (Ok(()), None) => format!("no rule allows `{shown}`"),
         };
         if let Some(rule) = self.nearest(&words[0].text) {
             reason.push_str(&format!("; nearest rule: {rule}"));
         }
-        self.ask(reason, Some(suggestion(words)));
+        let delicate = self.sensitive(words, command.dirs.as_deref(), None).is_some();
+        self.ask(reason, Some(if delicate { exact_rule(&text) } else { suggestion(words) }));
     }
 
     fn nearest(&self, name: &str) -> Option<&'a Rule> {
@@ -336,7 +350,10 @@ impl<'a> Judge<'a> {
             return if fine { Ok(()) } else { Err("it leaves the workspace".to_owned()) };
         }
         let files = readonly::check(words)?;
-        let anywhere = matches!(name, "echo" | "printf" | "true" | "false" | "test" | "[" | ":" | "exit" | "date" | "seq");
+        let anywhere = matches!(
+            name,
+            "echo" | "printf" | "true" | "false" | "test" | "[" | ":" | "exit" | "date" | "seq"
+        );
         match dirs {
             _ if anywhere => {}
             Some(dirs) if dirs.iter().all(|dir| inside(dir, roots)) => {}
@@ -346,7 +363,9 @@ impl<'a> Judge<'a> {
             match file.known {
                 Known::Pipe => continue,
                 Known::Dynamic => return Err(format!("{} is not known before it runs", file.text)),
-                Known::Glob if file.text.contains("..") => return Err(format!("{} may lead anywhere", file.text)),
+                Known::Glob if file.text.contains("..") => {
+                    return Err(format!("{} may lead anywhere", file.text));
+                }
                 Known::Glob | Known::Literal => {}
             }
             if file.content
@@ -363,7 +382,9 @@ impl<'a> Judge<'a> {
                 if !inside(&path, roots) {
                     return Err(format!("{} is outside the workspace", path.display()));
                 }
-                if file.content && let Some(found) = secret(&path) {
+                if file.content
+                    && let Some(found) = secret(&path)
+                {
                     return Err(format!("{found} may hold secrets"));
                 }
             }
@@ -373,7 +394,9 @@ impl<'a> Judge<'a> {
 
     /// A word of an allowed command that names a secret, or a file that will be obeyed later, and that the rule does not
     /// write out itself.
-    fn sensitive(&self, words: &[Word], dirs: Option<&[PathBuf]>, rule: &Rule) -> Option<String> {
+    fn sensitive(&self, words: &[Word], dirs: Option<&[PathBuf]>, rule: Option<&Rule>) -> Option<String> {
+        let says = |word: &str| rule.is_some_and(|rule| rule.says(word));
+        let name = rule.map_or_else(String::new, ToString::to_string);
         if matches!(base_name(&words[0].text), "echo" | "printf") {
             return None;
         }
@@ -384,17 +407,17 @@ impl<'a> Judge<'a> {
                 for path in places {
                     let excused = self.guard.excuses("read", &path) || self.guard.excuses("edit", &path);
                     if let Some(found) = secret(&path).or_else(|| pattern.clone())
-                        && !rule.says(&found)
+                        && !says(&found)
                         && !excused
                     {
-                        return Some(format!("`{text}` may hold secrets, which {rule} does not name"));
+                        return Some(format!("`{text}` may hold secrets, which {name} does not name"));
                     }
                     if let Some(found) = protected(&path, &self.guard.settings.own)
-                        && !rule.says(&found)
+                        && !says(&found)
                         && !excused
                     {
                         return Some(format!(
-                            "`{text}` belongs to {found}, which other programs obey later, and {rule} does not name it"
+                            "`{text}` belongs to {found}, which other programs obey later, and {name} does not name it"
                         ));
                     }
                 }
@@ -406,14 +429,18 @@ impl<'a> Judge<'a> {
     /// `acceptEdits`: making, copying and moving files inside the workspace.
     fn edits_files(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> bool {
         let Some((name, rest)) = words.split_first() else { return false };
-        if !matches!(name.text.as_str(), "mkdir" | "touch" | "cp" | "mv") || rest.iter().any(|w| !w.is_literal()) {
+        if !matches!(name.text.as_str(), "mkdir" | "touch" | "cp" | "mv")
+            || rest.iter().any(|w| !w.is_literal())
+        {
             return false;
         }
         let roots = &self.guard.settings.roots;
         let mut some = false;
         for word in rest {
             if let Some(letters) = word.text.strip_prefix('-') {
-                if letters == "-parents" || letters.chars().all(|c| matches!(c, 'p' | 'r' | 'R' | 'v' | 'n' | 'a')) {
+                if letters == "-parents"
+                    || letters.chars().all(|c| matches!(c, 'p' | 'r' | 'R' | 'v' | 'n' | 'a'))
+                {
                     continue;
                 }
                 return false;
@@ -463,7 +490,8 @@ fn canonical(word: &Word) -> String {
     if !word.is_literal() {
         return word.raw.clone();
     }
-    let needs = word.text.is_empty() || word.text.contains(|c: char| c.is_whitespace() || "'\"$`;|&<>()\\".contains(c));
+    let needs = word.text.is_empty()
+        || word.text.contains(|c: char| c.is_whitespace() || "'\"$`;|&<>()\\".contains(c));
     if needs { format!("'{}'", word.text.replace('\'', "'\\''")) } else { word.text.clone() }
 }
 
@@ -490,12 +518,37 @@ fn candidates(text: &str) -> Vec<&str> {
 /// The rule that would allow the command and its like.
 fn suggestion(words: &[Word]) -> String {
     const SUBCOMMANDS: &[&str] = &[
-        "git", "cargo", "npm", "pnpm", "yarn", "bun", "go", "docker", "kubectl", "make", "pip", "pip3", "uv", "poetry",
-        "gh", "dotnet", "gradle", "mvn", "bundle", "rails", "terraform", "deno", "just", "rustup", "brew", "apt",
+        "git",
+        "cargo",
+        "npm",
+        "pnpm",
+        "yarn",
+        "bun",
+        "go",
+        "docker",
+        "kubectl",
+        "make",
+        "pip",
+        "pip3",
+        "uv",
+        "poetry",
+        "gh",
+        "dotnet",
+        "gradle",
+        "mvn",
+        "bundle",
+        "rails",
+        "terraform",
+        "deno",
+        "just",
+        "rustup",
+        "brew",
+        "apt",
     ];
     const RISKY: &[&str] = &[
-        "rm", "dd", "mkfs", "sudo", "bash", "sh", "zsh", "python", "python3", "node", "perl", "ruby", "eval", "chmod",
-        "chown", "kill", "pkill", "killall", "curl", "wget", "ssh", "scp", "env", "xargs", "find", "tee",
+        "rm", "dd", "mkfs", "sudo", "bash", "sh", "zsh", "python", "python3", "node", "perl", "ruby", "eval",
+        "chmod", "chown", "kill", "pkill", "killall", "curl", "wget", "ssh", "scp", "env", "xargs", "find",
+        "tee",
     ];
     let name = words[0].text.as_str();
     let whole = exact_rule(&raw(words));
@@ -507,10 +560,16 @@ fn suggestion(words: &[Word]) -> String {
         return if words.len() == 1 { whole } else { format!("Bash({name} *)") };
     }
     match &words[1..] {
-        [first, second, ..] if first.text == "run" && second.is_literal() && !second.text.starts_with('-') => {
+        [first, second, ..]
+            if first.text == "run" && second.is_literal() && !second.text.starts_with('-') =>
+        {
             format!("Bash({name} run {} *)", second.text)
         }
-        [first, ..] if first.is_literal() && !first.text.starts_with('-') && !first.text.contains([' ', '*', '\\']) => {
+        [first, ..]
+            if first.is_literal()
+                && !first.text.starts_with('-')
+                && !first.text.contains([' ', '*', '\\']) =>
+        {
             format!("Bash({name} {} *)", first.text)
         }
         _ => whole,
@@ -530,6 +589,9 @@ pub(crate) fn judge(guard: &Guard, source: &str, dirs: Dirs) -> Findings {
         // The tool as a whole is allowed: what could not be read is let through unless rules speak of commands.
         let strict = guard.has_command_rules();
         found.asks.retain(|ask| !ask.doubt || strict);
+        if found.asks.is_empty() && found.why.is_empty() {
+            found.why.push("a rule allows every command".to_owned());
+        }
     }
     found
 }

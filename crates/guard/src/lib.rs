@@ -42,12 +42,20 @@ pub struct GuardSettings {
 /// The answer for one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    Allow { why: String },
+    Allow {
+        why: String,
+    },
     /// `rule`: what [`Guard::allow_for_session`] takes so that the same is not asked again; `None` where nothing but a
     /// changed ask rule would help.
-    Ask { reason: String, rule: Option<String> },
+    Ask {
+        reason: String,
+        rule: Option<String>,
+    },
     /// `rule`: the deny rule; `None` when the mode denies.
-    Deny { reason: String, rule: Option<String> },
+    Deny {
+        reason: String,
+        rule: Option<String>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +87,10 @@ struct Matchers {
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("settings", &self.settings).field("session", &self.session).finish_non_exhaustive()
+        f.debug_struct("Guard")
+            .field("settings", &self.settings)
+            .field("session", &self.session)
+            .finish_non_exhaustive()
     }
 }
 
@@ -152,7 +163,8 @@ impl Guard {
 
     /// The names among `names` that a bare deny rule takes away altogether: the model is not told of them.
     pub fn removed_tools(&self, names: &[String]) -> Vec<String> {
-        let gone = |name: &&String| self.rules(Kind::Deny).any(|rule| rule.is_bare() && rule.covers_tool(name));
+        let gone =
+            |name: &&String| self.rules(Kind::Deny).any(|rule| rule.is_bare() && rule.covers_tool(name));
         names.iter().filter(gone).cloned().collect()
     }
 
@@ -162,7 +174,8 @@ impl Guard {
             .into_iter()
             .flat_map(|kind| self.rules(kind))
             .filter_map(|rule| {
-                rule.misspelt().map(|meant| format!("the rule {rule} names no known tool; did you mean {meant}?"))
+                rule.misspelt()
+                    .map(|meant| format!("the rule {rule} names no known tool; did you mean {meant}?"))
             })
             .collect()
     }
@@ -195,9 +208,15 @@ impl Guard {
         }
         let verdict = match (&access.effect, &access.command) {
             (Effect::Execute, Some(command)) => return self.execute(tool, access, command),
-            (Effect::Session, _) => Verdict::Allow { why: "it touches nothing outside the session".to_owned() },
-            (Effect::Read, _) if !access.paths.is_empty() => self.all_paths(access, |p| self.read_path(tool, p)),
-            (Effect::Write, _) if !access.paths.is_empty() => self.all_paths(access, |p| self.write_path(tool, p)),
+            (Effect::Session, _) => {
+                Verdict::Allow { why: "it touches nothing outside the session".to_owned() }
+            }
+            (Effect::Read, _) if !access.paths.is_empty() => {
+                self.all_paths(access, |p| self.read_path(tool, p))
+            }
+            (Effect::Write, _) if !access.paths.is_empty() => {
+                self.all_paths(access, |p| self.write_path(tool, p))
+            }
             _ => self.other(tool, access),
         };
         if matches!(verdict, Verdict::Deny { .. }) {
@@ -206,7 +225,9 @@ impl Guard {
         if self.settings.mode == PermissionMode::BypassPermissions {
             return bypassed();
         }
-        if self.settings.mode == PermissionMode::Plan && !matches!(access.effect, Effect::Session | Effect::Read) {
+        if self.settings.mode == PermissionMode::Plan
+            && !matches!(access.effect, Effect::Session | Effect::Read)
+        {
             return plan_denies(tool);
         }
         if let Some(rule) = self.tool_rule(Kind::Ask, tool, access) {
@@ -242,7 +263,9 @@ impl Guard {
             Kind::Ask => &self.matchers.ask,
             Kind::Deny => &self.matchers.deny,
         };
-        list.iter().find(|(rule, matcher)| rule.covers_tool(tool) && matcher.matches(path)).map(|(rule, _)| rule)
+        list.iter()
+            .find(|(rule, matcher)| rule.covers_tool(tool) && matcher.matches(path))
+            .map(|(rule, _)| rule)
     }
 
     pub(crate) fn has_path_rules(&self) -> bool {
@@ -261,7 +284,9 @@ impl Guard {
     pub(crate) fn excuses(&self, tool: &str, path: &Path) -> bool {
         let words = [path::secret(path), path::protected(path, &self.settings.own)];
         self.matchers.allow.iter().any(|(rule, matcher)| {
-            rule.covers_tool(tool) && matcher.matches(path) && words.iter().flatten().any(|word| rule.says(word))
+            rule.covers_tool(tool)
+                && matcher.matches(path)
+                && words.iter().flatten().any(|word| rule.says(word))
         })
     }
 
@@ -281,7 +306,13 @@ impl Guard {
     }
 
     pub(crate) fn read_path(&self, tool: &str, path: &Path) -> Verdict {
-        self.path(tool, path, "Read", path::secret(path).map(|found| format!("{found} may hold secrets")), true)
+        self.path(
+            tool,
+            path,
+            "Read",
+            path::secret(path).map(|found| format!("{found} may hold secrets")),
+            true,
+        )
     }
 
     pub(crate) fn write_path(&self, tool: &str, path: &Path) -> Verdict {
@@ -317,7 +348,9 @@ impl Guard {
         if let Some(rule) = self.path_rule(Kind::Allow, tool, path) {
             return Verdict::Allow { why: format!("allowed by {rule}") };
         }
-        let bare = self.rules(Kind::Allow).find(|rule| rule.covers_tool(tool) && rule.is_bare() && !rule.is_path_rule());
+        let bare = self
+            .rules(Kind::Allow)
+            .find(|rule| rule.covers_tool(tool) && rule.is_bare() && !rule.is_path_rule());
         if let Some(rule) = bare {
             return Verdict::Allow { why: format!("allowed by {rule}") };
         }
@@ -327,7 +360,10 @@ impl Guard {
         if free {
             return Verdict::Allow { why: "inside the workspace".to_owned() };
         }
-        ask(format!("{tool} would change {shown}, and permission mode {} asks about changes", self.settings.mode))
+        ask(format!(
+            "{tool} would change {shown}, and permission mode {} asks about changes",
+            self.settings.mode
+        ))
     }
 
     fn other(&self, tool: &str, access: &Access) -> Verdict {
@@ -346,12 +382,16 @@ impl Guard {
         let dir = access.paths.first().map_or_else(|| self.cwd().to_path_buf(), Clone::clone);
         let found = command::judge(self, command, Some(vec![dir]));
         if let Some((reason, rule)) = found.deny {
-            return Verdict::Deny { reason: format!("{reason}; deny rules hold in every mode"), rule: Some(rule) };
+            return Verdict::Deny {
+                reason: format!("{reason}; deny rules hold in every mode"),
+                rule: Some(rule),
+            };
         }
         let shown = becket_types::cut_end(command.trim(), 200);
         match self.settings.mode {
             PermissionMode::BypassPermissions if found.uncertain && self.has_command_rules() => {
-                let doubt = found.asks.first().map_or("it cannot be read for sure", |ask| ask.reason.as_str());
+                let doubt =
+                    found.asks.first().map_or("it cannot be read for sure", |ask| ask.reason.as_str());
                 return Verdict::Ask {
                     reason: format!("deny rules cannot be checked on `{shown}`: {doubt}"),
                     rule: None,

@@ -31,41 +31,163 @@ pub(crate) fn inside(path: &Path, roots: &[PathBuf]) -> bool {
 
 /// Devices that are no file: reading or writing them tells and changes nothing.
 pub(crate) fn is_sink(path: &Path) -> bool {
-    ["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/zero"].iter().any(|p| path == Path::new(p))
+    ["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/zero"]
+        .iter()
+        .any(|p| path == Path::new(p))
 }
 
 const SECRET_DIRS: &[&str] =
     &[".ssh", ".aws", ".gnupg", ".azure", ".kube", ".password-store", ".docker", "gcloud", "keyrings", "gh"];
 
 const SECRET_FILES: &[&str] = &[
-    ".env", ".env.*", "*.env", ".envrc", ".envrc.*", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_*_sk",
-    "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.pkcs12", ".netrc", "_netrc",
-    ".pgpass", ".my.cnf", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".vault-token", ".dockercfg",
-    ".dockerconfigjson", ".boto", ".s3cfg", "credentials", "credentials.json", "credentials.toml", "credentials.yml",
-    "credentials.yaml", "credentials.db", ".credentials", ".credentials.*", "secret.*", "secrets.*",
-    "service-account*.json", "service_account*.json", "client_secret*.json", "application_default_credentials.json",
-    "*.tfvars", "*.tfstate", "shadow", "gshadow", "sudoers", "environ", "auth.json", "hosts.yml", ".bash_history",
-    ".zsh_history", ".psql_history", ".python_history", ".node_repl_history",
+    ".env",
+    ".env.*",
+    "*.env",
+    ".envrc",
+    ".envrc.*",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "id_*_sk",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.keystore",
+    "*.kdbx",
+    "*.ppk",
+    "*.pkcs12",
+    ".netrc",
+    "_netrc",
+    ".pgpass",
+    ".my.cnf",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".htpasswd",
+    ".vault-token",
+    ".dockercfg",
+    ".dockerconfigjson",
+    ".boto",
+    ".s3cfg",
+    "credentials",
+    "credentials.json",
+    "credentials.toml",
+    "credentials.yml",
+    "credentials.yaml",
+    "credentials.db",
+    ".credentials",
+    ".credentials.*",
+    "secret.*",
+    "secrets.*",
+    "service-account*.json",
+    "service_account*.json",
+    "client_secret*.json",
+    "application_default_credentials.json",
+    "*.tfvars",
+    "*.tfstate",
+    "shadow",
+    "gshadow",
+    "sudoers",
+    "environ",
+    "auth.json",
+    "hosts.yml",
+    ".bash_history",
+    ".zsh_history",
+    ".psql_history",
+    ".python_history",
+    ".node_repl_history",
 ];
 
 /// Shown to everybody by convention.
 const NOT_SECRET: &[&str] = &[
-    ".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults", "example.env", "sample.env",
-    "template.env", "secrets.rs", "secrets.md", "secrets.py", "secrets.go", "secrets.ts", "secrets.js", "secret.rs",
-    "secret.py", "secret.go", "secret.ts", "secret.js", "secret.md",
+    ".env.example",
+    ".env.sample",
+    ".env.template",
+    ".env.dist",
+    ".env.defaults",
+    "example.env",
+    "sample.env",
+    "template.env",
+    "secrets.rs",
+    "secrets.md",
+    "secrets.py",
+    "secrets.go",
+    "secrets.ts",
+    "secrets.js",
+    "secret.rs",
+    "secret.py",
+    "secret.go",
+    "secret.ts",
+    "secret.js",
+    "secret.md",
 ];
 
 const PROTECTED_DIRS: &[&str] = &[
-    ".git", ".becket", ".claude", ".codex", ".cursor", ".vscode", ".idea", ".husky", ".githooks", ".hg", ".svn",
-    ".direnv", ".devcontainer", "autostart", "launchagents", "fish", "systemd", "cron.d",
+    ".git",
+    ".becket",
+    ".claude",
+    ".codex",
+    ".cursor",
+    ".vscode",
+    ".idea",
+    ".husky",
+    ".githooks",
+    ".hg",
+    ".svn",
+    ".direnv",
+    ".devcontainer",
+    "autostart",
+    "launchagents",
+    "fish",
+    "systemd",
+    "cron.d",
 ];
 
 const PROTECTED_FILES: &[&str] = &[
-    ".gitconfig", ".gitmodules", ".gitattributes", ".ripgreprc", ".mcp.json", ".bashrc", ".bash_profile",
-    ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin",
-    ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".inputrc", ".xprofile", ".xinitrc", ".xsession", ".envrc",
-    ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".tool-versions", ".pre-commit-config.yaml", "lefthook.yml",
-    "crontab", ".vimrc", ".exrc", ".nvimrc", ".emacs", ".screenrc", ".tmux.conf", ".lldbinit", ".gdbinit",
+    ".gitconfig",
+    ".gitmodules",
+    ".gitattributes",
+    ".ripgreprc",
+    ".mcp.json",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+    ".kshrc",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".inputrc",
+    ".xprofile",
+    ".xinitrc",
+    ".xsession",
+    ".envrc",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".tool-versions",
+    ".pre-commit-config.yaml",
+    "lefthook.yml",
+    "crontab",
+    ".vimrc",
+    ".exrc",
+    ".nvimrc",
+    ".emacs",
+    ".screenrc",
+    ".tmux.conf",
+    ".lldbinit",
+    ".gdbinit",
 ];
 
 /// The component of `path` that makes it a secret.
@@ -79,7 +201,8 @@ pub(crate) fn secret(path: &Path) -> Option<String> {
     }
     let last = names.last()?;
     let system = matches!(last.as_str(), "shadow" | "gshadow" | "sudoers" | "environ");
-    let named = SECRET_FILES.iter().any(|pattern| wild(pattern, last)) && !NOT_SECRET.contains(&last.as_str());
+    let named =
+        SECRET_FILES.iter().any(|pattern| wild(pattern, last)) && !NOT_SECRET.contains(&last.as_str());
     let fits = match last.as_str() {
         _ if system => path.starts_with("/etc") || path.starts_with("/proc"),
         "hosts.yml" | "auth.json" => names.iter().any(|n| n.starts_with('.')),
@@ -96,12 +219,16 @@ pub(crate) fn protected(path: &Path, own: &[PathBuf]) -> Option<String> {
     let names = names(path);
     if let Some(dir) = names.iter().find(|name| PROTECTED_DIRS.contains(&name.as_str())) {
         let ambiguous = matches!(dir.as_str(), "fish" | "systemd" | "autostart" | "cron.d" | "launchagents");
-        if !ambiguous || names.iter().any(|n| matches!(n.as_str(), ".config" | "etc" | "library" | ".local")) {
+        if !ambiguous || names.iter().any(|n| matches!(n.as_str(), ".config" | "etc" | "library" | ".local"))
+        {
             return Some(dir.clone());
         }
     }
     // A bare repository: git obeys the hooks and the config of any folder that looks like one.
-    if names.len() > 1 && names[names.len() - 2] == "hooks" && path.ancestors().any(|a| a.extension().is_some_and(|e| e == "git")) {
+    if names.len() > 1
+        && names[names.len() - 2] == "hooks"
+        && path.ancestors().any(|a| a.extension().is_some_and(|e| e == "git"))
+    {
         return Some("hooks".to_owned());
     }
     let last = names.last()?;
@@ -111,8 +238,17 @@ pub(crate) fn protected(path: &Path, own: &[PathBuf]) -> Option<String> {
 /// Whether a file name pattern written on a command line is likely to reach secrets.
 pub(crate) fn pattern_meets_secret(pattern: &str) -> Option<String> {
     const SAMPLES: &[&str] = &[
-        ".env", ".env.local", ".netrc", ".npmrc", ".git-credentials", "id_rsa", "id_ed25519", "server.pem",
-        "private.key", "credentials.json", "secrets.yml",
+        ".env",
+        ".env.local",
+        ".netrc",
+        ".npmrc",
+        ".git-credentials",
+        "id_rsa",
+        "id_ed25519",
+        "server.pem",
+        "private.key",
+        "credentials.json",
+        "secrets.yml",
     ];
     let path = Path::new(pattern);
     if let Some(found) = secret(path) {
@@ -121,7 +257,8 @@ pub(crate) fn pattern_meets_secret(pattern: &str) -> Option<String> {
     let last = path.file_name()?.to_str()?.to_lowercase();
     let says_something = last.starts_with('.') || last.chars().any(char::is_alphanumeric);
     // A whole class such as `*.json` or `s*` is no request for secrets; a hidden or key-like pattern is.
-    let hidden = last.starts_with('.') || last.starts_with("id_") || last.contains("cred") || last.contains("secret");
+    let hidden =
+        last.starts_with('.') || last.starts_with("id_") || last.contains("cred") || last.contains("secret");
     if !says_something || !hidden || !last.contains(['*', '?', '[', '{']) {
         return None;
     }
@@ -169,15 +306,31 @@ mod tests {
     #[test]
     fn secrets_are_known_by_name() {
         for path in [
-            "/p/.env", "/p/.env.production", "/p/sub/.ENV", "/home/u/.ssh/config", "/home/u/.aws/credentials",
-            "/p/key.pem", "/home/u/.netrc", "/home/u/.config/gh/hosts.yml", "/etc/shadow", "/proc/1/environ",
-            "/p/secrets.yml", "/p/credentials",
+            "/p/.env",
+            "/p/.env.production",
+            "/p/sub/.ENV",
+            "/home/u/.ssh/config",
+            "/home/u/.aws/credentials",
+            "/p/key.pem",
+            "/home/u/.netrc",
+            "/home/u/.config/gh/hosts.yml",
+            "/etc/shadow",
+            "/proc/1/environ",
+            "/p/secrets.yml",
+            "/p/credentials",
         ] {
             assert!(secret(Path::new(path)).is_some(), "{path}");
         }
         for path in [
-            "/p/.env.example", "/p/src/environ.rs", "/p/src/secrets.rs", "/p/gh/main.go", "/p/environment",
-            "/p/id_rsa.pub", "/p/src/credentials/mod.rs", "/p/hosts.yml", "/p/shadow",
+            "/p/.env.example",
+            "/p/src/environ.rs",
+            "/p/src/secrets.rs",
+            "/p/gh/main.go",
+            "/p/environment",
+            "/p/id_rsa.pub",
+            "/p/src/credentials/mod.rs",
+            "/p/hosts.yml",
+            "/p/shadow",
         ] {
             assert_eq!(secret(Path::new(path)), None, "{path}");
         }
@@ -187,8 +340,15 @@ mod tests {
     fn what_will_be_obeyed_later_is_protected() {
         let own = [PathBuf::from("/home/u/data/b")];
         for path in [
-            "/p/.git/hooks/pre-commit", "/p/.git", "/p/.GIT/config", "/p/.becket/config.toml", "/home/u/.bashrc",
-            "/home/u/.config/fish/config.fish", "/p/.vscode/tasks.json", "/home/u/data/b/x", "/p/evil.git/hooks/post-update",
+            "/p/.git/hooks/pre-commit",
+            "/p/.git",
+            "/p/.GIT/config",
+            "/p/.becket/config.toml",
+            "/home/u/.bashrc",
+            "/home/u/.config/fish/config.fish",
+            "/p/.vscode/tasks.json",
+            "/home/u/data/b/x",
+            "/p/evil.git/hooks/post-update",
         ] {
             assert!(protected(Path::new(path), &own).is_some(), "{path}");
         }

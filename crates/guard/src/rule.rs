@@ -55,14 +55,36 @@ impl std::str::FromStr for Rule {
     }
 }
 
-const FILE_TOOLS: &[&str] =
-    &["read", "edit", "write", "grep", "glob", "ls", "multiedit", "notebookedit", "notebookread", "apply_patch"];
+const FILE_TOOLS: &[&str] = &[
+    "read",
+    "edit",
+    "write",
+    "grep",
+    "glob",
+    "ls",
+    "multiedit",
+    "notebookedit",
+    "notebookread",
+    "apply_patch",
+];
 const EDIT_TOOLS: &[&str] = &["edit", "write", "multiedit", "notebookedit", "apply_patch"];
 const READ_TOOLS: &[&str] = &["read", "grep", "glob", "ls", "notebookread"];
 
 /// Tools that rules are usually written for: to tell a misspelling from a tool of a server.
 const KNOWN: &[&str] = &[
-    "Bash", "Read", "Edit", "Write", "Grep", "Glob", "Skill", "Todo", "Recall", "WebFetch", "WebSearch", "Agent", "Task",
+    "Bash",
+    "Read",
+    "Edit",
+    "Write",
+    "Grep",
+    "Glob",
+    "Skill",
+    "Todo",
+    "Recall",
+    "WebFetch",
+    "WebSearch",
+    "Agent",
+    "Task",
 ];
 
 impl Rule {
@@ -84,30 +106,47 @@ impl Rule {
         let (name, rest) = text.split_at(end);
         if name.is_empty() || !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
             let inner: String = text.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).to_owned();
-            let nearest = if inner.is_empty() { "`Bash(git *)` or `Read`".to_owned() } else { format!("`Bash({text})`") };
+            let nearest = if inner.is_empty() {
+                "`Bash(git *)` or `Read`".to_owned()
+            } else {
+                format!("`Bash({})`", text.trim_matches(|c| matches!(c, '(' | ')')))
+            };
             return Err(fail(0, "a rule starts with a tool name", nearest));
         }
         let mcp = name.to_ascii_lowercase().starts_with("mcp__");
         if name.contains('*') && !mcp {
             let at = name.find('*').unwrap_or_default();
-            return Err(fail(at, "only names of MCP tools may hold `*`", format!("`{}`", name.replace('*', ""))));
+            return Err(fail(
+                at,
+                "only names of MCP tools may hold `*`",
+                format!("`{}`", name.replace('*', "")),
+            ));
         }
         let tool = name.to_ascii_lowercase();
         if rest.is_empty() {
             return Ok(Self { text: text.to_owned(), tool, spec: None });
         }
         if !rest.starts_with('(') {
-            let nearest = format!("`{name}({})`", rest.trim().trim_matches(|c| matches!(c, '(' | ')' | ':')).trim());
+            let nearest =
+                format!("`{name}({})`", rest.trim().trim_matches(|c| matches!(c, '(' | ')' | ':')).trim());
             return Err(fail(end, "after the tool name comes `(` or nothing", nearest));
         }
         let Some(inner) = rest.strip_prefix('(').and_then(|r| r.strip_suffix(')')) else {
             return Err(match rest.rfind(')') {
-                Some(close) => fail(end + close + 1, "text after the closing `)`", format!("`{name}{}`", &rest[..=close])),
+                Some(close) => fail(
+                    end + close + 1,
+                    "text after the closing `)`",
+                    format!("`{name}{}`", &rest[..=close]),
+                ),
                 None => fail(text.len(), "the closing `)` is missing", format!("`{text})`")),
             });
         };
         if inner.trim().is_empty() {
-            return Err(fail(end + 1, "nothing between the parentheses", format!("`{name}` for every use of the tool")));
+            return Err(fail(
+                end + 1,
+                "nothing between the parentheses",
+                format!("`{name}` for every use of the tool"),
+            ));
         }
         if mcp {
             return Err(fail(end, "rules for MCP tools take no parentheses", format!("`{name}`")));
@@ -115,7 +154,8 @@ impl Rule {
         let spec = match tool.as_str() {
             "bash" | "shell" => Spec::Command(CommandPattern::parse(inner.trim())),
             name if FILE_TOOLS.contains(&name) => {
-                check_glob(inner).map_err(|message| fail(end + 1, &message, format!("`{name}(./src/**)`")))?;
+                check_glob(inner)
+                    .map_err(|message| fail(end + 1, &message, format!("`{name}(./src/**)`")))?;
                 Spec::Path(inner.trim().to_owned())
             }
             _ => Spec::Name(inner.trim().to_ascii_lowercase()),
@@ -125,10 +165,15 @@ impl Rule {
 
     /// What the tool name was probably meant to be, when it is close to one that rules are usually written for.
     pub fn misspelt(&self) -> Option<&'static str> {
-        if KNOWN.iter().any(|k| k.eq_ignore_ascii_case(&self.tool)) || FILE_TOOLS.contains(&self.tool.as_str()) {
+        if KNOWN.iter().any(|k| k.eq_ignore_ascii_case(&self.tool))
+            || FILE_TOOLS.contains(&self.tool.as_str())
+        {
             return None;
         }
-        KNOWN.iter().copied().find(|k| distance(&k.to_ascii_lowercase(), &self.tool) <= 2 && self.tool.len() > 2)
+        KNOWN
+            .iter()
+            .copied()
+            .find(|k| distance(&k.to_ascii_lowercase(), &self.tool) <= 2 && self.tool.len() > 2)
     }
 
     /// The tool's name in lower case.
@@ -176,7 +221,10 @@ impl Rule {
             (Some(Spec::Name(pattern)), Some(subject)) => {
                 let subject = subject.to_ascii_lowercase();
                 wild(pattern, &subject)
-                    || pattern.strip_suffix(" *").or_else(|| pattern.strip_suffix(":*")).is_some_and(|p| p == subject)
+                    || pattern
+                        .strip_suffix(" *")
+                        .or_else(|| pattern.strip_suffix(":*"))
+                        .is_some_and(|p| p == subject)
             }
             _ => false,
         }
@@ -239,7 +287,9 @@ impl CommandPattern {
         let mut chars = text.chars().peekable();
         while let Some(c) = chars.next() {
             match c {
-                '\\' if matches!(chars.peek(), Some('*' | '\\')) => tokens.extend(chars.next().map(Token::Char)),
+                '\\' if matches!(chars.peek(), Some('*' | '\\')) => {
+                    tokens.extend(chars.next().map(Token::Char))
+                }
                 '*' => tokens.push(Token::Any),
                 c => tokens.push(Token::Char(c)),
             }
@@ -272,7 +322,9 @@ impl CommandPattern {
 
     pub(crate) fn says(&self, word: &str) -> bool {
         let literal = self.literal();
-        literal.split_whitespace().any(|w| w.trim_end_matches('\u{1}') == word || w.ends_with(&format!("/{word}")))
+        literal
+            .split_whitespace()
+            .any(|w| w.trim_end_matches('\u{1}') == word || w.ends_with(&format!("/{word}")))
             || (self.is_exact() && literal.contains(word))
     }
 
@@ -353,7 +405,9 @@ impl PathMatcher {
         Self(
             globs
                 .iter()
-                .filter_map(|g| GlobBuilder::new(g).literal_separator(true).case_insensitive(wide).build().ok())
+                .filter_map(|g| {
+                    GlobBuilder::new(g).literal_separator(true).case_insensitive(wide).build().ok()
+                })
                 .map(|g| g.compile_matcher())
                 .collect(),
         )

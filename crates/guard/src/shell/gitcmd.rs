@@ -35,46 +35,91 @@ const SUBS: &[Sub] = &[
         names: "status",
         flags: "sbuznov",
         valued: "",
-        long: &["short branch porcelain porcelain= long verbose untracked-files untracked-files= ignored ignored= column \
-                 no-column ahead-behind no-ahead-behind renames no-renames show-stash ignore-submodules="],
+        long: &[
+            "short branch porcelain porcelain= long verbose untracked-files untracked-files= ignored ignored= column \
+                 no-column ahead-behind no-ahead-behind renames no-renames show-stash ignore-submodules=",
+        ],
     },
-    Sub { names: "log whatchanged show rev-list", flags: "puswbazMCRWrtcgiEFPqm", valued: "nLSGU", long: &[DIFF, LOG] },
-    Sub { names: "diff diff-tree diff-index diff-files range-diff", flags: "puswbazMCRWrtcq", valued: "SGUl", long: &[DIFF] },
+    Sub {
+        names: "log whatchanged show rev-list",
+        flags: "puswbazMCRWrtcgiEFPqm",
+        valued: "nLSGU",
+        long: &[DIFF, LOG],
+    },
+    Sub {
+        names: "diff diff-tree diff-index diff-files range-diff",
+        flags: "puswbazMCRWrtcq",
+        valued: "SGUl",
+        long: &[DIFF],
+    },
     Sub { names: "shortlog", flags: "snecE", valued: "w", long: &[LOG, "summary numbered email group="] },
     Sub {
         names: "blame annotate",
         flags: "wMCsetlfncbp",
         valued: "L",
-        long: &["porcelain line-porcelain show-email show-name show-number date= since= first-parent incremental root abbrev="],
+        long: &[
+            "porcelain line-porcelain show-email show-name show-number date= since= first-parent incremental root abbrev=",
+        ],
     },
     Sub {
         names: "rev-parse",
         flags: "q",
         valued: "",
-        long: &["abbrev-ref abbrev-ref= absolute-git-dir all branches git-common-dir git-dir is-bare-repository \
+        long: &[
+            "abbrev-ref abbrev-ref= absolute-git-dir all branches git-common-dir git-dir is-bare-repository \
                  is-inside-git-dir is-inside-work-tree is-shallow-repository path-format= quiet remotes short short= \
-                 show-cdup show-object-format show-prefix show-toplevel symbolic symbolic-full-name tags verify"],
+                 show-cdup show-object-format show-prefix show-toplevel symbolic symbolic-full-name tags verify",
+        ],
     },
     Sub {
         names: "ls-files",
         flags: "cdmosuiktvz",
         valued: "x",
-        long: &["abbrev cached deduplicate deleted directory eol error-unmatch exclude= exclude-standard full-name \
-                 ignored killed modified others stage unmerged"],
+        long: &[
+            "abbrev cached deduplicate deleted directory eol error-unmatch exclude= exclude-standard full-name \
+                 ignored killed modified others stage unmerged",
+        ],
     },
-    Sub { names: "ls-tree", flags: "drtlz", valued: "", long: &["abbrev= format= full-name full-tree long name-only name-status object-only"] },
+    Sub {
+        names: "ls-tree",
+        flags: "drtlz",
+        valued: "",
+        long: &["abbrev= format= full-name full-tree long name-only name-status object-only"],
+    },
     Sub {
         names: "describe",
         flags: "",
         valued: "",
-        long: &["abbrev= all always broken candidates= contains dirty exact-match exclude= first-parent long match= tags"],
+        long: &[
+            "abbrev= all always broken candidates= contains dirty exact-match exclude= first-parent long match= tags",
+        ],
     },
     Sub { names: "cat-file", flags: "pets", valued: "", long: &[] },
-    Sub { names: "merge-base", flags: "a", valued: "", long: &["all fork-point independent is-ancestor octopus"] },
+    Sub {
+        names: "merge-base",
+        flags: "a",
+        valued: "",
+        long: &["all fork-point independent is-ancestor octopus"],
+    },
     Sub { names: "name-rev", flags: "", valued: "", long: &["all always name-only refs= tags"] },
-    Sub { names: "for-each-ref", flags: "", valued: "", long: &["contains= count= format= merged= no-merged= points-at= sort="] },
-    Sub { names: "show-ref", flags: "dqs", valued: "", long: &["abbrev dereference hash hash= head heads quiet tags verify"] },
-    Sub { names: "show-branch", flags: "ar", valued: "", long: &["all remotes current topo-order sha1-name no-name"] },
+    Sub {
+        names: "for-each-ref",
+        flags: "",
+        valued: "",
+        long: &["contains= count= format= merged= no-merged= points-at= sort="],
+    },
+    Sub {
+        names: "show-ref",
+        flags: "dqs",
+        valued: "",
+        long: &["abbrev dereference hash hash= head heads quiet tags verify"],
+    },
+    Sub {
+        names: "show-branch",
+        flags: "ar",
+        valued: "",
+        long: &["all remotes current topo-order sha1-name no-name"],
+    },
     Sub { names: "count-objects", flags: "vH", valued: "", long: &["verbose human-readable"] },
     Sub { names: "check-ignore", flags: "vnq", valued: "", long: &["verbose quiet non-matching no-index"] },
     Sub { names: "cherry", flags: "v", valued: "", long: &["abbrev="] },
@@ -94,7 +139,9 @@ pub(super) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
     let mut rest = words;
     let mut paths = Vec::new();
     loop {
-        let Some((word, after)) = rest.split_first() else { return Err("git without a subcommand".to_owned()) };
+        let Some((word, after)) = rest.split_first() else {
+            return Err("git without a subcommand".to_owned());
+        };
         if !word.is_literal() {
             return Err(format!("{} is not known before it runs", word.raw));
         }
@@ -107,7 +154,9 @@ pub(super) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
                 }
                 _ => return Err("its folder is not known".to_owned()),
             },
-            text if text.starts_with('-') => return Err(format!("git's option {text} can make it run something else")),
+            text if text.starts_with('-') => {
+                return Err(format!("git's option {text} can make it run something else"));
+            }
             _ => break,
         }
     }
@@ -145,7 +194,11 @@ fn by_table(sub: &Sub, words: &[Word]) -> Result<Vec<PathArg>, String> {
 fn places(words: &[Word]) -> Vec<PathArg> {
     words
         .iter()
-        .map(|w| PathArg { text: w.text.rsplit(':').next().unwrap_or_default().to_owned(), known: w.known, content: true })
+        .map(|w| PathArg {
+            text: w.text.rsplit(':').next().unwrap_or_default().to_owned(),
+            known: w.known,
+            content: true,
+        })
         .filter(|p| !p.text.is_empty())
         .collect()
 }
@@ -153,7 +206,10 @@ fn places(words: &[Word]) -> Vec<PathArg> {
 fn listing(sub: &str, words: &[Word]) -> Result<Vec<PathArg>, String> {
     let flags = if sub == "branch" { "arvil" } else { "lni" };
     let parsed = options(words, flags, "", LIST, false)?;
-    let lists = parsed.seen.iter().any(|s| matches!(s.as_str(), "list" | "l" | "contains" | "merged" | "no-merged" | "points-at"));
+    let lists = parsed
+        .seen
+        .iter()
+        .any(|s| matches!(s.as_str(), "list" | "l" | "contains" | "merged" | "no-merged" | "points-at"));
     if parsed.positional.is_empty() || lists {
         Ok(Vec::new())
     } else {
@@ -163,11 +219,15 @@ fn listing(sub: &str, words: &[Word]) -> Result<Vec<PathArg>, String> {
 
 fn keyword(sub: &str, words: &[Word]) -> Result<Vec<PathArg>, String> {
     let action = words.first().map(|w| w.text.as_str());
-    let fine = matches!((sub, action), ("stash", Some("list" | "show")) | ("worktree", Some("list")) | ("reflog", None | Some("show")));
+    let fine = matches!(
+        (sub, action),
+        ("stash", Some("list" | "show")) | ("worktree", Some("list")) | ("reflog", None | Some("show"))
+    );
     if !fine {
         return Err(format!("`git {sub}` with these arguments changes something"));
     }
-    let parsed = options(words.get(1..).unwrap_or_default(), "puqn", "n", &[DIFF, LOG, "porcelain"].join(" "), false)?;
+    let parsed =
+        options(words.get(1..).unwrap_or_default(), "puqn", "n", &[DIFF, LOG, "porcelain"].join(" "), false)?;
     Ok(places(&parsed.positional))
 }
 
@@ -175,10 +235,19 @@ fn keyword(sub: &str, words: &[Word]) -> Result<Vec<PathArg>, String> {
 fn config(words: &[Word]) -> Result<Vec<PathArg>, String> {
     let texts: Vec<&str> = words.iter().filter(|w| w.is_literal()).map(|w| w.text.as_str()).collect();
     let key = match texts[..] {
-        ["--get" | "get" | "--get-all", key] | ["--global" | "--local", "--get" | "--get-all", key] if texts.len() == words.len() => key,
-        _ => return Err("`git config` with these arguments changes something or may show credentials".to_owned()),
+        ["--get" | "get" | "--get-all", key] | ["--global" | "--local", "--get" | "--get-all", key]
+            if texts.len() == words.len() =>
+        {
+            key
+        }
+        _ => {
+            return Err(
+                "`git config` with these arguments changes something or may show credentials".to_owned()
+            );
+        }
     };
-    let open = ["user.", "core.", "branch.", "init.", "pull.", "push.", "merge.", "rebase.", "diff.", "color."];
+    let open =
+        ["user.", "core.", "branch.", "init.", "pull.", "push.", "merge.", "rebase.", "diff.", "color."];
     let url = key.starts_with("remote.") && key.ends_with(".url");
     if open.iter().any(|prefix| key.starts_with(prefix)) || url {
         Ok(Vec::new())
@@ -195,13 +264,31 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
     let has = |test: &dyn Fn(&str) -> bool| rest.iter().find(|w| test(&w.text)).map(|w| w.text.clone());
     match name {
         "git" => git_escape(rest),
-        "find" => has(&|t| matches!(t, "-exec" | "-execdir" | "-ok" | "-okdir" | "-delete" | "-fprint" | "-fprint0" | "-fprintf" | "-fls")),
+        "find" => has(&|t| {
+            matches!(
+                t,
+                "-exec"
+                    | "-execdir"
+                    | "-ok"
+                    | "-okdir"
+                    | "-delete"
+                    | "-fprint"
+                    | "-fprint0"
+                    | "-fprintf"
+                    | "-fls"
+            )
+        }),
         "fd" | "fdfind" => has(&|t| matches!(t, "-x" | "-X") || t.starts_with("--exec")),
         "rg" => has(&|t| t.starts_with("--pre") && t != "--pretty" || t.starts_with("--hostname-bin")),
         "sort" => has(&|t| t.starts_with("--compress") || t.starts_with("-o") || t.starts_with("--output")),
         "tar" | "bsdtar" => has(&|t| {
-            t.starts_with("--checkpoint-action") || t.starts_with("--to-command") || t.starts_with("--use-compress")
-                || t.starts_with("-I") || t.starts_with("--rsh-command") || t.starts_with("--info-script") || t == "-F"
+            t.starts_with("--checkpoint-action")
+                || t.starts_with("--to-command")
+                || t.starts_with("--use-compress")
+                || t.starts_with("-I")
+                || t.starts_with("--rsh-command")
+                || t.starts_with("--info-script")
+                || t == "-F"
         }),
         "rsync" => has(&|t| t == "-e" || t.starts_with("--rsh") || t.starts_with("--rsync-path")),
         "tree" => has(&|t| t.starts_with("-o") || t.starts_with("--output") || t == "-R"),
@@ -221,8 +308,11 @@ fn git_escape(words: &[Word]) -> Option<String> {
             "-C" | "--namespace" => {
                 rest.next();
             }
-            _ if text.starts_with("--exec-path=") || text.starts_with("--config-env=") || text.starts_with("--git-dir=")
-                || text.starts_with("--work-tree=") || (text.starts_with("-c") && !text.starts_with("--")) =>
+            _ if text.starts_with("--exec-path=")
+                || text.starts_with("--config-env=")
+                || text.starts_with("--git-dir=")
+                || text.starts_with("--work-tree=")
+                || (text.starts_with("-c") && !text.starts_with("--")) =>
             {
                 return Some(text.to_owned());
             }
@@ -239,27 +329,40 @@ fn git_escape(words: &[Word]) -> Option<String> {
     }
     let rest: Vec<&str> = rest.map(|w| w.text.as_str()).collect();
     let any = |names: &[&str]| {
-        rest.iter().find(|t| names.iter().any(|n| **t == *n || (n.starts_with("--") && t.starts_with(n)))).map(|t| (*t).to_owned())
+        rest.iter()
+            .find(|t| names.iter().any(|n| **t == *n || (n.starts_with("--") && t.starts_with(n))))
+            .map(|t| (*t).to_owned())
     };
     let first = rest.first().copied().unwrap_or_default();
     match sub.text.as_str() {
         // Sets what git runs or where it fetches from, for good.
-        "config" if !rest.iter().any(|t| matches!(*t, "--get" | "--get-all" | "--list" | "-l" | "get" | "list")) => {
+        "config"
+            if !rest
+                .iter()
+                .any(|t| matches!(*t, "--get" | "--get-all" | "--list" | "-l" | "get" | "list")) =>
+        {
             Some("config".to_owned())
         }
         "rebase" => any(&["-x", "--exec", "--exe", "--ex"]),
         "bisect" if first == "run" => Some("run".to_owned()),
         "submodule" if first == "foreach" => Some(first.to_owned()),
-        "difftool" | "mergetool" | "filter-branch" | "daemon" | "instaweb" | "web--browse" | "send-email" | "shell"
-        | "remote-ext" | "remote-fd" | "credential" | "fast-import" | "upload-pack" | "receive-pack" | "hook" | "help"
-        | "maintenance" | "gui" | "citool" | "svn" | "p4" | "cvsserver" | "http-backend" => Some(sub.text.clone()),
-        "grep" => rest.iter().find(|t| t.starts_with("-O") || t.starts_with("--open")).map(|t| (*t).to_owned()),
-        "clone" => any(&["-u", "--upload-pack", "--up", "-c", "--config", "--template"]).or_else(|| helper_url(&rest)),
+        "difftool" | "mergetool" | "filter-branch" | "daemon" | "instaweb" | "web--browse" | "send-email"
+        | "shell" | "remote-ext" | "remote-fd" | "credential" | "fast-import" | "upload-pack"
+        | "receive-pack" | "hook" | "help" | "maintenance" | "gui" | "citool" | "svn" | "p4"
+        | "cvsserver" | "http-backend" => Some(sub.text.clone()),
+        "grep" => {
+            rest.iter().find(|t| t.starts_with("-O") || t.starts_with("--open")).map(|t| (*t).to_owned())
+        }
+        "clone" => any(&["-u", "--upload-pack", "--up", "-c", "--config", "--template"])
+            .or_else(|| helper_url(&rest)),
         "fetch" | "pull" | "ls-remote" => any(&["--upload-pack", "--up"]).or_else(|| helper_url(&rest)),
         "push" => any(&["--receive-pack", "--rec", "--exec", "--exe"]).or_else(|| helper_url(&rest)),
         "archive" => any(&["--exec", "--exe", "--remote", "--rem", "--output", "--out", "-o"]),
         "init" => any(&["--template", "--temp"]),
-        "diff" | "log" | "show" | "format-patch" | "shortlog" | "range-diff" | "diff-tree" | "stash" | "whatchanged" => any(&["--ext-diff", "--ext", "--output", "--out", "--textconv", "--no-index", "--show-signature"]),
+        "diff" | "log" | "show" | "format-patch" | "shortlog" | "range-diff" | "diff-tree" | "stash"
+        | "whatchanged" => {
+            any(&["--ext-diff", "--ext", "--output", "--out", "--textconv", "--no-index", "--show-signature"])
+        }
         "cat-file" => any(&["--textconv", "--filters"]),
         _ => None,
     }

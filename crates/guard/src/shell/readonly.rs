@@ -71,92 +71,244 @@ const RG_LONG: &str = "after-context= before-context= binary block-buffered byte
     with-filename word-regexp";
 
 const TABLE: &[Entry] = &[
-    entry("cat", "AbeEnstTuv", "", "show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting", Args::Files, true),
+    entry(
+        "cat",
+        "AbeEnstTuv",
+        "",
+        "show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting",
+        Args::Files,
+        true,
+    ),
     entry("tac", "br", "s", "before regex separator=", Args::Files, true),
-    entry("nl", "p", "bdfhilnsvw", "body-numbering= number-format= number-width= starting-line-number= number-separator=", Args::Files, true),
+    entry(
+        "nl",
+        "p",
+        "bdfhilnsvw",
+        "body-numbering= number-format= number-width= starting-line-number= number-separator=",
+        Args::Files,
+        true,
+    ),
     entry("head tail", "qvz", "nc", "lines= bytes= quiet silent verbose zero-terminated", Args::Files, true),
     entry("wc", "clmwL", "", "bytes chars lines words max-line-length total=", Args::Files, true),
     entry(
-        "ls dir vdir", "aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1", "ITw",
+        "ls dir vdir",
+        "aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1",
+        "ITw",
         "all almost-all author block-size= classify color color= dereference directory escape file-type format= \
          full-time group-directories-first hide= human-readable hyperlink ignore= indicator-style= inode no-group \
          numeric-uid-gid quote-name recursive reverse si size sort= time= time-style= width= zero",
-        Args::Names, true,
+        Args::Names,
+        true,
     ),
     entry("stat", "Lft", "c", "dereference file-system format= printf= terse", Args::Names, true),
     entry(
-        "du", "abchHklmsSxLDP0", "dBt",
+        "du",
+        "abchHklmsSxLDP0",
+        "dBt",
         "all apparent-size block-size= bytes dereference exclude= human-readable inodes max-depth= one-file-system \
          separate-dirs si summarize threshold= time time= total",
-        Args::Names, true,
+        Args::Names,
+        true,
     ),
-    entry("df", "ahHiklPT", "Btx", "all block-size= human-readable inodes local output output= portability print-type si total type=", Args::Names, true),
+    entry(
+        "df",
+        "ahHiklPT",
+        "Btx",
+        "all block-size= human-readable inodes local output output= portability print-type si total type=",
+        Args::Names,
+        true,
+    ),
     entry("basename dirname", "az", "s", "multiple suffix= zero", Args::Text, true),
-    entry("realpath readlink", "eflmnqsvzLP", "", "canonicalize canonicalize-existing canonicalize-missing no-newline relative-to= relative-base= zero strip", Args::Names, true),
+    entry(
+        "realpath readlink",
+        "eflmnqsvzLP",
+        "",
+        "canonicalize canonicalize-existing canonicalize-missing no-newline relative-to= relative-base= zero strip",
+        Args::Names,
+        true,
+    ),
     entry("rev", "", "", "", Args::Files, true),
     entry("fold fmt", "bscu", "w", "bytes spaces width=", Args::Files, true),
     entry("expand unexpand", "ai", "t", "all first-only initial tabs=", Args::Files, true),
-    entry("cut", "nsz", "bcdf", "bytes= characters= complement delimiter= fields= only-delimited output-delimiter= zero-terminated", Args::Files, true),
+    entry(
+        "cut",
+        "nsz",
+        "bcdf",
+        "bytes= characters= complement delimiter= fields= only-delimited output-delimiter= zero-terminated",
+        Args::Files,
+        true,
+    ),
     entry("paste", "sz", "d", "delimiters= serial zero-terminated", Args::Files, true),
-    entry("column", "etxnL", "cosNRHTEWd", "table separator= output-separator= table-columns=", Args::Files, true),
+    entry(
+        "column",
+        "etxnL",
+        "cosNRHTEWd",
+        "table separator= output-separator= table-columns=",
+        Args::Files,
+        true,
+    ),
     entry("comm", "123iz", "", "check-order nocheck-order output-delimiter= total", Args::Files, true),
     entry("join", "iz", "aejtv12o", "ignore-case header", Args::Files, true),
     entry("cmp", "bls", "in", "print-bytes verbose quiet silent bytes= ignore-initial=", Args::Files, true),
     entry(
-        "diff", "abBcdeEiNnpqrstTuwyl", "UCIWx",
+        "diff",
+        "abBcdeEiNnpqrstTuwyl",
+        "UCIWx",
         "brief color color= context context= exclude= ignore-all-space ignore-blank-lines ignore-case \
          ignore-space-change ignore-trailing-space label= minimal new-file normal recursive report-identical-files \
          side-by-side speed-large-files strip-trailing-cr suppress-common-lines text unified unified= width=",
-        Args::Files, false,
+        Args::Files,
+        false,
     ),
-    entry("md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum shasum", "btz", "a", "binary text tag zero", Args::Files, true),
+    entry(
+        "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum shasum",
+        "btz",
+        "a",
+        "binary text tag zero",
+        Args::Files,
+        true,
+    ),
     entry("strings", "afw", "neT", "all bytes= encoding= radix=", Args::Files, false),
-    entry("od", "abcdfhilosxv", "AjNtw", "address-radix= format= read-bytes= skip-bytes= width=", Args::Files, true),
+    entry(
+        "od",
+        "abcdfhilosxv",
+        "AjNtw",
+        "address-radix= format= read-bytes= skip-bytes= width=",
+        Args::Files,
+        true,
+    ),
     entry("hexdump hd", "bcCdovx", "ns", "", Args::Files, false),
     entry("xxd", "abeipu", "closg", "", Args::UpTo(1), false),
     entry("tr", "cCdst", "", "complement delete squeeze-repeats truncate-set1", Args::Text, true),
     entry("seq", "w", "sf", "separator= format= equal-width", Args::Text, true),
-    entry("sleep true false : nproc arch tty logname whoami groups users who uptime lscpu lsb_release getconf", "abdhmrsq", "", "all ignore= version short description", Args::Text, true),
-    entry("uname", "asnrvmpio", "", "all kernel-name nodename kernel-release machine operating-system", Args::None, true),
+    entry(
+        "sleep true false : nproc arch tty logname whoami groups users who uptime lscpu lsb_release getconf",
+        "abdhmrsq",
+        "",
+        "all ignore= version short description",
+        Args::Text,
+        true,
+    ),
+    entry(
+        "uname",
+        "asnrvmpio",
+        "",
+        "all kernel-name nodename kernel-release machine operating-system",
+        Args::None,
+        true,
+    ),
     entry("id", "gGnruzZ", "", "user group groups name real", Args::Text, true),
     entry("hostname", "fsiIdA", "", "fqdn short ip-address", Args::None, true),
     entry("free", "bkmghtlsw", "", "human mega giga total wide", Args::None, true),
     entry("pwd", "LP", "", "", Args::None, true),
     entry("which type whereis", "apPtfs", "", "all", Args::Text, true),
-    entry("file", "bhiILkNr0", "F", "brief mime mime-type mime-encoding dereference no-dereference keep-going separator=", Args::Files, false),
     entry(
-        "tree", "adfFilpsughDJNnCrtvSx", "LPI",
-        "noreport dirsfirst gitignore prune filelimit= charset= du si inodes matchdirs ignore-case",
-        Args::Names, false,
+        "file",
+        "bhiILkNr0",
+        "F",
+        "brief mime mime-type mime-encoding dereference no-dereference keep-going separator=",
+        Args::Files,
+        false,
     ),
     entry(
-        "sort", "bdfghiMnRrVcCmsuz", "ktS",
+        "tree",
+        "adfFilpsughDJNnCrtvSx",
+        "LPI",
+        "noreport dirsfirst gitignore prune filelimit= charset= du si inodes matchdirs ignore-case",
+        Args::Names,
+        false,
+    ),
+    entry(
+        "sort",
+        "bdfghiMnRrVcCmsuz",
+        "ktS",
         "check dictionary-order field-separator= general-numeric-sort human-numeric-sort ignore-case \
          ignore-leading-blanks key= merge month-sort numeric-sort parallel= random-sort reverse sort= stable unique \
          version-sort zero-terminated",
-        Args::Files, false,
+        Args::Files,
+        false,
     ),
-    entry("uniq", "cdDiuz", "fsw", "all-repeated count ignore-case repeated skip-chars= skip-fields= unique zero-terminated check-chars=", Args::UpTo(1), false),
+    entry(
+        "uniq",
+        "cdDiuz",
+        "fsw",
+        "all-repeated count ignore-case repeated skip-chars= skip-fields= unique zero-terminated check-chars=",
+        Args::UpTo(1),
+        false,
+    ),
     entry("tsort", "", "", "", Args::Files, true),
-    entry("nm size readelf", "aACDdghlnrsSuWV", "", "demangle defined-only undefined-only extern-only dynamic headers symbols", Args::Files, false),
+    entry(
+        "nm size readelf",
+        "aACDdghlnrsSuWV",
+        "",
+        "demangle defined-only undefined-only extern-only dynamic headers symbols",
+        Args::Files,
+        false,
+    ),
     entry("grep egrep fgrep", "abcEFGhHiIlLnoPqrsTuUvwxyzZ", "ABCem", GREP_LONG, Args::Pattern, false),
     entry("rg", "abcFhHiIlnNopPqsSuUvVwx0.", "ABCdeEgjmMrtT", RG_LONG, Args::Pattern, false),
     entry(
-        "fd fdfind", "0Hgipsu1aF", "cdEejStj",
+        "fd fdfind",
+        "0Hgipsu1aF",
+        "cdEejStj",
         "absolute-path base-directory= case-sensitive changed-before= changed-within= color= exact-depth= exclude= \
          extension= fixed-strings full-path glob hidden ignore-case max-depth= max-results= min-depth= no-ignore \
          no-ignore-vcs print0 prune quiet regex size= type= unrestricted version",
-        Args::Pattern, false,
+        Args::Pattern,
+        false,
     ),
-    entry("ss", "46aeHilmnopstuwx", "", "all listening numeric processes tcp udp unix summary", Args::None, true),
+    entry(
+        "ss",
+        "46aeHilmnopstuwx",
+        "",
+        "all listening numeric processes tcp udp unix summary",
+        Args::None,
+        true,
+    ),
     entry("ps", "AaefFjlxH", "opuCt", "forest no-headers sort= format= pid=", Args::None, true),
 ];
 
 /// Programs whose `--version` is free: neither they nor a launcher in front of them obeys files of the project.
 const VERSIONED: &[&str] = &[
-    "python", "python3", "node", "ruby", "perl", "gcc", "g++", "clang", "cc", "make", "cmake", "ninja", "git", "rg",
-    "jq", "docker", "psql", "bash", "java", "php", "lua", "sqlite3", "curl", "tar", "sed", "awk", "grep", "find", "ls",
-    "openssl", "ffmpeg", "fd", "gh", "kubectl", "pkg-config", "ld", "gdb", "vim", "tmux",
+    "python",
+    "python3",
+    "node",
+    "ruby",
+    "perl",
+    "gcc",
+    "g++",
+    "clang",
+    "cc",
+    "make",
+    "cmake",
+    "ninja",
+    "git",
+    "rg",
+    "jq",
+    "docker",
+    "psql",
+    "bash",
+    "java",
+    "php",
+    "lua",
+    "sqlite3",
+    "curl",
+    "tar",
+    "sed",
+    "awk",
+    "grep",
+    "find",
+    "ls",
+    "openssl",
+    "ffmpeg",
+    "fd",
+    "gh",
+    "kubectl",
+    "pkg-config",
+    "ld",
+    "gdb",
+    "vim",
+    "tmux",
 ];
 
 /// The files that the command would read when it is known to only read; otherwise why it is not.
@@ -165,10 +317,16 @@ pub(crate) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
     if !first.is_literal() {
         return Err("its name is not known before it runs".to_owned());
     }
-    let name = first.text.strip_prefix("/usr/bin/").or_else(|| first.text.strip_prefix("/bin/")).unwrap_or(&first.text);
+    let name = first
+        .text
+        .strip_prefix("/usr/bin/")
+        .or_else(|| first.text.strip_prefix("/bin/"))
+        .unwrap_or(&first.text);
     if let [only] = rest
         && VERSIONED.contains(&name)
-        && (only.text == "--version" || (only.text == "-V" && name.starts_with("python")) || (only.text == "-v" && name == "node"))
+        && (only.text == "--version"
+            || (only.text == "-V" && name.starts_with("python"))
+            || (only.text == "-v" && name == "node"))
     {
         return Ok(Vec::new());
     }
@@ -185,12 +343,27 @@ pub(crate) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
         "command" if rest.first().is_some_and(|w| matches!(w.text.as_str(), "-v" | "-V")) => text(rest),
         "exit" | "return" | "break" | "continue" | "wait" if rest.iter().all(is_number) => Ok(Vec::new()),
         "unset" | "export" | "local" | "readonly" | "declare" if rest.is_empty() => Ok(Vec::new()),
-        "set" if rest.iter().all(|w| matches!(w.text.as_str(), "-e" | "-u" | "-x" | "-eu" | "-euo" | "-o" | "pipefail" | "-ex" | "-eux" | "-euxo")) && !rest.is_empty() => Ok(Vec::new()),
-        "ps" if rest.len() == 1 && matches!(rest[0].text.as_str(), "aux" | "auxf" | "auxww" | "ax" | "axu") => Ok(Vec::new()),
+        "set"
+            if rest.iter().all(|w| {
+                matches!(
+                    w.text.as_str(),
+                    "-e" | "-u" | "-x" | "-eu" | "-euo" | "-o" | "pipefail" | "-ex" | "-eux" | "-euxo"
+                )
+            }) && !rest.is_empty() =>
+        {
+            Ok(Vec::new())
+        }
+        "ps" if rest.len() == 1
+            && matches!(rest[0].text.as_str(), "aux" | "auxf" | "auxww" | "ax" | "axu") =>
+        {
+            Ok(Vec::new())
+        }
         _ => TABLE
             .iter()
             .find(|e| e.names.split(' ').any(|n| n == name))
-            .ok_or_else(|| format!("`{}` is not one of the commands known to only read", super::unwrap::base_name(name)))
+            .ok_or_else(|| {
+                format!("`{}` is not one of the commands known to only read", super::unwrap::base_name(name))
+            })
             .and_then(|e| by_table(e, rest)),
     }
 }
@@ -222,9 +395,13 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
     let mut positional = parsed.positional;
     match entry.args {
         Args::None if !positional.is_empty() => return Err("an argument would change something".to_owned()),
-        Args::UpTo(max) if positional.len() > max => return Err("its second file would be written".to_owned()),
+        Args::UpTo(max) if positional.len() > max => {
+            return Err("its second file would be written".to_owned());
+        }
         Args::Text => return text(&positional),
-        Args::Pattern if !parsed.seen.iter().any(|o| matches!(o.as_str(), "e" | "regexp" | "files" | "type-list")) => {
+        Args::Pattern
+            if !parsed.seen.iter().any(|o| matches!(o.as_str(), "e" | "regexp" | "files" | "type-list")) =>
+        {
             if !positional.is_empty() {
                 positional.remove(0);
             }
@@ -250,14 +427,23 @@ pub(super) struct Parsed {
 }
 
 /// Splits `words`; an option that is not listed, or a word that could become one, is an error.
-pub(super) fn options(words: &[Word], flags: &str, valued: &str, long: &str, tame: bool) -> Result<Parsed, String> {
+pub(super) fn options(
+    words: &[Word],
+    flags: &str,
+    valued: &str,
+    long: &str,
+    tame: bool,
+) -> Result<Parsed, String> {
     let mut out = Parsed { positional: Vec::new(), seen: Vec::new() };
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         match word.known {
             Known::Dynamic => return Err(format!("{} is not known before it runs", word.raw)),
             Known::Glob if !tame && word.text.starts_with(['*', '?', '[', '-']) => {
-                return Err(format!("the pattern {} may match a name that reads as an option (write ./{0})", word.raw));
+                return Err(format!(
+                    "the pattern {} may match a name that reads as an option (write ./{0})",
+                    word.raw
+                ));
             }
             _ => {}
         }
@@ -289,7 +475,9 @@ pub(super) fn options(words: &[Word], flags: &str, valued: &str, long: &str, tam
             out.seen.push(name.to_owned());
             continue;
         }
-        if option.chars().all(|c| c.is_ascii_digit()) && (valued.contains('n') || valued.contains('C') || valued.contains('w')) {
+        if option.chars().all(|c| c.is_ascii_digit())
+            && (valued.contains('n') || valued.contains('C') || valued.contains('w'))
+        {
             continue;
         }
         for (at, letter) in option.char_indices() {
@@ -315,20 +503,75 @@ fn unknown(word: &Word) -> String {
 
 fn find(words: &[Word]) -> Result<Vec<PathArg>, String> {
     const ALONE: &[&str] = &[
-        "-print", "-print0", "-ls", "-empty", "-depth", "-prune", "-mount", "-xdev", "-daystart", "-not", "-and", "-or",
-        "-a", "-o", "!", "(", ")", "-true", "-false", "-quit", "-readable", "-writable", "-executable", "-noleaf",
-        "-P", "-H", ",",
+        "-print",
+        "-print0",
+        "-ls",
+        "-empty",
+        "-depth",
+        "-prune",
+        "-mount",
+        "-xdev",
+        "-daystart",
+        "-not",
+        "-and",
+        "-or",
+        "-a",
+        "-o",
+        "!",
+        "(",
+        ")",
+        "-true",
+        "-false",
+        "-quit",
+        "-readable",
+        "-writable",
+        "-executable",
+        "-noleaf",
+        "-P",
+        "-H",
+        ",",
     ];
     const VALUED: &[&str] = &[
-        "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-regextype", "-type",
-        "-xtype", "-size", "-mtime", "-mmin", "-atime", "-amin", "-ctime", "-cmin", "-maxdepth", "-mindepth", "-perm",
-        "-user", "-group", "-links", "-printf", "-inum", "-newermt", "-uid", "-gid", "-lname", "-ilname", "-fstype",
+        "-name",
+        "-iname",
+        "-path",
+        "-ipath",
+        "-wholename",
+        "-iwholename",
+        "-regex",
+        "-iregex",
+        "-regextype",
+        "-type",
+        "-xtype",
+        "-size",
+        "-mtime",
+        "-mmin",
+        "-atime",
+        "-amin",
+        "-ctime",
+        "-cmin",
+        "-maxdepth",
+        "-mindepth",
+        "-perm",
+        "-user",
+        "-group",
+        "-links",
+        "-printf",
+        "-inum",
+        "-newermt",
+        "-uid",
+        "-gid",
+        "-lname",
+        "-ilname",
+        "-fstype",
     ];
     let mut paths = Vec::new();
     let mut rest = words.iter();
     let mut expression = false;
     while let Some(word) = rest.next() {
-        if word.known == Known::Dynamic || (word.known == Known::Glob && word.text.starts_with(['*', '?', '[', '-'])) {
+        if word.known == Known::Dynamic
+            || (word.known == Known::Glob && word.text.starts_with(['*', '?', '[', '-']))
+        {
             return Err(format!("{} is not known before it runs", word.raw));
         }
         let text = word.text.as_str();
@@ -338,14 +581,16 @@ fn find(words: &[Word]) -> Result<Vec<PathArg>, String> {
             expression = true;
             let value = rest.next().ok_or_else(|| unknown(word))?;
             // An unquoted pattern may become several words, and a second one an expression of its own.
-            let single = value.is_literal() || (value.known == Known::Glob && value.raw.starts_with(['\'', '"', '\\']));
+            let single = value.is_literal()
+                || (value.known == Known::Glob && value.raw.starts_with(['\'', '"', '\\']));
             if !single && value.known != Known::Glob {
                 return Err(format!("{} is not known before it runs", value.raw));
             }
             if value.known == Known::Glob && value.text.starts_with(['-', '?', '[']) {
                 return Err(format!("the pattern {} is not quoted", value.raw));
             }
-            if value.known == Known::Glob && value.text.starts_with('*') && !value.text[1..].starts_with('.') {
+            if value.known == Known::Glob && value.text.starts_with('*') && !value.text[1..].starts_with('.')
+            {
                 return Err(format!("the pattern {} is not quoted", value.raw));
             }
         } else if matches!(text, "-newer" | "-anewer" | "-cnewer" | "-samefile") {
@@ -367,7 +612,9 @@ fn sed(words: &[Word]) -> Result<Vec<PathArg>, String> {
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         match word.text.as_str() {
-            _ if !word.is_literal() && (word.known != Known::Glob || word.text.starts_with(['*', '?', '[', '-'])) => {
+            _ if !word.is_literal()
+                && (word.known != Known::Glob || word.text.starts_with(['*', '?', '[', '-'])) =>
+            {
                 return Err(format!("{} is not known before it runs", word.raw));
             }
             "-n" | "-E" | "-r" | "-s" | "-u" | "-z" | "-nE" | "-nr" | "-En" | "--quiet" | "--silent"
@@ -429,13 +676,17 @@ fn after_address(text: &str) -> Option<&str> {
 
 /// `/a/b/flags` with flags that neither write (`w`) nor run (`e`), and no character that hides where a part ends.
 fn substitutes_only(text: &str) -> bool {
-    let Some(delimiter) = text.chars().next().filter(|c| matches!(c, '/' | '|' | '#' | ',' | ':' | '@')) else { return false };
+    let Some(delimiter) = text.chars().next().filter(|c| matches!(c, '/' | '|' | '#' | ',' | ':' | '@'))
+    else {
+        return false;
+    };
     let body = &text[1..];
     if body.contains("[") || body.contains(&format!("\\{delimiter}")) || body.contains("\\\\") {
         return false;
     }
     let parts: Vec<&str> = body.split(delimiter).collect();
-    parts.len() == 3 && parts[2].trim().chars().all(|c| matches!(c, 'g' | 'p' | 'i' | 'I') || c.is_ascii_digit())
+    parts.len() == 3
+        && parts[2].trim().chars().all(|c| matches!(c, 'g' | 'p' | 'i' | 'I') || c.is_ascii_digit())
 }
 
 fn awk(words: &[Word]) -> Result<Vec<PathArg>, String> {
@@ -462,7 +713,10 @@ fn awk(words: &[Word]) -> Result<Vec<PathArg>, String> {
         }
     }
     let program = program.filter(|p| p.is_literal()).ok_or("its program is not known")?;
-    let hidden = ["system", "getline", "ARGV", "ARGC", "ENVIRON", "PROCINFO", "SYMTAB", "fflush", "close", "@", ">", "|", "&"];
+    let hidden = [
+        "system", "getline", "ARGV", "ARGC", "ENVIRON", "PROCINFO", "SYMTAB", "fflush", "close", "@", ">",
+        "|", "&",
+    ];
     let text = program.text.replace("&&", " ").replace("||", " ").replace(">=", " ");
     if let Some(found) = hidden.iter().find(|h| text.contains(**h)) {
         return Err(format!("an awk program with `{found}` may run, write or read more than its files"));
@@ -480,7 +734,11 @@ fn jq(words: &[Word]) -> Result<Vec<PathArg>, String> {
         false,
     )?;
     let Some((program, inputs)) = parsed.positional.split_first() else {
-        return if parsed.seen.iter().any(|s| s == "version") { Ok(Vec::new()) } else { Err("its program is not known".to_owned()) };
+        return if parsed.seen.iter().any(|s| s == "version") {
+            Ok(Vec::new())
+        } else {
+            Err("its program is not known".to_owned())
+        };
     };
     let hidden = ["env", "ENV", "import", "include", "input_filename", "getpath_file", "modulemeta", "debug"];
     if let Some(found) = hidden.iter().find(|h| program.text.contains(**h)) {
@@ -490,13 +748,8 @@ fn jq(words: &[Word]) -> Result<Vec<PathArg>, String> {
 }
 
 fn date(words: &[Word]) -> Result<Vec<PathArg>, String> {
-    let parsed = options(
-        words,
-        "uRI",
-        "d",
-        "date= iso-8601 iso-8601= rfc-3339= rfc-email utc universal",
-        true,
-    )?;
+    let parsed =
+        options(words, "uRI", "d", "date= iso-8601 iso-8601= rfc-3339= rfc-email utc universal", true)?;
     if parsed.positional.iter().all(|w| w.text.starts_with('+') && w.is_literal()) {
         Ok(Vec::new())
     } else {

@@ -70,14 +70,21 @@ pub(crate) fn read(source: &str, dirs: Dirs, paths: &Paths<'_>) -> Script {
         return out;
     }
     if let Some(c) = source.chars().find(|c| is_odd(*c)) {
-        out.doubts.push(format!("it holds the character U+{:04X}, which shells and people read differently", c as u32));
+        out.doubts.push(format!(
+            "it holds the character U+{:04X}, which shells and people read differently",
+            c as u32
+        ));
     }
     let mut parser = Parser::new();
     if parser.set_language(&tree_sitter_bash::LANGUAGE.into()).is_err() {
         out.doubts.push("the shell grammar could not be loaded".to_owned());
         return out;
     }
-    let Some(tree) = parser.parse(source, None) else {
+    let Some(masked) = mask(source) else {
+        out.doubts.push("it uses every letter beside characters that are not ASCII".to_owned());
+        return out;
+    };
+    let Some(tree) = parser.parse(&masked, None) else {
         out.doubts.push("it could not be parsed".to_owned());
         return out;
     };
@@ -98,6 +105,29 @@ fn is_odd(c: char) -> bool {
     (c.is_control() && !matches!(c, '\n' | '\t'))
         || (c.is_whitespace() && !c.is_ascii())
         || matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// `source` with every character that is not plain ASCII replaced by a letter that does not occur in it, byte for byte,
+/// so that places in the tree stay places in the source.
+///
+/// The grammar's scanner (tree-sitter-bash 0.25.1) looks characters up in a C table without checking their range: `{`
+/// followed by a character of a high plane ends the process. To bash these characters are ordinary parts of words, as
+/// the letter is. The letter must be new, or a here-document could seem to end early.
+fn mask(source: &str) -> Option<String> {
+    let plain = |c: char| c == '\n' || c == '\t' || (c.is_ascii() && !c.is_ascii_control());
+    if source.chars().all(plain) {
+        return Some(source.to_owned());
+    }
+    let letter = ('a'..='z').chain('A'..='Z').rev().find(|l| !source.contains(*l))?;
+    let mut out = String::with_capacity(source.len());
+    for c in source.chars() {
+        if plain(c) {
+            out.push(c);
+        } else {
+            out.extend(std::iter::repeat_n(letter, c.len_utf8()));
+        }
+    }
+    Some(out)
 }
 
 struct Walker<'a> {
@@ -132,15 +162,29 @@ impl Walker<'_> {
             return;
         }
         match node.kind() {
-            "comment" | "file_descriptor" | "heredoc_start" | "heredoc_end" | "heredoc_content" | "string_content"
-            | "raw_string" | "ansi_c_string" | "word" | "number" | "variable_name" | "special_variable_name"
-            | "regex" | "extglob_pattern" | "test_operator" => {
+            "comment"
+            | "file_descriptor"
+            | "heredoc_start"
+            | "heredoc_end"
+            | "heredoc_content"
+            | "string_content"
+            | "raw_string"
+            | "ansi_c_string"
+            | "word"
+            | "number"
+            | "variable_name"
+            | "special_variable_name"
+            | "regex"
+            | "extglob_pattern"
+            | "test_operator" => {
                 if node.named_child_count() > 0 {
                     self.visit_all(node, depth);
                 }
             }
-            "program" | "compound_statement" | "do_group" | "else_clause" | "elif_clause" | "if_statement"
-            | "while_statement" | "case_statement" | "case_item" | "negated_command" => self.block(node, depth),
+            "program" | "compound_statement" | "do_group" | "else_clause" | "elif_clause"
+            | "if_statement" | "while_statement" | "case_statement" | "case_item" | "negated_command" => {
+                self.block(node, depth)
+            }
             "subshell" | "command_substitution" | "process_substitution" => self.apart(node, depth),
             "pipeline" => {
                 for child in Self::children(node) {
@@ -153,8 +197,14 @@ impl Walker<'_> {
             "file_redirect" => self.redirect(node, depth),
             "heredoc_redirect" => self.visit_all(node, depth),
             "heredoc_body" => self.heredoc(node, depth),
-            "herestring_redirect" | "string" | "concatenation" | "translated_string" | "command_name" | "array"
-            | "unary_expression" | "parenthesized_expression" => self.visit_all(node, depth),
+            "herestring_redirect"
+            | "string"
+            | "concatenation"
+            | "translated_string"
+            | "command_name"
+            | "array"
+            | "unary_expression"
+            | "parenthesized_expression" => self.visit_all(node, depth),
             "binary_expression" => self.comparison(node, depth),
             "brace_expression" => {}
             "simple_expansion" => {}
@@ -292,6 +342,9 @@ impl Walker<'_> {
                 operator = child.kind();
                 continue;
             }
+            if self.source.get(node.start_byte()..child.start_byte()).is_none_or(|gap| gap.contains('\n')) {
+                self.doubt("a redirection is cut by the end of a line");
+            }
             self.visit(child, depth + 1);
             let target = Word::decode(child, self.source);
             let duplicates = matches!(operator, ">&" | "<&" | ">&-" | "<&-")
@@ -317,6 +370,11 @@ impl Walker<'_> {
             .and_then(|p| Self::children(p).into_iter().find(|c| c.kind() == "heredoc_start"))
             .is_some_and(|start| text_of(start, self.source).contains(['\'', '"', '\\']));
         let body = text_of(node, self.source);
+        let start =
+            node.parent().and_then(|p| Self::children(p).into_iter().find(|c| c.kind() == "heredoc_start"));
+        if start.is_none_or(|start| !text_of(start, self.source).is_ascii()) {
+            self.doubt("the end mark of a here-document is not plain text");
+        }
         if !quoted && body.contains(['$', '`', '\\']) {
             self.doubt("a here-document expands variables or commands (quote its delimiter to prevent that)");
         }
@@ -330,7 +388,9 @@ impl Walker<'_> {
         if matches!(operator, "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge") {
             for side in ["left", "right"].into_iter().filter_map(|side| node.child_by_field_name(side)) {
                 let text = text_of(side, self.source).trim_matches('"');
-                if !matches!(text, "$#" | "$?") && !text.trim_start_matches('-').chars().all(|c| c.is_ascii_digit()) {
+                if !matches!(text, "$#" | "$?")
+                    && !text.trim_start_matches('-').chars().all(|c| c.is_ascii_digit())
+                {
                     self.doubt("a numeric comparison evaluates what a variable holds");
                 }
             }
@@ -344,7 +404,8 @@ impl Walker<'_> {
         let (name, rest) = inner.split_at(name_end);
         let fine = if name.is_empty() {
             // ${#name}, ${#}, ${?}, ${@}
-            matches!(rest, "#" | "?" | "@" | "*" | "$" | "!" | "-") || rest.strip_prefix('#').is_some_and(is_name)
+            matches!(rest, "#" | "?" | "@" | "*" | "$" | "!" | "-")
+                || rest.strip_prefix('#').is_some_and(is_name)
         } else {
             rest.is_empty()
                 || rest.starts_with(":-")

@@ -18,25 +18,54 @@ pub(crate) enum Unwrapped {
 
 /// Programs that run another one with other rights, elsewhere, or later.
 const OPAQUE: &[(&str, &str)] = &[
-    ("sudo", "runs a command with other rights"), ("doas", "runs a command with other rights"),
-    ("su", "runs a command with other rights"), ("pkexec", "runs a command with other rights"),
-    ("runuser", "runs a command with other rights"), ("setpriv", "runs a command with other rights"),
-    ("chroot", "runs a command in another root"), ("unshare", "runs a command in another namespace"),
-    ("nsenter", "runs a command in another namespace"), ("bwrap", "runs a command in a sandbox of its own"),
-    ("firejail", "runs a command in a sandbox of its own"), ("proot", "runs a command in another root"),
-    ("fakeroot", "runs another command"), ("ssh", "runs a command on another machine"),
-    ("mosh", "runs a command on another machine"), ("watch", "runs a command again and again"),
-    ("parallel", "runs other commands"), ("script", "runs another command"), ("strace", "runs another command"),
-    ("ltrace", "runs another command"), ("gdb", "runs another command"), ("expect", "runs another command"),
-    ("systemd-run", "runs a command elsewhere"), ("at", "runs a command later"), ("batch", "runs a command later"),
-    ("crontab", "runs commands later"), ("flock", "runs another command"), ("busybox", "runs another command"),
-    ("toybox", "runs another command"), ("coproc", "runs another command"), ("entr", "runs another command"),
-    ("watchexec", "runs another command"), ("torify", "runs another command"), ("torsocks", "runs another command"),
-    ("proxychains", "runs another command"), ("xvfb-run", "runs another command"), ("rlwrap", "runs another command"),
-    ("dbus-run-session", "runs another command"), ("source", "runs a file as a script"),
-    (".", "runs a file as a script"), ("chrt", "runs another command"), ("taskset", "runs another command"),
-    ("setarch", "runs another command"), ("linux64", "runs another command"), ("prlimit", "runs another command"),
-    ("catchsegv", "runs another command"), ("valgrind", "runs another command"), ("perf", "runs another command"),
+    ("sudo", "runs a command with other rights"),
+    ("doas", "runs a command with other rights"),
+    ("su", "runs a command with other rights"),
+    ("pkexec", "runs a command with other rights"),
+    ("runuser", "runs a command with other rights"),
+    ("setpriv", "runs a command with other rights"),
+    ("chroot", "runs a command in another root"),
+    ("unshare", "runs a command in another namespace"),
+    ("nsenter", "runs a command in another namespace"),
+    ("bwrap", "runs a command in a sandbox of its own"),
+    ("firejail", "runs a command in a sandbox of its own"),
+    ("proot", "runs a command in another root"),
+    ("fakeroot", "runs another command"),
+    ("ssh", "runs a command on another machine"),
+    ("mosh", "runs a command on another machine"),
+    ("watch", "runs a command again and again"),
+    ("parallel", "runs other commands"),
+    ("script", "runs another command"),
+    ("strace", "runs another command"),
+    ("ltrace", "runs another command"),
+    ("gdb", "runs another command"),
+    ("expect", "runs another command"),
+    ("systemd-run", "runs a command elsewhere"),
+    ("at", "runs a command later"),
+    ("batch", "runs a command later"),
+    ("crontab", "runs commands later"),
+    ("flock", "runs another command"),
+    ("busybox", "runs another command"),
+    ("toybox", "runs another command"),
+    ("coproc", "runs another command"),
+    ("entr", "runs another command"),
+    ("watchexec", "runs another command"),
+    ("torify", "runs another command"),
+    ("torsocks", "runs another command"),
+    ("proxychains", "runs another command"),
+    ("xvfb-run", "runs another command"),
+    ("rlwrap", "runs another command"),
+    ("dbus-run-session", "runs another command"),
+    ("source", "runs a file as a script"),
+    (".", "runs a file as a script"),
+    ("chrt", "runs another command"),
+    ("taskset", "runs another command"),
+    ("setarch", "runs another command"),
+    ("linux64", "runs another command"),
+    ("prlimit", "runs another command"),
+    ("catchsegv", "runs another command"),
+    ("valgrind", "runs another command"),
+    ("perf", "runs another command"),
 ];
 
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash"];
@@ -56,9 +85,30 @@ pub(crate) fn is_launcher(words: &[Word]) -> bool {
         || SHELLS.contains(&name)
         || matches!(
             name,
-            "env" | "command" | "builtin" | "exec" | "nohup" | "setsid" | "time" | "nice" | "ionice" | "stdbuf"
-                | "timeout" | "xargs" | "eval" | "trap" | "find" | "fd" | "fdfind" | "!" | "then" | "do" | "else"
-                | "caffeinate" | "chronic" | "unbuffer"
+            "env"
+                | "command"
+                | "builtin"
+                | "exec"
+                | "nohup"
+                | "setsid"
+                | "time"
+                | "nice"
+                | "ionice"
+                | "stdbuf"
+                | "timeout"
+                | "xargs"
+                | "eval"
+                | "trap"
+                | "find"
+                | "fd"
+                | "fdfind"
+                | "!"
+                | "then"
+                | "do"
+                | "else"
+                | "caffeinate"
+                | "chronic"
+                | "unbuffer"
         )
 }
 
@@ -89,15 +139,36 @@ pub(crate) fn unwrap(words: &[Word]) -> Unwrapped {
         "caffeinate" => options(rest, &["-d", "-i", "-m", "-s", "-u"], &["-t"], 0),
         "timeout" => options(
             rest,
-            &["--preserve-status", "--foreground", "-v", "--verbose", "-k*", "-s*", "--kill-after=*", "--signal=*"],
+            &[
+                "--preserve-status",
+                "--foreground",
+                "-v",
+                "--verbose",
+                "-k*",
+                "-s*",
+                "--kill-after=*",
+                "--signal=*",
+            ],
             &["-k", "-s", "--kill-after", "--signal"],
             1,
         ),
         "xargs" => match options(
             rest,
             &[
-                "-0", "--null", "-r", "--no-run-if-empty", "-t", "--verbose", "-n*", "-P*", "-L*", "-I*", "-d*",
-                "--max-args=*", "--max-procs=*", "--delimiter=*",
+                "-0",
+                "--null",
+                "-r",
+                "--no-run-if-empty",
+                "-t",
+                "--verbose",
+                "-n*",
+                "-P*",
+                "-L*",
+                "-I*",
+                "-d*",
+                "--max-args=*",
+                "--max-procs=*",
+                "--delimiter=*",
             ],
             &["-n", "-P", "-L", "-I", "-d", "-s", "--max-args", "--max-procs", "--delimiter"],
             0,
@@ -188,7 +259,8 @@ fn shell(words: &[Word]) -> Unwrapped {
             return Unwrapped::Opaque("runs a script that is not known");
         }
         let text = word.text.as_str();
-        let letters = text.strip_prefix('-').filter(|l| !l.is_empty() && l.chars().all(|c| "ceuxfnl".contains(c)));
+        let letters =
+            text.strip_prefix('-').filter(|l| !l.is_empty() && l.chars().all(|c| "ceuxfnl".contains(c)));
         match letters {
             Some(letters) if letters.contains('c') => {
                 return match after.first() {

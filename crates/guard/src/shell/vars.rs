@@ -2,21 +2,57 @@
 
 /// Environment variables that only change how a program prints or how chatty it is.
 const HARMLESS: &[&str] = &[
-    "CARGO_TERM_COLOR", "CI", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "FORCE_COLOR", "GIT_OPTIONAL_LOCKS",
-    "GIT_TERMINAL_PROMPT", "LANG", "LANGUAGE", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_NUMERIC",
-    "LC_TIME", "LINES", "NODE_ENV", "NO_COLOR", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "RUST_BACKTRACE",
-    "RUST_LOG", "TERM", "TZ",
+    "CARGO_TERM_COLOR",
+    "CI",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "COLUMNS",
+    "FORCE_COLOR",
+    "GIT_OPTIONAL_LOCKS",
+    "GIT_TERMINAL_PROMPT",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "LINES",
+    "NODE_ENV",
+    "NO_COLOR",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONUNBUFFERED",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+    "TERM",
+    "TZ",
 ];
 
 /// Lower-case names that programs or shells obey.
 const OBEYED: &[&str] = &[
-    "all_proxy", "auto_resume", "cdpath", "fignore", "fpath", "ftp_proxy", "histchars", "http_proxy", "https_proxy",
-    "manpath", "module_path", "no_proxy", "npm_config_script_shell", "path", "rsync_proxy",
+    "all_proxy",
+    "auto_resume",
+    "cdpath",
+    "fignore",
+    "fpath",
+    "ftp_proxy",
+    "histchars",
+    "http_proxy",
+    "https_proxy",
+    "manpath",
+    "module_path",
+    "no_proxy",
+    "npm_config_script_shell",
+    "path",
+    "rsync_proxy",
 ];
 
 /// Variables whose value is no secret.
-const PUBLIC: &[&str] =
-    &["HOME", "HOSTNAME", "LANG", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR", "UID", "USER"];
+const PUBLIC: &[&str] = &[
+    "HOME", "HOSTNAME", "LANG", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR",
+    "UID", "USER",
+];
 
 /// Setting it changes nothing that another command does.
 pub(crate) fn may_set(name: &str) -> bool {

@@ -50,8 +50,13 @@ impl Word {
     /// Decodes an argument, a name or a redirect target.
     pub(crate) fn decode(node: Node<'_>, source: &str) -> Self {
         let raw = text_of(node, source).to_owned();
-        let mut word =
-            Self { text: String::new(), raw, known: Known::Literal, variable: None, variables: Some(Vec::new()) };
+        let mut word = Self {
+            text: String::new(),
+            raw,
+            known: Known::Literal,
+            variable: None,
+            variables: Some(Vec::new()),
+        };
         word.push(node, source, 0);
         if word.raw.starts_with('~') && !matches!(word.raw.as_bytes().get(1), None | Some(b'/')) {
             word.dynamic();
@@ -90,14 +95,17 @@ impl Word {
             "concatenation" => self.push_children(node, source, depth),
             "string" => self.push_string(node, source),
             "raw_string" => {
-                self.text.push_str(text.strip_prefix('\'').and_then(|t| t.strip_suffix('\'')).unwrap_or(text));
+                self.text
+                    .push_str(text.strip_prefix('\'').and_then(|t| t.strip_suffix('\'')).unwrap_or(text));
             }
             "ansi_c_string" => match ansi_c(text) {
                 Some(decoded) => self.text.push_str(&decoded),
                 None => self.push_opaque(text),
             },
             "simple_expansion" => self.push_variable(text),
-            "expansion" if is_name(text.trim_start_matches("${").trim_end_matches('}')) => self.push_variable(text),
+            "expansion" if is_name(text.trim_start_matches("${").trim_end_matches('}')) => {
+                self.push_variable(text)
+            }
             "process_substitution" if text.starts_with('<') && self.text.is_empty() => {
                 self.text.push_str(text);
                 self.raise(Known::Pipe);
@@ -284,7 +292,12 @@ fn ansi_c(text: &str) -> Option<String> {
     (!out.contains('\0')).then_some(out)
 }
 
-fn digits(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, radix: u32, max: usize, top: u32) -> Option<char> {
+fn digits(
+    chars: &mut std::iter::Peekable<std::str::Chars<'_>>,
+    radix: u32,
+    max: usize,
+    top: u32,
+) -> Option<char> {
     let mut value = 0u32;
     let mut count = 0;
     while count < max {

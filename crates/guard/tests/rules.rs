@@ -1,0 +1,433 @@
+//! The decision table: rules, modes, places, and what a person is told.
+
+use becket_guard::{Guard, GuardSettings, Rule, Rules, Verdict, split_rules};
+use becket_types::{Access, Effect, PermissionMode};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn guard(allow: &[&str], ask: &[&str], deny: &[&str], mode: PermissionMode) -> Guard {
+    Guard::new(GuardSettings {
+        rules: Rules::parse(allow, ask, deny).unwrap(),
+        mode,
+        roots: vec![PathBuf::from("/repo"), PathBuf::from("/lib")],
+        home: PathBuf::from("/home/u"),
+        own: vec![PathBuf::from("/home/u/.local/share/becket")],
+    })
+}
+
+/// `tool:argument` as a call.
+fn call(text: &str) -> (String, Access) {
+    let (tool, argument) = text.split_once(':').unwrap_or((text, ""));
+    let access = match tool {
+        "read" | "grep" => Access::read(argument.into()),
+        "edit" | "write" => Access::write(argument.into()),
+        "bash" => Access::execute(argument),
+        "skill" => Access { subject: Some(argument.to_owned()), ..Access::session() },
+        "todo" => Access::session(),
+        _ => Access { effect: Effect::Network, subject: Some(argument.to_owned()), ..Access::session() },
+    };
+    (tool.to_owned(), access)
+}
+
+fn decide(guard: &Guard, text: &str) -> &'static str {
+    let (tool, access) = call(text);
+    match guard.check(&tool, &access, &Value::Null) {
+        Verdict::Allow { .. } => "allow",
+        Verdict::Ask { .. } => "ask",
+        Verdict::Deny { .. } => "deny",
+    }
+}
+
+#[test]
+fn modes() {
+    // default, acceptEdits, plan, dontAsk, bypassPermissions
+    for (text, want) in [
+        ("read:/repo/src/a.rs", ["allow"; 5]),
+        ("read:/lib/a.rs", ["allow"; 5]),
+        ("grep:/repo", ["allow"; 5]),
+        ("todo", ["allow"; 5]),
+        ("skill:review", ["allow"; 5]),
+        ("bash:ls -la", ["allow"; 5]),
+        ("read:/etc/hosts", ["ask", "ask", "ask", "deny", "allow"]),
+        ("read:/repo-evil/a", ["ask", "ask", "ask", "deny", "allow"]),
+        ("read:/repo/.env", ["ask", "ask", "ask", "deny", "allow"]),
+        ("read:/home/u/.ssh/id_rsa", ["ask", "ask", "ask", "deny", "allow"]),
+        ("edit:/repo/src/a.rs", ["ask", "allow", "deny", "deny", "allow"]),
+        ("write:/lib/new.rs", ["ask", "allow", "deny", "deny", "allow"]),
+        ("write:/tmp/x", ["ask", "ask", "deny", "deny", "allow"]),
+        ("write:/repo/.env", ["ask", "ask", "deny", "deny", "allow"]),
+        ("edit:/repo/.git/hooks/pre-commit", ["ask", "ask", "deny", "deny", "allow"]),
+        ("edit:/repo/.becket/config.toml", ["ask", "ask", "deny", "deny", "allow"]),
+        ("edit:/home/u/.bashrc", ["ask", "ask", "deny", "deny", "allow"]),
+        ("edit:/home/u/.local/share/becket/sessions/x", ["ask", "ask", "deny", "deny", "allow"]),
+        ("bash:cargo test", ["ask", "ask", "deny", "deny", "allow"]),
+        ("bash:mkdir -p src/new", ["ask", "allow", "deny", "deny", "allow"]),
+        ("bash:cp a.txt b.txt", ["ask", "allow", "deny", "deny", "allow"]),
+        ("bash:cp a.txt .git/config", ["ask", "ask", "deny", "deny", "allow"]),
+        ("bash:mv a.txt /tmp/b", ["ask", "ask", "deny", "deny", "allow"]),
+        ("bash:rm a.txt", ["ask", "ask", "deny", "deny", "allow"]),
+        ("bash:echo x > out.txt", ["ask", "allow", "deny", "deny", "allow"]),
+        ("bash:echo x > /etc/x", ["ask", "ask", "deny", "deny", "allow"]),
+        ("bash:echo x > .git/config", ["ask", "ask", "deny", "deny", "allow"]),
+        ("webfetch:domain:docs.rs", ["ask", "ask", "deny", "deny", "allow"]),
+    ] {
+        for (mode, want) in PermissionMode::ALL.into_iter().zip(want) {
+            assert_eq!(decide(&guard(&[], &[], &[], mode), text), want, "{text} in {mode}");
+        }
+    }
+}
+
+#[test]
+fn allow_rules() {
+    for (rule, allowed, asked) in [
+        (
+            "Bash(git *)",
+            vec!["bash:git commit -m x", "bash:git", "bash:git status && git push -u origin main"],
+            vec!["bash:gitk", "bash:git status; rm x", "bash:git -c a=b log"],
+        ),
+        ("Bash(git:*)", vec!["bash:git fetch"], vec!["bash:gitx"]),
+        (
+            "Bash(npm run test:*)",
+            vec!["bash:npm run test", "bash:npm run test --watch"],
+            vec!["bash:npm run tests", "bash:npm run build"],
+        ),
+        (
+            "Bash(npm run test*)",
+            vec!["bash:npm run test:unit", "bash:npm run tests"],
+            vec!["bash:npm run build"],
+        ),
+        ("Bash(cargo test)", vec!["bash:cargo test"], vec!["bash:cargo test --all", "bash:cargo build"]),
+        ("bash(Cargo *)", vec![], vec!["bash:cargo test"]),
+        ("Bash(* --version)", vec!["bash:cargo --version"], vec!["bash:cargo --version x"]),
+        ("Bash(echo *)", vec!["bash:echo $X"], vec!["bash:echo x > f", "bash:echo $(rm x)"]),
+        ("Bash(cat *)", vec!["bash:cat /etc/hosts"], vec!["bash:cat .env", "bash:cat ~/.ssh/id_rsa"]),
+        ("Bash(cat .env*)", vec!["bash:cat .env"], vec!["bash:cat x.pem"]),
+        ("Bash(timeout *)", vec!["bash:timeout 5 cargo test"], vec!["bash:cargo test"]),
+        (
+            "Bash(cargo test *)",
+            vec![
+                "bash:timeout 60 cargo test",
+                "bash:NO_COLOR=1 cargo test -q",
+                "bash:cd src && cargo test 2>&1 | tail -5",
+                "bash:bash -c 'cargo test'",
+            ],
+            vec!["bash:PATH=. cargo test", "bash:sudo cargo test"],
+        ),
+        ("Bash(sudo apt *)", vec!["bash:sudo apt update"], vec!["bash:sudo rm x"]),
+        (
+            "Bash",
+            vec!["bash:cargo test > log.txt", "bash:python3 x.py", "bash:$X y"],
+            vec!["bash:cat .env", "bash:echo x > .git/config", "bash:sudo ls"],
+        ),
+        (
+            "Read(~/notes/**)",
+            vec!["read:/home/u/notes/a/b.md"],
+            vec!["read:/home/u/other", "edit:/home/u/notes/a"],
+        ),
+        ("Read(//etc/hosts)", vec!["read:/etc/hosts"], vec!["read:/etc/passwd"]),
+        ("Read(/etc/**)", vec!["read:/etc/hosts"], vec!["read:/etc/shadow"]),
+        ("Read", vec!["read:/etc/hosts"], vec!["read:/repo/.env"]),
+        (
+            "Read(.env)",
+            vec!["read:/repo/.env", "read:/repo/sub/.env"],
+            vec!["read:/repo/.env.local", "read:/other/.env"],
+        ),
+        ("Read(**)", vec!["read:/repo/a"], vec!["read:/repo/.env"]),
+        (
+            "Edit(./src/**)",
+            vec!["edit:/repo/src/a.rs", "write:/repo/src/x/y.rs", "bash:echo x > src/a"],
+            vec!["edit:/repo/a/src/b.rs", "edit:/lib/src/a.rs", "edit:/repo/src/.git/config"],
+        ),
+        ("Edit(/src/**)", vec!["edit:/repo/src/a.rs"], vec!["edit:/repo/other"]),
+        ("Edit", vec!["edit:/repo/a", "write:/repo/a"], vec!["edit:/repo/.git/config"]),
+        ("Edit(.git/config)", vec!["edit:/repo/.git/config"], vec!["edit:/repo/.git/hooks/x"]),
+        ("Write(*.md)", vec!["write:/repo/docs/a.md"], vec!["edit:/repo/docs/a.md"]),
+        ("WebFetch(domain:docs.rs)", vec!["webfetch:domain:docs.rs"], vec!["webfetch:domain:evil.example"]),
+        ("mcp__db__*", vec!["mcp__db__query"], vec!["mcp__other__query"]),
+        ("mcp__db", vec!["mcp__db__query"], vec!["mcp__db2__query"]),
+    ] {
+        let guard = guard(&[rule], &[], &[], PermissionMode::Default);
+        for text in allowed {
+            assert_eq!(decide(&guard, text), "allow", "{rule} on {text}");
+        }
+        for text in asked {
+            assert_eq!(decide(&guard, text), "ask", "{rule} on {text}");
+        }
+    }
+}
+
+#[test]
+fn deny_beats_ask_beats_allow_in_every_mode() {
+    let denied = [
+        (
+            "Bash(rm *)",
+            vec![
+                "bash:rm",
+                "bash:ls; rm x",
+                "bash:/bin/rm x",
+                "bash:echo $(r\\m x)",
+                "bash:sudo rm x",
+                "bash:find . -exec rm {} \\;",
+                "bash:X=1 rm x",
+                "bash:xargs rm",
+                "bash:bash -c 'ls; rm x'",
+                "bash:cat << EOF1; rm x\nEOF1",
+            ],
+        ),
+        ("Bash", vec!["bash:ls"]),
+        (
+            "Read(.env)",
+            vec![
+                "read:/repo/.env",
+                "read:/repo/a/.ENV",
+                "bash:cat .env",
+                "bash:cat < .env",
+                "bash:cp .env x",
+            ],
+        ),
+        ("Read(~/.ssh/**)", vec!["read:/home/u/.ssh/config", "bash:cat ~/.ssh/config"]),
+        ("Read(./private/**)", vec!["grep:/repo/private", "read:/repo/private/x"]),
+        (
+            "Edit(./gen/**)",
+            vec!["edit:/repo/gen/a", "write:/repo/gen/b", "bash:echo x > gen/a", "bash:rm gen/a"],
+        ),
+        ("Edit", vec!["edit:/repo/a", "write:/repo/a"]),
+        ("Skill(deploy)", vec!["skill:deploy"]),
+        ("mcp__db__drop*", vec!["mcp__db__drop_table"]),
+        ("todo", vec!["todo"]),
+    ];
+    let everything = ["Bash", "Read", "Edit", "Write", "Skill", "mcp__db__*", "Todo"];
+    for (rule, calls) in denied {
+        for mode in PermissionMode::ALL {
+            let guard = guard(&everything, &everything, &[rule], mode);
+            for text in &calls {
+                assert_eq!(decide(&guard, text), "deny", "{rule} on {text} in {mode}");
+            }
+        }
+    }
+    let guard = guard(
+        &["Bash(git *)", "Edit"],
+        &["Bash(git push *)", "Edit(./docs/**)"],
+        &[],
+        PermissionMode::Default,
+    );
+    for (text, want) in [
+        ("bash:git fetch", "allow"),
+        ("bash:git fetch && git push", "ask"),
+        ("edit:/repo/a", "allow"),
+        ("edit:/repo/docs/a", "ask"),
+    ] {
+        assert_eq!(decide(&guard, text), want, "{text}");
+    }
+}
+
+#[test]
+fn bypass_mode_asks_where_deny_rules_cannot_be_checked() {
+    let with = guard(&[], &[], &["Bash(rm *)"], PermissionMode::BypassPermissions);
+    let without = guard(&[], &[], &[], PermissionMode::BypassPermissions);
+    for text in ["bash:$X y", "bash:echo 'a", "bash:eval \"$X\"", "bash:ls\rx"] {
+        assert_eq!((decide(&with, text), decide(&without, text)), ("ask", "allow"), "{text}");
+    }
+}
+
+#[test]
+fn a_session_rule_from_the_question_answers_it() {
+    for text in [
+        "bash:cargo test --all",
+        "bash:rm a.txt",
+        "bash:echo 'a*b\\c' > out; make -j2",
+        "bash:cat .env",
+        "bash:git -c core.pager=cat log",
+        "edit:/repo/a [1].rs",
+        "read:/home/u/.ssh/config",
+        "edit:/repo/.git/config",
+        "webfetch:domain:docs.rs",
+    ] {
+        let mut guard = guard(&[], &[], &[], PermissionMode::Default);
+        let (tool, access) = call(text);
+        let Verdict::Ask { rule: Some(rule), .. } = guard.check(&tool, &access, &Value::Null) else {
+            panic!("{text} does not ask with a rule");
+        };
+        guard.allow_for_session(&rule).unwrap();
+        assert_eq!(decide(&guard, text), "allow", "{text} after {rule}");
+        assert_eq!(guard.session_rules().len(), 1);
+    }
+}
+
+#[test]
+fn reasons_say_what_and_what_to_do() {
+    let guard = guard(&["Bash(cargo build *)"], &[], &["Bash(rm -rf *)"], PermissionMode::Default);
+    let reason = |text: &str| {
+        let (tool, access) = call(text);
+        match guard.check(&tool, &access, &Value::Null) {
+            Verdict::Ask { reason, .. } | Verdict::Deny { reason, .. } => reason,
+            Verdict::Allow { why } => why,
+        }
+    };
+    for (text, want) in [
+        (
+            "bash:cargo test --all",
+            "`cargo test --all`: no rule allows `cargo test --all` (`cargo` is not one of the commands known to only \
+             read); nearest rule: Bash(cargo build *); to allow it: --allowedTools 'Bash(cargo test *)'",
+        ),
+        (
+            "bash:ls; rm -rf x",
+            "`rm -rf x` is denied by the rule Bash(rm -rf *); deny rules hold in every mode",
+        ),
+        (
+            "read:/etc/hosts",
+            "/etc/hosts is outside the workspace (or add its folder with --add-dir); to allow it: --allowedTools \
+             'Read(//etc/hosts)'",
+        ),
+        (
+            "read:/repo/.env",
+            "/repo/.env: .env may hold secrets; to allow it: --allowedTools 'Read(//repo/.env)'",
+        ),
+        ("bash:cargo build -q", "allowed by Bash(cargo build *)"),
+    ] {
+        assert_eq!(reason(text), want, "{text}");
+    }
+}
+
+#[test]
+fn malformed_rules_say_where_and_what_instead() {
+    for (text, want) in [
+        ("", "rule \"\", character 1: a rule needs a tool name; write `Bash(git *)` or `Read`"),
+        ("Bash(git *", "rule \"Bash(git *\", character 11: the closing `)` is missing; write `Bash(git *)`"),
+        (
+            "Bash()",
+            "rule \"Bash()\", character 6: nothing between the parentheses; write `Bash` for every use of the tool",
+        ),
+        (
+            "Bash git *",
+            "rule \"Bash git *\", character 5: after the tool name comes `(` or nothing; write `Bash(git *)`",
+        ),
+        ("Bash(a) b", "rule \"Bash(a) b\", character 8: text after the closing `)`; write `Bash(a)`"),
+        ("*", "rule \"*\", character 1: a rule starts with a tool name; write `Bash(git *)` or `Read`"),
+        ("(git *)", "rule \"(git *)\", character 1: a rule starts with a tool name; write `Bash(git *)`"),
+        ("Ba*", "rule \"Ba*\", character 3: only names of MCP tools may hold `*`; write `Ba`"),
+        (
+            "Read([)",
+            "rule \"Read([)\", character 6: not a path pattern (unclosed character class; missing ']'); write `Read(./src/**)`",
+        ),
+        (
+            "mcp__a__b(x)",
+            "rule \"mcp__a__b(x)\", character 10: rules for MCP tools take no parentheses; write `mcp__a__b`",
+        ),
+    ] {
+        assert_eq!(Rule::parse(text).unwrap_err().to_string(), want);
+    }
+    let braces = format!("Read({})", "{a,b}".repeat(100));
+    assert!(Rule::parse(&braces).unwrap_err().message.contains("wildcards"));
+    let all = Rules::parse(&["Bash(", "Read"], &["x("], &[]).unwrap_err();
+    assert_eq!(all.len(), 2);
+    let typo = guard(&["Bsh(git *)", "Read"], &[], &[], PermissionMode::Default);
+    assert_eq!(typo.warnings(), ["the rule Bsh(git *) names no known tool; did you mean Bash?"]);
+}
+
+#[test]
+fn bare_deny_rules_remove_tools() {
+    let guard = guard(&[], &[], &["Edit", "Bash(rm *)", "mcp__db__*"], PermissionMode::Default);
+    let names = ["read", "edit", "write", "bash", "mcp__db__query"].map(str::to_owned);
+    assert_eq!(guard.removed_tools(&names), ["edit", "write", "mcp__db__query"]);
+}
+
+#[test]
+fn searches_for_secrets_ask() {
+    let guard = guard(&[], &[], &[], PermissionMode::Default);
+    for (tool, input, asks) in [
+        ("glob", json!({"pattern": "**/.env*"}), true),
+        ("glob", json!({"pattern": "**/*.rs"}), false),
+        ("grep", json!({"pattern": "process.env"}), false),
+        ("grep", json!({"pattern": "x", "glob": "*.pem"}), true),
+    ] {
+        let verdict = guard.check(tool, &Access::read("/repo".into()), &input);
+        assert_eq!(matches!(verdict, Verdict::Ask { .. }), asks, "{tool} {input}");
+    }
+}
+
+#[test]
+fn links_are_followed_where_a_resolver_is_given() {
+    let guard = guard(&[], &[], &[], PermissionMode::Default).with_resolver(Arc::new(|path: &Path| {
+        path.strip_prefix("/repo/link")
+            .map_or_else(|_| path.to_path_buf(), |rest| Path::new("/etc").join(rest))
+    }));
+    assert_eq!(decide(&guard, "bash:cat link/hosts"), "ask");
+    assert_eq!(decide(&guard, "bash:cat other/hosts"), "allow");
+}
+
+#[test]
+fn lists_of_rules_are_split_outside_parentheses() {
+    assert_eq!(
+        split_rules("Bash(git *),Edit Read(a,b), mcp__x"),
+        ["Bash(git *)", "Edit", "Read(a,b)", "mcp__x"]
+    );
+}
+
+fn command() -> impl Strategy<Value = String> {
+    let atom = prop_oneof![
+        Just("rm x".to_owned()),
+        Just("ls".to_owned()),
+        Just("git status".to_owned()),
+        Just("$X".to_owned()),
+        Just("echo 'a b'".to_owned()),
+        Just("cat .env".to_owned()),
+        "[a-z$`'\"\\\\ ;|&<>(){}*?~#!=-]{0,12}",
+    ];
+    atom.prop_recursive(4, 24, 3, |inner| {
+        prop_oneof![
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("{a}; {b}")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("{a} && {b}")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("{a} | {b}")),
+            inner.clone().prop_map(|a| format!("({a})")),
+            inner.clone().prop_map(|a| format!("echo $({a})")),
+            inner.clone().prop_map(|a| format!("echo \"`{a}`\"")),
+            inner.clone().prop_map(|a| format!("if true; then {a}; fi")),
+            inner.clone().prop_map(|a| format!("for f in a b; do {a}; done")),
+            inner.clone().prop_map(|a| format!("timeout 5 {a}")),
+            inner.prop_map(|a| format!("cat <<EOF\n{a}\nEOF")),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_text_gets_a_verdict(command in command(), noise in "\\PC{0,40}", rule in "[A-Za-z_]{0,6}\\PC{0,20}") {
+        let base = guard(&["Bash(git *)"], &[], &["Bash(rm *)"], PermissionMode::Default);
+        for text in [&command, &noise, &format!("{command}{noise}")] {
+            let _ = base.check("bash", &Access::execute(text.clone()), &Value::Null);
+        }
+        let _ = Rule::parse(&rule);
+        let _ = Rule::parse(&format!("Bash({noise})"));
+    }
+
+    #[test]
+    fn a_denied_part_is_never_allowed(a in command(), b in command(), mode in 0usize..5) {
+        let guard = guard(&["Bash"], &[], &["Bash(rm *)"], PermissionMode::ALL[mode]);
+        for text in [format!("rm x; {a}"), format!("{a}\nrm x\n{b}"), format!("{a} && rm x || {b}"), format!("({a}); $(rm x)")] {
+            // Half a quote, a comment or a here-document may turn the part into text; then it is asked about or plain.
+            if a.contains(['\'', '"', '#', '\\', '<', '`', '{', '(', ')', '$']) {
+                continue;
+            }
+            let verdict = guard.check("bash", &Access::execute(text.clone()), &Value::Null);
+            prop_assert!(matches!(verdict, Verdict::Deny { .. }), "{text:?}: {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn more_deny_rules_never_loosen(command in command(), mode in 0usize..5, extra in "Bash\\((ls|git|echo|cat) \\*\\)") {
+        fn rank(v: &Verdict) -> u8 {
+            match v { Verdict::Allow { .. } => 0, Verdict::Ask { .. } => 1, Verdict::Deny { .. } => 2 }
+        }
+        let allow = ["Bash(git *)", "Bash(ls *)"];
+        let access = Access::execute(command.clone());
+        let mode = PermissionMode::ALL[mode];
+        let before = guard(&allow, &[], &["Bash(rm *)"], mode).check("bash", &access, &Value::Null);
+        let after = guard(&allow, &[], &["Bash(rm *)", &extra], mode).check("bash", &access, &Value::Null);
+        prop_assert!(rank(&after) >= rank(&before), "{command:?}: {before:?} then {after:?}");
+    }
+}
