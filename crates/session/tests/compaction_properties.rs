@@ -1,8 +1,9 @@
 //! Laws of compaction on random histories, and the tables of its rules.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod compaction {
-    pub(crate) mod logs;
     mod governor;
+    pub(crate) mod logs;
     mod rules;
     mod summaries;
     mod through_view;
@@ -11,7 +12,7 @@ mod compaction {
 use becket_session::context::Policy;
 use becket_session::context::budget::{Limits, Meter};
 use becket_session::context::compaction::{Floor, Governor, Need, Owed, Previous, Step, Tail, borders, cut};
-use becket_session::context::continuation::{branch, is_users_words, Branch};
+use becket_session::context::continuation::{Branch, branch, is_users_words};
 use becket_types::*;
 use compaction::logs::*;
 use proptest::prelude::*;
@@ -30,7 +31,9 @@ fn holds_together(messages: &[std::sync::Arc<Message>], at: usize) -> Result<(),
         prop_assert!(at == 0 || called.contains(&result) || result.as_str().starts_with("gone"));
     }
     let alone = |m: &Message| m.parts.len() == 1 && m.parts[0].is_signed();
-    prop_assert!(at == 0 || at == messages.len() || !alone(&messages[at - 1]) || messages[at].role != Role::Assistant);
+    prop_assert!(
+        at == 0 || at == messages.len() || !alone(&messages[at - 1]) || messages[at].role != Role::Assistant
+    );
     Ok(())
 }
 
@@ -148,7 +151,7 @@ fn simulate(
                 before.floor = floor;
                 before.used = used;
                 before.trigger = trigger;
-                before.previous = previous.clone();
+                before.previous.clone_from(&previous);
                 before.continuation_id = MessageId::new();
                 let (step, requests) = run(before, behaviour);
                 tally.requests += requests.len();
@@ -165,10 +168,13 @@ fn simulate(
                     }
                     _ => break,
                 }
-                governor = Governor::from_state(match governor.entry() {
-                    EntryKind::State { value, .. } => Some(value),
-                    _ => None,
-                }.as_ref());
+                governor = Governor::from_state(
+                    match governor.entry() {
+                        EntryKind::State { value, .. } => Some(value),
+                        _ => None,
+                    }
+                    .as_ref(),
+                );
                 need = Need::Threshold;
                 continue;
             }
@@ -192,7 +198,7 @@ fn simulate(
 }
 
 proptest! {
-    #![proptest_config(cases(1_000))]
+    #![proptest_config(cases(10_000))]
 
     /// P9: no compaction loop, for any summariser and any floor from 10 % to 120 % of windows from 8k to 1M.
     #[test]
@@ -210,6 +216,11 @@ proptest! {
         prop_assert!(tally.compactions <= 2 * tally.steps + 2, "{:?}", tally);
         prop_assert!(tally.requests <= 60 * (tally.compactions as usize + 1), "{:?}", tally);
     }
+
+}
+
+proptest! {
+    #![proptest_config(cases(250))]
 
     /// Scenario 48: a history of many times the window is compacted, whatever the summariser does.
     #[test]

@@ -88,8 +88,8 @@ use super::Policy;
 use super::budget::Budget;
 use super::view::JournalLine;
 use becket_types::{
-    CallId, CompactionSource, CompactionTrigger, EntryKind, Message, MessageId, Prices, PrunedCall, Seq, Tokens,
-    TurnState,
+    CallId, CompactionSource, CompactionTrigger, EntryKind, Message, MessageId, Prices, PrunedCall, Seq,
+    Tokens, TurnState,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};

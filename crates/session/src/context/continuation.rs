@@ -129,7 +129,12 @@ mod tests {
         }
     }
     fn file() -> Part {
-        Part::File { media_type: "application/pdf".into(), blob: BlobId("b".into()), name: None, extra: Map::new() }
+        Part::File {
+            media_type: "application/pdf".into(),
+            blob: BlobId("b".into()),
+            name: None,
+            extra: Map::new(),
+        }
     }
     fn with(mut message: Message, part: Part) -> Message {
         message.parts.push(part);
@@ -146,23 +151,69 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::type_complexity, reason = "a table")]
     fn the_three_branches() {
         use TurnState as T;
         // rule, snapshot, state -> text, had_media, synthetic
         let cases: Vec<(&str, Vec<Message>, TurnState, Option<(&str, bool, bool)>)> = vec![
             ("awaiting the user: none", vec![Message::user("q"), answer()], T::AwaitingUser, None),
-            ("awaiting the user, media: none", vec![with(Message::user("q"), image())], T::AwaitingUser, None),
-            ("mid task", vec![Message::user("q"), answer(), tool()], T::MidTurn, Some((CONTINUE, false, true))),
+            (
+                "awaiting the user, media: none",
+                vec![with(Message::user("q"), image())],
+                T::AwaitingUser,
+                None,
+            ),
+            (
+                "mid task",
+                vec![Message::user("q"), answer(), tool()],
+                T::MidTurn,
+                Some((CONTINUE, false, true)),
+            ),
             ("no user message at all", vec![answer()], T::MidTurn, Some((CONTINUE, false, true))),
             ("nothing at all", vec![], T::MidTurn, Some((CONTINUE, false, true))),
-            ("unanswered", vec![answer(), Message::user("q  \n")], T::Unanswered, Some(("q  \n", false, false))),
-            ("unanswered beside a tool result", vec![Message::user("q"), tool()], T::MidTurn, Some(("q", false, false))),
-            ("steered and unanswered", vec![Message::user("a"), answer(), tool(), Message::user("b")], T::Unanswered, Some(("b", false, false))),
-            ("media, unanswered", vec![with(Message::user("look"), image())], T::Media, Some(("[Continuing from compaction] look", true, true))),
-            ("media, under way", vec![with(Message::user("look"), file()), answer()], T::MidTurn, Some(("[Continuing from compaction] look", true, true))),
+            (
+                "unanswered",
+                vec![answer(), Message::user("q  \n")],
+                T::Unanswered,
+                Some(("q  \n", false, false)),
+            ),
+            (
+                "unanswered beside a tool result",
+                vec![Message::user("q"), tool()],
+                T::MidTurn,
+                Some(("q", false, false)),
+            ),
+            (
+                "steered and unanswered",
+                vec![Message::user("a"), answer(), tool(), Message::user("b")],
+                T::Unanswered,
+                Some(("b", false, false)),
+            ),
+            (
+                "media, unanswered",
+                vec![with(Message::user("look"), image())],
+                T::Media,
+                Some(("[Continuing from compaction] look", true, true)),
+            ),
+            (
+                "media, under way",
+                vec![with(Message::user("look"), file()), answer()],
+                T::MidTurn,
+                Some(("[Continuing from compaction] look", true, true)),
+            ),
             ("media without words", vec![only(image()), answer()], T::Media, Some((MEDIA_ONLY, true, true))),
-            ("media with blank words", vec![with(Message::user(" \n"), image())], T::Media, Some((MEDIA_ONLY, true, true))),
-            ("media of an older message does not count", vec![only(image()), answer(), Message::user("q"), answer()], T::MidTurn, Some((CONTINUE, false, true))),
+            (
+                "media with blank words",
+                vec![with(Message::user(" \n"), image())],
+                T::Media,
+                Some((MEDIA_ONLY, true, true)),
+            ),
+            (
+                "media of an older message does not count",
+                vec![only(image()), answer(), Message::user("q"), answer()],
+                T::MidTurn,
+                Some((CONTINUE, false, true)),
+            ),
         ];
         let id = MessageId::new();
         for (rule, before, state, want) in cases {
@@ -189,7 +240,8 @@ mod tests {
         assert_eq!(first.parts, user.parts);
         assert_eq!((&first.metadata.extra, &first.extra), (&user.metadata.extra, &user.extra));
         assert!(is_replay(&first));
-        let second = continuation(MessageId::new(), &[first.clone()], TurnState::Unanswered).unwrap();
+        let second =
+            continuation(MessageId::new(), std::slice::from_ref(&first), TurnState::Unanswered).unwrap();
         assert_eq!(Message { id: first.id, ..second }, first);
     }
 

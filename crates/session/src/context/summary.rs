@@ -22,7 +22,8 @@ pub use sections::{Sections, Template};
 pub use state::state_text;
 
 use super::budget::estimate_text;
-use becket_types::{is_blank, Tokens};
+use becket_types::{Tokens, is_blank};
+use std::fmt::Write as _;
 
 /// The sections, in this order; each may be empty but not renamed.
 pub const HEADINGS: [&str; 10] = [
@@ -62,7 +63,8 @@ pub fn escape_tags(text: &str) -> String {
         let (before, tag) = rest.split_at(at);
         out.push_str(before);
         let name = tag[1..].strip_prefix('/').unwrap_or(&tag[1..]).as_bytes();
-        let ours = TAGS.iter().any(|t| name.len() >= t.len() && name[..t.len()].eq_ignore_ascii_case(t.as_bytes()));
+        let ours =
+            TAGS.iter().any(|t| name.len() >= t.len() && name[..t.len()].eq_ignore_ascii_case(t.as_bytes()));
         out.push_str(if ours { "&lt;" } else { "<" });
         rest = &tag[1..];
     }
@@ -114,14 +116,18 @@ pub fn prompt(template: &Template, input: &Prompt<'_>) -> String {
     let mut out = String::new();
     let mut block = |tag: &str, attributes: &str, text: &str| {
         if !is_blank(text) {
-            out.push_str(&format!("<{tag}{attributes}>\n{}\n</{tag}>\n\n", text.trim_end()));
+            let _ = write!(out, "<{tag}{attributes}>\n{}\n</{tag}>\n\n", text.trim_end());
         }
     };
     block("previous-summary", "", input.previous);
     let (piece, of) = input.piece;
     let attributes = if of > 1 { format!(" piece=\"{piece} of {of}\"") } else { String::new() };
     block("conversation", &attributes, input.conversation);
-    block("kept-tail", " note=\"stays verbatim behind your summary; do not retell it, but let Next steps start from it\"", input.audit);
+    block(
+        "kept-tail",
+        " note=\"stays verbatim behind your summary; do not retell it, but let Next steps start from it\"",
+        input.audit,
+    );
     out.push_str(if input.conversation.is_empty() {
         "Stop here for a moment: the conversation above is about to be replaced by a summary. Do not go on with the task in \
          this answer and call no tool. Write the summary: fill the template below and answer with nothing else.\n\n"
@@ -132,12 +138,14 @@ pub fn prompt(template: &Template, input: &Prompt<'_>) -> String {
     });
     out.push_str(RULES);
     if let Some(focus) = input.focus.filter(|f| !is_blank(f)) {
-        out.push_str(&format!("\n- The user asks for special attention to this: {}", escape_tags(focus.trim())));
+        let _ = write!(out, "\n- The user asks for special attention to this: {}", escape_tags(focus.trim()));
     }
     if input.again {
-        out.push_str("\n- Your last answer did not keep the headings of the template. Start with its first heading.");
+        out.push_str(
+            "\n- Your last answer did not keep the headings of the template. Start with its first heading.",
+        );
     }
-    out.push_str(&format!("\n\nTemplate:\n\n{}\n", template.text()));
+    let _ = write!(out, "\n\nTemplate:\n\n{}\n", template.text());
     out
 }
 
@@ -182,4 +190,3 @@ pub fn assemble(mut sections: Sections, facts: &Facts, max: Tokens) -> String {
     facts.fill(&mut sections, max);
     sections.clamp(max)
 }
-

@@ -131,12 +131,20 @@ mod tests {
         let cases: Vec<(&str, Vec<Message>, Option<&str>)> = vec![
             ("none in an empty head", vec![], None),
             ("none without an assistant", vec![Message::user("hi")], None),
-            ("the last assistant text wins", vec![says(&["old"]), Message::user("u"), says(&["new"])], Some("new")),
+            (
+                "the last assistant text wins",
+                vec![says(&["old"]), Message::user("u"), says(&["new"])],
+                Some("new"),
+            ),
             ("user and tool texts do not count", vec![says(&["a"]), Message::user("u")], Some("a")),
             ("only tool calls: none", vec![calls(), calls()], None),
             ("tool calls are passed over", vec![says(&["a"]), calls()], Some("a")),
             ("blank text is no text", vec![says(&["a"]), says(&[" \n", "\u{200b}"])], Some("a")),
-            ("text parts are joined by newline, trimmed; other parts skipped", vec![mixed], Some("one \ntwo")),
+            (
+                "text parts are joined by newline, trimmed; other parts skipped",
+                vec![mixed],
+                Some("one \ntwo"),
+            ),
         ];
         for (rule, region, want) in cases {
             assert_eq!(extract(&region, 1_500).as_deref(), want, "{rule}");
@@ -162,13 +170,33 @@ mod tests {
         for (rule, summary, want) in [
             ("appended behind the summary", "## Goal\nx\n", format!("## Goal\nx\n\n{}", block("A"))),
             ("alone when the summary is empty", "", block("A")),
-            ("a block there is replaced", "s\n\n<verbatim_tail>\nold\n</verbatim_tail>", format!("s\n\n{}", block("A"))),
-            ("two are replaced by one", "s<verbatim_tail>1</verbatim_tail>\n<verbatim_tail>2</verbatim_tail>", format!("s\n\n{}", block("A"))),
+            (
+                "a block there is replaced",
+                "s\n\n<verbatim_tail>\nold\n</verbatim_tail>",
+                format!("s\n\n{}", block("A")),
+            ),
+            (
+                "two are replaced by one",
+                "s<verbatim_tail>1</verbatim_tail>\n<verbatim_tail>2</verbatim_tail>",
+                format!("s\n\n{}", block("A")),
+            ),
             ("unclosed at the end", "s\n<verbatim_tail>\nold", format!("s\n\n{}", block("A"))),
-            ("unclosed before a heading loses no section", "s\n<verbatim_tail>\nold\n## Next steps\nn", format!("s\n\n## Next steps\nn\n\n{}", block("A"))),
+            (
+                "unclosed before a heading loses no section",
+                "s\n<verbatim_tail>\nold\n## Next steps\nn",
+                format!("s\n\n## Next steps\nn\n\n{}", block("A")),
+            ),
             ("a stray end", "s</verbatim_tail>t", format!("st\n\n{}", block("A"))),
-            ("nested", "s<verbatim_tail>a<verbatim_tail>b</verbatim_tail>c</verbatim_tail>", format!("sc\n\n{}", block("A"))),
-            ("other letters, attributes", "s<Verbatim_Tail id=\"1\">x</VERBATIM_TAIL >", format!("s\n\n{}", block("A"))),
+            (
+                "nested",
+                "s<verbatim_tail>a<verbatim_tail>b</verbatim_tail>c</verbatim_tail>",
+                format!("sc\n\n{}", block("A")),
+            ),
+            (
+                "other letters, attributes",
+                "s<Verbatim_Tail id=\"1\">x</VERBATIM_TAIL >",
+                format!("s\n\n{}", block("A")),
+            ),
         ] {
             assert_eq!(splice(summary, "A"), want, "{rule}");
         }

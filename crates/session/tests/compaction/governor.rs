@@ -95,9 +95,16 @@ fn auto_off_stops_with_a_choice_and_a_larger_window_clears_it() {
     let EntryKind::State { value, .. } = g.entry() else { panic!("no state") };
     let mut g = Governor::from_state(Some(&value));
     assert_eq!(g.owed(Need::Threshold, Tokens(60_000), &small, &policy, NOW), off, "on resume");
-    assert_eq!(g.owed(Need::Manual, Tokens(60_000), &small, &policy, NOW), Owed::Compact(CompactionTrigger::Manual));
+    assert_eq!(
+        g.owed(Need::Manual, Tokens(60_000), &small, &policy, NOW),
+        Owed::Compact(CompactionTrigger::Manual)
+    );
     let mut rewound = g;
     assert_eq!(rewound.owed(Need::Threshold, Tokens(40_000), &small, &policy, NOW), Owed::No, "rewound");
     assert_eq!(g.owed(Need::Threshold, Tokens(60_000), &large, &policy, NOW), Owed::No, "larger model");
-    assert_eq!(g.owed(Need::Threshold, Tokens(60_000), &small, &policy, NOW), Owed::No, "and it stays cleared");
+    assert_eq!(
+        g.owed(Need::Threshold, Tokens(60_000), &small, &policy, NOW),
+        Owed::No,
+        "and it stays cleared"
+    );
 }

@@ -51,7 +51,8 @@ impl Log {
     /// A step of which only the first `answered` calls have a result.
     pub(crate) fn step_of(&mut self, tool: &str, outputs: &[usize], answered: usize) -> &mut Self {
         let ids: Vec<String> = outputs.iter().map(|_| self.call_id()).collect();
-        let parts = ids.iter().map(|id| Part::tool_call(id.clone(), tool, json!({"command": format!("run {id}")})));
+        let parts =
+            ids.iter().map(|id| Part::tool_call(id.clone(), tool, json!({"command": format!("run {id}")})));
         self.push(Message::assistant(parts.collect()));
         for (id, bytes) in ids.iter().zip(outputs).take(answered) {
             self.push(Message::tool_result(CallId(id.clone()), tool, filler(*bytes), false));
@@ -89,7 +90,8 @@ impl Log {
                 EntryKind::Compaction(c) => {
                     let kept: HashSet<_> = c.kept.iter().collect();
                     let out: HashSet<_> = c.taken_out.iter().collect();
-                    self.messages.retain(|m| (kept.contains(&m.id) || m.seq >= c.tail_from) && !out.contains(&m.id));
+                    self.messages
+                        .retain(|m| (kept.contains(&m.id) || m.seq >= c.tail_from) && !out.contains(&m.id));
                     previous = Some(Previous {
                         entry: Seq(self.seq),
                         summary: c.summary.clone(),

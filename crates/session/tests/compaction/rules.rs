@@ -37,7 +37,15 @@ fn places(log: &Log, at: usize) -> String {
 #[test]
 fn the_tail_is_cut_by_turns_and_tokens() {
     let mut turns = Log::default();
-    turns.user("1").says("a").user("2").step("bash", &[10]).says("b").user("3").step("bash", &[10, 10]).says("c");
+    turns
+        .user("1")
+        .says("a")
+        .user("2")
+        .step("bash", &[10])
+        .says("b")
+        .user("3")
+        .step("bash", &[10, 10])
+        .says("c");
     let mut lone = Log::default();
     lone.user("1").step("bash", &[10]).step("bash", &[10, 10]).step("bash", &[10]);
     let mut open = Log::default();
@@ -80,7 +88,10 @@ fn mid_task_gives_a_compaction_and_one_continuation_in_one_commit() {
     assert_eq!(requests.len(), 1);
     assert_eq!(requests[0].input, InputKind::PrunedHead);
     let c = compaction(&outcome);
-    assert_eq!((c.source, c.model.as_str(), c.input.as_str()), (CompactionSource::Model, "test/model", "pruned_head"));
+    assert_eq!(
+        (c.source, c.model.as_str(), c.input.as_str()),
+        (CompactionSource::Model, "test/model", "pruned_head")
+    );
     assert_eq!(c.snapshot_of, log.last_seq());
     assert_eq!(c.anchor.as_deref(), Some("answer 2"));
     assert!(c.summary.ends_with("\n\n<verbatim_tail>\nanswer 2\n</verbatim_tail>"));
@@ -155,7 +166,14 @@ fn pruning_alone_is_enough_when_it_brings_the_use_under_sixty_percent() {
 #[test]
 fn the_summarisers_input_is_bounded_and_media_are_words() {
     let mut log = Log::default();
-    log.user("old").step("bash", &[90_000]).image("look at this").says("seen").user("new").says("ok").user("newest").says("b");
+    log.user("old")
+        .step("bash", &[90_000])
+        .image("look at this")
+        .says("seen")
+        .user("new")
+        .says("ok")
+        .user("newest")
+        .says("b");
     let Step::Ask(ask) = begin(snapshot(&log, 32_768)) else { panic!("no question") };
     let prompt = ask.request().prompt;
     let output = prompt.split("<tool-output tool=\"bash\" id=\"c1\">\n").nth(1).unwrap();
@@ -183,7 +201,11 @@ fn what_goes_wrong_with_the_summary_ends_in_the_fallback() {
         assert_eq!(requests.len(), calls, "{behaviour:?}");
         assert_eq!(outcome.notices, vec![format!("Summary made without the model: {notice}")]);
         assert_eq!((c.source, c.model.as_str(), c.input.as_str()), (CompactionSource::Fallback, "", ""));
-        assert!(c.summary.starts_with("## Goal\nwish 1\nLatest message of the user:\nwish 3\n"), "{}", c.summary);
+        assert!(
+            c.summary.starts_with("## Goal\nwish 1\nLatest message of the user:\nwish 3\n"),
+            "{}",
+            c.summary
+        );
         assert!(c.summary.contains("- bash `run c3`: exit 0 [c3]"));
         assert_eq!(c.anchor.as_deref(), Some("answer 2"));
     }
@@ -216,7 +238,11 @@ fn too_long_a_head_is_folded_piece_by_piece() {
     assert!(requests.len() > 4, "{}", requests.len());
     for (i, request) in requests.iter().enumerate() {
         assert!(request.prompt.contains(&format!("piece=\"{} of {}\"", i + 1, requests.len())));
-        assert_eq!(request.prompt.contains(&format!("- fold {i}\n")), i > 0, "each piece is read on top of the last fold");
+        assert_eq!(
+            request.prompt.contains(&format!("- fold {i}\n")),
+            i > 0,
+            "each piece is read on top of the last fold"
+        );
         assert_eq!(request.prompt.contains("<kept-tail"), i + 1 == requests.len());
     }
     let outcome = committed(step);
@@ -230,7 +256,12 @@ fn a_previous_summary_is_updated_and_never_head_or_tail() {
     let text = GOOD.replace("port 8080", "the old find") + "\n\n<verbatim_tail>\nold words\n</verbatim_tail>";
     log.messages.insert(
         0,
-        Message::new(Role::System, Origin::Synthetic(Synthetic::CompactionSummary), vec![Part::text(text.clone())]).into(),
+        Message::new(
+            Role::System,
+            Origin::Synthetic(Synthetic::CompactionSummary),
+            vec![Part::text(text.clone())],
+        )
+        .into(),
     );
     let mut before = snapshot(&log, 32_768);
     before.previous = Some(Previous { entry: Seq(7), summary: text, ..Previous::default() });
@@ -286,7 +317,13 @@ fn pins_are_kept_whole_and_rules_stand_once() {
     for _ in 0..2 {
         log.push(Message::synthetic(Synthetic::Rules, "rules of src/"));
     }
-    log.step("bash", &[30_000]).user("2").step("bash", &[30_000]).says("x").user("3").step("bash", &[30_000]).says("y");
+    log.step("bash", &[30_000])
+        .user("2")
+        .step("bash", &[30_000])
+        .says("x")
+        .user("3")
+        .step("bash", &[30_000])
+        .says("y");
     let mut before = snapshot(&log, 32_768);
     before.pins.calls.insert("c2".into());
     let outcome = committed(run(before, Behaviour::Good).0);
@@ -295,7 +332,11 @@ fn pins_are_kept_whole_and_rules_stand_once() {
         .iter()
         .map(|id| log.messages.iter().position(|m| m.id == *id).unwrap())
         .collect();
-    assert_eq!(kept, vec![1, 2, 3, 5, 12], "the call, both its results, the newest copy of the rules, the last wish");
+    assert_eq!(
+        kept,
+        vec![1, 2, 3, 5, 12],
+        "the call, both its results, the newest copy of the rules, the last wish"
+    );
 }
 
 #[test]
@@ -323,7 +364,13 @@ fn state_comes_back_from_its_source_and_skills_as_reference() {
 
 #[test]
 fn a_floor_that_nothing_can_help_stops_before_any_request() {
-    for (percent, want) in [(10, None), (40, None), (69, None), (71, Some(StopReason::FloorTooBig)), (120, Some(StopReason::FloorTooBig))] {
+    for (percent, want) in [
+        (10, None),
+        (40, None),
+        (69, None),
+        (71, Some(StopReason::FloorTooBig)),
+        (120, Some(StopReason::FloorTooBig)),
+    ] {
         let log = long();
         let mut before = snapshot(&log, 32_768);
         let usable = before.budget.usable();
@@ -331,7 +378,12 @@ fn a_floor_that_nothing_can_help_stops_before_any_request() {
         let got = match begin(before) {
             Step::Stop(stop) => {
                 let text = stop.to_string();
-                assert!(text.contains("system prompt") && text.contains("conversation") && text.contains("/compact"), "{text}");
+                assert!(
+                    text.contains("system prompt")
+                        && text.contains("conversation")
+                        && text.contains("/compact"),
+                    "{text}"
+                );
                 Some(stop.reason)
             }
             _ => None,
@@ -367,12 +419,40 @@ fn the_cheaper_input_is_chosen_by_price() {
     }
     // rule, prices, warm, trigger, history -> input
     for (rule, prices, warm, trigger, log, want) in [
-        ("warm and a tenth of the price", Some(cached), true, CompactionTrigger::Auto, &text, InputKind::CachedPrefix),
+        (
+            "warm and a tenth of the price",
+            Some(cached),
+            true,
+            CompactionTrigger::Auto,
+            &text,
+            InputKind::CachedPrefix,
+        ),
         ("cold", Some(cached), false, CompactionTrigger::Auto, &text, InputKind::PrunedHead),
         ("no prices known", None, true, CompactionTrigger::Auto, &text, InputKind::PrunedHead),
-        ("a cache that saves nothing", Some(plain), true, CompactionTrigger::Auto, &text, InputKind::PrunedHead),
-        ("the running request was refused", Some(cached), true, CompactionTrigger::Overflow, &text, InputKind::PrunedHead),
-        ("outputs cut short are cheaper still", Some(cached), true, CompactionTrigger::Auto, &long(), InputKind::PrunedHead),
+        (
+            "a cache that saves nothing",
+            Some(plain),
+            true,
+            CompactionTrigger::Auto,
+            &text,
+            InputKind::PrunedHead,
+        ),
+        (
+            "the running request was refused",
+            Some(cached),
+            true,
+            CompactionTrigger::Overflow,
+            &text,
+            InputKind::PrunedHead,
+        ),
+        (
+            "outputs cut short are cheaper still",
+            Some(cached),
+            true,
+            CompactionTrigger::Auto,
+            &long(),
+            InputKind::PrunedHead,
+        ),
     ] {
         let mut before = snapshot(log, 32_768);
         before.trigger = trigger;

@@ -2,9 +2,7 @@
 
 use super::logs::*;
 use becket_session::context::budget::{Budget, Meter};
-use becket_session::context::compaction::{
-    Floor, Governor, Need, Owed, Request, Snapshot, Step, Summariser,
-};
+use becket_session::context::compaction::{Floor, Governor, Need, Owed, Request, Snapshot, Step, Summariser};
 use becket_session::context::continuation::is_users_words;
 use becket_session::context::{ModelScope, Policy, View};
 use becket_types::*;
@@ -19,8 +17,13 @@ struct Ledger {
 
 impl Ledger {
     fn new() -> Self {
-        let scope =
-            ModelScope { provider: "p".into(), model: "m".into(), images: true, max_images: 9, max_media_bytes: 1 << 30 };
+        let scope = ModelScope {
+            provider: "p".into(),
+            model: "m".into(),
+            images: true,
+            max_images: 9,
+            max_media_bytes: 1 << 30,
+        };
         Self { entries: Vec::new(), view: View::new(Policy::default(), scope) }
     }
 
@@ -37,7 +40,11 @@ impl Ledger {
     fn message(&mut self, message: Message) {
         let finish = (message.role == Role::Assistant).then(|| EntryKind::Finish {
             message: message.id,
-            reason: if message.call_ids().next().is_some() { FinishReason::ToolCalls } else { FinishReason::Stop },
+            reason: if message.call_ids().next().is_some() {
+                FinishReason::ToolCalls
+            } else {
+                FinishReason::Stop
+            },
         });
         self.append(std::iter::once(EntryKind::Message { message }).chain(finish));
     }
@@ -83,20 +90,27 @@ impl Ledger {
 }
 
 fn floor() -> (Floor, Vec<SystemItem>, Vec<ToolSpec>) {
-    let system =
-        vec![SystemItem { kind: SystemKind::Prompt, path: None, text: filler(6_000) }, SystemItem {
-            kind: SystemKind::Rules,
-            path: Some("AGENTS.md".into()),
-            text: filler(900),
-        }];
-    let tools = vec![ToolSpec { name: "bash".into(), description: filler(600), input_schema: json!({"type": "object"}) }];
+    let system = vec![
+        SystemItem { kind: SystemKind::Prompt, path: None, text: filler(6_000) },
+        SystemItem { kind: SystemKind::Rules, path: Some("AGENTS.md".into()), text: filler(900) },
+    ];
+    let tools = vec![ToolSpec {
+        name: "bash".into(),
+        description: filler(600),
+        input_schema: json!({"type": "object"}),
+    }];
     (Floor::of(&system, &tools), system, tools)
 }
 
 #[test]
 fn the_floor_is_what_a_request_starts_with() {
     let (floor, _, _) = floor();
-    let want = Floor { system: Tokens(1_667), rules: Tokens(250), skills: Tokens(0), tools: Tokens(167 + 2 + 5 + 8) };
+    let want = Floor {
+        system: Tokens(1_667),
+        rules: Tokens(250),
+        skills: Tokens(0),
+        tools: Tokens(167 + 2 + 5 + 8),
+    };
     assert_eq!(floor, want);
 }
 
@@ -120,7 +134,11 @@ fn two_hundred_calls_in_one_turn_never_lose_the_thread() {
                     n += 1;
                     ledger.step(n, 900);
                     let now = ledger.view.estimated_tokens() + floor.tools;
-                    meter.report(&Usage { input: base.0 * 11 / 10, output: 60, ..Usage::default() }, base, now);
+                    meter.report(
+                        &Usage { input: base.0 * 11 / 10, output: 60, ..Usage::default() },
+                        base,
+                        now,
+                    );
                     governor.step_succeeded();
                 }
                 Owed::Compact(trigger) => {
@@ -134,8 +152,13 @@ fn two_hundred_calls_in_one_turn_never_lose_the_thread() {
                     meter.forget();
                     compactions += 1;
                     let shown = ledger.shown();
-                    assert_eq!(shown[0].origin, Origin::Synthetic(Synthetic::CompactionSummary), "{behaviour:?}");
-                    let words: Vec<_> = shown.iter().filter(|m| is_users_words(m)).map(Message::text).collect();
+                    assert_eq!(
+                        shown[0].origin,
+                        Origin::Synthetic(Synthetic::CompactionSummary),
+                        "{behaviour:?}"
+                    );
+                    let words: Vec<_> =
+                        shown.iter().filter(|m| is_users_words(m)).map(Message::text).collect();
                     assert_eq!(words, ["build all steps, then report"], "{behaviour:?}");
                     let last = shown.last().unwrap();
                     assert!(last.metadata.compaction_continue && last.text() == "continue", "{last:?}");

@@ -3,14 +3,16 @@
 //! Levels: 0 the configured tail, 1 one user turn in half the room, 2 nothing but the user's last message. Costs are base
 //! estimates times one factor, so that before and after are compared in the tokens that the provider counts.
 
+use super::Snapshot;
 use super::split::{Tail, cut, unit};
 use super::verify::{Breakdown, target};
-use super::Snapshot;
 use crate::context::budget::{estimate_message, estimate_part, estimate_text, part_of};
 use crate::context::continuation::{Branch, branch, continuation, last_user};
 use crate::context::prune;
 use crate::context::summary::state_text;
-use becket_types::{CallId, Message, MessageId, Origin, Part, Synthetic, Tokens, TurnState};
+use becket_types::{
+    CallId, CompactionTrigger, Message, MessageId, Origin, Part, Synthetic, Tokens, TurnState,
+};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Levels of a compaction, from the gentlest.
@@ -50,14 +52,21 @@ impl Measured {
         let costs = snapshot.messages.iter().map(|m| cost(m, &stubbed, &media)).collect::<Vec<u64>>();
         let chosen_too = |call: &CallId| chosen.get(call).copied().or_else(|| stubbed(call));
         let pruned = snapshot.messages.iter().map(|m| cost(m, &chosen_too, &media)).collect();
-        let previous = snapshot.previous.as_ref().map_or(0, |p| {
-            estimate_text(&p.summary).0 + estimate_text(&p.state).0 + SUMMARY_FRAME
-        });
+        let previous = snapshot
+            .previous
+            .as_ref()
+            .map_or(0, |p| estimate_text(&p.summary).0 + estimate_text(&p.state).0 + SUMMARY_FRAME);
         let base = snapshot.floor.total().0 + previous + costs.iter().sum::<u64>();
-        let factor =
-            if snapshot.used.0 == 0 { 1.0 } else { (snapshot.used.0 as f64 / base.max(1) as f64).clamp(0.4, 3.0) };
-        let before = if snapshot.used.0 == 0 { Tokens(base) } else { snapshot.used };
-        Self { costs, pruned, factor, before, snapshot }
+        let budget = &snapshot.budget;
+        let used = match snapshot.trigger {
+            // Refused as too long: whatever was estimated, it was at least the limit.
+            CompactionTrigger::Overflow => snapshot.used.0.max(budget.window.min(budget.input_limit)),
+            CompactionTrigger::Auto | CompactionTrigger::Manual => snapshot.used.0,
+        };
+        let used = if used == 0 { base } else { used };
+        let factor = (used as f64 / base.max(1) as f64).clamp(0.4, 3.0);
+        let before = Tokens(used);
+        Self { snapshot, costs, pruned, factor, before }
     }
 
     pub(super) fn real(&self, base: u64) -> u64 {
@@ -186,9 +195,11 @@ impl Measured {
         let kept: Vec<usize> = stays.range(..at).copied().collect();
         let head = (0..at).filter(|i| !stays.contains(i) && Some(*i) != taken_out).collect();
         let tail: Vec<usize> = (at..messages.len()).filter(|i| Some(*i) != taken_out).collect();
-        let media = self.media_to_text(level, &kept, &tail, user.filter(|_| !idle && branch == Branch::Media));
+        let media =
+            self.media_to_text(level, &kept, &tail, user.filter(|_| !idle && branch == Branch::Media));
         let gone: HashSet<(MessageId, u32)> = media.iter().copied().collect();
-        let sum = |indices: &[usize]| indices.iter().map(|i| self.pruned[*i] - self.media_cost(*i, &gone)).sum();
+        let sum =
+            |indices: &[usize]| indices.iter().map(|i| self.pruned[*i] - self.media_cost(*i, &gone)).sum();
         let next = continuation(self.snapshot.continuation_id, messages, self.snapshot.turn_state);
         Layout {
             level,
@@ -207,8 +218,12 @@ impl Measured {
 
     fn tail(&self, level: usize) -> Tail {
         let usable = self.snapshot.budget.usable();
-        let tokens =
-            self.snapshot.policy.keep_recent_tokens.unwrap_or_else(|| (usable / 4).clamp(2_000, 8_000)).min(usable);
+        let tokens = self
+            .snapshot
+            .policy
+            .keep_recent_tokens
+            .unwrap_or_else(|| (usable / 4).clamp(2_000, 8_000))
+            .min(usable);
         match level {
             0 => Tail { turns: self.snapshot.policy.tail_turns, tokens, unseen: part_of(usable, 0.35) },
             1 => Tail { turns: 1, tokens: tokens / 2, unseen: part_of(usable, 0.15) },
@@ -229,7 +244,13 @@ impl Measured {
     }
 
     /// Media that the new view shows as text: the user's last message when it had some, and from level 1 on all of it.
-    fn media_to_text(&self, level: usize, kept: &[usize], tail: &[usize], user: Option<usize>) -> Vec<(MessageId, u32)> {
+    fn media_to_text(
+        &self,
+        level: usize,
+        kept: &[usize],
+        tail: &[usize],
+        user: Option<usize>,
+    ) -> Vec<(MessageId, u32)> {
         kept.iter()
             .chain(tail)
             .filter(|i| Some(**i) == user || level > 0)
@@ -244,7 +265,11 @@ impl Measured {
     fn media_cost(&self, index: usize, gone: &HashSet<(MessageId, u32)>) -> u64 {
         let m = &self.snapshot.messages[index];
         let already = |n: u32| self.snapshot.previous.as_ref().is_some_and(|p| p.media.contains(&(m.id, n)));
-        let saved = m.parts.iter().enumerate().filter(|(n, _)| gone.contains(&(m.id, *n as u32)) && !already(*n as u32));
+        let saved = m
+            .parts
+            .iter()
+            .enumerate()
+            .filter(|(n, _)| gone.contains(&(m.id, *n as u32)) && !already(*n as u32));
         saved.map(|(_, p)| estimate_part(p).0.saturating_sub(PLACEHOLDER)).sum()
     }
 
@@ -277,5 +302,9 @@ impl Measured {
 fn rules(snapshot: &Snapshot) -> Vec<usize> {
     let mut seen = HashSet::new();
     let is_rules = |i: &usize| snapshot.messages[*i].origin == Origin::Synthetic(Synthetic::Rules);
-    (0..snapshot.messages.len()).rev().filter(is_rules).filter(|i| seen.insert(snapshot.messages[*i].text())).collect()
+    (0..snapshot.messages.len())
+        .rev()
+        .filter(is_rules)
+        .filter(|i| seen.insert(snapshot.messages[*i].text()))
+        .collect()
 }

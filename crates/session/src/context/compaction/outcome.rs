@@ -20,7 +20,8 @@ pub(super) struct Made {
 
 /// The anchor for a layout: never so long that it crowds out the summary.
 pub(super) fn anchor(measured: &Measured, layout: &Layout, room: Tokens) -> Option<String> {
-    let head: Vec<Arc<Message>> = layout.head.iter().map(|i| Arc::clone(&measured.snapshot.messages[*i])).collect();
+    let head: Vec<Arc<Message>> =
+        layout.head.iter().map(|i| Arc::clone(&measured.snapshot.messages[*i])).collect();
     let chars = measured.snapshot.policy.anchor_chars.min((room.0 * 36 / 10 / 3) as usize);
     if chars == 0 { None } else { tail_anchor::extract(&head, chars) }
 }
@@ -120,7 +121,10 @@ pub(super) fn prune_only(measured: &Measured, after: Tokens) -> Outcome {
             model_calls: 0,
             summary: String::new(),
         },
-        notices: vec![format!("{} old tool outputs became stubs; {freed} tokens freed", snapshot.prunable.len())],
+        notices: vec![format!(
+            "{} old tool outputs became stubs; {freed} tokens freed",
+            snapshot.prunable.len()
+        )],
     }
 }
 

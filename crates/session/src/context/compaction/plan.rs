@@ -8,8 +8,8 @@ use super::{Failure, InputKind, Outcome, Snapshot, SummaryRequest};
 use crate::context::budget::{estimate_text, part_of};
 use crate::context::continuation::last_user;
 use crate::context::summary::{
-    Audit, Facts, Prompt, SYSTEM, Sections, Template, Unusable, assemble, chunks, escape_tags, overhead, prompt, read,
-    records, shorten,
+    Audit, Facts, Prompt, SYSTEM, Sections, Template, Unusable, assemble, chunks, escape_tags, overhead,
+    prompt, read, records, shorten,
 };
 use crate::context::tail_anchor;
 use becket_types::{CallId, CompactionSource, CompactionTrigger, Message, Tokens, Usage};
@@ -82,7 +82,8 @@ pub fn begin(snapshot: Snapshot) -> Step {
     if layouts.iter().all(|l| l.head.is_empty()) && !automatic {
         return Step::Nothing("everything in the conversation stays verbatim; there is nothing to summarise");
     }
-    let Some((layout, room)) = layouts.into_iter().find_map(|l| measured.room(&l).map(|room| (l, room))) else {
+    let Some((layout, room)) = layouts.into_iter().find_map(|l| measured.room(&l).map(|room| (l, room)))
+    else {
         return Step::Stop(Stop { reason: StopReason::NotEnough, breakdown: measured.breakdown() });
     };
     Ask::new(measured, layout, room).start()
@@ -94,7 +95,8 @@ impl Ask {
         let template = Template::new(snapshot.policy.template.as_deref());
         let earlier = snapshot.previous.as_ref().map(|p| p.summary.as_str()).unwrap_or_default();
         let earlier_sections = read_any(&template, earlier);
-        let facts = Facts::new(&snapshot.journal, &snapshot.messages, earlier_sections.as_ref(), &snapshot.state);
+        let facts =
+            Facts::new(&snapshot.journal, &snapshot.messages, earlier_sections.as_ref(), &snapshot.state);
         Self {
             kind: kind(&measured),
             so_far: earlier_text(earlier),
@@ -172,7 +174,9 @@ impl Ask {
             .map_or(MAX_OUTPUT, |s| s.budget.reserve().min(MAX_OUTPUT))
             .max(1);
         let (system, input) = match self.kind {
-            InputKind::CachedPrefix => (String::new(), Prompt { focus, again: self.again, ..Prompt::default() }),
+            InputKind::CachedPrefix => {
+                (String::new(), Prompt { focus, again: self.again, ..Prompt::default() })
+            }
             InputKind::PrunedHead => {
                 let last = self.piece + 1 >= self.pieces.len();
                 let input = Prompt {
@@ -195,7 +199,9 @@ impl Ask {
         let text = match answer {
             Ok(text) => text,
             Err(Failure::Overflow) => return self.too_long(),
-            Err(Failure::Error(message)) => return self.fall_back(&format!("the summarising model failed: {message}")),
+            Err(Failure::Error(message)) => {
+                return self.fall_back(&format!("the summarising model failed: {message}"));
+            }
             Err(Failure::Refusal) => return self.fall_back("the model refused to write a summary"),
             Err(Failure::Timeout) => return self.fall_back("the summary took longer than 90 seconds"),
         };
@@ -205,7 +211,9 @@ impl Ask {
                 self.again = true;
                 return Step::Ask(Box::new(self));
             }
-            Err(Unusable::IgnoredTemplate) => return self.fall_back("the model ignored the summary's template twice"),
+            Err(Unusable::IgnoredTemplate) => {
+                return self.fall_back("the model ignored the summary's template twice");
+            }
             Ok(_) | Err(Unusable::Empty) => return self.fall_back("the model returned an empty summary"),
         };
         if self.piece + 1 < self.pieces.len() {
@@ -237,7 +245,8 @@ impl Ask {
     fn made(&self, source: CompactionSource) -> Made {
         let snapshot = &self.measured.snapshot;
         let by_model = source == CompactionSource::Model;
-        let model = snapshot.summariser.as_ref().filter(|_| by_model).map(|s| s.name.clone()).unwrap_or_default();
+        let model =
+            snapshot.summariser.as_ref().filter(|_| by_model).map(|s| s.name.clone()).unwrap_or_default();
         Made { source, model, input: by_model.then_some(self.kind), model_calls: self.model_calls }
     }
 
@@ -245,7 +254,8 @@ impl Ask {
     fn finish(self, sections: Sections) -> Step {
         let anchor = anchor(&self.measured, &self.layout, self.room);
         let text = assemble(sections, &self.facts, self.summary_room(anchor.as_deref()));
-        let (outcome, after) = build(&self.measured, &self.layout, &text, anchor, self.made(CompactionSource::Model));
+        let (outcome, after) =
+            build(&self.measured, &self.layout, &text, anchor, self.made(CompactionSource::Model));
         if self.accepts(after) {
             return Step::Commit(Box::new(outcome));
         }
@@ -293,8 +303,10 @@ impl Ask {
 /// An earlier summary as text for the summariser: the anchor's words stay, its block does not.
 fn earlier_text(summary: &str) -> String {
     let body = tail_anchor::strip(summary);
-    let anchor = summary.rsplit_once("<verbatim_tail>\n").and_then(|(_, a)| a.rsplit_once("\n</verbatim_tail>"));
-    let last = anchor.map(|(words, _)| format!("\n\nLast words before that cut: {words}")).unwrap_or_default();
+    let anchor =
+        summary.rsplit_once("<verbatim_tail>\n").and_then(|(_, a)| a.rsplit_once("\n</verbatim_tail>"));
+    let last =
+        anchor.map(|(words, _)| format!("\n\nLast words before that cut: {words}")).unwrap_or_default();
     escape_tags(&format!("{body}{last}"))
 }
 
@@ -308,15 +320,19 @@ fn read_any(template: &Template, summary: &str) -> Option<Sections> {
 fn kind(measured: &Measured) -> InputKind {
     let snapshot = &measured.snapshot;
     let Some(summariser) = &snapshot.summariser else { return InputKind::PrunedHead };
-    let (Some(prices), true) = (summariser.prices, summariser.cache_warm) else { return InputKind::PrunedHead };
+    let (Some(prices), true) = (summariser.prices, summariser.cache_warm) else {
+        return InputKind::PrunedHead;
+    };
     let budget = summariser.budget;
     let instruction = measured.real(overhead(&Template::new(snapshot.policy.template.as_deref()), None).0);
-    let fits = measured.before.0 + instruction + budget.reserve().min(MAX_OUTPUT) <= budget.window.min(budget.input_limit);
+    let fits = measured.before.0 + instruction + budget.reserve().min(MAX_OUTPUT)
+        <= budget.window.min(budget.input_limit);
     if !fits || snapshot.trigger == CompactionTrigger::Overflow || prices.cache_read >= prices.input {
         return InputKind::PrunedHead;
     }
     let cached = Usage { input: instruction, cache_read: measured.before.0, ..Usage::default() };
-    let stubs: HashSet<&CallId> = snapshot.stubs.iter().chain(snapshot.prunable.iter().map(|p| &p.call_id)).collect();
+    let stubs: HashSet<&CallId> =
+        snapshot.stubs.iter().chain(snapshot.prunable.iter().map(|p| &p.call_id)).collect();
     let head = records(&snapshot.messages, &stubs, 1).iter().map(|r| estimate_text(r).0).sum::<u64>();
     let pruned = Usage { input: measured.real(head) + instruction, ..Usage::default() };
     if prices.cost(&cached) <= prices.cost(&pruned) { InputKind::CachedPrefix } else { InputKind::PrunedHead }

@@ -52,7 +52,8 @@ impl Snapshot {
             media: c.media.clone(),
             pruned: c.pruned.clone(),
         });
-        let state = STATE_KEYS.iter().filter_map(|k| Some(((*k).to_owned(), view.state(k)?.clone()))).collect();
+        let state =
+            STATE_KEYS.iter().filter_map(|k| Some(((*k).to_owned(), view.state(k)?.clone()))).collect();
         Self {
             messages,
             stubs,

@@ -62,7 +62,10 @@ pub fn borders<M: Borrow<Message>>(messages: &[M]) -> Vec<bool> {
     (0..=n)
         .map(|i| {
             depth += delta[i];
-            let starts = messages.get(i).map(Borrow::borrow).is_none_or(|m| m.role == Role::Assistant || m.is_user_turn());
+            let starts = messages
+                .get(i)
+                .map(Borrow::borrow)
+                .is_none_or(|m| m.role == Role::Assistant || m.is_user_turn());
             depth == 0 && (starts || i == 0)
         })
         .collect()
@@ -78,7 +81,8 @@ fn signs_only(message: &Message) -> bool {
 /// anyway (pins, the user's last message) costs 0 here.
 pub fn cut<M: Borrow<Message>>(messages: &[M], costs: &[u64], tail: Tail) -> usize {
     let n = messages.len();
-    let turns: Vec<usize> = (0..n).rev().filter(|i| messages[*i].borrow().is_user_turn()).take(tail.turns).collect();
+    let turns: Vec<usize> =
+        (0..n).rev().filter(|i| messages[*i].borrow().is_user_turn()).take(tail.turns).collect();
     let first = match (tail.turns, turns.last()) {
         (0, _) => n,
         (wanted, Some(at)) if turns.len() == wanted => *at,
@@ -108,7 +112,8 @@ pub fn cut<M: Borrow<Message>>(messages: &[M], costs: &[u64], tail: Tail) -> usi
 
 /// The newest step and its size, where the search for the cut stopped before it.
 fn step_beyond<M: Borrow<Message>>(messages: &[M], costs: &[u64], borders: &[bool]) -> Option<(usize, u64)> {
-    let at = (0..messages.len()).rev().find(|i| borders[*i] && messages[*i].borrow().role == Role::Assistant)?;
+    let at =
+        (0..messages.len()).rev().find(|i| borders[*i] && messages[*i].borrow().role == Role::Assistant)?;
     Some((at, costs[at..].iter().sum()))
 }
 

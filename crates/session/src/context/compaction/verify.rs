@@ -41,7 +41,10 @@ impl Floor {
             }
         }
         let cost = |t: &ToolSpec| {
-            estimate_text(&t.name) + estimate_text(&t.description) + estimate_json(&t.input_schema) + TOOL_FRAME
+            estimate_text(&t.name)
+                + estimate_text(&t.description)
+                + estimate_json(&t.input_schema)
+                + TOOL_FRAME
         };
         floor.tools = tools.iter().map(cost).sum();
         floor
@@ -140,11 +143,15 @@ impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::AutoOff => "automatic compaction is off",
-            Self::FloorTooBig => "the system prompt, rules and tools leave too little room for a conversation",
+            Self::FloorTooBig => {
+                "the system prompt, rules and tools leave too little room for a conversation"
+            }
             Self::NotEnough => "compacting would not free enough",
             Self::TooMany => "two compactions in a row did not lead to a successful step",
             Self::NotGrown => "the last compaction already freed what it could",
-            Self::Breaker { .. } => "three compactions in a row failed; automatic compaction rests for an hour",
+            Self::Breaker { .. } => {
+                "three compactions in a row failed; automatic compaction rests for an hour"
+            }
         })
     }
 }
@@ -158,8 +165,11 @@ pub struct Stop {
 
 impl Stop {
     /// The three choices.
-    pub const CHOICES: [&'static str; 3] =
-        ["compact by hand (/compact)", "switch to a model with a larger window", "rewind to an earlier message"];
+    pub const CHOICES: [&'static str; 3] = [
+        "compact by hand (/compact)",
+        "switch to a model with a larger window",
+        "rewind to an earlier message",
+    ];
 }
 
 impl fmt::Display for Stop {

@@ -1,4 +1,8 @@
 //! What the engine knows for certain and therefore writes itself: calls that ran, files touched, the user's own words.
+//!
+//! The result in a journal line is what these are read from: `exit_code` of a command, `changes: [{path, kind}]` with kind
+//! `add | update | delete`, and the flags `is_error`, `interrupted`, `timed_out`, `denied`. The subject of a `read`, `edit`
+//! or `write` is its path. A file counts with the newest thing that happened to it.
 
 use super::Sections;
 use super::state::{one_line, todo};
@@ -8,6 +12,7 @@ use becket_types::{JournalState, Message, Tokens, is_blank};
 use serde_json::Value;
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
 
 /// Line above the engine's list under Done; everything behind it is the engine's.
 const JOURNAL_MARK: &str = "From the tool journal:";
@@ -68,11 +73,11 @@ impl Facts {
 
     fn read_journal(&mut self, journal: &[JournalLine]) {
         let mut seen = HashSet::new();
-        let mut files: Vec<(String, &'static str)> = Vec::new();
+        let mut paths = HashSet::new();
         for line in journal.iter().rev() {
             for (path, kind) in touched(line) {
-                if !files.iter().any(|(p, _)| *p == path) {
-                    files.push((path, kind));
+                if paths.insert(path.clone()) {
+                    self.files.push((path, kind));
                 }
             }
             let subject = line.subject.as_deref().unwrap_or_default();
@@ -93,7 +98,6 @@ impl Facts {
         }
         self.done.reverse();
         self.unknown.reverse();
-        self.files = files;
     }
 
     /// Puts the facts into their sections. The lists take at most half of `max` together, newest first.
@@ -120,7 +124,8 @@ impl Facts {
         if (is_blank(&goal) || !self.any_word(&goal)) && !self.quotes.is_empty() {
             let first = self.quotes.first().map_or("", String::as_str);
             let last = self.quotes.last().map_or("", String::as_str);
-            sections.set("## Goal", if first == last { first.to_owned() } else { format!("{first}\n{last}") });
+            sections
+                .set("## Goal", if first == last { first.to_owned() } else { format!("{first}\n{last}") });
         }
     }
 
@@ -147,7 +152,7 @@ impl Facts {
         let mut kept = String::new();
         for (index, line) in lines.iter().enumerate() {
             if kept.len() + line.len() > bytes && index > 0 {
-                kept.push_str(&format!("\n- and {} more", lines.len() - index));
+                let _ = write!(kept, "\n- and {} more", lines.len() - index);
                 break;
             }
             if index > 0 {
@@ -276,7 +281,8 @@ fn outcome(line: &JournalLine) -> Option<String> {
 }
 
 fn changes(result: &Value) -> Vec<(String, &'static str)> {
-    let list = ["changes", "files_changed", "files"].iter().find_map(|k| result.get(k)).and_then(Value::as_array);
+    let list =
+        ["changes", "files_changed", "files"].iter().find_map(|k| result.get(k)).and_then(Value::as_array);
     list.into_iter()
         .flatten()
         .filter_map(|c| {

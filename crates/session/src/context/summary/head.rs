@@ -11,25 +11,34 @@ const OUTPUT_CHARS: usize = 2_000;
 /// A tool's input (file contents, patches), in characters.
 const INPUT_CHARS: usize = 1_000;
 
+/// Calls whose outputs are named but not shown.
+type Stubs<'a> = HashSet<&'a CallId>;
+
 /// Messages as escaped records, one each, none empty. Outputs of `stubs` are named but not shown. `scale` divides the
 /// limits of outputs and inputs, for histories that are many times the window.
-pub fn records<M: Borrow<Message>>(messages: &[M], stubs: &HashSet<&CallId>, scale: usize) -> Vec<String> {
+pub fn records<M: Borrow<Message>>(messages: &[M], stubs: &Stubs<'_>, scale: usize) -> Vec<String> {
     messages.iter().map(|m| record(m.borrow(), stubs, scale.max(1))).filter(|r| !r.is_empty()).collect()
 }
 
-fn record(message: &Message, stubs: &HashSet<&CallId>, scale: usize) -> String {
+fn record(message: &Message, stubs: &Stubs<'_>, scale: usize) -> String {
     let mut out = String::new();
     let mut text = String::new();
     for part in &message.parts {
         match part {
-            Part::Text { text: t, ignored: false, .. } if !is_blank(t) => push_line(&mut text, &escape_tags(t)),
+            Part::Text { text: t, ignored: false, .. } if !is_blank(t) => {
+                push_line(&mut text, &escape_tags(t));
+            }
             Part::Image { .. } | Part::File { .. } => push_line(&mut text, &placeholder(part)),
             Part::ToolCall { name, input, call_id, invalid, .. } => {
                 let input = invalid.clone().unwrap_or_else(|| input.to_string());
                 let input = escape_tags(&shorten(&input, INPUT_CHARS / scale));
                 push_line(
                     &mut text,
-                    &format!("<tool-call tool=\"{}\" id=\"{}\">{input}</tool-call>", attribute(name), attribute(call_id.as_str())),
+                    &format!(
+                        "<tool-call tool=\"{}\" id=\"{}\">{input}</tool-call>",
+                        attribute(name),
+                        attribute(call_id.as_str())
+                    ),
                 );
             }
             Part::ToolResult { call_id, name, output, is_error, .. } => {
@@ -40,7 +49,10 @@ fn record(message: &Message, stubs: &HashSet<&CallId>, scale: usize) -> String {
                 };
                 let failed = if *is_error { " error=\"true\"" } else { "" };
                 let (name, id) = (attribute(name), attribute(call_id.as_str()));
-                push_line(&mut out, &format!("<tool-output tool=\"{name}\" id=\"{id}\"{failed}>\n{body}\n</tool-output>"));
+                push_line(
+                    &mut out,
+                    &format!("<tool-output tool=\"{name}\" id=\"{id}\"{failed}>\n{body}\n</tool-output>"),
+                );
             }
             Part::Text { .. } | Part::Reasoning { .. } | Part::Unknown(_) => {}
         }
@@ -71,9 +83,8 @@ fn attribute(text: &str) -> String {
 
 /// `[Attached image/png: name]`.
 fn placeholder(part: &Part) -> String {
-    let (media_type, name) = match part {
-        Part::Image { media_type, name, .. } | Part::File { media_type, name, .. } => (media_type, name),
-        _ => return String::new(),
+    let (Part::Image { media_type, name, .. } | Part::File { media_type, name, .. }) = part else {
+        return String::new();
     };
     let name = name.as_deref().filter(|n| !is_blank(n)).unwrap_or("unnamed");
     escape_tags(&format!("[Attached {media_type}: {name}]"))

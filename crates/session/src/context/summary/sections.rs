@@ -21,7 +21,9 @@ impl Template {
     pub fn new(custom: Option<&str>) -> Self {
         let custom = custom.filter(|t| !is_blank(t)).map(str::to_owned);
         let headings = match &custom {
-            Some(text) => text.lines().filter(|l| l.starts_with('#')).map(|l| l.trim_end().to_owned()).collect(),
+            Some(text) => {
+                text.lines().filter(|l| l.starts_with('#')).map(|l| l.trim_end().to_owned()).collect()
+            }
             None => HEADINGS.iter().map(|h| (*h).to_owned()).collect(),
         };
         Self { custom, headings }
@@ -37,7 +39,10 @@ impl Template {
 
     /// All sections, empty.
     pub fn empty(&self) -> Sections {
-        Sections { preface: String::new(), items: self.headings.iter().map(|h| (h.clone(), String::new())).collect() }
+        Sections {
+            preface: String::new(),
+            items: self.headings.iter().map(|h| (h.clone(), String::new())).collect(),
+        }
     }
 
     /// The sections of `text`, or `None` when it does not follow the template: the default one needs a goal, progress and
@@ -68,7 +73,9 @@ impl Template {
             found.iter().filter(|f| **f).count() * 2 >= found.len()
         } else {
             // A model that goes straight to "### Done" has kept the shape of Progress.
-            REQUIRED.iter().all(|r| has(r) || (*r == "## Progress" && (has("### Done") || has("### In progress"))))
+            REQUIRED
+                .iter()
+                .all(|r| has(r) || (*r == "## Progress" && (has("### Done") || has("### In progress"))))
         };
         follows.then_some(sections)
     }
@@ -143,7 +150,8 @@ impl Sections {
             if size <= max {
                 return text;
             }
-            let bodies = self.items.iter_mut().map(|(_, body)| body).chain(std::iter::once(&mut self.preface));
+            let bodies =
+                self.items.iter_mut().map(|(_, body)| body).chain(std::iter::once(&mut self.preface));
             let Some(longest) = bodies.max_by_key(|body| body.len()) else { return text };
             if longest.len() < 64 {
                 return cut_end(&text, (max.0 as usize).saturating_mul(3)).trim_end().to_owned();

@@ -1,10 +1,11 @@
 //! Session state as text behind the summary: re-injected from its source, never entrusted to the summary.
 
 use super::escape_tags;
-use becket_types::{Tokens, cut_end, is_blank};
 use crate::context::budget::estimate_text;
+use becket_types::{Tokens, cut_end, is_blank};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// A skill's text may take this many tokens, all of them together [`SKILLS_TOKENS`].
 const SKILL_TOKENS: u64 = 5_000;
@@ -109,13 +110,13 @@ fn skills(value: &Value, max: Tokens) -> Option<String> {
                    run them again from the start."
         .to_owned();
     for (name, body) in &named {
-        out.push_str(&format!("\n\nSkill {}", one_line(name, 100)));
+        let _ = write!(out, "\n\nSkill {}", one_line(name, 100));
         if is_blank(body) {
             continue;
         }
         let body = bounded(body, Tokens(SKILL_TOKENS.min(left)));
         left = left.saturating_sub(estimate_text(&body).0);
-        out.push_str(&format!(":\n{}", escape_tags(&body)));
+        let _ = write!(out, ":\n{}", escape_tags(&body));
     }
     Some(out)
 }
