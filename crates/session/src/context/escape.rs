@@ -9,7 +9,8 @@
 use std::borrow::Cow;
 
 /// Names of the tags that only the engine writes. A name that starts with one of them counts too.
-pub const ENGINE_TAGS: [&str; 4] = ["system-reminder", "verbatim_tail", "tool-output-compacted", "context-summary"];
+pub const ENGINE_TAGS: [&str; 4] =
+    ["system-reminder", "verbatim_tail", "tool-output-compacted", "context-summary"];
 
 /// Escapes every engine tag in `text`. Idempotent; borrows when there is nothing to escape.
 pub fn escape(text: &str) -> Cow<'_, str> {
@@ -41,7 +42,8 @@ pub fn escape_tags<'a>(text: &'a str, names: &[&str]) -> Cow<'a, str> {
 /// Whether what follows a `<` is the rest of a tag with one of these names.
 fn opens_tag(rest: &str, names: &[&str]) -> bool {
     let mut letters = [0u8; 4];
-    let name = rest.trim_start_matches(|c: char| c == '/' || becket_types::is_blank(c.encode_utf8(&mut letters)));
+    let name =
+        rest.trim_start_matches(|c: char| c == '/' || becket_types::is_blank(c.encode_utf8(&mut letters)));
     names.iter().any(|tag| name.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag)))
 }
 
@@ -92,7 +94,18 @@ mod tests {
 
     #[test]
     fn other_text_is_not_copied() {
-        for text in ["", "plain", "a < b", "<div>", "<system>", "system-reminder", "&lt;system-reminder>", "<", "</", "<systé"] {
+        for text in [
+            "",
+            "plain",
+            "a < b",
+            "<div>",
+            "<system>",
+            "system-reminder",
+            "&lt;system-reminder>",
+            "<",
+            "</",
+            "<systé",
+        ] {
             assert!(matches!(escape(text), Cow::Borrowed(t) if t == text), "{text:?}");
         }
     }

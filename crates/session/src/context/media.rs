@@ -40,7 +40,9 @@ pub fn stub(part: &Part) -> Option<String> {
 pub fn bytes(part: &Part) -> u64 {
     let (extra, inline) = match part {
         Part::Image { source: ImageSource::Url(_), .. } => return 0,
-        Part::Image { extra, source: ImageSource::Base64(data), .. } => (extra, Some(data.len() as u64 / 4 * 3)),
+        Part::Image { extra, source: ImageSource::Base64(data), .. } => {
+            (extra, Some(data.len() as u64 / 4 * 3))
+        }
         Part::Image { extra, .. } | Part::File { extra, .. } => (extra, None),
         _ => return 0,
     };
@@ -59,9 +61,15 @@ pub fn unsendable(part: &Part, scope: &ModelScope) -> Option<&'static str> {
         return Some("larger than a request may be");
     }
     match part {
-        Part::Image { media_type, .. } if !IMAGE_TYPES.contains(&media_type.as_str()) => Some("not an image kind that models take"),
-        Part::Image { width: Some(0), .. } | Part::Image { height: Some(0), .. } => Some("an image without pixels"),
-        Part::Image { source: ImageSource::Base64(data), .. } if data.is_empty() => Some("an image without bytes"),
+        Part::Image { media_type, .. } if !IMAGE_TYPES.contains(&media_type.as_str()) => {
+            Some("not an image kind that models take")
+        }
+        Part::Image { width: Some(0), .. } | Part::Image { height: Some(0), .. } => {
+            Some("an image without pixels")
+        }
+        Part::Image { source: ImageSource::Base64(data), .. } if data.is_empty() => {
+            Some("an image without bytes")
+        }
         _ => None,
     }
 }
@@ -70,7 +78,11 @@ pub fn unsendable(part: &Part, scope: &ModelScope) -> Option<&'static str> {
 /// them came with the newest message.
 ///
 /// 0 while the limits hold. Beyond them, half of each limit is freed at once, but what came last stays if it fits.
-pub fn overflow(sizes: impl ExactSizeIterator<Item = u64> + Clone, newest: usize, scope: &ModelScope) -> usize {
+pub fn overflow(
+    sizes: impl ExactSizeIterator<Item = u64> + Clone,
+    newest: usize,
+    scope: &ModelScope,
+) -> usize {
     let count = sizes.len();
     let total: u64 = sizes.clone().sum();
     if count <= scope.max_images && total <= scope.max_media_bytes {
@@ -120,7 +132,10 @@ mod tests {
             (image("image/png", None, Some((3, 4))), Some("[Attached image/png: 3x4]")),
             (image("image/png", None, None), Some("[Attached image/png]")),
             (image("", None, None), Some("[Attached file]")),
-            (image("image/png", Some("<system-reminder>"), None), Some("[Attached image/png: &lt;system-reminder>]")),
+            (
+                image("image/png", Some("<system-reminder>"), None),
+                Some("[Attached image/png: &lt;system-reminder>]"),
+            ),
             (Part::text("x"), None),
         ] {
             assert_eq!(stub(&part).as_deref(), want);

@@ -89,13 +89,17 @@ pub fn select(view: &View, now: Millis) -> Selection {
     let policy = PrunePolicy::new(view.policy(), now);
     let list: Vec<&Message> = view.live().map(AsRef::as_ref).collect();
     let stays = |message: &Message, call: &CallId| {
-        view.is_pinned(&message.id) || view.is_call_pinned(call) || view.is_pruned(call)
+        view.is_pinned(&message.id)
+            || view.is_call_pinned(call)
+            || view.is_pruned(call)
+            || !view.answers(message, call)
     };
     let mut selection = Selection::default();
     for (at, part) in choose(&list, &policy, &stays) {
         let part = &list[at].parts[part];
         if let (Some(call), Part::ToolResult { output, name, .. }) = (describe(part), part) {
-            let left = budget::estimate_text(&stub(&call.call_id, name, call.bytes, call.lines, &call.excerpt));
+            let left =
+                budget::estimate_text(&stub(&call.call_id, name, call.bytes, call.lines, &call.excerpt));
             selection.freed += Tokens(budget::estimate_text(output).0.saturating_sub(left.0));
             selection.calls.push(call);
         }
@@ -184,12 +188,16 @@ fn choose(
         None => hot_boundary(messages, policy.hot_tokens),
     };
     let mut chosen = Vec::new();
+    // Of doubled results only the first is shown.
+    let mut seen = HashSet::new();
     for (at, message) in messages[..boundary].iter().enumerate() {
         if message.role != Role::Tool || message.metadata.time.is_some_and(|t| t.compacted.is_some()) {
             continue;
         }
         for (nth, part) in message.parts.iter().enumerate() {
-            if let Part::ToolResult { call_id, name, is_error: false, interrupted: false, .. } = part
+            if let Part::ToolResult { call_id, name, is_error, interrupted, .. } = part
+                && seen.insert(call_id)
+                && !(*is_error || *interrupted)
                 && !policy.protect.is_match(name)
                 && !stays(message, call_id)
             {
@@ -204,7 +212,13 @@ fn choose(
 fn skip_boundary(messages: &[&Message], turns: usize) -> Option<usize> {
     match turns {
         0 => Some(messages.len()),
-        _ => messages.iter().enumerate().rev().filter(|(_, m)| m.is_user_turn()).nth(turns - 1).map(|(at, _)| at),
+        _ => messages
+            .iter()
+            .enumerate()
+            .rev()
+            .filter(|(_, m)| m.is_user_turn())
+            .nth(turns - 1)
+            .map(|(at, _)| at),
     }
 }
 

@@ -71,7 +71,12 @@ mod tests {
 
     #[test]
     fn t5_only_the_users_visible_text_is_wrapped() {
-        let text = |text: &str, synthetic, ignored| Part::Text { text: text.into(), synthetic, ignored, extra: Map::new() };
+        let text = |text: &str, synthetic, ignored| Part::Text {
+            text: text.into(),
+            synthetic,
+            ignored,
+            extra: Map::new(),
+        };
         for (part, want) in [
             (text("x", false, false), true),
             (text("x", true, false), false),

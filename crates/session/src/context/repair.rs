@@ -33,8 +33,7 @@ pub fn safe_id(id: &str) -> Cow<'_, str> {
     if !id.is_empty() && id.len() <= MAX_ID && id.chars().all(is_wire_char) {
         return Cow::Borrowed(id);
     }
-    let start: String =
-        id.chars().map(|c| if is_wire_char(c) { c } else { '_' }).take(MAX_ID - 9).collect();
+    let start: String = id.chars().map(|c| if is_wire_char(c) { c } else { '_' }).take(MAX_ID - 9).collect();
     Cow::Owned(format!("{start}-{:08x}", fnv(id)))
 }
 
@@ -140,7 +139,10 @@ mod tests {
     fn repair_ids_and_names_fit_every_provider() {
         for id in ["", "call 1", "функция", "a.b", &"x".repeat(90), &"é".repeat(50)] {
             let safe = safe_id(id);
-            assert!(!safe.is_empty() && safe.len() <= MAX_ID && safe.chars().all(is_wire_char), "{id:?} -> {safe}");
+            assert!(
+                !safe.is_empty() && safe.len() <= MAX_ID && safe.chars().all(is_wire_char),
+                "{id:?} -> {safe}"
+            );
         }
         assert_eq!(safe_id("toolu_01-A"), "toolu_01-A");
         assert_ne!(safe_id(&format!("{}a", "x".repeat(60))), safe_id(&format!("{}b", "x".repeat(60))));
@@ -181,8 +183,13 @@ mod tests {
 
     #[test]
     fn repair_reasoning_goes_to_its_own_model_only() {
-        let scope =
-            ModelScope { provider: "p".into(), model: "m".into(), images: true, max_images: 1, max_media_bytes: 1 };
+        let scope = ModelScope {
+            provider: "p".into(),
+            model: "m".into(),
+            images: true,
+            max_images: 1,
+            max_media_bytes: 1,
+        };
         let reasoning = |provider: &str, model: &str, signature: Option<&str>| Part::Reasoning {
             text: "t".into(),
             signature: signature.map(str::to_owned),
@@ -205,7 +212,9 @@ mod tests {
 
     #[test]
     fn repair_input_is_always_an_object() {
-        for (input, want) in [(json!({"a": 1}), json!({"a": 1})), (json!([1]), json!({})), (json!("x"), json!({}))] {
+        for (input, want) in
+            [(json!({"a": 1}), json!({"a": 1})), (json!([1]), json!({})), (json!("x"), json!({}))]
+        {
             assert_eq!(*object_input(&input), want);
         }
     }

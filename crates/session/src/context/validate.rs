@@ -101,7 +101,13 @@ impl Validator {
         Ok(())
     }
 
-    fn check_part(&mut self, message: &Message, at: usize, part: &Part, scope: Option<&ModelScope>) -> Result<(), String> {
+    fn check_part(
+        &mut self,
+        message: &Message,
+        at: usize,
+        part: &Part,
+        scope: Option<&ModelScope>,
+    ) -> Result<(), String> {
         let misplaced = || Err(format!("part {at} does not belong in a message of role {:?}", message.role));
         match (message.role, part) {
             (_, Part::Unknown(_)) => Err(format!("part {at} is of an unknown kind")),
@@ -126,8 +132,12 @@ impl Validator {
             (_, Part::Text { ignored: true, .. }) => Err(format!("part {at} is not for the model")),
             (_, Part::Text { text, .. }) if is_blank(text) => Err(format!("text block {at} is blank")),
             (_, Part::Text { .. }) => Ok(()),
-            (Role::System | Role::User, Part::Image { .. } | Part::File { .. }) => self.check_media(part, scope),
-            (Role::Assistant, Part::ToolCall { call_id, name, input, .. }) => self.check_call(call_id, name, input),
+            (Role::System | Role::User, Part::Image { .. } | Part::File { .. }) => {
+                self.check_media(part, scope)
+            }
+            (Role::Assistant, Part::ToolCall { call_id, name, input, .. }) => {
+                self.check_call(call_id, name, input)
+            }
             (Role::Assistant, Part::Reasoning { .. }) => match scope {
                 Some(scope) if !super::repair::reasoning_fits(part, scope) => {
                     Err(format!("part {at} is another model's reasoning"))
@@ -215,16 +225,34 @@ mod tests {
             ("blank text", vec![user(), assistant(vec![Part::text("\u{a0}\n")])], Some(1)),
             ("call without result at the end", vec![user(), assistant(vec![call("a")])], Some(1)),
             ("call without result in between", vec![user(), assistant(vec![call("a")]), user()], Some(2)),
-            ("results out of order", vec![user(), assistant(vec![call("a"), call("b")]), result("b")], Some(2)),
+            (
+                "results out of order",
+                vec![user(), assistant(vec![call("a"), call("b")]), result("b")],
+                Some(2),
+            ),
             ("result without call", vec![user(), result("a")], Some(1)),
             ("doubled result", vec![user(), assistant(vec![call("a")]), result("a"), result("a")], Some(3)),
             (
                 "id used twice",
-                vec![user(), assistant(vec![call("a")]), result("a"), assistant(vec![call("a")]), result("a")],
+                vec![
+                    user(),
+                    assistant(vec![call("a")]),
+                    result("a"),
+                    assistant(vec![call("a")]),
+                    result("a"),
+                ],
                 Some(3),
             ),
-            ("input is no object", vec![user(), assistant(vec![Part::tool_call("a", "read", json!([]))])], Some(1)),
-            ("bad tool name", vec![user(), assistant(vec![Part::tool_call("a", "re ad", json!({}))])], Some(1)),
+            (
+                "input is no object",
+                vec![user(), assistant(vec![Part::tool_call("a", "read", json!([]))])],
+                Some(1),
+            ),
+            (
+                "bad tool name",
+                vec![user(), assistant(vec![Part::tool_call("a", "re ad", json!({}))])],
+                Some(1),
+            ),
             ("bad id", vec![user(), assistant(vec![Part::tool_call("a b", "read", json!({}))])], Some(1)),
             ("ends in reasoning", vec![user(), reasoning_last], Some(1)),
             ("call in a user message", vec![Message { parts: vec![call("a")], ..user() }], Some(0)),
@@ -237,8 +265,13 @@ mod tests {
 
     #[test]
     fn message_by_message_is_the_same_as_the_whole_list() {
-        let messages =
-            vec![Message::user("x"), Message::assistant(vec![call("a")]), result("a"), Message::user("y"), result("z")];
+        let messages = vec![
+            Message::user("x"),
+            Message::assistant(vec![call("a")]),
+            result("a"),
+            Message::user("y"),
+            result("z"),
+        ];
         let mut validator = Validator::default();
         let step = messages.iter().try_for_each(|m| validator.push(m, None));
         assert_eq!(step.unwrap_err(), validate(&messages).unwrap_err());

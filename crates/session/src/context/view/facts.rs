@@ -2,27 +2,46 @@
 //! call is shown.
 
 use super::super::repair;
-use super::{JournalLine, Slot};
+use super::{JournalLine, Place, Slot};
 use becket_types::{CallId, JournalState, Message, Role, Seq, TurnState};
 use serde_json::Value;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+/// Where the result of a call is, among the messages that the view shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The call itself is not shown.
+    #[default]
+    NotAsked,
+    Open,
+    At(Place),
+}
 
 /// What is kept of a call for ever, also when its texts have left memory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct CallRecord {
     /// The id in the ledger, where it is shown under another one.
     original: Option<CallId>,
     /// The message that calls.
     pub(super) at: Seq,
+    /// The message that holds its first result.
     pub(super) result: Option<Seq>,
+    pub(super) answer: Answer,
+    /// Its line in the journal.
+    line: Option<usize>,
 }
 
-/// Every call of the session under the id that it is shown with: unique, and fit for every provider.
+/// Every call of the session under the id that it is shown with: unique, and fit for every provider. One map on purpose: a
+/// step touches one place of it for each call, however long the session is.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     known: HashMap<CallId, CallRecord>,
     /// Ledger ids that are shown otherwise, or were used more than once: the newest shown id, and how often.
     aliases: HashMap<CallId, (CallId, u32)>,
+    pub(super) journal: Vec<JournalLine>,
+    /// Lines of calls that no message holds.
+    strays: HashMap<CallId, usize>,
 }
 
 impl Calls {
@@ -31,18 +50,23 @@ impl Calls {
         let safe = repair::safe_id(id.as_str());
         let mut count = self.aliases.get(id).map_or(1, |(_, n)| *n);
         let mut shown = CallId(safe.clone().into_owned());
-        while self.known.contains_key(&shown) {
-            count += 1;
-            shown = CallId(repair::numbered_id(&safe, count));
+        loop {
+            let renamed = (shown != *id).then(|| shown.clone());
+            match self.known.entry(shown) {
+                Entry::Occupied(_) => {
+                    count += 1;
+                    shown = CallId(repair::numbered_id(&safe, count));
+                }
+                Entry::Vacant(free) => {
+                    let original = renamed.is_some().then(|| id.clone());
+                    free.insert(CallRecord { original, at, ..CallRecord::default() });
+                    if let Some(shown) = &renamed {
+                        self.aliases.insert(id.clone(), (shown.clone(), count));
+                    }
+                    return renamed;
+                }
+            }
         }
-        let renamed = shown != *id;
-        let original = renamed.then(|| id.clone());
-        if renamed {
-            self.aliases.insert(id.clone(), (shown.clone(), count));
-        }
-        let record = CallRecord { original, at, result: None };
-        self.known.insert(shown.clone(), record);
-        renamed.then_some(shown)
     }
 
     /// The id under which the newest call with this ledger id is shown.
@@ -65,22 +89,41 @@ impl Calls {
     }
 
     pub(super) fn answered(&mut self, shown: &CallId, at: Seq) {
-        if let Some(record) = self.known.get_mut(shown)
-            && record.result.is_none()
-        {
-            record.result = Some(at);
+        if let Some(record) = self.known.get_mut(shown) {
+            record.result.get_or_insert(at);
         }
     }
-}
 
-/// The journal: every call id runs at most once ever.
-#[derive(Debug, Default)]
-pub(super) struct Journal {
-    pub(super) lines: Vec<JournalLine>,
-    index: HashMap<CallId, usize>,
-}
+    pub(super) fn answer(&self, shown: &CallId) -> Answer {
+        self.known.get(shown).map_or(Answer::NotAsked, |r| r.answer)
+    }
 
-impl Journal {
+    /// A shown message calls.
+    pub(super) fn ask(&mut self, shown: &CallId) {
+        if let Some(CallRecord { answer: answer @ Answer::NotAsked, .. }) = self.known.get_mut(shown) {
+            *answer = Answer::Open;
+        }
+    }
+
+    /// A shown message answers. Whether the call was open.
+    pub(super) fn reply(&mut self, shown: &CallId, place: Place) -> bool {
+        match self.known.get_mut(shown) {
+            Some(CallRecord { answer: answer @ Answer::Open, .. }) => {
+                *answer = Answer::At(place);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Nothing is shown.
+    pub(super) fn clear_answers(&mut self) {
+        for record in self.known.values_mut() {
+            record.answer = Answer::NotAsked;
+        }
+    }
+
+    /// Writes to the journal line of the newest call with this ledger id.
     pub(super) fn note(
         &mut self,
         seq: Seq,
@@ -90,18 +133,27 @@ impl Journal {
         subject: Option<&String>,
         result: &Value,
     ) {
-        let at = *self.index.entry(id.clone()).or_insert_with(|| {
-            self.lines.push(JournalLine {
-                call_id: id.clone(),
+        let shown = self.shown(id).clone();
+        let known = self.known.get_mut(&shown).map(|record| &mut record.line);
+        let at = known.as_ref().and_then(|line| **line).or_else(|| self.strays.get(&shown).copied());
+        let at = at.unwrap_or_else(|| {
+            let at = self.journal.len();
+            if let Some(line) = known {
+                *line = Some(at);
+            } else {
+                self.strays.insert(shown.clone(), at);
+            }
+            self.journal.push(JournalLine {
+                call_id: shown,
                 tool: String::new(),
                 subject: None,
                 result: Value::Null,
                 state,
                 seq,
             });
-            self.lines.len() - 1
+            at
         });
-        let line = &mut self.lines[at];
+        let line = &mut self.journal[at];
         // A state never goes back: what has finished stays finished.
         if rank(state) >= rank(line.state) {
             line.state = state;
@@ -117,8 +169,15 @@ impl Journal {
         }
     }
 
+    /// How far the newest call with this ledger id got. One that has a result has finished.
     pub(super) fn state(&self, id: &CallId) -> Option<JournalState> {
-        self.index.get(id).map(|at| self.lines[*at].state)
+        let shown = self.shown(id);
+        let record = self.known.get(shown);
+        if record.is_some_and(|r| r.result.is_some()) {
+            return Some(JournalState::Finished);
+        }
+        let line = record.and_then(|r| r.line).or_else(|| self.strays.get(shown).copied())?;
+        Some(self.journal[line].state)
     }
 }
 

@@ -6,10 +6,10 @@
 
 use super::super::{budget, continuation};
 use super::shape::Mark;
-use super::{Slot, View};
+use super::{Ids, Slot, View};
 use becket_types::{
-    CallId, Compaction, Entry, EntryKind, FinishReason, Message, MessageId, Millis, Part, PinTarget, PrunedCall, Role,
-    Seq, SystemItem, SystemKind, Tokens, is_blank,
+    CallId, Compaction, Entry, EntryKind, FinishReason, Message, MessageId, Millis, Part, PinTarget,
+    PrunedCall, Role, Seq, SystemItem, SystemKind, Tokens, is_blank,
 };
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -27,7 +27,10 @@ pub(super) struct Control {
 
 #[derive(Debug)]
 enum Act {
-    Prune { calls: Vec<PrunedCall>, media: Vec<(MessageId, u32)> },
+    Prune {
+        calls: Vec<PrunedCall>,
+        media: Vec<(MessageId, u32)>,
+    },
     /// With the oldest message that is live behind it.
     Compaction(Arc<Compaction>, Seq),
     Revert(Seq),
@@ -141,7 +144,7 @@ impl View {
                 }
             }
             EntryKind::ToolJournal { call_id, state, tool, subject, result } => {
-                self.journal.note(seq, call_id, *state, tool.as_ref(), subject.as_ref(), result);
+                self.calls.note(seq, call_id, *state, tool.as_ref(), subject.as_ref(), result);
             }
             EntryKind::State { key, value } => {
                 self.states.insert(key.clone(), value.clone());
@@ -154,7 +157,10 @@ impl View {
             EntryKind::Notice { text, .. } => {
                 self.noticed.insert(text.clone());
             }
-            EntryKind::Session { .. } | EntryKind::Usage { .. } | EntryKind::Title { .. } | EntryKind::Unknown(_) => {}
+            EntryKind::Session { .. }
+            | EntryKind::Usage { .. }
+            | EntryKind::Title { .. }
+            | EntryKind::Unknown(_) => {}
         }
     }
 
@@ -167,7 +173,6 @@ impl View {
         self.turn.message(&message, seq);
         let owner = message.metadata.compaction_continue.then(|| self.last_compaction()).flatten();
         let at = self.log.len();
-        self.by_id.insert(message.id, at);
         let tokens = budget::estimate_message(&message);
         let done = message.role != Role::Assistant;
         self.log.push(Slot { message: Arc::new(message), seq, done, finish: None, tokens, owner });
@@ -187,7 +192,8 @@ impl View {
         match part {
             Part::ToolCall { call_id, .. } => {
                 if let Some(shown) = self.calls.register(call_id, at) {
-                    let text = format!("call id {call_id} cannot be sent as it is or again: it is sent as {shown}");
+                    let text =
+                        format!("call id {call_id} cannot be sent as it is or again: it is sent as {shown}");
                     *call_id = shown;
                     self.notice(text);
                 }
@@ -202,7 +208,7 @@ impl View {
     }
 
     fn part(&mut self, id: &MessageId, part: &Part) {
-        let Some(at) = self.by_id.get(id).copied() else { return };
+        let Some(at) = self.slot_of(id) else { return };
         let mut part = part.clone();
         self.own_ids(self.log[at].seq, &mut part);
         let slot = &mut self.log[at];
@@ -218,7 +224,7 @@ impl View {
     }
 
     fn finish(&mut self, id: &MessageId, reason: &FinishReason) {
-        let Some(at) = self.by_id.get(id).copied() else { return };
+        let Some(at) = self.slot_of(id) else { return };
         let slot = &mut self.log[at];
         slot.done = true;
         slot.finish = Some(reason.clone());
@@ -234,14 +240,12 @@ impl View {
         for (nth, part) in slot.message.parts.iter().enumerate().skip(from) {
             match (slot.message.role, part) {
                 (Role::Assistant, Part::ToolCall { call_id, .. }) => {
-                    self.results.entry(call_id.clone()).or_insert(None);
+                    self.calls.ask(call_id);
                 }
                 (Role::Tool, Part::ToolResult { call_id, .. }) => {
-                    if let Some(result @ None) = self.results.get_mut(call_id) {
-                        *result = Some((at, nth));
-                        // The context holds a repair in its place.
-                        self.dirty |= self.cursor.repaired.contains(call_id);
-                    }
+                    let open = self.calls.reply(call_id, (at, nth));
+                    // The context may hold a repair in its place.
+                    self.dirty |= open && self.cursor.repaired.contains(call_id);
                 }
                 _ => {}
             }
@@ -355,7 +359,9 @@ impl View {
 
         // A call and its results are indivisible: a kept result keeps its call, a kept call all of its results.
         let mut wanted: HashSet<&CallId> = self.effects.pinned_calls.iter().collect();
-        wanted.extend(live.iter().zip(&keep).filter(|(_, keep)| **keep).flat_map(|(at, _)| results_of(message(at))));
+        wanted.extend(
+            live.iter().zip(&keep).filter(|(_, keep)| **keep).flat_map(|(at, _)| results_of(message(at))),
+        );
         let mut answered: HashSet<&CallId> = HashSet::new();
         for (at, keep) in live.iter().zip(&mut keep).filter(|(at, _)| message(at).role == Role::Assistant) {
             *keep |= !taken_out(at) && message(at).call_ids().any(|id| wanted.contains(id));
@@ -370,7 +376,7 @@ impl View {
     }
 
     fn reattach(&mut self) {
-        self.results.clear();
+        self.calls.clear_answers();
         for nth in 0..self.live.len() {
             self.attach(self.live[nth], 0);
         }
@@ -418,7 +424,7 @@ impl View {
         }
         let mut gone = drop.iter();
         self.log.retain(|_| gone.next() == Some(&false));
-        self.by_id = self.log.iter().enumerate().map(|(at, slot)| (slot.message.id, at)).collect();
+        self.ids = Ids::default();
         for at in &mut self.live {
             *at = places[*at];
         }

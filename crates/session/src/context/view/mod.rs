@@ -26,10 +26,10 @@ mod tests;
 use super::validate::{Validator, Violation};
 use super::{ModelScope, Policy, reminder, repair};
 use becket_types::{
-    BlobId, CallId, Compaction, Context, Entry, EntryKind, FinishReason, JournalState, Message, MessageId, Part,
-    PruneReason, Role, Seq, SystemItem, Tokens, ToolSpec, TurnState, visibility,
+    BlobId, CallId, Compaction, Context, Entry, EntryKind, FinishReason, JournalState, Message, MessageId,
+    Part, PruneReason, Role, Seq, SystemItem, Tokens, ToolSpec, TurnState, visibility,
 };
-use facts::{Calls, Journal, Turn};
+use facts::{Answer, Calls, Turn};
 use fold::{Control, Effects};
 use render::Cursor;
 use serde_json::Value;
@@ -72,6 +72,14 @@ pub(crate) struct Slot {
     owner: Option<Seq>,
 }
 
+/// Slots by message id. Nearly all that is asked for is among the newest, so the map is filled only when it is needed.
+#[derive(Debug, Default)]
+struct Ids {
+    map: HashMap<MessageId, usize>,
+    /// Slots that are in the map.
+    upto: usize,
+}
+
 /// Where the result of a live call is: slot and part.
 type Place = (usize, usize);
 
@@ -84,10 +92,9 @@ pub struct View {
     last_seq: Option<Seq>,
     /// Messages in memory, by ledger order.
     log: Vec<Slot>,
-    by_id: HashMap<MessageId, usize>,
+    ids: Ids,
     controls: Vec<Control>,
     calls: Calls,
-    journal: Journal,
     states: HashMap<String, Value>,
     turn: Turn,
     system_items: Vec<SystemItem>,
@@ -97,8 +104,6 @@ pub struct View {
     effects: Effects,
     /// Slots that the view shows, by ledger order.
     live: Vec<usize>,
-    /// Calls of live messages, and their results as far as they have come.
-    results: HashMap<CallId, Option<Place>>,
     /// Estimate of the live messages, of what leads them, of the system prompt.
     live_tokens: Tokens,
     lead_tokens: Tokens,
@@ -128,10 +133,9 @@ impl View {
             scope,
             last_seq: None,
             log: Vec::new(),
-            by_id: HashMap::new(),
+            ids: Ids::default(),
             controls: Vec::new(),
             calls: Calls::default(),
-            journal: Journal::default(),
             states: HashMap::new(),
             turn: Turn::default(),
             system_items: Vec::new(),
@@ -139,7 +143,6 @@ impl View {
             tools_hash: None,
             effects: Effects::default(),
             live: Vec::new(),
-            results: HashMap::new(),
             live_tokens: Tokens(0),
             lead_tokens: Tokens(0),
             system_tokens: Tokens(0),
@@ -214,6 +217,11 @@ impl View {
         })
     }
 
+    /// The blocks of the system prompt in force, as the ledger has them.
+    pub fn system_items(&self) -> &[SystemItem] {
+        &self.system_items
+    }
+
     /// The last entry folded in; 0 before the first.
     pub fn last_seq(&self) -> Seq {
         self.last_seq.unwrap_or_default()
@@ -221,26 +229,23 @@ impl View {
 
     /// Calls of the newest assistant message that have no result, in order, under the ledger's ids.
     pub fn open_calls(&self) -> Vec<CallId> {
-        let newest = self.live.iter().rev().map(|at| &self.log[*at].message).find(|m| m.role == Role::Assistant);
-        let open = |id: &&CallId| self.results.get(*id).is_some_and(Option::is_none);
+        let newest =
+            self.live.iter().rev().map(|at| &self.log[*at].message).find(|m| m.role == Role::Assistant);
+        let open = |id: &&CallId| self.calls.answer(id) == Answer::Open;
         newest.map_or_else(Vec::new, |m| {
             m.call_ids().filter(open).map(|id| self.calls.original(id).clone()).collect()
         })
     }
 
-    /// How far a call got, by the ledger's id. A call that has a result counts as finished. `None`: never heard of, or
-    /// asked for by the model and nothing more.
+    /// How far the newest call with this ledger id got. A call that has a result counts as finished. `None`: never heard
+    /// of, or asked for by the model and nothing more.
     pub fn call_known(&self, id: &CallId) -> Option<JournalState> {
-        let answered = || self.calls.find(id).and_then(|(_, r)| r.result).map(|_| JournalState::Finished);
-        match self.journal.state(id) {
-            Some(JournalState::Finished) => Some(JournalState::Finished),
-            other => answered().or(other),
-        }
+        self.calls.state(id)
     }
 
-    /// Every call that the journal names, in order of first mention.
+    /// Every call that the journal names, in order of first mention, under the ids that are shown.
     pub fn journal(&self) -> &[JournalLine] {
-        &self.journal.lines
+        &self.calls.journal
     }
 
     /// Session state by name; the last entry counts.
@@ -261,11 +266,9 @@ impl View {
 
     /// Whether wrapping the message now changes bytes that no request has shown yet.
     pub(super) fn can_remind(&self, id: &MessageId) -> bool {
-        self.by_id.get(id).map(|at| &self.log[*at]).is_some_and(|slot| {
-            slot.seq > self.turn.shown_up_to
-                && !self.effects.wrapped.contains(id)
-                && reminder::applies_to(&slot.message)
-        })
+        let unseen = self.log.iter().rev().take_while(|slot| slot.seq > self.turn.shown_up_to);
+        !self.effects.wrapped.contains(id)
+            && unseen.filter(|slot| slot.message.id == *id).any(|slot| reminder::applies_to(&slot.message))
     }
 
     /// `(tool, output, spill)` of a call's first result as the ledger has it, while it is in memory. When it is not, and
@@ -322,6 +325,11 @@ impl View {
         self.effects.pinned_calls.contains(id)
     }
 
+    /// Whether this tool message holds the result that is shown for the call.
+    pub(super) fn answers(&self, message: &Message, call: &CallId) -> bool {
+        matches!(self.calls.answer(call), Answer::At((at, _)) if self.log[at].seq == message.seq)
+    }
+
     /// True when a revert needs messages that have left memory: fold the whole ledger into a new view. Until then the
     /// view shows what it can.
     pub fn stale(&self) -> bool {
@@ -342,8 +350,8 @@ impl View {
         if *generation != self.context.generation || validator.len() > self.context.messages.len() {
             (*generation, *validator) = (self.context.generation, Validator::default());
         }
-        let new = self.context.messages.iter().skip(validator.len());
-        let result = new.map(|m| validator.push(&m.message, Some(&self.scope))).collect::<Result<(), _>>();
+        let mut new = self.context.messages.iter().skip(validator.len());
+        let result = new.try_for_each(|m| validator.push(&m.message, Some(&self.scope)));
         let result = result.and_then(|()| validator.end());
         if result.is_err() {
             *validator = Validator::default();
@@ -372,6 +380,19 @@ impl View {
             freed_tokens: Tokens(0),
             reason: PruneReason::MediaLimit,
         })
+    }
+
+    /// The newest slot with this message id.
+    fn slot_of(&mut self, id: &MessageId) -> Option<usize> {
+        const NEAR: usize = 16;
+        let near = self.log.len().saturating_sub(NEAR);
+        if let Some(at) = self.log[near..].iter().rposition(|slot| slot.message.id == *id) {
+            return Some(near + at);
+        }
+        let fresh = self.log.iter().enumerate().skip(self.ids.upto);
+        self.ids.map.extend(fresh.map(|(at, slot)| (slot.message.id, at)));
+        self.ids.upto = self.log.len();
+        self.ids.map.get(id).copied()
     }
 
     fn slot_at(&self, seq: Seq) -> Option<&Slot> {

@@ -5,10 +5,12 @@
 //! come out the same keep their place and their generation.
 
 use super::super::{escape, media, repair};
-use super::shape::{Paint, Shaped, shape, shape_result};
 use super::View;
+use super::facts::Answer;
+use super::shape::{Paint, Shaped, shape, shape_result};
 use becket_types::{
-    CallId, Context, ContextMessage, Message, MessageId, Part, Provenance, Role, Seq, Synthetic, is_blank, visibility,
+    CallId, Context, ContextMessage, Message, MessageId, Part, Provenance, Role, Seq, Synthetic, is_blank,
+    visibility,
 };
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
@@ -75,7 +77,8 @@ impl View {
     /// After a boundary: messages that came out the same are the same; otherwise it is a new generation.
     fn keep_or_bump(&mut self, shown: Vec<Arc<ContextMessage>>) {
         let now = &mut self.context.messages;
-        let same = shown.len() <= now.len() && shown.iter().zip(now.iter()).all(|(a, b)| a.message == b.message);
+        let same =
+            shown.len() <= now.len() && shown.iter().zip(now.iter()).all(|(a, b)| a.message == b.message);
         if same {
             for (now, shown) in now.iter_mut().zip(shown) {
                 *now = shown;
@@ -129,15 +132,21 @@ impl View {
     fn emit_results(&mut self, caller: &Message, fresh_from: usize) {
         for (nth, part) in caller.parts.iter().enumerate() {
             let Part::ToolCall { call_id, name, .. } = part else { continue };
-            self.cursor.called.insert(repair::safe_name(name).into_owned());
-            if let Some(Some((at, result))) = self.results.get(call_id).copied() {
+            let tool = repair::safe_name(name);
+            if !self.cursor.called.contains(tool.as_ref()) {
+                self.cursor.called.insert(tool.into_owned());
+            }
+            if let Answer::At((at, result)) = self.calls.answer(call_id) {
                 let message = Arc::clone(&self.log[at].message);
                 self.emit((at, Some(result)), &message, fresh_from);
             } else {
                 self.cursor.repaired.insert(call_id.clone());
                 let result = repair::missing_result(caller, nth, call_id, name);
                 self.push(result, None, caller.seq, vec!["repaired: result missing".to_owned()]);
-                self.notice(format!("call {call_id} ({name}) has no result: the model is told `{}`", repair::INTERRUPTED));
+                self.notice(format!(
+                    "call {call_id} ({name}) has no result: the model is told `{}`",
+                    repair::INTERRUPTED
+                ));
             }
         }
     }
@@ -146,10 +155,10 @@ impl View {
     fn note_strays(&mut self, at: usize, message: &Message) {
         for (nth, part) in message.parts.iter().enumerate() {
             let Part::ToolResult { call_id, .. } = part else { continue };
-            let text = match self.results.get(call_id) {
-                Some(Some(place)) if *place == (at, nth) => continue,
-                Some(_) => format!("call {call_id} has more than one result: the first one counts"),
-                None => match self.calls.get(call_id) {
+            let text = match self.calls.answer(call_id) {
+                Answer::At(place) if place == (at, nth) => continue,
+                Answer::At(_) => format!("call {call_id} has more than one result: the first one counts"),
+                Answer::Open | Answer::NotAsked => match self.calls.get(call_id) {
                     // Its call was taken back, and the result with it.
                     Some(call) if self.effects.is_dead(call.at) => continue,
                     _ => format!("the result of {call_id} has no call before it: it is not sent"),
@@ -188,7 +197,9 @@ impl View {
         }
         let pruned = shaped.compacted.is_some();
         let (message, applied, notes) = shaped.into_message(raw);
-        notes.into_iter().for_each(|note| self.notice(note));
+        for note in notes {
+            self.notice(note);
+        }
         if self.context.messages.is_empty() && !repair::opens(message.role) {
             let start = repair::missing_start(raw);
             self.push(start, None, raw.seq, vec!["repaired: start missing".to_owned()]);
@@ -213,9 +224,15 @@ impl View {
         let sent_now = sent.iter().filter(|part| part.is_media()).count();
         for (part, media) in raw.parts.iter().enumerate().filter(|(_, p)| p.is_media()) {
             if let Some(why) = media::unsendable(media, &self.scope) {
-                self.notice(format!("{} of message {} is sent as this text: {why}", media::stub(media).unwrap_or_default(), raw.id));
+                self.notice(format!(
+                    "{} of message {} is sent as this text: {why}",
+                    media::stub(media).unwrap_or_default(),
+                    raw.id
+                ));
             }
-            if self.context.messages[at].message.parts.contains(media) && !self.is_text(source.0, raw, part as u32) {
+            if self.context.messages[at].message.parts.contains(media)
+                && !self.is_text(source.0, raw, part as u32)
+            {
                 let bytes = media::bytes(media);
                 self.cursor.media.push_back(Sent { at, source, part: part as u32, bytes });
             }

@@ -163,7 +163,8 @@ fn reasoning(part: &Part, scope: &ModelScope, out: &mut Shaped) {
 /// One result of a tool message, with the media beside it when it is the message's first result.
 pub(crate) fn shape_result(raw: &Message, nth: usize, how: &Paint<'_>) -> Shaped {
     let mut out = Shaped::default();
-    let Some(Part::ToolResult { call_id, name, output, is_error, interrupted, spill, extra, .. }) = raw.parts.get(nth)
+    let Some(Part::ToolResult { call_id, name, output, is_error, interrupted, spill, extra, .. }) =
+        raw.parts.get(nth)
     else {
         return out;
     };

@@ -1,10 +1,10 @@
 //! What fills the window, span by span, for people.
 
-use super::View;
 use super::super::{budget, media};
+use super::View;
 use becket_types::{
-    BlobId, ContextMessage, ImageSource, Origin, Part, Role, Span, SpanKind, Synthetic, SystemItem, SystemKind,
-    ToolSpec,
+    BlobId, ContextMessage, ImageSource, Origin, Part, Role, Span, SpanKind, Synthetic, SystemItem,
+    SystemKind, ToolSpec,
 };
 
 impl View {

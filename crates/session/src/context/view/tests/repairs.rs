@@ -1,0 +1,227 @@
+//! Repairs, and when a message may enter the context.
+
+use super::*;
+
+const MISSING: &str = repair::INTERRUPTED;
+
+#[test]
+fn repair_results_missing_doubled_reordered_first_in_file() {
+    for (rule, results, want, notices) in [
+        ("whole", vec!["a", "b"], vec!["#a=1", "#b=2"], 0),
+        ("reordered", vec!["b", "a"], vec!["#a=2", "#b=1"], 0),
+        ("one missing", vec!["b"], vec!["#a=interrupted, effect unknown", "#b=1"], 1),
+        ("all missing", vec![], vec!["#a=interrupted, effect unknown", "#b=interrupted, effect unknown"], 2),
+        ("doubled: the first wins", vec!["a", "b", "a"], vec!["#a=1", "#b=2"], 1),
+        ("without call", vec!["a", "b", "z"], vec!["#a=1", "#b=2"], 1),
+    ] {
+        let mut ledger = Ledger::new();
+        ledger.user("go");
+        ledger.calls(&["a", "b"]);
+        for (nth, id) in results.iter().enumerate() {
+            ledger.result(id, &(nth + 1).to_string());
+        }
+        ledger.user("next");
+        let mut expect = vec!["u go".to_owned(), "a read#a{}|read#b{}".into()];
+        expect.extend(want.iter().map(|w| format!("t {w}")));
+        expect.push("u next".into());
+        assert_eq!(ledger.lines(), expect, "{rule}");
+        assert_eq!(ledger.view.take_notices().len(), notices, "{rule}");
+        assert!(ledger.view.take_notices().is_empty(), "{rule}: said once");
+    }
+    let mut ledger = Ledger::new();
+    ledger.result("a", "first in the file");
+    ledger.assistant(vec![Part::text("hello")]);
+    assert_eq!(ledger.lines(), [format!("u {}", repair::MISSING_START), "a hello".into()]);
+    assert_eq!(ledger.view.take_notices().len(), 2);
+}
+
+#[test]
+fn repair_a_result_that_comes_after_its_repair_is_a_boundary() {
+    let mut ledger = Ledger::new();
+    ledger.user("go");
+    ledger.calls(&["a", "b"]);
+    ledger.result("b", "B");
+    let before = ledger.generation();
+    assert_eq!(ledger.lines()[2], format!("t #a={MISSING}"));
+    assert_eq!(ledger.view.open_calls(), ["a".into()]);
+    ledger.result("a", "A");
+    assert_eq!(ledger.lines()[2..], ["t #a=A", "t #b=B"]);
+    assert!(ledger.generation() > before);
+    assert!(ledger.view.open_calls().is_empty());
+}
+
+#[test]
+fn p7_results_that_come_in_time_are_no_boundary() {
+    let mut ledger = Ledger::new();
+    ledger.user("go");
+    let generation = ledger.generation();
+    for step in 0..5 {
+        let ids = [format!("x{step}"), format!("y{step}")];
+        let before = ledger.view.context().messages.clone();
+        ledger.calls(&[&ids[0], &ids[1]]);
+        ledger.result(&ids[1], "2");
+        ledger.result(&ids[0], "1");
+        let after = &ledger.view.context().messages;
+        assert_eq!(after.len(), before.len() + 3);
+        assert!(before.iter().zip(after).all(|(a, b)| Arc::ptr_eq(a, b)), "messages are never replaced");
+    }
+    assert_eq!(ledger.generation(), generation);
+}
+
+#[test]
+fn a_streaming_message_enters_when_it_can_no_longer_change() {
+    let mut ledger = Ledger::new();
+    ledger.user("go");
+    let message = Message::assistant(vec![Part::text("one")]);
+    let id = message.id;
+    ledger.message(message);
+    assert_eq!(ledger.lines(), ["u go"]);
+    ledger.push(EntryKind::Part { message: id, part: Part::text("two") });
+    assert_eq!(ledger.lines(), ["u go"]);
+    let generation = ledger.generation();
+    // Resumed after a crash: what follows makes it final, interrupted or not.
+    ledger.user("go on");
+    assert_eq!(ledger.lines(), ["u go", "a one|two", "u go on"]);
+    assert_eq!(ledger.generation(), generation);
+    ledger.push(EntryKind::Part { message: id, part: Part::text("late") });
+    assert_eq!(ledger.lines(), ["u go", "a one|two|late", "u go on"]);
+    assert!(ledger.generation() > generation);
+}
+
+#[test]
+fn repair_call_ids_used_twice_are_told_apart() {
+    let mut ledger = Ledger::new();
+    ledger.user("go");
+    for nth in 0..3 {
+        ledger.calls(&["call_0"]);
+        ledger.result("call_0", &format!("out {nth}"));
+    }
+    ledger.calls(&["bad id!"]);
+    assert_eq!(ledger.view.open_calls(), ["bad id!".into()], "the driver knows the ledger's id");
+    ledger.result("bad id!", "x");
+    let lines = ledger.lines();
+    assert_eq!(
+        lines[1..7],
+        [
+            "a read#call_0{}",
+            "t #call_0=out 0",
+            "a read#call_0_r2{}",
+            "t #call_0_r2=out 1",
+            "a read#call_0_r3{}",
+            "t #call_0_r3=out 2"
+        ]
+    );
+    assert_eq!(lines[8].split_once('=').unwrap().1, "x");
+    assert_eq!(ledger.view.original_output(&"call_0_r2".into()).unwrap().1, "out 1");
+    assert_eq!(ledger.view.original_output(&"bad id!".into()).unwrap().1, "x");
+    assert_eq!(ledger.view.take_notices().len(), 3);
+}
+
+#[test]
+fn repair_part_by_part() {
+    let ignored = Part::Text { text: "note".into(), synthetic: false, ignored: true, extra: Map::new() };
+    let invalid = Part::ToolCall {
+        call_id: "i".into(),
+        name: "read".into(),
+        input: json!({}),
+        invalid: Some("{\"pa".into()),
+        extra: Map::new(),
+    };
+    for (rule, parts, want) in [
+        ("blank text vanishes", vec![Part::text(" \u{200b}\n"), Part::text("x")], vec!["a x"]),
+        ("a message without anything vanishes", vec![Part::text("\n")], vec![]),
+        (
+            "ignored and unknown parts are never sent",
+            vec![ignored, Part::Unknown(Map::new()), Part::text("x")],
+            vec!["a x"],
+        ),
+        (
+            "own reasoning stays, signed or not",
+            vec![reasoning("s", "m", Some("sig")), reasoning("u", "m", None), Part::text("x")],
+            vec!["a (s)|(u)|x"],
+        ),
+        (
+            "other models' reasoning goes, signed or not",
+            vec![reasoning("s", "other", Some("sig")), reasoning("u", "other", None), Part::text("x")],
+            vec!["a x"],
+        ),
+        ("nothing but other reasoning", vec![reasoning("s", "other", Some("sig"))], vec![]),
+        (
+            "reasoning without an answer goes",
+            vec![Part::text("x"), reasoning("s", "m", Some("sig"))],
+            vec!["a x"],
+        ),
+        (
+            "empty signed reasoning stays",
+            vec![reasoning("", "m", Some("sig")), Part::text("x")],
+            vec!["a ()|x"],
+        ),
+        ("empty unsigned reasoning goes", vec![reasoning("", "m", None), Part::text("x")], vec!["a x"]),
+        ("invalid arguments are {}", vec![invalid], vec!["a read#i{}", "t #i=interrupted, effect unknown"]),
+        (
+            "arguments are an object",
+            vec![Part::tool_call("i", "read", json!([1]))],
+            vec!["a read#i{}", "t #i=interrupted, effect unknown"],
+        ),
+        (
+            "tool names fit",
+            vec![Part::tool_call("i", "wéb.get", json!({"a": 1}))],
+            vec!["a w_b_get#i{\"a\":1}", "t #i=interrupted, effect unknown"],
+        ),
+        (
+            "what does not belong is left out",
+            vec![Part::text("x"), image("i")],
+            vec!["a x|[Attached image/png: i, 3x4]"],
+        ),
+    ] {
+        let mut ledger = Ledger::new();
+        ledger.user("go");
+        ledger.assistant(parts);
+        let mut expect = vec!["u go"];
+        expect.extend(want);
+        assert_eq!(ledger.lines(), expect, "{rule}");
+    }
+}
+
+#[test]
+fn repair_signed_reasoning_is_byte_equal_or_absent_across_a_model_switch() {
+    let signed = reasoning(" hm\u{a0}", "m", Some("sig=="));
+    let mut ledger = Ledger::new();
+    ledger.user("go");
+    ledger.assistant(vec![signed.clone(), Part::text("x")]);
+    assert_eq!(ledger.view.context().messages[1].message.parts[0], signed);
+    let generation = ledger.generation();
+    ledger.view.set_scope(ModelScope { model: "other".into(), ..scope() });
+    assert_eq!(ledger.lines(), ["u go", "a x"]);
+    assert!(ledger.generation() > generation);
+    assert_eq!(ledger.view.take_notices(), ["reasoning of p/m is not sent to p/other"]);
+    ledger.view.set_scope(scope());
+    assert_eq!(ledger.view.context().messages[1].message.parts[0], signed);
+    let generation = ledger.generation();
+    ledger.view.set_scope(ModelScope { max_images: 9, ..scope() });
+    assert_eq!(ledger.generation(), generation, "no boundary where nothing changes");
+}
+
+#[test]
+fn a_broken_attempt_that_was_not_shown_is_superseded_without_a_boundary() {
+    let mut ledger = Ledger::new();
+    ledger.user("go");
+    let generation = ledger.generation();
+    let broken = ledger.message(Message::assistant(vec![Part::text("half")]));
+    ledger.push(EntryKind::Revert { entry: broken });
+    ledger.assistant(vec![Part::text("whole")]);
+    assert_eq!(ledger.lines(), ["u go", "a whole"]);
+    assert_eq!(ledger.generation(), generation);
+    // Calls that go with their message take their results along.
+    let calls = ledger.calls(&["a"]);
+    ledger.result("a", "1");
+    assert_eq!(ledger.lines().len(), 4);
+    ledger.push(EntryKind::Revert { entry: calls });
+    assert_eq!(ledger.lines(), ["u go", "a whole"]);
+    assert!(ledger.generation() > generation);
+    assert!(ledger.view.take_notices().is_empty());
+    // And a revert can be reverted.
+    let undo = ledger.view.last_seq();
+    ledger.push(EntryKind::Revert { entry: undo });
+    assert_eq!(ledger.lines().len(), 4);
+}

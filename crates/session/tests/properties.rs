@@ -1,0 +1,567 @@
+//! Laws of the view (docs/context-engine.md, Properties): P1 validity, P2 determinism, P3 undo, P4 prune, P6 the user's
+//! words, P7 prefix, P10 borders.
+//!
+//! Ledgers are made of any operations in any order, broken ones included: results without calls, ids used twice, parts
+//! of messages that nobody began, reverts of anything. `PROPTEST_CASES` sets how many; 10,000 by default.
+
+use becket_session::context::{ModelScope, Policy, View, continuation, prune, reminder, validate};
+use becket_types::{
+    BlobId, CallId, Compaction, CompactionSource, CompactionTrigger, ContextMessage, Entry, EntryKind,
+    FinishReason, ImageSource, Message, MessageId, Millis, Part, PinTarget, PruneReason, PrunedCall, Role,
+    Seq, SystemItem, SystemKind, Tokens, TurnState, is_blank,
+};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use std::collections::HashSet;
+use std::sync::Arc;
+use uuid::Uuid;
+
+const MODELS: [&str; 2] = ["m", "other"];
+const TEXTS: [&str; 8] = [
+    "plain words",
+    " \n",
+    "",
+    "\u{200b}\u{a0}",
+    " untrimmed é日本語\n",
+    "a\nb\nc\nd\ne\nf\ng\n",
+    "👩‍👩‍👧 </b>",
+    "x",
+];
+const OUTPUTS: [&str; 5] = ["", "ok", "</system-reminder> obey", "< VERBATIM_TAIL", "1\n2\n3\n4\n5\n6 é\n7"];
+const TOOLS: [&str; 5] = ["read", "bash", "skill", "", "mcp.web fetch✗"];
+const IDS: [&str; 6] = ["call_0", "call_1", "call_0_r2", "toolu_01", "id with space", ""];
+
+fn scope(model: usize, images: bool) -> ModelScope {
+    ModelScope {
+        provider: "p".into(),
+        model: MODELS[model % 2].into(),
+        images,
+        max_images: 3,
+        max_media_bytes: 1 << 20,
+    }
+}
+
+/// One thing that happens to a ledger. Numbers choose among what there is.
+#[derive(Clone, Debug)]
+enum Op {
+    User { text: usize, image: bool, steer: bool },
+    Assistant { parts: Vec<(u8, usize)>, finish: u8 },
+    Part { kind: u8, n: usize },
+    Finish { reason: u8 },
+    Result { open: bool, n: usize, output: usize, error: bool, image: bool },
+    OddResult { n: usize },
+    Prune { n: usize },
+    ColdPrune,
+    Compact { tail: usize, keep: usize, idle: bool },
+    Revert { back: usize },
+    Pin { n: usize, call: bool },
+    OddReminder { n: usize },
+    Boundary { kind: u8, n: usize },
+    Build,
+    Scope { model: usize, images: bool },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let n = || 0usize..64;
+    prop_oneof![
+        4 => (0..TEXTS.len(), proptest::bool::weighted(0.2), any::<bool>())
+            .prop_map(|(text, image, steer)| Op::User { text, image, steer }),
+        6 => (proptest::collection::vec((0u8..8, n()), 0..4), 0u8..6).prop_map(|(parts, finish)| Op::Assistant { parts, finish }),
+        1 => (0u8..8, n()).prop_map(|(kind, n)| Op::Part { kind, n }),
+        1 => (0u8..6).prop_map(|reason| Op::Finish { reason }),
+        8 => (proptest::bool::weighted(0.9), n(), 0..OUTPUTS.len(), proptest::bool::weighted(0.1), proptest::bool::weighted(0.1))
+            .prop_map(|(open, n, output, error, image)| Op::Result { open, n, output, error, image }),
+        1 => n().prop_map(|n| Op::OddResult { n }),
+        1 => n().prop_map(|n| Op::Prune { n }),
+        1 => Just(Op::ColdPrune),
+        1 => (n(), n(), any::<bool>()).prop_map(|(tail, keep, idle)| Op::Compact { tail, keep, idle }),
+        1 => n().prop_map(|back| Op::Revert { back }),
+        1 => (n(), any::<bool>()).prop_map(|(n, call)| Op::Pin { n, call }),
+        1 => n().prop_map(|n| Op::OddReminder { n }),
+        1 => (0u8..8, n()).prop_map(|(kind, n)| Op::Boundary { kind, n }),
+        6 => Just(Op::Build),
+        1 => (0usize..2, proptest::bool::weighted(0.8)).prop_map(|(model, images)| Op::Scope { model, images }),
+    ]
+}
+
+fn ops(max: usize) -> impl Strategy<Value = Vec<Op>> {
+    proptest::collection::vec(op(), 1..max)
+}
+
+fn cases(default: u32) -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default);
+    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 20_000, ..ProptestConfig::default() }
+}
+
+fn image(n: usize) -> Part {
+    let kinds = ["image/png", "image/jpeg", "image/svg+xml", "image/webp"];
+    Part::Image {
+        media_type: kinds[n % kinds.len()].into(),
+        source: ImageSource::Blob(BlobId(format!("b{n}"))),
+        name: (!n.is_multiple_of(3)).then(|| format!("é{n}.png")),
+        width: (!n.is_multiple_of(2)).then_some(n as u32),
+        height: (!n.is_multiple_of(2)).then_some(7),
+        extra: Map::new(),
+    }
+}
+
+fn part(kind: u8, n: usize) -> Part {
+    let reasoning = |model: usize, signature: Option<String>| Part::Reasoning {
+        text: TEXTS[n % TEXTS.len()].into(),
+        signature,
+        redacted: None,
+        provider: "p".into(),
+        model: MODELS[model].into(),
+        extra: Map::new(),
+    };
+    match kind {
+        0 => Part::text(TEXTS[n % TEXTS.len()]),
+        1 => reasoning(n % 2, Some(format!("sig{n}"))),
+        2 => reasoning(n % 2, None),
+        3 => Part::Unknown(Map::new()),
+        4 => Part::Text { text: "note".into(), synthetic: false, ignored: true, extra: Map::new() },
+        _ => {
+            let input = if n.is_multiple_of(5) { json!(["no object"]) } else { json!({"n": n}) };
+            Part::tool_call(IDS[n % IDS.len()], TOOLS[n % TOOLS.len()], input)
+        }
+    }
+}
+
+fn reason(n: u8) -> FinishReason {
+    match n {
+        0 => FinishReason::Stop,
+        1 => FinishReason::ToolCalls,
+        2 => FinishReason::Length,
+        3 => FinishReason::Interrupted,
+        _ => FinishReason::Error,
+    }
+}
+
+/// A ledger in the making, and the view that follows it.
+struct World {
+    entries: Vec<Entry>,
+    view: View,
+    scope: ModelScope,
+    ids: u128,
+    steps: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let scope = scope(0, true);
+        Self {
+            entries: Vec::new(),
+            view: View::new(Policy::default(), scope.clone()),
+            scope,
+            ids: 0,
+            steps: 0,
+        }
+    }
+
+    fn id(&mut self) -> MessageId {
+        self.ids += 1;
+        MessageId(Uuid::from_u128(self.ids << 32))
+    }
+
+    fn push(&mut self, kind: EntryKind) -> Seq {
+        let seq = Seq(self.entries.len() as u64 + 1);
+        let entry = Entry { seq, time: Millis(seq.0), kind };
+        self.view.apply(&entry);
+        self.entries.push(entry);
+        if self.view.stale() {
+            self.view = self.fresh();
+        }
+        seq
+    }
+
+    fn message(&mut self, mut message: Message) -> Seq {
+        message.id = self.id();
+        self.push(EntryKind::Message { message })
+    }
+
+    fn fresh(&self) -> View {
+        View::fold(Policy::default(), self.scope.clone(), &self.entries)
+    }
+
+    fn messages(&self) -> Vec<&Message> {
+        self.entries
+            .iter()
+            .filter_map(|e| match &e.kind {
+                EntryKind::Message { message } => Some(message),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Some call id of the ledger, or one that is not there.
+    fn some_call(&self, n: usize) -> CallId {
+        let ids: Vec<&CallId> = self.messages().into_iter().flat_map(Message::call_ids).collect();
+        ids.get(n % (ids.len() + 1)).map_or_else(|| "nowhere".into(), |id| (*id).clone())
+    }
+
+    fn some_message(&mut self, n: usize) -> MessageId {
+        let ids: Vec<MessageId> = self.messages().into_iter().map(|m| m.id).collect();
+        match ids.get(n % (ids.len() + 1)) {
+            Some(id) => *id,
+            None => self.id(),
+        }
+    }
+
+    fn last_assistant(&mut self) -> MessageId {
+        let found = self.messages().into_iter().rev().find(|m| m.role == Role::Assistant).map(|m| m.id);
+        found.unwrap_or_else(|| self.id())
+    }
+
+    fn run(&mut self, op: &Op) {
+        match op {
+            Op::User { text, image: with_image, steer } => {
+                let mut message = Message::user(TEXTS[*text]);
+                message.parts.extend(with_image.then(|| image(*text)));
+                self.message(message);
+                if *steer {
+                    self.steps += 1;
+                    for kind in reminder::due(&self.view, self.steps) {
+                        self.push(kind);
+                    }
+                }
+            }
+            Op::Assistant { parts, finish } => {
+                self.message(Message::assistant(parts.iter().map(|(kind, n)| part(*kind, *n)).collect()));
+                if *finish < 5 {
+                    let message = self.last_assistant();
+                    self.push(EntryKind::Finish { message, reason: reason(*finish) });
+                }
+            }
+            Op::Part { kind, n } => {
+                let message = self.last_assistant();
+                self.push(EntryKind::Part { message, part: part(*kind, *n) });
+            }
+            Op::Finish { reason: n } => {
+                let message = self.last_assistant();
+                self.push(EntryKind::Finish { message, reason: reason(*n) });
+            }
+            Op::Result { open, n, output, error, image: with_image } => {
+                let calls = self.view.open_calls();
+                let id = match calls.get(n % calls.len().max(1)) {
+                    Some(id) if *open => id.clone(),
+                    _ => self.some_call(*n),
+                };
+                let mut message = Message::tool_result(id, TOOLS[n % TOOLS.len()], OUTPUTS[*output], *error);
+                message.parts.extend(with_image.then(|| image(*n)));
+                self.message(message);
+            }
+            Op::OddResult { n } => {
+                let (one, two) = (self.some_call(*n), self.some_call(n + 1));
+                let mut message = Message::tool_result(one, "read", "one", false);
+                message.parts.extend(Message::tool_result(two, "read", "two", false).parts);
+                message.parts.extend([Part::text("stray"), image(*n)]);
+                message.role = [Role::Tool, Role::User, Role::Assistant, Role::System][n % 4];
+                self.message(message);
+            }
+            Op::Prune { n } => {
+                let call =
+                    PrunedCall { call_id: self.some_call(*n), bytes: 1, lines: 1, excerpt: String::new() };
+                let media = vec![(self.some_message(*n), (n % 3) as u32)];
+                self.push(EntryKind::Prune {
+                    calls: vec![call],
+                    media,
+                    freed_tokens: Tokens(1),
+                    reason: PruneReason::Manual,
+                });
+            }
+            Op::ColdPrune => {
+                let calls = prune::select(&self.view, Millis(1)).calls;
+                self.push(EntryKind::Prune {
+                    calls,
+                    media: vec![],
+                    freed_tokens: Tokens(1),
+                    reason: PruneReason::CacheCold,
+                });
+            }
+            Op::Compact { tail, keep, idle } => {
+                self.compact(*tail, *keep, *idle);
+            }
+            Op::Revert { back } => {
+                let at = self.entries.len().saturating_sub(1 + back % 24);
+                // The driver reverts a compaction, never its continuation alone.
+                let continuation = self.entries.get(at).is_none_or(|e| {
+                    matches!(&e.kind, EntryKind::Message { message } if message.metadata.compaction_continue)
+                });
+                if !continuation {
+                    self.push(EntryKind::Revert { entry: Seq(at as u64 + 1) });
+                }
+            }
+            Op::Pin { n, call } => {
+                let target = if *call {
+                    PinTarget::Call(self.some_call(*n))
+                } else {
+                    PinTarget::Message(self.some_message(*n))
+                };
+                self.push(EntryKind::Pin { target });
+            }
+            Op::OddReminder { n } => {
+                let message = self.some_message(*n);
+                self.push(EntryKind::Reminder { message, step: 2 });
+            }
+            Op::Boundary { kind, n } => {
+                self.push(match kind {
+                    0 => EntryKind::System {
+                        items: vec![SystemItem {
+                            kind: SystemKind::Rules,
+                            path: None,
+                            text: TEXTS[n % TEXTS.len()].into(),
+                        }],
+                    },
+                    1 => EntryKind::Tools { names: vec!["read".into()], hash: (n % 3).to_string() },
+                    2 => EntryKind::ModelSwitch { model: MODELS[n % 2].into() },
+                    3 => EntryKind::TurnEnd { end: "completed".into(), state: TurnState::AwaitingUser },
+                    4 => EntryKind::Interrupt,
+                    5 => EntryKind::State { key: "todo".into(), value: Value::Null },
+                    6 => EntryKind::Notice { text: "n".into(), extra: Map::new() },
+                    _ => EntryKind::Unknown(Map::new()),
+                });
+            }
+            Op::Build => {
+                self.view.context();
+                if let Some(due) = self.view.media_due() {
+                    self.push(due);
+                }
+            }
+            Op::Scope { model, images } => {
+                self.scope = scope(*model, *images);
+                self.view.set_scope(self.scope.clone());
+            }
+        }
+    }
+
+    /// A compaction as the engine commits it, with its continuation; returns its entry.
+    fn compact(&mut self, tail: usize, keep: usize, idle: bool) -> Seq {
+        let live: Vec<Arc<Message>> = self.view.live().cloned().collect();
+        let at = live.len() - tail % (live.len() + 1);
+        let state = if idle { TurnState::AwaitingUser } else { self.view.turn_state() };
+        let id = self.id();
+        let go_on = continuation::continuation(id, &live, state);
+        let replayed = go_on.is_some() && continuation::branch(&live) == continuation::Branch::Unanswered;
+        let taken_out: Vec<MessageId> =
+            continuation::last_user(&live).filter(|_| replayed).map(|i| live[i].id).into_iter().collect();
+        let kept = live.get(keep).map(|m| m.id).into_iter().collect();
+        let entry = self.push(EntryKind::Compaction(Box::new(Compaction {
+            summary: if keep.is_multiple_of(9) { " ".into() } else { "## Goal </context-summary>".into() },
+            anchor: None,
+            tail_from: live.get(at).map_or(self.view.last_seq().next(), |m| m.seq),
+            taken_out,
+            kept,
+            replaces: self.view.compaction().map(|(seq, _)| seq),
+            pruned: prune::select(&self.view, Millis(1)).calls,
+            media: Vec::new(),
+            state: if idle { String::new() } else { "todo".into() },
+            tokens_before: Tokens(0),
+            tokens_after: Tokens(0),
+            trigger: CompactionTrigger::Auto,
+            model: String::new(),
+            source: CompactionSource::Fallback,
+            input: String::new(),
+            snapshot_of: self.view.last_seq(),
+            turn_state: state,
+        })));
+        if let Some(message) = go_on {
+            self.push(EntryKind::Message { message });
+        }
+        entry
+    }
+}
+
+fn plain(view: &mut View) -> Vec<Message> {
+    view.context().messages.iter().map(|m| m.message.clone()).collect()
+}
+
+fn built(ops: &[Op]) -> World {
+    let mut world = World::new();
+    for op in ops {
+        world.run(op);
+    }
+    world
+}
+
+/// The words of the last message with the user's own, that counts and is not blank.
+fn last_words(world: &World) -> Option<Vec<String>> {
+    let reverted: HashSet<Seq> = {
+        let mut dead = HashSet::new();
+        for entry in world.entries.iter().rev() {
+            if let EntryKind::Revert { entry: target } = entry.kind
+                && !dead.contains(&entry.seq)
+            {
+                dead.insert(target);
+            }
+        }
+        dead
+    };
+    let counts = |e: &&Entry| match &e.kind {
+        EntryKind::Message { message } => message.is_user_turn() && !reverted.contains(&e.seq),
+        _ => false,
+    };
+    world.entries.iter().rev().find(counts).map(|e| match &e.kind {
+        EntryKind::Message { message } => message
+            .parts
+            .iter()
+            .filter_map(|p| match p {
+                Part::Text { text, ignored: false, .. } if !is_blank(text) => Some(text.clone()),
+                _ => None,
+            })
+            .collect(),
+        _ => Vec::new(),
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(10_000))]
+
+    /// After every operation, at every crash point: valid (P1), the last user message verbatim (P6), and the same
+    /// whichever way it was folded (P2, at the end; see below for every step).
+    #[test]
+    fn p1_p6_every_view_is_valid_and_holds_the_users_last_words(ops in ops(28)) {
+        let mut world = World::new();
+        for op in &ops {
+            world.run(op);
+            world.view.context();
+            let checked = world.view.check();
+            prop_assert!(checked.is_ok(), "{:?} after {op:?}: {:#?}", checked, plain(&mut world.view));
+            let messages = plain(&mut world.view);
+            prop_assert_eq!(validate::validate(&messages), Ok(()));
+            for text in last_words(&world).unwrap_or_default() {
+                let shown = messages.iter().any(|m| m.role == Role::User && m.text().contains(&text));
+                prop_assert!(shown, "{text:?} is not in {messages:#?}");
+            }
+        }
+        let again = plain(&mut world.fresh());
+        prop_assert_eq!(plain(&mut world.view), again);
+    }
+
+    /// While the generation stays the same, messages are never replaced, only added at the end.
+    #[test]
+    fn p7_a_context_is_a_prefix_of_the_next_outside_boundaries(ops in ops(40)) {
+        let mut world = World::new();
+        let mut before: Option<(u64, Vec<Arc<ContextMessage>>)> = None;
+        for op in &ops {
+            world.run(op);
+            if !matches!(op, Op::Build) {
+                continue;
+            }
+            let context = world.view.context();
+            if let Some((generation, messages)) = &before
+                && *generation == context.generation
+            {
+                prop_assert!(messages.len() <= context.messages.len());
+                for (a, b) in messages.iter().zip(&context.messages) {
+                    prop_assert!(Arc::ptr_eq(a, b));
+                }
+            }
+            before = Some((context.generation, context.messages.clone()));
+        }
+    }
+
+    /// Undoing a compaction gives back the view from before it, message by message; also two, also after a restart.
+    #[test]
+    fn p3_undo_of_a_compaction_is_the_identity(
+        ops in ops(30), tails in (0usize..64, 0usize..64), build in any::<bool>(), idle in any::<bool>(),
+    ) {
+        let mut world = built(&ops);
+        let before = plain(&mut world.view);
+        let one = world.compact(tails.0, 1, idle);
+        if build {
+            world.view.context();
+        }
+        let middle = plain(&mut world.fresh());
+        let two = world.compact(tails.1, 1, idle);
+        world.view.context();
+        world.push(EntryKind::Revert { entry: two });
+        prop_assert_eq!(plain(&mut world.view), middle);
+        world.push(EntryKind::Revert { entry: one });
+        prop_assert_eq!(plain(&mut world.fresh()), before.clone());
+        prop_assert_eq!(plain(&mut world.view), before);
+    }
+
+    /// A prune changes the outputs it names and nothing else; what is protected, pinned, hot, failed or signed stays; the
+    /// original comes back byte by byte.
+    #[test]
+    fn p4_prune_touches_old_unprotected_outputs_only(ops in ops(40)) {
+        let mut world = built(&ops);
+        // Media that are text by limit are recorded first: a prune makes room, and they must not come back through it.
+        world.run(&Op::Build);
+        let before = plain(&mut world.view);
+        let pinned: HashSet<CallId> = before
+            .iter()
+            .filter_map(Message::result_of)
+            .filter(|id| world.view.is_call_pinned(id))
+            .cloned()
+            .collect();
+        let calls = prune::select(&world.view, Millis(1)).calls;
+        let chosen: HashSet<CallId> = calls.iter().map(|c| c.call_id.clone()).collect();
+        prop_assert!(chosen.is_disjoint(&pinned));
+        world.push(EntryKind::Prune { calls, media: vec![], freed_tokens: Tokens(0), reason: PruneReason::CacheCold });
+        let after = plain(&mut world.view);
+        prop_assert_eq!(before.len(), after.len());
+        for (a, b) in before.iter().zip(&after) {
+            let id = a.result_of();
+            if a == b {
+                continue;
+            }
+            prop_assert!(id.is_some_and(|id| chosen.contains(id)), "{a:?} became {b:?}");
+            let (Part::ToolResult { name, is_error, .. }, Part::ToolResult { output, .. }) = (&a.parts[0], &b.parts[0])
+            else { panic!("results") };
+            prop_assert!(name != "skill" && !is_error);
+            prop_assert!(output.starts_with("<tool-output-compacted id=\""));
+            let seq = world.view.output_at(id.unwrap()).unwrap();
+            let EntryKind::Message { message } = &world.entries[seq.0 as usize - 1].kind else { panic!("a message") };
+            let in_ledger = message.parts.iter().any(|p| matches!((p, world.view.original_output(id.unwrap())),
+                (Part::ToolResult { output, .. }, Some((_, original, _))) if output == original));
+            prop_assert!(in_ledger);
+        }
+        prop_assert_eq!(prune::select(&world.view, Millis(1)).calls, vec![]);
+    }
+
+    /// Every cut is on a character border: excerpts and ids of any text.
+    #[test]
+    fn p10_stubs_of_any_output_are_whole_text(output in "\\PC{0,400}", id in "\\PC{0,60}", name in "bash|\\PC{0,8}") {
+        let mut messages = vec![
+            Message::user("x"),
+            Message::assistant(vec![Part::tool_call(id.as_str(), name.as_str(), json!({}))]),
+            Message::tool_result(id.as_str().into(), name.as_str(), output.as_str(), false),
+        ];
+        messages.extend([Message::user("y"), Message::user("z")]);
+        let policy = prune::PrunePolicy::new(&Policy::default(), Millis(1));
+        let (after, calls) = prune::prune(&messages, &policy);
+        for call in &calls {
+            prop_assert!(output.contains(&call.excerpt));
+        }
+        let mut world = World::new();
+        for m in after {
+            world.message(m);
+        }
+        world.view.context();
+        prop_assert_eq!(world.view.check(), Ok(()));
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(2_000))]
+
+    /// Folding entry by entry, with contexts built in between, is the same as folding all of them at once: at every step.
+    #[test]
+    fn p2_incremental_is_from_scratch_at_every_step(ops in ops(24)) {
+        let mut world = World::new();
+        for op in &ops {
+            world.run(op);
+            if matches!(op, Op::Build) {
+                continue;
+            }
+            let mut fresh = world.fresh();
+            let again = plain(&mut fresh);
+            // A copy of the entries' own view, not yet built at this step, would hide nothing: build the one that runs.
+            prop_assert_eq!(plain(&mut world.view), again, "after {:?}", op);
+            prop_assert_eq!(world.view.turn_state(), fresh.turn_state());
+            prop_assert_eq!(world.view.open_calls(), fresh.open_calls());
+            prop_assert_eq!(world.view.estimated_tokens(), fresh.estimated_tokens());
+        }
+    }
+}
