@@ -91,7 +91,8 @@ pub(crate) fn compare(old: &str, new: &str, offset: usize) -> Change {
                     out.snippet.push_str("…\n");
                 }
                 last_shown = Some(number);
-                let _ = writeln!(out.snippet, "{}\t{}", number + 1 + offset, becket_types::cut_end(line, 500));
+                let _ =
+                    writeln!(out.snippet, "{}\t{}", number + 1 + offset, becket_types::cut_end(line, 500));
             }
         }
     }
@@ -137,7 +138,10 @@ mod tests {
     #[test]
     fn edges_of_a_file() {
         let change = between("a", "b", &(0..1));
-        assert_eq!(change.unified, "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n");
+        assert_eq!(
+            change.unified,
+            "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n"
+        );
         let change = compare("", "a\n", 0);
         assert_eq!((change.unified.as_str(), change.additions), ("@@ -0,0 +1 @@\n+a\n", 1));
         let change = between("a\nb\n", "a\n", &(2..4));

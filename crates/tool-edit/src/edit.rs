@@ -13,6 +13,7 @@ use becket_tool::{Tool, ToolEnv};
 use becket_types::{Access, FileChange, FileChangeKind, ToolOutput, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -142,10 +143,17 @@ struct Plan {
     cuts: Vec<(Range<usize>, Vec<u8>)>,
 }
 
-fn plan_bytes(input: &Input, env: &ToolEnv, path: &Path, bytes: &[u8], view: &Decoded<'_>) -> Result<Plan, FileError> {
+fn plan_bytes(
+    input: &Input,
+    env: &ToolEnv,
+    path: &Path,
+    bytes: &[u8],
+    view: &Decoded<'_>,
+) -> Result<Plan, FileError> {
     let name = env.display(path);
     let old = input.old.as_bytes();
-    let at: Vec<usize> = bytes.windows(old.len()).enumerate().filter(|(_, w)| *w == old).map(|(i, _)| i).collect();
+    let at: Vec<usize> =
+        bytes.windows(old.len()).enumerate().filter(|(_, w)| *w == old).map(|(i, _)| i).collect();
     let new = view.encode(&input.new).map_err(|c| {
         format!("{name} is not valid text in an encoding that could be recognised, so {c:?} cannot be written into it. Only ASCII can be inserted here; nothing was changed.")
     })?;
@@ -153,7 +161,11 @@ fn plan_bytes(input: &Input, env: &ToolEnv, path: &Path, bytes: &[u8], view: &De
         return Err(format!("`old` was not found in {name}, which is binary or damaged text: only an exact run of bytes can be replaced.").into());
     }
     if at.len() > 1 && !input.replace_all {
-        return Err(format!("`old` occurs {} times in {name}; give more of what is around it, or set replace_all.", at.len()).into());
+        return Err(format!(
+            "`old` occurs {} times in {name}; give more of what is around it, or set replace_all.",
+            at.len()
+        )
+        .into());
     }
     let mut end = 0;
     let mut cuts = Vec::new();
@@ -212,7 +224,10 @@ fn plan_text(
 
 fn bytes_of(view: &Decoded<'_>, bytes: &[u8], range: &Range<usize>) -> Result<Range<usize>, FileError> {
     view.bytes_of(bytes, range).ok_or_else(|| {
-        FileError::Refused(format!("The place cannot be cut out of the file's encoding ({}); nothing was changed.", view.name()))
+        FileError::Refused(format!(
+            "The place cannot be cut out of the file's encoding ({}); nothing was changed.",
+            view.name()
+        ))
     })
 }
 
@@ -264,7 +279,10 @@ fn apply(
     }
     out.extend_from_slice(&bytes[done..]);
     if out == *bytes {
-        return Err(FileError::Refused(format!("The edit would leave {} as it is; nothing was changed.", env.display(path))));
+        return Err(FileError::Refused(format!(
+            "The edit would leave {} as it is; nothing was changed.",
+            env.display(path)
+        )));
     }
     file::replace(path, &out, &current.stamp)?;
     // The model knows the new content only if it knew the old one.
@@ -295,15 +313,17 @@ fn report(
     let mut content = format!("Edited {name}");
     match plan.cuts.len() {
         1 => {}
-        n => content.push_str(&format!(", {n} places")),
+        n => {
+            let _ = write!(content, ", {n} places");
+        }
     }
     if plan.tier != Tier::Exact {
-        content.push_str(&format!("; `old` was matched {}", plan.tier.words()));
+        let _ = write!(content, "; `old` was matched {}", plan.tier.words());
     }
     if !view.is_plain() {
-        content.push_str(&format!("; kept as {}", view.name()));
+        let _ = write!(content, "; kept as {}", view.name());
     }
-    content.push_str(&format!(" (+{} −{}).\n{}", change.additions, change.deletions, change.snippet));
+    let _ = write!(content, " (+{} −{}).\n{}", change.additions, change.deletions, change.snippet);
     ToolOutput {
         content: content.trim_end().to_owned(),
         details: json!({
@@ -321,7 +341,14 @@ fn report(
 }
 
 /// A refusal in words: what is where, and what to do.
-fn refuse(refusal: &Refusal, input: &Input, env: &ToolEnv, path: &Path, source: &Source<'_>, seen: Seen) -> String {
+fn refuse(
+    refusal: &Refusal,
+    input: &Input,
+    env: &ToolEnv,
+    path: &Path,
+    source: &Source<'_>,
+    seen: Seen,
+) -> String {
     let name = env.display(path);
     let text = &*source.text;
     let line = |at: usize| text[..at].bytes().filter(|b| *b == b'\n').count() + 1;
@@ -336,7 +363,12 @@ fn refuse(refusal: &Refusal, input: &Input, env: &ToolEnv, path: &Path, source: 
             let shown: Vec<String> = lines
                 .iter()
                 .take(MAX_PLACES)
-                .map(|n| format!("{n}: {}", becket_types::cut_end(text.lines().nth(n - 1).unwrap_or_default(), 160)))
+                .map(|n| {
+                    format!(
+                        "{n}: {}",
+                        becket_types::cut_end(text.lines().nth(n - 1).unwrap_or_default(), 160)
+                    )
+                })
                 .collect();
             let more = lines.len().saturating_sub(MAX_PLACES);
             let rest = if more > 0 { format!("\n… {more} more") } else { String::new() };
@@ -377,7 +409,10 @@ fn refuse(refusal: &Refusal, input: &Input, env: &ToolEnv, path: &Path, source: 
                 );
             }
             let near = match nearest::nearest(text, &endings::lf(&input.old)) {
-                Some(near) => format!(" Nearest, lines {}-{}, yours (-) and the file's (+):\n{}", near.first, near.last, near.diff),
+                Some(near) => format!(
+                    " Nearest, lines {}-{}, yours (-) and the file's (+):\n{}",
+                    near.first, near.last, near.diff
+                ),
                 None => " Nothing similar is in it.".to_owned(),
             };
             format!("`old` was not found in {name}; nothing was changed.{stale}{near}")

@@ -64,7 +64,9 @@ pub(crate) fn decode(bytes: &[u8]) -> Decoded<'_> {
         }
     }
     match std::str::from_utf8(bytes) {
-        Ok(text) => Decoded { kind: Kind::Utf8, text: Cow::Borrowed(text), bom: 0, binary: text.contains('\0') },
+        Ok(text) => {
+            Decoded { kind: Kind::Utf8, text: Cow::Borrowed(text), bom: 0, binary: text.contains('\0') }
+        }
         Err(_) => legacy(bytes).unwrap_or(Decoded {
             kind: Kind::Bytes { utf8: mostly_utf8(bytes) },
             text: Cow::Borrowed(""),
@@ -89,7 +91,8 @@ fn utf16_without_mark(bytes: &[u8]) -> Option<Kind> {
         return None;
     }
     let ascii = |b: u8| matches!(b, 0x20..=0x7E | b'\t' | b'\n' | b'\r');
-    let share = |high: usize| pairs.iter().filter(|p| p[high] == 0 && ascii(p[1 - high])).count() * 10 / pairs.len();
+    let share =
+        |high: usize| pairs.iter().filter(|p| p[high] == 0 && ascii(p[1 - high])).count() * 10 / pairs.len();
     let clean = |low: usize| pairs.iter().all(|p| p[low] != 0);
     if share(1) >= 7 && clean(0) {
         Some(Kind::Utf16Le)
@@ -160,7 +163,8 @@ impl Decoded<'_> {
                 let start = length(self.text.get(..range.start)?);
                 let end = start + length(self.text.get(range.clone())?);
                 // The pieces must be what stands there: then their borders are borders of characters.
-                let same = |text: &str, part: Option<&[u8]>| part.is_some_and(|p| *encoding.encode(text).0 == *p);
+                let same =
+                    |text: &str, part: Option<&[u8]>| part.is_some_and(|p| *encoding.encode(text).0 == *p);
                 let whole = same(self.text.get(..range.start)?, bytes.get(..start))
                     && same(self.text.get(range.clone())?, bytes.get(start..end))
                     && same(self.text.get(range.end..)?, bytes.get(end..));
@@ -181,7 +185,10 @@ impl Decoded<'_> {
                 if !unmappable {
                     return Ok(out.into_owned());
                 }
-                Err(text.chars().find(|c| encoding.encode(c.encode_utf8(&mut [0; 4])).2).unwrap_or('\u{FFFD}'))
+                Err(text
+                    .chars()
+                    .find(|c| encoding.encode(c.encode_utf8(&mut [0; 4])).2)
+                    .unwrap_or('\u{FFFD}'))
             }
             Kind::Bytes { utf8: false } => match text.chars().find(|c| !c.is_ascii()) {
                 Some(c) => Err(c),

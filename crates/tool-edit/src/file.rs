@@ -94,13 +94,8 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
         .map_err(|e| format!("The directory {} cannot be created: {e}.", parent.display()))?;
     let temp = Temp::new(path, 0o666).map_err(|e| explain(path, &e))?;
     temp.fill(bytes).map_err(|e| explain(path, &e))?;
-    let renamed = rustix::fs::renameat_with(
-        rustix::fs::CWD,
-        &temp.path,
-        rustix::fs::CWD,
-        path,
-        RenameFlags::NOREPLACE,
-    );
+    let renamed =
+        rustix::fs::renameat_with(rustix::fs::CWD, &temp.path, rustix::fs::CWD, path, RenameFlags::NOREPLACE);
     match renamed {
         Ok(()) => temp.keep(),
         Err(rustix::io::Errno::EXIST) => return Err(FileError::Changed),
@@ -204,7 +199,10 @@ fn in_place(path: &Path, bytes: &[u8], stamp: &Stamp) -> Result<(), FileError> {
     if Stamp::of(&meta) != *stamp {
         return Err(FileError::Changed);
     }
-    let written = file.write_all_at(bytes, 0).and_then(|()| file.set_len(bytes.len() as u64)).and_then(|()| file.sync_all());
+    let written = file
+        .write_all_at(bytes, 0)
+        .and_then(|()| file.set_len(bytes.len() as u64))
+        .and_then(|()| file.sync_all());
     match (written, copy) {
         (Ok(()), _) => Ok(()),
         (Err(e), Some(copy)) => {

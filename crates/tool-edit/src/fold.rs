@@ -23,9 +23,7 @@ impl Folded {
     /// Where the original has what stands at `range` here. `None` when the border runs through one original character.
     fn back(&self, range: &Range<usize>) -> Option<Range<usize>> {
         let (first, last) = (self.from.get(range.start)?, self.from.get(range.end.checked_sub(1)?)?);
-        let splits = |inside: Option<&(usize, usize)>, outside: Option<&(usize, usize)>| {
-            matches!((inside, outside), (Some(a), Some(b)) if a == b)
-        };
+        let splits = |inside: Option<&(usize, usize)>, outside: Option<&(usize, usize)>| matches!((inside, outside), (Some(a), Some(b)) if a == b);
         let before = range.start.checked_sub(1).and_then(|i| self.from.get(i));
         let whole = !splits(Some(first), before) && !splits(Some(last), self.from.get(range.end));
         whole.then_some(first.0..last.1)
@@ -139,11 +137,11 @@ mod tests {
     #[test]
     fn the_way_back_never_splits_a_character() {
         let text = "x…y";
-        assert_eq!(unicode(text).find("..."), [1..4]);
+        assert_eq!(unicode(text).find("..."), [Range { start: 1, end: 4 }]);
         assert_eq!(unicode(text).find(".."), []);
-        assert_eq!(unicode("cafe\u{301}!").find("é"), [3..6]);
+        assert_eq!(unicode("cafe\u{301}!").find("é"), [Range { start: 3, end: 6 }]);
         assert_eq!(unicode("cafe\u{301}!").find("cafe"), []);
-        assert_eq!(spaces("a  b").find("a b"), [0..4]);
+        assert_eq!(spaces("a  b").find("a b"), [Range { start: 0, end: 4 }]);
         assert_eq!(places("aaa", "aa"), [0..2, 1..3]);
     }
 

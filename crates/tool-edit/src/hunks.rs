@@ -14,6 +14,14 @@ pub(crate) struct Piece {
     pub text: String,
     /// The line of the region it is, if it is one.
     pub kept: Option<usize>,
+    /// The line of the region whose ending it has: its own, or that of the line it replaces.
+    pub ends_as: Option<usize>,
+}
+
+impl Piece {
+    fn kept(text: &str, at: usize) -> Self {
+        Self { text: text.to_owned(), kept: Some(at), ends_as: Some(at) }
+    }
 }
 
 /// Lines of `old` that the model changes but that the file has differently: applying would guess.
@@ -48,15 +56,16 @@ pub(crate) fn apply(
         let Some(place) = place else {
             return Err(Conflict { old: of_old });
         };
-        out.extend((done..place.start).map(|i| Piece { text: region[i].to_owned(), kept: Some(i) }));
+        out.extend((done..place.start).map(|i| Piece::kept(region[i], i)));
         let paired = of_old.len() == of_new.len();
         for (i, line) in new[of_new].iter().enumerate() {
             let replaces = paired.then(|| (old[of_old.start + i], region[place.start + i]));
-            out.push(Piece { text: write(Written { line, replaces }), kept: None });
+            let ends_as = paired.then_some(place.start + i);
+            out.push(Piece { text: write(Written { line, replaces }), kept: None, ends_as });
         }
         done = place.end;
     }
-    out.extend((done..region.len()).map(|i| Piece { text: region[i].to_owned(), kept: Some(i) }));
+    out.extend((done..region.len()).map(|i| Piece::kept(region[i], i)));
     Ok(out)
 }
 
@@ -80,12 +89,13 @@ fn locate(map: &[Option<usize>], old: &Range<usize>) -> Option<Range<usize>> {
 
 /// One piece for each line of `new`: for regions whose lines are not those of `old`.
 pub(crate) fn replace(new: &[String]) -> Vec<Piece> {
-    new.iter().map(|line| Piece { text: line.clone(), kept: None }).collect()
+    new.iter().map(|line| Piece { text: line.clone(), kept: None, ends_as: None }).collect()
 }
 
-/// The pieces with their line endings: a kept line keeps its own, a new one takes that of the line before it, else after.
+/// The pieces with their line endings: a line that stays or is replaced keeps its own, a new one takes that of the line
+/// before it, else after.
 pub(crate) fn join(pieces: &[Piece], endings: &[Ending], near: Ending) -> String {
-    let own = |piece: &Piece| piece.kept.and_then(|i| endings.get(i)).copied();
+    let own = |piece: &Piece| piece.ends_as.and_then(|i| endings.get(i)).copied();
     let mut current = pieces.iter().find_map(own).or(endings.first().copied()).unwrap_or(near);
     let mut out = String::new();
     for (i, piece) in pieces.iter().enumerate() {
@@ -127,7 +137,12 @@ pub(crate) fn retouch(old: &str, new: &str, file: &str) -> String {
 mod tests {
     use super::*;
 
-    fn check(region: &[&str], old: &[&str], new: &[&str], map: &[Option<usize>]) -> Result<Vec<String>, Conflict> {
+    fn check(
+        region: &[&str],
+        old: &[&str],
+        new: &[&str],
+        map: &[Option<usize>],
+    ) -> Result<Vec<String>, Conflict> {
         let pieces = apply(region, old, new, map, |w| w.line.to_owned())?;
         Ok(pieces.into_iter().map(|p| p.text).collect())
     }
@@ -164,12 +179,15 @@ mod tests {
 
     #[test]
     fn endings_follow_their_lines() {
-        let piece = |text: &str, kept| Piece { text: text.to_owned(), kept };
+        let piece = |text: &str, kept| Piece { text: text.to_owned(), kept, ends_as: kept };
         use Ending::{CrLf, Lf};
         let pieces = [piece("a", Some(0)), piece("x", None), piece("b", Some(1)), piece("c", Some(2))];
         assert_eq!(join(&pieces, &[CrLf, Lf], Lf), "a\r\nx\r\nb\nc");
         assert_eq!(join(&[piece("x", None), piece("a", Some(0))], &[], CrLf), "x\r\na");
-        assert_eq!(join(&[piece("x", None), piece("a", Some(1)), piece("", Some(2))], &[Lf, CrLf], Lf), "x\r\na\r\n");
+        assert_eq!(
+            join(&[piece("x", None), piece("a", Some(1)), piece("", Some(2))], &[Lf, CrLf], Lf),
+            "x\r\na\r\n"
+        );
     }
 
     #[test]

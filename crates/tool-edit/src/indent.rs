@@ -11,7 +11,10 @@ pub(crate) enum Shift {
     /// The model has this in front of each line.
     Remove(String),
     /// `from.1` characters `from.0` of the model's stand for `to.1` characters `to.0` of the file's.
-    Scale { from: (char, usize), to: (char, usize) },
+    Scale {
+        from: (char, usize),
+        to: (char, usize),
+    },
 }
 
 pub(crate) fn indentation(line: &str) -> &str {

@@ -53,10 +53,17 @@ pub fn tools() -> Vec<Arc<dyn Tool>> {
 pub(crate) struct Gate(Arc<Mutex<()>>);
 
 impl Gate {
-    async fn run(&self, env: &ToolEnv, work: impl FnOnce(&ToolEnv) -> ToolOutput + Send + 'static) -> ToolOutput {
+    async fn run(
+        &self,
+        env: &ToolEnv,
+        work: impl FnOnce(&ToolEnv) -> ToolOutput + Send + 'static,
+    ) -> ToolOutput {
         let turn = Arc::clone(&self.0).lock_owned().await;
         if env.cancel.is_cancelled() {
-            return ToolOutput { interrupted: true, ..ToolOutput::error("Interrupted before anything was written.") };
+            return ToolOutput {
+                interrupted: true,
+                ..ToolOutput::error("Interrupted before anything was written.")
+            };
         }
         let env = env.clone();
         // The turn ends with the work, not with who waits for it: a dropped call must not let the next one overlap.

@@ -70,11 +70,19 @@ pub(crate) struct Found {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Byte offsets of the places.
-    Ambiguous { tier: Tier, at: Vec<usize> },
+    Ambiguous {
+        tier: Tier,
+        at: Vec<usize>,
+    },
     /// The place is found, but the lines that `new` changes are others there.
-    Conflict { tier: Tier, range: Range<usize> },
+    Conflict {
+        tier: Tier,
+        range: Range<usize>,
+    },
     /// Only white space would change, and only a match that ignores white space was found.
-    OnlySpace { at: usize },
+    OnlySpace {
+        at: usize,
+    },
     Missing,
 }
 
@@ -124,7 +132,8 @@ fn exact(text: &str, old: &str, new: &str, replace_all: bool) -> Result<Option<F
     } else if at.len() > 1 {
         return Err(Refusal::Ambiguous { tier: Tier::Exact, at: at.iter().map(|r| r.start).collect() });
     }
-    let splices: Vec<Splice> = at.into_iter().filter_map(|range| splice(text, range, old, new, Tier::Exact).ok()).collect();
+    let splices: Vec<Splice> =
+        at.into_iter().filter_map(|range| splice(text, range, old, new, Tier::Exact).ok()).collect();
     Ok((!splices.is_empty()).then_some(Found { tier: Tier::Exact, splices }))
 }
 
@@ -132,7 +141,7 @@ fn exact(text: &str, old: &str, new: &str, replace_all: bool) -> Result<Option<F
 struct Lines<'a> {
     text: &'a str,
     /// Without their newlines.
-    lines: Vec<&'a str>,
+    all: Vec<&'a str>,
     starts: Vec<usize>,
 }
 
@@ -145,21 +154,21 @@ impl<'a> Lines<'a> {
             starts.push(at);
             at += line.len() + 1;
         }
-        Self { text, lines, starts }
+        Self { text, all: lines, starts }
     }
 
     /// From the start of the first to the end of the last line, without its newline.
     fn range(&self, lines: Range<usize>) -> Range<usize> {
         let last = lines.end - 1;
-        self.starts[lines.start]..self.starts[last] + self.lines[last].len()
+        self.starts[lines.start]..self.starts[last] + self.all[last].len()
     }
 
     /// Runs of lines that are `wanted` under `key`.
     fn find(&self, wanted: &[&str], key: fn(&str) -> Cow<'_, str>) -> Vec<Range<usize>> {
         let wanted: Vec<Cow<'_, str>> = wanted.iter().map(|line| key(line)).collect();
-        let (n, total) = (wanted.len(), self.lines.len());
+        let (n, total) = (wanted.len(), self.all.len());
         (0..(total + 1).saturating_sub(n))
-            .filter(|i| (0..n).all(|k| key(self.lines[i + k]) == wanted[k]))
+            .filter(|i| (0..n).all(|k| key(self.all[i + k]) == wanted[k]))
             .map(|i| i..i + n)
             .collect()
     }
@@ -192,9 +201,11 @@ fn tolerant(lines: &Lines<'_>, old: &str, new: &str) -> Result<Option<Found>, Re
         (Some(old), Some(new)) => (old, new),
         _ => (old, new),
     };
-    for (tier, key) in
-        [(Tier::TrailingSpace, trim_end as fn(&str) -> Cow<'_, str>), (Tier::Trimmed, trim), (Tier::Unicode, plain)]
-    {
+    for (tier, key) in [
+        (Tier::TrailingSpace, trim_end as fn(&str) -> Cow<'_, str>),
+        (Tier::Trimmed, trim),
+        (Tier::Unicode, plain),
+    ] {
         if tier == Tier::Unicode {
             // White space and Unicode each alone before both together.
             for (tier, fold) in
@@ -226,7 +237,9 @@ fn by_lines(
     let (mut tier, hits) = if tier == Tier::Trimmed {
         let shifted: Vec<Range<usize>> = hits
             .iter()
-            .filter(|hit| indent::shift(wanted.iter().copied().zip(lines.lines[(*hit).clone()].iter().copied())).is_some())
+            .filter(|hit| {
+                indent::shift(wanted.iter().copied().zip(lines.all[(*hit).clone()].iter().copied())).is_some()
+            })
             .cloned()
             .collect();
         if shifted.is_empty() { (tier, hits) } else { (Tier::Indentation, shifted) }
@@ -290,22 +303,33 @@ fn between_words(text: &str, range: &Range<usize>) -> bool {
     let inside = &text[range.clone()];
     let before = text[..range.start].chars().next_back();
     let after = text[range.end..].chars().next();
-    !(word(before) && word(inside.chars().next())) && !(word(inside.chars().next_back()) && word(after))
+    let splits_first = word(before) && word(inside.chars().next());
+    let splits_last = word(inside.chars().next_back()) && word(after);
+    !splits_first && !splits_last
 }
 
 fn one(text: &str, range: Range<usize>, old: &str, new: &str, tier: Tier) -> Result<Found, Refusal> {
     if tier > Tier::TrailingSpace && squeeze(old) == squeeze(new) {
         return Err(Refusal::OnlySpace { at: range.start });
     }
-    let splice = splice(text, range.clone(), old, new, tier).map_err(|_| Refusal::Conflict { tier, range })?;
+    let splice =
+        splice(text, range.clone(), old, new, tier).map_err(|_| Refusal::Conflict { tier, range })?;
     Ok(Found { tier, splices: vec![splice] })
 }
 
 /// The replacement at a place whose lines are those of `old`, one for one; or, where they are not, all of `new`.
-fn splice(text: &str, range: Range<usize>, old: &str, new: &str, tier: Tier) -> Result<Splice, hunks::Conflict> {
+fn splice(
+    text: &str,
+    range: Range<usize>,
+    old: &str,
+    new: &str,
+    tier: Tier,
+) -> Result<Splice, hunks::Conflict> {
     let region: Vec<&str> = text[range.clone()].split('\n').collect();
-    let (old_lines, new_lines): (Vec<&str>, Vec<&str>) = (old.split('\n').collect(), new.split('\n').collect());
-    let same = |(a, b): (&&str, &&str)| a == b || squeeze(&fold::unicode(a).text) == squeeze(&fold::unicode(b).text);
+    let (old_lines, new_lines): (Vec<&str>, Vec<&str>) =
+        (old.split('\n').collect(), new.split('\n').collect());
+    let same =
+        |(a, b): (&&str, &&str)| a == b || squeeze(&fold::unicode(a).text) == squeeze(&fold::unicode(b).text);
     if tier == Tier::Exact || (region.len() == old_lines.len() && region.iter().zip(&old_lines).all(same)) {
         let map: Vec<Option<usize>> = (0..region.len()).map(Some).collect();
         let pieces = hunks::apply(&region, &old_lines, &new_lines, &map, writer(&region, &old_lines, tier))?;
@@ -339,7 +363,8 @@ fn writer<'a>(region: &[&'a str], old: &[&'a str], tier: Tier) -> impl Fn(hunks:
                 format!("{}{}", indent::indentation(file), written.line.trim_start())
             }
             (_, None) => {
-                let known: Vec<(&str, &str)> = pairs.iter().map(|(old, file)| (old.as_str(), file.as_str())).collect();
+                let known: Vec<(&str, &str)> =
+                    pairs.iter().map(|(old, file)| (old.as_str(), file.as_str())).collect();
                 indent::follow(&known, written.line)
             }
         };
@@ -432,13 +457,13 @@ fn anchors(lines: &Lines<'_>, old: &str, new: &str) -> Result<Found, Refusal> {
     }
     let slack = (n / 5).max(1);
     let mut best: Vec<(Range<usize>, f32)> = Vec::new();
-    let firsts: Vec<usize> = lines.find(&wanted[..1], trim).into_iter().map(|hit| hit.start).take(50).collect();
+    let firsts: Vec<usize> =
+        lines.find(&wanted[..1], trim).into_iter().map(|hit| hit.start).take(50).collect();
     for first in firsts {
         let ends = first + n.saturating_sub(slack).max(2)..=first + n + slack;
-        let candidates = ends.filter(|end| {
-            *end <= lines.lines.len() && lines.lines[end - 1].trim() == wanted[n - 1].trim()
-        });
-        let scored = candidates.map(|end| (first..end, similarity(&lines.lines[first..end], &wanted)));
+        let candidates =
+            ends.filter(|end| *end <= lines.all.len() && lines.all[end - 1].trim() == wanted[n - 1].trim());
+        let scored = candidates.map(|end| (first..end, similarity(&lines.all[first..end], &wanted)));
         if let Some(top) = scored.max_by(|a, b| a.1.total_cmp(&b.1))
             && top.1 >= ANCHOR_FLOOR
         {
@@ -457,7 +482,7 @@ fn anchors(lines: &Lines<'_>, old: &str, new: &str) -> Result<Found, Refusal> {
     if squeeze(old) == squeeze(new) {
         return Err(Refusal::OnlySpace { at: range.start });
     }
-    let region = &lines.lines[hit];
+    let region = &lines.all[hit];
     let map = line_up(region, &wanted);
     let known: (Vec<&str>, Vec<&str>) =
         map.iter().enumerate().filter_map(|(i, at)| at.map(|at| (wanted[i], region[at]))).unzip();
@@ -471,7 +496,10 @@ fn anchors(lines: &Lines<'_>, old: &str, new: &str) -> Result<Found, Refusal> {
 fn similarity(a: &[&str], b: &[&str]) -> f32 {
     let text = |lines: &[&str]| lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n");
     let (a, b) = (text(a), text(b));
-    TextDiff::configure().timeout(std::time::Duration::from_millis(50)).diff_chars(a.as_str(), b.as_str()).ratio()
+    TextDiff::configure()
+        .timeout(std::time::Duration::from_millis(50))
+        .diff_chars(a.as_str(), b.as_str())
+        .ratio()
 }
 
 /// For each line of `old` the line of the region that is the same but for white space around it.

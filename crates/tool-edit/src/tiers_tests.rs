@@ -57,7 +57,13 @@ fn indentation() {
         "    if x:\n        y()\n        if z:\n            w()\n",
         "f:\n\tif x:\n\t\ty()\n\t\tif z:\n\t\t\tw()\n",
     );
-    check(Tier::Indentation, "a:\n  b: 1\n  c: 2\n", "    b: 1\n    c: 2", "    b: 1\n    c: 3", "a:\n  b: 1\n  c: 3\n");
+    check(
+        Tier::Indentation,
+        "a:\n  b: 1\n  c: 2\n",
+        "    b: 1\n    c: 2",
+        "    b: 1\n    c: 3",
+        "a:\n  b: 1\n  c: 3\n",
+    );
 }
 
 #[test]
@@ -81,7 +87,13 @@ fn whitespace() {
 
 #[test]
 fn unicode() {
-    check(Tier::Unicode, "print(“hi”) – done\n", "print(\"hi\") - done", "print(\"ho\") - done", "print(“ho”) – done\n");
+    check(
+        Tier::Unicode,
+        "print(“hi”) – done\n",
+        "print(\"hi\") - done",
+        "print(\"ho\") - done",
+        "print(“ho”) – done\n",
+    );
     check(Tier::Whitespace, "a\u{a0}b\nc\n", "a b\nc", "a b\nd", "a\u{a0}b\nd\n");
     check(Tier::Unicode, "cafe\u{301} = 1\n", "café = 1", "café = 2", "café = 2\n");
     check(Tier::Unicode, "  “x”\n  y\n", "\"x\"\ny", "\"x\"\nz", "  “x”\n  z\n");
@@ -91,7 +103,13 @@ fn unicode() {
 fn line_numbers_and_escapes() {
     check(Tier::LineNumbers, "a\nb\nc\n", "    2\tb\n    3\tc", "    2\tB\n    3\tc", "a\nB\nc\n");
     check(Tier::LineNumbers, "a\nb\n", "1: a\n2: b", "a\nB", "a\nB\n");
-    check(Tier::Escapes, "print(\"a\\n\")\n", "print(\\\"a\\n\\\")", "print(\\\"b\\n\\\")", "print(\"b\\n\")\n");
+    check(
+        Tier::Escapes,
+        "print(\"a\\n\")\n",
+        "print(\\\"a\\n\\\")",
+        "print(\\\"b\\n\\\")",
+        "print(\"b\\n\")\n",
+    );
     check(Tier::Escapes, "a\nb\n", "a\\nb", "a\\nc", "a\nc\n");
     check(Tier::Escapes, "a\tb\n", "a\\tb", "a\\tc", "a\tc\n");
     check(Tier::Escapes, "x = \"\\d\"\n", "x = \"\\\\d\"", "x = \"\\\\w\"", "x = \"\\w\"\n");

@@ -11,6 +11,7 @@ use becket_tool::{Tool, ToolEnv};
 use becket_types::{Access, FileChange, FileChangeKind, ToolOutput, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -90,7 +91,8 @@ pub(crate) fn create(env: &ToolEnv, path: &Path, content: &str) -> Result<ToolOu
     file::create(path, content.as_bytes())?;
     env.host.note_read(path, &becket_tool::sha256(content.as_bytes()));
     let lines = content.lines().count();
-    let change = if content.len() <= MAX_DIFF_BYTES { diff::compare("", content, 0) } else { diff::Change::default() };
+    let change =
+        if content.len() <= MAX_DIFF_BYTES { diff::compare("", content, 0) } else { diff::Change::default() };
     Ok(ToolOutput {
         content: format!("Created {} ({lines} lines, {} bytes).", env.display(path), content.len()),
         details: json!({
@@ -102,7 +104,12 @@ pub(crate) fn create(env: &ToolEnv, path: &Path, content: &str) -> Result<ToolOu
     })
 }
 
-fn overwrite(env: &ToolEnv, path: &Path, current: &file::Current, content: &str) -> Result<ToolOutput, FileError> {
+fn overwrite(
+    env: &ToolEnv,
+    path: &Path,
+    current: &file::Current,
+    content: &str,
+) -> Result<ToolOutput, FileError> {
     let name = env.display(path);
     let view = encoding::decode(&current.bytes);
     let source = Source::new(&view.text);
@@ -143,9 +150,15 @@ fn overwrite(env: &ToolEnv, path: &Path, current: &file::Current, content: &str)
     let after = encoding::decode(&bytes);
     let small = view.text.len() + after.text.len() <= MAX_DIFF_BYTES;
     let change = if small { diff::compare(&view.text, &after.text, 0) } else { diff::Change::default() };
-    let mut text = format!("Wrote {name} ({} lines, {} bytes; +{} −{}", content.lines().count(), bytes.len(), change.additions, change.deletions);
+    let mut text = format!(
+        "Wrote {name} ({} lines, {} bytes; +{} −{}",
+        content.lines().count(),
+        bytes.len(),
+        change.additions,
+        change.deletions
+    );
     if !view.is_plain() && !matches!(view.kind, Kind::Bytes { .. }) {
-        text.push_str(&format!("; kept as {}", view.name()));
+        let _ = write!(text, "; kept as {}", view.name());
     }
     if source.uniform() == Some(Ending::CrLf) {
         text.push_str("; kept CRLF line endings");

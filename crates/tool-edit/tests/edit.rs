@@ -1,5 +1,7 @@
 //! The tools on real files: what is written, what is refused, what stays as it was.
 
+#![expect(clippy::unwrap_used, reason = "a failed set-up fails the test")]
+
 use becket_tool::testing::{TestHost, env, run};
 use becket_tool::{Tool, ToolEnv, sha256};
 use becket_types::{FileChange, FileChangeKind, ToolOutput};
@@ -48,8 +50,10 @@ impl Room {
     }
     /// Nothing but the named files is left in the directory.
     fn holds(&self, want: &[&str]) {
-        let mut names: Vec<String> =
-            std::fs::read_dir(&self.root).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = std::fs::read_dir(&self.root)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         assert_eq!(names, want);
     }
@@ -121,7 +125,7 @@ async fn line_endings_stay_per_line() {
     for (before, old, new, after) in [
         ("a\r\nb\r\nc\r\n", "b\nc", "b\nx\nc", "a\r\nb\r\nx\r\nc\r\n"),
         ("a\r\nb\r\nc", "c", "c\nd", "a\r\nb\r\nc\r\nd"),
-        ("a\r\nb\nc\r\n", "a\nb\nc\n", "a\nB\nc\n", "a\r\nB\r\nc\r\n"),
+        ("a\r\nb\nc\r\n", "a\nb\nc\n", "a\nB\nc\n", "a\r\nB\nc\r\n"),
         ("a\nb\r\nc\n", "a\nb\nc\n", "a\nc\n", "a\nc\n"),
         ("a\nb\n", "a\r\nb\r\n", "a\r\nc\r\n", "a\nc\n"),
         ("a\rb\rc\r", "b\nc", "b\nx\nc", "a\rb\rx\rc\r"),
@@ -191,7 +195,10 @@ async fn writing_creates_overwrites_and_refuses() {
     let output = room.write("new/deep/f.txt", "a\nb\n").await;
     assert_eq!(output.content, "Created new/deep/f.txt (2 lines, 4 bytes).");
     assert_eq!(output.changes[0].kind, FileChangeKind::Add);
-    assert_eq!(room.write("new/deep/f.txt", "a\nc\n").await.content, "Wrote new/deep/f.txt (2 lines, 4 bytes; +1 −1).");
+    assert_eq!(
+        room.write("new/deep/f.txt", "a\nc\n").await.content,
+        "Wrote new/deep/f.txt (2 lines, 4 bytes; +1 −1)."
+    );
     assert!(room.write("new/deep/f.txt", "a\nc\n").await.content.contains("already"));
     room.put("other", "x");
     assert!(room.write("other", "y").await.content.contains("you have not read it"));
@@ -215,7 +222,8 @@ async fn mode_links_and_attributes_stay() {
     let room = room();
     let path = room.seen("script", "#!/bin/sh\necho a\n");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o750)).unwrap();
-    let attribute = rustix::fs::setxattr(&path, "user.note", b"kept", rustix::fs::XattrFlags::empty()).is_ok();
+    let attribute =
+        rustix::fs::setxattr(&path, "user.note", b"kept", rustix::fs::XattrFlags::empty()).is_ok();
     assert!(!room.edit("script", "echo a", "echo b").await.is_error);
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o7777, 0o750);
     if attribute {

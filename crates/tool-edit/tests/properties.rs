@@ -1,5 +1,7 @@
 //! Laws of editing: outside of the splice no byte changes, whatever the file holds.
 
+#![expect(clippy::unwrap_used, reason = "a failed set-up fails the test")]
+
 use becket_tool::testing::{TestHost, env, run};
 use becket_tool::{Tool, ToolEnv, sha256};
 use encoding_rs::Encoding;
@@ -40,8 +42,13 @@ impl Bench {
 
 #[derive(Clone, Copy, Debug)]
 enum Form {
-    Utf8 { bom: bool },
-    Utf16 { big: bool, bom: bool },
+    Utf8 {
+        bom: bool,
+    },
+    Utf16 {
+        big: bool,
+        bom: bool,
+    },
     Legacy(&'static str, &'static str),
     /// Any bytes at all.
     Noise,
@@ -69,10 +76,13 @@ impl Form {
     fn encode(self, text: &str) -> Vec<u8> {
         match self {
             Self::Utf8 { .. } | Self::Noise => text.as_bytes().to_vec(),
-            Self::Utf16 { big, .. } => {
-                text.encode_utf16().flat_map(|u| if big { u.to_be_bytes() } else { u.to_le_bytes() }).collect()
+            Self::Utf16 { big, .. } => text
+                .encode_utf16()
+                .flat_map(|u| if big { u.to_be_bytes() } else { u.to_le_bytes() })
+                .collect(),
+            Self::Legacy(label, _) => {
+                Encoding::for_label(label.as_bytes()).unwrap().encode(text).0.into_owned()
             }
-            Self::Legacy(label, _) => Encoding::for_label(label.as_bytes()).unwrap().encode(text).0.into_owned(),
         }
     }
     fn mark(self) -> &'static [u8] {
@@ -128,7 +138,8 @@ fn outside_of_the_splice_no_byte_changes() {
         prop_oneof![Just("@1@"), Just("@1@\n@2@"), Just("@1@\r\n@2@\r\n")],
         "[a-z\n ]{0,6}",
     );
-    let mut runner = TestRunner::new(Config { cases: 10_000, failure_persistence: None, ..Config::default() });
+    let mut runner =
+        TestRunner::new(Config { cases: 10_000, failure_persistence: None, ..Config::default() });
     let applied = std::cell::Cell::new(0u32);
     runner
         .run(&strategy, |(form, before, after, nul, needle, new)| {
@@ -163,12 +174,14 @@ fn outside_of_the_splice_no_byte_changes() {
 #[test]
 fn kept_lines_keep_their_endings_and_new_ones_take_their_neighbours() {
     let bench = Bench::new();
-    let strategy = (proptest::collection::vec(0usize..2, 1..8), any::<proptest::sample::Index>(), any::<bool>());
+    let strategy =
+        (proptest::collection::vec(0usize..2, 1..8), any::<proptest::sample::Index>(), any::<bool>());
     let mut runner = TestRunner::new(Config { cases: 1_000, failure_persistence: None, ..Config::default() });
     runner
         .run(&strategy, |(endings, at, last_newline)| {
             let ends = ["\n", "\r\n"];
-            let mut lines: Vec<String> = endings.iter().enumerate().map(|(i, e)| format!("line-{i} {}", ends[*e])).collect();
+            let mut lines: Vec<String> =
+                endings.iter().enumerate().map(|(i, e)| format!("line-{i} {}", ends[*e])).collect();
             if !last_newline {
                 let last = lines.last_mut().unwrap();
                 *last = last.trim_end_matches(['\r', '\n']).to_owned();
@@ -191,6 +204,7 @@ fn nothing_is_left_beside_the_file() {
     let bench = Bench::new();
     bench.edit(b"a", "a", "b");
     bench.edit(b"a", "x", "b");
-    let names: Vec<_> = std::fs::read_dir(Path::new(&bench.env.cwd)).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        std::fs::read_dir(Path::new(&bench.env.cwd)).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, ["f"]);
 }

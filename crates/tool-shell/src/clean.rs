@@ -105,7 +105,9 @@ impl Cleaner {
         match (self.state, b) {
             (State::Ground, b'\r') => self.returned = true,
             (State::Ground, 0x08) => self.take_back(),
-            (State::Ground | State::Escape | State::Csi | State::Intermediate, 0x1B) => self.state = State::Escape,
+            (State::Ground | State::Escape | State::Csi | State::Intermediate, 0x1B) => {
+                self.state = State::Escape;
+            }
             (State::Ground, _) => {}
             (State::Escape, b'[') => self.state = State::Csi,
             (State::Escape, b']' | b'P' | b'X' | b'^' | b'_') => {

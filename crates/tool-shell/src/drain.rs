@@ -156,7 +156,9 @@ impl Worker {
         let n = match self.reader.read(&mut self.buffer) {
             Ok(0) => return Next::End,
             Ok(n) => n,
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => return Next::Dry,
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return Next::Dry;
+            }
             Err(_) => return Next::End,
         };
         let bytes = &self.buffer[..n];

@@ -7,24 +7,138 @@ use std::ffi::{OsStr, OsString};
 
 /// Names that go through.
 const NAMES: &[&str] = &[
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TMP", "TEMP", "HOSTNAME",
-    "SHLVL", "CC", "CXX", "CPP", "AR", "LD", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "MAKEFLAGS", "MAKE", "CMAKE_PREFIX_PATH",
-    "PKG_CONFIG_PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH",
-    "CPLUS_INCLUDE_PATH", "MANPATH", "INFOPATH", "GEM_HOME", "GEM_PATH", "BUNDLE_PATH", "RBENV_ROOT", "PYENV_ROOT",
-    "VIRTUAL_ENV", "PIP_INDEX_URL", "UV_INDEX_URL", "JAVA_HOME", "MAVEN_OPTS", "MAVEN_HOME", "M2_HOME", "GRADLE_HOME",
-    "GRADLE_OPTS", "GRADLE_USER_HOME", "ANDROID_HOME", "ANDROID_SDK_ROOT", "DOTNET_ROOT", "DENO_DIR", "BUN_INSTALL",
-    "PNPM_HOME", "VOLTA_HOME", "FNM_DIR", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY",
-    "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "DOCKER_CONTEXT", "KUBECONFIG", "AWS_PROFILE", "AWS_REGION",
-    "AWS_DEFAULT_REGION", "CLOUDSDK_CONFIG", "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE",
-    "NIX_PATH", "NIX_PROFILES", "IN_NIX_SHELL", "WSL_DISTRO_NAME", "WSL_INTEROP", "CI", "SOURCE_DATE_EPOCH", "COLUMNS", "LINES",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "PWD",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    "HOSTNAME",
+    "SHLVL",
+    "CC",
+    "CXX",
+    "CPP",
+    "AR",
+    "LD",
+    "CFLAGS",
+    "CXXFLAGS",
+    "CPPFLAGS",
+    "LDFLAGS",
+    "MAKEFLAGS",
+    "MAKE",
+    "CMAKE_PREFIX_PATH",
+    "PKG_CONFIG_PATH",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "LIBRARY_PATH",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "MANPATH",
+    "INFOPATH",
+    "GEM_HOME",
+    "GEM_PATH",
+    "BUNDLE_PATH",
+    "RBENV_ROOT",
+    "PYENV_ROOT",
+    "VIRTUAL_ENV",
+    "PIP_INDEX_URL",
+    "UV_INDEX_URL",
+    "JAVA_HOME",
+    "MAVEN_OPTS",
+    "MAVEN_HOME",
+    "M2_HOME",
+    "GRADLE_HOME",
+    "GRADLE_OPTS",
+    "GRADLE_USER_HOME",
+    "ANDROID_HOME",
+    "ANDROID_SDK_ROOT",
+    "DOTNET_ROOT",
+    "DENO_DIR",
+    "BUN_INSTALL",
+    "PNPM_HOME",
+    "VOLTA_HOME",
+    "FNM_DIR",
+    "SSH_AUTH_SOCK",
+    "SSH_AGENT_PID",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DOCKER_HOST",
+    "DOCKER_CONTEXT",
+    "KUBECONFIG",
+    "AWS_PROFILE",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "CLOUDSDK_CONFIG",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "NIX_PATH",
+    "NIX_PROFILES",
+    "IN_NIX_SHELL",
+    "WSL_DISTRO_NAME",
+    "WSL_INTEROP",
+    "CI",
+    "SOURCE_DATE_EPOCH",
+    "COLUMNS",
+    "LINES",
 ];
 
 /// Beginnings of names that go through.
 const PREFIXES: &[&str] = &[
-    "LC_", "XDG_", "CARGO_", "RUST", "GO", "CGO_", "NODE_", "NVM_", "NPM_CONFIG_", "npm_config_", "YARN_", "PYTHON", "CONDA_",
-    "POETRY_", "UV_", "PIP_", "RUBY", "PERL", "PERL5", "OPAM", "OCAML", "GHC", "STACK_", "CABAL_", "ELIXIR_", "MIX_", "HEX_",
-    "SDKMAN_", "ASDF_", "MISE_", "HOMEBREW_", "GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG_", "BUILDKIT_", "COMPOSE_", "CMAKE_",
-    "CCACHE_", "SCCACHE_", "MOZ_", "QT_", "GTK_", "DEVENV_", "DIRENV_",
+    "LC_",
+    "XDG_",
+    "CARGO_",
+    "RUST",
+    "GO",
+    "CGO_",
+    "NODE_",
+    "NVM_",
+    "NPM_CONFIG_",
+    "npm_config_",
+    "YARN_",
+    "PYTHON",
+    "CONDA_",
+    "POETRY_",
+    "UV_",
+    "PIP_",
+    "RUBY",
+    "PERL",
+    "PERL5",
+    "OPAM",
+    "OCAML",
+    "GHC",
+    "STACK_",
+    "CABAL_",
+    "ELIXIR_",
+    "MIX_",
+    "HEX_",
+    "SDKMAN_",
+    "ASDF_",
+    "MISE_",
+    "HOMEBREW_",
+    "GIT_AUTHOR_",
+    "GIT_COMMITTER_",
+    "GIT_CONFIG_",
+    "BUILDKIT_",
+    "COMPOSE_",
+    "CMAKE_",
+    "CCACHE_",
+    "SCCACHE_",
+    "MOZ_",
+    "QT_",
+    "GTK_",
+    "DEVENV_",
+    "DIRENV_",
 ];
 
 /// Proxies, in either case.
@@ -32,8 +146,21 @@ const PROXIES: &[&str] = &["http_proxy", "https_proxy", "ftp_proxy", "all_proxy"
 
 /// Parts of a name that mean a secret.
 const SECRETS: &[&str] = &[
-    "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "CREDENTIAL",
-    "AUTH_", "_AUTH", "BEARER", "COOKIE", "SIGNING_KEY",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "API_KEY",
+    "APIKEY",
+    "ACCESS_KEY",
+    "PRIVATE_KEY",
+    "CREDENTIAL",
+    "AUTH_",
+    "_AUTH",
+    "BEARER",
+    "COOKIE",
+    "SIGNING_KEY",
 ];
 
 /// Set for every command: nothing asks, pages or paints.
@@ -60,8 +187,10 @@ pub fn for_commands(
     extra: &[String],
 ) -> Vec<(OsString, OsString)> {
     let set = |name: &OsStr| SETTINGS.iter().any(|(n, _)| name == *n);
-    let mut out: Vec<(OsString, OsString)> =
-        all.into_iter().filter(|(name, _)| !set(name) && name.to_str().is_some_and(|name| passes(name, extra))).collect();
+    let mut out: Vec<(OsString, OsString)> = all
+        .into_iter()
+        .filter(|(name, _)| !set(name) && name.to_str().is_some_and(|name| passes(name, extra)))
+        .collect();
     out.extend(SETTINGS.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
     out
 }
@@ -111,7 +240,9 @@ mod tests {
         ] {
             assert_eq!(passes(name, &["WANTED_TOKEN".to_owned()]), want, "{name}");
         }
-        let vars = |pairs: &[(&str, &str)]| pairs.iter().map(|(a, b)| (OsString::from(a), OsString::from(b))).collect::<Vec<_>>();
+        let vars = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(a, b)| (OsString::from(a), OsString::from(b))).collect::<Vec<_>>()
+        };
         let out = for_commands(vars(&[("PATH", "/bin"), ("PAGER", "less"), ("X_API_KEY", "k")]), &[]);
         assert!(out.contains(&("PATH".into(), "/bin".into())));
         assert!(out.contains(&("PAGER".into(), "cat".into())));

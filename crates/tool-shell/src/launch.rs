@@ -14,10 +14,13 @@ use std::path::{Path, PathBuf};
 
 /// Around the command: it is evaluated as a whole (its own syntax errors, here-documents and comments stay its own), and
 /// where it ended is written to a file. Works in any POSIX shell.
-const WRAPPER: &str = r#"__at=$1; shift; __run=$BECKET_COMMAND; unset BECKET_COMMAND
-trap '{ command pwd -P >|"$__at"; } 2>/dev/null' EXIT
-eval "$__run"
-{ __status=$?; command pwd -P >|"$__at"; exit "$__status"; } 2>/dev/null"#;
+const WRAPPER: &str = concat!(
+    // One line up to the command: the shell's messages then count the command's own lines.
+    r#"__at=$1; shift; __run=$BECKET_COMMAND; unset BECKET_COMMAND; "#,
+    r#"trap '{ command pwd -P >|"$__at"; } 2>/dev/null' EXIT; eval "$__run""#,
+    "\n",
+    r#"{ __status=$?; command pwd -P >|"$__at"; trap - EXIT; exit "$__status"; } 2>/dev/null"#,
+);
 
 /// A single variable of the environment can hold 128 KB on Linux.
 pub(crate) const MAX_INLINE: usize = 120 * 1024;
@@ -54,7 +57,11 @@ impl Launcher {
 /// A program by name: in the places where systems have it, then in `search`.
 pub(crate) fn find(name: &str, search: &OsStr) -> Option<PathBuf> {
     let usual = ["/usr/bin", "/bin", "/usr/local/bin", "/opt/homebrew/bin"].map(PathBuf::from);
-    usual.into_iter().chain(std::env::split_paths(search)).map(|dir| dir.join(name)).find(|path| is_program(path))
+    usual
+        .into_iter()
+        .chain(std::env::split_paths(search))
+        .map(|dir| dir.join(name))
+        .find(|path| is_program(path))
 }
 
 fn is_program(path: &Path) -> bool {

@@ -71,8 +71,8 @@ impl ShellSettings {
             shell: None,
             launcher: None,
             window: Window::default(),
-            default_timeout: Duration::from_secs(120),
-            max_timeout: Duration::from_secs(600),
+            default_timeout: Duration::from_mins(2),
+            max_timeout: Duration::from_mins(10),
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::drain::Output;
 use becket_types::ToolOutput;
 use serde_json::json;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -51,7 +52,10 @@ pub(crate) fn report(run: Run) -> ToolOutput {
             Some(Err(why)) => format!("; the whole output could not be kept: {why}"),
             None => String::new(),
         };
-        text.push_str(&format!("\n[… {bytes} bytes ({lines} lines) left out here{kept} …]\n"));
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        let _ = writeln!(text, "[… {bytes} bytes ({lines} lines) left out here{kept} …]");
         text.push_str(&tail);
     }
     text.truncate(text.trim_end().len());
@@ -78,7 +82,10 @@ pub(crate) fn report(run: Run) -> ToolOutput {
         notes.push(format!("[{survivors} of its processes could not be ended]"));
     }
     if let Some(log) = &output.log {
-        notes.push(format!("[started in the background and still running; its further output goes to {}]", log.display()));
+        notes.push(format!(
+            "[started in the background and still running; its further output goes to {}]",
+            log.display()
+        ));
     }
     notes.extend(cwd_note);
     if text.is_empty() {

@@ -66,7 +66,9 @@ fn simple_commands(command: &str) -> Vec<Vec<String>> {
                 quote = Some(c);
                 word.get_or_insert_default();
             }
-            (None, ';' | '&' | '|' | '\n' | '(' | ')' | '`' | '{' | '}') if !in_braces(word.as_deref(), c) => {
+            (None, ';' | '&' | '|' | '\n' | '(' | ')' | '`' | '{' | '}')
+                if !in_braces(word.as_deref(), c) =>
+            {
                 end_word(&mut word, &mut out);
                 out.push(Vec::new());
             }
@@ -92,9 +94,25 @@ fn program(words: &[String]) -> Option<(&str, &[String])> {
         let name = first.rsplit('/').next().unwrap_or(first);
         let wrapper = matches!(
             name,
-            "sudo" | "command" | "exec" | "nohup" | "env" | "xargs" | "then" | "do" | "else" | "if" | "while" | "!" | "builtin" | "time" | "doas"
+            "sudo"
+                | "command"
+                | "exec"
+                | "nohup"
+                | "env"
+                | "xargs"
+                | "then"
+                | "do"
+                | "else"
+                | "if"
+                | "while"
+                | "!"
+                | "builtin"
+                | "time"
+                | "doas"
         );
-        let assignment = first.split_once('=').is_some_and(|(n, _)| !n.is_empty() && n.chars().all(|c| c.is_alphanumeric() || c == '_'));
+        let assignment = first
+            .split_once('=')
+            .is_some_and(|(n, _)| !n.is_empty() && n.chars().all(|c| c.is_alphanumeric() || c == '_'));
         if !(wrapper || assignment) {
             return Some((name, tail));
         }
@@ -147,7 +165,10 @@ fn pattern_hits(args: &[String], us: &Ourselves, regex: bool) -> bool {
                 rest.next();
             }
             "-P" | "--parent" => {
-                if rest.next().is_some_and(|p| p == "$PPID" || p.parse().is_ok_and(|n: i32| us.pids.contains(&n))) {
+                if rest
+                    .next()
+                    .is_some_and(|p| p == "$PPID" || p.parse().is_ok_and(|n: i32| us.pids.contains(&n)))
+                {
                     return true;
                 }
                 return false;
@@ -198,7 +219,11 @@ mod tests {
 
     #[test]
     fn table() {
-        let us = Ourselves { pids: vec![4242, 4241], name: "becket".into(), line: "/usr/bin/becket --print fix src/main.rs".into() };
+        let us = Ourselves {
+            pids: vec![4242, 4241],
+            name: "becket".into(),
+            line: "/usr/bin/becket --print fix src/main.rs".into(),
+        };
         for command in [
             "kill 4242",
             "kill -9 4242",

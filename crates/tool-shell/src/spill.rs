@@ -96,8 +96,10 @@ impl Spill {
         }
         let note = format!("\n[{} bytes left out]\n", self.total - HEAD - TAIL);
         let seam = HEAD + (self.total - HEAD) % TAIL;
-        let mut whole =
-            section(0, HEAD).chain(note.as_bytes()).chain(section(seam, HEAD + TAIL)).chain(section(HEAD, seam));
+        let mut whole = section(0, HEAD)
+            .chain(note.as_bytes())
+            .chain(section(seam, HEAD + TAIL))
+            .chain(section(HEAD, seam));
         host.put_blob_from(&mut whole)
     }
 }

@@ -63,7 +63,9 @@ impl BashTool {
         let mark = format!("BECKET_RUN={}-{:x}-", std::process::id(), since_epoch.as_nanos());
         let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
         let us = Ourselves {
-            pids: std::iter::once(std::process::id().cast_signed()).chain(parent.filter(|pid| *pid > 1)).collect(),
+            pids: std::iter::once(std::process::id().cast_signed())
+                .chain(parent.filter(|pid| *pid > 1))
+                .collect(),
             name: settings.program.clone(),
             line: sys::own_command_line().unwrap_or_else(|| settings.program.clone()),
         };
@@ -82,7 +84,8 @@ impl BashTool {
 }
 
 fn spec(settings: &ShellSettings) -> ToolSpec {
-    let (default, most) = (settings.default_timeout.as_millis() as u64, settings.max_timeout.as_millis() as u64);
+    let (default, most) =
+        (settings.default_timeout.as_millis() as u64, settings.max_timeout.as_millis() as u64);
     ToolSpec {
         name: "bash".to_owned(),
         description: format!(
@@ -160,14 +163,22 @@ impl Drop for Running {
 impl BashTool {
     async fn execute(&self, input: &Input, env: &ToolEnv) -> Result<ToolOutput, String> {
         if env.cancel.is_cancelled() {
-            return Ok(ToolOutput { interrupted: true, ..ToolOutput::error("Interrupted before the command started.") });
+            return Ok(ToolOutput {
+                interrupted: true,
+                ..ToolOutput::error("Interrupted before the command started.")
+            });
         }
         if let Some(why) = selfkill::refusal(&input.command, &self.us) {
             return Err(why);
         }
         let cwd = working_directory(input, env)?;
-        let timeout = input.timeout.map_or(self.settings.default_timeout, |ms| Duration::from_secs_f64(ms / 1000.0));
-        let timeout = timeout.min(self.settings.max_timeout);
+        let most = self.settings.max_timeout;
+        // Compared before it is converted: a number beyond all durations is only a long one.
+        let timeout = match input.timeout {
+            None => self.settings.default_timeout.min(most),
+            Some(ms) if ms >= most.as_secs_f64() * 1000.0 => most,
+            Some(ms) => Duration::from_secs_f64(ms / 1000.0),
+        };
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let cwd_file = self.settings.spill_dir.join(format!("cwd-{}-{number}", std::process::id()));
         let started = Instant::now();
@@ -236,7 +247,8 @@ impl BashTool {
             host: Arc::clone(&env.host),
             progress: Arc::clone(&env.progress),
         };
-        running.drain = Some(Drain::start(reader, setup).map_err(|e| failed("its output cannot be read", e))?);
+        running.drain =
+            Some(Drain::start(reader, setup).map_err(|e| failed("its output cannot be read", e))?);
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         watcher.add(&self.launcher, group).map_err(|e| failed("the watcher that ends it with us", e))?;
         drop(watcher);
@@ -261,10 +273,10 @@ fn working_directory(input: &Input, env: &ToolEnv) -> Result<PathBuf, String> {
     let current = kept.clone().unwrap_or_else(|| env.cwd.clone());
     if let Some(workdir) = &input.workdir {
         let path = becket_tool::paths::resolve(&current, Path::new(workdir)).map_err(|e| e.to_string())?;
-        return match path.is_dir() {
-            true => Ok(path),
-            false => Err(format!("The working directory {} does not exist or is no directory.", path.display())),
-        };
+        if path.is_dir() {
+            return Ok(path);
+        }
+        return Err(format!("The working directory {} does not exist or is no directory.", path.display()));
     }
     if current.is_dir() {
         return Ok(current);
@@ -284,11 +296,28 @@ fn working_directory(input: &Input, env: &ToolEnv) -> Result<PathBuf, String> {
 }
 
 /// Where the next command starts, after one that started in `from`; and a note where that is not what one would think.
-fn follow(from: &Path, cwd_file: &Path, for_this_call_only: bool, env: &ToolEnv) -> (PathBuf, Option<String>) {
+fn follow(
+    from: &Path,
+    cwd_file: &Path,
+    for_this_call_only: bool,
+    env: &ToolEnv,
+) -> (PathBuf, Option<String>) {
     let bytes = std::fs::read(cwd_file).unwrap_or_default();
     let _ = std::fs::remove_file(cwd_file);
+    let gone = |path: &Path| {
+        env.host.set_state(CWD, Value::Null);
+        let back = env.cwd.display();
+        (
+            env.cwd.clone(),
+            Some(format!(
+                "[the working directory {} is gone; the next command starts in {back}]",
+                path.display()
+            )),
+        )
+    };
     let Some(bytes) = bytes.strip_suffix(b"\n").filter(|b| !b.is_empty()) else {
-        return (from.to_owned(), None);
+        // A shell cannot name a directory that is gone; one that was killed or replaced says nothing, and stays.
+        return if from.is_dir() { (from.to_owned(), None) } else { gone(from) };
     };
     let to = PathBuf::from(OsString::from_vec(bytes.to_vec()));
     let unmoved = from.canonicalize().is_ok_and(|from| from == to) || from == to;
@@ -296,13 +325,15 @@ fn follow(from: &Path, cwd_file: &Path, for_this_call_only: bool, env: &ToolEnv)
         return (from.to_owned(), None);
     }
     if !to.is_dir() {
-        env.host.set_state(CWD, Value::Null);
-        let note = format!("[the working directory {} is gone; the next command starts in {}]", to.display(), env.cwd.display());
-        return (env.cwd.clone(), Some(note));
+        return gone(&to);
     }
     let (Some(text), true) = (to.to_str(), env.is_inside(&to)) else {
         let back = if for_this_call_only { &env.cwd } else { from };
-        let note = format!("[{} is outside of the session's directories; the next command starts in {}]", to.display(), back.display());
+        let note = format!(
+            "[{} is outside of the session's directories; the next command starts in {}]",
+            to.display(),
+            back.display()
+        );
         return (back.to_owned(), Some(note));
     };
     let state = if to == env.cwd { Value::Null } else { Value::from(text) };

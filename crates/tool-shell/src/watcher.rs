@@ -76,7 +76,8 @@ impl Watcher {
 
     /// Forgets the groups that have no members left; a number may be given to somebody else later.
     pub(crate) fn prune(&mut self) {
-        let gone = |group: &i32| Pid::from_raw(*group).is_none_or(|pid| test_kill_process_group(pid).is_err());
+        let gone =
+            |group: &i32| Pid::from_raw(*group).is_none_or(|pid| test_kill_process_group(pid).is_err());
         for group in self.groups.iter().copied().filter(|g| gone(g)).collect::<Vec<_>>() {
             self.groups.remove(&group);
             let _ = self.tell('-', group);

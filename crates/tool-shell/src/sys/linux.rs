@@ -19,12 +19,19 @@ pub(crate) fn tree(group: i32, mark: &str, known: &[Process]) -> Vec<Process> {
     let all: Vec<Stat> = pids().filter(|pid| *pid != own).filter_map(stat).collect();
     let mut members: HashSet<i32> = all
         .iter()
-        .filter(|s| s.group == group || s.session == group || known.contains(&s.process) || marked(s.process.pid, mark))
+        .filter(|s| {
+            s.group == group
+                || s.session == group
+                || known.contains(&s.process)
+                || marked(s.process.pid, mark)
+        })
         .map(|s| s.process.pid)
         .collect();
     loop {
         let before = members.len();
-        members.extend(all.iter().filter(|s| members.contains(&s.parent)).map(|s| s.process.pid).collect::<Vec<_>>());
+        members.extend(
+            all.iter().filter(|s| members.contains(&s.parent)).map(|s| s.process.pid).collect::<Vec<_>>(),
+        );
         if members.len() == before {
             break;
         }
