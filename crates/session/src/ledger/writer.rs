@@ -282,6 +282,16 @@ impl DiskLedger {
     }
 }
 
+impl Drop for DiskLedger {
+    /// Closing the file is not enough: a child process that another thread is just starting holds a copy of it until it
+    /// runs its own program.
+    fn drop(&mut self) {
+        if let Some(lock) = &self.lock {
+            let _ = lock.unlock();
+        }
+    }
+}
+
 pub(super) fn locked(dir: &Path) -> StoreError {
     let id = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     StoreError::Locked { id, dir: dir.to_path_buf() }
