@@ -34,9 +34,9 @@ impl Node {
         match &self.kind {
             Kind::Scalar(value) => value.clone(),
             Kind::List(items) => Value::Array(items.iter().map(Self::to_value).collect()),
-            Kind::Table(entries) => {
-                Value::Object(entries.iter().map(|e| (e.key.clone(), e.value.to_value())).collect::<Map<_, _>>())
-            }
+            Kind::Table(entries) => Value::Object(
+                entries.iter().map(|e| (e.key.clone(), e.value.to_value())).collect::<Map<_, _>>(),
+            ),
         }
     }
 
@@ -70,7 +70,11 @@ impl Node {
         let Kind::Table(entries) = &mut self.kind else { return };
         let index = entries.iter().position(|e| e.key == *first).unwrap_or_else(|| {
             let at = value.at;
-            entries.push(Entry { key: (*first).to_owned(), at, value: Node { at, kind: Kind::Table(Vec::new()) } });
+            entries.push(Entry {
+                key: (*first).to_owned(),
+                at,
+                value: Node { at, kind: Kind::Table(Vec::new()) },
+            });
             entries.len() - 1
         });
         entries[index].value.put(rest, value);
@@ -111,7 +115,12 @@ pub(crate) fn parse_toml(origin: &str, text: &str) -> Result<Node, Problem> {
     }
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        problem(origin, text, at, format!("not valid TOML: {}; correct the line or remove it", error.message().trim()))
+        problem(
+            origin,
+            text,
+            at,
+            format!("not valid TOML: {}; correct the line or remove it", error.message().trim()),
+        )
     })?;
     from_table(table.get_ref(), table.span().start, 0)
         .ok_or_else(|| problem(origin, text, 0, format!("nested too deeply: at most {MAX_DEPTH} levels")))
@@ -151,7 +160,10 @@ fn from_toml(value: &DeValue<'_>, at: usize, depth: usize) -> Option<Node> {
     match value {
         DeValue::Table(table) => from_table(table, at, depth),
         DeValue::Array(items) if depth <= MAX_DEPTH => {
-            let items = items.iter().map(|i| from_toml(i.get_ref(), i.span().start, depth + 1)).collect::<Option<_>>()?;
+            let items = items
+                .iter()
+                .map(|i| from_toml(i.get_ref(), i.span().start, depth + 1))
+                .collect::<Option<_>>()?;
             Some(Node { at, kind: Kind::List(items) })
         }
         DeValue::Array(_) => None,
@@ -182,10 +194,11 @@ pub(crate) fn parse_json(origin: &str, text: &str) -> Result<Node, Problem> {
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    let parsed = jsonc_parser::parse_to_ast(text, &jsonc_parser::CollectOptions::default(), &options).map_err(|error| {
-        let message = format!("not valid JSON: {}; correct it or remove it", error.kind());
-        problem(origin, text, error.range().start, message)
-    })?;
+    let parsed = jsonc_parser::parse_to_ast(text, &jsonc_parser::CollectOptions::default(), &options)
+        .map_err(|error| {
+            let message = format!("not valid JSON: {}; correct it or remove it", error.kind());
+            problem(origin, text, error.range().start, message)
+        })?;
     let Some(value) = parsed.value else { return Ok(Node { at: 0, kind: Kind::Table(Vec::new()) }) };
     let node = from_json(&value, 0)
         .ok_or_else(|| problem(origin, text, 0, format!("nested too deeply: at most {MAX_DEPTH} levels")))?;

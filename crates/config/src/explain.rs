@@ -35,7 +35,9 @@ impl Settings {
             }
             if key == "shell.env" {
                 let set = self.merged.iter().filter(|(name, _)| name.starts_with("shell.env."));
-                rows.extend(set.map(|(name, m)| row(name, &m.value, m.sources.last().unwrap_or(&Source::Default))));
+                rows.extend(
+                    set.map(|(name, m)| row(name, &m.value, m.sources.last().unwrap_or(&Source::Default))),
+                );
             }
         }
         for (provider, credential) in &self.credentials {

@@ -62,7 +62,9 @@ pub fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
     let file = std::fs::File::open(path).map_err(unreadable)?;
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(refused("is longer than 1 MB; configuration files are small, so this is probably another file"));
+        return Err(refused(
+            "is longer than 1 MB; configuration files are small, so this is probably another file",
+        ));
     }
     let text = String::from_utf8(bytes).map_err(|_| refused("is not UTF-8 text; save it as UTF-8"))?;
     Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))

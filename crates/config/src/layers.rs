@@ -158,17 +158,27 @@ impl Settings {
 
 /// Lists that grow from layer to layer. All others are replaced.
 const GROWING: &[&str] = &[
-    "permissions.allow", "permissions.ask", "permissions.deny", "add_dirs", "prune.protect", "tools.disabled",
-    "skills.dirs", "rules.files",
+    "permissions.allow",
+    "permissions.ask",
+    "permissions.deny",
+    "add_dirs",
+    "prune.protect",
+    "tools.disabled",
+    "skills.dirs",
+    "rules.files",
 ];
 
 /// Lists of paths.
 const PATHS: &[&str] = &["add_dirs", "skills.dirs", "rules.files"];
 
 const ENVIRONMENT: &[(&str, &str)] = &[
-    ("BECKET_MODEL", "model"), ("BECKET_EFFORT", "effort"), ("BECKET_PERMISSION_MODE", "permission_mode"),
-    ("BECKET_CONTEXT_WINDOW", "context.window"), ("BECKET_MAX_TURNS", "limits.max_turns"),
-    ("BECKET_MAX_BUDGET_USD", "limits.max_budget_usd"), ("ANTHROPIC_BASE_URL", "providers.anthropic.base_url"),
+    ("BECKET_MODEL", "model"),
+    ("BECKET_EFFORT", "effort"),
+    ("BECKET_PERMISSION_MODE", "permission_mode"),
+    ("BECKET_CONTEXT_WINDOW", "context.window"),
+    ("BECKET_MAX_TURNS", "limits.max_turns"),
+    ("BECKET_MAX_BUDGET_USD", "limits.max_budget_usd"),
+    ("ANTHROPIC_BASE_URL", "providers.anthropic.base_url"),
     ("OPENAI_BASE_URL", "providers.openai.base_url"),
 ];
 
@@ -204,7 +214,11 @@ pub fn load(inputs: &Inputs<'_>) -> Result<Settings, ConfigError> {
     }
     builder.environment();
     if let Some((label, text)) = &inputs.settings {
-        let parsed = if text.trim_start().starts_with('{') { parse_json(label, text) } else { parse_toml(label, text) };
+        let parsed = if text.trim_start().starts_with('{') {
+            parse_json(label, text)
+        } else {
+            parse_toml(label, text)
+        };
         builder.document(parsed.map(translate), label, text, &Source::Settings(label.clone()), inputs.cwd);
     }
     for flag in &inputs.flags {
@@ -227,7 +241,11 @@ impl Builder<'_> {
                 Scope::Managed => (Source::Managed(layer.path.clone()), folder),
             };
             let json = layer.path.extension().is_some_and(|e| e == "json");
-            let parsed = if json { parse_json(&origin, &layer.text).map(translate) } else { parse_toml(&origin, &layer.text) };
+            let parsed = if json {
+                parse_json(&origin, &layer.text).map(translate)
+            } else {
+                parse_toml(&origin, &layer.text)
+            };
             self.document(parsed, &origin, &layer.text, &source, base);
         }
     }
@@ -250,14 +268,26 @@ impl Builder<'_> {
         let leaf = from_value(value);
         root.put(&key.split('.').collect::<Vec<_>>(), leaf);
         if let Err((path, message)) = check_types(&root) {
-            self.errors.push(Problem { origin: origin.to_owned(), at: None, key: Some(path.join(".")), message });
+            self.errors.push(Problem {
+                origin: origin.to_owned(),
+                at: None,
+                key: Some(path.join(".")),
+                message,
+            });
             return;
         }
         let cwd = self.inputs.cwd.to_path_buf();
         self.merge(&root, &source, &cwd, None);
     }
 
-    fn document(&mut self, parsed: Result<Node, Problem>, origin: &str, text: &str, source: &Source, base: &Path) {
+    fn document(
+        &mut self,
+        parsed: Result<Node, Problem>,
+        origin: &str,
+        text: &str,
+        source: &Source,
+        base: &Path,
+    ) {
         let mut root = match parsed {
             Ok(root) => root,
             Err(problem) => return self.errors.push(problem),
@@ -317,7 +347,9 @@ impl Builder<'_> {
                         origin: origin.to_owned(),
                         at: Some(position(text, node.at)),
                         key: Some(key),
-                        message: format!("ignored: {why}; to have it, put it into your user configuration or give the flag"),
+                        message: format!(
+                            "ignored: {why}; to have it, put it into your user configuration or give the flag"
+                        ),
                     });
                     continue;
                 }
@@ -334,7 +366,10 @@ impl Builder<'_> {
             (Value::Array(items), existing) if GROWING.contains(&key.as_str()) => {
                 let merged = match existing {
                     Some(merged) => merged,
-                    None => self.merged.entry(key).or_insert(Merged { value: Value::Array(Vec::new()), sources: Vec::new() }),
+                    None => self
+                        .merged
+                        .entry(key)
+                        .or_insert(Merged { value: Value::Array(Vec::new()), sources: Vec::new() }),
                 };
                 if let Value::Array(all) = &mut merged.value {
                     for item in items.into_iter().filter(|i| !i.is_null()) {
@@ -371,7 +406,8 @@ impl Builder<'_> {
     }
 
     fn complain(&mut self, key: &str, message: impl Into<String>) {
-        let origin = self.merged.get(key).and_then(|m| m.sources.last()).map_or_else(String::new, ToString::to_string);
+        let origin =
+            self.merged.get(key).and_then(|m| m.sources.last()).map_or_else(String::new, ToString::to_string);
         let key = (!key.is_empty()).then(|| key.to_owned());
         self.errors.push(Problem { origin, at: None, key, message: message.into() });
     }
@@ -389,10 +425,16 @@ impl Builder<'_> {
         if config.limits.max_budget_usd.is_some_and(|b| !b.is_finite() || b <= 0.0) {
             self.complain("limits.max_budget_usd", "a budget is a positive number of US dollars");
         }
-        for (name, provider) in [("anthropic", &config.providers.anthropic), ("openai", &config.providers.openai)] {
+        for (name, provider) in
+            [("anthropic", &config.providers.anthropic), ("openai", &config.providers.openai)]
+        {
             if let Some(url) = &provider.base_url {
-                let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).unwrap_or_default();
-                if host.is_empty() || host.starts_with(['/', ':', '?', '#']) || host.contains(char::is_whitespace) {
+                let host =
+                    url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).unwrap_or_default();
+                if host.is_empty()
+                    || host.starts_with(['/', ':', '?', '#'])
+                    || host.contains(char::is_whitespace)
+                {
                     let message = "not an address; write it like https://host/path";
                     self.complain(&format!("providers.{name}.base_url"), message);
                 }
@@ -400,7 +442,8 @@ impl Builder<'_> {
             if let Some(variable) = &provider.api_key_env
                 && (variable.is_empty() || !variable.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
             {
-                let message = "this is the name of an environment variable, not the key itself; keys stay out of files";
+                let message =
+                    "this is the name of an environment variable, not the key itself; keys stay out of files";
                 self.complain(&format!("providers.{name}.api_key_env"), message);
             }
         }
@@ -538,7 +581,8 @@ fn resolve_paths(value: &mut Value, base: &Path, home: &Path) {
             None if text == "~" => home.to_path_buf(),
             None => base.join(text),
         };
-        let clean: PathBuf = path.components().filter(|c| !matches!(c, std::path::Component::CurDir)).collect();
+        let clean: PathBuf =
+            path.components().filter(|c| !matches!(c, std::path::Component::CurDir)).collect();
         *item = Value::String(clean.to_string_lossy().into_owned());
     }
 }

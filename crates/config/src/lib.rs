@@ -27,7 +27,7 @@ pub use explain::Row;
 pub use files::{MAX_BYTES, Places, read_files, read_text};
 pub use layers::{Flag, Inputs, Layer, Scope, SettingSources, Settings, Source, load};
 pub use schema::{
-    Config, ContextConfig, Effort, LimitsConfig, PermissionsConfig, ProviderConfig, ProvidersConfig, PruneConfig,
-    RulesConfig, ShellConfig, SkillsConfig, ToolsConfig, json_schema,
+    Config, ContextConfig, Effort, LimitsConfig, PermissionsConfig, ProviderConfig, ProvidersConfig,
+    PruneConfig, RulesConfig, ShellConfig, SkillsConfig, ToolsConfig, json_schema,
 };
 pub use secret::{Credential, Secret};

@@ -92,7 +92,14 @@ pub struct ContextConfig {
 
 impl Default for ContextConfig {
     fn default() -> Self {
-        Self { window: None, threshold: 0.9, auto: true, tail_turns: 2, keep_recent_tokens: None, template: None }
+        Self {
+            window: None,
+            threshold: 0.9,
+            auto: true,
+            tail_turns: 2,
+            keep_recent_tokens: None,
+            template: None,
+        }
     }
 }
 
@@ -216,7 +223,8 @@ fn parse_count(text: &str) -> Option<f64> {
 }
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    let wrong = || serde::de::Error::custom("expected seconds such as 90, or text such as \"90s\", \"10m\", \"2h\"");
+    let wrong =
+        || serde::de::Error::custom("expected seconds such as 90, or text such as \"90s\", \"10m\", \"2h\"");
     let seconds = match NumberOrText::deserialize(deserializer).map_err(|_| wrong())? {
         NumberOrText::Number(n) => n,
         NumberOrText::Text(text) => {

@@ -20,9 +20,13 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>) -> Ruling
         _ if section == "providers" => ignored("a project does not decide where credentials are sent"),
         "permissions.allow" => ignored("a project does not allow itself to run or change anything"),
         "add_dirs" => ignored("a project does not open further folders"),
-        "tools.enabled" => ignored("a project does not hand out tools; it may take some away with tools.disabled"),
+        "tools.enabled" => {
+            ignored("a project does not hand out tools; it may take some away with tools.disabled")
+        }
         "shell.timeout" => lower(value, so_far, "a project can only shorten the time a command has"),
-        _ if key.starts_with("shell.env") => ignored("a project does not set variables of the commands that run"),
+        _ if key.starts_with("shell.env") => {
+            ignored("a project does not set variables of the commands that run")
+        }
         "permission_mode" => mode(value, so_far),
         _ if section == "limits" => lower(value, so_far, "a project can only lower a limit"),
         "skills.dirs" | "rules.files" if !stays_inside(value) => {

@@ -10,5 +10,8 @@ fn the_shipped_schema_is_current() {
         std::fs::write(&path, &current).unwrap();
     }
     let shipped = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(shipped == current, "docs/config.schema.json is old: UPDATE_SCHEMA=1 cargo test -p becket-config");
+    assert!(
+        shipped == current,
+        "docs/config.schema.json is old: UPDATE_SCHEMA=1 cargo test -p becket-config"
+    );
 }

@@ -326,7 +326,7 @@ impl<'a> Judge<'a> {
             (Ok(()), None) => format!("no rule allows `{shown}`"),
         };
         if let Some(rule) = self.nearest(&words[0].text) {
-            reason.push_str(&format!("; nearest rule: {rule}"));
+            reason = format!("{reason}; nearest rule: {rule}");
         }
         let delicate = self.sensitive(words, command.dirs.as_deref(), None).is_some();
         self.ask(reason, Some(if delicate { exact_rule(&text) } else { suggestion(words) }));

@@ -212,10 +212,10 @@ impl Guard {
                 Verdict::Allow { why: "it touches nothing outside the session".to_owned() }
             }
             (Effect::Read, _) if !access.paths.is_empty() => {
-                self.all_paths(access, |p| self.read_path(tool, p))
+                Self::all_paths(access, |p| self.read_path(tool, p))
             }
             (Effect::Write, _) if !access.paths.is_empty() => {
-                self.all_paths(access, |p| self.write_path(tool, p))
+                Self::all_paths(access, |p| self.write_path(tool, p))
             }
             _ => self.other(tool, access),
         };
@@ -291,7 +291,7 @@ impl Guard {
     }
 
     /// The strongest verdict over all paths of a call.
-    fn all_paths(&self, access: &Access, one: impl Fn(&Path) -> Verdict) -> Verdict {
+    fn all_paths(access: &Access, one: impl Fn(&Path) -> Verdict) -> Verdict {
         let mut out = None;
         for path in &access.paths {
             match one(path) {
@@ -412,10 +412,10 @@ impl Guard {
             why.dedup();
             return Verdict::Allow { why: why.join("; ") };
         }
-        self.ask_command(shown, command, &found.asks)
+        Self::ask_command(shown, command, &found.asks)
     }
 
-    fn ask_command(&self, shown: &str, command: &str, asks: &[command::Ask]) -> Verdict {
+    fn ask_command(shown: &str, command: &str, asks: &[command::Ask]) -> Verdict {
         let rule = match asks {
             [only] if only.rule.is_some() => only.rule.clone(),
             _ => Some(rule::exact_rule(command)),

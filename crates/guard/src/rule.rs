@@ -153,7 +153,7 @@ impl Rule {
         }
         let spec = match tool.as_str() {
             "bash" | "shell" => Spec::Command(CommandPattern::parse(inner.trim())),
-            name if FILE_TOOLS.contains(&name) => {
+            tool if FILE_TOOLS.contains(&tool) => {
                 check_glob(inner)
                     .map_err(|message| fail(end + 1, &message, format!("`{name}(./src/**)`")))?;
                 Spec::Path(inner.trim().to_owned())
@@ -288,7 +288,7 @@ impl CommandPattern {
         while let Some(c) = chars.next() {
             match c {
                 '\\' if matches!(chars.peek(), Some('*' | '\\')) => {
-                    tokens.extend(chars.next().map(Token::Char))
+                    tokens.extend(chars.next().map(Token::Char));
                 }
                 '*' => tokens.push(Token::Any),
                 c => tokens.push(Token::Char(c)),

@@ -1,5 +1,7 @@
 //! The decision table: rules, modes, places, and what a person is told.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use becket_guard::{Guard, GuardSettings, Rule, Rules, Verdict, split_rules};
 use becket_types::{Access, Effect, PermissionMode};
 use proptest::prelude::*;

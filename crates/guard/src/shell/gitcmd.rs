@@ -248,7 +248,7 @@ fn config(words: &[Word]) -> Result<Vec<PathArg>, String> {
     };
     let open =
         ["user.", "core.", "branch.", "init.", "pull.", "push.", "merge.", "rebase.", "diff.", "color."];
-    let url = key.starts_with("remote.") && key.ends_with(".url");
+    let url = key.strip_prefix("remote.").is_some_and(|rest| rest.rsplit('.').next() == Some("url"));
     if open.iter().any(|prefix| key.starts_with(prefix)) || url {
         Ok(Vec::new())
     } else {

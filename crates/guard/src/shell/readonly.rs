@@ -402,9 +402,7 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
         Args::Pattern
             if !parsed.seen.iter().any(|o| matches!(o.as_str(), "e" | "regexp" | "files" | "type-list")) =>
         {
-            if !positional.is_empty() {
-                positional.remove(0);
-            }
+            positional.drain(..positional.len().min(1));
         }
         _ => {}
     }
@@ -681,7 +679,7 @@ fn substitutes_only(text: &str) -> bool {
         return false;
     };
     let body = &text[1..];
-    if body.contains("[") || body.contains(&format!("\\{delimiter}")) || body.contains("\\\\") {
+    if body.contains('[') || body.contains(&format!("\\{delimiter}")) || body.contains("\\\\") {
         return false;
     }
     let parts: Vec<&str> = body.split(delimiter).collect();

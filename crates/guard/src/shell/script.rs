@@ -149,7 +149,7 @@ impl Walker<'_> {
         }
     }
 
-    fn children<'t>(node: Node<'t>) -> Vec<Node<'t>> {
+    fn children(node: Node<'_>) -> Vec<Node<'_>> {
         let mut cursor = node.walk();
         node.children(&mut cursor).collect()
     }
@@ -183,7 +183,7 @@ impl Walker<'_> {
             }
             "program" | "compound_statement" | "do_group" | "else_clause" | "elif_clause"
             | "if_statement" | "while_statement" | "case_statement" | "case_item" | "negated_command" => {
-                self.block(node, depth)
+                self.block(node, depth);
             }
             "subshell" | "command_substitution" | "process_substitution" => self.apart(node, depth),
             "pipeline" => {

@@ -104,7 +104,7 @@ impl Word {
             },
             "simple_expansion" => self.push_variable(text),
             "expansion" if is_name(text.trim_start_matches("${").trim_end_matches('}')) => {
-                self.push_variable(text)
+                self.push_variable(text);
             }
             "process_substitution" if text.starts_with('<') && self.text.is_empty() => {
                 self.text.push_str(text);
