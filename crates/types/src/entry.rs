@@ -42,13 +42,23 @@ pub enum EntryKind {
         extra: Map<String, Value>,
     },
     /// System prompt and rules as they are sent from here on; replaces the one before. A boundary.
-    System { items: Vec<SystemItem> },
+    System {
+        items: Vec<SystemItem>,
+    },
     /// A whole message, or an assistant's first part(s) while it still streams.
-    Message { message: Message },
+    Message {
+        message: Message,
+    },
     /// One more part of an assistant message that is still streaming.
-    Part { message: MessageId, part: Part },
+    Part {
+        message: MessageId,
+        part: Part,
+    },
     /// The assistant message is finished; before this entry it counts as interrupted.
-    Finish { message: MessageId, reason: FinishReason },
+    Finish {
+        message: MessageId,
+        reason: FinishReason,
+    },
     /// T9: these outputs are stubs in the view from here on. A boundary.
     Prune {
         calls: Vec<PrunedCall>,
@@ -61,15 +71,27 @@ pub enum EntryKind {
     /// T8. Its continuation message is in the same commit. A boundary.
     Compaction(Box<Compaction>),
     /// The entry named (a compaction, prune, pin, revert …) counts as if it were not there. A boundary.
-    Revert { entry: Seq },
+    Revert {
+        entry: Seq,
+    },
     /// Neither prune nor compaction removes the target from the view.
-    Pin { target: PinTarget },
+    Pin {
+        target: PinTarget,
+    },
     /// T5: the user message is wrapped from this step on.
-    Reminder { message: MessageId, step: u64 },
+    Reminder {
+        message: MessageId,
+        step: u64,
+    },
     /// Requests go to this model from here on. A boundary.
-    ModelSwitch { model: String },
+    ModelSwitch {
+        model: String,
+    },
     /// Tools the model has from here on, by name. A boundary when it differs from the one before.
-    Tools { names: Vec<String>, hash: String },
+    Tools {
+        names: Vec<String>,
+        hash: String,
+    },
     /// What a request used. `purpose` is `turn` or `summary`.
     Usage {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,14 +115,26 @@ pub enum EntryKind {
         result: Value,
     },
     /// Session state that survives compactions, under a name: `todo`, `mode`, `skills`, `read_files`, `cwd`, …
-    State { key: String, value: Value },
-    Title { title: String },
+    State {
+        key: String,
+        value: Value,
+    },
+    Title {
+        title: String,
+    },
     /// The user interrupted.
     Interrupt,
     /// A turn is over; `end` is the machine name of why.
-    TurnEnd { end: String, state: TurnState },
+    TurnEnd {
+        end: String,
+        state: TurnState,
+    },
     /// Something the user was told: a retry, a repair, a truncation, a fallback. Nothing is silent.
-    Notice { text: String, #[serde(flatten)] extra: Map<String, Value> },
+    Notice {
+        text: String,
+        #[serde(flatten)]
+        extra: Map<String, Value>,
+    },
     /// A kind written by a newer becket: kept, has no effect on the view.
     #[serde(untagged)]
     Unknown(Map<String, Value>),

@@ -17,11 +17,20 @@ use std::path::PathBuf;
 pub enum Command {
     Prompt(PromptInput),
     Interrupt,
-    Compact { focus: Option<String> },
-    SetModel { model: String },
-    SetMode { mode: String },
+    Compact {
+        focus: Option<String>,
+    },
+    SetModel {
+        model: String,
+    },
+    SetMode {
+        mode: String,
+    },
     /// The answer to an [`Event::PermissionAsked`].
-    Decide { call_id: CallId, decision: Decision },
+    Decide {
+        call_id: CallId,
+        decision: Decision,
+    },
     /// Undo the last compaction.
     UndoCompaction,
     /// No more input will come: end when idle.
@@ -73,13 +82,33 @@ pub enum Event {
         title: Option<String>,
     },
     /// A user message is in the ledger. `steered`: it arrived mid-turn.
-    UserMessage { message: Message, client_id: Option<String>, steered: bool },
-    StepStarted { step: u64 },
+    UserMessage {
+        message: Message,
+        client_id: Option<String>,
+        steered: bool,
+    },
+    StepStarted {
+        step: u64,
+    },
     /// Streaming text of part `index` of the assistant message.
-    TextDelta { message: MessageId, index: u32, text: String },
-    ReasoningDelta { message: MessageId, index: u32, text: String },
+    TextDelta {
+        message: MessageId,
+        index: u32,
+        text: String,
+    },
+    ReasoningDelta {
+        message: MessageId,
+        index: u32,
+        text: String,
+    },
     /// Streaming JSON of a tool call's input. The first of a call carries its id and name, with empty text.
-    ToolCallDelta { message: MessageId, index: u32, call_id: CallId, name: String, json: String },
+    ToolCallDelta {
+        message: MessageId,
+        index: u32,
+        call_id: CallId,
+        name: String,
+        json: String,
+    },
     /// The assistant message is whole, or as whole as it got.
     AssistantMessage {
         message: Message,
@@ -92,12 +121,25 @@ pub enum Event {
     },
     PermissionAsked(Box<PermissionRequest>),
     PermissionDenied(PermissionDenial),
-    ToolStarted { call_id: CallId, name: String, input: Value },
+    ToolStarted {
+        call_id: CallId,
+        name: String,
+        input: Value,
+    },
     /// Live output of a running tool.
-    ToolOutput { call_id: CallId, chunk: String },
+    ToolOutput {
+        call_id: CallId,
+        chunk: String,
+    },
     /// The tool message that is in the ledger now.
-    ToolFinished { message: Message, changes: Vec<FileChange>, duration: Millis },
-    CompactionStarted { trigger: CompactionTrigger },
+    ToolFinished {
+        message: Message,
+        changes: Vec<FileChange>,
+        duration: Millis,
+    },
+    CompactionStarted {
+        trigger: CompactionTrigger,
+    },
     /// The compaction with this entry number took effect.
     CompactBoundary {
         entry: Seq,
@@ -107,11 +149,19 @@ pub enum Event {
         summary: String,
         anchor: Option<String>,
     },
-    CompactionFailed { reason: String },
+    CompactionFailed {
+        reason: String,
+    },
     /// A message of becket's own that the model sees and people do not (continuation, nudge, rules).
-    SyntheticMessage { message: Message },
+    SyntheticMessage {
+        message: Message,
+    },
     /// Outputs became stubs outside a compaction.
-    Pruned { entry: Seq, calls: u64, freed: Tokens },
+    Pruned {
+        entry: Seq,
+        calls: u64,
+        freed: Tokens,
+    },
     Retry {
         attempt: u32,
         max: u32,
@@ -120,8 +170,15 @@ pub enum Event {
         error: String,
     },
     /// The size of the context after the last request, and the limit it is compared with.
-    ContextUsed { used: Tokens, usable: Tokens, window: Tokens },
-    Notice { level: NoticeLevel, text: String },
+    ContextUsed {
+        used: Tokens,
+        usable: Tokens,
+        window: Tokens,
+    },
+    Notice {
+        level: NoticeLevel,
+        text: String,
+    },
     TurnFinished(Box<TurnResult>),
 }
 
@@ -162,18 +219,34 @@ pub struct PermissionDenial {
 pub enum TurnEnd {
     Completed,
     Interrupted,
-    MaxTurns { limit: u64 },
+    MaxTurns {
+        limit: u64,
+    },
     /// Money, tokens or wall time; `what` says which and how much.
-    Budget { what: String },
+    Budget {
+        what: String,
+    },
     /// The same calls again and again with the same results.
-    Repetition { what: String },
-    Refusal { reason: String },
+    Repetition {
+        what: String,
+    },
+    Refusal {
+        reason: String,
+    },
     /// The context is full and cannot be compacted (or auto-compaction is off); `breakdown` says what fills it.
-    ContextFull { breakdown: String },
+    ContextFull {
+        breakdown: String,
+    },
     /// The model cannot be reached or refused the request for good. `kind` is the machine name of the error.
-    ModelError { kind: String, message: String, status: Option<u16> },
+    ModelError {
+        kind: String,
+        message: String,
+        status: Option<u16>,
+    },
     /// Something in becket or on this machine failed (the disk is full, …).
-    Failed { message: String },
+    Failed {
+        message: String,
+    },
 }
 
 /// The sum of a turn.

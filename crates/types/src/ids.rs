@@ -52,9 +52,7 @@ uuid_id!(
 );
 
 /// The place of an entry in its ledger; starts at 1, grows by one per entry, never reused.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
 
@@ -114,8 +112,6 @@ impl fmt::Display for BlobId {
 }
 
 /// Milliseconds: since the Unix epoch for a moment, plain for a duration.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Millis(pub u64);

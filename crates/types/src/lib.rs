@@ -26,8 +26,8 @@ pub use entry::{
     PruneReason, PrunedCall, SystemItem, SystemKind, TurnState,
 };
 pub use event::{
-    Command, Decision, DeliveryMode, Event, ModelUsage, NoticeLevel, PermissionDenial, PermissionRequest, PromptInput,
-    TurnEnd, TurnResult,
+    Command, Decision, DeliveryMode, Event, ModelUsage, NoticeLevel, PermissionDenial, PermissionRequest,
+    PromptInput, TurnEnd, TurnResult,
 };
 pub use ids::{BlobId, CallId, EntryId, MessageId, Millis, Seq, SessionId};
 pub use message::{

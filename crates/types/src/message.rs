@@ -107,7 +107,12 @@ impl Message {
     }
 
     /// The result of one tool call.
-    pub fn tool_result(call_id: CallId, name: impl Into<String>, output: impl Into<String>, is_error: bool) -> Self {
+    pub fn tool_result(
+        call_id: CallId,
+        name: impl Into<String>,
+        output: impl Into<String>,
+        is_error: bool,
+    ) -> Self {
         let name = name.into();
         let mut message = Self::new(
             Role::Tool,

@@ -4,9 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::{Add, AddAssign};
 
 /// A count of model tokens, reported by a provider or estimated by us.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Tokens(pub u64);
 
