@@ -208,18 +208,26 @@ impl Limits {
 
     /// Learns from a context-overflow error. `named` is the limit in its text, `sent` our figure for what was sent.
     ///
-    /// A named limit counts when it is sane: between 1,024 and 10 million, and not far above what was refused
-    /// (an error text also holds other numbers). Of several the largest wins; a refusal without a number counts as a limit
-    /// a little below what was sent. Returns whether anything changed.
+    /// A named limit counts when it is sane, between 1,024 and 10 million; of several the largest wins, since an error text
+    /// also holds other numbers. A refusal without a number counts as a limit a little below what was sent; call this only
+    /// for refusals of too many tokens, not of too many bytes. Returns whether anything changed.
     pub fn learn(&mut self, named: Option<u64>, sent: Tokens) -> bool {
         let before = *self;
-        let sane = named.filter(|n| (1_024..=10_000_000).contains(n) && *n <= sent.0.saturating_mul(3));
+        let sane = named.filter(|n| (1_024..=10_000_000).contains(n));
         if let Some(limit) = sane {
             self.named = Some(self.named.map_or(limit, |n| n.max(limit)));
         } else if sent.0 >= 1_024 {
             let limit = part_of(sent.0, 0.95);
             self.refused = Some(self.refused.map_or(limit, |n| n.min(limit)));
         }
+        *self != before
+    }
+
+    /// A request of `context` tokens was answered: limits below that were wrong. Returns whether anything changed.
+    pub fn worked(&mut self, context: Tokens) -> bool {
+        let before = *self;
+        self.named = self.named.filter(|n| *n >= context.0);
+        self.refused = self.refused.filter(|n| *n >= context.0);
         *self != before
     }
 
@@ -392,6 +400,10 @@ mod tests {
         }
         assert_eq!(budget.limited(limits), Budget { window: 32_768, input_limit: 32_768, max_output: 8_000 });
         assert_eq!(budget.limited(Limits::default()), budget);
+        assert!(!limits.worked(Tokens(14_000)));
+        assert!(limits.worked(Tokens(40_000)));
+        assert_eq!(limits, Limits::default());
+        assert_eq!(budget.prepare_from(0.9), Tokens(890_400));
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //!    base   = view.estimated_tokens() + floor.tools                      // base tokens, unscaled; everything sent
 //! 1. after each answer of the model
 //!      meter.report(&usage, base_sent, base_now)    // base when it was sent; base with the answer appended
+//!      limits.worked(usage.context())               // when it returns true: append the limits' entry
 //!      governor.step_succeeded()                    // when it returns true: append governor.entry() with the next commit
 //! 2. before each request
 //!      budget = Budget::new(info.window, info.input_limit, info.max_output).limited(limits)
@@ -27,7 +28,7 @@
 //!          Owed::Compact(t)   => step 4 with trigger t
 //!          Owed::Stop(reason) => end the turn: ContextFull { breakdown: compaction::stop(&snapshot, reason).to_string() }
 //!      }
-//! 3. the provider answered context-overflow (or 413)
+//! 3. the provider answered context-overflow (or 413, too many bytes: then nothing is learned)
 //!      limits.learn(error.limit, used); budget = … .limited(limits)      // keep limits in a State entry
 //!      governor.owed(Need::Overflow, used, &budget, &policy, now)        // as above
 //!    the user typed /compact: governor.owed(Need::Manual, …) is always Compact(Manual)
