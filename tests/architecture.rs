@@ -75,8 +75,20 @@ fn arrows_point_down() {
 #[test]
 fn the_context_engine_is_pure() {
     let banned = [
-        "std::fs", "std::env", "std::time", "std::net", "std::process", "tokio", "async ", ".await", "SystemTime",
-        "Instant", "now_v7", "MessageId::new()", "jiff", "rand",
+        "std::fs",
+        "std::env",
+        "std::time",
+        "std::net",
+        "std::process",
+        "tokio",
+        "async ",
+        ".await",
+        "SystemTime",
+        "Instant",
+        "now_v7",
+        "MessageId::new()",
+        "jiff",
+        "rand",
     ];
     let files = rust_files(&root().join("crates/session/src/context"));
     assert!(files.len() >= 10);
@@ -85,7 +97,12 @@ fn the_context_engine_is_pure() {
         for (number, line) in without_tests(&source).lines().enumerate() {
             let code = line.split("//").next().unwrap_or("");
             for word in banned {
-                assert!(!code.contains(word), "{}:{}: {word} in the context engine", file.display(), number + 1);
+                assert!(
+                    !code.contains(word),
+                    "{}:{}: {word} in the context engine",
+                    file.display(),
+                    number + 1
+                );
             }
         }
     }
@@ -120,7 +137,8 @@ fn every_file_opens_with_what_it_is_for() {
 
 #[test]
 fn only_the_binary_prints_exits_or_reads_the_environment() {
-    let banned = ["println!", "eprintln!", "print!(", "process::exit", "env::var", "env::home_dir", "env::args"];
+    let banned =
+        ["println!", "eprintln!", "print!(", "process::exit", "env::var", "env::home_dir", "env::args"];
     for (name, _) in MAY_KNOW {
         if matches!(*name, "becket" | "becket-testkit") {
             continue;

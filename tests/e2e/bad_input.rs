@@ -49,7 +49,9 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
 #[test]
 fn a_missing_key_says_which_variable_to_set() {
     let bench = Bench::new(&[]);
-    for (model, variable) in [("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY"), ("openai/gpt-5", "OPENAI_API_KEY")] {
+    for (model, variable) in
+        [("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY"), ("openai/gpt-5", "OPENAI_API_KEY")]
+    {
         let ran = run(bench.command().args(["-p", "--model", model, "go"])).expect(2);
         assert!(ran.stderr.contains(variable), "{}", ran.stderr);
     }

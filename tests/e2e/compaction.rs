@@ -70,7 +70,10 @@ fn two_hundred_calls_in_a_32k_window_are_each_done_once() {
         let turns: Vec<Recorded> = server.requests().into_iter().filter(|r| !asks_for_summary(r)).collect();
         let recorded = kind("compaction") + kind("prune") + kind("revert");
         let breaks = prefix_breaks(&turns);
-        assert!(breaks.len() <= recorded, "{api:?}: prefix breaks at {breaks:?}, {recorded} recorded boundaries");
+        assert!(
+            breaks.len() <= recorded,
+            "{api:?}: prefix breaks at {breaks:?}, {recorded} recorded boundaries"
+        );
 
         // P6: the user's words are in every request, verbatim; never above the window.
         for request in &turns {
@@ -111,9 +114,13 @@ fn an_overflow_the_provider_reports_is_answered_by_one_compaction() {
             }
             step += 1;
             match step {
-                1..=4 => Answer::tool(&format!("c{step}"), "read", json!({ "path": "big.txt", "offset": step, "limit": 700 }))
-                    .usage(2000, 10)
-                    .into(),
+                1..=4 => Answer::tool(
+                    &format!("c{step}"),
+                    "read",
+                    json!({ "path": "big.txt", "offset": step, "limit": 700 }),
+                )
+                .usage(2000, 10)
+                .into(),
                 _ if !refused => {
                     refused = true;
                     Reply::openai_error(
@@ -126,7 +133,8 @@ fn an_overflow_the_provider_reports_is_answered_by_one_compaction() {
                 _ => Answer::text("read it").usage(2000, 10).into(),
             }
         });
-        let ran = run(bench.print(api, &server).args(["--output-format", "stream-json", "read it all"])).expect(0);
+        let ran =
+            run(bench.print(api, &server).args(["--output-format", "stream-json", "read it all"])).expect(0);
         let boundaries: Vec<Value> =
             ran.lines().into_iter().filter(|l| l["subtype"] == "compact_boundary").collect();
         assert_eq!(boundaries.len(), 1, "{api:?}");
@@ -161,12 +169,8 @@ fn a_summariser_that_fails_gives_way_to_the_fallback() {
     .expect(0);
     assert_eq!(ran.stdout, "end\n");
     assert_eq!(bench.project.read("log.txt").lines().count(), 60);
-    let sources: Vec<Value> = bench
-        .entries()
-        .iter()
-        .filter(|e| e["kind"] == "compaction")
-        .map(|e| e["source"].clone())
-        .collect();
+    let sources: Vec<Value> =
+        bench.entries().iter().filter(|e| e["kind"] == "compaction").map(|e| e["source"].clone()).collect();
     assert!(!sources.is_empty() && sources.iter().all(|s| s == "fallback"), "{sources:?}");
 }
 
@@ -206,12 +210,17 @@ fn a_message_typed_while_it_compacts_is_delivered_once() {
     ]));
     running.send(b"{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"do the steps\"}}\n");
     gate.wait_reached();
-    running.send(b"{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"typed during the compaction\"}}\n");
+    running.send(
+        b"{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"typed during the compaction\"}}\n",
+    );
     gate.open();
     running.line(|l| l.contains("\"type\":\"result\""));
     running.wait().expect(0);
-    let delivered =
-        bench.entries().iter().filter(|e| e["kind"] == "message" && e.to_string().contains("typed during")).count();
+    let delivered = bench
+        .entries()
+        .iter()
+        .filter(|e| e["kind"] == "message" && e.to_string().contains("typed during"))
+        .count();
     assert_eq!(delivered, 1);
     assert!(server.requests().last().unwrap().text().contains("typed during the compaction"));
 }

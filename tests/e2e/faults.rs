@@ -12,7 +12,9 @@ fn wire(api: Api) -> Wire {
 }
 
 fn effect() -> Answer {
-    Answer::text("Working on it now.").and_tool("c1", "bash", json!({ "command": "echo x >> effects.txt" })).usage(100, 10)
+    Answer::text("Working on it now.")
+        .and_tool("c1", "bash", json!({ "command": "echo x >> effects.txt" }))
+        .usage(100, 10)
 }
 
 /// Scenarios of a stream that is cut anywhere: the turn recovers, the side effect happens once.
@@ -28,7 +30,8 @@ fn a_stream_cut_anywhere_recovers_without_a_second_effect() {
                 effect().into(),
                 Answer::text("done").into(),
             ]);
-            let ran = run(bench.print(api, &server).args(["--permission-mode", "bypassPermissions", "go"])).expect(0);
+            let ran = run(bench.print(api, &server).args(["--permission-mode", "bypassPermissions", "go"]))
+                .expect(0);
             assert_eq!(ran.stdout, "done\n", "{api:?} cut at {cut}");
             assert_eq!(bench.project.read("effects.txt"), "x\n", "{api:?} cut at {cut} of {length}");
         }
@@ -52,11 +55,20 @@ fn partial_text_is_printed_when_the_stream_keeps_breaking() {
 fn errors_that_never_heal_are_told_at_once() {
     let table: &[(Api, Reply, &str)] = &[
         (Api::Anthropic, Reply::anthropic_error(401, "authentication_error", "invalid x-api-key"), "key"),
-        (Api::Chat, Reply::openai_error(401, "invalid_request_error", "invalid_api_key", "Incorrect API key"), "key"),
+        (
+            Api::Chat,
+            Reply::openai_error(401, "invalid_request_error", "invalid_api_key", "Incorrect API key"),
+            "key",
+        ),
         (Api::Anthropic, Reply::anthropic_error(404, "not_found_error", "model: nope"), "model"),
         (
             Api::Chat,
-            Reply::openai_error(429, "insufficient_quota", "insufficient_quota", "You exceeded your current quota"),
+            Reply::openai_error(
+                429,
+                "insufficient_quota",
+                "insufficient_quota",
+                "You exceeded your current quota",
+            ),
             "quota",
         ),
         (
@@ -82,7 +94,10 @@ fn answers_that_are_no_answers() {
         ("no content", Reply::status(204)),
         ("empty", Reply::body(200, "text/event-stream", "")),
         ("wrong shape", Reply::body(200, "application/json", "{\"hello\":1}")),
-        ("garbage gzip", Reply::body(200, "text/event-stream", "\u{1f}garbage").header("content-encoding", "gzip")),
+        (
+            "garbage gzip",
+            Reply::body(200, "text/event-stream", "\u{1f}garbage").header("content-encoding", "gzip"),
+        ),
     ];
     for api in BOTH {
         for (name, reply) in bodies {
@@ -95,7 +110,8 @@ fn answers_that_are_no_answers() {
             // One bad answer alone does no harm: the next one counts.
             let bench = Bench::new(&[]);
             let mut first = Some(bodies.iter().find(|(n, _)| n == name).unwrap().1.clone());
-            let server = MockServer::with(move |_| first.take().unwrap_or_else(|| Answer::text("fine").into()));
+            let server =
+                MockServer::with(move |_| first.take().unwrap_or_else(|| Answer::text("fine").into()));
             let ran = run(bench.print(api, &server).arg("go"));
             assert_eq!((ran.code, ran.stdout.as_str()), (0, "fine\n"), "{api:?} {name}: {}", ran.stderr);
         }
@@ -124,7 +140,11 @@ fn a_wait_longer_than_allowed_ends_the_run() {
         Reply::anthropic_error(429, "rate_limit_error", "slow down").header("retry-after", "3600")
     });
     let ran = run(bench.print(Api::Anthropic, &server).args(["--max-wait", "5", "go"])).expect(7);
-    assert!(ran.stderr.contains("3600") || ran.stderr.contains("1 h") || ran.stderr.contains("60 min"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("3600") || ran.stderr.contains("1 h") || ran.stderr.contains("60 min"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]
@@ -184,19 +204,28 @@ fn limits_end_the_run_with_their_own_codes() {
         let mut n = 0;
         MockServer::with(move |_| {
             n += 1;
-            Answer::tool(&format!("c{n}"), "glob", json!({ "pattern": format!("*.{n}") })).usage(100_000, 1000).into()
+            Answer::tool(&format!("c{n}"), "glob", json!({ "pattern": format!("*.{n}") }))
+                .usage(100_000, 1000)
+                .into()
         })
     };
     let bench = Bench::new(&[]);
     let server = endless();
-    let ran = run(bench.print(Api::Anthropic, &server).args(["--max-turns", "3", "--output-format", "json", "go"]));
+    let ran =
+        run(bench.print(Api::Anthropic, &server).args(["--max-turns", "3", "--output-format", "json", "go"]));
     let ran = ran.expect(3);
     assert_eq!(ran.lines()[0]["subtype"], "error_max_turns");
     assert!(server.requests().len() <= 4, "three, and one to wrap up");
 
     let bench = Bench::new(&[]);
     let server = endless();
-    let ran = run(bench.print(Api::Anthropic, &server).args(["--max-budget-usd", "0.5", "--output-format", "json", "go"]));
+    let ran = run(bench.print(Api::Anthropic, &server).args([
+        "--max-budget-usd",
+        "0.5",
+        "--output-format",
+        "json",
+        "go",
+    ]));
     let ran = ran.expect(4);
     assert_eq!(ran.lines()[0]["subtype"], "error_max_budget_usd");
     assert!(ran.lines()[0]["total_cost_usd"].as_f64().unwrap() < 1.0);

@@ -12,7 +12,8 @@ fn stream_json_has_the_known_events_in_order() {
             Answer::text("Reading.").and_tool("c1", "read", json!({ "path": "a.txt" })),
             Answer::text("It says A."),
         ]);
-        let ran = run(bench.print(api, &server).args(["--output-format", "stream-json", "--verbose", "go"])).expect(0);
+        let ran = run(bench.print(api, &server).args(["--output-format", "stream-json", "--verbose", "go"]))
+            .expect(0);
         let lines = ran.lines();
         let kinds: Vec<&str> =
             lines.iter().map(|l| l["type"].as_str().unwrap()).filter(|t| *t != "system").collect();
@@ -35,15 +36,15 @@ fn stream_json_has_the_known_events_in_order() {
 fn partial_messages_are_there_when_asked_for() {
     let bench = Bench::new(&[]);
     let server = MockServer::start([Answer::text("one two three").deltas(4)]);
-    let ran = run(bench
-        .print(Api::Chat, &server)
-        .args(["--output-format", "stream-json", "--include-partial-messages", "go"]))
+    let ran = run(bench.print(Api::Chat, &server).args([
+        "--output-format",
+        "stream-json",
+        "--include-partial-messages",
+        "go",
+    ]))
     .expect(0);
-    let text: String = ran
-        .lines()
-        .iter()
-        .filter_map(|l| l["event"]["delta"]["text"].as_str().map(str::to_owned))
-        .collect();
+    let text: String =
+        ran.lines().iter().filter_map(|l| l["event"]["delta"]["text"].as_str().map(str::to_owned)).collect();
     assert_eq!(text, "one two three");
 }
 
@@ -52,14 +53,18 @@ fn what_would_ask_is_denied_told_to_the_model_and_listed() {
     for api in BOTH {
         let bench = Bench::new(&[(".env", "TOKEN=abc\n")]);
         let server = MockServer::start([
-            Answer::tool("c1", "write", json!({ "path": "x.txt", "content": "x" }))
-                .and_tool("c2", "read", json!({ "path": ".env" })),
+            Answer::tool("c1", "write", json!({ "path": "x.txt", "content": "x" })).and_tool(
+                "c2",
+                "read",
+                json!({ "path": ".env" }),
+            ),
             Answer::text("I may not."),
         ]);
         let ran = run(bench.print(api, &server).args(["--output-format", "json", "go"])).expect(5);
         assert!(!bench.project.exists("x.txt"));
         let denials = ran.lines()[0]["permission_denials"].clone();
-        let names: Vec<&str> = denials.as_array().unwrap().iter().map(|d| d["tool_name"].as_str().unwrap()).collect();
+        let names: Vec<&str> =
+            denials.as_array().unwrap().iter().map(|d| d["tool_name"].as_str().unwrap()).collect();
         assert_eq!(names, ["write", "read"], "{api:?}");
         assert!(!server.requests()[1].text().contains("TOKEN=abc"));
     }
@@ -94,7 +99,8 @@ fn the_schema_is_met_or_the_exit_code_says_so() {
     let bench = Bench::new(&[]);
     let server = MockServer::start([Answer::text("n is 4"), Answer::text("{\"n\": 4}")]);
     let ran =
-        run(bench.print(Api::Chat, &server).args(["--json-schema", schema, "--output-format", "json", "go"])).expect(0);
+        run(bench.print(Api::Chat, &server).args(["--json-schema", schema, "--output-format", "json", "go"]))
+            .expect(0);
     assert_eq!(ran.lines()[0]["structured_output"], json!({ "n": 4 }));
 
     let bench = Bench::new(&[]);
@@ -111,8 +117,11 @@ fn sigint_ends_the_turn_with_a_result_and_sigterm_leaves_it_resumable() {
             Reply::from(Answer::text("never seen")).gate_before(&gate),
             Reply::from(Answer::text("after")),
         ]);
-        let mut running =
-            Running::start(bench.print(Api::Anthropic, &server).args(["--output-format", "stream-json", "go"]));
+        let mut running = Running::start(bench.print(Api::Anthropic, &server).args([
+            "--output-format",
+            "stream-json",
+            "go",
+        ]));
         running.close_stdin();
         gate.wait_reached();
         running.signal(signal);
@@ -128,7 +137,11 @@ fn sigint_ends_the_turn_with_a_result_and_sigterm_leaves_it_resumable() {
 fn an_interrupt_in_the_middle_of_a_command_says_that_its_effect_is_unknown() {
     let bench = Bench::new(&[]);
     let server = MockServer::start([
-        Answer::tool("c1", "bash", json!({ "command": "echo started; touch started.txt; exec tail -f /dev/null" })),
+        Answer::tool(
+            "c1",
+            "bash",
+            json!({ "command": "echo started; touch started.txt; exec tail -f /dev/null" }),
+        ),
         Answer::text("I see it was interrupted"),
     ]);
     let mut running = Running::start(bench.print(Api::Chat, &server).args([
@@ -155,7 +168,12 @@ fn stream_json_input_survives_bad_lines() {
     let server = MockServer::start([Answer::text("ok")]);
     let input = b"nonsense\n\n{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"hi\"}}\n";
     let ran = run_with(
-        bench.print(Api::Chat, &server).args(["--input-format", "stream-json", "--output-format", "stream-json"]),
+        bench.print(Api::Chat, &server).args([
+            "--input-format",
+            "stream-json",
+            "--output-format",
+            "stream-json",
+        ]),
         input,
     );
     assert_eq!(ran.result()["result"], "ok");

@@ -3,7 +3,7 @@
 use crate::support::{Api, Bench, Running, entries, run};
 use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How many kills; the long run sets more.
 fn kills() -> u64 {
@@ -26,7 +26,11 @@ fn a_killed_session_opens_loses_nothing_and_goes_on() {
             }
             step += 1;
             Answer::text(format!("step {step}"))
-                .and_tool(&format!("c{step}"), "bash", json!({ "command": format!("echo {step} >> log.txt") }))
+                .and_tool(
+                    &format!("c{step}"),
+                    "bash",
+                    json!({ "command": format!("echo {step} >> log.txt") }),
+                )
                 .into()
         });
         let mut running = Running::start(bench.print(Api::Chat, &server).args([
@@ -40,7 +44,13 @@ fn a_killed_session_opens_loses_nothing_and_goes_on() {
         running.close_stdin();
         // The prompt is acknowledged; from here on the kill may come at any time.
         running.line(|l| l.contains("isReplay"));
-        std::thread::sleep(Duration::from_micros(state % 60_000));
+        for _ in 0..state % 12 {
+            running.line(|_| true);
+        }
+        let end = Instant::now() + Duration::from_micros((state >> 8) % 4_000);
+        while Instant::now() < end {
+            std::hint::spin_loop();
+        }
         running.child.kill().unwrap();
         let acknowledged = running.wait();
         let shown: Vec<String> = acknowledged

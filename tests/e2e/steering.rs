@@ -6,8 +6,11 @@ use becket_testkit::{Answer, Gate, MockServer, Reply, assert_prefix};
 use serde_json::{Value, json};
 
 fn user(text: &str) -> Vec<u8> {
-    format!("{}\n", json!({ "type": "user", "message": { "role": "user", "content": text }, "parent_tool_use_id": null }))
-        .into_bytes()
+    format!(
+        "{}\n",
+        json!({ "type": "user", "message": { "role": "user", "content": text }, "parent_tool_use_id": null })
+    )
+    .into_bytes()
 }
 
 const WRAPPED: &str = "<system-reminder>\\nThe user sent the following message:\\n  use tabs, please \\n\\nPlease address this message and continue with your tasks.\\n</system-reminder>";
@@ -49,7 +52,9 @@ fn a_message_on_stdin_mid_turn_is_answered_in_that_turn() {
         for request in &requests[2..] {
             assert_eq!(request.text().matches(WRAPPED).count(), 1, "{api:?}: {}", request.text());
         }
-        assert!(!requests[4].text().contains("<system-reminder>\\nThe user sent the following message:\\nthanks"));
+        assert!(
+            !requests[4].text().contains("<system-reminder>\\nThe user sent the following message:\\nthanks")
+        );
         assert_prefix(&requests);
         let results = ran.lines().iter().filter(|l| l["type"] == "result").count();
         assert_eq!(results, 2, "the steered message is part of the first turn");

@@ -17,13 +17,16 @@ fn the_demo_ends_green_without_key_or_network() {
 #[test]
 fn sessions_context_and_export_show_what_happened() {
     let bench = Bench::new(&[("a.txt", "needle in a file\n")]);
-    let server =
-        MockServer::start([Answer::tool("c1", "read", json!({ "path": "a.txt" })), Answer::text("found the needle")]);
+    let server = MockServer::start([
+        Answer::tool("c1", "read", json!({ "path": "a.txt" })),
+        Answer::text("found the needle"),
+    ]);
     run(bench.print(Api::Anthropic, &server).args(["--name", "my search", "look for the needle"])).expect(0);
 
     let list = run(bench.command().arg("sessions")).expect(0);
     assert!(list.stdout.contains("my search"), "{}", list.stdout);
-    let json: Value = serde_json::from_str(&run(bench.command().args(["sessions", "--json"])).expect(0).stdout).unwrap();
+    let json: Value =
+        serde_json::from_str(&run(bench.command().args(["sessions", "--json"])).expect(0).stdout).unwrap();
     assert_eq!(json[0]["title"], "my search");
     let hit = run(bench.command().args(["sessions", "needle"])).expect(0);
     assert!(hit.stdout.contains("my search"), "{}", hit.stdout);
@@ -35,7 +38,8 @@ fn sessions_context_and_export_show_what_happened() {
         assert!(context.stdout.to_lowercase().contains(word), "{word}: {}", context.stdout);
     }
     let by_json: Value =
-        serde_json::from_str(&run(bench.command().args(["context", "my search", "--json"])).expect(0).stdout).unwrap();
+        serde_json::from_str(&run(bench.command().args(["context", "my search", "--json"])).expect(0).stdout)
+            .unwrap();
     assert!(by_json["spans"].as_array().unwrap().len() >= 5);
 
     let md = run(bench.command().args(["export", "my search"])).expect(0);
@@ -53,11 +57,16 @@ fn config_shows_each_value_with_its_origin() {
     bench.home.write(".config/becket/config.toml", "model = \"openai/from-user\"\n");
     let ran = run(bench.command().arg("config")).expect(0);
     let row = |key: &str| {
-        ran.stdout.lines().find(|l| l.contains(key)).unwrap_or_else(|| panic!("{key}: {}", ran.stdout)).to_owned()
+        ran.stdout
+            .lines()
+            .find(|l| l.contains(key))
+            .unwrap_or_else(|| panic!("{key}: {}", ran.stdout))
+            .to_owned()
     };
     assert!(row("context.threshold").contains("0.8") && row("context.threshold").contains("project"));
     assert!(row("model").contains("openai/from-user") && row("model").contains("user"));
-    let schema: Value = serde_json::from_str(&run(bench.command().args(["config", "--schema"])).expect(0).stdout).unwrap();
+    let schema: Value =
+        serde_json::from_str(&run(bench.command().args(["config", "--schema"])).expect(0).stdout).unwrap();
     assert!(schema["properties"].is_object());
 }
 
@@ -73,7 +82,10 @@ fn doctor_and_models_work_without_any_set_up() {
 #[test]
 fn version_and_help_are_there() {
     let bench = Bench::new(&[]);
-    assert_eq!(run(bench.command().arg("--version")).expect(0).stdout, format!("becket {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(
+        run(bench.command().arg("--version")).expect(0).stdout,
+        format!("becket {}\n", env!("CARGO_PKG_VERSION"))
+    );
     let help = run(bench.command().arg("--help")).expect(0).stdout;
     for word in ["--print", "--max-turns", "demo", "Exit codes"] {
         assert!(help.contains(word), "{word}");

@@ -32,7 +32,10 @@ impl Ran {
             .collect()
     }
     pub(crate) fn result(&self) -> Value {
-        self.lines().into_iter().rfind(|l| l["type"] == "result").unwrap_or_else(|| panic!("no result: {self:?}"))
+        self.lines()
+            .into_iter()
+            .rfind(|l| l["type"] == "result")
+            .unwrap_or_else(|| panic!("no result: {self:?}"))
     }
     /// Asserts the exit code, showing everything when it differs.
     pub(crate) fn expect(self, code: i32) -> Self {

@@ -9,7 +9,8 @@ const BUGGY: &str = "fn add(a: i32, b: i32) -> i32 {\r\n    a - b\r\n}\r\n";
 fn fixing_answers() -> Vec<Answer> {
     vec![
         Answer::text("Let me look.").and_tool("c1", "read", json!({ "path": "add.rs" })).usage(900, 20),
-        Answer::tool("c2", "edit", json!({ "path": "add.rs", "old": "    a - b", "new": "    a + b" })).usage(1000, 20),
+        Answer::tool("c2", "edit", json!({ "path": "add.rs", "old": "    a - b", "new": "    a + b" }))
+            .usage(1000, 20),
         Answer::tool("c3", "bash", json!({ "command": "grep -c 'a + b' add.rs > count.txt; cat count.txt" }))
             .usage(1100, 20),
         Answer::text("Fixed: `add` adds now.").usage(1200, 12),
@@ -21,7 +22,8 @@ fn a_task_through_each_wire_ends_with_the_right_bytes_on_disk() {
     for api in BOTH {
         let bench = Bench::new(&[("add.rs", BUGGY)]);
         let server = MockServer::start(fixing_answers());
-        let ran = run(bench.print(api, &server).args(["--permission-mode", "bypassPermissions", "fix add"])).expect(0);
+        let ran = run(bench.print(api, &server).args(["--permission-mode", "bypassPermissions", "fix add"]))
+            .expect(0);
         assert_eq!(ran.stdout, "Fixed: `add` adds now.\n", "{api:?}");
         assert_eq!(bench.project.read("add.rs"), BUGGY.replace("a - b", "a + b"), "{api:?}: CRLF stays");
         assert_eq!(bench.project.read("count.txt"), "1\n", "{api:?}");
@@ -39,7 +41,11 @@ fn parallel_reads_come_back_in_the_order_of_their_calls() {
         let bench = Bench::new(&[("a.txt", "AAA\n"), ("b.txt", "BBB\n"), ("c.txt", "CCC\n")]);
         let call = |n: &str| json!({ "path": format!("{n}.txt") });
         let server = MockServer::start([
-            Answer::tool("1", "read", call("a")).and_tool("2", "read", call("b")).and_tool("3", "read", call("c")),
+            Answer::tool("1", "read", call("a")).and_tool("2", "read", call("b")).and_tool(
+                "3",
+                "read",
+                call("c"),
+            ),
             Answer::text("read"),
         ]);
         run(bench.print(api, &server).arg("read all")).expect(0);

@@ -92,7 +92,7 @@ pub(crate) struct Limits {
     /// Money, at list prices; checked after each answer. Exit 4.
     #[arg(long, value_name = "USD", value_parser = positive)]
     pub max_budget_usd: Option<f64>,
-    /// Tokens in and out, without cached ones. Exit 4.
+    /// Tokens read and written, cached ones included. Exit 4.
     #[arg(long, value_name = "N")]
     pub max_tokens: Option<u64>,
     /// Wall time of a turn in seconds. Exit 4.
@@ -106,8 +106,8 @@ pub(crate) struct Limits {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
-    /// `anthropic/NAME`, `openai/NAME` (also for every compatible server), or `script:FILE`.
-    #[arg(long, env = "BECKET_MODEL", hide_env_values = true)]
+    /// `anthropic/NAME`, `openai/NAME` (also for every compatible server), or `script:FILE` (also BECKET_MODEL).
+    #[arg(long)]
     pub model: Option<String>,
     /// Models to go on with when the first is overloaded, in order.
     #[arg(long, value_delimiter = ',', value_name = "MODEL")]
@@ -115,8 +115,8 @@ pub(crate) struct ModelArgs {
     /// low, medium, high, xhigh, max.
     #[arg(long, value_name = "LEVEL")]
     pub effort: Option<String>,
-    /// Treat the model's context window as this many tokens.
-    #[arg(long, value_name = "N", env = "BECKET_CONTEXT_WINDOW")]
+    /// Treat the model's context window as this many tokens (also BECKET_CONTEXT_WINDOW).
+    #[arg(long, value_name = "N")]
     pub context_window: Option<u64>,
 }
 
@@ -139,12 +139,10 @@ pub(crate) struct Prompts {
 #[command(next_help_heading = "Tools and permissions")]
 pub(crate) struct Permissions {
     /// Rules that allow calls, e.g. `Bash(git *)` `Edit`.
-    #[arg(long, alias = "allowed-tools", num_args = 1.., value_name = "RULE")]
-    #[arg(id = "allowedTools")]
+    #[arg(long = "allowedTools", alias = "allowed-tools", num_args = 1.., value_name = "RULE")]
     pub allowed_tools: Vec<String>,
     /// Rules that deny calls; a bare tool name takes the tool away.
-    #[arg(long, alias = "disallowed-tools", num_args = 1.., value_name = "RULE")]
-    #[arg(id = "disallowedTools")]
+    #[arg(long = "disallowedTools", alias = "disallowed-tools", num_args = 1.., value_name = "RULE")]
     pub disallowed_tools: Vec<String>,
     /// The tools the model has: a list, "" for none, "default" for all.
     #[arg(long, value_name = "NAMES")]
@@ -337,16 +335,26 @@ mod tests {
     fn definitions_are_sound() {
         Run::command().debug_assert();
         Sub::command().debug_assert();
-        let listed: Vec<String> =
-            Sub::command().get_subcommands().map(|c| c.get_name().to_owned()).collect();
+        let listed: Vec<String> = Sub::command().get_subcommands().map(|c| c.get_name().to_owned()).collect();
         assert_eq!(listed, SUBCOMMANDS);
     }
 
     #[test]
     fn known_spellings_are_understood() {
         let run = Run::try_parse_from([
-            "becket", "-p", "--allowedTools", "Bash(git *)", "Edit", "--disallowed-tools", "web", "--max-turns", "3",
-            "--output-format", "stream-json", "--", "do it",
+            "becket",
+            "-p",
+            "--allowedTools",
+            "Bash(git *)",
+            "Edit",
+            "--disallowed-tools",
+            "web",
+            "--max-turns",
+            "3",
+            "--output-format",
+            "stream-json",
+            "--",
+            "do it",
         ])
         .unwrap();
         assert_eq!(run.permissions.allowed_tools, ["Bash(git *)", "Edit"]);

@@ -1,2 +1,115 @@
-//! becket
-fn main() {}
+//! becket: the binary. Arguments, wiring, subcommands; nothing else.
+//!
+//! Owns everything that touches the surroundings of the process: it is the only crate that prints, exits, or reads HOME
+//! and the environment. Holds no agent logic: what is meant by the arguments ([`settings`]) is handed to the libraries
+//! ([`assemble`]), and events are handed to a front end ([`headless`]).
+
+mod args;
+mod assemble;
+mod cmd;
+mod environment;
+mod failure;
+mod headless;
+mod models;
+mod settings;
+mod stdin;
+mod toolbox;
+
+use args::{Run, Sub, Subcommands};
+use becket_print::ExitStatus;
+use clap::Parser as _;
+use clap::error::ErrorKind;
+use environment::Environment;
+use failure::Failure;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let status = match dispatch() {
+        Ok(status) => status,
+        Err(failure) => {
+            let _ = writeln!(io::stderr(), "{failure}");
+            failure.status
+        }
+    };
+    // Threads that wait for stdin must not hold the process.
+    let _ = io::stdout().flush();
+    exit(status)
+}
+
+#[expect(clippy::exit, reason = "a thread blocked on stdin would keep the process alive")]
+fn exit(status: ExitStatus) -> ExitCode {
+    std::process::exit(i32::from(status.code()))
+}
+
+fn dispatch() -> Result<ExitStatus, Failure> {
+    let first = std::env::args_os().nth(1);
+    let is_sub = first.as_ref().and_then(|a| a.to_str()).is_some_and(|a| args::SUBCOMMANDS.contains(&a));
+    if is_sub {
+        return match Sub::try_parse() {
+            Ok(sub) => subcommand(sub.command),
+            Err(error) => Ok(clap_exit(&error)),
+        };
+    }
+    let run = match Run::try_parse() {
+        Ok(run) => run,
+        Err(error) => return Ok(clap_exit(&error)),
+    };
+    if !run.print {
+        return Err(Failure::usage("the interactive terminal is not part of this version")
+            .hint("run headless: becket -p \"task\"; see it work: becket demo; all flags: becket --help"));
+    }
+    let environment = Environment::read();
+    let settings = settings::RunSettings::new(run, &environment)?;
+    runtime()?.block_on(headless::run(&environment, settings))
+}
+
+/// One thread: see `docs/decisions/0003-one-thread.md`.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(16)
+        .build()
+        .map_err(|e| Failure::error(format!("cannot start: {e}")))
+}
+
+/// Help and version go to stdout, mistakes to stderr with code 2.
+fn clap_exit(error: &clap::Error) -> ExitStatus {
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitStatus::Ok,
+        _ => ExitStatus::Usage,
+    }
+}
+
+fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
+    let environment = Environment::read();
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let result = match command {
+        Subcommands::Demo(args) => cmd::demo::run(&environment, &args, &mut out),
+        Subcommands::Sessions(args) => settings::enter(args.cd.as_deref())
+            .and_then(|cwd| cmd::sessions::run(&environment, &cwd, &args, &mut out))
+            .map(|()| ExitStatus::Ok),
+        Subcommands::Context(args) => settings::enter(args.cd.as_deref())
+            .and_then(|cwd| cmd::context::run(&environment, &cwd, &args, &mut out))
+            .map(|()| ExitStatus::Ok),
+        Subcommands::Doctor(args) => settings::enter(args.cd.as_deref())
+            .and_then(|cwd| cmd::doctor::run(&environment, &cwd, &args, &mut out)),
+        Subcommands::Config(args) => settings::enter(args.config.cd.as_deref())
+            .and_then(|cwd| cmd::config::run(&environment, &cwd, &args, &mut out))
+            .map(|()| ExitStatus::Ok),
+        Subcommands::Models(args) => settings::enter(args.cd.as_deref())
+            .and_then(|cwd| cmd::models::run(&environment, &cwd, &args, &mut out))
+            .map(|()| ExitStatus::Ok),
+        Subcommands::Export(args) => settings::enter(args.cd.as_deref())
+            .and_then(|cwd| cmd::export::run(&environment, &cwd, &args, &mut out))
+            .map(|()| ExitStatus::Ok),
+    };
+    // A reader that has seen enough (`| head`) is no failure.
+    match out.flush() {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::error(format!("cannot write to stdout: {e}")))
+        }
+        _ => result,
+    }
+}

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Whole-process figures of a release build against a model server on this machine. See README.md in this folder.
+
+usage: benches/process.py [BECKET] [RUNS]        (default: target/release/becket, 15)
+
+The server is this script: it speaks Chat Completions over HTTP/1.1, answers from a list, and notes when each answer's
+last byte was written and when the next request's first byte came. CPU is what the kernel accounts to the finished
+process (wait4: user and system, all threads). Memory is VmHWM, read while the last answer is on its way.
+"""
+import json, os, socket, statistics, subprocess, sys, tempfile, threading, time
+
+BECKET = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "target/release/becket")
+RUNS = int(sys.argv[2]) if len(sys.argv) > 2 else 15
+
+
+def event(delta, finish=None, usage=None):
+    body = {"id": "x", "object": "chat.completion.chunk", "model": "m",
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+    if usage:
+        body["usage"] = usage
+    return b"data: " + json.dumps(body).encode() + b"\n\n"
+
+
+def text_answer(text, piece):
+    parts = [event({"role": "assistant", "content": text[i:i + piece]}) for i in range(0, len(text), piece)]
+    return b"".join(parts) + event({}, "stop", {"prompt_tokens": 900, "completion_tokens": 20}) + b"data: [DONE]\n\n"
+
+
+def call_answer(n, name, arguments):
+    call = {"index": 0, "id": f"call_{n}", "type": "function",
+            "function": {"name": name, "arguments": json.dumps(arguments)}}
+    return (event({"role": "assistant", "tool_calls": [call]})
+            + event({}, "tool_calls", {"prompt_tokens": 900, "completion_tokens": 20}) + b"data: [DONE]\n\n")
+
+
+class Server:
+    def __init__(self, answers):
+        self.answers, self.asked, self.gaps, self.pid, self.peak = answers, 0, [], None, 0
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        data, sent = b"", None
+        while True:
+            while b"\r\n\r\n" not in data:
+                more = connection.recv(1 << 20)
+                if sent and more:
+                    self.gaps.append(time.perf_counter() - sent)
+                    sent = None
+                if not more:
+                    return
+                data += more
+            head, rest = data.split(b"\r\n\r\n", 1)
+            length = next(int(l.split(b":")[1]) for l in head.split(b"\r\n") if l.lower().startswith(b"content-length"))
+            pieces, have = [rest], len(rest)
+            while have < length:
+                more = connection.recv(1 << 20)
+                pieces.append(more)
+                have += len(more)
+            data = b"".join(pieces)[length:]
+            body = self.answers(self.asked)
+            self.asked += 1
+            if self.pid:
+                with open(f"/proc/{self.pid}/status") as status:
+                    self.peak = max(int(l.split()[1]) for l in status if l.startswith("VmHWM"))
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: "
+                               + str(len(body)).encode() + b"\r\n\r\n" + body)
+            sent = time.perf_counter()
+
+
+def run(answers, arguments):
+    """One process: CPU milliseconds, wall milliseconds, peak MB, gaps in milliseconds."""
+    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as project:
+        for n in range(1, 1001):
+            with open(f"{project}/f{n}.txt", "w") as file:
+                file.write(f"file {n}\n" + "some text in a line\n" * 20)
+        server = Server(answers)
+        environment = {"PATH": os.environ["PATH"], "HOME": home,
+                       "OPENAI_BASE_URL": f"http://127.0.0.1:{server.port}/v1", "OPENAI_API_KEY": "k"}
+        started = time.perf_counter()
+        with open(f"{home}/out", "wb") as out:
+            child = subprocess.Popen([BECKET, *arguments], cwd=project, env=environment,
+                                     stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+        server.pid = child.pid
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        wall = time.perf_counter() - started
+        server.socket.close()
+        if child.returncode != 0:
+            sys.exit(f"becket exited with {child.returncode}: {open(f'{home}/out').read()}")
+        return (usage.ru_utime + usage.ru_stime) * 1e3, wall * 1e3, server.peak / 1024, [g * 1e3 for g in server.gaps]
+
+
+def reads(count):
+    return lambda n: call_answer(n, "read", {"path": f"f{n % 1000 + 1}.txt"}) if n < count else text_answer("done", 9)
+
+
+def row(name, values, unit):
+    print(f"{name:<58} {statistics.median(values):>9.2f} {unit}   ({min(values):.2f} to {max(values):.2f})")
+
+
+def main():
+    print(f"{BECKET}, median of {RUNS} runs (minimum to maximum)")
+    task = ["-p", "--model", "openai/m", "--context-window", "2000000", "go"]
+    version = []
+    for _ in range(RUNS):
+        started = time.perf_counter()
+        subprocess.run([BECKET, "--version"], stdout=subprocess.DEVNULL, check=True)
+        version.append((time.perf_counter() - started) * 1e3)
+    row("--version, wall", version, "ms")
+    one = [run(reads(0), task) for _ in range(RUNS)]
+    row("one turn, CPU", [r[0] for r in one], "ms")
+    row("one turn, wall", [r[1] for r in one], "ms")
+    row("one turn, peak memory", [r[2] for r in one], "MB")
+    base = statistics.median(r[0] for r in one)
+    for count in (200, 1000):
+        runs = [run(reads(count), task) for _ in range(max(3, RUNS // 3))]
+        row(f"{count} steps of one read: CPU a step", [(r[0] - base) / count for r in runs], "ms")
+        row(f"{count} steps of one read: answer to next request", [statistics.median(r[3]) for r in runs], "ms")
+        row(f"{count} steps of one read: the same, last 50 steps", [statistics.median(r[3][-50:]) for r in runs], "ms")
+        row(f"{count} steps of one read: peak memory", [r[2] for r in runs], "MB")
+    stream = text_answer("lorem ipsum " * (2 * 1024 * 1024 // 12), 48)
+    long = [run(lambda n: stream, task) for _ in range(max(3, RUNS // 3))]
+    row("2 MB answer in 48-byte deltas: CPU, less a short turn", [r[0] - base for r in long], "ms")
+    row("2 MB answer: peak memory", [r[2] for r in long], "MB")
+
+
+main()

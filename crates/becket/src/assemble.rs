@@ -1,0 +1,211 @@
+//! Wiring: settings, a session, a model, tools and a guard become an agent.
+
+use crate::cmd::store_failure;
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::models;
+use crate::settings::{RunSettings, SessionChoice};
+use crate::toolbox;
+use becket_agent::prompt::{self, PromptSettings};
+use becket_agent::rules::RulesSettings;
+use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel};
+use becket_config::Config;
+use becket_guard::{Guard, GuardSettings, Rules};
+use becket_model::{Model, ModelRef};
+use becket_session::context::{ModelScope, Policy};
+use becket_session::store::{self, SessionSummary};
+use becket_session::{CreateOptions, Session};
+use becket_types::PermissionMode;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// An agent ready to run, and what the front end needs to know of it.
+pub(crate) struct Assembled {
+    pub agent: Agent,
+    pub handle: AgentHandle,
+    /// What people should know before anything runs.
+    pub notes: Vec<String>,
+}
+
+pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Result<Assembled, Failure> {
+    let config = &run.settings.config;
+    let mut notes: Vec<String> = run.settings.warnings.iter().map(ToString::to_string).collect();
+    let model_settings = models::model_settings(environment, &run.settings);
+    let reference = models::choose(&run.settings, &model_settings).await?;
+    let model = becket_model::open(&reference, &model_settings).map_err(|e| models::usage(&e))?;
+    let fallback_models = config
+        .fallback_models
+        .iter()
+        .map(|name| {
+            let reference = models::parse(name)?;
+            becket_model::open(&reference, &model_settings).map_err(|e| models::usage(&e))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let guard = guard(environment, run)?;
+    notes.extend(guard.warnings());
+
+    let skills = Arc::new(toolbox::skills(environment, &run.cwd, config));
+    notes.extend(skills.warnings().iter().cloned());
+    let spill = if run.persist {
+        environment.data_dir.join("spill")
+    } else {
+        std::env::temp_dir().join("becket-spill")
+    };
+    let mut tools = toolbox::registry(environment, config, Arc::clone(&skills), spill)?;
+    let removed = guard.removed_tools(&tools.names());
+    tools.retain(|name| !removed.iter().any(|r| r == name));
+
+    let mut policy = policy(config);
+    policy.protect.extend(tools.protected());
+    let (session, resumed) = session(environment, run, policy, becket_agent::scope(model.info()))?;
+    let mut extra_skills = None;
+    if tools.get("skill").is_some() {
+        // 2 % of the window, at about four characters a token.
+        let chars = (model.info().window / 50 * 4).min(becket_tool_skill::CATALOG_CHARS as u64);
+        extra_skills = skills.catalog(chars as usize);
+    }
+    let find_model: FindModel = {
+        let model_settings = model_settings.clone();
+        Arc::new(move |name: &str| -> Result<Arc<dyn Model>, String> {
+            let reference = ModelRef::parse(name).map_err(|e| e.message)?;
+            becket_model::open(&reference, &model_settings).map_err(|e| e.message)
+        })
+    };
+    let settings = AgentSettings {
+        roots: run.roots.clone(),
+        headless: true,
+        resumed,
+        max_turns: config.limits.max_turns,
+        max_budget_usd: config.limits.max_budget_usd,
+        max_tokens: config.limits.max_tokens,
+        max_wall: config.limits.max_wall,
+        effort: config.effort.map(|e| {
+            serde_json::to_value(e).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
+        }),
+        context_window: config.context.window,
+        prompt: PromptSettings {
+            replace: run.system_prompt.clone(),
+            append: appended(run),
+            skills: extra_skills,
+        },
+        environment: prompt::Environment {
+            cwd: run.cwd.clone(),
+            extra_dirs: run.roots.iter().skip(1).cloned().collect(),
+            platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            date: jiff::Zoned::now().strftime("%Y-%m-%d").to_string(),
+        },
+        rules: rules(environment, config),
+        api_key_source: models::key_source(&reference, &run.settings),
+        skills: skills.iter().map(|s| s.name.clone()).collect(),
+        title: run.title.clone(),
+        ..AgentSettings::default()
+    };
+    let (agent, handle) = Agent::new(AgentParts {
+        session,
+        model,
+        summary_model: None,
+        fallback_models,
+        find_model: Some(find_model),
+        tools,
+        guard,
+        settings,
+    });
+    Ok(Assembled { agent, handle, notes })
+}
+
+/// `--append-system-prompt`, and what `--json-schema` asks of the last message.
+fn appended(run: &RunSettings) -> Option<String> {
+    let schema = run.schema.as_ref().map(becket_print::Schema::instruction);
+    match (&run.append_system_prompt, schema) {
+        (Some(text), Some(schema)) => Some(format!("{text}\n\n{schema}")),
+        (Some(text), None) => Some(text.clone()),
+        (None, schema) => schema,
+    }
+}
+
+fn rules(environment: &Environment, config: &Config) -> RulesSettings {
+    let mut user_files: Vec<PathBuf> = vec![environment.config_dir.join("AGENTS.md")];
+    if let Some(home) = &environment.home {
+        user_files.push(home.join(".claude/CLAUDE.md"));
+    }
+    user_files.extend(config.rules.files.iter().map(PathBuf::from));
+    RulesSettings { off: false, user_files, home: environment.home.clone(), trust_imports: false }
+}
+
+fn policy(config: &Config) -> Policy {
+    let mut policy = Policy {
+        prune: config.prune.enabled,
+        threshold: config.context.threshold,
+        auto_compact: config.context.auto,
+        tail_turns: config.context.tail_turns,
+        keep_recent_tokens: config.context.keep_recent_tokens,
+        template: config.context.template.clone(),
+        ..Policy::default()
+    };
+    policy.protect.extend(config.prune.protect.iter().cloned());
+    policy
+}
+
+/// The guard of a run.
+pub(crate) fn guard(environment: &Environment, run: &RunSettings) -> Result<Guard, Failure> {
+    let config = &run.settings.config;
+    let lists = &config.permissions;
+    let rules = Rules::parse(&lists.allow, &lists.ask, &lists.deny).map_err(|errors| {
+        let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        Failure::usage(text.join("; "))
+    })?;
+    let mode: PermissionMode = config.permission_mode;
+    let settings = GuardSettings {
+        rules,
+        mode,
+        roots: run.roots.clone(),
+        home: environment.home.clone().unwrap_or_else(|| PathBuf::from("/")),
+        own: vec![environment.config_dir.clone(), environment.data_dir.clone()],
+    };
+    let root = PathBuf::from("/");
+    Ok(Guard::new(settings).with_resolver(Arc::new(move |path| {
+        becket_tool::paths::resolve(&root, path).unwrap_or_else(|_| path.to_path_buf())
+    })))
+}
+
+fn session(
+    environment: &Environment,
+    run: &RunSettings,
+    policy: Policy,
+    scope: ModelScope,
+) -> Result<(Session, bool), Failure> {
+    let root = environment.sessions_dir();
+    let create = |id| CreateOptions {
+        id,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        persist: run.persist,
+        ..CreateOptions::default()
+    };
+    let existing: Option<(SessionSummary, bool)> = match &run.session {
+        SessionChoice::New { .. } => None,
+        SessionChoice::Continue { fork } => {
+            let newest = store::most_recent(&root, &run.cwd, |_| true).ok_or_else(|| {
+                Failure::usage(format!("there is no session of {} to continue", run.cwd.display()))
+                    .hint("becket sessions --all lists those of other directories")
+            })?;
+            Some((newest, *fork))
+        }
+        SessionChoice::Resume { query, fork } => {
+            Some((store::find(&root, query, Some(&run.cwd)).map_err(store_failure)?, *fork))
+        }
+    };
+    match (existing, &run.session) {
+        (Some((summary, false)), _) => {
+            Session::open(&summary.dir, policy, scope).map(|s| (s, true)).map_err(store_failure)
+        }
+        (Some((summary, true)), _) => {
+            Session::fork(&summary.dir, None, &root, &run.cwd, create(None), policy, scope)
+                .map(|s| (s, true))
+                .map_err(store_failure)
+        }
+        (None, SessionChoice::New { id }) => Session::create(&root, &run.cwd, create(*id), policy, scope)
+            .map(|s| (s, false))
+            .map_err(store_failure),
+        (None, _) => Err(Failure::error("a session was chosen and not found")),
+    }
+}

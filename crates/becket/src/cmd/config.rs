@@ -1,0 +1,37 @@
+//! `becket config`: every setting with its value and its origin.
+
+use crate::args::ConfigCommandArgs;
+use crate::cmd::sessions::write;
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::settings::configuration;
+use std::io::Write;
+use std::path::Path;
+
+pub(crate) fn run(
+    environment: &Environment,
+    cwd: &Path,
+    args: &ConfigCommandArgs,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    if args.schema {
+        let schema = serde_json::to_string_pretty(&becket_config::json_schema())
+            .map_err(|e| Failure::error(e.to_string()))?;
+        return write(out, &format!("{schema}\n"));
+    }
+    let settings = configuration(environment, cwd, &args.config, Vec::new())?;
+    let rows = settings.explain();
+    if args.json {
+        let warnings: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
+        return write(out, &format!("{}\n", serde_json::json!({ "settings": rows, "warnings": warnings })));
+    }
+    let width = rows.iter().map(|r| r.key.chars().count()).max().unwrap_or(0);
+    for row in &rows {
+        let value = if row.value.is_empty() { "-" } else { &row.value };
+        write(out, &format!("{:<width$}  {value:<24}  {}\n", row.key, row.source))?;
+    }
+    for warning in &settings.warnings {
+        write(out, &format!("warning: {warning}\n"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! `becket context`: what the model sees now, by category and span, with tokens and origin.
+
+use crate::args::ContextArgs;
+use crate::cmd::sessions::write;
+use crate::cmd::{one_line, pick_session, short, store_failure};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::toolbox;
+use becket_model::{ModelInfo, catalog};
+use becket_session::context::budget::Budget;
+use becket_session::context::{Policy, View};
+use becket_session::store::{self, SessionSummary};
+use becket_types::{Entry, EntryKind, Part, Span, SpanKind, ToolSpec};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+/// A session folded for reading: nothing is locked, nothing is written.
+pub(crate) struct Reading {
+    pub summary: SessionSummary,
+    pub view: View,
+    pub entries: Vec<Entry>,
+    /// Records that could not be read.
+    pub bad: Vec<String>,
+    /// The model of the last request, `provider/name`.
+    pub model: Option<String>,
+}
+
+impl Reading {
+    pub(crate) fn of(summary: SessionSummary) -> Result<Self, Failure> {
+        let (mut entries, mut bad) = (Vec::new(), Vec::new());
+        for entry in store::read_entries(&summary.dir).map_err(store_failure)? {
+            match entry.map_err(|e| Failure::error(format!("cannot read {}: {e}", summary.dir.display())))? {
+                Ok(entry) => entries.push(entry),
+                Err(record) => bad.push(record.to_string()),
+            }
+        }
+        let model = entries.iter().rev().find_map(|e| match &e.kind {
+            EntryKind::ModelSwitch { model } => Some(model.clone()),
+            EntryKind::Usage { model, purpose, .. } if purpose == "turn" => Some(model.clone()),
+            _ => None,
+        });
+        let info = info(model.as_deref());
+        let view = View::fold(Policy::default(), becket_agent::scope(&info), &entries);
+        Ok(Self { summary, view, entries, bad, model })
+    }
+
+    /// The tools the session last had, as they are described today.
+    pub(crate) fn tools(&self) -> Vec<ToolSpec> {
+        let names = self.entries.iter().rev().find_map(|e| match &e.kind {
+            EntryKind::Tools { names, .. } => Some(names.clone()),
+            _ => None,
+        });
+        let all = toolbox::specs();
+        match names {
+            Some(names) => all.into_iter().filter(|t| names.contains(&t.name)).collect(),
+            None => all,
+        }
+    }
+}
+
+pub(crate) fn run(
+    environment: &Environment,
+    cwd: &Path,
+    args: &ContextArgs,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut reading = Reading::of(pick_session(environment, cwd, args.session.as_deref())?)?;
+    let tools = reading.tools();
+    let _ = reading.view.context();
+    let mut spans = reading.view.spans(&tools);
+    let texts = texts(&mut reading.view, &tools);
+    if args.exact {
+        for (span, text) in spans.iter_mut().zip(&texts) {
+            span.tokens = becket_model::tokens::count(text);
+        }
+    }
+    let info = info(reading.model.as_deref());
+    let window = args.context_window.unwrap_or(info.window);
+    let budget = Budget::new(window, info.input_limit.min(window), info.max_output);
+    let sum: u64 = spans.iter().map(|s| s.tokens.0).sum();
+    if args.json {
+        let body = json!({
+            "session": reading.summary.id, "title": reading.summary.title, "model": reading.model,
+            "window": window, "usable": budget.usable(), "tokens": sum, "exact": args.exact,
+            "generation": reading.view.context().generation,
+            "spans": spans.iter().zip(&texts).map(|(s, t)| row(s, t)).collect::<Vec<_>>(),
+        });
+        return write(out, &format!("{body}\n"));
+    }
+    print(&reading, &spans, &texts, sum, window, budget.usable(), args.exact, out)
+}
+
+#[expect(clippy::too_many_arguments, reason = "one call; the figures of one page")]
+fn print(
+    reading: &Reading,
+    spans: &[Span],
+    texts: &[String],
+    sum: u64,
+    window: u64,
+    usable: u64,
+    exact: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let share = |n: u64| if usable == 0 { 0.0 } else { 100.0 * n as f64 / usable as f64 };
+    let how = if exact { "counted" } else { "estimated" };
+    write(
+        out,
+        &format!(
+            "{}  {}\nmodel {}  window {}  usable {}  in use {} ({:.0} %, {how})\n\n",
+            reading.summary.id,
+            one_line(reading.summary.label(), 60),
+            reading.model.as_deref().unwrap_or("unknown"),
+            short(window),
+            short(usable),
+            short(sum),
+            share(sum),
+        ),
+    )?;
+    let mut categories: BTreeMap<SpanKind, (u64, u64)> = BTreeMap::new();
+    for span in spans {
+        let (count, tokens) = categories.entry(span.kind).or_default();
+        *count += 1;
+        *tokens += span.tokens.0;
+    }
+    for (kind, (count, tokens)) in &categories {
+        let bar = "█".repeat((share(*tokens) / 2.5).round() as usize);
+        write(out, &format!("{:<13} {:>7}  {:>4}×  {bar}\n", name(*kind), short(*tokens), count))?;
+    }
+    write(out, "\n   seq  tokens  what\n")?;
+    for (span, text) in spans.iter().zip(texts) {
+        let seq = span.seq.map_or_else(|| "-".to_owned(), |s| s.to_string());
+        let applied =
+            if span.applied.is_empty() { String::new() } else { format!("  [{}]", span.applied.join(", ")) };
+        write(
+            out,
+            &format!(
+                "{seq:>6}  {:>6}  {} {}: {}{applied}\n",
+                short(span.tokens.0),
+                name(span.kind),
+                one_line(&span.label, 40),
+                one_line(text, 70)
+            ),
+        )?;
+    }
+    for bad in &reading.bad {
+        write(out, &format!("unreadable record (kept): {bad}\n"))?;
+    }
+    Ok(())
+}
+
+fn row(span: &Span, text: &str) -> Value {
+    let mut row = serde_json::to_value(span).unwrap_or_default();
+    row["preview"] = json!(one_line(text, 200));
+    row
+}
+
+/// The text behind each span, in the same order.
+fn texts(view: &mut View, tools: &[ToolSpec]) -> Vec<String> {
+    let context = view.context();
+    let mut out: Vec<String> = context.system.iter().map(|s| s.to_string()).collect();
+    out.extend(tools.iter().map(|t| format!("{} {}", t.description, t.input_schema)));
+    for message in &context.messages {
+        out.extend(message.message.parts.iter().map(|part| match part {
+            Part::Text { text, .. } | Part::Reasoning { text, .. } => text.clone(),
+            Part::ToolCall { name, input, .. } => format!("{name} {input}"),
+            Part::ToolResult { output, .. } => output.clone(),
+            Part::Image { .. } | Part::File { .. } | Part::Unknown(_) => String::new(),
+        }));
+    }
+    out
+}
+
+/// What is known of `provider/name`.
+fn info(id: Option<&str>) -> ModelInfo {
+    let (provider, name) = id.and_then(|id| id.split_once('/')).unwrap_or(("unknown", "unknown"));
+    catalog::lookup(provider, name)
+}
+
+fn name(kind: SpanKind) -> String {
+    serde_json::to_value(kind).ok().and_then(|v| v.as_str().map(|s| s.replace('_', " "))).unwrap_or_default()
+}

@@ -1,0 +1,258 @@
+//! `becket demo`: the whole program at work on a scratch repository, with a scripted model.
+//!
+//! Only the model's words are from a file. The tools run, the message in the middle of the turn is steered in, the context
+//! really fills and is compacted, and the checks at the end are run once more by the demo itself.
+
+use crate::args::{DemoArgs, Run};
+use crate::assemble::{Assembled, assemble};
+use crate::cmd::{one_line, short};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::settings::RunSettings;
+use becket_agent::AgentHandle;
+use becket_print::ExitStatus;
+use becket_types::{Command, DeliveryMode, Event, Message, Part, PromptInput, TurnEnd};
+use clap::Parser as _;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process;
+
+const SCRIPT: &str = include_str!("../../demo/script.json");
+const FILES: &[(&str, &str)] =
+    &[("slug.sh", include_str!("../../demo/slug.sh")), ("test.sh", include_str!("../../demo/test.sh"))];
+
+const TASK: &str = "The checks in test.sh fail. Find out why and fix slug.sh.";
+const STEERING: &str = "Please make sure that digits stay in the slug.";
+
+pub(crate) fn run(
+    environment: &Environment,
+    args: &DemoArgs,
+    out: &mut dyn Write,
+) -> Result<ExitStatus, Failure> {
+    let scratch =
+        tempfile::Builder::new().prefix("becket-demo-").tempdir().map_err(failed("make a scratch folder"))?;
+    let (root, kept) = if args.keep { (scratch.keep(), true) } else { (scratch.path().to_path_buf(), false) };
+    let repository = root.join("repository");
+    lay_out(&repository, &root)?;
+
+    say(
+        out,
+        "becket demo: the model is scripted, its words come from a file. Everything else is real: the files, the",
+    )?;
+    say(
+        out,
+        "tools, the message in the middle of the turn, the compaction, the checks. No key, no network.",
+    )?;
+    say(out, &format!("scratch repository: {}\n", repository.display()))?;
+
+    // A home of its own: the demo neither reads nor leaves anything of the user's.
+    let environment = Environment {
+        vars: environment
+            .vars
+            .iter()
+            .filter(|(k, _)| *k == "PATH")
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect(),
+        home: Some(root.clone()),
+        data_dir: root.join("data"),
+        config_dir: root.join("config"),
+    };
+    let script = root.join("script.json");
+    let model = format!("script:{}", script.display());
+    let parsed = Run::try_parse_from([
+        "becket",
+        "--print",
+        "--model",
+        &model,
+        "--permission-mode",
+        "acceptEdits",
+        "--allowedTools",
+        "Bash(./test.sh)",
+        "--setting-sources=",
+        "-C",
+        &repository.to_string_lossy(),
+        "--",
+        TASK,
+    ])
+    .map_err(|e| Failure::error(e.to_string()))?;
+    let settings = RunSettings::new(parsed, &environment)?;
+    let green = crate::runtime()?.block_on(watch(&environment, settings, out))?;
+
+    let checks = process::Command::new("sh").arg("./test.sh").current_dir(&repository).output();
+    let pass = checks.map_err(failed("run the checks"))?.status.success();
+    say(
+        out,
+        &format!(
+            "\nThe demo ran ./test.sh once more by itself: {}.",
+            if pass { "all checks pass" } else { "checks fail" }
+        ),
+    )?;
+    if kept {
+        say(out, &format!("Kept: {}. See what the model saw:", root.display()))?;
+        say(
+            out,
+            &format!(
+                "  BECKET_HOME={} becket context -C {}",
+                root.join("data").display(),
+                repository.display()
+            ),
+        )?;
+    } else {
+        say(out, "The scratch repository is gone again; --keep leaves it, with the session.")?;
+    }
+    say(
+        out,
+        "Your turn: ANTHROPIC_API_KEY=… becket -p \"task\", or OPENAI_BASE_URL=http://127.0.0.1:8080/v1 becket -p \"task\"",
+    )?;
+    Ok(if pass && green { ExitStatus::Ok } else { ExitStatus::Error })
+}
+
+/// The repository with its failing checks, and documentation long enough to fill a small window.
+fn lay_out(repository: &Path, root: &Path) -> Result<(), Failure> {
+    let write =
+        |path: PathBuf, text: &str| fs::write(&path, text).map_err(failed("write the scratch repository"));
+    fs::create_dir_all(repository.join("docs")).map_err(failed("make the scratch repository"))?;
+    for (name, text) in FILES {
+        write(repository.join(name), text)?;
+        executable(&repository.join(name)).map_err(failed("write the scratch repository"))?;
+    }
+    write(repository.join("docs/slugs.md"), &slug_rules())?;
+    write(repository.join("docs/history.md"), &history())?;
+    write(root.join("script.json"), SCRIPT)?;
+    // Without git the demo works as well.
+    let _ = process::Command::new("git").args(["init", "-q"]).current_dir(repository).output();
+    Ok(())
+}
+
+fn executable(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}
+
+fn slug_rules() -> String {
+    let mut text =
+        "# Slugs\n\nLower case; every run of other characters becomes one hyphen; none at the ends.\n\n"
+            .to_owned();
+    for n in 1..=150 {
+        let _ = writeln!(
+            text,
+            "- example {n}: `Chapter {n}, part (b)` becomes `chapter-{n}-part-b`, in every place that names files"
+        );
+    }
+    text
+}
+
+fn history() -> String {
+    let mut text = "# History\n\n".to_owned();
+    for n in 1..=170 {
+        let _ = writeln!(
+            text,
+            "- {}.{}: release notes moved to `release-{n}-notes.md`; no exception to the slug rule was made",
+            n / 10,
+            n % 10
+        );
+    }
+    text
+}
+
+/// Runs the agent and tells what happens. True when the turn was completed.
+async fn watch(
+    environment: &Environment,
+    settings: RunSettings,
+    out: &mut dyn Write,
+) -> Result<bool, Failure> {
+    let Assembled { agent, handle, .. } = assemble(environment, &settings).await?;
+    let AgentHandle { commands, mut events } = handle;
+    let send = |text: &str| prompt(text);
+    let _ = commands.send(send(TASK)).await;
+    let mut steered = false;
+    let mut completed = false;
+    let agent = agent.run();
+    tokio::pin!(agent);
+    loop {
+        let event = tokio::select! {
+            biased;
+            event = events.recv() => event,
+            _ = &mut agent => None,
+        };
+        let Some(event) = event else { break };
+        // The user speaks while the first run of the checks is under way.
+        if matches!(&event, Event::ToolStarted { name, .. } if name == "bash") && !steered {
+            steered = true;
+            let _ = commands.send(send(STEERING)).await;
+        }
+        if let Event::TurnFinished(result) = &event {
+            completed = result.end == TurnEnd::Completed;
+            let _ = commands.send(Command::EndInput).await;
+        }
+        if let Some(line) = line(&event) {
+            say(out, &line)?;
+        }
+    }
+    Ok(completed)
+}
+
+fn prompt(text: &str) -> Command {
+    Command::Prompt(PromptInput { parts: vec![Part::text(text)], mode: DeliveryMode::Steer, client_id: None })
+}
+
+/// One line for a person, or none.
+fn line(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::UserMessage { message, steered, .. } => {
+            format!("\nyou{}: {}", if *steered { ", while it works" } else { "" }, message.text())
+        }
+        Event::AssistantMessage { message, .. } if !message.text().is_empty() => {
+            format!("\nbecket: {}", message.text())
+        }
+        Event::ToolStarted { name, input, .. } => format!("  {name} {}", subject(input)),
+        Event::ToolFinished { message, .. } => format!("    {}", one_line(&outcome(message), 90)),
+        Event::PermissionDenied(denial) => format!("  denied: {}", denial.reason),
+        Event::CompactBoundary { pre_tokens, post_tokens, .. } => format!(
+            "\n  -- context compacted {} -> {} tokens: older history is one summary now, the work goes on --",
+            short(pre_tokens.0),
+            short(post_tokens.0)
+        ),
+        Event::Notice { text, .. } => format!("  note: {text}"),
+        Event::TurnFinished(result) => {
+            let end = match &result.end {
+                TurnEnd::Completed => "completed".to_owned(),
+                other => format!("{other:?}"),
+            };
+            format!("\nturn {end}: {} requests, {} compaction(s)", result.steps, result.compactions)
+        }
+        _ => return None,
+    })
+}
+
+fn subject(input: &Value) -> String {
+    let field = |name: &str| input.get(name).and_then(Value::as_str);
+    one_line(field("command").or_else(|| field("path")).unwrap_or_default(), 60)
+}
+
+/// The last line of a tool's output that says something.
+fn outcome(message: &Message) -> String {
+    let text = message.parts.iter().find_map(|p| match p {
+        Part::ToolResult { output, .. } => Some(output.as_str()),
+        _ => None,
+    });
+    let text = text.unwrap_or_default();
+    let failed: Vec<&str> = text.lines().filter(|l| l.starts_with("FAIL")).collect();
+    match failed.first() {
+        Some(first) => format!("{} failures, the first: {first}", failed.len()),
+        None => text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("(no output)").trim().to_owned(),
+    }
+}
+
+fn say(out: &mut dyn Write, line: &str) -> Result<(), Failure> {
+    writeln!(out, "{}", becket_print::clean(line))
+        .and_then(|()| out.flush())
+        .map_err(failed("write to stdout"))
+}
+
+fn failed(doing: &'static str) -> impl Fn(std::io::Error) -> Failure {
+    move |e| Failure::error(format!("cannot {doing}: {e}"))
+}

@@ -1,0 +1,252 @@
+//! `becket doctor`: is everything in order, and what to do where it is not. Changes nothing.
+
+use crate::args::{ConfigArgs, DoctorArgs, DoctorWhat};
+use crate::cmd::context::Reading;
+use crate::cmd::sessions::write;
+use crate::cmd::{pick_session, short, store_failure};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::models::model_settings;
+use crate::settings::configuration;
+use becket_model::{ModelRef, probe};
+use becket_print::ExitStatus;
+use becket_session::index::Index;
+use becket_session::{blobs, ledger, store};
+use becket_types::{EntryKind, ImageSource, Part};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+/// One finding.
+struct Check {
+    name: &'static str,
+    ok: bool,
+    text: String,
+}
+
+fn check(name: &'static str, ok: bool, text: impl Into<String>) -> Check {
+    Check { name, ok, text: text.into() }
+}
+
+pub(crate) fn run(
+    environment: &Environment,
+    cwd: &Path,
+    args: &DoctorArgs,
+    out: &mut dyn Write,
+) -> Result<ExitStatus, Failure> {
+    let checks = match &args.what {
+        Some(DoctorWhat::Session { id }) => session(environment, cwd, id)?,
+        None => {
+            let mut checks = config(environment, cwd);
+            checks.extend(models(environment, cwd)?);
+            checks.extend(storage(environment));
+            checks.extend(programs(environment));
+            checks
+        }
+    };
+    let ok = checks.iter().all(|c| c.ok);
+    if args.json {
+        let rows: Vec<Value> =
+            checks.iter().map(|c| json!({ "check": c.name, "ok": c.ok, "text": c.text })).collect();
+        write(out, &format!("{}\n", json!({ "ok": ok, "checks": rows })))?;
+    } else {
+        for c in &checks {
+            write(
+                out,
+                &format!(
+                    "{:<4} {:<9} {}\n",
+                    if c.ok { "ok" } else { "!!" },
+                    c.name,
+                    becket_print::clean(&c.text)
+                ),
+            )?;
+        }
+    }
+    Ok(if ok { ExitStatus::Ok } else { ExitStatus::Error })
+}
+
+fn config(environment: &Environment, cwd: &Path) -> Vec<Check> {
+    let args = ConfigArgs { settings: None, setting_sources: None, cd: None };
+    match configuration(environment, cwd, &args, Vec::new()) {
+        Err(failure) => vec![check("config", false, failure.message)],
+        Ok(settings) if settings.warnings.is_empty() => {
+            vec![check(
+                "config",
+                true,
+                format!("read ({})", environment.config_dir.join("config.toml").display()),
+            )]
+        }
+        Ok(settings) => settings.warnings.iter().map(|w| check("config", false, w.to_string())).collect(),
+    }
+}
+
+fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> {
+    let args = ConfigArgs { settings: None, setting_sources: None, cd: None };
+    let Ok(settings) = configuration(environment, cwd, &args, Vec::new()) else { return Ok(Vec::new()) };
+    let models = model_settings(environment, &settings);
+    crate::runtime()?.block_on(async {
+        let mut out = Vec::new();
+        for (reference, endpoint, name) in [
+            (ModelRef::Anthropic(String::new()), &models.anthropic, "anthropic"),
+            (ModelRef::OpenAi(String::new()), &models.openai, "openai"),
+        ] {
+            if endpoint.credential.is_none() && endpoint.base_url.is_none() {
+                out.push(check("model", true, format!("{name}: not configured")));
+                continue;
+            }
+            match probe::list(&reference, &models).await {
+                Ok(listed) => out.push(check("model", true, format!("{name}: reachable, {} models", listed.len()))),
+                Err(e) => {
+                    let hint = e.hint.map(|h| format!(" ({h})")).unwrap_or_default();
+                    out.push(check("model", false, format!("{name}: {}{hint}", e.message)));
+                }
+            }
+        }
+        if out.iter().all(|c| c.text.ends_with("not configured")) {
+            out.push(check(
+                "model",
+                false,
+                "no model can be used: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or OPENAI_BASE_URL for a local server",
+            ));
+        }
+        Ok(out)
+    })
+}
+
+fn storage(environment: &Environment) -> Vec<Check> {
+    let root = environment.sessions_dir();
+    let dirs = store::session_dirs(&root, None);
+    let bytes: u64 =
+        dirs.iter().filter_map(|d| fs::metadata(store::ledger_path(d)).ok()).map(|m| m.len()).sum();
+    let mut out = vec![check(
+        "store",
+        true,
+        format!("{} sessions, {}B of ledgers in {}", dirs.len(), short(bytes), root.display()),
+    )];
+    if let Some(why) = unwritable(&environment.data_dir) {
+        out.push(check(
+            "store",
+            false,
+            format!("{why}; sessions are kept in memory only until this is mended"),
+        ));
+    }
+    match Index::open(&environment.index_path(), &root).map(|mut index| index.catch_up()) {
+        Ok(Ok(_)) => {
+            out.push(check("index", true, "in step with the ledgers (it can be deleted at any time)"))
+        }
+        Ok(Err(e)) | Err(e) => out.push(check(
+            "index",
+            false,
+            format!("{e}; delete {} and it is made again", environment.index_path().display()),
+        )),
+    }
+    out
+}
+
+/// Why nothing can be kept in `dir`, tried with a file that is removed again.
+fn unwritable(dir: &Path) -> Option<String> {
+    let attempt = || -> std::io::Result<()> {
+        fs::create_dir_all(dir)?;
+        tempfile::tempfile_in(dir).map(drop)
+    };
+    attempt().err().map(|e| format!("cannot write in {}: {e}", dir.display()))
+}
+
+fn programs(environment: &Environment) -> Vec<Check> {
+    let path = environment.var("PATH").unwrap_or_default().to_owned();
+    let found = |name: &str| std::env::split_paths(&path).map(|dir| dir.join(name)).find(|p| p.is_file());
+    let mut out = Vec::new();
+    match found("bash") {
+        Some(bash) => out.push(check("shell", true, bash.display().to_string())),
+        None => out.push(check("shell", true, "bash is not there; commands run with /bin/sh")),
+    }
+    if found("setsid").is_none() {
+        out.push(check(
+            "shell",
+            false,
+            "setsid is not there: commands could open the terminal; install util-linux",
+        ));
+    }
+    out
+}
+
+fn session(environment: &Environment, cwd: &Path, id: &str) -> Result<Vec<Check>, Failure> {
+    let summary = pick_session(environment, cwd, Some(id))?;
+    let dir = summary.dir.clone();
+    let mut out = vec![check("session", true, format!("{} in {}", summary.id, dir.display()))];
+    let mut reader = ledger::read(&dir).map_err(store_failure)?;
+    let (mut commits, mut bad) = (0u64, 0u64);
+    while let Some(item) =
+        reader.next_item().map_err(|e| Failure::error(format!("cannot read {}: {e}", dir.display())))?
+    {
+        match item {
+            ledger::Item::Commit(_) => commits += 1,
+            ledger::Item::Bad(record) => {
+                bad += 1;
+                out.push(check("chain", false, format!("{record} (kept; the rest works)")));
+            }
+        }
+    }
+    if bad == 0 {
+        out.push(check("chain", true, format!("{commits} commits, each with the hash of the one before")));
+    }
+    let mut reading = Reading::of(summary)?;
+    out.push(blob_check(&reading, &dir));
+    let _ = reading.view.context();
+    match reading.view.check() {
+        Ok(()) => out.push(check(
+            "view",
+            true,
+            format!("{} messages can be sent as they are", reading.view.context().messages.len()),
+        )),
+        Err(violation) => out.push(check("view", false, format!("cannot be sent: {violation}"))),
+    }
+    for notice in reading.view.take_notices() {
+        out.push(check("repair", true, notice));
+    }
+    for message in &reading.view.context().messages {
+        for applied in message.provenance.applied.iter().filter(|a| a.starts_with("repaired")) {
+            out.push(check("repair", true, format!("entry {}: {applied}", message.provenance.seq)));
+        }
+    }
+    Ok(out)
+}
+
+/// Every blob that an entry names is there and has the content its name says.
+fn blob_check(reading: &Reading, dir: &Path) -> Check {
+    let mut named = BTreeSet::new();
+    for entry in &reading.entries {
+        let parts = match &entry.kind {
+            EntryKind::Message { message } => message.parts.as_slice(),
+            EntryKind::Part { part, .. } => std::slice::from_ref(part),
+            _ => continue,
+        };
+        for part in parts {
+            match part {
+                Part::Image { source: ImageSource::Blob(id), .. }
+                | Part::File { blob: id, .. }
+                | Part::ToolResult { spill: Some(id), .. } => {
+                    named.insert(id.clone());
+                }
+                _ => {}
+            }
+        }
+    }
+    let store = blobs::BlobStore::on_disk(store::Outside::default().io, dir);
+    let missing: Vec<String> = named
+        .iter()
+        .filter(|id| becket_types::Blobs::get(&store, id).is_none())
+        .map(|id| becket_types::cut_end(id.as_str(), 12).to_owned())
+        .collect();
+    if missing.is_empty() {
+        check("blobs", true, format!("{} named, all there and whole", named.len()))
+    } else {
+        check(
+            "blobs",
+            false,
+            format!("missing or damaged: {} (a text stands in their place)", missing.join(", ")),
+        )
+    }
+}

@@ -1,0 +1,31 @@
+//! `becket export`: a session as Markdown for people, or as JSONL for programs.
+
+use crate::args::{ExportArgs, ExportFormat};
+use crate::cmd::{pick_session, store_failure};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use becket_session::export::{self, Format};
+use std::io::Write;
+use std::path::Path;
+
+pub(crate) fn run(
+    environment: &Environment,
+    cwd: &Path,
+    args: &ExportArgs,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let session = pick_session(environment, cwd, args.session.as_deref())?;
+    let format = match args.format {
+        ExportFormat::Jsonl => Format::Jsonl,
+        ExportFormat::Md => Format::Markdown,
+    };
+    match &args.output {
+        None => export::export(&session.dir, format, out).map_err(store_failure),
+        Some(path) => {
+            let cannot = |e: std::io::Error| Failure::error(format!("cannot write {}: {e}", path.display()));
+            let mut file = std::fs::File::create(path).map_err(cannot)?;
+            export::export(&session.dir, format, &mut file).map_err(store_failure)?;
+            file.sync_all().map_err(cannot)
+        }
+    }
+}

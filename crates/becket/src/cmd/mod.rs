@@ -1,0 +1,86 @@
+//! Subcommands: each reads, prints and returns; what they share is here.
+
+pub(crate) mod config;
+pub(crate) mod context;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod export;
+pub(crate) mod models;
+pub(crate) mod sessions;
+
+use crate::environment::Environment;
+use crate::failure::Failure;
+use becket_session::StoreError;
+use becket_session::store::{self, SessionSummary};
+use becket_types::Millis;
+use std::path::Path;
+
+/// The session a person means; the newest of this directory when nothing is said.
+pub(crate) fn pick_session(
+    environment: &Environment,
+    cwd: &Path,
+    query: Option<&str>,
+) -> Result<SessionSummary, Failure> {
+    let root = environment.sessions_dir();
+    match query {
+        Some(query) => store::find(&root, query, Some(cwd)).map_err(store_failure),
+        None => store::most_recent(&root, cwd, |_| true).ok_or_else(|| {
+            Failure::usage(format!("there is no session of {} yet", cwd.display()))
+                .hint("start one with: becket -p \"task\"; or name a session (becket sessions --all)")
+        }),
+    }
+}
+
+/// A session that is not there, ambiguous or taken is the user's to mend; a failing disk is not.
+pub(crate) fn store_failure(error: StoreError) -> Failure {
+    match error {
+        StoreError::NotFound { .. }
+        | StoreError::Ambiguous { .. }
+        | StoreError::Locked { .. }
+        | StoreError::Exists { .. } => Failure::usage(error.to_string()),
+        other => Failure::error(other.to_string()),
+    }
+}
+
+/// `2026-11-21 14:05` in the local time zone.
+pub(crate) fn when(time: Millis) -> String {
+    i64::try_from(time.0)
+        .ok()
+        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
+        .map(|t| t.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string())
+        .unwrap_or_default()
+}
+
+/// 21,412 → `21k`; 900 → `900`.
+pub(crate) fn short(n: u64) -> String {
+    match n {
+        0..1_000 => n.to_string(),
+        1_000..10_000 => format!("{:.1}k", n as f64 / 1e3),
+        10_000..1_000_000 => format!("{}k", n / 1_000),
+        _ => format!("{:.1}M", n as f64 / 1e6),
+    }
+}
+
+/// `text` on one line, at most `width` characters.
+pub(crate) fn one_line(text: &str, width: usize) -> String {
+    let flat: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let clean = becket_print::clean(&flat).into_owned();
+    if clean.chars().count() <= width {
+        return clean;
+    }
+    let mut out: String = clean.chars().take(width.saturating_sub(1)).collect();
+    out.push('…');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_lines_are_short() {
+        assert_eq!([short(7), short(1_250), short(21_412), short(1_500_000)], ["7", "1.2k", "21k", "1.5M"]);
+        assert_eq!(one_line("a\n b\tc", 10), "a b c");
+        assert_eq!(one_line("abcdef", 4), "abc…");
+    }
+}

@@ -1,0 +1,74 @@
+//! The process environment, read once: variables, home, and the directories becket keeps things in.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Everything becket takes from its surroundings.
+#[derive(Clone, Debug)]
+pub(crate) struct Environment {
+    /// Variables that are valid UTF-8; others cannot be ours.
+    pub vars: BTreeMap<String, String>,
+    pub home: Option<PathBuf>,
+    /// Where sessions and the index are.
+    pub data_dir: PathBuf,
+    /// Where `config.toml` and the user's AGENTS.md are.
+    pub config_dir: PathBuf,
+}
+
+impl Environment {
+    pub(crate) fn read() -> Self {
+        let vars: BTreeMap<String, String> = std::env::vars_os()
+            .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+            .collect();
+        Self::from_vars(vars, std::env::home_dir())
+    }
+
+    fn from_vars(vars: BTreeMap<String, String>, home: Option<PathBuf>) -> Self {
+        // An empty or relative value is no directory (the XDG specification says to ignore it).
+        let absolute = |name: &str| vars.get(name).map(PathBuf::from).filter(|p| p.is_absolute());
+        let below = |xdg: &str, fallback: &str| {
+            absolute(xdg)
+                .or_else(|| home.as_ref().map(|home| home.join(fallback)))
+                .map_or_else(|| std::env::temp_dir().join("becket"), |dir| dir.join("becket"))
+        };
+        let data_dir = absolute("BECKET_HOME").unwrap_or_else(|| below("XDG_DATA_HOME", ".local/share"));
+        let config_dir = below("XDG_CONFIG_HOME", ".config");
+        Self { vars, home, data_dir, config_dir }
+    }
+
+    pub(crate) fn sessions_dir(&self) -> PathBuf {
+        self.data_dir.join("sessions")
+    }
+
+    pub(crate) fn index_path(&self) -> PathBuf {
+        self.data_dir.join("index.db")
+    }
+
+    pub(crate) fn var(&self, name: &str) -> Option<&str> {
+        self.vars.get(name).map(String::as_str).filter(|v| !v.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(vars: &[(&str, &str)]) -> Environment {
+        let vars = vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Environment::from_vars(vars, Some("/home/u".into()))
+    }
+
+    #[test]
+    fn directories_follow_the_xdg_specification() {
+        for (vars, data, config) in [
+            (&[][..], "/home/u/.local/share/becket", "/home/u/.config/becket"),
+            (&[("XDG_DATA_HOME", "/d"), ("XDG_CONFIG_HOME", "/c")], "/d/becket", "/c/becket"),
+            (&[("XDG_DATA_HOME", "relative")], "/home/u/.local/share/becket", "/home/u/.config/becket"),
+            (&[("BECKET_HOME", "/b")], "/b", "/home/u/.config/becket"),
+        ] {
+            let got = environment(vars);
+            assert_eq!(got.data_dir, PathBuf::from(data), "{vars:?}");
+            assert_eq!(got.config_dir, PathBuf::from(config), "{vars:?}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! `becket --print`: one loop between the agent, the printer, stdin and signals.
+
+use crate::args::InputFormat;
+use crate::assemble::{Assembled, assemble};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::settings::RunSettings;
+use crate::stdin::{self, Piped};
+use becket_print::{ExitStatus, InputLine, PrintOptions, Printer, Reaction, parse_line};
+use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// After an interrupt, what is under way has this long to end.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Runs to the end and says how it ended.
+pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) -> Result<ExitStatus, Failure> {
+    let prompt = match settings.input {
+        InputFormat::Text => Some(text_prompt(&settings).await?),
+        InputFormat::StreamJson => None,
+    };
+    let Assembled { agent, handle, notes } = assemble(environment, &settings).await?;
+    let options = PrintOptions {
+        format: settings.format,
+        verbose: settings.verbose,
+        partial: settings.partial,
+        replay: settings.replay,
+        schema: settings.schema.take(),
+        terminal: io::stdout().is_terminal(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let mut printer = Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr()));
+    for text in notes {
+        let level = NoticeLevel::Warning;
+        written(printer.event(&Event::Notice { level, text }))?;
+    }
+    let mut front = Front {
+        commands: handle.commands,
+        events: handle.events,
+        lines: prompt.is_none().then(stdin::lines),
+        line_number: 0,
+        ended: prompt.is_some(),
+        printer,
+        last_text: None,
+        interrupted: false,
+    };
+    if let Some(text) = prompt {
+        front.command(prompt_command(text)).await;
+        // Without a schema the first turn is the last, and the agent may know it at once.
+        if !front.printer.may_ask() {
+            front.command(Command::EndInput).await;
+        }
+    }
+    let mut signals = Signals::new()?;
+    let outcome = tokio::select! {
+        // The agent's future is polled here, on this thread; when it returns, the rest of its events is read.
+        outcome = front.serve(&mut signals) => outcome,
+        _ = agent.run() => None,
+    };
+    let status = match outcome {
+        Some(status) => status?,
+        None => front.drain()?,
+    };
+    if let (Some(path), Some(text)) = (&settings.last_message, &front.last_text) {
+        std::fs::write(path, text)
+            .map_err(|e| Failure::error(format!("cannot write {}: {e}", path.display())))?;
+    }
+    Ok(status)
+}
+
+/// The prompt of a text run: the argument, and what is piped in.
+async fn text_prompt(settings: &RunSettings) -> Result<String, Failure> {
+    let piped = stdin::read_all(settings.prompt.is_some())
+        .await
+        .map_err(|e| Failure::error(format!("cannot read stdin: {e}")))?;
+    let piped = match piped {
+        Piped::Nothing => None,
+        Piped::Text(text) => Some(text),
+        Piped::Cut(text) => {
+            note("stdin is longer than 10 MB; only its beginning is used");
+            Some(text)
+        }
+        Piped::Silent => {
+            note("nothing came from stdin; going on without it (close it with </dev/null)");
+            None
+        }
+    };
+    match (&settings.prompt, piped) {
+        (Some(prompt), None) => Ok(prompt.clone()),
+        (Some(prompt), Some(piped)) => Ok(format!("{prompt}\n\n<stdin>\n{piped}\n</stdin>")),
+        (None, Some(piped)) if !becket_types::is_blank(&piped) => Ok(piped),
+        (None, _) => Err(Failure::usage("there is no prompt")
+            .hint("becket -p \"task\", or pipe it in: echo \"task\" | becket -p")),
+    }
+}
+
+fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "becket: {text}");
+}
+
+fn prompt_command(text: String) -> Command {
+    Command::Prompt(PromptInput { parts: vec![Part::text(text)], mode: DeliveryMode::Steer, client_id: None })
+}
+
+/// A closed pipe is the reader's choice, not a failure to report; anything else is.
+fn written<T>(result: io::Result<T>) -> Result<T, Failure> {
+    result.map_err(|e| Failure::error(format!("cannot write to stdout: {e}")))
+}
+
+struct Front {
+    commands: mpsc::Sender<Command>,
+    events: mpsc::UnboundedReceiver<Event>,
+    lines: Option<mpsc::Receiver<Vec<u8>>>,
+    line_number: u64,
+    /// No more input will come.
+    ended: bool,
+    printer: Printer,
+    last_text: Option<String>,
+    interrupted: bool,
+}
+
+impl Front {
+    /// Until the agent's events end, or a signal does. `None`: the events ended.
+    async fn serve(&mut self, signals: &mut Signals) -> Option<Result<ExitStatus, Failure>> {
+        let mut deadline = None;
+        loop {
+            let step = tokio::select! {
+                biased;
+                event = self.events.recv() => match event {
+                    Some(event) => self.event(&event).await,
+                    None => return None,
+                },
+                line = next_line(self.lines.as_mut()) => self.line(line).await,
+                status = signals.next() => {
+                    if self.interrupted || status == ExitStatus::Terminated {
+                        return Some(Ok(status));
+                    }
+                    self.interrupted = true;
+                    deadline = Some(tokio::time::Instant::now() + GRACE);
+                    self.command(Command::Interrupt).await;
+                    self.command(Command::EndInput).await;
+                    Ok(())
+                }
+                () = until(deadline) => return Some(Ok(ExitStatus::Interrupted)),
+            };
+            if let Err(failure) = step {
+                return Some(Err(failure));
+            }
+        }
+    }
+
+    /// What came while the agent was ending.
+    fn drain(&mut self) -> Result<ExitStatus, Failure> {
+        while let Ok(event) = self.events.try_recv() {
+            self.remember(&event);
+            written(self.printer.event(&event))?;
+        }
+        Ok(if self.interrupted { ExitStatus::Interrupted } else { self.printer.status() })
+    }
+
+    async fn event(&mut self, event: &Event) -> Result<(), Failure> {
+        self.remember(event);
+        match written(self.printer.event(event))? {
+            Reaction::Nothing => {}
+            Reaction::Send(command) => self.command(command).await,
+            Reaction::TurnOver if self.ended => self.command(Command::EndInput).await,
+            Reaction::TurnOver => {}
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, event: &Event) {
+        if let Event::TurnFinished(result) = event {
+            self.last_text = Some(result.text.clone());
+        }
+    }
+
+    async fn line(&mut self, line: Option<Vec<u8>>) -> Result<(), Failure> {
+        let Some(line) = line else {
+            self.lines = None;
+            self.ended = true;
+            self.command(Command::EndInput).await;
+            return Ok(());
+        };
+        self.line_number += 1;
+        match parse_line(self.line_number, &String::from_utf8_lossy(&line)) {
+            Ok(InputLine::Nothing) => {}
+            Ok(InputLine::Command(command)) => self.command(command).await,
+            Ok(InputLine::Control { request_id, command }) => {
+                self.command(command).await;
+                written(self.printer.control_response(&request_id, &serde_json::json!({})))?;
+            }
+            Ok(InputLine::Answer { request_id, response }) => {
+                written(self.printer.control_response(&request_id, &response))?;
+            }
+            Err(error) => written(self.printer.input_error(&error))?,
+        }
+        Ok(())
+    }
+
+    /// An agent that has ended takes no more commands; then its events end too.
+    async fn command(&self, command: Command) {
+        let _ = self.commands.send(command).await;
+    }
+}
+
+async fn next_line(lines: Option<&mut mpsc::Receiver<Vec<u8>>>) -> Option<Vec<u8>> {
+    match lines {
+        Some(lines) => lines.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let listen =
+            |kind| signal(kind).map_err(|e| Failure::error(format!("cannot listen to signals: {e}")));
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// The next one. SIGHUP is like SIGTERM: nobody reads any more.
+    async fn next(&mut self) -> ExitStatus {
+        tokio::select! {
+            _ = self.interrupt.recv() => ExitStatus::Interrupted,
+            _ = self.terminate.recv() => ExitStatus::Terminated,
+            _ = self.hangup.recv() => ExitStatus::Terminated,
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Which model, and how to reach it: configuration and credentials become adapters.
+
+use crate::environment::Environment;
+use crate::failure::Failure;
+use becket_config::{Config, Settings};
+use becket_model::{Credential, Endpoint, ModelError, ModelRef, Proxies, Secret};
+
+/// Used when nobody names a model and this provider's key is there.
+const ANTHROPIC_DEFAULT: &str = "anthropic/claude-sonnet-5-5";
+const OPENAI_DEFAULT: &str = "openai/gpt-5.6";
+
+/// What the adapters need to know.
+pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> becket_model::Settings {
+    let config = &settings.config;
+    let mut out = becket_model::Settings {
+        anthropic: endpoint(environment, settings, "anthropic"),
+        openai: endpoint(environment, settings, "openai"),
+        proxies: proxies(environment),
+        window: config.context.window,
+        ..becket_model::Settings::default()
+    };
+    if let Some(wait) = config.limits.max_wait {
+        out.max_wait = wait;
+    }
+    out
+}
+
+fn endpoint(environment: &Environment, settings: &Settings, provider: &str) -> Endpoint {
+    let config: &Config = &settings.config;
+    let provider_config = match provider {
+        "anthropic" => &config.providers.anthropic,
+        _ => &config.providers.openai,
+    };
+    let named = provider_config.api_key_env.as_deref().and_then(|name| environment.var(name));
+    let credential = match (named, settings.credentials.get(provider)) {
+        (Some(key), _) => Some(Credential::ApiKey(Secret::new(key))),
+        (None, Some(found)) if found.variable == "ANTHROPIC_AUTH_TOKEN" => {
+            Some(Credential::Bearer(Secret::new(found.value.expose())))
+        }
+        (None, Some(found)) => Some(Credential::ApiKey(Secret::new(found.value.expose()))),
+        (None, None) => None,
+    };
+    Endpoint { base_url: provider_config.base_url.clone(), credential, headers: Vec::new() }
+}
+
+fn proxies(environment: &Environment) -> Proxies {
+    let either = |upper: &str, lower: &str| {
+        environment.var(upper).or_else(|| environment.var(lower)).map(str::to_owned)
+    };
+    let all = either("ALL_PROXY", "all_proxy");
+    Proxies {
+        https: either("HTTPS_PROXY", "https_proxy").or_else(|| all.clone()),
+        // Upper-case HTTP_PROXY can be set by a web server's caller; the lower-case one cannot.
+        http: environment.var("http_proxy").map(str::to_owned).or(all),
+        no_proxy: either("NO_PROXY", "no_proxy"),
+    }
+}
+
+/// Where the credential of this model comes from, for the first event.
+pub(crate) fn key_source(reference: &ModelRef, settings: &Settings) -> String {
+    let config = match reference {
+        ModelRef::Anthropic(_) => &settings.config.providers.anthropic,
+        ModelRef::OpenAi(_) => &settings.config.providers.openai,
+        ModelRef::Script(_) => return "none".to_owned(),
+    };
+    config
+        .api_key_env
+        .clone()
+        .or_else(|| settings.credentials.get(reference.provider()).map(|c| c.variable.clone()))
+        .unwrap_or_else(|| "none".to_owned())
+}
+
+/// The model of a run: the one that is named, else the default of a provider whose key is there, else what the local
+/// server has.
+pub(crate) async fn choose(settings: &Settings, model: &becket_model::Settings) -> Result<ModelRef, Failure> {
+    if let Some(name) = &settings.config.model {
+        return parse(name);
+    }
+    if model.anthropic.credential.is_some() {
+        return parse(ANTHROPIC_DEFAULT);
+    }
+    if model.openai.base_url.is_some() {
+        // Somebody's own server: it says itself what it serves.
+        let listed = becket_model::probe::list(&ModelRef::OpenAi(String::new()), model).await;
+        return match listed {
+            Ok(models) if !models.is_empty() => Ok(ModelRef::OpenAi(models[0].name.clone())),
+            Ok(_) => Err(Failure::usage("the server at OPENAI_BASE_URL lists no model")
+                .hint("name one: --model openai/NAME")),
+            Err(e) => Err(model_failure(&e)),
+        };
+    }
+    if model.openai.credential.is_some() {
+        return parse(OPENAI_DEFAULT);
+    }
+    Err(Failure::usage("no model is configured: there is no key and no server")
+        .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or OPENAI_BASE_URL for a local server; becket demo needs neither"))
+}
+
+pub(crate) fn parse(name: &str) -> Result<ModelRef, Failure> {
+    ModelRef::parse(name).map_err(|e| usage(&e))
+}
+
+/// A model that cannot be opened is a mistake in the flags, keys or files.
+pub(crate) fn usage(error: &ModelError) -> Failure {
+    let mut failure = Failure::usage(error.message.clone());
+    failure.hint.clone_from(&error.hint);
+    failure
+}
+
+/// A model that cannot be reached.
+pub(crate) fn model_failure(error: &ModelError) -> Failure {
+    let mut failure = usage(error);
+    failure.status = becket_print::ExitStatus::ModelUnreachable;
+    failure
+}

@@ -1,0 +1,101 @@
+//! Standard input as a headless run uses it: whole, for text; line by line, for `stream-json`.
+//!
+//! Reads on a thread of its own, because a blocking read cannot be cancelled; the process does not wait for it at exit.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, IsTerminal as _, Read};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// What is piped in is capped at this many bytes.
+const CAP: u64 = 10 * 1024 * 1024;
+/// With a prompt on the command line, a pipe that stays silent this long is left alone: many callers hand down an open
+/// pipe that nobody will ever write to or close.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What was piped in.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Piped {
+    Nothing,
+    Text(String),
+    /// More than the cap came; this is its beginning.
+    Cut(String),
+    /// A pipe is open, but nothing came.
+    Silent,
+}
+
+/// Reads stdin to its end. `has_prompt`: there is a task already, so a silent pipe is not waited for.
+pub(crate) async fn read_all(has_prompt: bool) -> io::Result<Piped> {
+    if io::stdin().is_terminal() {
+        return Ok(Piped::Nothing);
+    }
+    // Files end by themselves: no thread needed.
+    if is_file_or_null() {
+        return take(io::stdin().lock());
+    }
+    let (first_sender, mut first) = mpsc::channel(1);
+    let (all_sender, mut all) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        let mut stdin = io::stdin().lock();
+        let began = stdin.fill_buf().map(|_| ());
+        let _ = first_sender.blocking_send(());
+        let _ = all_sender.blocking_send(began.and_then(|()| take(stdin)));
+    });
+    if has_prompt && tokio::time::timeout(PATIENCE, first.recv()).await.is_err() {
+        return Ok(Piped::Silent);
+    }
+    all.recv().await.unwrap_or(Ok(Piped::Nothing))
+}
+
+fn take(reader: impl Read) -> io::Result<Piped> {
+    let mut bytes = Vec::new();
+    reader.take(CAP + 1).read_to_end(&mut bytes)?;
+    let cut = bytes.len() as u64 > CAP;
+    bytes.truncate(CAP as usize);
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    Ok(match (text.is_empty(), cut) {
+        (true, _) => Piped::Nothing,
+        (false, true) => Piped::Cut(text),
+        (false, false) => Piped::Text(text),
+    })
+}
+
+fn is_file_or_null() -> bool {
+    use std::os::fd::AsFd as _;
+    use std::os::unix::fs::FileTypeExt as _;
+    let Ok(fd) = io::stdin().as_fd().try_clone_to_owned() else { return false };
+    File::from(fd).metadata().is_ok_and(|m| m.is_file() || m.file_type().is_char_device())
+}
+
+/// The lines of stdin as they come; closed at its end.
+pub(crate) fn lines() -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel(64);
+    std::thread::spawn(move || {
+        let mut stdin = io::stdin().lock();
+        loop {
+            let mut line = Vec::new();
+            match stdin.read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {
+                    if sender.blocking_send(line).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    });
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_piped_in_is_capped_and_said_so() {
+        assert_eq!(take(&b""[..]).unwrap(), Piped::Nothing);
+        assert_eq!(take(&b"abc\n"[..]).unwrap(), Piped::Text("abc\n".into()));
+        let Piped::Cut(text) = take(io::repeat(b'x')).unwrap() else { panic!("not cut") };
+        assert_eq!(text.len() as u64, CAP);
+    }
+}

@@ -1,0 +1,86 @@
+//! The tools the model gets, made and put together.
+
+use crate::environment::Environment;
+use crate::failure::Failure;
+use becket_config::Config;
+use becket_tool::{Registry, Tool};
+use becket_tool_shell::{BashTool, ShellSettings, environment::for_commands};
+use becket_tool_skill::{Scope, SkillDir, SkillTool, Skills};
+use becket_types::ToolSpec;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The skills of a session: bundled ones, the user's, the project's.
+pub(crate) fn skills(environment: &Environment, cwd: &Path, config: &Config) -> Skills {
+    let mut dirs = Vec::new();
+    let mut add = |dir: PathBuf, scope: Scope| dirs.push(SkillDir { path: dir, scope, trusted: true });
+    for folder in [".becket/skills", ".agents/skills", ".claude/skills"] {
+        add(cwd.join(folder), Scope::Project);
+    }
+    for dir in &config.skills.dirs {
+        add(PathBuf::from(dir), Scope::User);
+    }
+    add(environment.config_dir.join("skills"), Scope::User);
+    if let Some(home) = &environment.home {
+        add(home.join(".agents/skills"), Scope::User);
+        add(home.join(".claude/skills"), Scope::User);
+    }
+    Skills::discover(&dirs)
+}
+
+/// All tools, less those that are switched off.
+pub(crate) fn registry(
+    environment: &Environment,
+    config: &Config,
+    skills: Arc<Skills>,
+    spill_dir: PathBuf,
+) -> Result<Registry, Failure> {
+    let all = tools(shell(environment, config, spill_dir), skills);
+    let mut registry = Registry::new();
+    for tool in all {
+        registry.add(tool).map_err(|e| Failure::error(e.to_string()))?;
+    }
+    if let Some(enabled) = &config.tools.enabled {
+        if let Some(unknown) = enabled.iter().find(|name| registry.get(name).is_none()) {
+            return Err(Failure::usage(format!("there is no tool {unknown:?}"))
+                .hint(format!("tools: {}", registry.names().join(", "))));
+        }
+        registry.retain(|name| enabled.iter().any(|e| e.eq_ignore_ascii_case(name)));
+    }
+    registry.retain(|name| !config.tools.disabled.iter().any(|d| d.eq_ignore_ascii_case(name)));
+    Ok(registry)
+}
+
+fn shell(environment: &Environment, config: &Config, spill_dir: PathBuf) -> ShellSettings {
+    let vars = environment.vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v)));
+    let mut env = for_commands(vars, &[]);
+    for (name, value) in &config.shell.env {
+        env.retain(|(n, _)| n != name.as_str());
+        env.push((OsString::from(name), OsString::from(value)));
+    }
+    let mut settings = ShellSettings::new(env, spill_dir);
+    if let Some(timeout) = config.shell.timeout {
+        settings.default_timeout = timeout;
+        settings.max_timeout = settings.max_timeout.max(timeout);
+    }
+    settings
+}
+
+/// What all tools say of themselves, for pages that count them.
+pub(crate) fn specs() -> Vec<ToolSpec> {
+    let shell = ShellSettings::new(Vec::new(), PathBuf::new());
+    tools(shell, Arc::new(Skills::discover(&[]))).iter().map(|t| t.spec().clone()).collect()
+}
+
+fn tools(shell: ShellSettings, skills: Arc<Skills>) -> Vec<Arc<dyn Tool>> {
+    let mut all: Vec<Arc<dyn Tool>> = vec![Arc::new(becket_tool_read::Read::new())];
+    all.extend(becket_tool_edit::tools());
+    all.push(Arc::new(BashTool::new(shell)));
+    all.push(Arc::new(becket_tool_search::Grep::new()));
+    all.push(Arc::new(becket_tool_search::Glob::new()));
+    all.push(Arc::new(SkillTool::new(skills)));
+    all.push(Arc::new(becket_tool_session::Todo::new()));
+    all.push(Arc::new(becket_tool_session::Recall::new()));
+    all
+}
