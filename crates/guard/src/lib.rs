@@ -407,6 +407,14 @@ impl Guard {
         if let Some((reason, _)) = found.ask_rule {
             return Verdict::Ask { reason, rule: None };
         }
+        // The model names this folder; the workspace is the user's to name.
+        if let Some(dir) = access.paths.first().filter(|dir| !path::inside(dir, &self.settings.roots)) {
+            let reason = format!(
+                "`{shown}` would run in {}, outside the workspace; add it with --add-dir",
+                dir.display()
+            );
+            return Verdict::Ask { reason, rule: None };
+        }
         if found.asks.is_empty() && !found.why.is_empty() {
             let mut why = found.why;
             why.dedup();

@@ -351,6 +351,16 @@ fn searches_for_secrets_ask() {
 }
 
 #[test]
+fn the_model_does_not_choose_its_own_workspace() {
+    let guard = guard(&["Bash"], &[], &[], PermissionMode::Default);
+    for (dir, want) in [("/repo/sub", true), ("/etc", false), ("/repo-evil", false)] {
+        let access = Access { paths: vec![dir.into()], ..Access::execute("git status") };
+        let verdict = guard.check("bash", &access, &Value::Null);
+        assert_eq!(matches!(verdict, Verdict::Allow { .. }), want, "{dir}: {verdict:?}");
+    }
+}
+
+#[test]
 fn links_are_followed_where_a_resolver_is_given() {
     let guard = guard(&[], &[], &[], PermissionMode::Default).with_resolver(Arc::new(|path: &Path| {
         path.strip_prefix("/repo/link")
