@@ -100,7 +100,8 @@ fn block(environment: &Environment) -> String {
         text.push_str("\nThe working directory is in a git repository.");
     }
     for dir in &environment.extra_dirs {
-        text.push_str(&format!("\nAlso usable: {}", dir.display()));
+        text.push_str("\nAlso usable: ");
+        text.push_str(&dir.to_string_lossy());
     }
     text
 }

@@ -61,6 +61,7 @@ pub fn load(cwd: &Path, settings: &RulesSettings) -> Rules {
 /// Rules in the folders strictly below `cwd` down to the one that holds `file`, outermost first.
 ///
 /// `seen` are folders that were looked at before; it grows. Nothing for files outside `cwd`.
+#[expect(clippy::implicit_hasher, reason = "one caller, one set")]
 pub fn below(cwd: &Path, file: &Path, seen: &mut HashSet<PathBuf>, settings: &RulesSettings) -> Rules {
     let mut reader = Reader::new(cwd, settings);
     if settings.off || !file.starts_with(cwd) {
@@ -141,7 +142,9 @@ impl<'a> Reader<'a> {
                 continue;
             }
             let Some(text) = self.text(&path) else { continue };
-            out.push_str(&format!("\n\n## Imported: @{name}\n\n{}", text.trim_end()));
+            for piece in ["\n\n## Imported: @", &name, "\n\n", text.trim_end()] {
+                out.push_str(piece);
+            }
             self.imports(&path, &text, depth + 1, out);
         }
     }
@@ -182,7 +185,8 @@ impl<'a> Reader<'a> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let mut out = strip_comments(cut_end(text, MAX_BYTES));
         if size > MAX_BYTES as u64 {
-            out.push_str(&format!("\n[cut: the first {MAX_BYTES} of {size} bytes]"));
+            let notice = format!("\n[cut: the first {MAX_BYTES} of {size} bytes]");
+            out.push_str(&notice);
             self.notice(format!("{} is {size} bytes; only the first {MAX_BYTES} are used", path.display()));
         }
         Some(out)

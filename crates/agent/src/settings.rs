@@ -75,7 +75,7 @@ impl Default for AgentSettings {
             max_budget_usd: None,
             max_tokens: None,
             max_wall: None,
-            tool_timeout: Duration::from_secs(3600),
+            tool_timeout: Duration::from_hours(1),
             max_output: None,
             effort: None,
             context_window: None,

@@ -1,5 +1,7 @@
 //! Laws of the loop over random interleavings of commands and outcomes, without a clock or a network.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use becket_agent::machine::{
     Action, Answer, Break, BreakKind, CompactionEnd, Facts, Input, Owed, Phase, PromptId, Repetition, Rules,
     State, next,

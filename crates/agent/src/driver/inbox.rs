@@ -33,6 +33,10 @@ impl Inbox {
         self.left = left;
     }
 
+    pub(super) fn has_left(&self) -> bool {
+        !self.left.is_empty()
+    }
+
     fn put(&mut self, input: PromptInput) -> PromptId {
         let id = self.next;
         self.next += 1;
@@ -98,7 +102,7 @@ impl Agent {
         match kept {
             Ok(id) => *source = ImageSource::Blob(id),
             Err(error) => {
-                self.core.notice(NoticeLevel::Warning, format!("An image could not be kept: {error}"))
+                self.core.notice(NoticeLevel::Warning, format!("An image could not be kept: {error}"));
             }
         }
     }

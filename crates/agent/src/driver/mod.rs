@@ -90,6 +90,7 @@ pub struct Agent {
     find_model: Option<FindModel>,
     limits: Limits,
     turn: TurnSum,
+    in_turn: bool,
     /// The first entries (system prompt, tools, model) are in the ledger.
     begun: bool,
     titled: bool,
@@ -191,6 +192,7 @@ impl Agent {
             rules: KnownRules::default(),
             limits,
             turn: TurnSum::new(),
+            in_turn: false,
             begun: false,
             titled,
             focus: None,
@@ -226,10 +228,8 @@ impl Agent {
     }
 
     async fn wait(&mut self) -> Wake {
-        let deadline = match (&self.op, self.limits.max_wall, self.turn.out_of_time) {
-            (Op::None, ..) | (_, None, _) | (.., true) => None,
-            (_, Some(max), false) => Some(self.turn.started + max),
-        };
+        let limited = self.in_turn && !self.turn.out_of_time;
+        let deadline = self.limits.max_wall.filter(|_| limited).map(|max| self.turn.started + max);
         let Self { commands, commands_open, op, .. } = self;
         tokio::select! {
             biased;
@@ -245,6 +245,8 @@ impl Agent {
             // The front end is gone: what is under way is finished, nothing more will come.
             Wake::Command(None) => {
                 self.commands_open = false;
+                self.settings.headless = true;
+                self.nobody_decides();
                 self.feed(Input::EndInput);
             }
             Wake::Deadline => {
@@ -290,6 +292,7 @@ impl Agent {
         match action {
             Action::StartTurn => {
                 self.turn = TurnSum::new();
+                self.in_turn = true;
                 self.repetition.reset();
             }
             Action::Deliver { prompts, steered } => self.deliver(&prompts, steered),
@@ -351,6 +354,7 @@ impl Agent {
         self.core.push(EntryKind::TurnEnd { end: end_name(&end), state });
         self.core.flush(Durability::Synced);
         self.core.tell_notices();
+        self.in_turn = false;
         let turn = &mut self.turn;
         let result = TurnResult {
             end,

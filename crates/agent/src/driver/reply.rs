@@ -160,9 +160,9 @@ impl Agent {
         if answer.entry.is_none() && !answer.parts.is_empty() {
             let entries = answer.unsaved();
             answer.entry = Some(self.core.next_seq());
-            entries.into_iter().for_each(|entry| self.core.push(entry));
+            self.core.pending.extend(entries);
         }
-        answer.unsaved().into_iter().for_each(|entry| self.core.push(entry));
+        self.core.pending.extend(answer.unsaved());
         let message = answer.entry.map(|_| answer.id);
         if let Some(message) = message {
             self.core.push(EntryKind::Finish { message, reason: reason.clone() });

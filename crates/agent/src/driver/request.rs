@@ -18,6 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// Longest wait before an answer that broke is asked for again. Longer waits are the model client's, before an answer begins.
+const MAX_DELAY: Millis = Millis(60_000);
 /// Refused requests that are remembered.
 const MAX_REFUSED: usize = 64;
 
@@ -219,6 +221,8 @@ impl Agent {
     /// Sends the request of this step.
     pub(super) fn request(&mut self, step: u64, attempt: u32, wrap_up: bool) {
         self.core.flush(Durability::Buffered);
+        // What is superseded from here on is an answer to this request, never an earlier one.
+        self.ids.last_entry = None;
         self.prune_if_cold();
         let reminders = reminder::due(lock(&self.core.session).view(), step);
         self.core.append(reminders, Durability::Buffered);
@@ -332,7 +336,7 @@ impl Agent {
         }
         let error = self.wire.last_error.take();
         let asked = error.as_ref().and_then(|error| error.retry_after);
-        let delay = asked.unwrap_or(Millis(500 << attempt.min(6)));
+        let delay = asked.unwrap_or(Millis(500 << attempt.min(6))).min(MAX_DELAY);
         self.core.emit(Event::Retry {
             attempt,
             max: crate::machine::MAX_RETRIES,

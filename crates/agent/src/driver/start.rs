@@ -75,13 +75,14 @@ impl Agent {
     /// Goes on with a turn that an earlier process left, if there is one.
     pub(super) fn continue_turn(&mut self) {
         let state = lock(&self.core.session).view().turn_state();
-        if state == TurnState::AwaitingUser || !self.begun || self.phase() != Phase::Idle {
+        let owed = state != TurnState::AwaitingUser || self.inbox.has_left();
+        if !owed || !self.begun || self.phase() != Phase::Idle {
             return;
         }
         self.begin_ledger();
         let answered_last =
             lock(&self.core.session).view().live().last().is_some_and(|m| m.role == Role::Assistant);
-        if answered_last {
+        if answered_last && !self.inbox.has_left() {
             let text = "You were interrupted. Go on where you stopped.".to_owned();
             self.core.synthetic(Synthetic::Reminder, text, Map::new());
         }

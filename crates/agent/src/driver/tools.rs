@@ -335,7 +335,7 @@ impl Agent {
                             self.launch(&mut batch, index, tool, env, access);
                         }
                         Ok(_) => {
-                            slot.refuse("Not run: what it would touch changed while the user was asked.")
+                            slot.refuse("Not run: what it would touch changed while the user was asked.");
                         }
                         Err(why) => slot.refuse(why),
                     }
@@ -347,6 +347,16 @@ impl Agent {
         }
         self.op = Op::Tools(batch);
         self.advance();
+    }
+
+    /// The front end is gone: a question that is open is answered with no.
+    pub(super) fn nobody_decides(&mut self) {
+        let Op::Tools(batch) = &self.op else { return };
+        let Some(slot) = batch.slots.get(batch.next) else { return };
+        if matches!(slot.state, SlotState::Asking { .. }) {
+            let id = slot.call.id.clone();
+            self.decided(&id, Decision::Deny { reason: Some("the front end is gone".to_owned()) });
+        }
     }
 
     pub(super) fn tools_done(&mut self, done: Vec<Done>) {
@@ -433,7 +443,8 @@ impl Core {
                 let mut kept = lock(&partial);
                 kept.push_str(chunk);
                 if kept.len() > 2 * MAX_PARTIAL {
-                    *kept = cut_start(&kept, MAX_PARTIAL).to_owned();
+                    let drop = kept.len() - cut_start(&kept, MAX_PARTIAL).len();
+                    kept.drain(..drop);
                 }
             }
             let before = forwarded.fetch_add(chunk.len(), std::sync::atomic::Ordering::Relaxed);
@@ -447,15 +458,13 @@ impl Core {
 /// Runs a call to an output, whatever happens: a panic and a timeout are outputs too.
 async fn run(tool: Arc<dyn Tool>, input: Value, env: ToolEnv, limit: Duration) -> ToolOutput {
     let mut call = AssertUnwindSafe(tool.run(input, &env)).catch_unwind();
-    let ended = match tokio::time::timeout(limit, &mut call).await {
-        Ok(ended) => ended,
-        Err(_) => {
-            env.cancel.cancel();
-            let Ok(ended) = tokio::time::timeout(GRACE, &mut call).await else {
-                return timed_out(limit, "");
-            };
-            return timed_out(limit, &ended.map(|output| output.content).unwrap_or_default());
-        }
+    let Ok(ended) = tokio::time::timeout(limit, &mut call).await else {
+        env.cancel.cancel();
+        let said = match tokio::time::timeout(GRACE, &mut call).await {
+            Ok(Ok(output)) => output.content,
+            Ok(Err(_)) | Err(_) => String::new(),
+        };
+        return timed_out(limit, &said);
     };
     let mut output = ended
         .unwrap_or_else(|panic| ToolOutput::error(format!("The tool failed inside: {}", words(&*panic))));

@@ -178,3 +178,26 @@ async fn a_cold_cache_is_the_time_to_prune() {
             .starts_with("result t0: <tool-output-compacted id=\"t0\"")
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn rules_that_changed_are_read_again_with_a_compaction_and_not_before() {
+    let replies = [bash("w", "wait")].into_iter().chain(busy(12)).chain([say("ok")]);
+    let mut setup = Setup::with_window(32_000, replies.collect());
+    setup.policy.prune = false;
+    let rules = setup.cwd().join("AGENTS.md");
+    write(&setup.cwd(), "AGENTS.md", "Old rule.");
+    let mut rig = setup.start();
+    rig.send(prompt("go")).await;
+    rig.event(|event| matches!(event, Event::ToolStarted { .. })).await;
+    std::fs::write(rules, "New rule.").unwrap();
+    rig.world.go.notify_one();
+    rig.finished().await;
+    let has = |rule: &str| {
+        let blocks = |seen: &Seen| seen.context.system.iter().any(|block| block.ends_with(rule));
+        rig.model.turns().iter().map(blocks).collect::<Vec<_>>()
+    };
+    let (old, new) = (has("Old rule."), has("New rule."));
+    let changed = new.iter().position(|new| *new).unwrap();
+    assert!(changed > 1, "not before the compaction");
+    assert!(old[..changed].iter().all(|old| *old) && new[changed..].iter().all(|new| *new));
+}

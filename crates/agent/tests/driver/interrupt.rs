@@ -90,3 +90,16 @@ async fn when_the_front_end_goes_away_the_agent_ends() {
     drop(handle);
     task.await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_can_answer_any_more_is_answered_with_no() {
+    let mut setup = Setup::new(vec![bash("c1", "touch x"), say("then not")]);
+    (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);
+    let mut rig = setup.start();
+    rig.send(prompt("go")).await;
+    rig.event(|event| matches!(event, Event::PermissionAsked(_))).await;
+    let Rig { handle, task, model, .. } = rig;
+    drop(handle);
+    task.await.unwrap();
+    assert!(model.turns()[1].last().contains("the front end is gone"));
+}

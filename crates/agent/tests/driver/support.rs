@@ -294,7 +294,8 @@ fn tool(name: &str, effect: Effect, world: &Arc<World>) -> Arc<dyn Tool> {
 
 /// A running agent.
 pub(crate) struct Rig {
-    pub(crate) dir: tempfile::TempDir,
+    /// Kept until the agent is gone.
+    _dir: tempfile::TempDir,
     pub(crate) model: Arc<Scripted>,
     pub(crate) world: Arc<World>,
     pub(crate) handle: AgentHandle,
@@ -375,7 +376,7 @@ impl Setup {
             settings: self.settings,
         });
         let task = tokio::spawn(agent.run());
-        Rig { dir: self.dir, model: self.model, world: self.world, handle, task, log: Vec::new() }
+        Rig { _dir: self.dir, model: self.model, world: self.world, handle, task, log: Vec::new() }
     }
 }
 

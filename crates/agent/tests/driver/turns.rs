@@ -201,3 +201,21 @@ fn an_agent_can_be_spawned() {
     fn is_send(_: &impl Send) {}
     is_send(&|agent: becket_agent::Agent| is_send(&agent.run()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_that_waits_is_in_the_ledger_until_it_is_delivered() {
+    let mut rig = Setup::new(vec![bash("c1", "wait"), say("one"), say("two")]).start();
+    rig.send(prompt("first")).await;
+    rig.event(|event| matches!(event, Event::ToolStarted { .. })).await;
+    rig.send(prompt_as("second", DeliveryMode::Queue)).await;
+    rig.world.go.notify_one();
+    rig.finished().await;
+    rig.finished().await;
+    let session = rig.end().await;
+    let session = session.lock().unwrap();
+    let inboxes = session.entries().unwrap().filter_map(|entry| match entry.kind {
+        becket_types::EntryKind::State { key, value } if key == "inbox" => value.as_array().map(Vec::len),
+        _ => None,
+    });
+    assert_eq!(inboxes.collect::<Vec<_>>(), [1, 0]);
+}
