@@ -113,7 +113,8 @@ impl Assembler {
     pub(crate) fn reasoning(&mut self, delta: &str) {
         if !matches!(self.open, Open::Reasoning { .. }) {
             self.close_part();
-            self.open = Open::Reasoning { index: self.number(), text: String::new(), signature: String::new() };
+            self.open =
+                Open::Reasoning { index: self.number(), text: String::new(), signature: String::new() };
         }
         if let Open::Reasoning { index, text, .. } = &mut self.open
             && !delta.is_empty()
@@ -122,7 +123,9 @@ impl Assembler {
             text.push_str(delta);
             let index = *index;
             match self.events.last_mut() {
-                Some(ModelEvent::ReasoningDelta { index: last, text }) if *last == index => text.push_str(delta),
+                Some(ModelEvent::ReasoningDelta { index: last, text }) if *last == index => {
+                    text.push_str(delta);
+                }
                 _ => self.events.push(ModelEvent::ReasoningDelta { index, text: delta.to_owned() }),
             }
         }
@@ -215,7 +218,9 @@ impl Assembler {
             return;
         }
         match self.events.last_mut() {
-            Some(ModelEvent::ToolCallDelta { index, json, .. }) if *index == call.index && !json.is_empty() => {
+            Some(ModelEvent::ToolCallDelta { index, json, .. })
+                if *index == call.index && !json.is_empty() =>
+            {
                 json.push_str(delta);
             }
             _ => self.events.push(ModelEvent::ToolCallDelta {
@@ -306,7 +311,9 @@ impl Assembler {
                 Arguments::Empty | Arguments::Incomplete | Arguments::Invalid if cut && slot == last => {
                     reason = FinishReason::Length;
                     let name = self.calls[slot].name.clone();
-                    self.notice(format!("The call of `{name}` was cut by the output limit and does not run."));
+                    self.notice(format!(
+                        "The call of `{name}` was cut by the output limit and does not run."
+                    ));
                 }
                 Arguments::Empty => self.emit_call(slot, Map::new(), None),
                 Arguments::Incomplete | Arguments::Invalid => self.emit_call(slot, Map::new(), Some(text)),
@@ -322,7 +329,12 @@ impl Assembler {
     pub(crate) fn is_empty_answer(&self) -> bool {
         let explained = matches!(
             self.reason,
-            Some(FinishReason::Length | FinishReason::ContentFilter | FinishReason::Refusal | FinishReason::Other(_))
+            Some(
+                FinishReason::Length
+                    | FinishReason::ContentFilter
+                    | FinishReason::Refusal
+                    | FinishReason::Other(_)
+            )
         );
         !self.content && !explained
     }
@@ -394,7 +406,8 @@ pub(crate) fn not_json(data: &str, server: &str) -> ModelError {
 pub(crate) fn other_shape(data: &str, server: &str) -> ModelError {
     let shown = becket_types::cut_end(data.trim(), 120);
     let message = format!("{server} answered with JSON that is no answer ({} bytes): `{shown}`", data.len());
-    ModelError::new(ErrorKind::Malformed, message).hint("Check that the base URL points at the right kind of model API.")
+    ModelError::new(ErrorKind::Malformed, message)
+        .hint("Check that the base URL points at the right kind of model API.")
 }
 
 fn replace_lone_surrogates(text: &str) -> Option<String> {
@@ -462,7 +475,7 @@ mod tests {
             (r#"{"a":"\ud800"}"#, Arguments::Invalid),
             (&deep, Arguments::Invalid),
         ] {
-            assert_eq!(parse_arguments(text), want, "{:.40}", text);
+            assert_eq!(parse_arguments(text), want, "{text:.40}");
         }
     }
 
@@ -494,7 +507,8 @@ mod tests {
         a.call_arguments(slot, "{\"a\":");
         a.stopped(FinishReason::ToolCalls);
         a.end();
-        let parts: Vec<ModelEvent> = a.take().into_iter().filter(|e| matches!(e, ModelEvent::Part { .. })).collect();
+        let parts: Vec<ModelEvent> =
+            a.take().into_iter().filter(|e| matches!(e, ModelEvent::Part { .. })).collect();
         let [ModelEvent::Part { index: 0, part: Part::ToolCall { input, invalid, .. } }] = &parts[..] else {
             panic!("{parts:?}")
         };

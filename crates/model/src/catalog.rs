@@ -112,10 +112,29 @@ fn starts_with_word(long: &str, short: &str) -> bool {
     let Some(rest) = rest.strip_prefix('-') else { return false };
     rest.split('-').all(|word| {
         let quantised = word.starts_with('q') && word[1..].starts_with(|c: char| c.is_ascii_digit());
-        let dated = word.len() >= 2 && word.chars().all(|c| c.is_ascii_digit()) && (word.len() > 2 || rest.contains("20"));
+        let dated = word.len() >= 2
+            && word.chars().all(|c| c.is_ascii_digit())
+            && (word.len() > 2 || rest.contains("20"));
         dated
             || quantised
-            || matches!(word, "latest" | "preview" | "instruct" | "it" | "k" | "m" | "s" | "gguf" | "fp8" | "awq" | "mlx" | "ud" | "xl" | "0" | "v1")
+            || matches!(
+                word,
+                "latest"
+                    | "preview"
+                    | "instruct"
+                    | "it"
+                    | "k"
+                    | "m"
+                    | "s"
+                    | "gguf"
+                    | "fp8"
+                    | "awq"
+                    | "mlx"
+                    | "ud"
+                    | "xl"
+                    | "0"
+                    | "v1"
+            )
     })
 }
 

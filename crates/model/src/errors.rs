@@ -102,9 +102,13 @@ impl ErrorKind {
     fn default_hint(self) -> Option<&'static str> {
         match self {
             Self::Auth => Some("Check the API key and that it may use this model (`becket doctor`)."),
-            Self::Billing => Some("Add credits or raise the spend limit at the provider, or choose another model."),
+            Self::Billing => {
+                Some("Add credits or raise the spend limit at the provider, or choose another model.")
+            }
             Self::NotFound => Some("Check the model's name (`becket models`) and the base URL."),
-            Self::Tls => Some("Check the server's certificate, the system clock, and any proxy that intercepts TLS."),
+            Self::Tls => {
+                Some("Check the server's certificate, the system clock, and any proxy that intercepts TLS.")
+            }
             Self::ContextOverflow => Some("Compact the session, or switch to a model with a larger window."),
             Self::TooLarge => Some("Compact the session; images and files weigh most."),
             _ => None,
@@ -145,8 +149,10 @@ pub(crate) fn classify(failure: &Failure<'_>) -> ModelError {
     let status = failure.status.filter(|s| *s >= 300).or(facts.number);
     let text = format!("{} {}", facts.codes, facts.message).to_lowercase();
     let overflow = overflow(&text);
-    let kind = match &overflow {
-        Some(_) if !text.contains("per minute") && status != Some(429) => ErrorKind::ContextOverflow,
+    let kind = match overflow {
+        Overflow::Yes | Overflow::Beyond(_) if !text.contains("per minute") && status != Some(429) => {
+            ErrorKind::ContextOverflow
+        }
         _ => kind_of(status, &facts.codes, &text),
     };
     let said = if facts.message.is_empty() { String::new() } else { format!(": {}", shown(&facts.message)) };
@@ -157,7 +163,7 @@ pub(crate) fn classify(failure: &Failure<'_>) -> ModelError {
     error.retry_after = failure.retry_after.or(facts.retry);
     error.hint = hint_for(kind, &text).map(str::to_owned);
     if kind == ErrorKind::ContextOverflow {
-        error.limit = overflow.flatten().or(facts.window);
+        error.limit = if let Overflow::Beyond(limit) = overflow { Some(limit) } else { facts.window };
     }
     if let Some(should) = failure.should_retry {
         // A server may forbid a retry of anything, but it cannot heal what is wrong for good.
@@ -192,7 +198,7 @@ fn facts(body: &str) -> Facts {
     };
     let mut facts = Facts::default();
     if let Value::String(text) = error {
-        facts.message = text.clone();
+        facts.message.clone_from(text);
     }
     for key in ["type", "code", "status", "reason"] {
         for holder in [error, root] {
@@ -200,7 +206,7 @@ fn facts(body: &str) -> Facts {
                 Value::String(word) if word != "error" => {
                     facts.codes.push_str(&word.to_lowercase());
                     facts.codes.push(' ');
-                },
+                }
                 Value::Number(n) => facts.number = facts.number.or(n.as_u64().and_then(http_status)),
                 _ => {}
             }
@@ -243,12 +249,8 @@ fn retry_in_details(error: &Value) -> Option<Millis> {
 
 /// OpenAI's "Please try again in 1.2s" (also `350ms`, `2m3.5s`).
 fn retry_in_text(message: &str) -> Option<Millis> {
-    static AGAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r"(?i)try again in (?:(\d+)h)?(?:(\d+)m(?:\b|(\d)))?(?:(\d+(?:\.\d+)?)(ms|s))?").ok()
-    });
-    let found = AGAIN.as_ref()?.captures(message)?;
-    let whole = found.get(0)?.as_str().to_lowercase();
-    let rest = whole.strip_prefix("try again in ")?;
+    let lower = message.to_lowercase();
+    let (_, rest) = lower.split_once("try again in ")?;
     let mut seconds = 0.0;
     let mut number = String::new();
     let mut chars = rest.chars().peekable();
@@ -340,8 +342,17 @@ const OVERFLOW: &[&str] = &[
     r"model_context_window_exceeded",
 ];
 
-/// Outer: the text says so. Inner: the limit it names.
-fn overflow(text: &str) -> Option<Option<u64>> {
+/// What a text says about the length of the prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Overflow {
+    No,
+    /// It is too long; no limit is named.
+    Yes,
+    /// It is too long for this many tokens.
+    Beyond(u64),
+}
+
+fn overflow(text: &str) -> Overflow {
     static PATTERNS: LazyLock<Vec<Regex>> =
         LazyLock::new(|| OVERFLOW.iter().filter_map(|p| Regex::new(p).ok()).collect());
     // Numbers may be grouped: 200,000.
@@ -351,18 +362,19 @@ fn overflow(text: &str) -> Option<Option<u64>> {
         if let Some(found) = pattern.captures(&text) {
             hit = true;
             if let Some(limit) = found.get(1).and_then(|m| m.as_str().parse().ok()).filter(|n| *n > 0) {
-                return Some(Some(limit));
+                return Overflow::Beyond(limit);
             }
         }
     }
-    hit.then_some(None)
+    if hit { Overflow::Yes } else { Overflow::No }
 }
 
 fn ungroup(text: &str) -> String {
     let bytes = text.as_bytes();
     let digit = |i: Option<usize>| i.and_then(|i| bytes.get(i)).is_some_and(u8::is_ascii_digit);
     let keep = |(i, c): (usize, char)| {
-        let grouping = c == ',' && digit(i.checked_sub(1)) && (1..=3).all(|k| digit(Some(i + k))) && !digit(Some(i + 4));
+        let grouping =
+            c == ',' && digit(i.checked_sub(1)) && (1..=3).all(|k| digit(Some(i + k))) && !digit(Some(i + 4));
         (!grouping).then_some(c)
     };
     text.char_indices().filter_map(keep).collect()
@@ -391,7 +403,10 @@ const WORDS: &[(ErrorKind, &[&str])] = &[
         ],
     ),
     (ErrorKind::TooLarge, &["request_too_large", "request entity too large", "payload too large"]),
-    (ErrorKind::Overloaded, &["overloaded", "server_is_overloaded", "loading model", "no available workers", "at capacity"]),
+    (
+        ErrorKind::Overloaded,
+        &["overloaded", "server_is_overloaded", "loading model", "no available workers", "at capacity"],
+    ),
     (
         ErrorKind::Auth,
         &[
@@ -410,25 +425,52 @@ const WORDS: &[(ErrorKind, &[&str])] = &[
     ),
     (
         ErrorKind::NotFound,
-        &["model_not_found", "not_found_error", "try pulling it first", "model does not exist", "no such model", "is not a valid model id"],
+        &[
+            "model_not_found",
+            "not_found_error",
+            "try pulling it first",
+            "model does not exist",
+            "no such model",
+            "is not a valid model id",
+        ],
     ),
     (
         ErrorKind::Refusal,
-        &["content_policy_violation", "content management policy", "responsibleaipolicyviolation", "content_filter"],
+        &[
+            "content_policy_violation",
+            "content management policy",
+            "responsibleaipolicyviolation",
+            "content_filter",
+        ],
     ),
     // llama.cpp answers 500 to a history whose tool call was cut: that never heals.
     (
         ErrorKind::InvalidRequest,
-        &["failed to parse tool call arguments", "invalid_request_error", "failed to parse messages", "json.exception"],
+        &[
+            "failed to parse tool call arguments",
+            "invalid_request_error",
+            "failed to parse messages",
+            "json.exception",
+        ],
     ),
-    (ErrorKind::RateLimit, &["rate_limit_error", "rate_limit_exceeded", "resource_exhausted", "too many requests", "throttlingexception"]),
+    (
+        ErrorKind::RateLimit,
+        &[
+            "rate_limit_error",
+            "rate_limit_exceeded",
+            "resource_exhausted",
+            "too many requests",
+            "throttlingexception",
+        ],
+    ),
     (ErrorKind::Timeout, &["timeout_error", "deadline_exceeded"]),
     (ErrorKind::Server, &["api_error", "server_error", "internal_error", "internal server error"]),
 ];
 
 fn kind_of(status: Option<u16>, codes: &str, text: &str) -> ErrorKind {
     // A type such as `invalid_request_error` says less than the status, so it decides only where words do.
-    let word = |kind: ErrorKind| WORDS.iter().any(|(k, words)| *k == kind && words.iter().any(|w| text.contains(w)));
+    let word =
+        |kind: ErrorKind| WORDS.iter().any(|(k, words)| *k == kind && words.iter().any(|w| text.contains(w)));
     if word(ErrorKind::Billing) || status == Some(402) {
         return ErrorKind::Billing;
     }
@@ -455,7 +497,8 @@ fn kind_of(status: Option<u16>, codes: &str, text: &str) -> ErrorKind {
         ErrorKind::Server,
     ] {
         // Words of a message must not overrule a clear 4xx: only codes may.
-        let clear = matches!(status, Some(400..=499)) && !matches!(kind, ErrorKind::Auth | ErrorKind::NotFound | ErrorKind::Refusal);
+        let clear = matches!(status, Some(400..=499))
+            && !matches!(kind, ErrorKind::Auth | ErrorKind::NotFound | ErrorKind::Refusal);
         let place = if clear { codes } else { text };
         if WORDS.iter().any(|(k, words)| *k == kind && words.iter().any(|w| place.contains(w))) {
             return kind;
@@ -483,26 +526,116 @@ mod tests {
     #[test]
     fn overflow_in_every_dialect() {
         for (name, status, body, limit) in [
-            ("anthropic", 400, r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#, Some(200_000)),
-            ("anthropic max_tokens", 400, r#"{"type":"error","error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input length"}}"#, Some(200_000)),
-            ("anthropic without outer type", 400, r#"{"error":{"type":"invalid_request_error","message":"prompt is too long"}}"#, None),
-            ("openai", 400, r#"{"error":{"message":"This model's maximum context length is 128000 tokens. However, your messages resulted in 130011 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#, Some(128_000)),
-            ("openai configured", 400, r#"{"error":{"message":"Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}"#, Some(272_000)),
-            ("gemini", 400, r#"[{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}]"#, Some(1_048_576)),
+            (
+                "anthropic",
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#,
+                Some(200_000),
+            ),
+            (
+                "anthropic max_tokens",
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input length"}}"#,
+                Some(200_000),
+            ),
+            (
+                "anthropic without outer type",
+                400,
+                r#"{"error":{"type":"invalid_request_error","message":"prompt is too long"}}"#,
+                None,
+            ),
+            (
+                "openai",
+                400,
+                r#"{"error":{"message":"This model's maximum context length is 128000 tokens. However, your messages resulted in 130011 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#,
+                Some(128_000),
+            ),
+            (
+                "openai configured",
+                400,
+                r#"{"error":{"message":"Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}"#,
+                Some(272_000),
+            ),
+            (
+                "gemini",
+                400,
+                r#"[{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}]"#,
+                Some(1_048_576),
+            ),
             ("bedrock", 400, r#"{"message":"Input is too long for requested model."}"#, None),
-            ("bedrock titan", 400, r#"{"message":"400 Bad Request: Too many input tokens. Max input tokens: 8192, request input token count: 9000"}"#, Some(8192)),
-            ("openrouter", 400, r#"{"error":{"message":"This endpoint's maximum context length is 131072 tokens. However, you requested about 150000 tokens","code":400}}"#, Some(131_072)),
-            ("llama.cpp", 400, r#"{"error":{"code":400,"message":"request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":4096}}"#, Some(4096)),
-            ("llama.cpp older", 400, r#"{"error":{"code":400,"message":"the request exceeds the available context size. try increasing the context size","type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":2048}}"#, Some(2048)),
+            (
+                "bedrock titan",
+                400,
+                r#"{"message":"400 Bad Request: Too many input tokens. Max input tokens: 8192, request input token count: 9000"}"#,
+                Some(8192),
+            ),
+            (
+                "openrouter",
+                400,
+                r#"{"error":{"message":"This endpoint's maximum context length is 131072 tokens. However, you requested about 150000 tokens","code":400}}"#,
+                Some(131_072),
+            ),
+            (
+                "llama.cpp",
+                400,
+                r#"{"error":{"code":400,"message":"request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":4096}}"#,
+                Some(4096),
+            ),
+            (
+                "llama.cpp older",
+                400,
+                r#"{"error":{"code":400,"message":"the request exceeds the available context size. try increasing the context size","type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":2048}}"#,
+                Some(2048),
+            ),
             ("ollama", 400, r#"{"error":"input length exceeds maximum context length"}"#, None),
-            ("ollama newer", 400, r#"{"error":{"message":"prompt too long; exceeded max context length by 12 tokens","type":"invalid_request_error"}}"#, None),
-            ("vllm", 400, r#"{"object":"error","message":"This model's maximum context length is 32768 tokens. However, you requested 40000 tokens (36000 in the messages, 4000 in the completion).","type":"BadRequestError","param":null,"code":400}"#, Some(32_768)),
-            ("vllm decoder", 400, r#"{"message":"The decoder prompt (length 5000) is longer than the maximum model length of 4096.","code":400}"#, Some(4096)),
-            ("lm studio", 400, r#"{"error":"Trying to keep the first 6000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough."}"#, Some(4096)),
-            ("mistral", 400, r#"{"object":"error","message":"Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length","type":"invalid_request_error","code":"3051"}"#, Some(32_768)),
-            ("xai", 400, r#"{"code":"400","error":"This model's maximum prompt length is 131072 but the request contains 140000 tokens."}"#, Some(131_072)),
-            ("grouped digits", 400, r#"{"error":{"message":"prompt is too long: 210,000 tokens > 200,000 maximum"}}"#, None),
-            ("tgi", 422, r#"{"error":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 32769. Given: 40000","error_type":"validation"}"#, Some(32_769)),
+            (
+                "ollama newer",
+                400,
+                r#"{"error":{"message":"prompt too long; exceeded max context length by 12 tokens","type":"invalid_request_error"}}"#,
+                None,
+            ),
+            (
+                "vllm",
+                400,
+                r#"{"object":"error","message":"This model's maximum context length is 32768 tokens. However, you requested 40000 tokens (36000 in the messages, 4000 in the completion).","type":"BadRequestError","param":null,"code":400}"#,
+                Some(32_768),
+            ),
+            (
+                "vllm decoder",
+                400,
+                r#"{"message":"The decoder prompt (length 5000) is longer than the maximum model length of 4096.","code":400}"#,
+                Some(4096),
+            ),
+            (
+                "lm studio",
+                400,
+                r#"{"error":"Trying to keep the first 6000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough."}"#,
+                Some(4096),
+            ),
+            (
+                "mistral",
+                400,
+                r#"{"object":"error","message":"Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length","type":"invalid_request_error","code":"3051"}"#,
+                Some(32_768),
+            ),
+            (
+                "xai",
+                400,
+                r#"{"code":"400","error":"This model's maximum prompt length is 131072 but the request contains 140000 tokens."}"#,
+                Some(131_072),
+            ),
+            (
+                "grouped digits",
+                400,
+                r#"{"error":{"message":"prompt is too long: 210,000 tokens > 200,000 maximum"}}"#,
+                None,
+            ),
+            (
+                "tgi",
+                422,
+                r#"{"error":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 32769. Given: 40000","error_type":"validation"}"#,
+                Some(32_769),
+            ),
         ] {
             let error = check(status, body);
             assert_eq!(error.kind, ErrorKind::ContextOverflow, "{name}: {error:?}");
@@ -519,29 +652,167 @@ mod tests {
     fn kinds_in_every_dialect() {
         use ErrorKind as K;
         for (name, status, body, kind, retryable) in [
-            ("anthropic key", 401, r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#, K::Auth, false),
-            ("anthropic credits", 400, r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the Anthropic API."}}"#, K::Billing, false),
-            ("anthropic model", 404, r#"{"type":"error","error":{"type":"not_found_error","message":"model: claude-9"}}"#, K::NotFound, false),
-            ("anthropic overloaded", 529, r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#, K::Overloaded, true),
-            ("anthropic size", 413, r#"{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}"#, K::TooLarge, false),
-            ("anthropic invalid", 400, r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages.3: tool_use ids were found without tool_result blocks"}}"#, K::InvalidRequest, false),
-            ("openai quota", 429, r#"{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"insufficient_quota","code":"insufficient_quota"}}"#, K::Billing, false),
-            ("openai rate", 429, r#"{"error":{"message":"Rate limit reached for gpt-5 in organization x on tokens per min. Please try again in 1.2s.","type":"tokens","code":"rate_limit_exceeded"}}"#, K::RateLimit, true),
-            ("openai model", 404, r#"{"error":{"message":"The model `gpt-9` does not exist or you do not have access to it.","type":"invalid_request_error","code":"model_not_found"}}"#, K::NotFound, false),
-            ("openai key", 401, r#"{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}"#, K::Auth, false),
-            ("openai server", 500, r#"{"error":{"message":"The server had an error","type":"server_error"}}"#, K::Server, true),
-            ("gemini quota", 429, r#"[{"error":{"code":429,"message":"You exceeded your current quota","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"12s"}]}}]"#, K::RateLimit, true),
-            ("gemini key", 400, r#"[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]"#, K::Auth, false),
-            ("gemini busy", 503, r#"{"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}"#, K::Overloaded, true),
-            ("openrouter credits", 402, r#"{"error":{"message":"This request requires more credits","code":402}}"#, K::Billing, false),
-            ("deepseek balance", 402, r#"{"error":{"message":"Insufficient Balance","type":"unknown_error","code":"invalid_request_error"}}"#, K::Billing, false),
-            ("ollama model", 404, r#"{"error":{"message":"model \"llama9\" not found, try pulling it first","type":"api_error"}}"#, K::NotFound, false),
-            ("llama.cpp loading", 503, r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#, K::Overloaded, true),
-            ("llama.cpp cut call", 500, r#"{"error":{"code":500,"message":"Failed to parse tool call arguments as JSON: [json.exception.parse_error.101]","type":"server_error"}}"#, K::InvalidRequest, false),
-            ("azure filter", 400, r#"{"error":{"message":"The response was filtered due to the prompt triggering Azure OpenAI's content management policy.","code":"content_filter"}}"#, K::Refusal, false),
-            ("groq tokens per minute", 413, r#"{"error":{"message":"Request too large for model x on tokens per minute (TPM): Limit 6000, Requested 7000","type":"tokens","code":"rate_limit_exceeded"}}"#, K::TooLarge, false),
-            ("vllm plain", 400, r#"{"object":"error","message":"[{'type': 'missing'}]","type":"BadRequestError","code":400}"#, K::InvalidRequest, false),
-            ("fastapi", 422, r#"{"detail":[{"loc":["body"],"msg":"field required"}]}"#, K::InvalidRequest, false),
+            (
+                "anthropic key",
+                401,
+                r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#,
+                K::Auth,
+                false,
+            ),
+            (
+                "anthropic credits",
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the Anthropic API."}}"#,
+                K::Billing,
+                false,
+            ),
+            (
+                "anthropic model",
+                404,
+                r#"{"type":"error","error":{"type":"not_found_error","message":"model: claude-9"}}"#,
+                K::NotFound,
+                false,
+            ),
+            (
+                "anthropic overloaded",
+                529,
+                r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+                K::Overloaded,
+                true,
+            ),
+            (
+                "anthropic size",
+                413,
+                r#"{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}"#,
+                K::TooLarge,
+                false,
+            ),
+            (
+                "anthropic invalid",
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages.3: tool_use ids were found without tool_result blocks"}}"#,
+                K::InvalidRequest,
+                false,
+            ),
+            (
+                "openai quota",
+                429,
+                r#"{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"insufficient_quota","code":"insufficient_quota"}}"#,
+                K::Billing,
+                false,
+            ),
+            (
+                "openai rate",
+                429,
+                r#"{"error":{"message":"Rate limit reached for gpt-5 in organization x on tokens per min. Please try again in 1.2s.","type":"tokens","code":"rate_limit_exceeded"}}"#,
+                K::RateLimit,
+                true,
+            ),
+            (
+                "openai model",
+                404,
+                r#"{"error":{"message":"The model `gpt-9` does not exist or you do not have access to it.","type":"invalid_request_error","code":"model_not_found"}}"#,
+                K::NotFound,
+                false,
+            ),
+            (
+                "openai key",
+                401,
+                r#"{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}"#,
+                K::Auth,
+                false,
+            ),
+            (
+                "openai server",
+                500,
+                r#"{"error":{"message":"The server had an error","type":"server_error"}}"#,
+                K::Server,
+                true,
+            ),
+            (
+                "gemini quota",
+                429,
+                r#"[{"error":{"code":429,"message":"You exceeded your current quota","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"12s"}]}}]"#,
+                K::RateLimit,
+                true,
+            ),
+            (
+                "gemini key",
+                400,
+                r#"[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]"#,
+                K::Auth,
+                false,
+            ),
+            (
+                "gemini busy",
+                503,
+                r#"{"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}"#,
+                K::Overloaded,
+                true,
+            ),
+            (
+                "openrouter credits",
+                402,
+                r#"{"error":{"message":"This request requires more credits","code":402}}"#,
+                K::Billing,
+                false,
+            ),
+            (
+                "deepseek balance",
+                402,
+                r#"{"error":{"message":"Insufficient Balance","type":"unknown_error","code":"invalid_request_error"}}"#,
+                K::Billing,
+                false,
+            ),
+            (
+                "ollama model",
+                404,
+                r#"{"error":{"message":"model \"llama9\" not found, try pulling it first","type":"api_error"}}"#,
+                K::NotFound,
+                false,
+            ),
+            (
+                "llama.cpp loading",
+                503,
+                r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#,
+                K::Overloaded,
+                true,
+            ),
+            (
+                "llama.cpp cut call",
+                500,
+                r#"{"error":{"code":500,"message":"Failed to parse tool call arguments as JSON: [json.exception.parse_error.101]","type":"server_error"}}"#,
+                K::InvalidRequest,
+                false,
+            ),
+            (
+                "azure filter",
+                400,
+                r#"{"error":{"message":"The response was filtered due to the prompt triggering Azure OpenAI's content management policy.","code":"content_filter"}}"#,
+                K::Refusal,
+                false,
+            ),
+            (
+                "groq tokens per minute",
+                413,
+                r#"{"error":{"message":"Request too large for model x on tokens per minute (TPM): Limit 6000, Requested 7000","type":"tokens","code":"rate_limit_exceeded"}}"#,
+                K::TooLarge,
+                false,
+            ),
+            (
+                "vllm plain",
+                400,
+                r#"{"object":"error","message":"[{'type': 'missing'}]","type":"BadRequestError","code":400}"#,
+                K::InvalidRequest,
+                false,
+            ),
+            (
+                "fastapi",
+                422,
+                r#"{"detail":[{"loc":["body"],"msg":"field required"}]}"#,
+                K::InvalidRequest,
+                false,
+            ),
             ("nginx", 502, "<html><head><title>502 Bad Gateway</title></head></html>", K::Server, true),
             ("gateway", 504, "upstream request timeout", K::Timeout, true),
             ("cloudflare", 524, "", K::Server, true),
@@ -565,7 +836,8 @@ mod tests {
         ] {
             assert_eq!(retry_in_text(text), want.map(Millis), "{text}");
         }
-        let error = check(429, r#"[{"error":{"code":429,"message":"slow","details":[{"retryDelay":"12s"}]}}]"#);
+        let error =
+            check(429, r#"[{"error":{"code":429,"message":"slow","details":[{"retryDelay":"12s"}]}}]"#);
         assert_eq!(error.retry_after, Some(Millis(12_000)));
     }
 
@@ -576,7 +848,9 @@ mod tests {
         assert_eq!((error.kind, error.status), (ErrorKind::Overloaded, None));
         let error = failure(r#"{"error":{"code":429,"message":"slow down"}}"#);
         assert_eq!((error.kind, error.status), (ErrorKind::RateLimit, Some(429)));
-        let error = failure(r#"{"error":{"code":"502","message":"Provider returned error","metadata":{"raw":"upstream died"}}}"#);
+        let error = failure(
+            r#"{"error":{"code":"502","message":"Provider returned error","metadata":{"raw":"upstream died"}}}"#,
+        );
         assert_eq!((error.kind, error.status), (ErrorKind::Server, Some(502)));
         assert!(error.message.contains("upstream died"));
     }

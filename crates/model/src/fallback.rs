@@ -98,7 +98,11 @@ impl Model for FallbackModel {
             effort: request.effort.map(str::to_owned),
             blobs: Arc::clone(request.blobs),
         });
-        let prepared = if at == 0 { self.shared.models[0].prepare(request)? } else { self.shared.prepare(at, &owned)? };
+        let prepared = if at == 0 {
+            self.shared.models[0].prepare(request)?
+        } else {
+            self.shared.prepare(at, &owned)?
+        };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.0 += 1;
         let number = kept.0;
@@ -114,7 +118,10 @@ impl Model for FallbackModel {
         let found = kept.1.iter().find(|(number, ..)| *number == prepared.tag).cloned();
         drop(kept);
         let Some((_, at, tag, owned)) = found else {
-            let error = ModelError::new(ErrorKind::InvalidRequest, "The request is too old to be sent; prepare it anew.");
+            let error = ModelError::new(
+                ErrorKind::InvalidRequest,
+                "The request is too old to be sent; prepare it anew.",
+            );
             return futures::stream::once(async { Err(error) }).boxed();
         };
         let stream = self.shared.models[at].send(Prepared { body: prepared.body, tag });

@@ -44,8 +44,11 @@ pub(crate) struct Transport {
 /// `keep_path` says so, as OpenAI's libraries do; else `/v1` is added to it, as Anthropic's do.
 pub(crate) fn join(base: &str, path: &str, keep_path: bool) -> Result<Url, ModelError> {
     let bad = |why: String| {
-        ModelError::new(ErrorKind::NotFound, format!("The base URL `{}` cannot be used: {why}.", without_login(base)))
-            .hint("Write it as http://HOST:PORT or https://HOST/v1.")
+        ModelError::new(
+            ErrorKind::NotFound,
+            format!("The base URL `{}` cannot be used: {why}.", without_login(base)),
+        )
+        .hint("Write it as http://HOST:PORT or https://HOST/v1.")
     };
     let mut url = Url::parse(base.trim()).map_err(|e| bad(e.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
@@ -92,7 +95,8 @@ impl Transport {
         for (name, value) in own_headers.iter().map(|(n, v)| (*n, v)).chain(extra) {
             let bad = || {
                 let message = format!("The header `{name}` holds characters that HTTP does not allow.");
-                ModelError::new(ErrorKind::Auth, message).hint("Check the key or header for line breaks and blanks.")
+                ModelError::new(ErrorKind::Auth, message)
+                    .hint("Check the key or header for line breaks and blanks.")
             };
             let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
             let mut value = HeaderValue::from_str(value.trim()).map_err(|_| bad())?;
@@ -117,7 +121,8 @@ impl Transport {
 
     fn client(&self) -> Result<&Client, ModelError> {
         let made = self.client.get_or_init(|| build(&self.url, self.local, &self.settings));
-        made.as_ref().map_err(|why| ModelError::new(ErrorKind::Tls, format!("No HTTP client can be made: {why}")))
+        made.as_ref()
+            .map_err(|why| ModelError::new(ErrorKind::Tls, format!("No HTTP client can be made: {why}")))
     }
 
     /// Sends one request and gives the response once its head is there, whatever its status.
@@ -134,7 +139,11 @@ impl Transport {
     }
 
     /// A JSON document from a path beside the endpoint.
-    pub(crate) async fn get_json(&self, url: Url, timeout: Duration) -> Result<serde_json::Value, ModelError> {
+    pub(crate) async fn get_json(
+        &self,
+        url: Url,
+        timeout: Duration,
+    ) -> Result<serde_json::Value, ModelError> {
         let request = self.client()?.get(url).headers(self.headers.clone()).timeout(timeout);
         let response = request.send().await.map_err(|e| self.unreachable(e))?;
         if !response.status().is_success() {
@@ -173,7 +182,10 @@ impl Transport {
         });
         if (300..400).contains(&status) {
             let to = get("location").map(|l| format!(" to {}", without_login(l))).unwrap_or_default();
-            error.message = format!("{} redirects{to} (status {status}); becket sends keys to no other address.", self.server);
+            error.message = format!(
+                "{} redirects{to} (status {status}); becket sends keys to no other address.",
+                self.server
+            );
             error.hint = Some("Set the base URL to where the server really is.".to_owned());
         }
         error
@@ -210,12 +222,14 @@ impl Transport {
             return ModelError::new(ErrorKind::InvalidRequest, format!("The request cannot be made: {why}"));
         }
         if tls {
-            return ModelError::new(ErrorKind::Tls, format!("{server} cannot be trusted: {why}"))
-                .hint("Check the server's certificate, the system clock, and any proxy that intercepts TLS.");
+            return ModelError::new(ErrorKind::Tls, format!("{server} cannot be trusted: {why}")).hint(
+                "Check the server's certificate, the system clock, and any proxy that intercepts TLS.",
+            );
         }
         if error.is_timeout() {
             let message = format!("{server} did not answer in time: {why}");
-            return ModelError::new(ErrorKind::Timeout, message).hint("Check the network, or try again later.");
+            return ModelError::new(ErrorKind::Timeout, message)
+                .hint("Check the network, or try again later.");
         }
         let hint = if self.local && refused {
             "Start the model server, or correct the base URL.".to_owned()
@@ -240,8 +254,10 @@ impl Transport {
     }
 
     pub(crate) fn note_refused(&self, body: &[Bytes], error: &ModelError) {
-        let for_good =
-            matches!(error.kind, ErrorKind::InvalidRequest | ErrorKind::ContextOverflow | ErrorKind::TooLarge);
+        let for_good = matches!(
+            error.kind,
+            ErrorKind::InvalidRequest | ErrorKind::ContextOverflow | ErrorKind::TooLarge
+        );
         if error.retryable || !for_good {
             return;
         }
@@ -299,13 +315,43 @@ mod tests {
         for (base, path, keep, want) in [
             ("https://api.anthropic.com", "/messages", false, "https://api.anthropic.com/v1/messages"),
             ("https://api.anthropic.com/v1/", "/messages", false, "https://api.anthropic.com/v1/messages"),
-            ("https://api.deepseek.com/anthropic", "/messages", false, "https://api.deepseek.com/anthropic/v1/messages"),
+            (
+                "https://api.deepseek.com/anthropic",
+                "/messages",
+                false,
+                "https://api.deepseek.com/anthropic/v1/messages",
+            ),
             ("http://localhost:8080", "/chat/completions", true, "http://localhost:8080/v1/chat/completions"),
-            ("http://localhost:8080/v1", "/chat/completions", true, "http://localhost:8080/v1/chat/completions"),
-            ("http://localhost:8080/v1/chat/completions", "/chat/completions", true, "http://localhost:8080/v1/chat/completions"),
-            ("https://openrouter.ai/api/v1", "/chat/completions", true, "https://openrouter.ai/api/v1/chat/completions"),
-            ("https://api.z.ai/api/paas/v4/", "/chat/completions", true, "https://api.z.ai/api/paas/v4/chat/completions"),
-            ("https://generativelanguage.googleapis.com/v1beta/openai", "/chat/completions", true, "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions"),
+            (
+                "http://localhost:8080/v1",
+                "/chat/completions",
+                true,
+                "http://localhost:8080/v1/chat/completions",
+            ),
+            (
+                "http://localhost:8080/v1/chat/completions",
+                "/chat/completions",
+                true,
+                "http://localhost:8080/v1/chat/completions",
+            ),
+            (
+                "https://openrouter.ai/api/v1",
+                "/chat/completions",
+                true,
+                "https://openrouter.ai/api/v1/chat/completions",
+            ),
+            (
+                "https://api.z.ai/api/paas/v4/",
+                "/chat/completions",
+                true,
+                "https://api.z.ai/api/paas/v4/chat/completions",
+            ),
+            (
+                "https://generativelanguage.googleapis.com/v1beta/openai",
+                "/chat/completions",
+                true,
+                "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions",
+            ),
         ] {
             assert_eq!(join(base, path, keep).unwrap().as_str(), want);
         }

@@ -110,17 +110,39 @@ impl Prepared {
 #[serde(tag = "kind", content = "data", rename_all = "snake_case")]
 pub enum ModelEvent {
     /// The request is accepted and the answer begins.
-    Started { request_id: Option<String> },
-    TextDelta { index: u32, text: String },
-    ReasoningDelta { index: u32, text: String },
+    Started {
+        request_id: Option<String>,
+    },
+    TextDelta {
+        index: u32,
+        text: String,
+    },
+    ReasoningDelta {
+        index: u32,
+        text: String,
+    },
     /// The first of a call has empty `json`.
-    ToolCallDelta { index: u32, call_id: CallId, name: String, json: String },
+    ToolCallDelta {
+        index: u32,
+        call_id: CallId,
+        name: String,
+        json: String,
+    },
     /// Part `index` is whole.
-    Part { index: u32, part: Part },
+    Part {
+        index: u32,
+        part: Part,
+    },
     /// Usage so far; the last one counts.
     Usage(Usage),
     /// The request failed before anything of the answer came, and will be sent again after `delay`.
-    Retry { attempt: u32, max: u32, delay: Millis, status: Option<u16>, error: String },
+    Retry {
+        attempt: u32,
+        max: u32,
+        delay: Millis,
+        status: Option<u16>,
+        error: String,
+    },
     /// Something people should know once (an unknown stop reason, a repaired deviation).
     Notice(String),
     /// Always last.
@@ -225,7 +247,8 @@ const ATTEMPTS_BEFORE_FALLBACK: u32 = 3;
 /// # Errors
 /// As [`open`], for any of them.
 pub fn open_chain(references: &[ModelRef], settings: &Settings) -> Result<Arc<dyn Model>, ModelError> {
-    let quick = Settings { max_attempts: ATTEMPTS_BEFORE_FALLBACK.min(settings.max_attempts), ..settings.clone() };
+    let quick =
+        Settings { max_attempts: ATTEMPTS_BEFORE_FALLBACK.min(settings.max_attempts), ..settings.clone() };
     let last = references.len().saturating_sub(1);
     let mut models = Vec::with_capacity(references.len());
     for (i, reference) in references.iter().enumerate() {

@@ -34,7 +34,13 @@ pub(crate) struct MediaCache(Mutex<VecDeque<(BlobId, Media)>>);
 
 impl MediaCache {
     /// The image of a message part.
-    pub(crate) fn image(&self, source: &ImageSource, media_type: &str, name: Option<&str>, blobs: &dyn Blobs) -> Media {
+    pub(crate) fn image(
+        &self,
+        source: &ImageSource,
+        media_type: &str,
+        name: Option<&str>,
+        blobs: &dyn Blobs,
+    ) -> Media {
         match source {
             ImageSource::Url(url) => Media::Url(url.clone()),
             ImageSource::Base64(text) => match STANDARD.decode(text.trim()) {
@@ -47,7 +53,9 @@ impl MediaCache {
                     return media.clone();
                 }
                 drop(kept);
-                let Some(bytes) = blobs.get(id) else { return stub(media_type, name, "its bytes are not in the store") };
+                let Some(bytes) = blobs.get(id) else {
+                    return stub(media_type, name, "its bytes are not in the store");
+                };
                 let media = fit(&bytes, media_type, name);
                 kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
                 if kept.len() >= KEPT {
@@ -100,8 +108,13 @@ fn shrink(decoded: &DynamicImage) -> Option<Media> {
             decoded.clone()
         };
         let mut png = Cursor::new(Vec::new());
-        if small.write_to(&mut png, ImageFormat::Png).is_ok() && base64_len(png.get_ref().len()) <= MAX_BASE64 / 4 {
-            return Some(Media::Image { media_type: "image/png", base64: STANDARD.encode(png.get_ref()).into() });
+        if small.write_to(&mut png, ImageFormat::Png).is_ok()
+            && base64_len(png.get_ref().len()) <= MAX_BASE64 / 4
+        {
+            return Some(Media::Image {
+                media_type: "image/png",
+                base64: STANDARD.encode(png.get_ref()).into(),
+            });
         }
         let mut jpeg = Vec::new();
         let encoder = image::codecs::jpeg::JpegEncoder::new_with_quality(&mut jpeg, 85);

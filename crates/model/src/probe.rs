@@ -52,7 +52,9 @@ fn transport(reference: &ModelRef, settings: &Settings) -> Result<Transport, Mod
         headers.push(("anthropic-version", "2023-06-01".to_owned()));
     }
     match (&endpoint.credential, reference) {
-        (Some(Credential::ApiKey(key)), ModelRef::Anthropic(_)) => headers.push(("x-api-key", key.expose().to_owned())),
+        (Some(Credential::ApiKey(key)), ModelRef::Anthropic(_)) => {
+            headers.push(("x-api-key", key.expose().to_owned()));
+        }
         (Some(credential), _) => {
             headers.push(("authorization", format!("Bearer {}", credential.secret().expose())));
         }

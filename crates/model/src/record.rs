@@ -92,7 +92,10 @@ impl Replay {
         let mut exchanges: VecDeque<Exchange> = VecDeque::new();
         for (number, line) in recording.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let bad = |why: String| {
-                ModelError::new(ErrorKind::Script, format!("Line {} of the recording cannot be read: {why}", number + 1))
+                ModelError::new(
+                    ErrorKind::Script,
+                    format!("Line {} of the recording cannot be read: {why}", number + 1),
+                )
             };
             let line = serde_json::from_str(line).map_err(|e| bad(e.to_string()))?;
             let item = match line {

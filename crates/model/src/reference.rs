@@ -57,7 +57,8 @@ fn bare_openai(text: &str) -> bool {
 }
 
 fn unknown(text: &str, hint: &str) -> ModelError {
-    ModelError::new(ErrorKind::NotFound, format!("`{text}` names no model that becket can talk to.")).hint(hint)
+    ModelError::new(ErrorKind::NotFound, format!("`{text}` names no model that becket can talk to."))
+        .hint(hint)
 }
 
 impl fmt::Display for ModelRef {

@@ -81,7 +81,10 @@ pub(crate) fn jitter() -> f64 {
 }
 
 /// How long the server asks to wait: `retry-after-ms`, else `retry-after` in seconds or as a date. Garbage is nothing.
-pub(crate) fn wait_from_headers<'a>(get: impl Fn(&str) -> Option<&'a str>, now: jiff::Timestamp) -> Option<Millis> {
+pub(crate) fn wait_from_headers<'a>(
+    get: impl Fn(&str) -> Option<&'a str>,
+    now: jiff::Timestamp,
+) -> Option<Millis> {
     let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
     if let Some(ms) = get("retry-after-ms").and_then(number) {
         return Some(Millis(ms.min(1e15) as u64));

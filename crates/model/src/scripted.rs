@@ -131,7 +131,10 @@ impl Match {
         let shown = |text: &str| becket_types::cut_end(text, 300).to_owned();
         for text in &self.contains {
             if !facts.tail.contains(text.as_str()) {
-                return Some(format!("`{text}` in what came since the last answer, which is `{}`", shown(&facts.tail)));
+                return Some(format!(
+                    "`{text}` in what came since the last answer, which is `{}`",
+                    shown(&facts.tail)
+                ));
             }
         }
         if let Some(text) = self.anywhere.iter().find(|t| !facts.all.contains(t.as_str())) {
@@ -177,7 +180,10 @@ impl ScriptedModel {
     /// [`ErrorKind::Script`] with the place of the mistake.
     pub fn open(file: &Path) -> Result<Self, ModelError> {
         let text = std::fs::read_to_string(file).map_err(|e| {
-            ModelError::new(ErrorKind::Script, format!("The script `{}` cannot be read: {e}.", file.display()))
+            ModelError::new(
+                ErrorKind::Script,
+                format!("The script `{}` cannot be read: {e}.", file.display()),
+            )
         })?;
         Self::parse(&text, &file.display().to_string())
     }
@@ -232,14 +238,18 @@ impl ScriptedModel {
         let messages = &request.context.messages;
         let from = messages.iter().rposition(|m| m.message.role == Role::Assistant).map_or(0, |i| i + 1);
         let mut tail = String::new();
-        messages[from..].iter().for_each(|m| append(&m.message, &mut tail));
+        for message in &messages[from..] {
+            append(&message.message, &mut tail);
+        }
         let mut all = String::new();
         if self.needs_all {
             request.context.system.iter().for_each(|text| {
                 all.push_str(text);
                 all.push('\n');
             });
-            messages.iter().for_each(|m| append(&m.message, &mut all));
+            for message in messages {
+                append(&message.message, &mut all);
+            }
         }
         let headings = |text: &str| text.contains("## Goal") && text.contains("## Next steps");
         let last = messages.last().filter(|m| m.message.role == Role::User);
@@ -292,7 +302,10 @@ impl ScriptedModel {
         if facts.summary {
             let text = self.script.summary.clone().unwrap_or_else(|| SUMMARY.to_owned());
             let usage = Self::usage(facts, text.len(), &mut cursor);
-            return Ok(Answer { step: Step { text: Some(text), usage: Some(usage), ..Step::default() }, calls: Vec::new() });
+            return Ok(Answer {
+                step: Step { text: Some(text), usage: Some(usage), ..Step::default() },
+                calls: Vec::new(),
+            });
         }
         let (at, number) = self.choose(facts, &mut cursor)?;
         let step = &self.script.steps[at];
@@ -313,9 +326,11 @@ impl ScriptedModel {
             })
             .collect();
         let text = step.text.as_deref().map(fill);
-        let output = text.as_ref().map_or(0, String::len) + calls.iter().map(|(.., a)| a.len() + 20).sum::<usize>();
+        let output =
+            text.as_ref().map_or(0, String::len) + calls.iter().map(|(.., a)| a.len() + 20).sum::<usize>();
         let usage = step.usage.unwrap_or_else(|| Self::usage(facts, output, &mut cursor));
-        let step = Step { text, usage: Some(usage), reasoning: step.reasoning.as_deref().map(fill), ..step.clone() };
+        let step =
+            Step { text, usage: Some(usage), reasoning: step.reasoning.as_deref().map(fill), ..step.clone() };
         Ok(Answer { step, calls })
     }
 }
@@ -336,7 +351,9 @@ fn fill_value(value: &Value, fill: &impl Fn(&str) -> String) -> Value {
     match value {
         Value::String(text) => Value::String(fill(text)),
         Value::Array(items) => Value::Array(items.iter().map(|v| fill_value(v, fill)).collect()),
-        Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), fill_value(v, fill))).collect()),
+        Value::Object(map) => {
+            Value::Object(map.iter().map(|(k, v)| (k.clone(), fill_value(v, fill))).collect())
+        }
         Value::Null => Value::Object(Map::new()),
         other => other.clone(),
     }
@@ -421,7 +438,8 @@ fn split(text: &str, bytes: Option<usize>) -> Vec<String> {
     let mut rest = text;
     let mut out = Vec::new();
     while !rest.is_empty() {
-        let size = bytes.filter(|n| *n > 0).map_or(rest.len(), |n| rest.ceil_char_boundary(n.min(rest.len())));
+        let size =
+            bytes.filter(|n| *n > 0).map_or(rest.len(), |n| rest.ceil_char_boundary(n.min(rest.len())));
         let (head, tail) = rest.split_at(size);
         out.push(head.to_owned());
         rest = tail;

@@ -123,7 +123,9 @@ impl SseParser {
         }
         let result = match std::str::from_utf8(&self.data) {
             Ok(data) => sink.event(&self.name, data),
-            Err(_) => Err(ModelError::new(ErrorKind::StreamBroken, "The stream holds bytes that are not UTF-8.")),
+            Err(_) => {
+                Err(ModelError::new(ErrorKind::StreamBroken, "The stream holds bytes that are not UTF-8."))
+            }
         };
         self.data.clear();
         self.has_data = false;
@@ -133,7 +135,8 @@ impl SseParser {
 
     fn check_size(&self) -> Result<(), ModelError> {
         if self.data.len() + self.line.len() > MAX_EVENT {
-            let message = format!("The server sent a single event of more than {} MB.", MAX_EVENT / 1024 / 1024);
+            let message =
+                format!("The server sent a single event of more than {} MB.", MAX_EVENT / 1024 / 1024);
             return Err(ModelError::new(ErrorKind::Malformed, message));
         }
         Ok(())

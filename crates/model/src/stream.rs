@@ -11,9 +11,9 @@ use crate::sse::{MAX_EVENT, Sink, SseParser};
 use crate::{ErrorKind, ModelError, ModelEvent, Prepared};
 use becket_types::Millis;
 use bytes::Bytes;
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, Stream, StreamExt as _, unfold};
-use futures::FutureExt as _;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -151,7 +151,8 @@ impl Exchange {
 
     fn connect(&mut self) {
         if let Some(mut error) = self.transport.refused_before(&self.body) {
-            error.message = format!("{} (The same request was refused before and was not sent again.)", error.message);
+            error.message =
+                format!("{} (The same request was refused before and was not sent again.)", error.message);
             return self.failed(error);
         }
         self.attempt += 1;
@@ -169,7 +170,8 @@ impl Exchange {
                 transport.note_refused(&body, &error);
                 return Err(error);
             }
-            let header = |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+            let header =
+                |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
             Ok(Reading {
                 content_type: header("content-type").unwrap_or_else(|| "no content type".to_owned()),
                 status: response.status().as_u16(),
@@ -185,7 +187,11 @@ impl Exchange {
     }
 
     /// Waits for `future` while there is patience; tells people once when it gets long.
-    async fn patiently<F: Future + Unpin>(&mut self, future: &mut F, before_first_byte: bool) -> Patience<F::Output> {
+    async fn patiently<F: Future + Unpin>(
+        &mut self,
+        future: &mut F,
+        before_first_byte: bool,
+    ) -> Patience<F::Output> {
         let settings = self.transport.settings();
         let hint_after = settings.hint_after;
         let limit = if before_first_byte && self.transport.local {
@@ -207,12 +213,18 @@ impl Exchange {
             }
             if silent < limit {
                 self.hinted = true;
-                let text = format!("{} has been silent for {} s; still waiting.", self.transport.server, silent.as_secs());
+                let text = format!(
+                    "{} has been silent for {} s; still waiting.",
+                    self.transport.server,
+                    silent.as_secs()
+                );
                 self.queue.push_back(Ok(ModelEvent::Notice(text)));
                 return Patience::Hint;
             }
             let message = format!("{} sent nothing for {} s.", self.transport.server, silent.as_secs());
-            return Patience::Over(ModelError::new(ErrorKind::Stalled, message).hint("Try again, or check the server."));
+            return Patience::Over(
+                ModelError::new(ErrorKind::Stalled, message).hint("Try again, or check the server."),
+            );
         }
     }
 
@@ -246,10 +258,11 @@ impl Exchange {
                 }
             }
             Patience::Got(Some(Err(_))) if settled => self.finish(reading),
-            Patience::Got(Some(Err(error))) => {
+            Patience::Got(Some(Err(_))) => {
                 let message = format!("{} broke off in the middle of its answer.", self.transport.server);
-                let kind = if error.is_decode() { ErrorKind::Malformed } else { ErrorKind::StreamBroken };
-                self.broke(&mut reading, ModelError::new(kind, message).hint("Check the network, or try again."));
+                let error = ModelError::new(ErrorKind::StreamBroken, message)
+                    .hint("Check the network, or try again.");
+                self.broke(&mut reading, error);
             }
             Patience::Got(None) => match reading.close(&self.transport) {
                 Ok(()) => self.finish(reading),
@@ -288,7 +301,7 @@ impl Exchange {
             self.begin(&reading);
         }
         self.queue.extend(events.into_iter().map(Ok));
-        reading.drain();
+        (*reading).drain();
     }
 
     fn broke(&mut self, reading: &mut Reading, mut error: ModelError) {
@@ -359,7 +372,8 @@ impl Reading {
                     return Ok(());
                 }
                 let message = format!("{} ended its answer without an end event.", transport.server);
-                Err(ModelError::new(ErrorKind::StreamBroken, message).hint("Try again; if it stays so, check the server."))
+                Err(ModelError::new(ErrorKind::StreamBroken, message)
+                    .hint("Try again; if it stays so, check the server."))
             }
             Shape::Document => {
                 let text = String::from_utf8_lossy(&self.held).into_owned();
@@ -393,7 +407,7 @@ impl Reading {
     }
 
     /// Reads the rest of the body aside, so that the connection can be used again.
-    fn drain(self: Box<Self>) {
+    fn drain(self) {
         let mut body = self.body;
         match body.next().now_or_never() {
             Some(None | Some(Err(_))) => {}

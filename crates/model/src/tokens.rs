@@ -38,7 +38,11 @@ fn pieces(mut rest: &str) -> impl Iterator<Item = &str> {
             return None;
         }
         let window = cut_end(rest, PIECE);
-        let size = if window.len() == rest.len() { window.len() } else { window.rfind('\n').map_or(window.len(), |n| n + 1) };
+        let size = if window.len() == rest.len() {
+            window.len()
+        } else {
+            window.rfind('\n').map_or(window.len(), |n| n + 1)
+        };
         let (piece, tail) = rest.split_at(size);
         rest = tail;
         Some(piece)

@@ -35,8 +35,13 @@ async fn a_whole_answer_on_both_wires() {
             ]
         );
         assert_eq!(outcome.finish(), Some(FinishReason::ToolCalls));
-        assert_eq!(outcome.usage(), Some(Usage { input: 20, output: 30, cache_read: 70, cache_write: 0, reasoning: 0 }));
-        let Some(Part::Reasoning { text, signature, .. }) = outcome.parts().into_iter().next() else { panic!() };
+        assert_eq!(
+            outcome.usage(),
+            Some(Usage { input: 20, output: 30, cache_read: 70, cache_write: 0, reasoning: 0 })
+        );
+        let Some(Part::Reasoning { text, signature, .. }) = outcome.parts().into_iter().next() else {
+            panic!()
+        };
         assert_eq!(text, "Let me think: 🤔");
         assert_eq!(signature.as_deref(), (wire == Wire::Anthropic).then_some("sig=="));
         assert!(matches!(outcome.events[0], ModelEvent::Started { .. }));
@@ -49,7 +54,11 @@ async fn pieces_of_any_size_give_the_same_answer() {
         for size in [1, 2, 3, 7, 50, 4096] {
             let server = MockServer::start([Reply::from(rich()).pieces(size)]);
             let outcome = ask(&server, wire).await;
-            assert_eq!((outcome.text().as_str(), outcome.calls().len()), ("Hello, wörld 😀!", 2), "{wire:?} {size}");
+            assert_eq!(
+                (outcome.text().as_str(), outcome.calls().len()),
+                ("Hello, wörld 😀!", 2),
+                "{wire:?} {size}"
+            );
             assert!(outcome.error.is_none());
         }
     }
@@ -74,14 +83,19 @@ async fn a_cut_at_every_byte() {
                     let text: String = outcome
                         .parts()
                         .iter()
-                        .filter_map(|p| if let Part::Text { text, .. } = p { Some(text.clone()) } else { None })
+                        .filter_map(
+                            |p| if let Part::Text { text, .. } = p { Some(text.clone()) } else { None },
+                        )
                         .collect();
                     assert_eq!(text, outcome.text(), "{wire:?} {cut}: partial text is kept as a part");
                 }
             }
             let calls = outcome.calls();
             let full = [("call_a", 1), ("call_b", 2)];
-            assert!(calls.iter().zip(full).all(|((id, ..), (want, _))| id == want), "{wire:?} {cut}: {calls:?}");
+            assert!(
+                calls.iter().zip(full).all(|((id, ..), (want, _))| id == want),
+                "{wire:?} {cut}: {calls:?}"
+            );
         }
     }
 }
@@ -90,17 +104,18 @@ async fn a_cut_at_every_byte() {
 #[tokio::test]
 async fn bodies_that_are_no_answer() {
     for wire in WIRES {
-        let empty = match wire {
-            Wire::Anthropic => Answer::new().sse(wire),
-            Wire::Chat => Answer::new().sse(wire),
-        };
+        let empty = Answer::new().sse(wire);
         for (name, reply, words) in [
             ("html", Reply::body(200, "text/html", "<html><body>Sign in</body></html>"), "a web page"),
             ("html as events", Reply::sse("<!doctype html><p>x"), "a web page"),
             ("204", Reply::status(204), "nothing"),
             ("empty", Reply::body(200, "text/event-stream", ""), "nothing"),
             ("blank", Reply::sse("\n\n\n"), "nothing"),
-            ("gzip garbage", Reply::body(200, "text/event-stream", &b"\x1f\x8b\x08\x00\xff\xff"[..]), "compressed"),
+            (
+                "gzip garbage",
+                Reply::body(200, "text/event-stream", &b"\x1f\x8b\x08\x00\xff\xff"[..]),
+                "compressed",
+            ),
             ("garbage", Reply::body(200, "application/octet-stream", &b"\x00\x01\x02"[..]), "neither"),
             ("other json", Reply::json(200, &json!({"hello": 1})), "no answer"),
             ("empty object", Reply::json(200, &json!({})), "no answer"),
@@ -303,7 +318,7 @@ async fn an_error_event_at_every_place() {
 #[tokio::test]
 async fn a_stalled_stream() {
     for wire in WIRES {
-        let first = Answer::text("hello there").events(wire)[..4].concat();
+        let first = Answer::text("hello there").deltas(2).events(wire)[..4].concat();
         let server = MockServer::start([Reply::sse(first.clone()).stall_at(first.len())]);
         let (mut settings, _) = settings(&server.url());
         settings.idle_timeout = Duration::from_millis(150);
@@ -337,9 +352,8 @@ async fn silence_before_the_first_byte_is_borne_longer_on_this_machine() {
 async fn deltas_arrive_while_the_answer_is_still_being_written() {
     use futures::StreamExt as _;
     let gate = Gate::new();
-    let reply = Reply::from(Answer::text("first second"));
     let at = Answer::text("first second").deltas(6).events(Wire::Chat)[..2].concat().len();
-    let reply = { let _ = reply; Reply::from(Answer::text("first second").deltas(6)).gate_at(at, &gate) };
+    let reply = Reply::from(Answer::text("first second").deltas(6)).gate_at(at, &gate);
     let server = MockServer::start([reply]);
     let model = common::model(&server, Wire::Chat);
     let (tools, blobs, context) = (common::tools(), common::no_blobs(), context(vec![Message::user("hi")]));

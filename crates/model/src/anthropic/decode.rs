@@ -127,7 +127,9 @@ impl AnthropicDecoder {
                 self.assembler.text(delta.text.as_deref().unwrap_or_default());
             }
             Some("thinking_delta") => self.assembler.reasoning(delta.thinking.as_deref().unwrap_or_default()),
-            Some("signature_delta") => self.assembler.signature(delta.signature.as_deref().unwrap_or_default()),
+            Some("signature_delta") => {
+                self.assembler.signature(delta.signature.as_deref().unwrap_or_default());
+            }
             Some("input_json_delta") => {
                 let json = delta.partial_json.as_deref().unwrap_or_default();
                 let slot = match known {
@@ -193,7 +195,8 @@ impl Decoder for AnthropicDecoder {
         let event = match serde_json::from_str::<Event>(data) {
             Ok(event) => event,
             Err(_) => {
-                let value = parse_event::<Value>(data).ok_or_else(|| not_json(data, self.assembler.server()))?;
+                let value =
+                    parse_event::<Value>(data).ok_or_else(|| not_json(data, self.assembler.server()))?;
                 Event::lenient(&value, name)
             }
         };
@@ -206,7 +209,9 @@ impl Decoder for AnthropicDecoder {
                     self.delta(event.index, delta);
                 }
             }
-            "content_block_start" => self.block_start(event.index, event.content_block.as_ref().unwrap_or(&Value::Null)),
+            "content_block_start" => {
+                self.block_start(event.index, event.content_block.as_ref().unwrap_or(&Value::Null));
+            }
             "content_block_stop" => self.block_stop(event.index),
             "message_start" => {
                 if let Some(message) = &event.message {

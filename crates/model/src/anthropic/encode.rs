@@ -151,7 +151,9 @@ impl Blocks {
                 Part::Image { media_type, name, .. } => {
                     self.media(crate::media::stub(media_type, name.as_deref(), "this model reads no images"));
                 }
-                Part::File { media_type, blob, name, .. } => self.file(media_type, blob, name.as_deref(), env),
+                Part::File { media_type, blob, name, .. } => {
+                    self.file(media_type, blob, name.as_deref(), env);
+                }
                 _ => {}
             }
         }
@@ -163,7 +165,8 @@ impl Blocks {
         };
         if media_type == "application/pdf" && env.info.images && bytes.starts_with(b"%PDF") {
             let source = json!({"type": "base64", "media_type": media_type, "data": STANDARD.encode(&bytes)});
-            return self.json(&json!({"type": "document", "source": source, "title": name.unwrap_or("document")}));
+            return self
+                .json(&json!({"type": "document", "source": source, "title": name.unwrap_or("document")}));
         }
         match String::from_utf8(bytes) {
             Ok(text) if media_type.starts_with("text/") => {

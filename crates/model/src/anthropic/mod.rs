@@ -38,7 +38,9 @@ pub(crate) fn open(name: &str, settings: &Settings) -> Result<HttpModel<Anthropi
     let mut headers = vec![("anthropic-version", VERSION.to_owned())];
     match &endpoint.credential {
         Some(Credential::ApiKey(key)) => headers.push(("x-api-key", key.expose().to_owned())),
-        Some(Credential::Bearer(token)) => headers.push(("authorization", format!("Bearer {}", token.expose()))),
+        Some(Credential::Bearer(token)) => {
+            headers.push(("authorization", format!("Bearer {}", token.expose())));
+        }
         None if official => {
             return Err(ModelError::new(ErrorKind::Auth, "There is no key for Anthropic.")
                 .hint("Set ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN for a bearer token."));
@@ -66,12 +68,21 @@ impl Protocol for Anthropic {
             thinking(effort, &info.name, request.max_output, &mut out);
         }
         out.extend_from_slice(br#","cache_control":{"type":"ephemeral"}"#);
-        let blocks: Vec<&str> =
-            request.context.system.iter().map(AsRef::as_ref).filter(|text| !becket_types::is_blank(text)).collect();
+        let blocks: Vec<&str> = request
+            .context
+            .system
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|text| !becket_types::is_blank(text))
+            .collect();
         if !blocks.is_empty() {
             out.extend_from_slice(b",\"system\":[");
             for (i, text) in blocks.iter().enumerate() {
-                out.extend_from_slice(if i == 0 { b"{\"type\":\"text\",\"text\":" } else { b",{\"type\":\"text\",\"text\":" });
+                out.extend_from_slice(if i == 0 {
+                    b"{\"type\":\"text\",\"text\":"
+                } else {
+                    b",{\"type\":\"text\",\"text\":"
+                });
                 put(&mut out, *text);
                 out.extend_from_slice(if i + 1 == blocks.len() { CACHE.as_bytes() } else { b"}" });
             }
@@ -82,7 +93,9 @@ impl Protocol for Anthropic {
             let tools: Vec<_> = request
                 .tools
                 .iter()
-                .map(|t| json!({"name": t.name, "description": t.description, "input_schema": t.input_schema}))
+                .map(
+                    |t| json!({"name": t.name, "description": t.description, "input_schema": t.input_schema}),
+                )
                 .collect();
             put(&mut out, &tools);
         }
@@ -120,7 +133,17 @@ fn thinking(effort: &str, model: &str, max_output: u64, out: &mut Vec<u8>) {
     if matches!(effort, "off" | "none") {
         return;
     }
-    let by_budget = ["claude-3", "claude-opus-4-0", "claude-opus-4-1", "claude-opus-4-2", "claude-opus-4-5", "claude-sonnet-4-0", "claude-sonnet-4-2", "claude-sonnet-4-5", "claude-haiku-4-5"];
+    let by_budget = [
+        "claude-3",
+        "claude-opus-4-0",
+        "claude-opus-4-1",
+        "claude-opus-4-2",
+        "claude-opus-4-5",
+        "claude-sonnet-4-0",
+        "claude-sonnet-4-2",
+        "claude-sonnet-4-5",
+        "claude-haiku-4-5",
+    ];
     if by_budget.iter().any(|prefix| model.starts_with(prefix)) {
         let wanted: u64 = match effort {
             "minimal" | "low" => 4_096,
@@ -143,7 +166,8 @@ fn thinking(effort: &str, model: &str, max_output: u64, out: &mut Vec<u8>) {
         word @ ("low" | "medium" | "high" | "xhigh" | "max") => word,
         _ => "high",
     };
-    let fields = format!(",\"thinking\":{{\"type\":\"adaptive\"}},\"output_config\":{{\"effort\":\"{word}\"}}");
+    let fields =
+        format!(",\"thinking\":{{\"type\":\"adaptive\"}},\"output_config\":{{\"effort\":\"{word}\"}}");
     out.extend_from_slice(fields.as_bytes());
 }
 
@@ -154,10 +178,25 @@ mod tests {
     #[test]
     fn effort_by_generation() {
         for (effort, model, max, want) in [
-            ("high", "claude-sonnet-5-5", 8192, r#","thinking":{"type":"adaptive"},"output_config":{"effort":"high"}"#),
-            ("xhigh", "claude-opus-4-6", 8192, r#","thinking":{"type":"adaptive"},"output_config":{"effort":"xhigh"}"#),
+            (
+                "high",
+                "claude-sonnet-5-5",
+                8192,
+                r#","thinking":{"type":"adaptive"},"output_config":{"effort":"high"}"#,
+            ),
+            (
+                "xhigh",
+                "claude-opus-4-6",
+                8192,
+                r#","thinking":{"type":"adaptive"},"output_config":{"effort":"xhigh"}"#,
+            ),
             ("high", "claude-haiku-4-5", 32_000, r#","thinking":{"type":"enabled","budget_tokens":24000}"#),
-            ("high", "claude-sonnet-4-20250514", 8192, r#","thinking":{"type":"enabled","budget_tokens":7168}"#),
+            (
+                "high",
+                "claude-sonnet-4-20250514",
+                8192,
+                r#","thinking":{"type":"enabled","budget_tokens":7168}"#,
+            ),
             ("low", "claude-haiku-4-5", 1500, ""),
             ("off", "claude-opus-5", 8192, ""),
         ] {

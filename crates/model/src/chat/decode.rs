@@ -3,7 +3,7 @@
 //! in three places, no `[DONE]`.
 
 use crate::ModelError;
-use crate::assemble::{Arguments, AnswerOf, Assembler, not_json, other_shape, parse_arguments, parse_event};
+use crate::assemble::{AnswerOf, Arguments, Assembler, not_json, other_shape, parse_arguments, parse_event};
 use crate::errors::{Failure, classify};
 use crate::stream::Decoder;
 use becket_types::{FinishReason, Usage};
@@ -110,7 +110,9 @@ impl Delta {
                     let all: String = thinking.filter_map(|t| t["text"].as_str()).collect();
                     delta.reasoning_content.get_or_insert_default().push_str(&all);
                 }
-                _ => delta.content.get_or_insert_default().push_str(part["text"].as_str().unwrap_or_default()),
+                _ => {
+                    delta.content.get_or_insert_default().push_str(part["text"].as_str().unwrap_or_default());
+                }
             }
         }
         let calls = match &value["tool_calls"] {
@@ -199,14 +201,16 @@ impl ChatDecoder {
             (Some((_, slot)), _) => Some(*slot),
             (None, Some(_)) => None,
             (None, None) if id.is_empty() => self.slots.last().map(|(_, slot)| *slot),
-            (None, None) => self.slots.iter().rev().map(|(_, slot)| *slot).find(|slot| calls[*slot].raw_id == id),
+            (None, None) => {
+                self.slots.iter().rev().map(|(_, slot)| *slot).find(|slot| calls[*slot].raw_id == id)
+            }
         };
         if let Some(slot) = candidate {
             let call = &calls[slot];
             let other_id = !id.is_empty() && !call.raw_id.is_empty() && call.raw_id != id;
             // A name again, with arguments, behind arguments that are complete: the next call at the same place.
             let next = !name.is_empty() && !arguments.is_empty() && is_complete(&call.arguments);
-            if !(other_id && !name.is_empty()) && !next {
+            if (!other_id || name.is_empty()) && !next {
                 return slot;
             }
         }
@@ -228,7 +232,8 @@ impl ChatDecoder {
         ];
         let prompt = count(&usage["prompt_tokens"]);
         let cache_read = cached.into_iter().find_map(Value::as_u64).unwrap_or(0).min(prompt);
-        let cache_write = count(&usage["prompt_tokens_details"]["cache_write_tokens"]).min(prompt - cache_read);
+        let cache_write =
+            count(&usage["prompt_tokens_details"]["cache_write_tokens"]).min(prompt - cache_read);
         self.assembler.usage(Usage {
             input: prompt - cache_read - cache_write,
             output: count(&usage["completion_tokens"]),
@@ -271,7 +276,8 @@ impl Decoder for ChatDecoder {
         let chunk = match serde_json::from_str::<Chunk>(data) {
             Ok(chunk) => chunk,
             Err(_) => {
-                let value = parse_event::<Value>(data).ok_or_else(|| not_json(data, self.assembler.server()))?;
+                let value =
+                    parse_event::<Value>(data).ok_or_else(|| not_json(data, self.assembler.server()))?;
                 Chunk::lenient(&value)
             }
         };
@@ -288,7 +294,11 @@ impl Decoder for ChatDecoder {
 
     fn document(&mut self, json: &str) -> Result<(), ModelError> {
         let value = parse_event::<Value>(json).ok_or_else(|| not_json(json, self.assembler.server()))?;
-        if !value["error"].is_null() || !value["detail"].is_null() || value["object"] == "error" || value.is_array() {
+        if !value["error"].is_null()
+            || !value["detail"].is_null()
+            || value["object"] == "error"
+            || value.is_array()
+        {
             return Err(self.failed(json));
         }
         if !value["choices"].is_array() {

@@ -13,8 +13,18 @@ use becket_types::{ContextMessage, Part, Role, is_blank};
 use serde_json::{Value, json};
 
 /// Models that want their own reasoning back beside their calls (the vendors' "interleaved" or "preserved" thinking).
-const ECHO: &[&str] =
-    &["deepseek-v3.2", "deepseek-v4", "deepseek-reasoner", "kimi-k2", "kimi-k3", "glm-4.5", "glm-4.6", "glm-4.7", "glm-5", "minimax-m"];
+const ECHO: &[&str] = &[
+    "deepseek-v3.2",
+    "deepseek-v4",
+    "deepseek-reasoner",
+    "kimi-k2",
+    "kimi-k3",
+    "glm-4.5",
+    "glm-4.6",
+    "glm-4.7",
+    "glm-5",
+    "minimax-m",
+];
 
 #[derive(Default)]
 pub(crate) struct ChatEncoder {
@@ -174,11 +184,15 @@ fn media_parts(part: &Part, env: &Env<'_>) -> Option<Value> {
         Part::Image { media_type, source, name, .. } if env.info.images => {
             env.media.image(source, media_type, name.as_deref(), env.blobs)
         }
-        Part::Image { media_type, name, .. } => stub(media_type, name.as_deref(), "this model reads no images"),
+        Part::Image { media_type, name, .. } => {
+            stub(media_type, name.as_deref(), "this model reads no images")
+        }
         Part::File { media_type, blob, name, .. } => {
             let name = name.as_deref();
             match env.blobs.get(blob) {
-                Some(bytes) if media_type == "application/pdf" && env.official && bytes.starts_with(b"%PDF") => {
+                Some(bytes)
+                    if media_type == "application/pdf" && env.official && bytes.starts_with(b"%PDF") =>
+                {
                     let data = format!("data:{media_type};base64,{}", STANDARD.encode(&bytes));
                     let file = json!({"filename": name.unwrap_or("document.pdf"), "file_data": data});
                     return Some(json!({"type": "file", "file": file}));

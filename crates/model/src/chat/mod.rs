@@ -38,7 +38,9 @@ pub(crate) fn open(name: &str, settings: &Settings) -> Result<HttpModel<Chat>, M
     let endpoint = &settings.openai;
     let url = join(endpoint.base_url.as_deref().unwrap_or(BASE_URL), "/chat/completions", true)?;
     let host = match url.host_str().unwrap_or_default() {
-        h if h == "api.openai.com" || h.ends_with(".openai.com") || h.ends_with(".openai.azure.com") => Host::OpenAi,
+        h if h == "api.openai.com" || h.ends_with(".openai.com") || h.ends_with(".openai.azure.com") => {
+            Host::OpenAi
+        }
         h if h.ends_with("openrouter.ai") => Host::OpenRouter,
         h if h.ends_with("mistral.ai") => Host::Mistral,
         _ => Host::Compatible,
@@ -68,7 +70,9 @@ impl Protocol for Chat {
         out.extend_from_slice(b"{\"model\":");
         put(&mut out, info.name.as_str());
         let limit = if self.host == Host::OpenAi { "max_completion_tokens" } else { "max_tokens" };
-        out.extend_from_slice(format!(",\"{limit}\":{},\"stream\":true", request.max_output.max(1)).as_bytes());
+        out.extend_from_slice(
+            format!(",\"{limit}\":{},\"stream\":true", request.max_output.max(1)).as_bytes(),
+        );
         if self.host != Host::Mistral {
             // Mistral reports usage unasked and refuses fields it does not know.
             out.extend_from_slice(br#","stream_options":{"include_usage":true}"#);
@@ -118,7 +122,8 @@ pub(crate) fn head_rest(request: &Request<'_>, out: &mut Vec<u8>) {
             .tools
             .iter()
             .map(|t| {
-                let function = json!({"name": t.name, "description": t.description, "parameters": t.input_schema});
+                let function =
+                    json!({"name": t.name, "description": t.description, "parameters": t.input_schema});
                 json!({"type": "function", "function": function})
             })
             .collect();
@@ -126,8 +131,13 @@ pub(crate) fn head_rest(request: &Request<'_>, out: &mut Vec<u8>) {
         put(out, &tools);
     }
     out.extend_from_slice(b",\"messages\":[");
-    let system: Vec<&str> =
-        request.context.system.iter().map(AsRef::as_ref).filter(|text| !becket_types::is_blank(text)).collect();
+    let system: Vec<&str> = request
+        .context
+        .system
+        .iter()
+        .map(AsRef::as_ref)
+        .filter(|text| !becket_types::is_blank(text))
+        .collect();
     if !system.is_empty() {
         out.extend_from_slice(b"{\"role\":\"system\",\"content\":");
         put(out, &system.join("\n\n"));

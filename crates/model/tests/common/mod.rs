@@ -1,10 +1,15 @@
 //! What the tests of this crate share: contexts, requests, and a model that points at a mock server.
 #![allow(dead_code, reason = "each test file uses its own part of this")]
+#![expect(clippy::unwrap_used, reason = "a failure in here is a failed test")]
 
-use becket_model::{Credential, Endpoint, Model, ModelError, ModelEvent, ModelRef, Request, Secret, Settings, Sleeper, ToolChoice, open};
+use becket_model::{
+    Credential, Endpoint, Model, ModelError, ModelEvent, ModelRef, Request, Secret, Settings, Sleeper,
+    ToolChoice, open,
+};
 use becket_testkit::{MockServer, Wire};
 use becket_types::{
-    BlobId, Blobs, Context, ContextMessage, FinishReason, Message, Part, Provenance, Seq, Tokens, ToolSpec, Usage,
+    BlobId, Blobs, Context, ContextMessage, FinishReason, Message, Part, Provenance, Seq, Tokens, ToolSpec,
+    Usage,
 };
 use futures::StreamExt as _;
 use serde_json::json;
@@ -52,7 +57,11 @@ pub(crate) fn tools() -> Vec<ToolSpec> {
         .collect()
 }
 
-pub(crate) fn request<'a>(context: &'a Context, tools: &'a [ToolSpec], blobs: &'a Arc<dyn Blobs>) -> Request<'a> {
+pub(crate) fn request<'a>(
+    context: &'a Context,
+    tools: &'a [ToolSpec],
+    blobs: &'a Arc<dyn Blobs>,
+) -> Request<'a> {
     Request { context, tools, tool_choice: ToolChoice::Auto, max_output: 1000, effort: None, blobs }
 }
 
@@ -93,10 +102,18 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// Text deltas, joined.
     pub(crate) fn text(&self) -> String {
-        self.events.iter().filter_map(|e| if let ModelEvent::TextDelta { text, .. } = e { Some(text.as_str()) } else { None }).collect()
+        self.events
+            .iter()
+            .filter_map(
+                |e| if let ModelEvent::TextDelta { text, .. } = e { Some(text.as_str()) } else { None },
+            )
+            .collect()
     }
     pub(crate) fn parts(&self) -> Vec<Part> {
-        self.events.iter().filter_map(|e| if let ModelEvent::Part { part, .. } = e { Some(part.clone()) } else { None }).collect()
+        self.events
+            .iter()
+            .filter_map(|e| if let ModelEvent::Part { part, .. } = e { Some(part.clone()) } else { None })
+            .collect()
     }
     pub(crate) fn calls(&self) -> Vec<(String, String, serde_json::Value)> {
         self.parts()
@@ -108,16 +125,24 @@ impl Outcome {
             .collect()
     }
     pub(crate) fn finish(&self) -> Option<FinishReason> {
-        self.events.iter().find_map(|e| if let ModelEvent::Finish(reason) = e { Some(reason.clone()) } else { None })
+        self.events
+            .iter()
+            .find_map(|e| if let ModelEvent::Finish(reason) = e { Some(reason.clone()) } else { None })
     }
     pub(crate) fn usage(&self) -> Option<Usage> {
-        self.events.iter().rev().find_map(|e| if let ModelEvent::Usage(usage) = e { Some(*usage) } else { None })
+        self.events
+            .iter()
+            .rev()
+            .find_map(|e| if let ModelEvent::Usage(usage) = e { Some(*usage) } else { None })
     }
     pub(crate) fn retries(&self) -> usize {
         self.events.iter().filter(|e| matches!(e, ModelEvent::Retry { .. })).count()
     }
     pub(crate) fn notices(&self) -> Vec<String> {
-        self.events.iter().filter_map(|e| if let ModelEvent::Notice(text) = e { Some(text.clone()) } else { None }).collect()
+        self.events
+            .iter()
+            .filter_map(|e| if let ModelEvent::Notice(text) = e { Some(text.clone()) } else { None })
+            .collect()
     }
     /// The rule of every stream: one finish or one error, last.
     pub(crate) fn assert_ends_once(&self) {

@@ -1,0 +1,421 @@
+//! What goes out: shapes, headers, the prefix rule, breakpoints, reasoning, images, and what a step costs.
+
+mod common;
+
+use becket_model::{ErrorKind, ModelRef, Prepared, ToolChoice, open};
+use becket_testkit::{Answer, MockServer, Recorded, Wire, assert_prefix, prefix_breaks, shape};
+use becket_types::{BlobId, Blobs, CallId, Context, ImageSource, Message, Origin, Part, Role, Synthetic};
+use bytes::Bytes;
+use common::{MemoryBlobs, ask, context, model, model_ref, no_blobs, request, run, settings, tools, wrap};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+const WIRES: [Wire; 2] = [Wire::Anthropic, Wire::Chat];
+
+fn reasoning(text: &str, signature: Option<&str>, provider: &str, model: &str) -> Part {
+    Part::Reasoning {
+        text: text.into(),
+        signature: signature.map(str::to_owned),
+        redacted: None,
+        provider: provider.into(),
+        model: model.into(),
+        extra: Map::new(),
+    }
+}
+
+fn image_part(id: &str) -> Part {
+    Part::Image {
+        media_type: "image/png".into(),
+        source: ImageSource::Blob(BlobId(id.into())),
+        name: Some(format!("{id}.png")),
+        width: None,
+        height: None,
+        extra: Map::new(),
+    }
+}
+
+fn result(id: &str, output: &str) -> Message {
+    Message::tool_result(CallId(id.into()), "read", output, false)
+}
+
+fn recorded(prepared: &Prepared) -> Recorded {
+    let body = prepared.body.concat();
+    Recorded {
+        method: "POST".into(),
+        path: "/".into(),
+        headers: Vec::new(),
+        body: Bytes::from(body),
+        connection: 0,
+    }
+}
+
+fn history() -> Vec<Message> {
+    let mut summary = Message::new(
+        Role::System,
+        Origin::Synthetic(Synthetic::CompactionSummary),
+        vec![Part::text("## Goal\nShip it.")],
+    );
+    summary.metadata.had_media = false;
+    vec![
+        summary,
+        Message::user("first"),
+        Message::assistant(vec![
+            Part::text("I look."),
+            Part::tool_call("c1", "read", json!({"path": "a", "n": 1})),
+            Part::tool_call("c2", "bash", json!({"command": "ls"})),
+        ]),
+        result("c1", "one"),
+        Message::tool_result(CallId("c2".into()), "bash", "no such file", true),
+        Message::user("and \u{200b}"),
+        Message::assistant(vec![Part::text(" \u{200b}\n"), Part::text("Done.")]),
+        Message::user("\u{a0}"),
+        Message::user("last"),
+    ]
+}
+
+#[test]
+fn shapes_on_both_wires() {
+    let server = MockServer::start(Vec::<Answer>::new());
+    let (tools, blobs, context) = (tools(), no_blobs(), context(history()));
+    let shapes: Vec<String> = WIRES
+        .iter()
+        .map(|wire| {
+            shape(&recorded(&model(&server, *wire).prepare(&request(&context, &tools, &blobs)).unwrap()))
+        })
+        .collect();
+    assert_eq!(
+        shapes[0],
+        "system text \"You are a test.\"\n\
+         system text \"Rules.\" *\n\
+         tools read bash\n\
+         0 user text \"<context-summary>\\n## Goal\\nShip it.\\n</context-summary>\" *\n\
+         1 user text \"first\"\n\
+         2 assistant text \"I look.\"\n\
+         2 assistant call c1 read {\"path\":\"a\",\"n\":1}\n\
+         2 assistant call c2 bash {\"command\":\"ls\"}\n\
+         3 user result c1 \"one\"\n\
+         3 user result c2 \"no such file\" !\n\
+         4 user text \"and \\u{200b}\"\n\
+         5 assistant text \"Done.\"\n\
+         6 user text \"last\"\n"
+    );
+    assert_eq!(
+        shapes[1],
+        "tools read bash\n\
+         0 system text \"You are a test.\\n\\nRules.\"\n\
+         1 system text \"## Goal\\nShip it.\"\n\
+         2 user text \"first\"\n\
+         3 assistant text \"I look.\"\n\
+         3 assistant call c1 read {\"path\":\"a\",\"n\":1}\n\
+         3 assistant call c2 bash {\"command\":\"ls\"}\n\
+         4 tool c1 \"one\"\n\
+         5 tool c2 \"no such file\"\n\
+         6 user text \"and \\u{200b}\"\n\
+         7 assistant text \"Done.\"\n\
+         8 user text \"last\"\n"
+    );
+}
+
+#[tokio::test]
+async fn headers_and_fixed_fields() {
+    let server = MockServer::with(|_| Answer::text("ok").into());
+    ask(&server, Wire::Anthropic).await;
+    ask(&server, Wire::Chat).await;
+    let requests = server.requests();
+    let (anthropic, chat) = (&requests[0], &requests[1]);
+    assert_eq!((anthropic.path.as_str(), chat.path.as_str()), ("/v1/messages", "/v1/chat/completions"));
+    assert_eq!(anthropic.header("anthropic-version"), Some("2023-06-01"));
+    assert_eq!(
+        (anthropic.header("x-api-key"), anthropic.header("authorization")),
+        (Some("sk-secret-key"), None)
+    );
+    assert_eq!(chat.header("authorization"), Some("Bearer sk-secret-key"));
+    assert_eq!(chat.header("content-length"), Some(chat.body.len().to_string().as_str()));
+    let (a, c) = (anthropic.json(), chat.json());
+    assert_eq!(
+        (&a["max_tokens"], &a["stream"], &a["cache_control"]["type"]),
+        (&json!(1000), &json!(true), &json!("ephemeral"))
+    );
+    assert_eq!(c["max_tokens"], 1000);
+    assert_eq!(c["stream_options"]["include_usage"], true);
+    assert_eq!(c["model"], "org/model-x");
+    assert_eq!(c["tools"][0]["function"]["parameters"]["type"], "object");
+    let breakpoints = anthropic.text().matches("cache_control").count();
+    assert!(breakpoints <= 4, "{breakpoints}");
+}
+
+#[tokio::test]
+async fn bearer_tokens_and_base_urls_with_v1() {
+    use becket_model::{Credential, Secret};
+    let server = MockServer::with(|_| Answer::text("ok").into());
+    for (wire, path) in [(Wire::Anthropic, "/v1/messages"), (Wire::Chat, "/v1/chat/completions")] {
+        let (mut settings, _) = settings(&format!("{}/v1/", server.url()));
+        settings.anthropic.credential = Some(Credential::Bearer(Secret::new("tok")));
+        let model = open(&model_ref(wire), &settings).unwrap();
+        assert_eq!(run(model.as_ref(), &context(vec![Message::user("x")])).await.text(), "ok");
+        assert_eq!(server.requests().last().unwrap().path, path);
+    }
+    assert_eq!(server.requests()[0].header("authorization"), Some("Bearer tok"));
+}
+
+#[test]
+fn a_missing_key_is_said_before_anything_is_sent() {
+    let settings = becket_model::Settings::default();
+    for reference in [ModelRef::Anthropic("claude-opus-5".into()), ModelRef::OpenAi("gpt-5".into())] {
+        let error = open(&reference, &settings).err().unwrap();
+        assert_eq!(error.kind, ErrorKind::Auth);
+        assert!(error.hint.unwrap().contains("_API_KEY"));
+    }
+}
+
+#[tokio::test]
+async fn the_key_is_in_no_error() {
+    let body = json!({"error": {"type": "authentication_error", "message": "bad key sk-secret-key"}});
+    for wire in WIRES {
+        let server = MockServer::start([becket_testkit::Reply::json(401, &body)]);
+        let error = ask(&server, wire).await.error.unwrap();
+        assert!(!format!("{error:?} {error}").contains("sk-secret-key"), "{error:?}");
+        assert!(error.message.contains("bad key"));
+    }
+}
+
+/// Scenario 39: signed reasoning goes back byte-equal to the model that signed it, and to no other.
+#[tokio::test]
+async fn signed_reasoning_comes_back_byte_equal() {
+    let signature = "EqQB+/==\u{e9}\\\"";
+    let server = MockServer::with(move |r| {
+        if r.messages().len() == 1 {
+            Answer::new()
+                .and_reasoning("thinking\n\u{1f914}", Some(signature))
+                .and_redacted("opaque==")
+                .and_tool("c1", "read", json!({}))
+                .into()
+        } else {
+            Answer::text("done").into()
+        }
+    });
+    let model = model(&server, Wire::Anthropic);
+    let mut context = context(vec![Message::user("hi")]);
+    let outcome = run(model.as_ref(), &context).await;
+    // Through the ledger's JSON and back, as a resume would.
+    let stored = serde_json::to_string(&Message::assistant(outcome.parts())).unwrap();
+    context.messages.push(wrap(serde_json::from_str(&stored).unwrap()));
+    context.messages.push(wrap(result("c1", "x")));
+    run(model.as_ref(), &context).await;
+    let sent = server.requests()[1].messages()[1]["content"].clone();
+    assert_eq!(
+        sent[0],
+        json!({"type": "thinking", "thinking": "thinking\n\u{1f914}", "signature": signature})
+    );
+    assert_eq!(sent[1], json!({"type": "redacted_thinking", "data": "opaque=="}));
+}
+
+#[test]
+fn foreign_and_unsigned_reasoning_stays_at_home() {
+    let server = MockServer::start(Vec::<Answer>::new());
+    let context = context(vec![
+        Message::user("x"),
+        Message::assistant(vec![
+            reasoning("other model", Some("s"), "anthropic", "claude-opus-5"),
+            reasoning("other provider", Some("s"), "openai", "claude-sonnet-4-5"),
+            reasoning("unsigned", None, "anthropic", "claude-sonnet-4-5"),
+            Part::text("answer"),
+        ]),
+        Message::user("y"),
+    ]);
+    for wire in WIRES {
+        let prepared = model(&server, wire).prepare(&request(&context, &tools(), &no_blobs())).unwrap();
+        let messages = recorded(&prepared).messages();
+        let assistant = messages.iter().find(|m| m["role"] == "assistant").unwrap();
+        assert!(
+            !assistant.to_string().contains("other") && !assistant.to_string().contains("unsigned"),
+            "{assistant}"
+        );
+    }
+}
+
+#[test]
+fn ids_and_names_that_a_wire_refuses_are_mapped_alike_in_call_and_result() {
+    let server = MockServer::start(Vec::<Answer>::new());
+    let context = context(vec![
+        Message::user("x"),
+        Message::assistant(vec![Part::tool_call("functions.read:0", "read file!", json!({}))]),
+        result("functions.read:0", "ok"),
+    ]);
+    let prepared =
+        model(&server, Wire::Anthropic).prepare(&request(&context, &tools(), &no_blobs())).unwrap();
+    let messages = recorded(&prepared).messages();
+    let id = messages[1]["content"][0]["id"].as_str().unwrap();
+    assert!(id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'));
+    assert_eq!(messages[2]["content"][0]["tool_use_id"], id);
+    assert_eq!(messages[1]["content"][0]["name"], "read_file_");
+}
+
+#[test]
+fn images_on_both_wires() {
+    let mut png = std::io::Cursor::new(Vec::new());
+    image::DynamicImage::new_rgba8(2, 2).write_to(&mut png, image::ImageFormat::Png).unwrap();
+    let blobs: Arc<dyn Blobs> = Arc::new(MemoryBlobs([("ok".to_owned(), png.into_inner())].into()));
+    let server = MockServer::start(Vec::<Answer>::new());
+    let mut user = Message::user("look");
+    user.parts.push(image_part("ok"));
+    user.parts.push(image_part("gone"));
+    let mut tool = result("c1", "a picture");
+    tool.parts.push(image_part("ok"));
+    let context = context(vec![
+        user,
+        Message::assistant(vec![
+            Part::tool_call("c1", "read", json!({})),
+            Part::tool_call("c2", "read", json!({})),
+        ]),
+        tool,
+        result("c2", "text"),
+    ]);
+    let shapes: Vec<Vec<String>> = WIRES
+        .iter()
+        .map(|wire| {
+            let prepared = model(&server, *wire).prepare(&request(&context, &tools(), &blobs)).unwrap();
+            shape(&recorded(&prepared))
+                .lines()
+                .filter(|l| l.starts_with(|c: char| c.is_ascii_digit()))
+                .map(str::to_owned)
+                .collect()
+        })
+        .collect();
+    let gone = "text \"[Attached image/png: gone.png (not shown: its bytes are not in the store)]\"";
+    assert_eq!(shapes[0][1], "0 user image image/png");
+    assert_eq!(shapes[0][2], format!("0 user {gone} *"));
+    assert_eq!(shapes[0][5], "2 user result c1 text \"a picture\" + image image/png");
+    assert_eq!(shapes[0][6], "2 user result c2 \"text\"");
+    assert!(shapes[1][2].starts_with("1 user image data:image/png;base64,"), "{:?}", shapes[1]);
+    assert_eq!(shapes[1][6..8], ["3 tool c1 \"a picture\"", "4 tool c2 \"text\""]);
+    assert_eq!(shapes[1][8], "5 user text \"[Image in the result of c1]\"");
+    assert!(shapes[1][9].starts_with("5 user image data:"), "{:?}", shapes[1]);
+}
+
+#[tokio::test]
+async fn a_server_that_numbers_its_calls_anew_gets_other_ids() {
+    let server = MockServer::with(|_| Answer::tool("call_0", "read", json!({"path": "x"})).into());
+    let model = model(&server, Wire::Chat);
+    let mut context = context(vec![Message::user("hi")]);
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let outcome = run(model.as_ref(), &context).await;
+        let id = outcome.calls()[0].0.clone();
+        context.messages.push(wrap(Message::assistant(outcome.parts())));
+        context.messages.push(wrap(result(&id, "ok")));
+        ids.push(id);
+    }
+    assert_eq!(ids[0], "call_0");
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 3);
+    assert_prefix(&server.requests());
+}
+
+#[test]
+fn tool_choice_none_leaves_the_prefix_alone() {
+    let server = MockServer::start(Vec::<Answer>::new());
+    for wire in WIRES {
+        let model = model(&server, wire);
+        let (tools, blobs, mut context) = (tools(), no_blobs(), context(history()));
+        let first = recorded(&model.prepare(&request(&context, &tools, &blobs)).unwrap());
+        context.messages.push(wrap(Message::user("wrap up")));
+        let mut last = request(&context, &tools, &blobs);
+        last.tool_choice = ToolChoice::None;
+        let last = recorded(&model.prepare(&last).unwrap());
+        assert!(last.json()["tool_choice"] != Value::Null);
+        assert_prefix(&[first, last]);
+    }
+}
+
+#[test]
+fn another_generation_is_encoded_anew_and_others_keep_their_bytes() {
+    let server = MockServer::start(Vec::<Answer>::new());
+    let model = model(&server, Wire::Anthropic);
+    let (tools, blobs) = (tools(), no_blobs());
+    let mut main = context(history());
+    let side = Context { generation: 1, ..context(vec![Message::user("a subagent")]) };
+    let a = recorded(&model.prepare(&request(&main, &tools, &blobs)).unwrap());
+    let s = recorded(&model.prepare(&request(&side, &tools, &blobs)).unwrap());
+    main.messages.push(wrap(Message::user("more")));
+    let b = recorded(&model.prepare(&request(&main, &tools, &blobs)).unwrap());
+    assert_eq!(s.messages().len(), 1);
+    assert_prefix(&[a, b.clone()]);
+    main.generation = 2;
+    main.messages.remove(1);
+    let c = recorded(&model.prepare(&request(&main, &tools, &blobs)).unwrap());
+    assert_eq!(prefix_breaks(&[b.clone(), c.clone()]), [0]);
+    assert_eq!(c.messages().len(), b.messages().len() - 1);
+}
+
+/// One step of a conversation: what is appended before a request.
+fn step() -> impl Strategy<Value = Vec<Message>> {
+    let text = prop_oneof!["[a-z \\]}\"\\\\é😀]{0,12}", Just("\u{200b}".to_owned()), Just("]}]}".to_owned())];
+    let user = prop::collection::vec(text.clone(), 1..3).prop_map(|texts| {
+        Message::new(Role::User, Origin::User, texts.into_iter().map(Part::text).collect())
+    });
+    let turn = (text, prop::collection::vec("[a-z]{1,6}", 0..3)).prop_map(|(said, outputs)| {
+        let ids: Vec<String> =
+            outputs.iter().map(|_| format!("id_{}", uuid::Uuid::now_v7().simple())).collect();
+        let mut parts = vec![Part::text(said)];
+        parts.extend(ids.iter().map(|id| Part::tool_call(id.clone(), "read", json!({"p": "]}"}))));
+        let mut out = vec![Message::assistant(parts)];
+        out.extend(ids.iter().zip(outputs).map(|(id, output)| result(id, &output)));
+        out
+    });
+    prop_oneof![user.prop_map(|m| vec![m]), turn]
+}
+
+proptest! {
+    /// P7 on the wire: within a generation each request is a byte prefix of the next, and what was encoded step by step
+    /// is what a new process would encode at once.
+    #[test]
+    fn p7_each_request_is_a_prefix_of_the_next(steps in prop::collection::vec(step(), 1..12)) {
+        let (settings, _) = settings("http://127.0.0.1:9");
+        for wire in WIRES {
+            let model = open(&model_ref(wire), &settings).unwrap();
+            let (tools, blobs) = (tools(), no_blobs());
+            let mut context = context(vec![Message::user("start")]);
+            let mut bodies = vec![recorded(&model.prepare(&request(&context, &tools, &blobs)).unwrap())];
+            for messages in &steps {
+                context.messages.extend(messages.iter().cloned().map(wrap));
+                bodies.push(recorded(&model.prepare(&request(&context, &tools, &blobs)).unwrap()));
+            }
+            prop_assert_eq!(prefix_breaks(&bodies), Vec::<usize>::new());
+            for body in &bodies {
+                let _ = body.json();
+            }
+            let fresh = open(&model_ref(wire), &settings).unwrap();
+            let again = recorded(&fresh.prepare(&request(&context, &tools, &blobs)).unwrap());
+            prop_assert_eq!(&again.body, &bodies.last().unwrap().body);
+        }
+    }
+}
+
+#[test]
+fn a_step_shares_the_bytes_of_the_one_before() {
+    let (settings, _) = settings("http://127.0.0.1:9");
+    let model = open(&model_ref(Wire::Chat), &settings).unwrap();
+    let (tools, blobs) = (tools(), no_blobs());
+    let mut context = context(vec![Message::user("start")]);
+    let mut shared = 0;
+    let mut total = 0;
+    let mut last = model.prepare(&request(&context, &tools, &blobs)).unwrap();
+    for i in 0..1000 {
+        context.messages.push(wrap(Message::assistant(vec![Part::tool_call(
+            format!("c{i}"),
+            "read",
+            json!({}),
+        )])));
+        context.messages.push(wrap(result(&format!("c{i}"), &"x".repeat(1000))));
+        let next = model.prepare(&request(&context, &tools, &blobs)).unwrap();
+        assert!(next.body.len() <= 16, "{} pieces", next.body.len());
+        let old: Vec<*const u8> = last.body.iter().map(|p| p.as_ptr()).collect();
+        shared += next.body.iter().filter(|p| old.contains(&p.as_ptr())).map(Bytes::len).sum::<usize>();
+        total += next.len();
+        last = next;
+    }
+    assert!(shared as f64 > 0.95 * total as f64, "{shared} of {total}");
+}

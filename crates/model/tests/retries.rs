@@ -1,0 +1,222 @@
+//! Failures over real HTTP: what is sent again, what is not, what the error says.
+
+mod common;
+
+use becket_model::{ErrorKind, ModelEvent, ModelRef, Settings, open, open_chain, probe};
+use becket_testkit::{Answer, MockServer, Reply, Wire};
+use becket_types::Message;
+use common::{ask, context, model, model_ref, no_blobs, request, run, settings, tools};
+use futures::StreamExt as _;
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+const WIRES: [Wire; 2] = [Wire::Anthropic, Wire::Chat];
+
+fn hello() -> becket_types::Context {
+    context(vec![Message::user("hello")])
+}
+
+#[tokio::test]
+async fn overload_is_retried_with_growing_delays_and_told() {
+    for wire in WIRES {
+        let busy = Reply::anthropic_error(529, "overloaded_error", "Overloaded");
+        let server = MockServer::start([busy.clone(), busy.clone(), busy, Answer::text("ok").into()]);
+        let (settings, slept) = settings(&server.url());
+        let outcome = run(open(&model_ref(wire), &settings).unwrap().as_ref(), &hello()).await;
+        assert_eq!(outcome.text(), "ok");
+        let slept = slept.lock().unwrap().clone();
+        assert_eq!(slept.len(), 3);
+        for (got, base) in slept.iter().zip([1.0, 2.0, 4.0]) {
+            assert!((base..=base * 1.26).contains(&got.as_secs_f64()), "{slept:?}");
+        }
+        let ModelEvent::Retry { attempt: 1, max: 6, status: Some(529), error, .. } = &outcome.events[0]
+        else {
+            panic!("{:?}", outcome.events)
+        };
+        assert!(error.contains("Overloaded"));
+        let ids: Vec<_> =
+            server.requests().iter().map(|r| r.header("x-client-request-id").map(str::to_owned)).collect();
+        assert!(ids.iter().all(|id| id.is_some() && *id == ids[0]), "one logical request has one id");
+    }
+}
+
+#[tokio::test]
+async fn six_attempts_at_most() {
+    let server = MockServer::with(|_| Reply::openai_error(500, "server_error", "x", "boom"));
+    let outcome = ask(&server, Wire::Chat).await;
+    assert_eq!(outcome.error.unwrap().kind, ErrorKind::Server);
+    assert_eq!(server.requests().len(), 6);
+}
+
+/// Scenario 19.
+#[tokio::test]
+async fn retry_after_is_honoured_up_to_the_limit() {
+    let limited = || Reply::openai_error(429, "requests", "rate_limit_exceeded", "slow down");
+    for (header, value, want) in [
+        ("retry-after", "7", Some(7.0_f64)),
+        ("retry-after", "0", Some(1.0)),
+        ("retry-after", "soon", Some(1.0)),
+        ("retry-after-ms", "9500", Some(9.5)),
+        ("retry-after", "3600", None),
+    ] {
+        let server = MockServer::start([limited().header(header, value), Answer::text("ok").into()]);
+        let (settings, slept) = settings(&server.url());
+        let outcome = run(open(&model_ref(Wire::Chat), &settings).unwrap().as_ref(), &hello()).await;
+        let slept = slept.lock().unwrap().clone();
+        match want {
+            Some(seconds) => {
+                assert_eq!(outcome.text(), "ok");
+                assert!(
+                    (seconds..=seconds.max(1.26)).contains(&slept[0].as_secs_f64()),
+                    "{value}: {slept:?}"
+                );
+            }
+            None => {
+                assert_eq!(outcome.error.unwrap().kind, ErrorKind::WaitTooLong);
+                assert!(slept.is_empty());
+            }
+        }
+    }
+}
+
+/// Scenario 29: sent once, said at once.
+#[tokio::test]
+async fn what_never_heals_is_sent_once() {
+    for wire in WIRES {
+        for (reply, kind) in [
+            (Reply::anthropic_error(401, "authentication_error", "invalid x-api-key"), ErrorKind::Auth),
+            (Reply::anthropic_error(403, "permission_error", "no"), ErrorKind::Auth),
+            (Reply::anthropic_error(404, "not_found_error", "model: x"), ErrorKind::NotFound),
+            (
+                Reply::openai_error(429, "insufficient_quota", "insufficient_quota", "quota"),
+                ErrorKind::Billing,
+            ),
+            (Reply::openai_error(402, "x", "x", "Insufficient Balance"), ErrorKind::Billing),
+            (Reply::body(413, "text/plain", "Payload Too Large"), ErrorKind::TooLarge),
+            (Reply::anthropic_error(400, "invalid_request_error", "bad"), ErrorKind::InvalidRequest),
+            (Reply::status(301).header("location", "https://elsewhere"), ErrorKind::InvalidRequest),
+            (Reply::status(500).header("x-should-retry", "false"), ErrorKind::Server),
+        ] {
+            let server = MockServer::start([reply, Answer::text("never").into()]);
+            let outcome = ask(&server, wire).await;
+            let error = outcome.error.unwrap();
+            assert_eq!(error.kind, kind, "{wire:?}: {error:?}");
+            assert_eq!(server.requests().len(), 1, "{wire:?} {kind:?}");
+            assert!(!error.message.is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn x_should_retry_true_is_believed() {
+    let server = MockServer::start([
+        Reply::anthropic_error(400, "invalid_request_error", "odd").header("x-should-retry", "true"),
+        Answer::text("ok").into(),
+    ]);
+    assert_eq!(ask(&server, Wire::Anthropic).await.text(), "ok");
+}
+
+/// Scenario 28: the same doomed bytes go out once.
+#[tokio::test]
+async fn a_refused_request_is_not_sent_again() {
+    let body = json!({"error": {"code": 400, "type": "exceed_context_size_error", "n_ctx": 4096,
+        "message": "request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it"}});
+    let server = MockServer::with(move |_| Reply::json(400, &body));
+    let model = model(&server, Wire::Chat);
+    for _ in 0..3 {
+        let error = run(model.as_ref(), &hello()).await.error.unwrap();
+        assert_eq!((error.kind, error.limit), (ErrorKind::ContextOverflow, Some(4096)));
+    }
+    assert_eq!(server.requests().len(), 1);
+    run(model.as_ref(), &context(vec![Message::user("shorter")])).await;
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_lost_connection_before_the_answer_is_retried() {
+    for wire in WIRES {
+        for reply in [
+            Reply::nothing(),
+            Reply::raw("HTTP/1.1 200 OK\r\ncontent-ty"),
+            Reply::from(Answer::text("x")).cut_at(0),
+            Reply::from(Answer::text("x")).reset_at(10),
+        ] {
+            let server = MockServer::start([reply, Answer::text("ok").into()]);
+            let outcome = ask(&server, wire).await;
+            assert_eq!((outcome.text().as_str(), outcome.retries()), ("ok", 1), "{wire:?}: {outcome:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_local_server_that_is_not_there() {
+    let address = MockServer::start(Vec::<Answer>::new()).url();
+    for wire in WIRES {
+        let (settings, slept) = settings(&address);
+        let started = Instant::now();
+        let outcome = run(open(&model_ref(wire), &settings).unwrap().as_ref(), &hello()).await;
+        let error = outcome.error.unwrap();
+        assert_eq!(error.kind, ErrorKind::Network, "{error:?}");
+        assert!(error.hint.unwrap().contains("Start the model server"));
+        let waited: Duration = slept.lock().unwrap().iter().sum::<Duration>() + started.elapsed();
+        assert!(waited < Duration::from_secs(4), "{waited:?}");
+    }
+}
+
+#[tokio::test]
+async fn dropping_the_stream_cancels_the_request() {
+    let body = Answer::text("hello").deltas(1).sse(Wire::Chat);
+    let server = MockServer::start([Reply::sse(body).stall_at(400)]);
+    let model = model(&server, Wire::Chat);
+    let (context, tools, blobs) = (hello(), tools(), no_blobs());
+    let mut stream = model.send(model.prepare(&request(&context, &tools, &blobs)).unwrap());
+    assert!(matches!(stream.next().await, Some(Ok(ModelEvent::Started { .. }))));
+    drop(stream);
+}
+
+/// Scenario 35.
+#[tokio::test]
+async fn the_next_model_answers_when_the_first_is_away() {
+    let primary = MockServer::with(|_| Reply::anthropic_error(529, "overloaded_error", "Overloaded"));
+    let second = MockServer::with(|_| Answer::text("from the second").into());
+    let (mut settings, _) = settings(&primary.url());
+    settings.openai.base_url = Some(second.url());
+    let chain = open_chain(&[model_ref(Wire::Anthropic), model_ref(Wire::Chat)], &settings).unwrap();
+    let outcome = run(chain.as_ref(), &hello()).await;
+    assert_eq!(outcome.text(), "from the second");
+    assert_eq!(primary.requests().len(), 3);
+    assert!(outcome.notices()[0].contains("falling back to openai/org/model-x"), "{:?}", outcome.notices());
+    assert_eq!(chain.info().id, "anthropic/claude-sonnet-4-5");
+    assert_eq!(chain.answering().id, "openai/org/model-x");
+    // It stays there: the outage is not paid for again.
+    assert_eq!(run(chain.as_ref(), &hello()).await.text(), "from the second");
+    assert_eq!((primary.requests().len(), second.requests().len()), (3, 2));
+}
+
+#[tokio::test]
+async fn a_wrong_request_does_not_fall_back() {
+    let primary = MockServer::with(|_| Reply::anthropic_error(400, "invalid_request_error", "bad"));
+    let second = MockServer::with(|_| Answer::text("no").into());
+    let (mut settings, _) = settings(&primary.url());
+    settings.openai.base_url = Some(second.url());
+    let chain = open_chain(&[model_ref(Wire::Anthropic), model_ref(Wire::Chat)], &settings).unwrap();
+    assert_eq!(run(chain.as_ref(), &hello()).await.error.unwrap().kind, ErrorKind::InvalidRequest);
+    assert!(second.requests().is_empty());
+}
+
+#[tokio::test]
+async fn servers_say_what_they_have() {
+    let server = MockServer::start(Vec::<Answer>::new())
+        .get("/v1/models", Reply::json(200, &json!({"data": [{"id": "/m/qwen.gguf", "meta": {"n_ctx_train": 32768}}, {"id": "b", "max_model_len": 4096}]})))
+        .get("/props", Reply::json(200, &json!({"default_generation_settings": {"n_ctx": 16384}})));
+    let (settings, _) = settings(&server.url());
+    let listed = probe::list(&ModelRef::OpenAi(String::new()), &settings).await.unwrap();
+    let want = [("/m/qwen.gguf", Some(32768)), ("b", Some(4096))];
+    assert_eq!(listed.iter().map(|l| (l.name.as_str(), l.window)).collect::<Vec<_>>(), want);
+    assert_eq!(probe::window(&settings).await, Some(16384));
+    let nowhere = Settings {
+        openai: becket_model::Endpoint { base_url: Some("http://127.0.0.1:9".into()), ..Default::default() },
+        ..settings
+    };
+    assert_eq!(probe::window(&nowhere).await, None);
+}

@@ -1,0 +1,125 @@
+//! The scripted model, and recordings.
+
+mod common;
+
+use becket_model::{ErrorKind, Model, Recorder, Replay, ScriptedModel};
+use becket_types::{Context, FinishReason, Message, Usage};
+use common::{context, run, wrap};
+use serde_json::json;
+use std::sync::{Arc, Mutex};
+
+fn script(value: &serde_json::Value) -> ScriptedModel {
+    ScriptedModel::parse(&value.to_string(), "test").unwrap()
+}
+
+fn hello() -> Context {
+    context(vec![Message::user("hello there")])
+}
+
+#[tokio::test]
+async fn steps_answer_in_order_and_are_used_up() {
+    let model = script(&json!({"window": 16000, "steps": [
+        {"reasoning": "hm", "text": "I look.", "calls": [{"name": "read", "input": {"path": "a{n}"}}]},
+        {"text": "again {n}", "repeat": 2},
+    ]}));
+    assert_eq!(model.info().window, 16_000);
+    let first = run(&model, &hello()).await;
+    assert_eq!(first.calls(), [("call_1_0".into(), "read".into(), json!({"path": "a1"}))]);
+    assert_eq!(first.finish(), Some(FinishReason::ToolCalls));
+    assert!(first.usage().unwrap().input > 0);
+    assert_eq!(run(&model, &hello()).await.text(), "again 1");
+    assert_eq!(run(&model, &hello()).await.text(), "again 2");
+    let error = run(&model, &hello()).await.error.unwrap();
+    assert_eq!(error.kind, ErrorKind::Script);
+    assert!(error.message.contains("no more answers"));
+}
+
+#[tokio::test]
+async fn loops_matchers_expectations_and_errors() {
+    let model = script(&json!({"loop": true, "steps": [
+        {"when": {"contains": ["magic"]}, "text": "found", "repeat": 9},
+        {"text": "plain"},
+    ]}));
+    assert_eq!(run(&model, &hello()).await.text(), "plain");
+    assert_eq!(run(&model, &hello()).await.text(), "plain");
+    assert_eq!(run(&model, &context(vec![Message::user("a magic word")])).await.text(), "found");
+
+    let model = script(&json!({"steps": [{"expect": {"contains": ["bye"]}, "text": "x"}]}));
+    let error = run(&model, &hello()).await.error.unwrap();
+    assert!(error.message.contains("Step 1") && error.message.contains("`bye`"), "{}", error.message);
+
+    let model = script(&json!({"steps": [
+        {"error": {"kind": "overloaded", "message": "busy", "status": 529}},
+        {"text": "partial", "error": {"kind": "stream_broken", "message": "cut"}},
+        {"usage": {"input": 7, "output": 3}, "text": "ok", "finish": "length"},
+    ]}));
+    assert_eq!(run(&model, &hello()).await.error.unwrap().kind, ErrorKind::Overloaded);
+    let broken = run(&model, &hello()).await;
+    assert_eq!((broken.text().as_str(), broken.error.unwrap().kind), ("partial", ErrorKind::StreamBroken));
+    let last = run(&model, &hello()).await;
+    assert_eq!(last.usage(), Some(Usage { input: 7, output: 3, ..Usage::default() }));
+    assert_eq!(last.finish(), Some(FinishReason::Length));
+}
+
+#[tokio::test]
+async fn requests_for_a_summary_do_not_move_the_cursor() {
+    let model =
+        script(&json!({"summary": "## Goal\nAll of it.", "steps": [{"text": "one"}, {"text": "two"}]}));
+    assert_eq!(run(&model, &hello()).await.text(), "one");
+    let ask = context(vec![Message::user("Fill in: ## Goal … ## Next steps … ## Relevant files")]);
+    assert_eq!(run(&model, &ask).await.text(), "## Goal\nAll of it.");
+    assert_eq!(run(&model, &hello()).await.text(), "two");
+}
+
+#[tokio::test]
+async fn the_window_fills_as_the_conversation_grows() {
+    let model = script(&json!({"loop": true, "steps": [{"text": "ok"}]}));
+    let mut context = hello();
+    let mut last = 0;
+    for _ in 0..5 {
+        let usage = run(&model, &context).await.usage().unwrap();
+        assert!(usage.context().0 > last);
+        last = usage.context().0;
+        context.messages.push(wrap(Message::assistant(vec![becket_types::Part::text("x".repeat(400))])));
+        context.messages.push(wrap(Message::user("more")));
+    }
+}
+
+#[test]
+fn a_wrong_script_says_where() {
+    for (text, words) in [
+        ("{\"steps\":[{\"txt\":\"x\"}]}", "txt"),
+        ("{}", "steps"),
+        ("{\"steps\":[", "line 1"),
+        ("{\"steps\":[{\"error\":{\"kind\":\"sad\",\"message\":\"\"}}]}", "sad"),
+    ] {
+        let error = ScriptedModel::parse(text, "s.json").err().unwrap();
+        assert_eq!(error.kind, ErrorKind::Script);
+        assert!(error.message.contains(words), "{}", error.message);
+    }
+    assert_eq!(
+        ScriptedModel::open(std::path::Path::new("/no/such.json")).err().unwrap().kind,
+        ErrorKind::Script
+    );
+}
+
+#[tokio::test]
+async fn a_recording_plays_back_the_same() {
+    let steps = json!({"steps": [
+        {"text": "hi", "calls": [{"name": "read", "input": {"a": 1}}]},
+        {"error": {"kind": "billing", "message": "no credits"}},
+    ]});
+    let lines = Arc::new(Mutex::new(Vec::<String>::new()));
+    let sink = Arc::clone(&lines);
+    let recorder =
+        Recorder::new(Arc::new(script(&steps)), move |line| sink.lock().unwrap().push(line.to_owned()));
+    let first: Vec<_> = [run(&recorder, &hello()).await, run(&recorder, &hello()).await].into();
+    let text = lines.lock().unwrap().join("\n");
+    let replay = Replay::new(Arc::new(script(&steps)), &text).unwrap();
+    for want in first {
+        let got = run(&replay, &hello()).await;
+        assert_eq!((got.events, got.error), (want.events, want.error));
+    }
+    assert!(matches!(run(&replay, &hello()).await.error.unwrap().kind, ErrorKind::Script));
+    assert!(Replay::new(Arc::new(script(&steps)), "{\"event\":1}").is_err());
+}
