@@ -1,4 +1,5 @@
 //! The scripted model, and recordings.
+#![expect(clippy::unwrap_used, reason = "a failure in a helper is a failed test")]
 
 mod common;
 
