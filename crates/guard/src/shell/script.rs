@@ -161,6 +161,7 @@ impl Walker<'_> {
         if !node.is_named() {
             return;
         }
+        self.gaps(node);
         match node.kind() {
             "comment"
             | "file_descriptor"
@@ -195,7 +196,12 @@ impl Walker<'_> {
             "command" => self.command(node, depth),
             "redirected_statement" => self.visit_all(node, depth),
             "file_redirect" => self.redirect(node, depth),
-            "heredoc_redirect" => self.visit_all(node, depth),
+            "heredoc_redirect" => {
+                if node.child_by_field_name("argument").is_some() {
+                    self.doubt("arguments follow the mark of a here-document");
+                }
+                self.visit_all(node, depth);
+            }
             "heredoc_body" => self.heredoc(node, depth),
             "herestring_redirect"
             | "string"
@@ -231,6 +237,60 @@ impl Walker<'_> {
                 self.doubt(format!("it uses shell syntax that is not judged ({other})"));
                 self.visit_all(node, depth);
             }
+        }
+    }
+
+    /// The tree must account for all of the text. The grammar can, without marking an error, read on over the end of a
+    /// line (seen with pipes before a here-document) and take the next command for arguments.
+    fn gaps(&mut self, node: Node<'_>) {
+        let one_line = matches!(
+            node.kind(),
+            "command"
+                | "declaration_command"
+                | "unset_command"
+                | "negated_command"
+                | "variable_assignment"
+                | "variable_assignments"
+                | "file_redirect"
+                | "herestring_redirect"
+        );
+        let statement = one_line
+            || matches!(
+                node.kind(),
+                "program"
+                    | "compound_statement"
+                    | "do_group"
+                    | "else_clause"
+                    | "elif_clause"
+                    | "if_statement"
+                    | "while_statement"
+                    | "for_statement"
+                    | "case_statement"
+                    | "case_item"
+                    | "subshell"
+                    | "pipeline"
+                    | "command_substitution"
+                    | "process_substitution"
+                    | "list"
+                    | "redirected_statement"
+                    | "function_definition"
+                    | "test_command"
+            );
+        if !statement || node.child_count() == 0 {
+            return;
+        }
+        let mut at = node.start_byte();
+        let ends = Self::children(node).into_iter().map(|c| (c.kind(), c.start_byte(), c.end_byte()));
+        for (kind, start, end) in ends.chain([("", node.end_byte(), node.end_byte())]) {
+            let gap = self.source.get(at..start).unwrap_or("?").replace("\\\n", "");
+            let joins = matches!(kind, "|" | "|&" | "&&" | "||" | "file_redirect" | "herestring_redirect");
+            if gap.contains(|c: char| !matches!(c, ' ' | '\t' | '\n')) {
+                self.doubt("a part of it was not read");
+            }
+            if gap.contains('\n') && !kind.is_empty() && (one_line || joins) {
+                self.doubt("a command seems to go on over the end of a line");
+            }
+            at = end;
         }
     }
 
