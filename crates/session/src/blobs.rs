@@ -10,13 +10,12 @@
 //!
 //! Deletes no blob: a session's blobs go with its folder.
 
-use crate::hex;
 use crate::store::{Io, OpenMode, layout, write_all};
-use becket_types::{BlobId, Blobs};
+use becket_types::{BlobId, Blobs, hex};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +23,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A frame that claims more is not unpacked.
 const MAX_BLOB: u64 = 2 << 30;
 const LEVEL: i32 = 3;
+/// What a stream is read in.
+const BUFFER: usize = 64 * 1024;
 const TEMP: &str = ".tmp-";
 
 /// The blobs of one session. Shared by tools that run side by side.
@@ -77,18 +78,76 @@ impl BlobStore {
         // Packing into memory fails only for want of memory; unpacked bytes are a frame that nobody can read.
         let packed = zstd::bulk::compress(bytes, LEVEL).unwrap_or_default();
         if let Err((packed, error)) = self.write(&id, packed) {
-            let mut state = self.state();
-            state.memory.insert(id.clone(), packed);
-            if let Some(error) = error
-                && !std::mem::replace(&mut state.failing, true)
-            {
-                state.warnings.push(format!(
-                    "Cannot save an output of this session: {error}. It is kept in memory and saved as soon as \
-                     writing works again."
-                ));
-            }
+            self.keep_in_memory(id.clone(), packed, error);
         }
         id
+    }
+
+    /// As [`BlobStore::put`], for bytes that are read to their end and never stand in memory as a whole: they are hashed
+    /// and packed on their way to disk. Where the disk refuses, what is packed goes on in memory.
+    ///
+    /// # Errors
+    /// `reader` failed, or the disk gives back no longer what it took before it refused more. Nothing is kept then.
+    pub fn put_from(&self, reader: &mut dyn Read) -> io::Result<BlobId> {
+        let mut sink = self.sink();
+        let hash = pack(reader, &mut sink);
+        let Sink { place, refused, .. } = sink;
+        let id = match hash {
+            Ok(id) => id,
+            Err(error) => {
+                if let Place::Disk { temp, .. } = &place {
+                    let _ = self.io.remove(temp);
+                }
+                return Err(error);
+            }
+        };
+        match place {
+            Place::Memory(packed) => self.keep_in_memory(id.clone(), packed, refused),
+            Place::Disk { file, temp, .. } => {
+                drop(file);
+                let path = temp.with_file_name(file_name(&id));
+                match self.io.rename(&temp, &path) {
+                    Ok(()) => self.state().unsynced.push(path),
+                    Err(error) => {
+                        let packed = self.io.read(&temp);
+                        let _ = self.io.remove(&temp);
+                        self.keep_in_memory(id.clone(), packed?, Some(error));
+                    }
+                }
+            }
+        }
+        Ok(id)
+    }
+
+    /// Where a blob goes whose name is not known before its last byte.
+    fn sink(&self) -> Sink<'_> {
+        let io = self.io.as_ref();
+        let Some(dir) = &self.dir else {
+            return Sink { io, place: Place::Memory(Vec::new()), refused: None };
+        };
+        let temp = self.temp_in(dir);
+        match io.create_dir(dir).and_then(|()| io.open(&temp, OpenMode::Fresh)) {
+            Ok(file) => Sink { io, place: Place::Disk { file, temp, len: 0 }, refused: None },
+            Err(error) => Sink { io, place: Place::Memory(Vec::new()), refused: Some(error) },
+        }
+    }
+
+    /// `error`: why it is not on disk, where it should be.
+    fn keep_in_memory(&self, id: BlobId, packed: Vec<u8>, error: Option<io::Error>) {
+        let mut state = self.state();
+        state.memory.insert(id, packed);
+        if let Some(error) = error
+            && !std::mem::replace(&mut state.failing, true)
+        {
+            state.warnings.push(format!(
+                "Cannot save an output of this session: {error}. It is kept in memory and saved as soon as writing \
+                 works again."
+            ));
+        }
+    }
+
+    fn temp_in(&self, dir: &Path) -> PathBuf {
+        dir.join(format!("{TEMP}{}", self.temp.fetch_add(1, Ordering::Relaxed)))
     }
 
     /// Writes what the disk refused before. True when nothing waits any more.
@@ -159,7 +218,7 @@ impl BlobStore {
     /// Gives the packed bytes back when they are not on disk, with the reason where there is one.
     fn write(&self, id: &BlobId, packed: Vec<u8>) -> Result<(), (Vec<u8>, Option<io::Error>)> {
         let Some(dir) = &self.dir else { return Err((packed, None)) };
-        let temp = dir.join(format!("{TEMP}{}", self.temp.fetch_add(1, Ordering::Relaxed)));
+        let temp = self.temp_in(dir);
         let path = dir.join(file_name(id));
         let written = self.io.create_dir(dir).and_then(|()| {
             let file = self.io.open(&temp, OpenMode::Fresh)?;
@@ -193,6 +252,77 @@ impl Blobs for BlobStore {
             .flatten()
             .find_map(|dir| unpack(&self.io.read(&dir.join(file_name(id))).ok()?, id))
     }
+}
+
+/// Takes packed bytes: a file, or memory from the first refusal of the disk on.
+struct Sink<'a> {
+    io: &'a dyn Io,
+    place: Place,
+    refused: Option<io::Error>,
+}
+
+enum Place {
+    Disk {
+        file: fs::File,
+        temp: PathBuf,
+        /// Bytes that the disk took whole.
+        len: usize,
+    },
+    Memory(Vec<u8>),
+}
+
+impl Write for Sink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let refused = match &mut self.place {
+            Place::Memory(packed) => {
+                packed.extend_from_slice(bytes);
+                return Ok(bytes.len());
+            }
+            Place::Disk { file, len, .. } => match write_all(self.io, file, bytes) {
+                Ok(()) => {
+                    *len += bytes.len();
+                    return Ok(bytes.len());
+                }
+                Err(error) => error,
+            },
+        };
+        if let Place::Disk { temp, len, .. } = &self.place {
+            let mut packed = self.io.read(temp)?;
+            packed.truncate(*len);
+            if packed.len() < *len {
+                return Err(refused);
+            }
+            packed.extend_from_slice(bytes);
+            let _ = self.io.remove(temp);
+            self.refused = Some(refused);
+            self.place = Place::Memory(packed);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads to the end, writes one zstd frame, and names what was read.
+fn pack(reader: &mut dyn Read, sink: &mut Sink<'_>) -> io::Result<BlobId> {
+    let mut encoder = zstd::stream::write::Encoder::new(sink, LEVEL)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let n = match reader.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n) => n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let bytes = buffer.get(..n).unwrap_or_default();
+        hash.update(bytes);
+        encoder.write_all(bytes)?;
+    }
+    encoder.finish()?;
+    Ok(BlobId(hex(&hash.finalize())))
 }
 
 /// The name that these bytes have in every session.
@@ -282,6 +412,44 @@ mod tests {
         let own = memory.put(b"z");
         assert_eq!(memory.get(&own), Some(b"z".to_vec()));
         assert!(memory.take_warnings().is_empty());
+    }
+
+    #[test]
+    fn a_stream_has_the_name_of_its_bytes_wherever_it_ends_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = store(dir.path());
+        for bytes in [Vec::new(), b"short".to_vec(), b"0123456789abcdef ".repeat(40_000)] {
+            let id = blobs.put_from(&mut bytes.as_slice()).unwrap();
+            assert_eq!(id, id_of(&bytes));
+            assert_eq!(blobs.put(&bytes), id);
+            assert_eq!(store(dir.path()).get(&id), Some(bytes.clone()));
+            let memory = BlobStore::in_memory(Arc::new(Disk), None);
+            assert_eq!(memory.put_from(&mut bytes.as_slice()).unwrap(), id);
+            assert_eq!(memory.get(&id), Some(bytes));
+            assert!(memory.take_warnings().is_empty());
+        }
+        // A damaged blob is healed by a stream, too, and nothing is left beside the blobs.
+        let id = id_of(b"short");
+        fs::write(dir.path().join("blobs").join(file_name(&id)), "damaged").unwrap();
+        blobs.put_from(&mut &b"short"[..]).unwrap();
+        assert_eq!(blobs.get(&id), Some(b"short".to_vec()));
+        assert_eq!(fs::read_dir(dir.path().join("blobs")).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_stream_that_breaks_is_an_error_and_leaves_nothing() {
+        struct Broken(usize);
+        impl Read for Broken {
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                self.0 = self.0.checked_sub(1).ok_or(io::ErrorKind::BrokenPipe)?;
+                buf.fill(b'x');
+                Ok(buf.len())
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let error = store(dir.path()).put_from(&mut Broken(20)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(fs::read_dir(dir.path().join("blobs")).unwrap().count(), 0);
     }
 
     #[test]

@@ -15,13 +15,6 @@ pub mod store;
 pub use session::{CreateOptions, FORMAT, Peek, Session, SessionInfo};
 pub use store::{Durability, StoreError};
 
-/// Lower-case hex.
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |n: u8| DIGITS.get(usize::from(n)).copied().map_or('0', char::from);
-    bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
-}
-
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digit = |b: &u8| char::from(*b).to_digit(16).map(|d| d as u8);
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();

@@ -254,3 +254,46 @@ fn a_fault_at_any_call_of_an_opening_harms_nothing() {
         }
     }
 }
+
+/// Bytes that do not get smaller when they are packed: a stream of them is written in several pieces.
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    (0..len / 8).flat_map(|_| next()).collect()
+}
+
+#[test]
+fn a_fault_at_any_call_of_a_stream_keeps_its_bytes() {
+    let bytes = noise(1 << 20);
+    let put = |root: &Path, io: &Arc<Failing>| {
+        let options = CreateOptions { persist: true, outside: outside(io), ..CreateOptions::default() };
+        let session = Session::create(root, root, options, Policy::default(), scope()).unwrap();
+        let id = session.blob_store().put_from(&mut bytes.as_slice());
+        (session, id)
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let healthy = Failing::healthy();
+    drop(put(&dir.path().join("count"), &healthy));
+    let total = healthy.calls();
+    assert!(total > 12, "{total}");
+    for from in 1..=total {
+        let io = Failing::new(from, 1, io::ErrorKind::StorageFull);
+        let (mut session, id) = put(&dir.path().join(from.to_string()), &io);
+        let id = id.unwrap();
+        assert_eq!(id, becket_session::blobs::id_of(&bytes), "call {from}");
+        assert_eq!(session.blobs().get(&id), Some(bytes.clone()), "call {from}");
+        session.append(vec![user("on")], Durability::Synced).unwrap();
+        assert!(session.flush(), "call {from}");
+        let at = session.dir().to_path_buf();
+        drop(session);
+        let again = Session::open(&at, Policy::default(), scope()).unwrap();
+        assert_eq!(again.blobs().get(&id), Some(bytes.clone()), "call {from}");
+        let blobs = fs::read_dir(at.join("blobs")).unwrap().count();
+        assert_eq!(blobs, 1, "call {from}: nothing is left beside the blob");
+    }
+}

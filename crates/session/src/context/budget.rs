@@ -311,6 +311,8 @@ pub struct Meter {
     /// What the last believed report came to, and the base estimate of the same context.
     last: Option<(Tokens, Tokens)>,
     reported: bool,
+    /// An exact count stood in for a report; one is enough.
+    counted: bool,
 }
 
 impl Meter {
@@ -327,6 +329,13 @@ impl Meter {
             let floor = Tokens(part_of(base_sent.0, 0.4));
             self.last = Some((usage.context().max(floor) + Tokens(answer), base_now));
         }
+    }
+
+    /// A tokenizer counted `exact` for a context whose base estimate is `base`: it stands in for a report until one comes.
+    /// The estimator learns nothing, because the tokenizer may be another vendor's.
+    pub fn count(&mut self, exact: Tokens, base: Tokens) {
+        self.counted = true;
+        self.last = Some((exact, base));
     }
 
     /// The last report is of another context (compaction, rewind, model switch): estimates only until the next one.
@@ -348,10 +357,10 @@ impl Meter {
         }
     }
 
-    /// Whether an exact count is worth loading the tokenizer for: nothing was ever reported and the estimate is within
-    /// 15 % of the threshold.
+    /// Whether an exact count is worth loading the tokenizer for: nothing was ever reported or counted, and the estimate
+    /// is within 15 % of the threshold.
     pub fn wants_exact_count(&self, used: Tokens, threshold: Tokens) -> bool {
-        !self.reported && used.0.abs_diff(threshold.0) as f64 <= 0.15 * threshold.0 as f64
+        !self.reported && !self.counted && used.0.abs_diff(threshold.0) as f64 <= 0.15 * threshold.0 as f64
     }
 }
 
@@ -492,6 +501,11 @@ mod tests {
             assert_eq!(m.wants_exact_count(Tokens(used), Tokens(100)), want, "{used}");
         }
         m.report(&Usage { input: 10, ..Usage::default() }, Tokens(10), Tokens(12));
+        assert!(!m.wants_exact_count(Tokens(100), Tokens(100)));
+        // A count stands in for a report, and is not asked for twice.
+        let mut m = Meter::default();
+        m.count(Tokens(130), Tokens(100));
+        assert_eq!((m.used(Tokens(100)), m.used(Tokens(110))), (Tokens(130), Tokens(140)));
         assert!(!m.wants_exact_count(Tokens(100), Tokens(100)));
     }
 

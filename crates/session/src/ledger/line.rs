@@ -6,7 +6,7 @@
 //!
 //! Knows no files and no order of lines.
 
-use crate::hex;
+use becket_types::hex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};

@@ -28,7 +28,7 @@ impl SessionInfo {
         let cwd = match self.cwd.to_str() {
             Some(_) => self.cwd.clone(),
             None => {
-                let bytes = crate::hex(self.cwd.as_os_str().as_encoded_bytes());
+                let bytes = becket_types::hex(self.cwd.as_os_str().as_encoded_bytes());
                 extra.insert(CWD_BYTES.to_owned(), Value::String(bytes));
                 PathBuf::from(self.cwd.to_string_lossy().into_owned())
             }

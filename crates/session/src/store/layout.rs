@@ -4,8 +4,7 @@
 //! is one project. Its folder name is a readable slug and 24 hex digits of the SHA-256 of the path's bytes: two paths
 //! never share a folder, whatever bytes they hold and however long they are.
 
-use crate::hex;
-use becket_types::SessionId;
+use becket_types::{SessionId, hex};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
