@@ -5,7 +5,7 @@ usage: benches/process.py [BECKET] [RUNS]        (default: target/release/becket
 
 The server is this script: it speaks Chat Completions over HTTP/1.1, answers from a list, and notes when each answer's
 last byte was written and when the next request's first byte came. CPU is what the kernel accounts to the finished
-process (wait4: user and system, all threads). Memory is VmHWM, read while the last answer is on its way.
+process (wait4: user and system, all threads). Memory is VmHWM, read every 2 ms from the last answer until the process is gone.
 """
 import json, os, socket, statistics, subprocess, sys, tempfile, threading, time
 
@@ -34,8 +34,8 @@ def call_answer(n, name, arguments):
 
 
 class Server:
-    def __init__(self, answers):
-        self.answers, self.asked, self.gaps, self.pid, self.peak = answers, 0, [], None, 0
+    def __init__(self, answers, last):
+        self.answers, self.last, self.asked, self.gaps, self.pid, self.peak = answers, last, 0, [], None, 0
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -70,21 +70,33 @@ class Server:
             data = b"".join(pieces)[length:]
             body = self.answers(self.asked)
             self.asked += 1
-            if self.pid:
-                with open(f"/proc/{self.pid}/status") as status:
-                    self.peak = max(int(l.split()[1]) for l in status if l.startswith("VmHWM"))
             connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: "
                                + str(len(body)).encode() + b"\r\n\r\n" + body)
             sent = time.perf_counter()
+            if self.pid and self.asked > self.last:
+                threading.Thread(target=self.sample, daemon=True).start()
+
+    def sample(self):
+        """High-water mark until the process is gone."""
+        try:
+            while True:
+                with open(f"/proc/{self.pid}/status") as status:
+                    lines = [l for l in status if l.startswith("VmHWM")]
+                if not lines:
+                    return
+                self.peak = max(self.peak, int(lines[0].split()[1]))
+                time.sleep(0.002)
+        except OSError:
+            return
 
 
-def run(answers, arguments):
+def run(answers, arguments, last=0):
     """One process: CPU milliseconds, wall milliseconds, peak MB, gaps in milliseconds."""
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as project:
         for n in range(1, 1001):
             with open(f"{project}/f{n}.txt", "w") as file:
                 file.write(f"file {n}\n" + "some text in a line\n" * 20)
-        server = Server(answers)
+        server = Server(answers, last)
         environment = {"PATH": os.environ["PATH"], "HOME": home,
                        "OPENAI_BASE_URL": f"http://127.0.0.1:{server.port}/v1", "OPENAI_API_KEY": "k"}
         started = time.perf_counter()
@@ -124,7 +136,7 @@ def main():
     row("one turn, peak memory", [r[2] for r in one], "MB")
     base = statistics.median(r[0] for r in one)
     for count in (200, 1000):
-        runs = [run(reads(count), task) for _ in range(max(3, RUNS // 3))]
+        runs = [run(reads(count), task, count) for _ in range(max(3, RUNS // 3))]
         row(f"{count} steps of one read: CPU a step", [(r[0] - base) / count for r in runs], "ms")
         row(f"{count} steps of one read: answer to next request", [statistics.median(r[3]) for r in runs], "ms")
         row(f"{count} steps of one read: the same, last 50 steps", [statistics.median(r[3][-50:]) for r in runs], "ms")

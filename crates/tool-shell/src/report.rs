@@ -75,7 +75,7 @@ pub(crate) fn report(run: Run) -> ToolOutput {
             seconds(limit)
         )),
         End::Interrupted => {
-            notes.push(format!("[interrupted after {}; what it did until then stays done]", seconds(took)));
+            notes.push(format!("[interrupted after {}, effect unknown: what it did until then stays done]", seconds(took)));
         }
     }
     if survivors > 0 {

@@ -233,7 +233,7 @@ fn subject(input: &Value) -> String {
     one_line(field("command").or_else(|| field("path")).unwrap_or_default(), 60)
 }
 
-/// The last line of a tool's output that says something.
+/// What came of a call, on one line.
 fn outcome(message: &Message) -> String {
     let text = message.parts.iter().find_map(|p| match p {
         Part::ToolResult { output, .. } => Some(output.as_str()),
@@ -241,9 +241,11 @@ fn outcome(message: &Message) -> String {
     });
     let text = text.unwrap_or_default();
     let failed: Vec<&str> = text.lines().filter(|l| l.starts_with("FAIL")).collect();
-    match failed.first() {
-        Some(first) => format!("{} failures, the first: {first}", failed.len()),
-        None => text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("(no output)").trim().to_owned(),
+    match (message.metadata.tool_name.as_deref(), failed.first()) {
+        (Some("read"), _) => format!("{} lines", text.lines().count()),
+        (Some("todo"), _) => format!("{} items", text.lines().filter(|l| l.trim_start().starts_with('[')).count()),
+        (_, Some(first)) => format!("{} failures, the first: {first}", failed.len()),
+        (_, None) => text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("(no output)").trim().to_owned(),
     }
 }
 
