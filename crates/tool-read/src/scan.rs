@@ -180,7 +180,7 @@ pub(crate) fn scan(
         lines.close();
     }
     let total = ended.then(|| lines.total());
-    let hash = hasher.filter(|_| ended).map(|h| becket_tool::hex(&h.finalize()));
+    let hash = hasher.filter(|_| ended).map(|h| becket_types::hex(&h.finalize()));
     Ok(Scan { lines: lines.lines, total, hash, bytes, cancelled })
 }
 

@@ -69,7 +69,7 @@ impl ToolEnv {
     /// `path` against the working directory, `.` and `..` folded, `~` left alone. Symbolic links are not followed: for
     /// anything that opens a file or decides about one, use [`ToolEnv::path`].
     pub fn resolve(&self, path: &str) -> PathBuf {
-        paths::lexical(&self.cwd.join(path))
+        becket_types::lexical(&self.cwd.join(path))
     }
 
     /// `path` against the working directory, absolute and free of symbolic links as the kernel would walk it; what does
@@ -119,16 +119,5 @@ pub trait Host: Send + Sync {
 /// Lower-case hex SHA-256 of bytes: how files are named in [`Host::note_read`].
 pub fn sha256(bytes: &[u8]) -> String {
     use sha2::Digest;
-    hex(&sha2::Sha256::digest(bytes))
-}
-
-/// Lower-case hex.
-pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut out = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        out.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    out
+    becket_types::hex(&sha2::Sha256::digest(bytes))
 }

@@ -54,21 +54,6 @@ impl PathError {
     }
 }
 
-/// `.` and `..` folded without looking at the disk. For display and comparison only: `link/..` is not what it says.
-pub fn lexical(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                out.pop();
-            }
-            Component::CurDir => {}
-            other => out.push(other),
-        }
-    }
-    out
-}
-
 enum Step {
     Root(OsString),
     Up,

@@ -15,6 +15,7 @@ mod entry;
 mod event;
 mod ids;
 mod message;
+mod path;
 mod permission;
 mod text;
 mod usage;
@@ -34,8 +35,9 @@ pub use message::{
     FinishReason, ImageSource, Message, Metadata, Origin, Part, Role, Synthetic, TimeMeta, Visibility,
     visibility,
 };
+pub use path::lexical;
 pub use permission::PermissionMode;
-pub use text::{cut_end, cut_start, is_blank};
+pub use text::{cut_end, cut_start, edit_distance, hex, is_blank};
 pub use usage::{Cost, Prices, Tokens, Usage};
 
 /// Where the bytes of a blob come from when a message that refers to one is sent.

@@ -1,4 +1,5 @@
-//! Cutting text without breaking it. Every cut in becket that is not on a grapheme border goes through here.
+//! Cutting text without breaking it, and bytes as text. Every cut in becket that is not on a grapheme border goes through
+//! here. Knows nothing of what the text means.
 
 /// Whether `s` holds nothing a reader would see: white space, zero-width and other invisible characters.
 ///
@@ -25,6 +26,28 @@ pub fn cut_start(s: &str, max: usize) -> &str {
     &s[s.ceil_char_boundary(s.len().saturating_sub(max))..]
 }
 
+/// Edits (insert, delete, replace a character) between two words, of which the first 64 characters count.
+pub fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().take(64).enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let up = row[j + 1];
+            row[j + 1] = (corner + usize::from(ca != *cb)).min(up + 1).min(row[j] + 1);
+            corner = up;
+        }
+    }
+    row[b.len()]
+}
+
+/// Lower-case hex.
+pub fn hex(bytes: &[u8]) -> String {
+    let digit = |n: u8| char::from(if n < 10 { b'0' + n } else { b'a' + n - 10 });
+    bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,6 +61,26 @@ mod tests {
         for s in ["a", " .", "\u{200b}x", "0"] {
             assert!(!is_blank(s), "{s:?}");
         }
+    }
+
+    #[test]
+    fn edits_between_words() {
+        for (a, b, want) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("bash", "Bash", 1),
+            ("kitten", "sitting", 3),
+            ("edit", "edti", 2),
+            ("größe", "grösse", 2),
+        ] {
+            assert_eq!((edit_distance(a, b), edit_distance(b, a)), (want, want), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn hex_is_two_lower_case_digits_a_byte() {
+        assert_eq!(hex(&[0x00, 0x09, 0x0a, 0x5f, 0xff]), "00090a5fff");
+        assert_eq!(hex(&[]), "");
     }
 
     proptest! {
