@@ -9,6 +9,7 @@
 use crate::capture::{Capture, Shown, Window};
 use crate::clean::Cleaner;
 use crate::spill::Spill;
+use crate::sys;
 use becket_tool::Host;
 use becket_types::BlobId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -57,9 +58,8 @@ pub(crate) struct Drain {
 
 impl Drain {
     pub(crate) fn start(reader: PipeReader, setup: Setup) -> io::Result<Self> {
-        // A larger pipe means fewer switches; where the system refuses, the usual size does.
-        #[cfg(target_os = "linux")]
-        let _ = rustix::pipe::fcntl_setpipe_size(&reader, BUFFER);
+        // A larger pipe means fewer switches.
+        sys::widen(&reader, BUFFER);
         rustix::io::ioctl_fionbio(&reader, true)?;
         let (ended, wake) = io::pipe()?;
         let (send, result) = oneshot::channel();

@@ -45,7 +45,7 @@ impl Tree {
 
     fn is_empty(&self) -> bool {
         // A group of which only uncollected processes are left still answers; the list knows better where there is one.
-        self.known.is_empty() && (cfg!(target_os = "linux") || test_kill_process_group(self.group).is_err())
+        self.known.is_empty() && (sys::LISTS_PROCESSES || test_kill_process_group(self.group).is_err())
     }
 
     /// At once, without waiting: for a call that is dropped.

@@ -1,8 +1,11 @@
-//! Linux: processes from `/proc`.
+//! Linux: processes from `/proc`, pipes of any width.
 
 use super::Process;
 use std::collections::HashSet;
-use std::io::Read;
+use std::io::{PipeReader, Read};
+
+/// Whether [`tree`] knows every process of a command.
+pub(crate) const LISTS_PROCESSES: bool = true;
 
 struct Stat {
     process: Process,
@@ -74,4 +77,9 @@ pub(crate) fn own_command_line() -> Option<String> {
     let bytes = std::fs::read("/proc/self/cmdline").ok()?;
     let line = String::from_utf8_lossy(&bytes).replace('\0', " ");
     Some(line.trim_end().to_owned())
+}
+
+/// Lets the pipe hold `bytes`; where the system refuses, the usual width does.
+pub(crate) fn widen(pipe: &PipeReader, bytes: usize) {
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, bytes);
 }
