@@ -4,12 +4,13 @@
 //! denies the whole.
 
 use crate::path::{inside, is_sink, pattern_meets_secret, protected, secret};
-use crate::rule::{CommandPattern, Rule, distance, exact_rule};
+use crate::rule::{CommandPattern, Rule, exact_rule};
 use crate::shell::script::{Paths, Redirect, read};
 use crate::shell::unwrap::{Unwrapped, base_name, is_launcher, unwrap};
 use crate::shell::{Dirs, Known, Script, Simple, Word, gitcmd, readonly, script};
+use crate::wording::{candidates, raw, suggestion, variants};
 use crate::{Guard, Kind, Verdict};
-use becket_types::PermissionMode;
+use becket_types::{PermissionMode, edit_distance};
 use std::path::{Path, PathBuf};
 
 const MAX_NESTING: usize = 6;
@@ -335,7 +336,7 @@ impl<'a> Judge<'a> {
     fn nearest(&self, name: &str) -> Option<&'a Rule> {
         self.guard
             .rules(Kind::Allow)
-            .filter_map(|rule| Some((distance(&rule.command()?.first_word(), name), rule)))
+            .filter_map(|rule| Some((edit_distance(&rule.command()?.first_word(), name), rule)))
             .filter(|(distance, _)| *distance <= 2)
             .min_by_key(|(distance, _)| *distance)
             .map(|(_, rule)| rule)
@@ -466,113 +467,6 @@ impl<'a> Judge<'a> {
         self.guard
             .rules(Kind::Allow)
             .find(|rule| rule.command().is_some_and(|p: &CommandPattern| p.is_exact() && p.matches(text)))
-    }
-}
-
-/// The forms in which a rule may know the command: as written, in canonical quoting, and for deny rules without
-/// quotes, without folders, without what is set before it.
-fn variants(words: &[Word], prefix: &str) -> Vec<String> {
-    let canonical: Vec<String> = words.iter().map(canonical).collect();
-    let plain: Vec<&str> = words.iter().map(|w| w.text.as_str()).collect();
-    let mut out = vec![raw(words), canonical.join(" "), plain.join(" ")];
-    if let Some((first, rest)) = plain.split_first()
-        && first.contains('/')
-    {
-        out.push([&[base_name(first)], rest].concat().join(" "));
-    }
-    if !prefix.is_empty() {
-        out.push(format!("{prefix} {}", out[0]));
-    }
-    out
-}
-
-fn canonical(word: &Word) -> String {
-    if !word.is_literal() {
-        return word.raw.clone();
-    }
-    let needs = word.text.is_empty()
-        || word.text.contains(|c: char| c.is_whitespace() || "'\"$`;|&<>()\\".contains(c));
-    if needs { format!("'{}'", word.text.replace('\'', "'\\''")) } else { word.text.clone() }
-}
-
-fn raw(words: &[Word]) -> String {
-    words.iter().map(|w| w.raw.as_str()).collect::<Vec<_>>().join(" ")
-}
-
-/// The parts of a word that may name a file: the word, what follows `=`, what follows `:`.
-fn candidates(text: &str) -> Vec<&str> {
-    let mut out = Vec::new();
-    if !text.starts_with('-') {
-        out.push(text);
-    }
-    for mark in ['=', ':', '@'] {
-        if let Some((_, value)) = text.split_once(mark)
-            && !value.is_empty()
-        {
-            out.push(value);
-        }
-    }
-    out
-}
-
-/// The rule that would allow the command and its like.
-fn suggestion(words: &[Word]) -> String {
-    const SUBCOMMANDS: &[&str] = &[
-        "git",
-        "cargo",
-        "npm",
-        "pnpm",
-        "yarn",
-        "bun",
-        "go",
-        "docker",
-        "kubectl",
-        "make",
-        "pip",
-        "pip3",
-        "uv",
-        "poetry",
-        "gh",
-        "dotnet",
-        "gradle",
-        "mvn",
-        "bundle",
-        "rails",
-        "terraform",
-        "deno",
-        "just",
-        "rustup",
-        "brew",
-        "apt",
-    ];
-    const RISKY: &[&str] = &[
-        "rm", "dd", "mkfs", "sudo", "bash", "sh", "zsh", "python", "python3", "node", "perl", "ruby", "eval",
-        "chmod", "chown", "kill", "pkill", "killall", "curl", "wget", "ssh", "scp", "env", "xargs", "find",
-        "tee",
-    ];
-    let name = words[0].text.as_str();
-    let whole = exact_rule(&raw(words));
-    let plain = !name.contains(|c: char| c.is_whitespace() || "()*\\\"'".contains(c));
-    if !plain || RISKY.contains(&base_name(name)) || gitcmd::escape(words).is_some() {
-        return whole;
-    }
-    if !SUBCOMMANDS.contains(&name) {
-        return if words.len() == 1 { whole } else { format!("Bash({name} *)") };
-    }
-    match &words[1..] {
-        [first, second, ..]
-            if first.text == "run" && second.is_literal() && !second.text.starts_with('-') =>
-        {
-            format!("Bash({name} run {} *)", second.text)
-        }
-        [first, ..]
-            if first.is_literal()
-                && !first.text.starts_with('-')
-                && !first.text.contains([' ', '*', '\\']) =>
-        {
-            format!("Bash({name} {} *)", first.text)
-        }
-        _ => whole,
     }
 }
 

@@ -17,6 +17,7 @@ mod command;
 mod path;
 mod rule;
 mod shell;
+mod wording;
 
 pub use rule::{Rule, RuleError, Rules, split_rules};
 

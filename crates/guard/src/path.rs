@@ -6,21 +6,6 @@
 use globset::GlobBuilder;
 use std::path::{Component, Path, PathBuf};
 
-/// `path` with `.` and `..` folded.
-pub(crate) fn lexical(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                out.pop();
-            }
-            Component::CurDir => {}
-            other => out.push(other),
-        }
-    }
-    out
-}
-
 /// Whether `path` is one of `roots` or below one. Paths under `/proc` and `/dev` belong to no root.
 pub(crate) fn inside(path: &Path, roots: &[PathBuf]) -> bool {
     path.is_absolute()

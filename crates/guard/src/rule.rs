@@ -4,7 +4,8 @@
 //! specifier means depends on the tool: a command pattern for `Bash`, a path pattern for file tools, a name pattern for
 //! the rest. Parsing is strict: a rule that cannot be meant is an error with its place and the nearest form that can.
 
-use crate::path::{lexical, wild};
+use crate::path::wild;
+use becket_types::{edit_distance, lexical};
 use globset::{Glob, GlobBuilder, GlobMatcher};
 use std::fmt;
 use std::path::Path;
@@ -173,7 +174,7 @@ impl Rule {
         KNOWN
             .iter()
             .copied()
-            .find(|k| distance(&k.to_ascii_lowercase(), &self.tool) <= 2 && self.tool.len() > 2)
+            .find(|k| edit_distance(&k.to_ascii_lowercase(), &self.tool) <= 2 && self.tool.len() > 2)
     }
 
     /// The tool's name in lower case.
@@ -463,20 +464,4 @@ pub fn split_rules(text: &str) -> Vec<String> {
     }
     out.retain(|rule| !rule.is_empty());
     out
-}
-
-/// Edits between two short words.
-pub(crate) fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().take(64).enumerate() {
-        let mut left_up = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let up = row[j + 1];
-            row[j + 1] = (left_up + usize::from(ca != *cb)).min(up + 1).min(row[j] + 1);
-            left_up = up;
-        }
-    }
-    row[b.len()]
 }

@@ -1,0 +1,296 @@
+//! The commands and their options that are known to be harmless. Data only.
+
+/// What the words that are no options mean.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Args {
+    /// Files whose content is read.
+    Files,
+    /// Files of which only names and attributes are shown.
+    Names,
+    /// A pattern, then files.
+    Pattern,
+    /// Plain text.
+    Text,
+    /// At most this many files (a further one would be written).
+    UpTo(usize),
+    None,
+}
+
+pub(super) struct Entry {
+    pub names: &'static str,
+    /// Option letters without a value.
+    pub flags: &'static str,
+    /// Option letters with one.
+    pub valued: &'static str,
+    /// Long options; with `=` at the end they take a value, attached or as the next word.
+    pub long: &'static str,
+    pub args: Args,
+    /// No option of the program does harm, so a file name pattern may also match a name that looks like an option.
+    pub tame: bool,
+}
+
+const fn entry(
+    names: &'static str,
+    flags: &'static str,
+    valued: &'static str,
+    long: &'static str,
+    args: Args,
+    tame: bool,
+) -> Entry {
+    Entry { names, flags, valued, long, args, tame }
+}
+
+const GREP_LONG: &str = "after-context= before-context= binary-files= byte-offset color color= colour= context= count \
+    exclude= exclude-dir= extended-regexp files-with-matches files-without-match fixed-strings ignore-case include= \
+    initial-tab invert-match line-buffered line-number line-regexp max-count= no-filename no-messages null \
+    only-matching perl-regexp quiet recursive regexp= silent text with-filename word-regexp basic-regexp";
+
+const RG_LONG: &str = "after-context= before-context= binary block-buffered byte-offset case-sensitive color= colors= \
+    column context= context-separator= count count-matches crlf debug encoding= files files-with-matches \
+    files-without-match fixed-strings glob= glob-case-insensitive heading hidden iglob= ignore-case invert-match json \
+    line-buffered line-number line-regexp max-columns= max-columns-preview max-count= max-depth= max-filesize= mmap \
+    multiline multiline-dotall no-config no-filename no-heading no-ignore no-ignore-dot no-ignore-parent \
+    no-ignore-vcs no-line-number no-messages null one-file-system only-matching passthru pcre2 pretty quiet regexp= \
+    replace= smart-case sort= sortr= stats text threads= trim type= type-list type-not= unrestricted version vimgrep \
+    with-filename word-regexp";
+
+pub(super) const TABLE: &[Entry] = &[
+    entry(
+        "cat",
+        "AbeEnstTuv",
+        "",
+        "show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting",
+        Args::Files,
+        true,
+    ),
+    entry("tac", "br", "s", "before regex separator=", Args::Files, true),
+    entry(
+        "nl",
+        "p",
+        "bdfhilnsvw",
+        "body-numbering= number-format= number-width= starting-line-number= number-separator=",
+        Args::Files,
+        true,
+    ),
+    entry("head tail", "qvz", "nc", "lines= bytes= quiet silent verbose zero-terminated", Args::Files, true),
+    entry("wc", "clmwL", "", "bytes chars lines words max-line-length total=", Args::Files, true),
+    entry(
+        "ls dir vdir",
+        "aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1",
+        "ITw",
+        "all almost-all author block-size= classify color color= dereference directory escape file-type format= \
+         full-time group-directories-first hide= human-readable hyperlink ignore= indicator-style= inode no-group \
+         numeric-uid-gid quote-name recursive reverse si size sort= time= time-style= width= zero",
+        Args::Names,
+        true,
+    ),
+    entry("stat", "Lft", "c", "dereference file-system format= printf= terse", Args::Names, true),
+    entry(
+        "du",
+        "abchHklmsSxLDP0",
+        "dBt",
+        "all apparent-size block-size= bytes dereference exclude= human-readable inodes max-depth= one-file-system \
+         separate-dirs si summarize threshold= time time= total",
+        Args::Names,
+        true,
+    ),
+    entry(
+        "df",
+        "ahHiklPT",
+        "Btx",
+        "all block-size= human-readable inodes local output output= portability print-type si total type=",
+        Args::Names,
+        true,
+    ),
+    entry("basename dirname", "az", "s", "multiple suffix= zero", Args::Text, true),
+    entry(
+        "realpath readlink",
+        "eflmnqsvzLP",
+        "",
+        "canonicalize canonicalize-existing canonicalize-missing no-newline relative-to= relative-base= zero strip",
+        Args::Names,
+        true,
+    ),
+    entry("rev", "", "", "", Args::Files, true),
+    entry("fold fmt", "bscu", "w", "bytes spaces width=", Args::Files, true),
+    entry("expand unexpand", "ai", "t", "all first-only initial tabs=", Args::Files, true),
+    entry(
+        "cut",
+        "nsz",
+        "bcdf",
+        "bytes= characters= complement delimiter= fields= only-delimited output-delimiter= zero-terminated",
+        Args::Files,
+        true,
+    ),
+    entry("paste", "sz", "d", "delimiters= serial zero-terminated", Args::Files, true),
+    entry(
+        "column",
+        "etxnL",
+        "cosNRHTEWd",
+        "table separator= output-separator= table-columns=",
+        Args::Files,
+        true,
+    ),
+    entry("comm", "123iz", "", "check-order nocheck-order output-delimiter= total", Args::Files, true),
+    entry("join", "iz", "aejtv12o", "ignore-case header", Args::Files, true),
+    entry("cmp", "bls", "in", "print-bytes verbose quiet silent bytes= ignore-initial=", Args::Files, true),
+    entry(
+        "diff",
+        "abBcdeEiNnpqrstTuwyl",
+        "UCIWx",
+        "brief color color= context context= exclude= ignore-all-space ignore-blank-lines ignore-case \
+         ignore-space-change ignore-trailing-space label= minimal new-file normal recursive report-identical-files \
+         side-by-side speed-large-files strip-trailing-cr suppress-common-lines text unified unified= width=",
+        Args::Files,
+        false,
+    ),
+    entry(
+        "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum shasum",
+        "btz",
+        "a",
+        "binary text tag zero",
+        Args::Files,
+        true,
+    ),
+    entry("strings", "afw", "neT", "all bytes= encoding= radix=", Args::Files, false),
+    entry(
+        "od",
+        "abcdfhilosxv",
+        "AjNtw",
+        "address-radix= format= read-bytes= skip-bytes= width=",
+        Args::Files,
+        true,
+    ),
+    entry("hexdump hd", "bcCdovx", "ns", "", Args::Files, false),
+    entry("xxd", "abeipu", "closg", "", Args::UpTo(1), false),
+    entry("tr", "cCdst", "", "complement delete squeeze-repeats truncate-set1", Args::Text, true),
+    entry("seq", "w", "sf", "separator= format= equal-width", Args::Text, true),
+    entry(
+        "sleep true false : nproc arch tty logname whoami groups users who uptime lscpu lsb_release getconf",
+        "abdhmrsq",
+        "",
+        "all ignore= version short description",
+        Args::Text,
+        true,
+    ),
+    entry(
+        "uname",
+        "asnrvmpio",
+        "",
+        "all kernel-name nodename kernel-release machine operating-system",
+        Args::None,
+        true,
+    ),
+    entry("id", "gGnruzZ", "", "user group groups name real", Args::Text, true),
+    entry("hostname", "fsiIdA", "", "fqdn short ip-address", Args::None, true),
+    entry("free", "bkmghtlsw", "", "human mega giga total wide", Args::None, true),
+    entry("pwd", "LP", "", "", Args::None, true),
+    entry("which type whereis", "apPtfs", "", "all", Args::Text, true),
+    entry(
+        "file",
+        "bhiILkNr0",
+        "F",
+        "brief mime mime-type mime-encoding dereference no-dereference keep-going separator=",
+        Args::Files,
+        false,
+    ),
+    entry(
+        "tree",
+        "adfFilpsughDJNnCrtvSx",
+        "LPI",
+        "noreport dirsfirst gitignore prune filelimit= charset= du si inodes matchdirs ignore-case",
+        Args::Names,
+        false,
+    ),
+    entry(
+        "sort",
+        "bdfghiMnRrVcCmsuz",
+        "ktS",
+        "check dictionary-order field-separator= general-numeric-sort human-numeric-sort ignore-case \
+         ignore-leading-blanks key= merge month-sort numeric-sort parallel= random-sort reverse sort= stable unique \
+         version-sort zero-terminated",
+        Args::Files,
+        false,
+    ),
+    entry(
+        "uniq",
+        "cdDiuz",
+        "fsw",
+        "all-repeated count ignore-case repeated skip-chars= skip-fields= unique zero-terminated check-chars=",
+        Args::UpTo(1),
+        false,
+    ),
+    entry("tsort", "", "", "", Args::Files, true),
+    entry(
+        "nm size readelf",
+        "aACDdghlnrsSuWV",
+        "",
+        "demangle defined-only undefined-only extern-only dynamic headers symbols",
+        Args::Files,
+        false,
+    ),
+    entry("grep egrep fgrep", "abcEFGhHiIlLnoPqrsTuUvwxyzZ", "ABCem", GREP_LONG, Args::Pattern, false),
+    entry("rg", "abcFhHiIlnNopPqsSuUvVwx0.", "ABCdeEgjmMrtT", RG_LONG, Args::Pattern, false),
+    entry(
+        "fd fdfind",
+        "0Hgipsu1aF",
+        "cdEejStj",
+        "absolute-path base-directory= case-sensitive changed-before= changed-within= color= exact-depth= exclude= \
+         extension= fixed-strings full-path glob hidden ignore-case max-depth= max-results= min-depth= no-ignore \
+         no-ignore-vcs print0 prune quiet regex size= type= unrestricted version",
+        Args::Pattern,
+        false,
+    ),
+    entry(
+        "ss",
+        "46aeHilmnopstuwx",
+        "",
+        "all listening numeric processes tcp udp unix summary",
+        Args::None,
+        true,
+    ),
+    entry("ps", "AaefFjlxH", "opuCt", "forest no-headers sort= format= pid=", Args::None, true),
+];
+
+/// Programs whose `--version` is free: neither they nor a launcher in front of them obeys files of the project.
+pub(super) const VERSIONED: &[&str] = &[
+    "python",
+    "python3",
+    "node",
+    "ruby",
+    "perl",
+    "gcc",
+    "g++",
+    "clang",
+    "cc",
+    "make",
+    "cmake",
+    "ninja",
+    "git",
+    "rg",
+    "jq",
+    "docker",
+    "psql",
+    "bash",
+    "java",
+    "php",
+    "lua",
+    "sqlite3",
+    "curl",
+    "tar",
+    "sed",
+    "awk",
+    "grep",
+    "find",
+    "ls",
+    "openssl",
+    "ffmpeg",
+    "fd",
+    "gh",
+    "kubectl",
+    "pkg-config",
+    "ld",
+    "gdb",
+    "vim",
+    "tmux",
+];

@@ -1,0 +1,126 @@
+//! What a script computes and sets: expansions, arithmetic, tests, assignments. Each that evaluates text or sets what other
+//! programs obey is a doubt. Follows no values; that is for the loops of the walk.
+
+use super::{Simple, Walker};
+use crate::shell::vars;
+use crate::shell::word::{Known, Word, is_name, text_of};
+use tree_sitter::Node;
+
+impl Walker<'_> {
+    pub(super) fn comparison(&mut self, node: Node<'_>, depth: usize) {
+        let operator = node.child_by_field_name("operator").map_or("", |o| text_of(o, self.source));
+        if matches!(operator, "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge") {
+            for side in ["left", "right"].into_iter().filter_map(|side| node.child_by_field_name(side)) {
+                let text = text_of(side, self.source).trim_matches('"');
+                if !matches!(text, "$#" | "$?")
+                    && !text.trim_start_matches('-').chars().all(|c| c.is_ascii_digit())
+                {
+                    self.doubt("a numeric comparison evaluates what a variable holds");
+                }
+            }
+        }
+        self.visit_all(node, depth);
+    }
+
+    pub(super) fn expansion(&mut self, node: Node<'_>, depth: usize) {
+        let inner = text_of(node, self.source).trim_start_matches("${").trim_end_matches('}');
+        let name_end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(inner.len());
+        let (name, rest) = inner.split_at(name_end);
+        let fine = if name.is_empty() {
+            // ${#name}, ${#}, ${?}, ${@}
+            matches!(rest, "#" | "?" | "@" | "*" | "$" | "!" | "-")
+                || rest.strip_prefix('#').is_some_and(is_name)
+        } else {
+            rest.is_empty()
+                || rest.starts_with(":-")
+                || rest.starts_with(":+")
+                || rest.starts_with(['-', '+', '#', '%', '/', '^', ','])
+                || matches!(rest, "[@]" | "[*]")
+        };
+        if !fine {
+            self.doubt("an expansion evaluates or sets something (${…})");
+        }
+        self.visit_all(node, depth);
+    }
+
+    pub(super) fn arithmetic(&mut self, node: Node<'_>, depth: usize) {
+        let text = text_of(node, self.source);
+        let inner = text.strip_prefix("$((").or_else(|| text.strip_prefix("$["));
+        let evaluates = |c: char| c.is_alphabetic() || matches!(c, '_' | '$' | '`' | '[' | '"' | '\'');
+        if inner.is_none_or(|inner| inner.trim_end_matches(']').contains(evaluates)) {
+            self.doubt("arithmetic on variables evaluates what they hold");
+        }
+        self.visit_all(node, depth);
+    }
+
+    /// Returns `name=value` as written.
+    pub(super) fn assignment(&mut self, node: Node<'_>, depth: usize) -> Option<String> {
+        let name = node.child_by_field_name("name")?;
+        let value = node.child_by_field_name("value");
+        if name.kind() == "subscript" {
+            self.doubt("an array subscript is evaluated as arithmetic");
+        }
+        let variable = text_of(name, self.source).to_owned();
+        if !vars::may_set(&variable) {
+            self.doubt(format!("it sets {variable}, which other programs obey"));
+        }
+        if let Some(value) = value {
+            self.visit(value, depth + 1);
+        }
+        // A value that changes more than once, or in a loop, is not followed.
+        self.known.insert(variable, vec![Word { known: Known::Dynamic, ..Word::literal("$?") }]);
+        Some(text_of(node, self.source).to_owned())
+    }
+
+    pub(super) fn declaration(&mut self, node: Node<'_>, depth: usize) {
+        let mut plain = true;
+        for child in Self::children(node) {
+            match child.kind() {
+                "variable_assignment" => {
+                    self.assignment(child, depth + 1);
+                }
+                "variable_name" | "export" | "local" | "readonly" | "declare" | "typeset" => {}
+                _ => {
+                    plain = false;
+                    self.visit(child, depth + 1);
+                }
+            }
+        }
+        if !plain {
+            self.doubt("it declares variables with attributes or computed names");
+        }
+        let word = Word::literal(node.child(0).map_or("declare", |c| text_of(c, self.source)));
+        self.out.commands.push(Simple { words: vec![word], assigns: Vec::new(), dirs: self.dirs.clone() });
+    }
+
+    pub(super) fn unset(&mut self, node: Node<'_>) {
+        let plain = Self::children(node)
+            .iter()
+            .skip(1)
+            .all(|c| matches!(c.kind(), "variable_name" | "word") && vars::may_set(text_of(*c, self.source)));
+        if !plain {
+            self.doubt("it unsets more than plain variables of its own");
+        }
+        self.out.commands.push(Simple {
+            words: vec![Word::literal("unset")],
+            assigns: Vec::new(),
+            dirs: self.dirs.clone(),
+        });
+    }
+
+    pub(super) fn test(&mut self, node: Node<'_>, depth: usize) {
+        let text = text_of(node, self.source);
+        if text.starts_with("((") {
+            self.doubt("arithmetic on variables evaluates what they hold");
+        }
+        if text.split(|c: char| c.is_whitespace() || c == '(').any(|t| matches!(t, "-v" | "-R")) {
+            self.doubt("a test of whether a variable is set can evaluate a subscript");
+        }
+        self.visit_all(node, depth);
+        self.out.commands.push(Simple {
+            words: vec![Word::literal("[")],
+            assigns: Vec::new(),
+            dirs: self.dirs.clone(),
+        });
+    }
+}

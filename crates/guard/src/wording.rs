@@ -1,0 +1,113 @@
+//! A command as text: the forms in which rules may know it, the parts of a word that may name a file, and the rule that
+//! becket offers for it. Judges nothing.
+
+use crate::rule::exact_rule;
+use crate::shell::unwrap::base_name;
+use crate::shell::{Word, gitcmd};
+
+/// The forms in which a rule may know the command: as written, in canonical quoting, and for deny rules without
+/// quotes, without folders, without what is set before it.
+pub(crate) fn variants(words: &[Word], prefix: &str) -> Vec<String> {
+    let canonical: Vec<String> = words.iter().map(canonical).collect();
+    let plain: Vec<&str> = words.iter().map(|w| w.text.as_str()).collect();
+    let mut out = vec![raw(words), canonical.join(" "), plain.join(" ")];
+    if let Some((first, rest)) = plain.split_first()
+        && first.contains('/')
+    {
+        out.push([&[base_name(first)], rest].concat().join(" "));
+    }
+    if !prefix.is_empty() {
+        out.push(format!("{prefix} {}", out[0]));
+    }
+    out
+}
+
+fn canonical(word: &Word) -> String {
+    if !word.is_literal() {
+        return word.raw.clone();
+    }
+    let needs = word.text.is_empty()
+        || word.text.contains(|c: char| c.is_whitespace() || "'\"$`;|&<>()\\".contains(c));
+    if needs { format!("'{}'", word.text.replace('\'', "'\\''")) } else { word.text.clone() }
+}
+
+pub(crate) fn raw(words: &[Word]) -> String {
+    words.iter().map(|w| w.raw.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+/// The parts of a word that may name a file: the word, what follows `=`, what follows `:`.
+pub(crate) fn candidates(text: &str) -> Vec<&str> {
+    let mut out = Vec::new();
+    if !text.starts_with('-') {
+        out.push(text);
+    }
+    for mark in ['=', ':', '@'] {
+        if let Some((_, value)) = text.split_once(mark)
+            && !value.is_empty()
+        {
+            out.push(value);
+        }
+    }
+    out
+}
+
+/// The rule that would allow the command and its like.
+pub(crate) fn suggestion(words: &[Word]) -> String {
+    const SUBCOMMANDS: &[&str] = &[
+        "git",
+        "cargo",
+        "npm",
+        "pnpm",
+        "yarn",
+        "bun",
+        "go",
+        "docker",
+        "kubectl",
+        "make",
+        "pip",
+        "pip3",
+        "uv",
+        "poetry",
+        "gh",
+        "dotnet",
+        "gradle",
+        "mvn",
+        "bundle",
+        "rails",
+        "terraform",
+        "deno",
+        "just",
+        "rustup",
+        "brew",
+        "apt",
+    ];
+    const RISKY: &[&str] = &[
+        "rm", "dd", "mkfs", "sudo", "bash", "sh", "zsh", "python", "python3", "node", "perl", "ruby", "eval",
+        "chmod", "chown", "kill", "pkill", "killall", "curl", "wget", "ssh", "scp", "env", "xargs", "find",
+        "tee",
+    ];
+    let name = words[0].text.as_str();
+    let whole = exact_rule(&raw(words));
+    let plain = !name.contains(|c: char| c.is_whitespace() || "()*\\\"'".contains(c));
+    if !plain || RISKY.contains(&base_name(name)) || gitcmd::escape(words).is_some() {
+        return whole;
+    }
+    if !SUBCOMMANDS.contains(&name) {
+        return if words.len() == 1 { whole } else { format!("Bash({name} *)") };
+    }
+    match &words[1..] {
+        [first, second, ..]
+            if first.text == "run" && second.is_literal() && !second.text.starts_with('-') =>
+        {
+            format!("Bash({name} run {} *)", second.text)
+        }
+        [first, ..]
+            if first.is_literal()
+                && !first.text.starts_with('-')
+                && !first.text.contains([' ', '*', '\\']) =>
+        {
+            format!("Bash({name} {} *)", first.text)
+        }
+        _ => whole,
+    }
+}
