@@ -21,6 +21,7 @@ mod layers;
 mod schema;
 mod scope;
 mod secret;
+mod tree;
 
 pub use error::{ConfigError, Problem};
 pub use explain::Row;

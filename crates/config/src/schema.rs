@@ -213,7 +213,8 @@ fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::E
     Ok(Some(value as u64))
 }
 
-fn parse_count(text: &str) -> Option<f64> {
+/// `"32k"` as 32,000.
+pub(crate) fn parse_count(text: &str) -> Option<f64> {
     let text = text.trim().replace(['_', ','], "").to_lowercase();
     let (number, factor) = match text.strip_suffix('k') {
         Some(number) => (number.to_owned(), 1e3),
@@ -227,21 +228,24 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duratio
         || serde::de::Error::custom("expected seconds such as 90, or text such as \"90s\", \"10m\", \"2h\"");
     let seconds = match NumberOrText::deserialize(deserializer).map_err(|_| wrong())? {
         NumberOrText::Number(n) => n,
-        NumberOrText::Text(text) => {
-            let text = text.trim();
-            let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-            let factor = match text[end..].trim() {
-                "" | "s" => 1.0,
-                "ms" => 0.001,
-                "m" => 60.0,
-                "h" => 3600.0,
-                "d" => 86_400.0,
-                _ => return Err(wrong()),
-            };
-            text[..end].parse::<f64>().map_err(|_| wrong())? * factor
-        }
+        NumberOrText::Text(text) => parse_seconds(&text).ok_or_else(wrong)?,
     };
     Duration::try_from_secs_f64(seconds).map(Some).map_err(|_| wrong())
+}
+
+/// `"10m"` as 600.
+pub(crate) fn parse_seconds(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let factor = match text[end..].trim() {
+        "" | "s" => 1.0,
+        "ms" => 0.001,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return None,
+    };
+    text[..end].parse::<f64>().ok().map(|n| n * factor)
 }
 
 /// The JSON Schema of the configuration, for editors and for the book.

@@ -1,6 +1,7 @@
 //! What a file of the project may set. A project comes from somewhere else: it may narrow what happens on this machine,
 //! never widen it, and never decide where credentials go or what runs.
 
+use crate::schema::{parse_count, parse_seconds};
 use becket_types::PermissionMode;
 use serde_json::Value;
 use std::path::{Component, Path};
@@ -23,12 +24,12 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>) -> Ruling
         "tools.enabled" => {
             ignored("a project does not hand out tools; it may take some away with tools.disabled")
         }
-        "shell.timeout" => lower(value, so_far, "a project can only shorten the time a command has"),
+        "shell.timeout" => lower(key, value, so_far, "a project can only shorten the time a command has"),
         _ if key.starts_with("shell.env") => {
             ignored("a project does not set variables of the commands that run")
         }
         "permission_mode" => mode(value, so_far),
-        _ if section == "limits" => lower(value, so_far, "a project can only lower a limit"),
+        _ if section == "limits" => lower(key, value, so_far, "a project can only lower a limit"),
         "skills.dirs" | "rules.files" if !stays_inside(value) => {
             ignored("a project names only places inside itself (relative, without `..`)")
         }
@@ -47,32 +48,26 @@ fn mode(value: &Value, so_far: Option<&Value>) -> Ruling {
     }
 }
 
-fn lower(value: &Value, so_far: Option<&Value>, why: &str) -> Ruling {
+fn lower(key: &str, value: &Value, so_far: Option<&Value>, why: &str) -> Ruling {
     let within = match so_far {
         None => true,
-        Some(now) => matches!((amount(value), amount(now)), (Some(wanted), Some(now)) if wanted <= now),
+        Some(now) => {
+            matches!((amount(key, value), amount(key, now)), (Some(wanted), Some(now)) if wanted <= now)
+        }
     };
     if within { Ruling::Counts } else { Ruling::Ignored { why: why.to_owned() } }
 }
 
-/// A number, or a number with a unit, for comparison only.
-fn amount(value: &Value) -> Option<f64> {
-    if let Some(number) = value.as_f64() {
-        return Some(number);
-    }
-    let text = value.as_str()?.trim().replace(['_', ','], "");
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let factor = match text[end..].trim() {
-        "" | "s" => 1.0,
-        "ms" => 0.001,
-        "m" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        "k" | "K" => 1e3,
-        "M" => 1e6,
-        _ => return None,
+/// A number, or a number with a unit, read as the key itself is read: `m` is minutes for a time, a million for a count.
+fn amount(key: &str, value: &Value) -> Option<f64> {
+    let text = match value {
+        Value::String(text) => text,
+        other => return other.as_f64(),
     };
-    text[..end].parse::<f64>().ok().map(|n| n * factor)
+    match key {
+        "limits.max_wall" | "limits.max_wait" | "shell.timeout" => parse_seconds(text),
+        _ => parse_count(text),
+    }
 }
 
 fn stays_inside(value: &Value) -> bool {
@@ -84,5 +79,32 @@ fn stays_inside(value: &Value) -> bool {
         Value::String(text) => inside(text),
         Value::Array(items) => items.iter().all(|i| i.as_str().is_none_or(inside)),
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn limits_are_compared_in_the_unit_of_their_key() {
+        for (key, wanted, now, counts) in [
+            ("limits.max_tokens", json!("9m"), json!(32_000), false),
+            ("limits.max_tokens", json!("9M"), json!("10m"), true),
+            ("limits.max_tokens", json!("31k"), json!(32_000), true),
+            ("limits.max_tokens", json!(32_001), json!("32k"), false),
+            ("limits.max_wall", json!("9m"), json!(600), true),
+            ("limits.max_wall", json!("2h"), json!("90m"), false),
+            ("limits.max_wait", json!("1d"), json!(60), false),
+            ("limits.max_turns", json!(3), json!(4), true),
+            ("limits.max_budget_usd", json!(1.5), json!(1), false),
+            ("limits.max_wall", json!("soon"), json!(600), false),
+            ("shell.timeout", json!("1m"), json!("120s"), true),
+            ("shell.timeout", json!("3m"), json!("120s"), false),
+        ] {
+            let ruling = ruling(key, &wanted, Some(&now));
+            assert_eq!(ruling == Ruling::Counts, counts, "{key} {wanted} after {now}");
+        }
     }
 }

@@ -1,0 +1,162 @@
+//! Settings as a tree: older names, leaves by their dotted path and back, paths made absolute, the words of the schema.
+//!
+//! Works on one tree at a time; which layer wins is not decided here.
+
+use crate::document::{Entry, Kind, Node};
+use crate::layers::Merged;
+use crate::schema::Config;
+use becket_types::edit_distance;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Names of other programs that are understood in JSON settings.
+const TRANSLATED: &[(&[&str], &[&str])] = &[
+    (&["permissions", "defaultMode"], &["permission_mode"]),
+    (&["permissions", "additionalDirectories"], &["add_dirs"]),
+    (&["env"], &["shell", "env"]),
+];
+
+pub(crate) fn translate(mut root: Node) -> Node {
+    for (from, to) in TRANSLATED {
+        let found = match from {
+            [only] => root.take(only),
+            [table, key] => match &mut root.kind {
+                Kind::Table(entries) => {
+                    entries.iter_mut().find(|e| e.key == *table).and_then(|e: &mut Entry| e.value.take(key))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(node) = found {
+            root.put(to, node);
+        }
+    }
+    root
+}
+
+pub(crate) fn drop_nulls(node: &mut Node) {
+    if let Kind::Table(entries) = &mut node.kind {
+        entries.retain(|e| e.value.kind != Kind::Scalar(Value::Null));
+        for entry in entries {
+            drop_nulls(&mut entry.value);
+        }
+    }
+}
+
+pub(crate) fn from_value(value: Value) -> Node {
+    let kind = match value {
+        Value::Array(items) => Kind::List(items.into_iter().map(from_value).collect()),
+        Value::Object(map) => Kind::Table(
+            map.into_iter().map(|(key, value)| Entry { key, at: 0, value: from_value(value) }).collect(),
+        ),
+        scalar => Kind::Scalar(scalar),
+    };
+    Node { at: 0, kind }
+}
+
+/// Whether the tree has the shape of [`Config`]; otherwise the path and what was expected there.
+pub(crate) fn check_types(root: &Node) -> Result<(), (Vec<String>, String)> {
+    serde_path_to_error::deserialize::<_, Config>(root.to_value()).map(|_| ()).map_err(|error| {
+        use serde_path_to_error::Segment;
+        let path = error
+            .path()
+            .iter()
+            .filter_map(|segment| match segment {
+                Segment::Map { key } => Some(key.clone()),
+                Segment::Seq { index } => Some(index.to_string()),
+                Segment::Enum { variant } => Some(variant.clone()),
+                Segment::Unknown => None,
+            })
+            .collect();
+        (path, error.inner().to_string())
+    })
+}
+
+/// Leaves by their dotted path. Tables with free names count name by name.
+pub(crate) fn flatten<'n>(
+    node: &'n Node,
+    schema: &Value,
+    path: &mut Vec<String>,
+    out: &mut Vec<(String, &'n Node)>,
+) {
+    let properties = schema.get("properties");
+    let free = schema.get("additionalProperties").filter(|a| a.is_object());
+    match (&node.kind, properties, free) {
+        (Kind::Table(_), None, None) => {}
+        (Kind::Table(_), ..) => {
+            for entry in node.entries() {
+                path.push(entry.key.clone());
+                let inner = properties.and_then(|p| p.get(&entry.key)).or(free).unwrap_or(&Value::Null);
+                flatten(&entry.value, inner, path, out);
+                path.pop();
+            }
+        }
+        _ => out.push((path.join("."), node)),
+    }
+}
+
+pub(crate) fn unflatten(merged: &BTreeMap<String, Merged>) -> Value {
+    let mut root = Map::new();
+    for (key, merged) in merged {
+        // Names of variables hold no dots that mean anything; the last part is whole.
+        let parts: Vec<&str> = if let Some(name) = key.strip_prefix("shell.env.") {
+            vec!["shell", "env", name]
+        } else {
+            key.split('.').collect()
+        };
+        insert(&mut root, &parts, merged.value.clone());
+    }
+    Value::Object(root)
+}
+
+fn insert(map: &mut Map<String, Value>, parts: &[&str], value: Value) {
+    match parts {
+        [] => {}
+        [last] => {
+            map.insert((*last).to_owned(), value);
+        }
+        [first, rest @ ..] => {
+            let inner = map.entry((*first).to_owned()).or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(inner) = inner {
+                insert(inner, rest, value);
+            }
+        }
+    }
+}
+
+pub(crate) fn resolve_paths(value: &mut Value, base: &Path, home: &Path) {
+    let Value::Array(items) = value else { return };
+    for item in items {
+        let Some(text) = item.as_str() else { continue };
+        let path = match text.strip_prefix("~/") {
+            Some(rest) => home.join(rest),
+            None if text == "~" => home.to_path_buf(),
+            None => base.join(text),
+        };
+        let clean: PathBuf =
+            path.components().filter(|c| !matches!(c, std::path::Component::CurDir)).collect();
+        *item = Value::String(clean.to_string_lossy().into_owned());
+    }
+}
+
+pub(crate) fn describe(schema: &Value, path: &[String]) -> Option<String> {
+    let mut node = schema;
+    for part in path {
+        node = node.get("properties").and_then(|p| p.get(part)).or_else(|| node.get("items"))?;
+    }
+    let text = node.get("description")?.as_str()?;
+    Some(text.lines().next()?.trim_end_matches('.').to_owned())
+}
+
+/// The known name that is few edits away.
+pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let plain = |text: &str| text.to_lowercase().replace(['-', '_'], "");
+    let wanted = plain(name);
+    known
+        .map(|candidate| (edit_distance(&plain(candidate), &wanted), candidate))
+        .filter(|(distance, candidate)| *distance <= 2.max(candidate.len() / 4))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
