@@ -70,8 +70,23 @@ impl Entry {
 /// The name is compared without case, vendor prefix, date, tag, quantisation and file ending, so that
 /// `anthropic/claude-sonnet-4.5`, `claude-sonnet-4-5-20250929` and `Qwen3-32B-Q4_K_M.gguf` are found.
 pub fn lookup(provider: &str, name: &str) -> ModelInfo {
+    find(name).map_or_else(|| default_info(provider, name), |entry| entry.info(provider, name))
+}
+
+/// Whether only its maker runs the model: a server on this machine that offers it is a gateway, and the tokens are paid
+/// for. Open weights, and models nobody knows, may well run here.
+pub(crate) fn is_hosted_only(name: &str) -> bool {
+    find(name).is_some_and(|entry| match entry.provider.as_str() {
+        "anthropic" | "xai" => true,
+        "openai" => !entry.name.starts_with("gpt-oss"),
+        "google" => !entry.name.starts_with("gemma"),
+        _ => false,
+    })
+}
+
+fn find(name: &str) -> Option<&'static Entry> {
     let wanted = normal(name);
-    let mut best: Option<&Entry> = None;
+    let mut best: Option<&'static Entry> = None;
     for entry in CATALOG.iter() {
         let candidate = normal(&entry.name);
         let hit = candidate == wanted || starts_with_word(&wanted, &candidate);
@@ -79,7 +94,7 @@ pub fn lookup(provider: &str, name: &str) -> ModelInfo {
             best = Some(entry);
         }
     }
-    best.map_or_else(|| default_info(provider, name), |entry| entry.info(provider, name))
+    best
 }
 
 /// Every model of the table, under the provider that becket reaches it by.

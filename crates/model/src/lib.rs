@@ -15,7 +15,6 @@ mod assemble;
 pub mod catalog;
 mod chat;
 mod errors;
-mod fallback;
 mod http;
 mod ids;
 mod media;
@@ -30,7 +29,6 @@ mod stream;
 pub mod tokens;
 mod wire;
 
-pub use fallback::FallbackModel;
 pub use record::{Recorder, Replay};
 pub use reference::ModelRef;
 pub use scripted::ScriptedModel;
@@ -153,11 +151,6 @@ pub enum ModelEvent {
 pub trait Model: Send + Sync {
     fn info(&self) -> &ModelInfo;
 
-    /// The model that answers now. Differs from [`Model::info`] in a chain that has fallen back.
-    fn answering(&self) -> ModelInfo {
-        self.info().clone()
-    }
-
     /// Turns a request into bytes. Cost follows what is new since the last call with the same generation.
     ///
     /// # Errors
@@ -239,33 +232,48 @@ pub fn open(reference: &ModelRef, settings: &Settings) -> Result<Arc<dyn Model>,
     })
 }
 
-/// Attempts of a model that another one stands behind.
-const ATTEMPTS_BEFORE_FALLBACK: u32 = 3;
-
-/// The first model, with the others to fall back to in order.
-///
-/// # Errors
-/// As [`open`], for any of them.
-pub fn open_chain(references: &[ModelRef], settings: &Settings) -> Result<Arc<dyn Model>, ModelError> {
-    let quick =
-        Settings { max_attempts: ATTEMPTS_BEFORE_FALLBACK.min(settings.max_attempts), ..settings.clone() };
-    let last = references.len().saturating_sub(1);
-    let mut models = Vec::with_capacity(references.len());
-    for (i, reference) in references.iter().enumerate() {
-        models.push(open(reference, if i == last { settings } else { &quick })?);
+/// What the user's settings, and a server on this machine (`local`), change in the catalog's figures.
+fn adjust(info: &mut ModelInfo, settings: &Settings, local: bool) {
+    if local && !catalog::is_hosted_only(&info.name) {
+        // Nobody sends a bill for it.
+        info.prices = None;
     }
-    if models.len() == 1 {
-        return Ok(models.remove(0));
-    }
-    Ok(Arc::new(FallbackModel::new(models)?))
-}
-
-/// What the user's settings change in the catalog's figures.
-fn adjust(info: &mut ModelInfo, settings: &Settings) {
     if let Some(window) = settings.window {
         info.window = window;
         info.input_limit = window;
         info.max_output = info.max_output.min(window);
         "set by the user".clone_into(&mut info.source);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_on_this_machine_is_free_unless_it_is_a_gateway() {
+        let remote = "https://models.example/v1";
+        let local = "http://127.0.0.1:4000/v1";
+        for (name, url, priced) in [
+            ("claude-sonnet-4-5", local, true),
+            ("anthropic/claude-opus-4.1", local, true),
+            ("gpt-5-mini", local, true),
+            ("o3", local, true),
+            ("gemini-2.5-pro", local, true),
+            ("grok-4", local, true),
+            ("gpt-oss-20b", local, false),
+            ("deepseek-v3.2", local, false),
+            ("deepseek-v3.2", remote, true),
+            ("Qwen3-32B-Q4_K_M.gguf", local, false),
+            ("my-own-model", local, false),
+            ("my-own-model", remote, false),
+        ] {
+            let endpoint = Endpoint { base_url: Some(url.to_owned()), ..Endpoint::default() };
+            let settings = Settings { anthropic: endpoint.clone(), openai: endpoint, ..Settings::default() };
+            for reference in [ModelRef::OpenAi(name.to_owned()), ModelRef::Anthropic(name.to_owned())] {
+                let model = open(&reference, &settings).unwrap();
+                assert_eq!(model.info().prices.is_some(), priced, "{name} at {url}");
+            }
+        }
     }
 }

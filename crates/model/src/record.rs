@@ -53,10 +53,6 @@ impl Model for Recorder {
         self.inner.info()
     }
 
-    fn answering(&self) -> ModelInfo {
-        self.inner.answering()
-    }
-
     fn prepare(&self, request: &Request<'_>) -> Result<Prepared, ModelError> {
         self.inner.prepare(request)
     }

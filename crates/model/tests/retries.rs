@@ -2,7 +2,7 @@
 
 mod common;
 
-use becket_model::{ErrorKind, ModelEvent, ModelRef, Settings, open, open_chain, probe};
+use becket_model::{ErrorKind, ModelEvent, ModelRef, Settings, open, probe};
 use becket_testkit::{Answer, MockServer, Reply, Wire};
 use becket_types::Message;
 use common::{ask, context, model, model_ref, no_blobs, request, run, settings, tools};
@@ -172,36 +172,6 @@ async fn dropping_the_stream_cancels_the_request() {
     let mut stream = model.send(model.prepare(&request(&context, &tools, &blobs)).unwrap());
     assert!(matches!(stream.next().await, Some(Ok(ModelEvent::Started { .. }))));
     drop(stream);
-}
-
-/// Scenario 35.
-#[tokio::test]
-async fn the_next_model_answers_when_the_first_is_away() {
-    let primary = MockServer::with(|_| Reply::anthropic_error(529, "overloaded_error", "Overloaded"));
-    let second = MockServer::with(|_| Answer::text("from the second").into());
-    let (mut settings, _) = settings(&primary.url());
-    settings.openai.base_url = Some(second.url());
-    let chain = open_chain(&[model_ref(Wire::Anthropic), model_ref(Wire::Chat)], &settings).unwrap();
-    let outcome = run(chain.as_ref(), &hello()).await;
-    assert_eq!(outcome.text(), "from the second");
-    assert_eq!(primary.requests().len(), 3);
-    assert!(outcome.notices()[0].contains("falling back to openai/org/model-x"), "{:?}", outcome.notices());
-    assert_eq!(chain.info().id, "anthropic/claude-sonnet-4-5");
-    assert_eq!(chain.answering().id, "openai/org/model-x");
-    // It stays there: the outage is not paid for again.
-    assert_eq!(run(chain.as_ref(), &hello()).await.text(), "from the second");
-    assert_eq!((primary.requests().len(), second.requests().len()), (3, 2));
-}
-
-#[tokio::test]
-async fn a_wrong_request_does_not_fall_back() {
-    let primary = MockServer::with(|_| Reply::anthropic_error(400, "invalid_request_error", "bad"));
-    let second = MockServer::with(|_| Answer::text("no").into());
-    let (mut settings, _) = settings(&primary.url());
-    settings.openai.base_url = Some(second.url());
-    let chain = open_chain(&[model_ref(Wire::Anthropic), model_ref(Wire::Chat)], &settings).unwrap();
-    assert_eq!(run(chain.as_ref(), &hello()).await.error.unwrap().kind, ErrorKind::InvalidRequest);
-    assert!(second.requests().is_empty());
 }
 
 #[tokio::test]

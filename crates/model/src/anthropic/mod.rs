@@ -49,7 +49,7 @@ pub(crate) fn open(name: &str, settings: &Settings) -> Result<HttpModel<Anthropi
     }
     let transport = Transport::new(url, endpoint, &headers, settings)?;
     let mut info = catalog::lookup("anthropic", name);
-    crate::adjust(&mut info, settings);
+    crate::adjust(&mut info, settings, transport.local);
     Ok(HttpModel::new(info, Anthropic { official }, transport))
 }
 

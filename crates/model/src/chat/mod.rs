@@ -58,7 +58,7 @@ pub(crate) fn open(name: &str, settings: &Settings) -> Result<HttpModel<Chat>, M
     }
     let transport = Transport::new(url, endpoint, &headers, settings)?;
     let mut info = catalog::lookup("openai", name);
-    crate::adjust(&mut info, settings);
+    crate::adjust(&mut info, settings, transport.local);
     Ok(HttpModel::new(info, Chat { host }, transport))
 }
 

@@ -1,0 +1,347 @@
+//! Error bodies as servers write them, and what becket makes of each.
+
+use super::*;
+use ErrorKind as K;
+use proptest::prelude::*;
+
+/// Name, status, body, the limit it names.
+const OVERFLOWS: &[(&str, u16, &str, Option<u64>)] = &[
+    (
+        "anthropic",
+        400,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#,
+        Some(200_000),
+    ),
+    (
+        "anthropic max_tokens",
+        400,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input length"}}"#,
+        Some(200_000),
+    ),
+    (
+        "anthropic without outer type",
+        400,
+        r#"{"error":{"type":"invalid_request_error","message":"prompt is too long"}}"#,
+        None,
+    ),
+    (
+        "openai",
+        400,
+        r#"{"error":{"message":"This model's maximum context length is 128000 tokens. However, your messages resulted in 130011 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#,
+        Some(128_000),
+    ),
+    (
+        "openai configured",
+        400,
+        r#"{"error":{"message":"Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}"#,
+        Some(272_000),
+    ),
+    (
+        "gemini",
+        400,
+        r#"[{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}]"#,
+        Some(1_048_576),
+    ),
+    ("bedrock", 400, r#"{"message":"Input is too long for requested model."}"#, None),
+    (
+        "bedrock titan",
+        400,
+        r#"{"message":"400 Bad Request: Too many input tokens. Max input tokens: 8192, request input token count: 9000"}"#,
+        Some(8192),
+    ),
+    (
+        "openrouter",
+        400,
+        r#"{"error":{"message":"This endpoint's maximum context length is 131072 tokens. However, you requested about 150000 tokens","code":400}}"#,
+        Some(131_072),
+    ),
+    (
+        "llama.cpp",
+        400,
+        r#"{"error":{"code":400,"message":"request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":4096}}"#,
+        Some(4096),
+    ),
+    (
+        "llama.cpp older",
+        400,
+        r#"{"error":{"code":400,"message":"the request exceeds the available context size. try increasing the context size","type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":2048}}"#,
+        Some(2048),
+    ),
+    ("ollama", 400, r#"{"error":"input length exceeds maximum context length"}"#, None),
+    (
+        "ollama newer",
+        400,
+        r#"{"error":{"message":"prompt too long; exceeded max context length by 12 tokens","type":"invalid_request_error"}}"#,
+        None,
+    ),
+    (
+        "vllm",
+        400,
+        r#"{"object":"error","message":"This model's maximum context length is 32768 tokens. However, you requested 40000 tokens (36000 in the messages, 4000 in the completion).","type":"BadRequestError","param":null,"code":400}"#,
+        Some(32_768),
+    ),
+    (
+        "vllm decoder",
+        400,
+        r#"{"message":"The decoder prompt (length 5000) is longer than the maximum model length of 4096.","code":400}"#,
+        Some(4096),
+    ),
+    (
+        "lm studio",
+        400,
+        r#"{"error":"Trying to keep the first 6000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough."}"#,
+        Some(4096),
+    ),
+    (
+        "mistral",
+        400,
+        r#"{"object":"error","message":"Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length","type":"invalid_request_error","code":"3051"}"#,
+        Some(32_768),
+    ),
+    (
+        "xai",
+        400,
+        r#"{"code":"400","error":"This model's maximum prompt length is 131072 but the request contains 140000 tokens."}"#,
+        Some(131_072),
+    ),
+    (
+        "grouped digits",
+        400,
+        r#"{"error":{"message":"prompt is too long: 210,000 tokens > 200,000 maximum"}}"#,
+        None,
+    ),
+    (
+        "tgi",
+        422,
+        r#"{"error":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 32769. Given: 40000","error_type":"validation"}"#,
+        Some(32_769),
+    ),
+];
+
+/// Name, status, body, kind, whether it may be sent again.
+const KINDS: &[(&str, u16, &str, K, bool)] = &[
+    (
+        "anthropic key",
+        401,
+        r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#,
+        K::Auth,
+        false,
+    ),
+    (
+        "anthropic credits",
+        400,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the Anthropic API."}}"#,
+        K::Billing,
+        false,
+    ),
+    (
+        "anthropic model",
+        404,
+        r#"{"type":"error","error":{"type":"not_found_error","message":"model: claude-9"}}"#,
+        K::NotFound,
+        false,
+    ),
+    (
+        "anthropic overloaded",
+        529,
+        r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+        K::Overloaded,
+        true,
+    ),
+    (
+        "anthropic size",
+        413,
+        r#"{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}"#,
+        K::TooLarge,
+        false,
+    ),
+    (
+        "anthropic invalid",
+        400,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages.3: tool_use ids were found without tool_result blocks"}}"#,
+        K::InvalidRequest,
+        false,
+    ),
+    (
+        "openai quota",
+        429,
+        r#"{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"insufficient_quota","code":"insufficient_quota"}}"#,
+        K::Billing,
+        false,
+    ),
+    (
+        "openai rate",
+        429,
+        r#"{"error":{"message":"Rate limit reached for gpt-5 in organization x on tokens per min. Please try again in 1.2s.","type":"tokens","code":"rate_limit_exceeded"}}"#,
+        K::RateLimit,
+        true,
+    ),
+    (
+        "openai model",
+        404,
+        r#"{"error":{"message":"The model `gpt-9` does not exist or you do not have access to it.","type":"invalid_request_error","code":"model_not_found"}}"#,
+        K::NotFound,
+        false,
+    ),
+    (
+        "openai key",
+        401,
+        r#"{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}"#,
+        K::Auth,
+        false,
+    ),
+    (
+        "openai server",
+        500,
+        r#"{"error":{"message":"The server had an error","type":"server_error"}}"#,
+        K::Server,
+        true,
+    ),
+    (
+        "gemini quota",
+        429,
+        r#"[{"error":{"code":429,"message":"You exceeded your current quota","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"12s"}]}}]"#,
+        K::RateLimit,
+        true,
+    ),
+    (
+        "gemini key",
+        400,
+        r#"[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]"#,
+        K::Auth,
+        false,
+    ),
+    (
+        "gemini busy",
+        503,
+        r#"{"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}"#,
+        K::Overloaded,
+        true,
+    ),
+    (
+        "openrouter credits",
+        402,
+        r#"{"error":{"message":"This request requires more credits","code":402}}"#,
+        K::Billing,
+        false,
+    ),
+    (
+        "deepseek balance",
+        402,
+        r#"{"error":{"message":"Insufficient Balance","type":"unknown_error","code":"invalid_request_error"}}"#,
+        K::Billing,
+        false,
+    ),
+    (
+        "ollama model",
+        404,
+        r#"{"error":{"message":"model \"llama9\" not found, try pulling it first","type":"api_error"}}"#,
+        K::NotFound,
+        false,
+    ),
+    (
+        "llama.cpp loading",
+        503,
+        r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#,
+        K::Overloaded,
+        true,
+    ),
+    (
+        "llama.cpp cut call",
+        500,
+        r#"{"error":{"code":500,"message":"Failed to parse tool call arguments as JSON: [json.exception.parse_error.101]","type":"server_error"}}"#,
+        K::InvalidRequest,
+        false,
+    ),
+    (
+        "azure filter",
+        400,
+        r#"{"error":{"message":"The response was filtered due to the prompt triggering Azure OpenAI's content management policy.","code":"content_filter"}}"#,
+        K::Refusal,
+        false,
+    ),
+    (
+        "groq tokens per minute",
+        413,
+        r#"{"error":{"message":"Request too large for model x on tokens per minute (TPM): Limit 6000, Requested 7000","type":"tokens","code":"rate_limit_exceeded"}}"#,
+        K::TooLarge,
+        false,
+    ),
+    (
+        "vllm plain",
+        400,
+        r#"{"object":"error","message":"[{'type': 'missing'}]","type":"BadRequestError","code":400}"#,
+        K::InvalidRequest,
+        false,
+    ),
+    ("fastapi", 422, r#"{"detail":[{"loc":["body"],"msg":"field required"}]}"#, K::InvalidRequest, false),
+    ("nginx", 502, "<html><head><title>502 Bad Gateway</title></head></html>", K::Server, true),
+    ("gateway", 504, "upstream request timeout", K::Timeout, true),
+    ("cloudflare", 524, "", K::Server, true),
+    ("nothing", 500, "", K::Server, true),
+    ("redirect", 301, "", K::InvalidRequest, false),
+];
+
+fn check(status: u16, body: &str) -> ModelError {
+    classify(&Failure { status: Some(status), body, server: "the server", ..Failure::default() })
+}
+
+#[test]
+fn overflow_in_every_dialect() {
+    for &(name, status, body, limit) in OVERFLOWS {
+        let error = check(status, body);
+        assert_eq!(error.kind, ErrorKind::ContextOverflow, "{name}: {error:?}");
+        assert!(!error.retryable, "{name}");
+        if name == "grouped digits" {
+            assert_eq!(error.limit, Some(200_000), "{name}");
+        } else {
+            assert_eq!(error.limit, limit, "{name}");
+        }
+    }
+}
+
+#[test]
+fn kinds_in_every_dialect() {
+    for &(name, status, body, kind, retryable) in KINDS {
+        let error = check(status, body);
+        assert_eq!((error.kind, error.retryable), (kind, retryable), "{name}: {error:?}");
+        assert_eq!(error.status, Some(status), "{name}");
+    }
+}
+
+#[test]
+fn waits_are_read_from_bodies() {
+    for (text, want) in [
+        ("Please try again in 1.2s.", Some(1200)),
+        ("Please try again in 350ms.", Some(350)),
+        ("Please try again in 2m3.5s.", Some(123_500)),
+        ("Please try again in 1h.", Some(3_600_000)),
+        ("Please try again later.", None),
+    ] {
+        assert_eq!(retry_in_text(text), want.map(Millis), "{text}");
+    }
+    let error = check(429, r#"[{"error":{"code":429,"message":"slow","details":[{"retryDelay":"12s"}]}}]"#);
+    assert_eq!(error.retry_after, Some(Millis(12_000)));
+}
+
+#[test]
+fn errors_inside_a_stream_have_no_status_of_their_own() {
+    let failure = |body| classify(&Failure { body, server: "s", ..Failure::default() });
+    let error = failure(r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#);
+    assert_eq!((error.kind, error.status), (ErrorKind::Overloaded, None));
+    let error = failure(r#"{"error":{"code":429,"message":"slow down"}}"#);
+    assert_eq!((error.kind, error.status), (ErrorKind::RateLimit, Some(429)));
+    let error = failure(
+        r#"{"error":{"code":"502","message":"Provider returned error","metadata":{"raw":"upstream died"}}}"#,
+    );
+    assert_eq!((error.kind, error.status), (ErrorKind::Server, Some(502)));
+    assert!(error.message.contains("upstream died"));
+}
+
+proptest! {
+    #[test]
+    fn no_body_panics(status in 0u16..1000, body in "\\PC{0,80}|[\\[\\]{}\":,0-9a-z]{0,60}") {
+        let error = check(status, &body);
+        prop_assert!(error.message.len() < 2 * SHOWN + 200);
+    }
+}
