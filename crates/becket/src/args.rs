@@ -43,6 +43,7 @@ pub(crate) struct Run {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Input and output")]
+#[expect(clippy::struct_field_names, reason = "fields are named as the options they are")]
 pub(crate) struct Output {
     /// What goes to stdout.
     #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
@@ -85,6 +86,7 @@ pub(crate) enum InputFormat {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits")]
+#[expect(clippy::struct_field_names, reason = "fields are named as the options they are")]
 pub(crate) struct Limits {
     /// Requests to the model in one turn; then it is asked to wrap up, and becket exits with 3.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -137,6 +139,7 @@ pub(crate) struct Prompts {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tools and permissions")]
+#[expect(clippy::struct_field_names, reason = "fields are named as the options they are")]
 pub(crate) struct Permissions {
     /// Rules that allow calls, e.g. `Bash(git *)` `Edit`.
     #[arg(long = "allowedTools", alias = "allowed-tools", num_args = 1.., value_name = "RULE")]

@@ -1,4 +1,5 @@
 //! The three formats, each from the same list of events. No agent, no model: a front end is a function of events.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_print::{ExitStatus, Format, PrintOptions, Printer, Reaction, Schema};
 use becket_types::{
@@ -257,6 +258,14 @@ fn a_denial_that_was_not_overcome_has_its_own_exit_code() {
     assert_eq!(status(&[denial(), end()]), ExitStatus::PermissionDenied);
     assert_eq!(status(&[denial(), ok.clone(), end()]), ExitStatus::Ok);
     assert_eq!(status(&[ok, denial(), end()]), ExitStatus::PermissionDenied);
+}
+
+#[test]
+fn an_end_without_an_answer_is_no_success() {
+    let (out, notes, status, _) =
+        print(PrintOptions::default(), &[Event::TurnFinished(Box::new(result(TurnEnd::Completed, " \n")))]);
+    assert_eq!((out.trim(), status), ("", ExitStatus::Error));
+    assert!(notes.contains("without an answer"), "{notes}");
 }
 
 #[test]

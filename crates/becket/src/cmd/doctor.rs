@@ -134,7 +134,7 @@ fn storage(environment: &Environment) -> Vec<Check> {
     }
     match Index::open(&environment.index_path(), &root).map(|mut index| index.catch_up()) {
         Ok(Ok(_)) => {
-            out.push(check("index", true, "in step with the ledgers (it can be deleted at any time)"))
+            out.push(check("index", true, "in step with the ledgers (it can be deleted at any time)"));
         }
         Ok(Err(e)) | Err(e) => out.push(check(
             "index",

@@ -64,12 +64,10 @@ fn row(info: &ModelInfo) -> String {
     )
 }
 
-type Served = Vec<(String, Option<u64>)>;
+/// The models of one provider with their windows, or why there is no list.
+type Served = Result<Vec<(String, Option<u64>)>, String>;
 
-fn remote(
-    environment: &Environment,
-    cwd: &Path,
-) -> Result<Vec<(&'static str, Result<Served, String>)>, Failure> {
+fn remote(environment: &Environment, cwd: &Path) -> Result<Vec<(&'static str, Served)>, Failure> {
     let config = ConfigArgs { settings: None, setting_sources: None, cd: None };
     let settings = configuration(environment, cwd, &config, Vec::new())?;
     let settings = model_settings(environment, &settings);
