@@ -8,6 +8,7 @@ use becket_tool::Host;
 use becket_types::{BlobId, CallId, EntryKind};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -89,6 +90,12 @@ fn path_key(path: &Path) -> String {
 impl Host for SessionHost {
     fn put_blob(&self, bytes: &[u8]) -> Result<BlobId, String> {
         lock(&self.session).put_blob(bytes).map_err(|error| error.to_string())
+    }
+
+    fn put_blob_from(&self, reader: &mut dyn Read) -> Result<BlobId, String> {
+        // Without the session's lock: this may take a second.
+        let blobs = lock(&self.session).blob_store();
+        blobs.put_from(reader).map_err(|error| error.to_string())
     }
 
     fn get_blob(&self, id: &BlobId) -> Option<Vec<u8>> {

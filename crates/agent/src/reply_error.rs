@@ -10,8 +10,8 @@ use becket_types::TurnEnd;
 pub(crate) fn kind(error: &ModelError, begun: bool) -> BreakKind {
     match error.kind {
         ErrorKind::ContextOverflow | ErrorKind::TooLarge => BreakKind::Overflow,
-        ErrorKind::Malformed => BreakKind::Malformed,
-        ErrorKind::StreamBroken | ErrorKind::Stalled => BreakKind::Stream,
+        ErrorKind::Malformed if begun => BreakKind::Malformed,
+        ErrorKind::StreamBroken | ErrorKind::Stalled if begun => BreakKind::Stream,
         ErrorKind::RateLimit
         | ErrorKind::Overloaded
         | ErrorKind::Server
@@ -80,9 +80,12 @@ mod tests {
         for (kind_of, begun, want) in [
             (E::ContextOverflow, false, B::Overflow),
             (E::TooLarge, false, B::Overflow),
-            (E::Malformed, false, B::Malformed),
+            (E::Malformed, true, B::Malformed),
+            (E::Malformed, false, B::Final),
             (E::StreamBroken, true, B::Stream),
-            (E::Stalled, false, B::Stream),
+            (E::StreamBroken, false, B::Final),
+            (E::Stalled, true, B::Stream),
+            (E::Stalled, false, B::Final),
             (E::Overloaded, true, B::Stream),
             (E::Overloaded, false, B::Final),
             (E::Server, true, B::Stream),

@@ -18,9 +18,11 @@
 //! | [`reply`] | the answer as it streams, and what becomes of it |
 //! | [`tools`] | tool calls |
 //! | [`ids`] | call ids: none runs twice |
+//! | [`count`] | one exact count of the context, where it decides something |
 //! | [`compact`] | compaction and its undoing, pruning |
 
 mod compact;
+mod count;
 mod ids;
 mod inbox;
 mod reply;
@@ -42,7 +44,7 @@ use becket_session::{Durability, Session};
 use becket_tool::Registry;
 use becket_types::{
     Blobs, Command, Cost, EntryKind, Event, Message, Millis, NoticeLevel, Part, PermissionMode, Seq,
-    Synthetic, ToolSpec, TurnEnd, TurnResult, Usage,
+    Synthetic, Tokens, ToolSpec, TurnEnd, TurnResult, Usage,
 };
 use compact::CompactionRun;
 use ids::CallIds;
@@ -120,7 +122,7 @@ pub(crate) struct BudgetState {
     /// System prompt and tools in base tokens; renewed when either changes.
     floor: Option<becket_session::context::compaction::Floor>,
     /// Base tokens of the request under way.
-    base_sent: becket_types::Tokens,
+    base_sent: Tokens,
     /// Usage of the last answer, until its entries are in the view.
     report: Option<Usage>,
     window_noticed: bool,
@@ -132,6 +134,7 @@ enum Op {
     Reply(Box<Reply>),
     Tools(Box<Batch>),
     Compaction(Box<CompactionRun>),
+    Count(count::Count),
 }
 
 /// Why the task woke up.
@@ -141,6 +144,7 @@ enum Wake {
     Reply(Vec<reply::Piece>),
     Tools(Vec<tools::Done>),
     Summary(compact::Asked),
+    Counted(Option<Tokens>),
 }
 
 impl Agent {
@@ -178,7 +182,7 @@ impl Agent {
                 limits: becket_session::context::budget::Limits::default(),
                 governor,
                 floor: None,
-                base_sent: becket_types::Tokens(0),
+                base_sent: Tokens(0),
                 report: None,
                 window_noticed: false,
             },
@@ -256,6 +260,7 @@ impl Agent {
             Wake::Reply(pieces) => self.reply_came(pieces),
             Wake::Tools(done) => self.tools_done(done),
             Wake::Summary(asked) => self.summary_came(asked),
+            Wake::Counted(exact) => self.counted(exact),
         }
     }
 
@@ -297,8 +302,11 @@ impl Agent {
             }
             Action::Deliver { prompts, steered } => self.deliver(&prompts, steered),
             Action::Assess => {
-                let facts = self.assess();
-                self.feed(Input::Assessed(facts));
+                // With a count under way, the facts are told when it is there.
+                if !self.count_first() {
+                    let facts = self.assess();
+                    self.feed(Input::Assessed(facts));
+                }
             }
             Action::Request { step, attempt, wrap_up } => self.request(step, attempt, wrap_up),
             Action::Supersede => self.supersede(),
@@ -435,6 +443,7 @@ impl Op {
             Self::Reply(reply) => Wake::Reply(reply.next().await),
             Self::Tools(batch) => Wake::Tools(batch.next().await),
             Self::Compaction(run) => Wake::Summary(run.next().await),
+            Self::Count(count) => Wake::Counted(count.next().await),
         }
     }
 }

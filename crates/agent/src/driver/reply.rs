@@ -127,6 +127,7 @@ impl Agent {
         let reason = self.true_reason(reason, &reply.answer);
         let empty = reply.answer.is_empty();
         let calls = self.settle(&mut reply, &reason);
+        self.limit_worked(&reply.answer.usage);
         self.turn.stop_reason = Some(reason.stop_reason().to_owned());
         self.wire.last_error = None;
         if !empty {
@@ -227,9 +228,7 @@ impl Agent {
         let Op::Reply(mut reply) = std::mem::replace(&mut self.op, Op::None) else { return };
         reply.answer.close();
         let mut kind = reply_error::kind(&error, begun);
-        if kind == BreakKind::Overflow {
-            self.learn_limit(error.limit);
-        }
+        self.learn_limit(&error);
         self.settle(&mut reply, &FinishReason::Error);
         self.turn.say(reply.answer.text(), false);
         // Calls of a broken answer are never run; asked again, the model may use their ids again.

@@ -6,14 +6,14 @@ use crate::host::lock;
 use crate::machine::{Break, BreakKind, Facts, Input, Owed};
 use crate::reply_error;
 use crate::settings::scope;
-use becket_model::{Model, ModelError, Prepared, Request, ToolChoice};
+use becket_model::{ErrorKind, Model, ModelError, Prepared, Request, ToolChoice};
 use becket_session::Durability;
 use becket_session::context::budget::{Budget, Limits, estimate_json, estimate_text};
 use becket_session::context::compaction::{Floor, Need, Owed as GovernorOwed, StopReason};
 use becket_session::context::reminder;
-use becket_types::{EntryKind, Event, Millis, NoticeLevel, SystemKind, Tokens, ToolSpec, TurnEnd};
+use becket_types::{EntryKind, Event, Millis, NoticeLevel, SystemKind, Tokens, ToolSpec, TurnEnd, Usage};
 use std::collections::{HashMap, VecDeque};
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -30,7 +30,7 @@ pub(crate) struct Wire {
     fallbacks: VecDeque<Arc<dyn Model>>,
     /// Asked for by the user; taken at the next request.
     switch: Option<Arc<dyn Model>>,
-    /// Hash of each body that was refused for good, with the refusal.
+    /// Hash of each model and body that was refused for good, with the refusal.
     refused: HashMap<u64, ModelError>,
     /// When the last request was sent: the provider's cache is warm for a while.
     last_sent: Option<Instant>,
@@ -78,11 +78,16 @@ impl Wire {
 }
 
 impl Agent {
-    /// What the machine must know before a request.
-    pub(super) fn assess(&mut self) -> Facts {
+    /// Everything that happened is in the ledger, and the model that the user asked for is the one that runs.
+    pub(super) fn settle_facts(&mut self) {
         self.core.flush(Durability::Buffered);
         self.report_usage();
         self.take_switch();
+    }
+
+    /// What the machine must know before a request.
+    pub(super) fn assess(&mut self) -> Facts {
+        self.settle_facts();
         Facts {
             over: self.limits.over(self.turn.started.elapsed()),
             repetition: self.repetition.verdict(),
@@ -167,13 +172,27 @@ impl Agent {
         value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
     }
 
-    /// A request was refused as too long: what that teaches is kept.
-    pub(super) fn learn_limit(&mut self, named: Option<u64>) {
-        let used = self.used();
-        if self.budget.limits.learn(named, used) {
-            let value = serde_json::to_value(self.budget.limits).unwrap_or_default();
-            self.core.push(EntryKind::State { key: self.limits_key(), value });
+    /// A request was refused as too long: what that teaches is kept. A refusal for its bytes says nothing about tokens.
+    pub(super) fn learn_limit(&mut self, error: &ModelError) {
+        if error.kind != ErrorKind::ContextOverflow {
+            return;
         }
+        let used = self.used();
+        if self.budget.limits.learn(error.limit, used) {
+            self.keep_limits();
+        }
+    }
+
+    /// A request was answered: limits that would have refused it were wrong.
+    pub(super) fn limit_worked(&mut self, usage: &Usage) {
+        if self.budget.limits.worked(usage.context()) {
+            self.keep_limits();
+        }
+    }
+
+    fn keep_limits(&mut self) {
+        let value = serde_json::to_value(self.budget.limits).unwrap_or_default();
+        self.core.push(EntryKind::State { key: self.limits_key(), value });
     }
 
     pub(super) fn set_model(&mut self, name: &str) {
@@ -287,7 +306,7 @@ impl Agent {
         if self.wire.refused.is_empty() {
             return None;
         }
-        self.wire.refused.get(&body_hash(prepared)).cloned()
+        self.wire.refused.get(&self.request_hash(prepared)).cloned()
     }
 
     /// A request that was refused for good is remembered by its bytes, which are the same as long as nothing was
@@ -301,15 +320,23 @@ impl Agent {
             self.wire.refused.clear();
         }
         if let Ok(prepared) = self.prepare() {
-            self.wire.refused.insert(body_hash(&prepared), error.clone());
+            self.wire.refused.insert(self.request_hash(&prepared), error.clone());
         }
+    }
+
+    /// What one model refused another may take, also where both are sent the same bytes.
+    fn request_hash(&self, prepared: &Prepared) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.wire.model.info().id.hash(&mut hasher);
+        for piece in &prepared.body {
+            hasher.write(piece);
+        }
+        hasher.finish()
     }
 
     fn reply_broke_before(&mut self, error: ModelError) {
         let kind = reply_error::kind(&error, false);
-        if kind == BreakKind::Overflow {
-            self.learn_limit(error.limit);
-        }
+        self.learn_limit(&error);
         let end = self.broken_end(&error, kind);
         self.wire.last_error = Some(error);
         self.feed(Input::Broke(Break { kind, end }));
@@ -346,14 +373,6 @@ impl Agent {
         });
         Some(Duration::from_millis(delay.0))
     }
-}
-
-fn body_hash(prepared: &Prepared) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for piece in &prepared.body {
-        hasher.write(piece);
-    }
-    hasher.finish()
 }
 
 /// Something on this machine failed.

@@ -5,7 +5,10 @@
 mod answers;
 mod compaction;
 mod interrupt;
+mod refusals;
 mod resume;
+mod storage;
 mod support;
+mod switching;
 mod tools;
 mod turns;

@@ -113,3 +113,36 @@ async fn the_recorded_prompt_is_sent_again_and_rules_are_read_anew() {
     assert_eq!(&*system[0], "Recorded prompt.");
     assert!(system[1].ends_with("New rule."), "{}", system[1]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn files_read_by_the_dead_process_are_known_to_the_next() {
+    // From a whole turn of an earlier process.
+    let noted = vec![bash("c1", "note /a"), say("ok")];
+    let mut rig = Setup::new(noted).left(vec![system()]).start();
+    rig.turn("read it").await;
+    let mut rig = rig.again(vec![bash("c2", "known /a"), bash("c3", "known /b"), say("ok")]).await.start();
+    rig.turn("do you know it?").await;
+    let last = rig.model.turns().pop().unwrap().lines();
+    assert_eq!(last[last.len() - 3], r#"result c2: Some("hash of it")"#);
+    assert_eq!(last[last.len() - 1], "result c3: None");
+
+    // From one that died: the journal knows what the state does not know yet, and the newest wins.
+    let read = |path: &str, hash: &str| EntryKind::ToolJournal {
+        call_id: id("c0"),
+        state: JournalState::Finished,
+        tool: None,
+        subject: None,
+        result: json!({"reads": {path: hash}}),
+    };
+    let entries = vec![
+        system(),
+        EntryKind::State { key: "read_files".into(), value: json!({"/a": "old", "/b": "b"}) },
+        read("/a", "new"),
+    ];
+    let replies = vec![bash("c2", "known /a"), bash("c3", "known /b"), say("ok")];
+    let mut rig = Setup::new(replies).left(entries).start();
+    rig.turn("go").await;
+    let last = rig.model.turns().pop().unwrap().lines();
+    assert_eq!(last[last.len() - 3], r#"result c2: Some("new")"#);
+    assert_eq!(last[last.len() - 1], r#"result c3: Some("b")"#);
+}

@@ -1,9 +1,10 @@
 //! A scripted model, a few tools and a session in a temporary folder: an agent without a network.
 
-use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, scope};
+use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel, scope};
 use becket_guard::{Guard, GuardSettings};
 use becket_model::{ErrorKind, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request, ToolChoice};
 use becket_session::context::Policy;
+use becket_session::store::Io;
 use becket_session::{CreateOptions, Session};
 use becket_tool::{Registry, Tool, ToolEnv};
 use becket_types::{
@@ -278,6 +279,12 @@ impl Tool for TestTool {
                 "fail" => return ToolOutput::error("it failed"),
                 _ => {}
             }
+            if let Some(path) = what.strip_prefix("note ") {
+                env.host.note_read(Path::new(path), "hash of it");
+            }
+            if let Some(path) = what.strip_prefix("known ") {
+                return ToolOutput::text(format!("{:?}", env.host.read_hash(Path::new(path))));
+            }
             if let Some(size) = what.strip_prefix("big ") {
                 return ToolOutput::text("lorem ipsum ".repeat(size.parse::<usize>().unwrap() / 12));
             }
@@ -295,7 +302,7 @@ fn tool(name: &str, effect: Effect, world: &Arc<World>) -> Arc<dyn Tool> {
 /// A running agent.
 pub(crate) struct Rig {
     /// Kept until the agent is gone.
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     pub(crate) model: Arc<Scripted>,
     pub(crate) world: Arc<World>,
     pub(crate) handle: AgentHandle,
@@ -312,6 +319,9 @@ pub(crate) struct Setup {
     pub(crate) mode: PermissionMode,
     pub(crate) session: Option<Session>,
     pub(crate) fallbacks: Vec<Arc<dyn Model>>,
+    pub(crate) find_model: Option<FindModel>,
+    /// The session is on disk, on this one.
+    pub(crate) disk: Option<Arc<dyn Io>>,
 }
 
 impl Setup {
@@ -331,6 +341,8 @@ impl Setup {
             mode: PermissionMode::BypassPermissions,
             session: None,
             fallbacks: Vec::new(),
+            find_model: None,
+            disk: None,
         }
     }
 
@@ -350,7 +362,11 @@ impl Setup {
     }
 
     fn create(&self, persist: bool) -> Session {
-        let options = CreateOptions { version: "0".into(), persist, ..CreateOptions::default() };
+        let mut options = CreateOptions { version: "0".into(), persist, ..CreateOptions::default() };
+        if let Some(disk) = &self.disk {
+            options.persist = true;
+            options.outside.io = Arc::clone(disk);
+        }
         let root = self.dir.path().join("sessions");
         Session::create(&root, &self.cwd(), options, self.policy.clone(), scope(&self.model.info)).unwrap()
     }
@@ -370,13 +386,13 @@ impl Setup {
             model: self.model.clone(),
             summary_model: None,
             fallback_models: self.fallbacks,
-            find_model: None,
+            find_model: self.find_model,
             tools,
             guard,
             settings: self.settings,
         });
         let task = tokio::spawn(agent.run());
-        Rig { _dir: self.dir, model: self.model, world: self.world, handle, task, log: Vec::new() }
+        Rig { dir: self.dir, model: self.model, world: self.world, handle, task, log: Vec::new() }
     }
 }
 
@@ -420,6 +436,18 @@ impl Rig {
     pub(crate) async fn end(self) -> Arc<Mutex<Session>> {
         self.send(Command::EndInput).await;
         self.task.await.unwrap()
+    }
+
+    /// Ends the process of this session and prepares the next one.
+    pub(crate) async fn again(self, replies: Vec<Reply>) -> Setup {
+        self.send(Command::EndInput).await;
+        let session = self.task.await.unwrap();
+        let at = session.lock().unwrap().dir().to_owned();
+        drop(session);
+        let mut setup = Setup { dir: self.dir, ..Setup::new(replies) };
+        setup.session = Some(Session::open(&at, setup.policy.clone(), scope(&setup.model.info)).unwrap());
+        setup.settings.resumed = true;
+        setup
     }
 
     pub(crate) fn ran(&self) -> Vec<String> {

@@ -1,0 +1,81 @@
+//! One exact count of the context, where the estimate alone would decide too closely.
+//!
+//! As long as a provider has reported nothing, only the byte estimate says how full the window is. When it comes near the
+//! compaction threshold, the next request is counted with a real tokenizer first. Its vocabulary costs 0.1 s and 45 MB, so
+//! it is loaded for this alone, on the blocking pool, and at most once a process; nobody is told.
+
+use super::{Agent, Op};
+use crate::host::lock;
+use crate::machine::Input;
+use becket_model::tokens;
+use becket_session::context::budget::estimate_part;
+use becket_types::{Context, Part, Tokens, ToolSpec};
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+
+/// Tokens that the wire adds to each message and each call.
+const FRAME: Tokens = Tokens(4);
+
+/// A count under way.
+pub(super) struct Count(JoinHandle<Tokens>);
+
+impl Count {
+    /// The count; `None` when the tokenizer failed.
+    pub(super) async fn next(&mut self) -> Option<Tokens> {
+        (&mut self.0).await.ok()
+    }
+}
+
+impl Agent {
+    /// Starts a count when the next decision needs one. True when it is under way.
+    pub(super) fn count_first(&mut self) -> bool {
+        self.settle_facts();
+        let (used, budget) = (self.used(), self.budget());
+        let threshold = budget.threshold(self.budget.policy.threshold);
+        if !self.budget.meter.wants_exact_count(used, threshold) {
+            return false;
+        }
+        let context = lock(&self.core.session).view_mut().context().clone();
+        let specs = Arc::clone(&self.specs);
+        self.op = Op::Count(Count(tokio::task::spawn_blocking(move || count(&context, &specs))));
+        true
+    }
+
+    /// The count is there: the decision that waited for it is made.
+    pub(super) fn counted(&mut self, exact: Option<Tokens>) {
+        self.op = Op::None;
+        // A tokenizer that failed is not asked again: the estimate stands.
+        let exact = exact.unwrap_or_else(|| self.used());
+        let base = self.base_now();
+        self.budget.meter.count(exact, base);
+        let facts = self.assess();
+        self.feed(Input::Assessed(facts));
+    }
+}
+
+/// Tokens of a request: its texts counted, its media estimated.
+fn count(context: &Context, specs: &[ToolSpec]) -> Tokens {
+    let system = context.system.iter().map(|block| tokens::count(block)).sum::<Tokens>();
+    let tools = specs.iter().map(|spec| {
+        let schema = tokens::count(&spec.input_schema.to_string());
+        tokens::count(&spec.name) + tokens::count(&spec.description) + schema
+    });
+    let messages = context.messages.iter().map(|message| {
+        let parts = message.message.parts.iter().map(count_part);
+        FRAME + parts.sum::<Tokens>()
+    });
+    system + tools.sum::<Tokens>() + messages.sum::<Tokens>()
+}
+
+fn count_part(part: &Part) -> Tokens {
+    match part {
+        Part::Text { text, ignored: false, .. } => tokens::count(text),
+        Part::ToolCall { name, input, .. } => FRAME + tokens::count(name) + tokens::count(&input.to_string()),
+        Part::ToolResult { output, .. } => FRAME + tokens::count(output),
+        Part::Text { .. }
+        | Part::Reasoning { .. }
+        | Part::Image { .. }
+        | Part::File { .. }
+        | Part::Unknown(_) => estimate_part(part),
+    }
+}

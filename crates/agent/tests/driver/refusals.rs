@@ -1,0 +1,89 @@
+//! Requests that were refused: what is never sent again, what another model may still take, and what a refusal teaches.
+
+use crate::support::*;
+use becket_model::ErrorKind;
+use becket_types::{EntryKind, TurnEnd, Usage};
+use serde_json::json;
+
+#[tokio::test(start_paused = true)]
+async fn a_request_like_one_that_was_refused_for_good_is_not_sent_again() {
+    for status in [Some(400), Some(422), Some(499), Some(502), None] {
+        let mut rig = Setup::new(vec![Reply::Refuse(ErrorKind::InvalidRequest, status); 2]).start();
+        let end = rig.turn("go").await.end;
+        let message = "InvalidRequest happened.".to_owned();
+        assert_eq!(end, TurnEnd::ModelError { kind: "invalid_request".into(), message, status }, "{status:?}");
+        assert_eq!(rig.model.turns().len(), 1, "{status:?}");
+    }
+}
+
+/// The model client asked again by itself: doing the same here would multiply its attempts.
+#[tokio::test(start_paused = true)]
+async fn what_broke_before_the_answer_began_is_not_asked_for_again() {
+    for kind in [ErrorKind::Malformed, ErrorKind::StreamBroken, ErrorKind::Stalled] {
+        let mut rig = Setup::new(vec![Reply::Refuse(kind, None); 2]).start();
+        assert!(matches!(rig.turn("go").await.end, TurnEnd::ModelError { .. }), "{kind:?}");
+        assert_eq!(rig.model.turns().len(), 1, "{kind:?}");
+        let mut rig = Setup::new(vec![Reply::Break("half", kind), say("whole")]).start();
+        assert_eq!(rig.turn("go").await.end, TurnEnd::Completed, "{kind:?}");
+        assert_eq!(rig.model.turns().len(), 2, "{kind:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_request_goes_out_after_a_refusal() {
+    let mut rig = Setup::new(vec![Reply::Refuse(ErrorKind::InvalidRequest, Some(400)), say("ok")]).start();
+    assert!(matches!(rig.turn("go").await.end, TurnEnd::ModelError { .. }));
+    assert_eq!(rig.turn("go").await.text, "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_model_is_sent_what_the_first_refused() {
+    let mut setup = Setup::new(vec![Reply::Refuse(ErrorKind::NotFound, Some(404))]);
+    let mut second = Scripted::new(200_000, vec![say("from the second")]);
+    std::sync::Arc::get_mut(&mut second).unwrap().info.id = "test/two".into();
+    setup.fallbacks = vec![second];
+    let mut rig = setup.start();
+    let result = rig.turn("go").await;
+    assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "from the second"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_many_bytes_teach_no_limit_of_tokens() {
+    for (kind, status, learned) in
+        [(ErrorKind::TooLarge, 413, false), (ErrorKind::ContextOverflow, 400, true)]
+    {
+        let mut replies: Vec<Reply> =
+            (0..6).map(|n| bash(&format!("c{n}"), &format!("big {}", 14_400 + n * 12))).collect();
+        replies.push(Reply::Refuse(kind, Some(status)));
+        replies.push(say("ok"));
+        let mut setup = Setup::new(replies);
+        setup.policy.prune = false;
+        let mut rig = setup.start();
+        assert_eq!(rig.turn("go").await.end, TurnEnd::Completed);
+        let session = rig.end().await;
+        let limits = session.lock().unwrap().view().state("limits:test/one").cloned();
+        assert_eq!(limits.is_some(), learned, "{kind:?}: {limits:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_more_than_the_limit_ends_the_limit() {
+    let limits = json!({"named": 50_000, "refused": null});
+    let entries = vec![EntryKind::State { key: "limits:test/one".into(), value: limits.clone() }];
+    let answer = |input| {
+        let usage = Usage { input, output: 10, ..Usage::default() };
+        Reply::Used(vec![becket_types::Part::text("ok")], becket_types::FinishReason::Stop, usage)
+    };
+    let mut rig = Setup::new(vec![answer(49_000), answer(60_000)]).left(entries).start();
+    rig.turn("one").await;
+    let mut rig = {
+        let mut setup = rig.again(vec![answer(60_000)]).await;
+        let session = setup.session.as_mut().unwrap();
+        assert_eq!(session.view().state("limits:test/one"), Some(&limits), "it may be right");
+        setup.start()
+    };
+    rig.turn("two").await;
+    let session = rig.end().await;
+    let after = session.lock().unwrap().view().state("limits:test/one").cloned();
+    assert_eq!(after, Some(json!({"named": null, "refused": null})));
+}
