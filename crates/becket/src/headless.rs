@@ -5,8 +5,8 @@ use crate::assemble::{Assembled, assemble};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::RunSettings;
-use crate::stdin::{self, Piped};
-use becket_print::{ExitStatus, InputLine, PrintOptions, Printer, Reaction, parse_line};
+use crate::stdin::{self, Line, Piped};
+use becket_print::{ExitStatus, InputError, InputLine, PrintOptions, Printer, Reaction, parse_line};
 use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -105,15 +105,18 @@ fn prompt_command(text: String) -> Command {
     Command::Prompt(PromptInput { parts: vec![Part::text(text)], mode: DeliveryMode::Steer, client_id: None })
 }
 
-/// A closed pipe is the reader's choice, not a failure to report; anything else is.
 fn written<T>(result: io::Result<T>) -> Result<T, Failure> {
-    result.map_err(|e| Failure::error(format!("cannot write to stdout: {e}")))
+    result.map_err(|e| match e.kind() {
+        // The reader has gone: its choice, nothing to tell anybody.
+        io::ErrorKind::BrokenPipe => Failure::error(String::new()),
+        _ => Failure::error(format!("cannot write to stdout: {e}")),
+    })
 }
 
 struct Front {
     commands: mpsc::Sender<Command>,
     events: mpsc::UnboundedReceiver<Event>,
-    lines: Option<mpsc::Receiver<Vec<u8>>>,
+    lines: Option<mpsc::Receiver<Line>>,
     line_number: u64,
     /// No more input will come.
     ended: bool,
@@ -178,7 +181,7 @@ impl Front {
         }
     }
 
-    async fn line(&mut self, line: Option<Vec<u8>>) -> Result<(), Failure> {
+    async fn line(&mut self, line: Option<Line>) -> Result<(), Failure> {
         let Some(line) = line else {
             self.lines = None;
             self.ended = true;
@@ -186,6 +189,13 @@ impl Front {
             return Ok(());
         };
         self.line_number += 1;
+        let line = match line {
+            Line::Whole(line) => line,
+            Line::TooLong => {
+                let limit = stdin::LINE_CAP / (1024 * 1024);
+                return written(self.printer.input_error(&InputError::TooLong { line: self.line_number, limit }));
+            }
+        };
         match parse_line(self.line_number, &String::from_utf8_lossy(&line)) {
             Ok(InputLine::Nothing) => {}
             Ok(InputLine::Command(command)) => self.command(command).await,
@@ -207,7 +217,7 @@ impl Front {
     }
 }
 
-async fn next_line(lines: Option<&mut mpsc::Receiver<Vec<u8>>>) -> Option<Vec<u8>> {
+async fn next_line(lines: Option<&mut mpsc::Receiver<Line>>) -> Option<Line> {
     match lines {
         Some(lines) => lines.recv().await,
         None => std::future::pending().await,

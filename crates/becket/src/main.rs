@@ -28,7 +28,9 @@ fn main() -> ExitCode {
     let status = match dispatch() {
         Ok(status) => status,
         Err(failure) => {
-            let _ = writeln!(io::stderr(), "{failure}");
+            if !failure.message.is_empty() {
+                let _ = writeln!(io::stderr(), "{failure}");
+            }
             failure.status
         }
     };

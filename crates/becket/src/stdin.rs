@@ -67,24 +67,53 @@ fn is_file_or_null() -> bool {
     File::from(fd).metadata().is_ok_and(|m| m.is_file() || m.file_type().is_char_device())
 }
 
+/// One line of input, without its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    Whole(Vec<u8>),
+    /// Longer than [`LINE_CAP`]: skipped, not kept.
+    TooLong,
+}
+
+/// Longest line of JSON input; images in messages make lines long.
+pub(crate) const LINE_CAP: u64 = 64 * 1024 * 1024;
+
 /// The lines of stdin as they come; closed at its end.
-pub(crate) fn lines() -> mpsc::Receiver<Vec<u8>> {
+pub(crate) fn lines() -> mpsc::Receiver<Line> {
     let (sender, receiver) = mpsc::channel(64);
     std::thread::spawn(move || {
         let mut stdin = io::stdin().lock();
-        loop {
-            let mut line = Vec::new();
-            match stdin.read_until(b'\n', &mut line) {
-                Ok(0) | Err(_) => return,
-                Ok(_) => {
-                    if sender.blocking_send(line).is_err() {
-                        return;
-                    }
-                }
+        while let Ok(Some(line)) = next_line(&mut stdin, LINE_CAP) {
+            if sender.blocking_send(line).is_err() {
+                return;
             }
         }
     });
     receiver
+}
+
+/// The next line; `None` at the end. Holds at most `cap` bytes of it.
+fn next_line(reader: &mut impl io::BufRead, cap: u64) -> io::Result<Option<Line>> {
+    let mut line = Vec::new();
+    if Read::by_ref(reader).take(cap).read_until(b'\n', &mut line)? == 0 {
+        return Ok(None);
+    }
+    if line.last() == Some(&b'\n') || (line.len() as u64) < cap {
+        return Ok(Some(Line::Whole(line)));
+    }
+    loop {
+        let (used, ended) = match reader.fill_buf()? {
+            [] => return Ok(Some(Line::TooLong)),
+            buffer => match buffer.iter().position(|b| *b == b'\n') {
+                Some(at) => (at + 1, true),
+                None => (buffer.len(), false),
+            },
+        };
+        reader.consume(used);
+        if ended {
+            return Ok(Some(Line::TooLong));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -97,5 +126,17 @@ mod tests {
         assert_eq!(take(&b"abc\n"[..]).unwrap(), Piped::Text("abc\n".into()));
         let Piped::Cut(text) = take(io::repeat(b'x')).unwrap() else { panic!("not cut") };
         assert_eq!(text.len() as u64, CAP);
+    }
+
+    #[test]
+    fn lines_are_bounded_and_what_follows_a_long_one_is_read() {
+        let input = b"ab\n0123456789\n\ncd".to_vec();
+        let mut reader = io::BufReader::with_capacity(3, &input[..]);
+        let mut got = Vec::new();
+        while let Some(line) = next_line(&mut reader, 5).unwrap() {
+            got.push(line);
+        }
+        let whole = |text: &str| Line::Whole(text.as_bytes().to_vec());
+        assert_eq!(got, [whole("ab\n"), Line::TooLong, whole("\n"), whole("cd")]);
     }
 }

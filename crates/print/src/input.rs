@@ -30,6 +30,8 @@ pub enum InputError {
     NotJson { line: u64, why: String },
     #[error("input line {line}: {why}")]
     Shape { line: u64, why: String },
+    #[error("input line {line} is longer than {limit} MB and was skipped")]
+    TooLong { line: u64, limit: u64 },
     #[error("input line {line}: control request {subtype:?} is not supported")]
     Control { line: u64, subtype: String, request_id: String },
 }

@@ -84,6 +84,11 @@ impl Printer {
         self.status
     }
 
+    /// Whether a finished turn may lead to another question ([`Reaction::Send`]).
+    pub fn may_ask(&self) -> bool {
+        self.options.schema.is_some()
+    }
+
     /// Writes what the event means in this format.
     ///
     /// # Errors
@@ -166,10 +171,16 @@ impl Printer {
             }
         }
         self.asked = 0;
+        // Nothing said is a failure too: a script must not take silence for success.
+        let silent = result.end == TurnEnd::Completed && becket_types::is_blank(&result.text);
         self.status = match &schema_error {
             Some(_) => ExitStatus::SchemaNotMet,
+            None if silent && !self.denied_last => ExitStatus::Error,
             None => ExitStatus::of(&result, self.denied_last),
         };
+        if silent {
+            writeln!(self.notes, "becket: the model ended its turn without an answer")?;
+        }
         self.denied_last = false;
         self.write_result(&result, structured.as_ref(), schema_error.as_deref())?;
         Ok(Reaction::TurnOver)
