@@ -1,7 +1,7 @@
 //! What the session offers its tools: blobs, named state, hashes of files read, and outputs from before.
 //!
 //! Model: tools run beside one another and only borrow the host, so what they set is kept here and written into the
-//! ledger by the driver with the next commit ([`SessionHost::drain`]). Locks are held for a look-up, never across an await.
+//! ledger by the driver with the next commit (`SessionHost::drain`). Locks are held for a look-up, never across an await.
 
 use becket_session::Session;
 use becket_tool::Host;

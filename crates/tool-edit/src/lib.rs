@@ -5,18 +5,18 @@
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | [`edit`], [`write`] | the tools |
-//! | [`tiers`] | which place is meant; [`fold`], [`indent`]: what it compares by |
-//! | [`hunks`] | the model's change on the lines that are really there |
-//! | [`nearest`] | what to say when nothing matches |
-//! | [`encoding`], [`endings`] | text as a view on bytes, and back |
+//! | `edit`, [`write`] | the tools |
+//! | `tiers` | which place is meant; `fold`, `indent`: what it compares by |
+//! | `hunks` | the model's change on the lines that are really there |
+//! | `nearest` | what to say when nothing matches |
+//! | `encoding`, `endings` | text as a view on bytes, and back |
 //! | [`file`] | atomic, faithful writing |
-//! | [`diff`] | the change for people and for the model |
+//! | `diff` | the change for people and for the model |
 //!
 //! Invariants:
 //! - Bytes outside the replaced range are copied, never decoded and encoded again.
 //! - An edit has one place or is refused; several only by exact text and `replace_all`.
-//! - Writes of one session are one after another ([`Gate`]), so parallel calls on one file never lose an edit.
+//! - Writes of one session are one after another (`Gate`), so parallel calls on one file never lose an edit.
 
 mod diff;
 mod edit;

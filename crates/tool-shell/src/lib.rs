@@ -5,14 +5,14 @@
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | [`tool`] | the tool |
-//! | [`launch`] | shell, session, wrapper |
-//! | [`drain`] | reading the pipe; [`clean`], [`capture`], [`spill`]: what becomes of the bytes |
-//! | [`ending`] | TERM, two seconds, KILL, for the whole tree; [`sys`]: finding it |
-//! | [`watcher`] | the same when we are gone |
+//! | `tool` | the tool |
+//! | `launch` | shell, session, wrapper |
+//! | `drain` | reading the pipe; `clean`, `capture`, `spill`: what becomes of the bytes |
+//! | `ending` | TERM, two seconds, KILL, for the whole tree; `sys`: finding it |
+//! | `watcher` | the same when we are gone |
 //! | [`environment`] | what commands may know |
-//! | [`selfkill`] | commands that would end us |
-//! | [`report`] | the result in words |
+//! | `selfkill` | commands that would end us |
+//! | `report` | the result in words |
 //!
 //! Invariants:
 //! - No command reads from a terminal or from our input.

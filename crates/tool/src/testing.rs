@@ -1,4 +1,4 @@
-//! A session for tests of tools: [`TestHost`] keeps everything in memory, [`env`] makes the environment of one call.
+//! A session for tests of tools: [`TestHost`] keeps everything in memory, [`env()`] makes the environment of one call.
 //!
 //! Owns no behaviour of its own; product code never uses it.
 

@@ -1,7 +1,7 @@
 //! The async shell around [`crate::machine`]: carries actions out and feeds their outcomes back.
 //!
 //! Model: one task owns everything that changes. It waits for two things at once, the next command and the one
-//! operation that is under way ([`Op`]), and nothing else. Tools run inside the task, so a batch of reads costs no
+//! operation that is under way (`Op`), and nothing else. Tools run inside the task, so a batch of reads costs no
 //! spawn; what blocks moves itself elsewhere. A step appends what is new and copies no history.
 //!
 //! Invariants:
@@ -12,14 +12,14 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`start`] | first entries, resume, rules files |
-//! | [`inbox`] | prompts on their way into the ledger |
-//! | [`request`] | budget, view, sending |
-//! | [`reply`] | the answer as it streams, and what becomes of it |
-//! | [`tools`] | tool calls |
-//! | [`ids`] | call ids: none runs twice |
-//! | [`count`] | one exact count of the context, where it decides something |
-//! | [`compact`] | compaction and its undoing, pruning |
+//! | `start` | first entries, resume, rules files |
+//! | `inbox` | prompts on their way into the ledger |
+//! | `request` | budget, view, sending |
+//! | `reply` | the answer as it streams, and what becomes of it |
+//! | `tools` | tool calls |
+//! | `ids` | call ids: none runs twice |
+//! | `count` | one exact count of the context, where it decides something |
+//! | `compact` | compaction and its undoing, pruning |
 
 mod compact;
 mod count;

@@ -63,7 +63,7 @@
 //! the snapshot was taken (a preparation in the background), the outcome is stale: drop it and begin again.
 //!
 //! # Invariants
-//! - No loop: a compaction is accepted only if it pays ([`verify`]), else it escalates once, without the model, then stops.
+//! - No loop: a compaction is accepted only if it pays (`verify`), else it escalates once, without the model, then stops.
 //! - The user's last message stands verbatim in every outcome: in the tail, kept before it, or as the continuation.
 //! - A call and its results are on the same side of the cut.
 //! - Text of tools is data: it is escaped on its way to the summariser and on its way back.

@@ -1,6 +1,6 @@
 //! The ledger: what happened in a session, in order, and never rewritten.
 //!
-//! Model: one line of `ledger.jsonl` is one commit (see [`line`]); [`Ledger`] appends commits, [`Reader`] reads them. The
+//! Model: one line of `ledger.jsonl` is one commit (see [`mod@line`]); [`Ledger`] appends commits, [`Reader`] reads them. The
 //! chain of hashes and the sequence numbers are kept in memory, so appending costs what is new and nothing else. Every
 //! commit goes through a backlog: in the normal case it is empty again at once; when the disk is full or gone, commits
 //! wait there in order and are written as soon as that works again. So a commit is never refused because of the disk.
