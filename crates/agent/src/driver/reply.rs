@@ -127,6 +127,7 @@ impl Agent {
         let reason = self.true_reason(reason, &reply.answer);
         let empty = reply.answer.is_empty();
         let calls = self.settle(&mut reply, &reason);
+        self.ids.answered();
         self.limit_worked(&reply.answer.usage);
         self.turn.stop_reason = Some(reason.stop_reason().to_owned());
         self.wire.last_error = None;
@@ -260,6 +261,7 @@ impl Agent {
         reply.stream = None;
         reply.answer.close();
         let calls = self.settle(&mut reply, &FinishReason::Interrupted);
+        self.ids.answered();
         self.turn.say(reply.answer.text(), false);
         self.turn.stop_reason = Some(FinishReason::Interrupted.stop_reason().to_owned());
         self.feed(Input::Cancelled { calls });

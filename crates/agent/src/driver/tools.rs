@@ -215,7 +215,7 @@ impl Agent {
         if !std::mem::replace(&mut slot.journaled, true) {
             if !self.ids.may_run(&slot.call) {
                 slot.refuse(
-                    "Not run: this call was made before under the same id, and its result stands above. If you mean to \
+                    "Not run: this same call, under the same id, has run already; its result is above. If you mean to \
                      repeat it, make a new call.",
                 );
                 return Taken::Settled;

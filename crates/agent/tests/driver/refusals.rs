@@ -11,7 +11,11 @@ async fn a_request_like_one_that_was_refused_for_good_is_not_sent_again() {
         let mut rig = Setup::new(vec![Reply::Refuse(ErrorKind::InvalidRequest, status); 2]).start();
         let end = rig.turn("go").await.end;
         let message = "InvalidRequest happened.".to_owned();
-        assert_eq!(end, TurnEnd::ModelError { kind: "invalid_request".into(), message, status }, "{status:?}");
+        assert_eq!(
+            end,
+            TurnEnd::ModelError { kind: "invalid_request".into(), message, status },
+            "{status:?}"
+        );
         assert_eq!(rig.model.turns().len(), 1, "{status:?}");
     }
 }

@@ -77,7 +77,33 @@ async fn a_call_delivered_twice_runs_once() {
     rig.turn("go").await;
     assert_eq!(rig.ran(), ["bash rm x", "bash ls"]);
     let seen = rig.model.turns();
-    assert!(seen[2].last().contains("Not run: this call was made before"), "{}", seen[2].last());
+    assert!(seen[2].last().contains("has run already; its result is above"), "{}", seen[2].last());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_counts_calls_anew_in_each_answer_may_repeat_a_command() {
+    let replies = vec![
+        bash("call_0", "make"),
+        bash("call_0", "edit"),
+        bash("call_0", "make"),
+        say("first"),
+        bash("call_0", "make"),
+        say("second"),
+    ];
+    let mut rig = Setup::new(replies).left(Vec::new()).start();
+    rig.turn("go").await;
+    rig.turn("once more").await;
+    assert_eq!(rig.ran(), ["bash make", "bash edit", "bash make", "bash make"]);
+    // Another process knows what the ledger knows.
+    let again = vec![bash("call_0", "make"), bash("toolu_01AbCdEf23", "make"), say("third")];
+    let mut rig = rig.again(again).await.start();
+    rig.turn("and again").await;
+    assert_eq!(rig.ran(), ["bash make", "bash make"]);
+    let again = vec![say("nothing"), bash("toolu_01AbCdEf23", "make"), say("fourth")];
+    let mut rig = rig.again(again).await.start();
+    rig.turn("and again").await;
+    rig.turn("and again").await;
+    assert_eq!(rig.ran(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,622 @@
+//! A corpus of broken sessions, made from a sound one: each opens, its view is a valid request, and it takes another turn.
+//!
+//! The sound session is written through the real API and has everything in it: calls with results, images, reasoning with
+//! signatures, a pruned output, a compaction with its continuation, a reminder, a revert. It is then broken in every way
+//! that has a name, at every place; lines get fresh hashes, so that the damage reaches the view and is not stopped at the
+//! door. Everything is the same in each run.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use becket_session::context::budget::Budget;
+use becket_session::context::compaction::{self, Floor, Request, Snapshot, Step};
+use becket_session::context::{ModelScope, Policy, reminder, validate};
+use becket_session::store::ledger_path;
+use becket_session::{CreateOptions, Durability, Session};
+use becket_types::{
+    CallId, CompactionTrigger, EntryKind, FinishReason, ImageSource, JournalState, Message, MessageId,
+    Millis, Part, PruneReason, PrunedCall, Role, SystemItem, SystemKind, Tokens, TurnState, hex,
+};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+fn scope() -> ModelScope {
+    ModelScope {
+        provider: "p".into(),
+        model: "m".into(),
+        images: true,
+        max_images: 10,
+        max_media_bytes: 1 << 20,
+    }
+}
+
+fn append(session: &mut Session, kinds: Vec<EntryKind>) {
+    session.append(kinds, Durability::Buffered).unwrap();
+}
+
+fn message(message: Message) -> EntryKind {
+    EntryKind::Message { message }
+}
+
+fn answer(session: &mut Session, parts: Vec<Part>, reason: FinishReason) {
+    let said = Message::assistant(parts);
+    let finish = EntryKind::Finish { message: said.id, reason };
+    append(session, vec![message(said), finish]);
+}
+
+fn journal(id: &str, state: JournalState) -> EntryKind {
+    EntryKind::ToolJournal {
+        call_id: CallId::from(id),
+        state,
+        tool: Some("bash".into()),
+        subject: Some("make".into()),
+        result: if state == JournalState::Finished { json!({"exit_code": 0}) } else { Value::Null },
+    }
+}
+
+fn reasoning(text: &str) -> Part {
+    Part::Reasoning {
+        text: text.into(),
+        signature: Some("c2lnbmVk".into()),
+        redacted: None,
+        provider: "p".into(),
+        model: "m".into(),
+        extra: Map::new(),
+    }
+}
+
+/// One step: thinking, words, two calls, and their results with an image.
+fn step(session: &mut Session, n: usize) {
+    let (a, b) = (format!("toolu_{n}a"), format!("toolu_{n}b"));
+    let parts = vec![
+        reasoning("I should look."),
+        Part::text(format!("Step {n}.")),
+        Part::tool_call(a.as_str(), "bash", json!({"command": format!("make step{n}")})),
+        Part::tool_call(b.as_str(), "read", json!({"path": "/a", "lines": [1, 2]})),
+    ];
+    answer(session, parts, FinishReason::ToolCalls);
+    append(session, vec![journal(&a, JournalState::Intended), journal(&a, JournalState::Started)]);
+    let blob = session.put_blob(b"not really a picture").unwrap();
+    let image = Part::Image {
+        media_type: "image/png".into(),
+        source: ImageSource::Blob(blob.clone()),
+        name: None,
+        width: Some(10),
+        height: Some(10),
+        extra: Map::new(),
+    };
+    let mut first = Message::tool_result(CallId(a.clone()), "bash", "compiling ".repeat(400), false);
+    for part in &mut first.parts {
+        if let Part::ToolResult { spill, .. } = part {
+            *spill = Some(blob.clone());
+        }
+    }
+    first.parts.push(image);
+    let second = Message::tool_result(CallId(b), "read", "1\tfn main() {}", false);
+    append(session, vec![journal(&a, JournalState::Finished), message(first), message(second)]);
+}
+
+/// A sound session; its folder.
+fn sound(root: &Path) -> PathBuf {
+    let options = CreateOptions { persist: true, ..CreateOptions::default() };
+    let mut session = Session::create(root, root, options, Policy::default(), scope()).unwrap();
+    let item = SystemItem { kind: SystemKind::Prompt, path: None, text: "You are an agent.".into() };
+    append(
+        &mut session,
+        vec![
+            EntryKind::System { items: vec![item] },
+            EntryKind::Tools { names: vec!["bash".into(), "read".into()], hash: "h".into() },
+            EntryKind::ModelSwitch { model: "p/m".into() },
+            EntryKind::Title { title: "A task".into() },
+            message(Message::user("Build it, please.")),
+        ],
+    );
+    for n in 0..4 {
+        step(&mut session, n);
+    }
+    answer(&mut session, vec![Part::text("Built.")], FinishReason::Stop);
+    let turn_end = EntryKind::TurnEnd { end: "completed".into(), state: TurnState::AwaitingUser };
+    append(&mut session, vec![turn_end, message(Message::user("And test it."))]);
+    step(&mut session, 4);
+    let request = Request {
+        trigger: CompactionTrigger::Manual,
+        focus: None,
+        floor: Floor::default(),
+        used: session.view().estimated_tokens(),
+        budget: Budget::new(12_000, 0, 2_000),
+        summariser: None,
+        continuation_id: MessageId::new(),
+        now: Millis(1),
+    };
+    match compaction::begin(Snapshot::of(session.view(), request)) {
+        Step::Commit(outcome) => append(&mut session, outcome.entries),
+        other => panic!("no compaction: {other:?}"),
+    }
+    step(&mut session, 5);
+    let call = PrunedCall { call_id: CallId::from("toolu_5b"), bytes: 14, lines: 1, excerpt: String::new() };
+    let prune = EntryKind::Prune {
+        calls: vec![call],
+        media: Vec::new(),
+        freed_tokens: Tokens(1),
+        reason: PruneReason::Manual,
+    };
+    append(&mut session, vec![prune]);
+    let wrong = session
+        .append(vec![message(Message::assistant(vec![Part::text("Broken off")]))], Durability::Buffered)
+        .unwrap();
+    append(&mut session, vec![EntryKind::Revert { entry: wrong[0] }]);
+    append(&mut session, vec![message(Message::user("Faster, please."))]);
+    let due = reminder::due(session.view(), 3);
+    append(&mut session, due);
+    append(&mut session, vec![EntryKind::State { key: "todo".into(), value: json!([{"text": "test"}]) }]);
+    step(&mut session, 6);
+    answer(&mut session, vec![reasoning("Done."), Part::text("All done.")], FinishReason::Stop);
+    append(&mut session, vec![EntryKind::Interrupt]);
+    append(
+        &mut session,
+        vec![EntryKind::TurnEnd { end: "completed".into(), state: TurnState::AwaitingUser }],
+    );
+    session.view_mut().context();
+    session.view_mut().check().unwrap();
+    session.dir().to_path_buf()
+}
+
+/// The entries of each commit.
+type Commits = Vec<Vec<Value>>;
+
+fn read(ledger: &[u8]) -> Commits {
+    let line = |line: &str| serde_json::from_str::<Value>(line).unwrap()["entries"].take();
+    let text = std::str::from_utf8(ledger).unwrap();
+    text.lines().map(|l| serde_json::from_value(line(l)).unwrap()).collect()
+}
+
+/// Lines with hashes that are right.
+fn write(commits: &Commits) -> Vec<u8> {
+    let mut prev = "0".repeat(64);
+    let mut out = Vec::new();
+    for entries in commits {
+        let body = format!(r#"{{"prev":"{prev}","entries":{}"#, serde_json::to_string(entries).unwrap());
+        prev = hex(&Sha256::digest(body.as_bytes()));
+        out.extend_from_slice(body.as_bytes());
+        out.extend_from_slice(format!(r#","hash":"{prev}"}}"#).as_bytes());
+        out.push(b'\n');
+    }
+    out
+}
+
+/// A broken ledger under a name; `None` as bytes: the blobs are what is broken.
+struct Case {
+    name: String,
+    ledger: Vec<u8>,
+    blobs: Blobs,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Blobs {
+    Kept,
+    Gone,
+    Garbage,
+}
+
+fn case(name: impl Into<String>, ledger: Vec<u8>) -> Case {
+    Case { name: name.into(), ledger, blobs: Blobs::Kept }
+}
+
+/// The damage that a disk, an editor or a merge does to lines.
+fn lines(whole: &[u8], out: &mut Vec<Case>) {
+    let lines: Vec<&[u8]> = whole.split_inclusive(|b| *b == b'\n').collect();
+    let commits = read(whole);
+    for i in 0..lines.len() {
+        let mut dropped = lines.clone();
+        dropped.remove(i);
+        out.push(case(format!("line {i} dropped"), dropped.concat()));
+        let mut doubled = lines.clone();
+        doubled.insert(i, lines[i]);
+        out.push(case(format!("line {i} doubled"), doubled.concat()));
+        let mut flipped = lines.concat();
+        let at = lines[..i].concat().len() + lines[i].len() / 2;
+        flipped[at] ^= 0x15;
+        out.push(case(format!("a byte of line {i} flipped"), flipped));
+        out.push(case(format!("ends behind line {i}"), lines[..=i].concat()));
+        let torn = [&lines[..i].concat(), &lines[i][..lines[i].len() * 2 / 3]].concat();
+        out.push(case(format!("torn in line {i}"), torn));
+        // The same with hashes that are right: the damage is in the history, not in its storage.
+        let mut without = commits.clone();
+        without.remove(i);
+        out.push(case(format!("commit {i} left out"), write(&without)));
+        let mut twice = commits.clone();
+        twice.insert(i, commits[i].clone());
+        out.push(case(format!("commit {i} twice"), write(&twice)));
+        if i > 0 {
+            let mut swapped = commits.clone();
+            swapped.swap(i - 1, i);
+            out.push(case(format!("commits {} and {i} swapped", i - 1), write(&swapped)));
+        }
+    }
+    for (name, bytes) in [
+        ("empty", Vec::new()),
+        ("one newline", b"\n".to_vec()),
+        ("zeros", vec![0; 4096]),
+        ("no UTF-8", [whole, &[0xff, 0xfe, b'\n']].concat()),
+        ("byte order mark", [b"\xef\xbb\xbf", whole].concat()),
+        ("blank lines", String::from_utf8(whole.to_vec()).unwrap().replace('\n', "\n\n").into_bytes()),
+        ("carriage returns", String::from_utf8(whole.to_vec()).unwrap().replace('\n', "\r\n").into_bytes()),
+        ("merge marks", [b"<<<<<<< HEAD\n", whole, b"=======\n", whole, b">>>>>>> x\n"].concat()),
+        ("a page of zeros at the end", [whole, &[0; 4096]].concat()),
+        ("reversed", lines.iter().rev().copied().collect::<Vec<_>>().concat()),
+    ] {
+        out.push(case(name, bytes));
+    }
+}
+
+/// Each place in a value that can be broken.
+fn pointers(value: &Value, at: &str, out: &mut Vec<String>) {
+    let escape = |key: &str| key.replace('~', "~0").replace('/', "~1");
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let here = format!("{at}/{}", escape(key));
+                out.push(here.clone());
+                pointers(value, &here, out);
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                let here = format!("{at}/{index}");
+                out.push(here.clone());
+                pointers(value, &here, out);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What may stand in a field instead.
+fn wrong(n: usize) -> (&'static str, Value) {
+    match n % 8 {
+        0 => ("null", Value::Null),
+        1 => ("blank", json!(" \n\t ")),
+        2 => ("number", json!(-1)),
+        3 => ("huge number", json!(u64::MAX)),
+        4 => ("list", json!([[], {}, null])),
+        5 => ("object", json!({"type": "unheard_of", "kind": "unheard_of"})),
+        6 => ("controls", json!("\u{0}\u{1b}[2J\u{202e}</system-reminder>")),
+        _ => ("true", json!(true)),
+    }
+}
+
+fn remove(value: &mut Value, pointer: &str) {
+    let Some((parent, key)) = pointer.rsplit_once('/') else { return };
+    match value.pointer_mut(parent) {
+        Some(Value::Object(map)) => {
+            map.remove(&key.replace("~1", "/").replace("~0", "~"));
+        }
+        Some(Value::Array(items)) => {
+            items.remove(key.parse().unwrap());
+        }
+        _ => {}
+    }
+}
+
+/// Every field of every entry: left out, and with something else in it.
+fn fields(commits: &Commits, out: &mut Vec<Case>) {
+    let mut n = 0;
+    for (i, entries) in commits.iter().enumerate() {
+        for (j, entry) in entries.iter().enumerate() {
+            let mut places = Vec::new();
+            pointers(entry, "", &mut places);
+            for place in places {
+                let mut broken = commits.clone();
+                remove(&mut broken[i][j], &place);
+                out.push(case(format!("commit {i}.{j}: {place} left out"), write(&broken)));
+                n += 1;
+                let (what, value) = wrong(n);
+                let mut broken = commits.clone();
+                *broken[i][j].pointer_mut(&place).unwrap() = value;
+                out.push(case(format!("commit {i}.{j}: {place} is {what}"), write(&broken)));
+            }
+        }
+    }
+}
+
+/// Calls `change` with each part of each message.
+fn parts(commits: &mut Commits, mut change: impl FnMut(&mut Value)) {
+    for entry in commits.iter_mut().flatten() {
+        if let Some(Value::Array(parts)) = entry.pointer_mut("/message/parts") {
+            parts.iter_mut().for_each(&mut change);
+        }
+    }
+}
+
+fn is(entry: &Value, kind: &str) -> bool {
+    entry["kind"] == kind
+}
+
+fn is_part(part: &Value, kind: &str) -> bool {
+    part["type"] == kind
+}
+
+fn has_result(entry: &Value) -> bool {
+    entry["message"]["role"] == "tool"
+}
+
+/// Damage with a meaning.
+fn meanings(commits: &Commits, out: &mut Vec<Case>) {
+    let mut add = |name: &str, change: &dyn Fn(&mut Commits)| {
+        let mut broken = commits.clone();
+        change(&mut broken);
+        assert_ne!(&broken, commits, "{name} breaks nothing");
+        out.push(case(name, write(&broken)));
+    };
+    let keep = |commits: &mut Commits, test: &dyn Fn(&Value) -> bool| {
+        commits.iter_mut().for_each(|entries| entries.retain(|entry| test(entry)));
+    };
+    add("no results", &|c| keep(c, &|e| !has_result(e)));
+    add("no calls", &|c| keep(c, &|e| e["message"]["role"] != "assistant"));
+    add("no users", &|c| keep(c, &|e| e["message"]["role"] != "user"));
+    add("only users", &|c| keep(c, &|e| !is(e, "message") || e["message"]["role"] == "user"));
+    for kind in [
+        "session",
+        "system",
+        "message",
+        "finish",
+        "prune",
+        "compaction",
+        "revert",
+        "reminder",
+        "model_switch",
+        "tools",
+        "tool_journal",
+        "state",
+        "title",
+        "turn_end",
+    ] {
+        add(&format!("no {kind}"), &|c| keep(c, &|e| !is(e, kind)));
+        add(&format!("every {kind} unknown"), &|c| {
+            c.iter_mut().flatten().filter(|e| is(e, kind)).for_each(|e| e["kind"] = json!("from_tomorrow"));
+        });
+        add(&format!("every {kind} three times"), &|c| {
+            for entries in c.iter_mut() {
+                *entries = entries
+                    .iter()
+                    .flat_map(|e| std::iter::repeat_n(e.clone(), if is(e, kind) { 3 } else { 1 }))
+                    .collect();
+            }
+        });
+    }
+    add("results doubled", &|c| {
+        for entries in c.iter_mut() {
+            *entries = entries
+                .iter()
+                .flat_map(|e| std::iter::repeat_n(e.clone(), if has_result(e) { 2 } else { 1 }))
+                .collect();
+        }
+    });
+    add("results before their calls", &|c| c.reverse());
+    add("everything in one commit, backwards", &|c| {
+        let mut all: Vec<Value> = c.concat();
+        all.reverse();
+        *c = vec![all];
+    });
+    add("one message id for all", &|c| {
+        let id = c.iter().flatten().find(|e| is(e, "message")).unwrap()["message"]["id"].clone();
+        c.iter_mut().flatten().filter(|e| is(e, "message")).for_each(|e| e["message"]["id"] = id.clone());
+    });
+    add("one call id for all", &|c| {
+        parts(c, |p| {
+            if p.get("call_id").is_some() {
+                p["call_id"] = json!("same");
+            }
+        });
+    });
+    add("blank call ids", &|c| {
+        parts(c, |p| {
+            if p.get("call_id").is_some() {
+                p["call_id"] = json!("");
+            }
+        });
+    });
+    for (kind, key, value) in [
+        ("text", "text", json!("")),
+        ("text", "text", json!(" \n ")),
+        ("text", "text", json!("x".repeat(1 << 20))),
+        ("reasoning", "text", json!("")),
+        ("reasoning", "signature", json!("forged")),
+        ("reasoning", "signature", Value::Null),
+        ("reasoning", "model", json!("another")),
+        ("tool_call", "input", json!("not an object")),
+        ("tool_call", "input", json!([1])),
+        ("tool_call", "input", Value::Null),
+        ("tool_call", "name", json!("")),
+        ("tool_call", "name", json!("näme with blanks")),
+        ("tool_call", "invalid", json!("{\"command\": \"ma")),
+        ("tool_result", "output", json!("")),
+        ("tool_result", "output", json!("\u{0}\u{7}")),
+        ("tool_result", "call_id", json!("of_nobody")),
+        ("tool_result", "spill", json!("../../etc/passwd")),
+        ("image", "source", json!({"base64": "%%%"})),
+        ("image", "source", json!({"blob": "0".repeat(64)})),
+        ("image", "media_type", json!("text/html")),
+        ("text", "type", json!("from_tomorrow")),
+        ("tool_call", "type", json!("from_tomorrow")),
+        ("tool_result", "type", json!("from_tomorrow")),
+    ] {
+        let shown: String = value.to_string().chars().take(30).collect();
+        add(&format!("{kind}.{key} = {shown}"), &|c| {
+            parts(c, |p| {
+                if is_part(p, kind) {
+                    p[key] = value.clone();
+                }
+            });
+        });
+    }
+    for role in ["system", "user", "assistant", "tool"] {
+        add(&format!("every message from {role}"), &|c| {
+            c.iter_mut()
+                .flatten()
+                .filter(|e| is(e, "message"))
+                .for_each(|e| e["message"]["role"] = json!(role));
+        });
+    }
+    add("no parts", &|c| {
+        c.iter_mut().flatten().filter(|e| is(e, "message")).for_each(|e| e["message"]["parts"] = json!([]));
+    });
+    add("deep input", &|c| {
+        let deep = (0..60).fold(json!(1), |value, _| json!([value]));
+        parts(c, |p| {
+            if is_part(p, "tool_call") {
+                p["input"] = json!({"a": deep});
+            }
+        });
+    });
+    for seq in [json!(0), json!(1), json!(u64::MAX)] {
+        add(&format!("every number is {seq}"), &|c| {
+            c.iter_mut().flatten().for_each(|e| e["seq"] = seq.clone());
+        });
+        add(&format!("the tail begins at {seq}"), &|c| {
+            c.iter_mut().flatten().filter(|e| is(e, "compaction")).for_each(|e| e["tail_from"] = seq.clone());
+        });
+        add(&format!("reverts {seq}"), &|c| {
+            c.iter_mut().flatten().filter(|e| is(e, "revert")).for_each(|e| e["entry"] = seq.clone());
+        });
+    }
+    let last = commits.iter().flatten().count() as u64;
+    for target in 1..=last {
+        let revert = json!({"seq": last + 1, "time": 1, "kind": "revert", "entry": target});
+        add(&format!("{target} reverted at the end"), &|c| c.push(vec![revert.clone()]));
+    }
+}
+
+/// Several kinds of damage at once.
+fn mixtures(commits: &Commits, out: &mut Vec<Case>) {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut draw = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below.max(1) as u64) as usize
+    };
+    for n in 0..300 {
+        let mut broken = commits.clone();
+        for _ in 0..2 + draw(6) {
+            let i = draw(broken.len());
+            match draw(5) {
+                0 if broken.len() > 1 => {
+                    broken.remove(i);
+                }
+                1 => {
+                    let j = draw(broken.len());
+                    broken.swap(i, j);
+                }
+                2 => {
+                    let again = broken[i].clone();
+                    broken.insert(draw(broken.len()), again);
+                }
+                _ => {
+                    let j = draw(broken[i].len());
+                    let Some(entry) = broken[i].get_mut(j) else { continue };
+                    let mut places = Vec::new();
+                    pointers(entry, "", &mut places);
+                    let place = places.get(draw(places.len())).cloned().unwrap_or_default();
+                    if draw(2) == 0 {
+                        remove(entry, &place);
+                    } else if let Some(field) = entry.pointer_mut(&place) {
+                        *field = wrong(draw(8)).1;
+                    }
+                }
+            }
+        }
+        out.push(case(format!("mixture {n}"), write(&broken)));
+    }
+}
+
+fn corpus(whole: &[u8]) -> Vec<Case> {
+    let commits = read(whole);
+    assert_eq!(write(&commits), whole, "the test writes lines as the ledger does");
+    let mut out = Vec::new();
+    for blobs in [Blobs::Gone, Blobs::Garbage] {
+        out.push(Case { name: "blobs".into(), ledger: whole.to_vec(), blobs });
+    }
+    lines(whole, &mut out);
+    meanings(&commits, &mut out);
+    fields(&commits, &mut out);
+    mixtures(&commits, &mut out);
+    out
+}
+
+/// What the model would be sent; valid, or the test fails.
+fn shown(session: &mut Session) -> Vec<Message> {
+    let view = session.view_mut();
+    let messages: Vec<Message> = view.context().messages.iter().map(|m| m.message.clone()).collect();
+    if let Err(violation) = view.check() {
+        panic!("{violation}");
+    }
+    if let Err(violation) = validate::validate(&messages) {
+        panic!("{violation}");
+    }
+    messages
+}
+
+/// Opens it and has another turn. Whether the damage was noticed.
+fn another_turn(dir: &Path) -> bool {
+    const WORDS: &str = "Is there one more turn in you?";
+    let mut session = Session::open(dir, Policy::default(), scope()).unwrap();
+    let before = shown(&mut session);
+    let noticed = !session.take_notices().is_empty();
+    append(&mut session, vec![message(Message::user(WORDS))]);
+    let asked = shown(&mut session);
+    let last = asked.last().unwrap();
+    assert_eq!((last.role, last.text().ends_with(WORDS)), (Role::User, true), "{last:?}");
+    assert!(asked.len() > before.len().saturating_sub(2), "the history is still there");
+    answer(
+        &mut session,
+        vec![Part::tool_call("toolu_of_this_turn", "bash", json!({"command": "make"}))],
+        FinishReason::ToolCalls,
+    );
+    append(
+        &mut session,
+        vec![message(Message::tool_result(CallId::from("toolu_of_this_turn"), "bash", "made", false))],
+    );
+    shown(&mut session);
+    answer(&mut session, vec![Part::text("Yes.")], FinishReason::Stop);
+    let after = shown(&mut session);
+    drop(session);
+    // It is the same session for the next process.
+    let mut again = Session::open(dir, Policy::default(), scope()).unwrap();
+    let texts = |messages: &[Message]| messages.iter().map(|m| (m.role, m.text())).collect::<Vec<_>>();
+    assert_eq!(texts(&shown(&mut again)), texts(&after));
+    noticed
+}
+
+#[test]
+fn every_broken_session_takes_another_turn() {
+    let root = tempfile::tempdir().unwrap();
+    let source = sound(&root.path().join("source"));
+    let whole = fs::read(ledger_path(&source)).unwrap();
+    let corpus = corpus(&whole);
+    assert!(corpus.len() >= 300, "{}", corpus.len());
+    let (mut failed, mut noticed) = (Vec::new(), 0);
+    for (n, case) in corpus.iter().enumerate() {
+        let dir = root.path().join(n.to_string());
+        fs::create_dir_all(dir.join("blobs")).unwrap();
+        fs::write(ledger_path(&dir), &case.ledger).unwrap();
+        for blob in fs::read_dir(source.join("blobs")).unwrap().map(Result::unwrap) {
+            let to = dir.join("blobs").join(blob.file_name());
+            match case.blobs {
+                Blobs::Kept => drop(fs::hard_link(blob.path(), to)),
+                Blobs::Gone => {}
+                Blobs::Garbage => fs::write(to, "garbage").unwrap(),
+            }
+        }
+        match catch_unwind(AssertUnwindSafe(|| another_turn(&dir))) {
+            Ok(told) => noticed += usize::from(told),
+            Err(_) => failed.push(case.name.as_str()),
+        }
+        fs::remove_dir_all(dir).unwrap();
+    }
+    assert_eq!(failed, Vec::<&str>::new(), "{} of {}", failed.len(), corpus.len());
+    assert!(noticed >= 300, "only {noticed} of {} are broken in a way that shows", corpus.len());
+    println!("{} broken sessions, {noticed} noticed", corpus.len());
+}
