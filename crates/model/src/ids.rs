@@ -67,8 +67,8 @@ fn base36(mut hash: u64) -> String {
     out
 }
 
-/// Ids of calls that were sent to the model before. A server that numbers its calls anew in each answer (`call_0`)
-/// would otherwise name an old call, and a call id runs at most once ever.
+/// Ids of calls that were sent to the model before: an id that is made up here must be none of them. Ids that a server
+/// gives are never changed for being here; a call delivered again must be recognisable as such.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SeenCalls(Arc<Mutex<HashSet<String>>>);
 
