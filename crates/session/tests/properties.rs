@@ -146,6 +146,26 @@ struct World {
     steps: u64,
 }
 
+/// An entry that is no message.
+fn boundary(kind: u8, n: usize) -> EntryKind {
+    match kind {
+        0 => EntryKind::System {
+            items: vec![SystemItem {
+                kind: SystemKind::Rules,
+                path: None,
+                text: TEXTS[n % TEXTS.len()].into(),
+            }],
+        },
+        1 => EntryKind::Tools { names: vec!["read".into()], hash: (n % 3).to_string() },
+        2 => EntryKind::ModelSwitch { model: MODELS[n % 2].into() },
+        3 => EntryKind::TurnEnd { end: "completed".into(), state: TurnState::AwaitingUser },
+        4 => EntryKind::Interrupt,
+        5 => EntryKind::State { key: "todo".into(), value: Value::Null },
+        6 => EntryKind::Notice { text: "n".into(), extra: Map::new() },
+        _ => EntryKind::Unknown(Map::new()),
+    }
+}
+
 impl World {
     fn new() -> Self {
         let scope = scope(0, true);
@@ -241,23 +261,11 @@ impl World {
                 self.push(EntryKind::Finish { message, reason: reason(*n) });
             }
             Op::Result { open, n, output, error, image: with_image } => {
-                let calls = self.view.open_calls();
-                let id = match calls.get(n % calls.len().max(1)) {
-                    Some(id) if *open => id.clone(),
-                    _ => self.some_call(*n),
-                };
-                let mut message = Message::tool_result(id, TOOLS[n % TOOLS.len()], OUTPUTS[*output], *error);
+                let mut message = self.result(*open, *n, *output, *error);
                 message.parts.extend(with_image.then(|| image(*n)));
                 self.message(message);
             }
-            Op::OddResult { n } => {
-                let (one, two) = (self.some_call(*n), self.some_call(n + 1));
-                let mut message = Message::tool_result(one, "read", "one", false);
-                message.parts.extend(Message::tool_result(two, "read", "two", false).parts);
-                message.parts.extend([Part::text("stray"), image(*n)]);
-                message.role = [Role::Tool, Role::User, Role::Assistant, Role::System][n % 4];
-                self.message(message);
-            }
+            Op::OddResult { n } => self.odd_result(*n),
             Op::Prune { n } => {
                 let call =
                     PrunedCall { call_id: self.some_call(*n), bytes: 1, lines: 1, excerpt: String::new() };
@@ -304,22 +312,7 @@ impl World {
                 self.push(EntryKind::Reminder { message, step: 2 });
             }
             Op::Boundary { kind, n } => {
-                self.push(match kind {
-                    0 => EntryKind::System {
-                        items: vec![SystemItem {
-                            kind: SystemKind::Rules,
-                            path: None,
-                            text: TEXTS[n % TEXTS.len()].into(),
-                        }],
-                    },
-                    1 => EntryKind::Tools { names: vec!["read".into()], hash: (n % 3).to_string() },
-                    2 => EntryKind::ModelSwitch { model: MODELS[n % 2].into() },
-                    3 => EntryKind::TurnEnd { end: "completed".into(), state: TurnState::AwaitingUser },
-                    4 => EntryKind::Interrupt,
-                    5 => EntryKind::State { key: "todo".into(), value: Value::Null },
-                    6 => EntryKind::Notice { text: "n".into(), extra: Map::new() },
-                    _ => EntryKind::Unknown(Map::new()),
-                });
+                self.push(boundary(*kind, *n));
             }
             Op::Build => {
                 self.view.context();
@@ -332,6 +325,26 @@ impl World {
                 self.view.set_scope(self.scope.clone());
             }
         }
+    }
+
+    /// A result of an open call, or of any call there ever was.
+    fn result(&self, open: bool, n: usize, output: usize, error: bool) -> Message {
+        let calls = self.view.open_calls();
+        let id = match calls.get(n % calls.len().max(1)) {
+            Some(id) if open => id.clone(),
+            _ => self.some_call(n),
+        };
+        Message::tool_result(id, TOOLS[n % TOOLS.len()], OUTPUTS[output], error)
+    }
+
+    /// Two results and strays in one message of any role.
+    fn odd_result(&mut self, n: usize) {
+        let (one, two) = (self.some_call(n), self.some_call(n + 1));
+        let mut message = Message::tool_result(one, "read", "one", false);
+        message.parts.extend(Message::tool_result(two, "read", "two", false).parts);
+        message.parts.extend([Part::text("stray"), image(n)]);
+        message.role = [Role::Tool, Role::User, Role::Assistant, Role::System][n % 4];
+        self.message(message);
     }
 
     /// A compaction as the engine commits it, with its continuation; returns its entry.

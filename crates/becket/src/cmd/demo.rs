@@ -243,9 +243,13 @@ fn outcome(message: &Message) -> String {
     let failed: Vec<&str> = text.lines().filter(|l| l.starts_with("FAIL")).collect();
     match (message.metadata.tool_name.as_deref(), failed.first()) {
         (Some("read"), _) => format!("{} lines", text.lines().count()),
-        (Some("todo"), _) => format!("{} items", text.lines().filter(|l| l.trim_start().starts_with('[')).count()),
+        (Some("todo"), _) => {
+            format!("{} items", text.lines().filter(|l| l.trim_start().starts_with('[')).count())
+        }
         (_, Some(first)) => format!("{} failures, the first: {first}", failed.len()),
-        (_, None) => text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("(no output)").trim().to_owned(),
+        (_, None) => {
+            text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("(no output)").trim().to_owned()
+        }
     }
 }
 
