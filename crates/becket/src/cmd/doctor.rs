@@ -147,11 +147,9 @@ fn storage(environment: &Environment) -> Vec<Check> {
 
 /// Why nothing can be kept in `dir`, tried with a file that is removed again.
 fn unwritable(dir: &Path) -> Option<String> {
-    let attempt = || -> std::io::Result<()> {
-        fs::create_dir_all(dir)?;
-        tempfile::tempfile_in(dir).map(drop)
-    };
-    attempt().err().map(|e| format!("cannot write in {}: {e}", dir.display()))
+    // What is not there yet is made below the nearest folder that is.
+    let nearest = dir.ancestors().find(|d| d.exists())?;
+    tempfile::tempfile_in(nearest).err().map(|e| format!("cannot write in {}: {e}", dir.display()))
 }
 
 fn programs(environment: &Environment) -> Vec<Check> {
