@@ -327,7 +327,7 @@ fn report(
     ToolOutput {
         content: content.trim_end().to_owned(),
         details: json!({
-            "path": path,
+            "path": path.to_string_lossy(),
             "tier": plan.tier,
             "places": plan.cuts.len(),
             "diff": change.unified,

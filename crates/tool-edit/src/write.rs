@@ -96,7 +96,7 @@ pub(crate) fn create(env: &ToolEnv, path: &Path, content: &str) -> Result<ToolOu
     Ok(ToolOutput {
         content: format!("Created {} ({lines} lines, {} bytes).", env.display(path), content.len()),
         details: json!({
-            "path": path, "created": true, "bytes": content.len(),
+            "path": path.to_string_lossy(), "created": true, "bytes": content.len(),
             "diff": change.unified, "additions": lines, "deletions": 0, "encoding": "UTF-8",
         }),
         changes: vec![FileChange { path: path.to_owned(), kind: FileChangeKind::Add }],
@@ -135,7 +135,7 @@ fn overwrite(
         env.host.note_read(path, &hash);
         return Ok(ToolOutput {
             content: format!("{name} has this content already; nothing was written."),
-            details: json!({"path": path, "created": false, "bytes": bytes.len(), "diff": "", "additions": 0, "deletions": 0}),
+            details: json!({"path": path.to_string_lossy(), "created": false, "bytes": bytes.len(), "diff": "", "additions": 0, "deletions": 0}),
             ..ToolOutput::default()
         });
     }
@@ -166,7 +166,7 @@ fn overwrite(
     Ok(ToolOutput {
         content: text + ").",
         details: json!({
-            "path": path, "created": false, "bytes": bytes.len(), "diff": change.unified,
+            "path": path.to_string_lossy(), "created": false, "bytes": bytes.len(), "diff": change.unified,
             "additions": change.additions, "deletions": change.deletions, "encoding": after.name(),
         }),
         changes: vec![FileChange { path: path.to_owned(), kind: FileChangeKind::Update }],

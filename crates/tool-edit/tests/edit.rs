@@ -217,6 +217,26 @@ async fn writing_creates_overwrites_and_refuses() {
     assert_eq!(mode("made"), mode("plain"));
 }
 
+/// A path need not be text: what names it in a report is then an approximation.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_directory_whose_name_is_not_utf8_is_like_any_other() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut room = room();
+    room.env.cwd = room.root.join(std::ffi::OsStr::from_bytes(b"d\xff"));
+    std::fs::create_dir(&room.env.cwd).unwrap();
+    let file = room.env.cwd.join("f");
+    let made = room.write("f", "a\n").await;
+    assert_eq!((made.is_error, &made.changes[0].path), (false, &file));
+    let edited = room.edit("f", "a", "b").await;
+    assert!(
+        !edited.is_error && edited.details["path"].as_str().unwrap().ends_with("d\u{fffd}/f"),
+        "{edited:?}"
+    );
+    assert!(!room.write("f", "c\n").await.is_error && !room.write("f", "c\n").await.is_error);
+    assert_eq!(std::fs::read(file).unwrap(), b"c\n");
+}
+
 #[tokio::test]
 async fn mode_links_and_attributes_stay() {
     let room = room();

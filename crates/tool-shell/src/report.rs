@@ -110,7 +110,7 @@ pub(crate) fn report(run: Run) -> ToolOutput {
             "timed_out": matches!(end, End::TimedOut(_)),
             "duration_ms": took.as_millis() as u64,
             "bytes": output.bytes,
-            "cwd": cwd,
+            "cwd": cwd.to_string_lossy(),
             "background_log": output.log,
         }),
         spill: output.spill.and_then(Result::ok),

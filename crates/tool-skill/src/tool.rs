@@ -74,7 +74,8 @@ impl SkillTool {
             Some(Value::Array(list)) => list,
             _ => Vec::new(),
         };
-        let details = json!({"skill": skill.name, "hash": hash, "dir": skill.dir()});
+        let details =
+            json!({"skill": skill.name, "hash": hash, "dir": skill.dir().map(Path::to_string_lossy)});
         if active.iter().any(|s| s["name"] == skill.name && s["hash"] == hash) {
             let note = format!(
                 "The skill `{}` is active already, with the same text. Go on with it; do not begin it again.",
@@ -84,7 +85,7 @@ impl SkillTool {
         }
         active.retain(|s| s["name"] != skill.name);
         active.push(json!({
-            "name": skill.name, "hash": hash, "dir": skill.dir(), "content": cut_end(&body, KEPT_BYTES),
+            "name": skill.name, "hash": hash, "dir": skill.dir().map(Path::to_string_lossy), "content": cut_end(&body, KEPT_BYTES),
         }));
         env.host.set_state("skills", Value::Array(active));
         let mut out = match skill.dir() {
