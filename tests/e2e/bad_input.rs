@@ -89,6 +89,25 @@ fn a_data_directory_that_cannot_be_written_does_not_stop_the_run() {
 }
 
 #[test]
+fn a_file_size_limit_is_an_error_of_the_write_and_not_the_end() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([
+        Answer::tool("c1", "write", json!({ "path": "big.txt", "content": "x".repeat(100_000) })),
+        Answer::text("fine"),
+    ]);
+    let print = bench.print(Api::Chat, &server);
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -f 16; exec \"$@\"", "sh"]).arg(print.get_program()).args(print.get_args());
+    limited.arg("--dangerously-skip-permissions").arg("go").current_dir(bench.project.root()).env_clear();
+    limited.envs(print.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let ran = run(&mut limited).expect(0);
+    assert_eq!(ran.stdout, "fine\n");
+    assert!(!bench.project.exists("big.txt"));
+    let last = server.requests().last().unwrap().text().to_owned();
+    assert!(last.contains("could not be written"), "{last}");
+}
+
+#[test]
 fn project_configuration_cannot_redirect_or_grant() {
     let bench = Bench::new(&[(
         ".becket/config.toml",

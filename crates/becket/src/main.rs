@@ -23,6 +23,7 @@ use environment::Environment;
 use failure::Failure;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
     let status = match dispatch() {
@@ -66,13 +67,23 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     runtime()?.block_on(headless::run(&environment, settings))
 }
 
+/// "File size limit exceeded", the same number on Linux and macOS.
+const SIGXFSZ: i32 = 25;
+
 /// One thread: see `docs/decisions/0003-one-thread.md`.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread()
+    let failed = |e: io::Error| Failure::error(format!("cannot start: {e}"));
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(16)
         .build()
-        .map_err(|e| Failure::error(format!("cannot start: {e}")))
+        .map_err(failed)?;
+    // A file that would outgrow `ulimit -f` is an error of that write like any other, and not the end of the process.
+    // The handler outlives its stream; programs that are run start with the default again.
+    let inside = runtime.enter();
+    drop(signal(SignalKind::from_raw(SIGXFSZ)).map_err(failed)?);
+    drop(inside);
+    Ok(runtime)
 }
 
 /// Help and version go to stdout, mistakes to stderr with code 2.
