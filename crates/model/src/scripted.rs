@@ -16,6 +16,7 @@ use futures::stream::{BoxStream, StreamExt as _, unfold};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -24,6 +25,8 @@ use std::time::Duration;
 const KEPT: usize = 8;
 /// Bytes that the script counts as one token where it names no usage.
 const BYTES_PER_TOKEN: usize = 4;
+/// Longest script, in bytes.
+const MAX_SCRIPT: u64 = 64 * 1024 * 1024;
 
 /// A script as it stands in the file.
 #[derive(Clone, Debug, Deserialize)]
@@ -179,13 +182,22 @@ impl ScriptedModel {
     /// # Errors
     /// [`ErrorKind::Script`] with the place of the mistake.
     pub fn open(file: &Path) -> Result<Self, ModelError> {
-        let text = std::fs::read_to_string(file).map_err(|e| {
-            ModelError::new(
-                ErrorKind::Script,
-                format!("The script `{}` cannot be read: {e}.", file.display()),
-            )
-        })?;
-        Self::parse(&text, &file.display().to_string())
+        let name = file.display().to_string();
+        let refused = |why: &str| {
+            ModelError::new(ErrorKind::Script, format!("The script `{name}` cannot be read: {why}."))
+        };
+        let unreadable = |error: std::io::Error| refused(&error.to_string());
+        // Asked before it is opened: a pipe without a writer would block, a device may never end.
+        if !std::fs::metadata(file).map_err(unreadable)?.is_file() {
+            return Err(refused("it is not a regular file"));
+        }
+        let mut text = String::new();
+        let opened = std::fs::File::open(file).map_err(unreadable)?;
+        opened.take(MAX_SCRIPT + 1).read_to_string(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > MAX_SCRIPT {
+            return Err(refused("it is longer than 64 MB"));
+        }
+        Self::parse(&text, &name)
     }
 
     /// A script from its text; `name` is what messages and the model's id call it.

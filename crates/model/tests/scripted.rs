@@ -35,6 +35,21 @@ async fn steps_answer_in_order_and_are_used_up() {
     assert!(error.message.contains("no more answers"));
 }
 
+/// Only opening a device or a pipe can block for ever.
+#[test]
+fn a_script_is_a_regular_file_of_bounded_length() {
+    let dir = becket_testkit::Project::new(&[]);
+    let long = dir.root().join("long");
+    std::fs::File::create(&long).unwrap().set_len(1 << 34).unwrap();
+    for (path, why) in
+        [(std::path::Path::new("/dev/zero"), "regular file"), (dir.root(), "regular file"), (&long, "64 MB")]
+    {
+        let error = ScriptedModel::open(path).err().unwrap();
+        assert_eq!(error.kind, ErrorKind::Script);
+        assert!(error.message.contains(why), "{}", error.message);
+    }
+}
+
 #[tokio::test]
 async fn loops_matchers_expectations_and_errors() {
     let model = script(&json!({"loop": true, "steps": [
