@@ -193,7 +193,9 @@ impl Front {
             Line::Whole(line) => line,
             Line::TooLong => {
                 let limit = stdin::LINE_CAP / (1024 * 1024);
-                return written(self.printer.input_error(&InputError::TooLong { line: self.line_number, limit }));
+                return written(
+                    self.printer.input_error(&InputError::TooLong { line: self.line_number, limit }),
+                );
             }
         };
         match parse_line(self.line_number, &String::from_utf8_lossy(&line)) {

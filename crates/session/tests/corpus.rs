@@ -7,161 +7,20 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use becket_session::context::budget::Budget;
-use becket_session::context::compaction::{self, Floor, Request, Snapshot, Step};
-use becket_session::context::{ModelScope, Policy, reminder, validate};
+mod corpus {
+    pub(crate) mod sound;
+}
+
+use becket_session::Session;
+use becket_session::context::{Policy, validate};
 use becket_session::store::ledger_path;
-use becket_session::{CreateOptions, Durability, Session};
-use becket_types::{
-    CallId, CompactionTrigger, EntryKind, FinishReason, ImageSource, JournalState, Message, MessageId,
-    Millis, Part, PruneReason, PrunedCall, Role, SystemItem, SystemKind, Tokens, TurnState, hex,
-};
-use serde_json::{Map, Value, json};
+use becket_types::{CallId, FinishReason, Message, Part, Role, hex};
+use corpus::sound::{answer, append, message, scope, sound};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-
-fn scope() -> ModelScope {
-    ModelScope {
-        provider: "p".into(),
-        model: "m".into(),
-        images: true,
-        max_images: 10,
-        max_media_bytes: 1 << 20,
-    }
-}
-
-fn append(session: &mut Session, kinds: Vec<EntryKind>) {
-    session.append(kinds, Durability::Buffered).unwrap();
-}
-
-fn message(message: Message) -> EntryKind {
-    EntryKind::Message { message }
-}
-
-fn answer(session: &mut Session, parts: Vec<Part>, reason: FinishReason) {
-    let said = Message::assistant(parts);
-    let finish = EntryKind::Finish { message: said.id, reason };
-    append(session, vec![message(said), finish]);
-}
-
-fn journal(id: &str, state: JournalState) -> EntryKind {
-    EntryKind::ToolJournal {
-        call_id: CallId::from(id),
-        state,
-        tool: Some("bash".into()),
-        subject: Some("make".into()),
-        result: if state == JournalState::Finished { json!({"exit_code": 0}) } else { Value::Null },
-    }
-}
-
-fn reasoning(text: &str) -> Part {
-    Part::Reasoning {
-        text: text.into(),
-        signature: Some("c2lnbmVk".into()),
-        redacted: None,
-        provider: "p".into(),
-        model: "m".into(),
-        extra: Map::new(),
-    }
-}
-
-/// One step: thinking, words, two calls, and their results with an image.
-fn step(session: &mut Session, n: usize) {
-    let (a, b) = (format!("toolu_{n}a"), format!("toolu_{n}b"));
-    let parts = vec![
-        reasoning("I should look."),
-        Part::text(format!("Step {n}.")),
-        Part::tool_call(a.as_str(), "bash", json!({"command": format!("make step{n}")})),
-        Part::tool_call(b.as_str(), "read", json!({"path": "/a", "lines": [1, 2]})),
-    ];
-    answer(session, parts, FinishReason::ToolCalls);
-    append(session, vec![journal(&a, JournalState::Intended), journal(&a, JournalState::Started)]);
-    let blob = session.put_blob(b"not really a picture").unwrap();
-    let image = Part::Image {
-        media_type: "image/png".into(),
-        source: ImageSource::Blob(blob.clone()),
-        name: None,
-        width: Some(10),
-        height: Some(10),
-        extra: Map::new(),
-    };
-    let mut first = Message::tool_result(CallId(a.clone()), "bash", "compiling ".repeat(400), false);
-    for part in &mut first.parts {
-        if let Part::ToolResult { spill, .. } = part {
-            *spill = Some(blob.clone());
-        }
-    }
-    first.parts.push(image);
-    let second = Message::tool_result(CallId(b), "read", "1\tfn main() {}", false);
-    append(session, vec![journal(&a, JournalState::Finished), message(first), message(second)]);
-}
-
-/// A sound session; its folder.
-fn sound(root: &Path) -> PathBuf {
-    let options = CreateOptions { persist: true, ..CreateOptions::default() };
-    let mut session = Session::create(root, root, options, Policy::default(), scope()).unwrap();
-    let item = SystemItem { kind: SystemKind::Prompt, path: None, text: "You are an agent.".into() };
-    append(
-        &mut session,
-        vec![
-            EntryKind::System { items: vec![item] },
-            EntryKind::Tools { names: vec!["bash".into(), "read".into()], hash: "h".into() },
-            EntryKind::ModelSwitch { model: "p/m".into() },
-            EntryKind::Title { title: "A task".into() },
-            message(Message::user("Build it, please.")),
-        ],
-    );
-    for n in 0..4 {
-        step(&mut session, n);
-    }
-    answer(&mut session, vec![Part::text("Built.")], FinishReason::Stop);
-    let turn_end = EntryKind::TurnEnd { end: "completed".into(), state: TurnState::AwaitingUser };
-    append(&mut session, vec![turn_end, message(Message::user("And test it."))]);
-    step(&mut session, 4);
-    let request = Request {
-        trigger: CompactionTrigger::Manual,
-        focus: None,
-        floor: Floor::default(),
-        used: session.view().estimated_tokens(),
-        budget: Budget::new(12_000, 0, 2_000),
-        summariser: None,
-        continuation_id: MessageId::new(),
-        now: Millis(1),
-    };
-    match compaction::begin(Snapshot::of(session.view(), request)) {
-        Step::Commit(outcome) => append(&mut session, outcome.entries),
-        other => panic!("no compaction: {other:?}"),
-    }
-    step(&mut session, 5);
-    let call = PrunedCall { call_id: CallId::from("toolu_5b"), bytes: 14, lines: 1, excerpt: String::new() };
-    let prune = EntryKind::Prune {
-        calls: vec![call],
-        media: Vec::new(),
-        freed_tokens: Tokens(1),
-        reason: PruneReason::Manual,
-    };
-    append(&mut session, vec![prune]);
-    let wrong = session
-        .append(vec![message(Message::assistant(vec![Part::text("Broken off")]))], Durability::Buffered)
-        .unwrap();
-    append(&mut session, vec![EntryKind::Revert { entry: wrong[0] }]);
-    append(&mut session, vec![message(Message::user("Faster, please."))]);
-    let due = reminder::due(session.view(), 3);
-    append(&mut session, due);
-    append(&mut session, vec![EntryKind::State { key: "todo".into(), value: json!([{"text": "test"}]) }]);
-    step(&mut session, 6);
-    answer(&mut session, vec![reasoning("Done."), Part::text("All done.")], FinishReason::Stop);
-    append(&mut session, vec![EntryKind::Interrupt]);
-    append(
-        &mut session,
-        vec![EntryKind::TurnEnd { end: "completed".into(), state: TurnState::AwaitingUser }],
-    );
-    session.view_mut().context();
-    session.view_mut().check().unwrap();
-    session.dir().to_path_buf()
-}
+use std::path::Path;
 
 /// The entries of each commit.
 type Commits = Vec<Vec<Value>>;
@@ -351,7 +210,9 @@ fn meanings(commits: &Commits, out: &mut Vec<Case>) {
         out.push(case(name, write(&broken)));
     };
     let keep = |commits: &mut Commits, test: &dyn Fn(&Value) -> bool| {
-        commits.iter_mut().for_each(|entries| entries.retain(|entry| test(entry)));
+        for entries in &mut commits {
+            entries.retain(|entry| test(entry));
+        }
     };
     add("no results", &|c| keep(c, &|e| !has_result(e)));
     add("no calls", &|c| keep(c, &|e| e["message"]["role"] != "assistant"));
@@ -532,7 +393,7 @@ fn mixtures(commits: &Commits, out: &mut Vec<Case>) {
     }
 }
 
-fn corpus(whole: &[u8]) -> Vec<Case> {
+fn broken(whole: &[u8]) -> Vec<Case> {
     let commits = read(whole);
     assert_eq!(write(&commits), whole, "the test writes lines as the ledger does");
     let mut out = Vec::new();
@@ -595,7 +456,7 @@ fn every_broken_session_takes_another_turn() {
     let root = tempfile::tempdir().unwrap();
     let source = sound(&root.path().join("source"));
     let whole = fs::read(ledger_path(&source)).unwrap();
-    let corpus = corpus(&whole);
+    let corpus = broken(&whole);
     assert!(corpus.len() >= 300, "{}", corpus.len());
     let (mut failed, mut noticed) = (Vec::new(), 0);
     for (n, case) in corpus.iter().enumerate() {
