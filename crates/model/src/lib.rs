@@ -15,6 +15,8 @@ mod assemble;
 pub mod catalog;
 mod chat;
 mod errors;
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod ids;
 mod media;

@@ -210,7 +210,7 @@ fn meanings(commits: &Commits, out: &mut Vec<Case>) {
         out.push(case(name, write(&broken)));
     };
     let keep = |commits: &mut Commits, test: &dyn Fn(&Value) -> bool| {
-        for entries in &mut commits {
+        for entries in commits.iter_mut() {
             entries.retain(|entry| test(entry));
         }
     };

@@ -24,6 +24,8 @@ mod encoding;
 mod endings;
 mod file;
 mod fold;
+#[doc(hidden)]
+pub mod fuzzing;
 mod hunks;
 mod indent;
 mod nearest;

@@ -16,6 +16,8 @@ mod catalog;
 mod discover;
 mod expand;
 mod frontmatter;
+#[doc(hidden)]
+pub mod fuzzing;
 mod tool;
 
 pub use discover::{Scope, SkillDir};

@@ -15,7 +15,7 @@ use crate::settings::{Credential, Settings};
 use crate::stream::Decoder;
 use crate::wire::put;
 use crate::{ErrorKind, ModelError, ModelInfo, Request, ToolChoice, catalog};
-use decode::AnthropicDecoder;
+pub(crate) use decode::AnthropicDecoder;
 use encode::AnthropicEncoder;
 use serde_json::json;
 

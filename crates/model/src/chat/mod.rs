@@ -14,7 +14,7 @@ use crate::settings::{Credential, Settings};
 use crate::stream::Decoder;
 use crate::wire::put;
 use crate::{ErrorKind, ModelError, ModelInfo, Request, ToolChoice, catalog};
-use decode::ChatDecoder;
+pub(crate) use decode::ChatDecoder;
 pub(crate) use encode::ChatEncoder;
 use serde_json::json;
 

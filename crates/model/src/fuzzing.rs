@@ -1,0 +1,55 @@
+//! The stream decoders for fuzz targets, without a network. No part of the public API.
+
+use crate::ModelEvent;
+use crate::anthropic::AnthropicDecoder;
+use crate::assemble::AnswerOf;
+use crate::chat::ChatDecoder;
+use crate::ids::SeenCalls;
+use crate::sse::SseParser;
+use crate::stream::Decoder;
+use becket_types::Part;
+
+/// What a Chat Completions stream amounts to, as text; `chunks` are what the network delivers.
+pub fn chat(chunks: &[&[u8]]) -> String {
+    decode(ChatDecoder::new(answer()), chunks)
+}
+
+/// As [`chat`], for the Messages API.
+pub fn anthropic(chunks: &[&[u8]]) -> String {
+    decode(AnthropicDecoder::new(answer()), chunks)
+}
+
+fn answer() -> AnswerOf {
+    AnswerOf {
+        provider: "p".to_owned(),
+        model: "m".to_owned(),
+        cap: 1_000,
+        seen: SeenCalls::default(),
+        server: "the server".to_owned(),
+    }
+}
+
+fn decode(mut decoder: impl Decoder, chunks: &[&[u8]]) -> String {
+    let mut parser = SseParser::default();
+    let result = {
+        let mut feed = |name: &str, data: &str| {
+            if decoder.ended() { Ok(()) } else { decoder.event(name, data) }
+        };
+        let pushed = chunks.iter().try_for_each(|chunk| parser.push(chunk, &mut feed));
+        pushed.and_then(|()| parser.end(&mut feed))
+    };
+    decoder.assembler().end();
+    // Ids that are made up here differ from run to run; texts and errors do not.
+    let parts: Vec<String> = decoder.assembler().take().iter().map(without_own_ids).collect();
+    format!("{parts:?} {result:?}")
+}
+
+fn without_own_ids(event: &ModelEvent) -> String {
+    match event {
+        ModelEvent::Part { part: Part::ToolCall { name, input, invalid, .. }, .. } => {
+            format!("call {name} {input} {invalid:?}")
+        }
+        ModelEvent::ToolCallDelta { name, json, .. } => format!("delta {name} {json}"),
+        other => format!("{other:?}"),
+    }
+}
