@@ -131,3 +131,46 @@ impl Host for SessionHost {
         lock(&self.session).original_output(call)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use becket_session::CreateOptions;
+    use becket_session::context::{ModelScope, Policy};
+    use std::io;
+
+    /// Uses the host in the middle of being read, as tools that run side by side do.
+    struct Nosy<'a> {
+        host: &'a SessionHost,
+        left: usize,
+    }
+
+    impl Read for Nosy<'_> {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            assert_eq!(self.host.get_blob(&BlobId("none".into())), None);
+            let n = buf.len().min(self.left);
+            buf[..n].fill(b'x');
+            self.left -= n;
+            Ok(n)
+        }
+    }
+
+    #[test]
+    fn a_stream_becomes_a_blob_without_holding_the_session() {
+        let dir = tempfile::tempdir().unwrap();
+        let scope = ModelScope {
+            provider: "p".into(),
+            model: "m".into(),
+            images: true,
+            max_images: 1,
+            max_media_bytes: 1,
+        };
+        let options = CreateOptions { persist: true, ..CreateOptions::default() };
+        let session = Session::create(dir.path(), dir.path(), options, Policy::default(), scope).unwrap();
+        let host = SessionHost::new(Arc::new(Mutex::new(session)));
+        let id = host.put_blob_from(&mut Nosy { host: &host, left: 1 << 20 }).unwrap();
+        let whole = vec![b'x'; 1 << 20];
+        assert_eq!(host.put_blob(&whole).unwrap(), id);
+        assert_eq!(host.get_blob(&id), Some(whole));
+    }
+}
