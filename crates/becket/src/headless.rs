@@ -79,6 +79,12 @@ async fn text_prompt(settings: &RunSettings) -> Result<String, Failure> {
     let piped = match piped {
         Piped::Nothing => None,
         Piped::Text(text) => Some(text),
+        Piped::Damaged(text) => {
+            note(
+                "stdin is not all UTF-8; the other bytes reach the model as U+FFFD (name the file in the prompt instead, or convert it)",
+            );
+            Some(text)
+        }
         Piped::Cut(text) => {
             note("stdin is longer than 10 MB; only its beginning is used");
             Some(text)

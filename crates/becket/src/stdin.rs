@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) enum Piped {
     Nothing,
     Text(String),
+    /// Not all of it was UTF-8: those bytes became U+FFFD.
+    Damaged(String),
     /// More than the cap came; this is its beginning.
     Cut(String),
     /// A pipe is open, but nothing came.
@@ -52,11 +54,12 @@ fn take(reader: impl Read) -> io::Result<Piped> {
     reader.take(CAP + 1).read_to_end(&mut bytes)?;
     let cut = bytes.len() as u64 > CAP;
     bytes.truncate(CAP as usize);
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    Ok(match (text.is_empty(), cut) {
-        (true, _) => Piped::Nothing,
-        (false, true) => Piped::Cut(text),
-        (false, false) => Piped::Text(text),
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) if text.is_empty() => Piped::Nothing,
+        Ok(text) if cut => Piped::Cut(text),
+        Ok(text) => Piped::Text(text),
+        Err(error) if cut => Piped::Cut(String::from_utf8_lossy(error.as_bytes()).into_owned()),
+        Err(error) => Piped::Damaged(String::from_utf8_lossy(error.as_bytes()).into_owned()),
     })
 }
 
@@ -124,6 +127,7 @@ mod tests {
     fn what_is_piped_in_is_capped_and_said_so() {
         assert_eq!(take(&b""[..]).unwrap(), Piped::Nothing);
         assert_eq!(take(&b"abc\n"[..]).unwrap(), Piped::Text("abc\n".into()));
+        assert_eq!(take(&b"caf\xe9"[..]).unwrap(), Piped::Damaged("caf\u{fffd}".into()));
         let Piped::Cut(text) = take(io::repeat(b'x')).unwrap() else { panic!("not cut") };
         assert_eq!(text.len() as u64, CAP);
     }

@@ -71,6 +71,9 @@ pub fn parse_line(line: u64, text: &str) -> Result<InputLine, InputError> {
     let shape = |why: &str| InputError::Shape { line, why: why.to_owned() };
     let value: Value =
         serde_json::from_str(text).map_err(|e| InputError::NotJson { line, why: e.to_string() })?;
+    if !value.is_object() {
+        return Err(shape("a line must be a JSON object"));
+    }
     let parsed: Line = serde_json::from_value(value).map_err(|e| shape(&e.to_string()))?;
     match parsed.kind.as_str() {
         "user" => {
@@ -155,7 +158,8 @@ fn block(block: &Value) -> Result<Part, String> {
             };
             Ok(Part::Image { media_type, source, name: None, width: None, height: None, extra: Map::new() })
         }
-        other => Err(format!("content blocks of type {other:?} are not supported in user messages")),
+        Some(other) => Err(format!("content blocks of type `{other}` are not supported in user messages")),
+        None => Err("a content block needs a `type`".to_owned()),
     }
 }
 
@@ -194,10 +198,11 @@ mod tests {
     fn bad_lines_say_why() {
         for (line, why) in [
             ("{", "input line 7 is not JSON"),
-            ("[]", "input line 7"),
+            ("[]", "a line must be a JSON object"),
             (r#"{"type":"user"}"#, "needs a `message`"),
             (r#"{"type":"user","message":{"content":"  "}}"#, "the message is empty"),
-            (r#"{"type":"user","message":{"content":[{"type":"video"}]}}"#, "not supported"),
+            (r#"{"type":"user","message":{"content":[{"type":"video"}]}}"#, "`video` are not supported"),
+            (r#"{"type":"user","message":{"content":[{}]}}"#, "needs a `type`"),
             (r#"{"type":"nope"}"#, "not known"),
             (r#"{"type":"control_request","request_id":"r","request":{"subtype":"fly"}}"#, "not supported"),
         ] {
