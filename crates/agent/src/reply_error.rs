@@ -51,6 +51,10 @@ pub(crate) fn another_model_may_help(kind: ErrorKind) -> bool {
             | ErrorKind::Server
             | ErrorKind::RateLimit
             | ErrorKind::NotFound
+            | ErrorKind::Network
+            | ErrorKind::Timeout
+            | ErrorKind::Stalled
+            | ErrorKind::Malformed
             | ErrorKind::WaitTooLong
     )
 }
