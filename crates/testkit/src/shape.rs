@@ -108,10 +108,19 @@ fn quote(text: &str) -> String {
 
 /// The places where a request does not continue the one before: `i` for a break between `i` and `i + 1`.
 ///
-/// Request N continues as N+1 when N's body without its closing brackets is a byte prefix of N+1's body.
+/// Request N continues as N+1 when N's body without its closing brackets is a byte prefix of N+1's body. The brackets
+/// that close a last message to which N+1 adds blocks count among them.
 pub fn prefix_breaks(requests: &[Recorded]) -> Vec<usize> {
     let pairs = requests.windows(2).enumerate();
-    pairs.filter(|(_, pair)| !pair[1].body.starts_with(open_part(&pair[0].body))).map(|(i, _)| i).collect()
+    pairs.filter(|(_, pair)| !continues(&pair[0].body, &pair[1].body)).map(|(i, _)| i).collect()
+}
+
+fn continues(a: &[u8], b: &[u8]) -> bool {
+    let a = open_part(a);
+    let grown = || {
+        a.strip_suffix(b"]}").is_some_and(|a| b.strip_prefix(a).is_some_and(|rest| rest.starts_with(b",")))
+    };
+    b.starts_with(a) || grown()
 }
 
 /// Fails where a request is not a byte prefix of the next, and shows where they part.

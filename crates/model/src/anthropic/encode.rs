@@ -1,7 +1,8 @@
 //! Messages as Anthropic takes them.
 //!
-//! All results of one batch of calls go into one user message right behind the calls; every other message stays a
-//! message of its own (the API joins neighbours of one role by itself), so that no byte ever depends on what comes later.
+//! Everything between two answers of the model is one user message: the results of a batch of calls right behind the
+//! calls, then what else was said. Roles alternate, which some gateways demand. The last user message stays open in the
+//! cache and is closed at send time, so that no byte ever depends on what comes later.
 
 use super::CACHE;
 use crate::adapter::Env;
@@ -17,8 +18,8 @@ use serde_json::json;
 pub(crate) struct AnthropicEncoder {
     /// Something stands in the array, so a comma comes first.
     started: bool,
-    /// The user message of a run of tool results is open.
-    results_open: bool,
+    /// The last message is the user's and open: more blocks may follow.
+    user_open: bool,
     /// The stable breakpoint is set.
     marked: bool,
 }
@@ -30,14 +31,13 @@ impl Encoder for AnthropicEncoder {
         let message = &message.message;
         let mut blocks = Blocks::default();
         match message.role {
-            Role::Tool => {
-                blocks.results(&message.parts, env);
-                return self.results(&blocks, out);
+            Role::Assistant => {
+                blocks.assistant(&message.parts, env);
+                return self.assistant(&blocks, out);
             }
-            Role::Assistant => blocks.assistant(&message.parts, env),
+            Role::Tool => blocks.results(&message.parts, env),
             Role::User | Role::System => {
-                let summary = message.origin == Origin::Synthetic(Synthetic::CompactionSummary);
-                if summary {
+                if message.origin == Origin::Synthetic(Synthetic::CompactionSummary) {
                     let text = message.text();
                     if !is_blank(&text) {
                         blocks.text(&format!("<context-summary>\n{text}\n</context-summary>"));
@@ -47,22 +47,11 @@ impl Encoder for AnthropicEncoder {
                 }
             }
         }
-        if blocks.0.is_empty() {
-            return;
-        }
-        self.close(out);
-        self.results_open = false;
-        let role = if message.role == Role::Assistant { "assistant" } else { "user" };
-        self.comma(out);
-        out.extend_from_slice(format!("{{\"role\":\"{role}\",\"content\":[").as_bytes());
-        let mark = role == "user" && !self.marked;
-        self.marked |= mark;
-        blocks.write(mark, out);
-        out.extend_from_slice(b"]}");
+        self.user(&blocks, message.role != Role::Tool, out);
     }
 
     fn close(&self, out: &mut Vec<u8>) {
-        if self.results_open {
+        if self.user_open {
             out.extend_from_slice(b"]}");
         }
     }
@@ -75,18 +64,33 @@ impl AnthropicEncoder {
         }
     }
 
-    fn results(&mut self, blocks: &Blocks, out: &mut Vec<u8>) {
+    fn assistant(&mut self, blocks: &Blocks, out: &mut Vec<u8>) {
         if blocks.0.is_empty() {
             return;
         }
-        if self.results_open {
+        self.close(out);
+        self.user_open = false;
+        self.comma(out);
+        out.extend_from_slice(b"{\"role\":\"assistant\",\"content\":[");
+        blocks.write(false, out);
+        out.extend_from_slice(b"]}");
+    }
+
+    /// `may_mark`: the stable breakpoint goes behind the first words of a user.
+    fn user(&mut self, blocks: &Blocks, may_mark: bool, out: &mut Vec<u8>) {
+        if blocks.0.is_empty() {
+            return;
+        }
+        if self.user_open {
             out.push(b',');
         } else {
             self.comma(out);
-            self.results_open = true;
+            self.user_open = true;
             out.extend_from_slice(b"{\"role\":\"user\",\"content\":[");
         }
-        blocks.write(false, out);
+        let mark = may_mark && !self.marked;
+        self.marked |= mark;
+        blocks.write(mark, out);
     }
 }
 
