@@ -202,7 +202,7 @@ fn every_test_file_is_reached() {
 
 #[test]
 fn the_project_speaks_of_itself_alone() {
-    let banned = ["../shared", concat!("/wo", "rk/"), "DEVELOPERS.md"];
+    let banned = [concat!("../sha", "red"), concat!("/wo", "rk/"), concat!("DEVEL", "OPERS.md")];
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output().unwrap();
     for name in String::from_utf8_lossy(&listed.stdout).split('\0').filter(|n| !n.is_empty()) {
         let Ok(text) = std::fs::read_to_string(root().join(name)) else { continue };
