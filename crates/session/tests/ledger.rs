@@ -266,6 +266,25 @@ fn unknown_entries_and_keys_are_kept_byte_for_byte() {
     assert_eq!(open(dir.path()).entries.len(), 4);
 }
 
+/// A killed process's lock can live on for a moment in a child that it was just starting: an opener waits that long.
+#[test]
+fn a_lock_that_goes_away_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = dir.path().join(SessionId::new().to_string());
+    let ledger = create(&session, &[first()]);
+    let (ready, go) = std::sync::mpsc::channel();
+    let opener = {
+        let session = session.clone();
+        std::thread::spawn(move || {
+            ready.send(()).unwrap();
+            Ledger::open(Arc::new(Disk), &session, &mut |_| {}).map(|opened| opened.ledger.last_seq())
+        })
+    };
+    go.recv().unwrap();
+    drop(ledger);
+    assert_eq!(opener.join().unwrap().unwrap(), Seq(1));
+}
+
 #[test]
 fn one_writer_at_a_time() {
     let dir = tempfile::tempdir().unwrap();

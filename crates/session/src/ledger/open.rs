@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A ledger opened for appending, and what was found.
 #[derive(Debug)]
@@ -17,6 +18,24 @@ pub struct Opened {
     pub bad: Vec<BadRecord>,
     /// The torn tail, where there was one.
     pub torn: Option<PathBuf>,
+}
+
+/// How long an opener waits for the lock. A process that was killed just as it started a child leaves a copy of its lock in
+/// that child until the child runs its own program, which takes milliseconds; longer, somebody really writes.
+const PATIENCE: Duration = Duration::from_millis(1500);
+const POLL: Duration = Duration::from_millis(5);
+
+fn take_lock(disk: &mut DiskLedger) -> io::Result<File> {
+    let mut tries = PATIENCE.as_millis() / POLL.as_millis();
+    loop {
+        match disk.take_lock() {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock && tries > 0 => {
+                tries -= 1;
+                std::thread::sleep(POLL);
+            }
+            taken => return taken,
+        }
+    }
 }
 
 impl Ledger {
@@ -31,7 +50,7 @@ impl Ledger {
         let reading = io.open(&path, OpenMode::Read).map_err(|e| not_found_or(e, dir, &path))?;
         let mut disk = DiskLedger::new(io, dir.to_path_buf());
         disk.named = true;
-        match disk.take_lock() {
+        match take_lock(&mut disk) {
             Ok(lock) => disk.lock = Some(lock),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(locked(dir)),
             // No lock file can be made here: nor can anything be written, and the first append will say so.
