@@ -17,26 +17,27 @@ pub(crate) struct ChatDecoder {
     ended: bool,
 }
 
-/// The usual shapes, typed for speed; anything that does not fit goes through [`Chunk::lenient`].
+/// The usual shapes, typed for speed; anything that does not fit goes through [`Chunk::lenient`]. What is rarely there is
+/// boxed: these structs are moved several times for each of the many small deltas of an answer.
 #[derive(Default, Deserialize)]
 struct Chunk {
     #[serde(default)]
     choices: Vec<Choice>,
-    usage: Option<Value>,
-    error: Option<Value>,
+    usage: Option<Box<Value>>,
+    error: Option<Box<Value>>,
     /// Groq's place for usage.
-    x_groq: Option<Value>,
+    x_groq: Option<Box<Value>>,
 }
 
 #[derive(Default, Deserialize)]
 struct Choice {
     #[serde(default)]
     index: u64,
-    delta: Option<Delta>,
-    message: Option<Delta>,
+    delta: Option<Box<Delta>>,
+    message: Option<Box<Delta>>,
     finish_reason: Option<String>,
     /// Some servers report usage per choice.
-    usage: Option<Value>,
+    usage: Option<Box<Value>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -47,7 +48,7 @@ struct Delta {
     refusal: Option<String>,
     tool_calls: Option<Vec<CallDelta>>,
     /// The old form of a single call.
-    function_call: Option<Value>,
+    function_call: Option<Box<Value>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -69,7 +70,7 @@ fn text(value: &Value) -> Option<String> {
 
 impl Chunk {
     fn lenient(value: &Value) -> Self {
-        let some = |value: &Value| (!value.is_null()).then(|| value.clone());
+        let some = |value: &Value| (!value.is_null()).then(|| Box::new(value.clone()));
         Self {
             choices: value["choices"].as_array().into_iter().flatten().map(Choice::lenient).collect(),
             usage: some(&value["usage"]),
@@ -81,13 +82,13 @@ impl Chunk {
 
 impl Choice {
     fn lenient(value: &Value) -> Self {
-        let delta = |key: &str| value[key].is_object().then(|| Delta::lenient(&value[key]));
+        let delta = |key: &str| value[key].is_object().then(|| Box::new(Delta::lenient(&value[key])));
         Self {
             index: value["index"].as_u64().unwrap_or(0),
             delta: delta("delta"),
             message: delta("message"),
             finish_reason: text(&value["finish_reason"]),
-            usage: value["usage"].is_object().then(|| value["usage"].clone()),
+            usage: value["usage"].is_object().then(|| Box::new(value["usage"].clone())),
         }
     }
 }
@@ -100,7 +101,9 @@ impl Delta {
             reasoning: text(&value["reasoning"]),
             refusal: text(&value["refusal"]),
             tool_calls: None,
-            function_call: value["function_call"].is_object().then(|| value["function_call"].clone()),
+            function_call: value["function_call"]
+                .is_object()
+                .then(|| Box::new(value["function_call"].clone())),
         };
         // Mistral's reasoning models send content as parts.
         for part in value["content"].as_array().into_iter().flatten() {
@@ -155,7 +158,7 @@ impl ChatDecoder {
                 continue;
             }
             if let Some(delta) = choice.delta.or(choice.message) {
-                self.delta(delta);
+                self.delta(*delta);
             }
             if let Some(usage) = &choice.usage {
                 self.usage(usage);
@@ -164,7 +167,7 @@ impl ChatDecoder {
                 self.assembler.stopped(reason(&word));
             }
         }
-        if let Some(usage) = chunk.usage.as_ref().or(chunk.x_groq.as_ref().map(|x| &x["usage"])) {
+        if let Some(usage) = chunk.usage.as_deref().or(chunk.x_groq.as_deref().map(|x| &x["usage"])) {
             self.usage(usage);
         }
     }
@@ -176,7 +179,7 @@ impl ChatDecoder {
         for text in [delta.content, delta.refusal].into_iter().flatten() {
             self.assembler.text(&text);
         }
-        let old = delta.function_call.filter(Value::is_object);
+        let old = delta.function_call.filter(|call| call.is_object());
         let old = old.map(|call| CallDelta::lenient(&serde_json::json!({"index": 0, "function": call})));
         for call in delta.tool_calls.into_iter().flatten().chain(old) {
             let function = call.function.unwrap_or_default();
