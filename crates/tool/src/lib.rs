@@ -7,6 +7,8 @@
 //! | [`registry`] | tools by name, in stable order |
 //! | [`input`] | the model's arguments as a typed value, or a message that says what is wrong |
 //! | [`paths`] | resolving and opening paths without surprises |
+//! | [`dir`] | writing in a directory that cannot be swapped for a link |
+//! | [`contents`] | what files held when they were read, within bounds |
 //! | [`limits`] | outputs that fit, and where the rest went |
 //! | [`text`] | invisible characters, decoding, nearest names |
 //! | [`testing`] | a [`Host`] for tests |
@@ -16,6 +18,8 @@
 //!   guard decides, and what runs is what was shown.
 //! - Output that reaches the model is bounded; what is cut is spilled whole and named.
 
+pub mod contents;
+pub mod dir;
 pub mod input;
 pub mod limits;
 pub mod paths;
@@ -24,6 +28,7 @@ mod sys;
 pub mod testing;
 pub mod text;
 
+pub use contents::Contents;
 pub use limits::{Keep, Limits, finish};
 pub use paths::PathError;
 pub use registry::{Registry, RegistryError};
@@ -107,6 +112,16 @@ pub trait Host: Send + Sync {
     fn get_blob(&self, id: &BlobId) -> Option<Vec<u8>>;
     /// A file was read whole or in part: its hash then. The stale-file guard and the session state use it.
     fn note_read(&self, path: &Path, sha256: &str);
+    /// As [`Host::note_read`] where the whole content is at hand: hosts that keep it can say later what has changed.
+    fn note_content(&self, path: &Path, sha256: &str, content: Vec<u8>) {
+        drop(content);
+        self.note_read(path, sha256);
+    }
+    /// The content of the file as last noted, if it is still kept; never another than [`Host::read_hash`] names.
+    fn read_content(&self, path: &Path) -> Option<Arc<Vec<u8>>> {
+        let _ = path;
+        None
+    }
     /// The hash under which the file was last read or written by us, if ever.
     fn read_hash(&self, path: &Path) -> Option<String>;
     /// Named session state that survives compactions (`todo`, …).

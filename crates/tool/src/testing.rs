@@ -2,7 +2,7 @@
 //!
 //! Owns no behaviour of its own; product code never uses it.
 
-use crate::{Host, Tool, ToolEnv};
+use crate::{Contents, Host, Tool, ToolEnv};
 use becket_types::{BlobId, CallId, ToolOutput};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Kept {
     pub blobs: HashMap<String, Vec<u8>>,
     pub reads: HashMap<PathBuf, String>,
+    pub contents: Contents,
     pub state: HashMap<String, Value>,
     /// By call id: tool and whole output.
     pub originals: HashMap<String, (String, String)>,
@@ -49,7 +50,18 @@ impl Host for TestHost {
         self.kept().blobs.get(id.as_str()).cloned()
     }
     fn note_read(&self, path: &Path, sha256: &str) {
-        self.kept().reads.insert(path.to_owned(), sha256.to_owned());
+        let mut kept = self.kept();
+        if kept.reads.insert(path.to_owned(), sha256.to_owned()).as_deref() != Some(sha256) {
+            kept.contents.remove(path);
+        }
+    }
+    fn note_content(&self, path: &Path, sha256: &str, content: Vec<u8>) {
+        let mut kept = self.kept();
+        kept.reads.insert(path.to_owned(), sha256.to_owned());
+        kept.contents.put(path, content);
+    }
+    fn read_content(&self, path: &Path) -> Option<Arc<Vec<u8>>> {
+        self.kept().contents.get(path)
     }
     fn read_hash(&self, path: &Path) -> Option<String> {
         self.kept().reads.get(path).cloned()

@@ -1,9 +1,11 @@
-//! Linux. Owns two system calls; knows nothing of tools.
+//! Linux. Owns the system calls that open things; knows nothing of tools.
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open, openat, openat2};
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::fs::{File, FileType};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -20,6 +22,21 @@ pub(crate) fn open_read(path: &Path) -> io::Result<File> {
         }
         Err(errno) => Err(errno.into()),
     }
+}
+
+const DIR: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// A directory by its absolute path, with no link anywhere on the way.
+pub(crate) fn open_dir(path: &Path) -> io::Result<OwnedFd> {
+    match openat2(CWD, path, DIR, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Err(Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP) => super::walk(path),
+        other => Ok(other?),
+    }
+}
+
+/// A directory in another one; a link is refused.
+pub(crate) fn open_dir_at(dir: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
+    Ok(openat(dir, name, DIR, Mode::empty())?)
 }
 
 /// The name of a kind of file that must not be opened: reading it blocks, never ends, or has effects.

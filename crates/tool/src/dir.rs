@@ -1,0 +1,162 @@
+//! A directory held open, so that what is done in it is done in it and nowhere else.
+//!
+//! Owns writing without surprises: between the moment a path was judged and the moment something is written, a directory on
+//! the way may become a symbolic link. A [`Dir`] is opened without following any link and everything after goes by name
+//! in it, never by path again; so a swap makes the work fail or leaves it where it was meant.
+//!
+//! Names are single components. Knows no content and no permission rule.
+
+use crate::sys;
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Stat, mkdirat, openat, renameat_with, statat, unlinkat};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+/// An open directory.
+#[derive(Debug)]
+pub struct Dir {
+    fd: OwnedFd,
+}
+
+impl Dir {
+    /// A directory by its canonical, absolute path; fails where a symbolic link has come to stand on the way.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { fd: sys::open_dir(path)? })
+    }
+
+    /// As [`Dir::open`], making what is missing; the directories made, outermost first.
+    pub fn create(path: &Path) -> io::Result<(Self, Vec<PathBuf>)> {
+        match Self::open(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            other => return Ok((other?, Vec::new())),
+        }
+        let mut made = Vec::new();
+        let mut at = PathBuf::new();
+        let mut dir: Option<Self> = None;
+        for part in path.components() {
+            at.push(part);
+            dir = Some(match (dir, part) {
+                (Some(parent), Component::Normal(name)) => {
+                    match mkdirat(&parent.fd, name, Mode::from_raw_mode(0o777)) {
+                        Ok(()) => made.push(at.clone()),
+                        Err(Errno::EXIST) => {}
+                        // Whether it was needed shows when it is opened.
+                        Err(Errno::ROFS | Errno::ACCESS | Errno::PERM) if at.is_dir() => {}
+                        Err(e) => return Err(e.into()),
+                    }
+                    Self { fd: sys::open_dir_at(&parent.fd, name)? }
+                }
+                _ => Self::open(&at)?,
+            });
+        }
+        dir.map(|dir| (dir, made)).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// What stands under a name; a link is not followed.
+    pub fn stat(&self, name: &OsStr) -> io::Result<Stat> {
+        Ok(statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Opens a file for reading, never through a link and never waiting for a writer.
+    pub fn read(&self, name: &OsStr) -> io::Result<File> {
+        self.open_file(name, OFlags::RDONLY | OFlags::NONBLOCK, 0)
+    }
+
+    /// Opens an existing file for reading and writing, never through a link.
+    pub fn read_write(&self, name: &OsStr) -> io::Result<File> {
+        self.open_file(name, OFlags::RDWR | OFlags::NONBLOCK, 0)
+    }
+
+    /// A new file for writing; fails if anything has the name.
+    pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+        self.open_file(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode)
+    }
+
+    fn open_file(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
+        Ok(File::from(openat(&self.fd, name, flags, Mode::from_raw_mode(mode as _))?))
+    }
+
+    /// Renames within the directory; what has the new name is replaced.
+    pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
+    }
+
+    /// Renames within the directory; fails if anything has the new name.
+    pub fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        match renameat_with(&self.fd, from, &self.fd, to, RenameFlags::NOREPLACE) {
+            // No such rename on this file system: a second name, then the first away, does the same.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                rustix::fs::linkat(&self.fd, from, &self.fd, to, AtFlags::empty())?;
+                Ok(unlinkat(&self.fd, from, AtFlags::empty())?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Two names change what they name, in one moment. `Unsupported` where the file system cannot.
+    pub fn exchange(&self, a: &OsStr, b: &OsStr) -> io::Result<()> {
+        match renameat_with(&self.fd, a, &self.fd, b, RenameFlags::EXCHANGE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Err(io::ErrorKind::Unsupported.into()),
+            other => Ok(other?),
+        }
+    }
+
+    pub fn remove(&self, name: &OsStr) -> io::Result<()> {
+        Ok(unlinkat(&self.fd, name, AtFlags::empty())?)
+    }
+
+    /// The names are on disk. Some file systems cannot say so for a directory; then there is nothing to do.
+    pub fn sync(&self) {
+        let whole = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if let Ok(fd) = openat(&self.fd, ".", whole, Mode::empty()) {
+            let _ = rustix::fs::fsync(fd);
+        }
+    }
+}
+
+/// Directory and name of a file; `None` for a path without a name.
+pub fn split(path: &Path) -> Option<(&Path, OsString)> {
+    Some((path.parent()?, path.file_name()?.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn nothing_is_made_or_opened_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("in/a")).unwrap();
+        std::fs::create_dir(root.join("out")).unwrap();
+        symlink(root.join("out"), root.join("in/link")).unwrap();
+        assert!(Dir::open(&root.join("in/link")).is_err());
+        assert!(Dir::create(&root.join("in/link/new")).is_err());
+        let (_, made) = Dir::create(&root.join("in/a/b/c")).unwrap();
+        assert_eq!(made, [root.join("in/a/b"), root.join("in/a/b/c")]);
+        assert!(std::fs::read_dir(root.join("out")).unwrap().next().is_none());
+    }
+
+    #[test]
+    fn a_swap_after_opening_leaves_the_work_where_it_was_meant() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("in")).unwrap();
+        std::fs::create_dir(root.join("out")).unwrap();
+        let held = Dir::open(&root.join("in")).unwrap();
+        std::fs::rename(root.join("in"), root.join("moved")).unwrap();
+        symlink(root.join("out"), root.join("in")).unwrap();
+        drop(held.create_new("f".as_ref(), 0o600).unwrap());
+        assert!(root.join("moved/f").is_file() && !root.join("out/f").exists());
+        symlink("/etc/passwd", root.join("moved/l")).unwrap();
+        assert!(held.read("l".as_ref()).is_err() && held.read_write("l".as_ref()).is_err());
+        assert!(held.rename_new("l".as_ref(), "f".as_ref()).is_err());
+        held.exchange("l".as_ref(), "f".as_ref()).unwrap();
+        assert!(root.join("moved/f").is_symlink());
+    }
+}
