@@ -4,6 +4,7 @@
 mod compaction {
     mod governor;
     pub(crate) mod logs;
+    mod prepared;
     mod rules;
     mod summaries;
     mod through_view;

@@ -172,9 +172,9 @@ impl Budget {
         Tokens(part_of(self.usable(), share.clamp(0.10, 1.0)))
     }
 
-    /// Where a compaction may be prepared in the background: 0.70, or the threshold where that is lower.
+    /// Where a compaction may be prepared in the background: 0.70, or seven ninths of a threshold below 0.90.
     pub fn prepare_from(&self, share: f64) -> Tokens {
-        Tokens(part_of(self.usable(), 0.70)).min(self.threshold(share))
+        Tokens(part_of(self.usable(), 0.70).min(self.threshold(share).0 / 9 * 7))
     }
 
     /// The same model under what its provider was seen to take.
@@ -188,7 +188,7 @@ impl Budget {
     }
 }
 
-pub(crate) fn part_of(whole: u64, share: f64) -> u64 {
+pub fn part_of(whole: u64, share: f64) -> u64 {
     (whole as f64 * share) as u64
 }
 
@@ -412,7 +412,8 @@ mod tests {
         assert!(!limits.worked(Tokens(14_000)));
         assert!(limits.worked(Tokens(40_000)));
         assert_eq!(limits, Limits::default());
-        assert_eq!(budget.prepare_from(0.9), Tokens(890_400));
+        assert_eq!(budget.prepare_from(1.0), Tokens(890_400));
+        assert_eq!(budget.prepare_from(0.45), Tokens(445_200));
     }
 
     #[test]

@@ -59,8 +59,12 @@
 //! ```
 //!
 //! `outcome.entries` is `[Compaction, Message]` or `[Compaction]` while the session awaits the user, or `[Prune]` where
-//! pruning alone was enough (then the turn goes on as it is, without a continuation). When messages were appended after
-//! the snapshot was taken (a preparation in the background), the outcome is stale: drop it and begin again.
+//! pruning alone was enough (then the turn goes on as it is, without a continuation). An outcome belongs to its snapshot:
+//! when messages were appended after that was taken, drop it and begin again.
+//!
+//! Ahead of time, from [`super::budget::Budget::prepare_from`] on: [`prepare`] gives the ask to make in the background. It
+//! ends in [`Step::Prepared`] or [`Step::Unprepared`], both to be kept as [`Prepared::entry`]. The compaction then starts
+//! with [`begin_with`].
 //!
 //! # Invariants
 //! - No loop: a compaction is accepted only if it pays (`verify`), else it escalates once, without the model, then stops.
@@ -75,12 +79,14 @@ mod governor;
 mod layout;
 mod outcome;
 mod plan;
+mod prepared;
 mod snapshot;
 mod split;
 mod verify;
 
 pub use governor::{Governor, Need, Owed};
-pub use plan::{Ask, Step, begin, stop};
+pub use plan::{Ask, Step, begin, begin_with, prepare, stop};
+pub use prepared::{Cover, Prepared, PreparedOutcome};
 pub use snapshot::Request;
 pub use split::{Tail, borders, cut};
 pub use verify::{Breakdown, Floor, Stop, StopReason};
@@ -219,7 +225,7 @@ pub struct Outcome {
 pub struct Report {
     pub trigger: CompactionTrigger,
     pub source: CompactionSource,
-    /// `pruned_head`, `cached_prefix`, or empty.
+    /// `pruned_head`, `cached_prefix`, `prepared`, or empty.
     pub input: String,
     pub tokens_before: Tokens,
     pub tokens_after: Tokens,

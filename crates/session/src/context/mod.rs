@@ -33,6 +33,8 @@ pub struct Policy {
     /// T8: share of the usable window at which a compaction is owed.
     pub threshold: f64,
     pub auto_compact: bool,
+    /// T8: ask for the summary ahead of time, in the background.
+    pub prepare: bool,
     /// T8: user turns in the tail.
     pub tail_turns: usize,
     /// Tail budget in tokens; `None`: clamp(0.25 × usable, 2,000, 8,000).
@@ -53,6 +55,7 @@ impl Default for Policy {
             prune: true,
             threshold: 0.90,
             auto_compact: true,
+            prepare: true,
             tail_turns: 2,
             keep_recent_tokens: None,
             anchor_chars: 1_500,

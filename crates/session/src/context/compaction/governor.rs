@@ -103,6 +103,11 @@ impl Governor {
         }
     }
 
+    /// Whether a summary may be prepared: not while automatic compaction rests.
+    pub fn may_prepare(&self, now: Millis) -> bool {
+        self.open_until.is_none_or(|until| now >= until)
+    }
+
     /// A compaction was committed.
     pub fn succeeded(&mut self, after: Tokens, budget: &Budget) {
         self.in_a_row = self.in_a_row.saturating_add(1);

@@ -177,6 +177,11 @@ impl Layout {
 impl Measured {
     /// The split at a level.
     pub(super) fn layout(&self, level: usize) -> Layout {
+        self.layout_until(level, usize::MAX)
+    }
+
+    /// The split at a level whose tail begins at `end` at the latest, which is a border.
+    pub(super) fn layout_until(&self, level: usize, end: usize) -> Layout {
         let messages = &self.snapshot.messages;
         let user = last_user(messages);
         let idle = self.snapshot.turn_state == TurnState::AwaitingUser;
@@ -191,7 +196,7 @@ impl Measured {
         let costs: Vec<u64> = (0..messages.len())
             .map(|i| if stays.contains(&i) || Some(i) == taken_out { 0 } else { self.real(self.pruned[i]) })
             .collect();
-        let at = cut(messages, &costs, self.tail(level));
+        let at = cut(messages, &costs, self.tail(level)).min(end);
         let kept: Vec<usize> = stays.range(..at).copied().collect();
         let head = (0..at).filter(|i| !stays.contains(i) && Some(*i) != taken_out).collect();
         let tail: Vec<usize> = (at..messages.len()).filter(|i| Some(*i) != taken_out).collect();
@@ -281,8 +286,12 @@ impl Measured {
         let target = self.target()?;
         let fixed = self.real(self.snapshot.floor.total().0 + layout.fixed() + SUMMARY_FRAME);
         let room = self.base(target.0.checked_sub(fixed)?);
-        let most = self.base(part_of(self.snapshot.budget.usable(), 0.15).clamp(400, 6_000));
-        (room.0 >= MIN_SUMMARY).then(|| room.min(most))
+        (room.0 >= MIN_SUMMARY).then(|| room.min(self.most()))
+    }
+
+    /// Base tokens that no summary exceeds.
+    pub(super) fn most(&self) -> Tokens {
+        self.base(part_of(self.snapshot.budget.usable(), 0.15).clamp(400, 6_000))
     }
 
     /// What fills the window after a compaction with this layout and summary.

@@ -1,7 +1,7 @@
 //! From a layout and a summary to the entries of one commit, and the report on them.
 
 use super::layout::{Layout, Measured};
-use super::{InputKind, Outcome, Report};
+use super::{Outcome, Report};
 use crate::context::budget::estimate_text;
 use crate::context::continuation::continuation;
 use crate::context::tail_anchor;
@@ -14,7 +14,8 @@ use std::sync::Arc;
 pub(super) struct Made {
     pub(super) source: CompactionSource,
     pub(super) model: String,
-    pub(super) input: Option<InputKind>,
+    /// Which request it was; `prepared` when the `prepared_summary` entry says that.
+    pub(super) input: &'static str,
     pub(super) model_calls: u32,
 }
 
@@ -56,7 +57,7 @@ pub(super) fn build(
     let report = Report {
         trigger: snapshot.trigger,
         source: made.source,
-        input: made.input.map(|i| i.name().to_owned()).unwrap_or_default(),
+        input: made.input.to_owned(),
         tokens_before: measured.before,
         tokens_after: after.total(),
         before: measured.breakdown(),

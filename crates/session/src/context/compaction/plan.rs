@@ -3,8 +3,9 @@
 use super::fallback::fallback;
 use super::layout::{LEVELS, Layout, Measured};
 use super::outcome::{Made, anchor, build, prune_only};
+use super::prepared::{Cover, NEWER, Prepared, PreparedOutcome, reason};
 use super::verify::{ACCEPT_SHARE, Stop, StopReason};
-use super::{Failure, InputKind, Outcome, Snapshot, SummaryRequest};
+use super::{Failure, InputKind, Outcome, Snapshot, Summariser, SummaryRequest};
 use crate::context::budget::{estimate_text, part_of};
 use crate::context::continuation::last_user;
 use crate::context::summary::{
@@ -12,7 +13,9 @@ use crate::context::summary::{
     prompt, read, records, shorten,
 };
 use crate::context::tail_anchor;
-use becket_types::{CallId, CompactionSource, CompactionTrigger, Message, Tokens, Usage};
+use becket_types::{
+    CallId, CompactionSource, CompactionTrigger, Message, Millis, Origin, Synthetic, Tokens, Usage,
+};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -36,6 +39,10 @@ pub enum Step {
     Stop(Stop),
     /// A manual compaction found nothing to compact; why, in words for people.
     Nothing(&'static str),
+    /// A preparation is done; nothing changes until the compaction is due.
+    Prepared(Box<Prepared>),
+    /// A preparation came to nothing; why, in words for people.
+    Unprepared(String),
 }
 
 /// A compaction that waits for its summariser. Dropping it leaves everything as it was.
@@ -56,6 +63,10 @@ pub struct Ask {
     model_calls: u32,
     /// Base tokens that summary and anchor may take.
     room: Tokens,
+    /// The head's messages before this one are in `so_far` already.
+    from: usize,
+    /// Ahead of time: what the summary covers.
+    preparing: Option<Cover>,
 }
 
 /// What a stop says when it is not a compaction that stops (automatic compaction is off, the breaker is open, …).
@@ -65,6 +76,11 @@ pub fn stop(snapshot: &Snapshot, reason: StopReason) -> Stop {
 
 /// Starts a compaction: prune, floor check, split. The first step says what is next.
 pub fn begin(snapshot: Snapshot) -> Step {
+    begin_with(snapshot, None)
+}
+
+/// The same with a summary that was made ahead of time: no request where it fits, a small one where it does not.
+pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
     let measured = Measured::new(snapshot);
     let snapshot = &measured.snapshot;
     let usable = snapshot.budget.usable();
@@ -78,6 +94,10 @@ pub fn begin(snapshot: Snapshot) -> Step {
     if measured.target().is_none() {
         return Step::Stop(Stop { reason: StopReason::FloorTooBig, breakdown: measured.breakdown() });
     }
+    let ready = prepared.and_then(|p| Ready::of(p, &measured));
+    if let Some(outcome) = ready.as_ref().and_then(|ready| ready.outcome(&measured)) {
+        return Step::Commit(Box::new(outcome));
+    }
     let layouts: Vec<Layout> = (0..LEVELS).map(|level| measured.layout(level)).collect();
     if layouts.iter().all(|l| l.head.is_empty()) && !automatic {
         return Step::Nothing("everything in the conversation stays verbatim; there is nothing to summarise");
@@ -86,7 +106,80 @@ pub fn begin(snapshot: Snapshot) -> Step {
     else {
         return Step::Stop(Stop { reason: StopReason::NotEnough, breakdown: measured.breakdown() });
     };
-    Ask::new(measured, layout, room).start()
+    let ask = Ask::new(measured, layout, room);
+    match ready {
+        Some(ready) => ask.start_from(ready),
+        None => ask.start(),
+    }
+}
+
+/// Starts a preparation. `None` when pruning alone is likely to do, or when no model or no history is there to summarise.
+pub fn prepare(snapshot: Snapshot) -> Option<Box<Ask>> {
+    let measured = Measured::new(snapshot);
+    let budget = &measured.snapshot.budget;
+    let due = budget.threshold(measured.snapshot.policy.threshold);
+    let freed = measured.freed_by_pruning();
+    let pruning_does =
+        due.0.saturating_sub(freed.0) < part_of(budget.usable(), ACCEPT_SHARE) && freed.0 * 4 >= due.0;
+    if pruning_does || measured.target().is_none() || measured.snapshot.summariser.is_none() {
+        return None;
+    }
+    let mut layout = measured.layout(LEVELS - 1);
+    let messages = &measured.snapshot.messages;
+    let is_rules = |i: &usize| messages[*i].origin == Origin::Synthetic(Synthetic::Rules);
+    // What is kept today may be in the head when the compaction is due.
+    layout.head = (0..layout.at).filter(|i| !is_rules(i)).collect();
+    (layout.kept, layout.tail) = (Vec::new(), Vec::new());
+    if layout.head.is_empty() {
+        return None;
+    }
+    let (cover, room) = (Cover::of(&measured.snapshot, layout.at), measured.most());
+    let mut ask = Ask::new(measured, layout, room);
+    ask.preparing = Some(cover);
+    match ask.start() {
+        Step::Ask(ask) => Some(ask),
+        _ => None,
+    }
+}
+
+/// A prepared summary that fits the view of today.
+struct Ready {
+    /// The first message that it does not cover.
+    at: usize,
+    summary: String,
+    made: Made,
+}
+
+impl Ready {
+    fn of(prepared: &Prepared, measured: &Measured) -> Option<Self> {
+        let PreparedOutcome::Ready { model, model_calls, summary, .. } = &prepared.outcome else {
+            return None;
+        };
+        let at = prepared.ends_at(measured)?;
+        let made = Made {
+            source: CompactionSource::Model,
+            model: model.clone(),
+            input: "prepared",
+            model_calls: *model_calls,
+        };
+        Some(Self { at, summary: summary.clone(), made })
+    }
+
+    /// The compaction with the tail that begins where the summary ends, if it is accepted.
+    fn outcome(&self, measured: &Measured) -> Option<Outcome> {
+        let layout = measured.layout_until(0, self.at);
+        let room = measured.room(&layout)?;
+        let ask = Ask::new(measured.clone(), layout, room);
+        let mut sections = read(&ask.template, &self.summary).ok()?;
+        if self.at < measured.snapshot.messages.len() {
+            let doing = sections.get("### In progress").replace(NEWER, "");
+            sections.set("### In progress", format!("{}\n{NEWER}", doing.trim_end()).trim_start().to_owned());
+        }
+        let anchor = anchor(measured, &ask.layout, room);
+        let text = assemble(sections, &ask.facts, ask.summary_room(anchor.as_deref()));
+        let (outcome, after) = build(measured, &ask.layout, &text, anchor, self.made.clone());
+        ask.accepts(after).then_some(outcome)
+    }
 }
 
 impl Ask {
@@ -109,9 +202,48 @@ impl Ask {
             halved: false,
             model_calls: 0,
             room,
+            from: 0,
+            preparing: None,
             layout,
             measured,
         }
+    }
+
+    /// Asks for what a prepared summary does not cover, or takes it as it is where it covers the whole head.
+    fn start_from(mut self, ready: Ready) -> Step {
+        self.model_calls = ready.made.model_calls;
+        self.so_far = escape_tags(&ready.summary);
+        self.kind = InputKind::PrunedHead;
+        self.from = ready.at;
+        if self.layout.head.iter().any(|i| *i >= ready.at) {
+            return self.start();
+        }
+        match read(&self.template, &ready.summary) {
+            Ok(sections) => self.finish(sections),
+            Err(_) => self.start(),
+        }
+    }
+
+    /// The same summary from another model, because this one cannot be reached.
+    pub fn to_model(mut self, summariser: Summariser) -> Step {
+        self.model_calls += 1;
+        self.measured.snapshot.summariser = Some(summariser);
+        (self.kind, self.again, self.halved) = (InputKind::PrunedHead, false, false);
+        self.start()
+    }
+
+    /// The same request once more: its answer broke off.
+    pub fn once_more(mut self) -> Step {
+        self.model_calls += 1;
+        Step::Ask(Box::new(self))
+    }
+
+    /// A preparation, as an entry records it: what it covers, and what became of it.
+    pub fn preparation(&self) -> Option<Prepared> {
+        let cover = self.preparing.clone()?;
+        let model = self.measured.snapshot.summariser.as_ref().map(|s| s.name.clone()).unwrap_or_default();
+        let outcome = PreparedOutcome::Asked { model, input: self.kind.name().to_owned() };
+        Some(Prepared { cover, took: Millis(0), outcome })
     }
 
     fn start(mut self) -> Step {
@@ -151,7 +283,8 @@ impl Ask {
         }
         let stubs: HashSet<&CallId> =
             snapshot.stubs.iter().chain(snapshot.prunable.iter().map(|p| &p.call_id)).collect();
-        let head = self.messages(&self.layout.head);
+        let head: Vec<usize> = self.layout.head.iter().copied().filter(|i| *i >= self.from).collect();
+        let head = self.messages(&head);
         for scale in [1, 4, 16] {
             let pieces = chunks(&records(&head, &stubs, scale), Tokens(piece));
             if pieces.len() <= MAX_PIECES {
@@ -199,11 +332,7 @@ impl Ask {
         let text = match answer {
             Ok(text) => text,
             Err(Failure::Overflow) => return self.too_long(),
-            Err(Failure::Error(message)) => {
-                return self.fall_back(&format!("the summarising model failed: {message}"));
-            }
-            Err(Failure::Refusal) => return self.fall_back("the model refused to write a summary"),
-            Err(Failure::Timeout) => return self.fall_back("the summary took longer than 90 seconds"),
+            Err(failure) => return self.fall_back(&reason(&failure)),
         };
         let sections = match read(&self.template, &text) {
             Ok(sections) if !sections.is_blank() => sections,
@@ -230,14 +359,14 @@ impl Ask {
     fn too_long(mut self) -> Step {
         if self.kind == InputKind::PrunedHead {
             if self.halved {
-                return self.fall_back("the summary request was too long for the model");
+                return self.fall_back(&reason(&Failure::Overflow));
             }
             self.halved = true;
         }
         self.kind = InputKind::PrunedHead;
         self.again = false;
         if !self.cut_pieces() {
-            return self.fall_back("the summary request was too long for the model");
+            return self.fall_back(&reason(&Failure::Overflow));
         }
         Step::Ask(Box::new(self))
     }
@@ -247,11 +376,22 @@ impl Ask {
         let by_model = source == CompactionSource::Model;
         let model =
             snapshot.summariser.as_ref().filter(|_| by_model).map(|s| s.name.clone()).unwrap_or_default();
-        Made { source, model, input: by_model.then_some(self.kind), model_calls: self.model_calls }
+        Made {
+            source,
+            model,
+            input: if by_model { self.kind.name() } else { "" },
+            model_calls: self.model_calls,
+        }
     }
 
     /// A summary of the model's: assemble, anchor, verify.
-    fn finish(self, sections: Sections) -> Step {
+    fn finish(mut self, sections: Sections) -> Step {
+        if let Some(cover) = self.preparing.take() {
+            let Made { model, input, model_calls, .. } = self.made(CompactionSource::Model);
+            let summary = sections.clamp(self.room);
+            let outcome = PreparedOutcome::Ready { model, input: input.to_owned(), model_calls, summary };
+            return Step::Prepared(Box::new(Prepared { cover, took: Millis(0), outcome }));
+        }
         let anchor = anchor(&self.measured, &self.layout, self.room);
         let text = assemble(sections, &self.facts, self.summary_room(anchor.as_deref()));
         let (outcome, after) =
@@ -264,6 +404,9 @@ impl Ask {
     }
 
     fn fall_back(self, why: &str) -> Step {
+        if self.preparing.is_some() {
+            return Step::Unprepared(why.to_owned());
+        }
         let level = self.layout.level;
         let earlier = self.so_far.clone();
         self.without_model(level, Some(&earlier), why)
@@ -302,7 +445,7 @@ impl Ask {
 
 /// An earlier summary as text for the summariser: the anchor's words stay, its block does not.
 fn earlier_text(summary: &str) -> String {
-    let body = tail_anchor::strip(summary);
+    let body = tail_anchor::strip(summary).replace(NEWER, "");
     let anchor =
         summary.rsplit_once("<verbatim_tail>\n").and_then(|(_, a)| a.rsplit_once("\n</verbatim_tail>"));
     let last =
