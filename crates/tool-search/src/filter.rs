@@ -6,7 +6,8 @@
 //!
 //! Touches no file.
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Longer patterns are refused: nobody means them, and compiled they are large.
@@ -14,8 +15,9 @@ const MAX_PATTERN: usize = 1_000;
 
 #[derive(Debug)]
 pub(crate) struct Filter {
-    wanted: Vec<GlobMatcher>,
-    unwanted: Vec<GlobMatcher>,
+    /// `None`: everything.
+    wanted: Option<GlobSet>,
+    unwanted: Option<GlobSet>,
     /// A pattern names hidden files.
     pub(crate) hidden: bool,
 }
@@ -32,14 +34,14 @@ impl Filter {
         if patterns.contains('\0') {
             return Err("The glob pattern contains a NUL character.".to_owned());
         }
-        let mut filter = Self { wanted: Vec::new(), unwanted: Vec::new(), hidden: false };
+        let (mut wanted, mut unwanted, mut hidden) = (Vec::new(), Vec::new(), false);
         for pattern in split(patterns) {
             let (list, pattern) = match pattern.strip_prefix('!') {
-                Some(rest) => (&mut filter.unwanted, rest),
-                None => (&mut filter.wanted, pattern),
+                Some(rest) => (&mut unwanted, rest),
+                None => (&mut wanted, pattern),
             };
             let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-            filter.hidden |= pattern.split('/').any(|part| part.starts_with('.') && part.len() > 1);
+            hidden |= pattern.split('/').any(|part| part.starts_with('.') && part.len() > 1);
             let anywhere = !pattern.trim_end_matches('/').contains('/');
             let anchored = pattern.strip_prefix('/').unwrap_or(pattern);
             let full = if anywhere { format!("**/{anchored}") } else { anchored.to_owned() };
@@ -48,21 +50,43 @@ impl Filter {
                 .literal_separator(true)
                 .build()
                 .map_err(|error| explain(pattern, error.kind()))?;
-            list.push(glob.compile_matcher());
+            list.push(glob);
         }
-        Ok(filter)
+        Ok(Self { wanted: set(&wanted)?, unwanted: set(&unwanted)?, hidden })
     }
 
     /// Whether `path` is meant, by its place below `root` or below `cwd`.
     pub(crate) fn accepts(&self, path: &Path, root: &Path, cwd: &Path) -> bool {
-        let below = path.strip_prefix(root).ok().filter(|p| !p.as_os_str().is_empty());
-        let here = path.strip_prefix(cwd).ok();
-        let name = path.file_name().map(Path::new);
-        let any = |globs: &[GlobMatcher]| {
-            globs.iter().any(|g| [below, here, name].into_iter().flatten().any(|p| g.is_match(p)))
-        };
-        (self.wanted.is_empty() || any(&self.wanted)) && !any(&self.unwanted)
+        // The root itself, when it is a file, is known by its name alone.
+        let below = under(path, root).or_else(|| path.file_name().map(OsStr::as_encoded_bytes));
+        let here = if root == cwd { None } else { under(path, cwd) };
+        let paths = [below, here].map(|p| p.map(Candidate::from_bytes));
+        let any = |globs: &GlobSet| paths.iter().flatten().any(|p| globs.is_match_candidate(p));
+        self.wanted.as_ref().is_none_or(any) && !self.unwanted.as_ref().is_some_and(any)
     }
+}
+
+/// The rest of `path` below `dir`, both without `.` and `..`; nothing for `dir` itself. Compares bytes: done for every file.
+fn under<'p>(path: &'p Path, dir: &Path) -> Option<&'p [u8]> {
+    let rest = path.as_os_str().as_encoded_bytes().strip_prefix(dir.as_os_str().as_encoded_bytes())?;
+    match rest {
+        [b'/', rest @ ..] if !rest.is_empty() => Some(rest),
+        // Only the file system's root ends with a slash.
+        [first, ..] if *first != b'/' && dir.parent().is_none() => Some(rest),
+        _ => None,
+    }
+}
+
+/// One matcher for all of them: names and endings are looked up, not tried in turn.
+fn set(globs: &[Glob]) -> Result<Option<GlobSet>, String> {
+    if globs.is_empty() {
+        return Ok(None);
+    }
+    let mut builder = GlobSetBuilder::new();
+    for glob in globs {
+        builder.add(glob.clone());
+    }
+    builder.build().map(Some).map_err(|error| format!("Invalid glob pattern: {error}."))
 }
 
 /// Patterns between commas that are not inside braces or brackets.
@@ -161,6 +185,21 @@ mod tests {
         // Below a search root, both readings count.
         let filter = Filter::new("deep/*.rs").unwrap();
         assert!(filter.accepts(Path::new("/w/src/deep/a.rs"), Path::new("/w/src"), Path::new("/w")));
+    }
+
+    #[test]
+    fn the_rest_below_a_directory() {
+        for (path, dir, want) in [
+            ("/w/a", "/w", Some("a")),
+            ("/w/a/b", "/w", Some("a/b")),
+            ("/wa", "/w", None),
+            ("/w", "/w", None),
+            ("/a/b", "/", Some("a/b")),
+            ("/", "/", None),
+            ("/v/a", "/w", None),
+        ] {
+            assert_eq!(under(Path::new(path), Path::new(dir)), want.map(str::as_bytes), "{path} {dir}");
+        }
     }
 
     #[test]

@@ -1,24 +1,36 @@
 //! The `glob` tool: which files there are, newest first.
 //!
-//! Owns the choice of what is shown: the newest `limit` files, ties by path; memory does not grow with the tree. Opens no file.
+//! Owns the choice of what is shown: the newest `limit` files, ties by path; memory does not grow with the tree. Only files that
+//! match are looked at for their time. Opens no file.
 
 use crate::filter::{self, Filter};
-use crate::{Troubles, below, blocking, interrupted, root, walk};
+use crate::walk::{self, Skipped};
+use crate::{below, blocking, interrupted, root};
 use becket_tool::input::Parser;
 use becket_tool::{Keep, Tool, ToolEnv, finish};
 use becket_types::{Access, ToolOutput, ToolSpec};
 use futures::future::BoxFuture;
+use ignore::DirEntry;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
-const ALIASES: &[(&str, &str)] = &[("glob", "pattern"), ("glob_pattern", "pattern"), ("directory", "path")];
+const ALIASES: &[(&str, &str)] = &[
+    ("glob", "pattern"),
+    ("glob_pattern", "pattern"),
+    ("directory", "path"),
+    ("dir_path", "path"),
+    ("head_limit", "limit"),
+];
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1_000;
+/// Matching files whose times are looked at: a look costs as much as meeting the file. Of more, the first ones met are compared.
+const COMPARED: u64 = 25_000;
 
 #[derive(Debug, Deserialize)]
 struct Input {
@@ -45,7 +57,7 @@ impl Glob {
             "properties": {
                 "pattern": {"type": "string", "description": "e.g. src/**/*.rs"},
                 "path": {"type": "string"},
-                "limit": {"type": "integer"}
+                "limit": {"type": "integer", "minimum": 0}
             },
             "required": ["pattern"]
         });
@@ -63,12 +75,16 @@ impl Glob {
             Some((dir, rest)) => (PathBuf::from(&asked).join(dir).to_string_lossy().into_owned(), rest),
             None => (asked, input.pattern.clone()),
         };
-        let limit = input.limit.map_or(DEFAULT_LIMIT, |n| usize::try_from(n).unwrap_or(MAX_LIMIT));
+        let limit = match input.limit {
+            None => DEFAULT_LIMIT,
+            Some(0) => MAX_LIMIT,
+            Some(n) => usize::try_from(n).unwrap_or(MAX_LIMIT).min(MAX_LIMIT),
+        };
         Ok(Job {
             root: root(Some(&asked), env)?,
             filter: Filter::new(&pattern)?,
             pattern: input.pattern,
-            limit: limit.clamp(1, MAX_LIMIT),
+            limit,
         })
     }
 }
@@ -88,8 +104,8 @@ impl Tool for Glob {
                 Ok(job) => job,
                 Err(message) => return ToolOutput::error(message),
             };
-            let env = env.clone();
-            blocking(move || job.run(&env)).await
+            let inner = env.clone();
+            blocking(env, move |stop| job.run(&inner, stop)).await
         })
     }
 }
@@ -101,41 +117,54 @@ struct Job {
     limit: usize,
 }
 
-impl Job {
-    fn run(self, env: &ToolEnv) -> ToolOutput {
-        let mut troubles = Troubles::default();
-        // The oldest of the newest is on top, to be replaced.
-        let mut newest: BinaryHeap<Reverse<(SystemTime, Reverse<PathBuf>)>> = BinaryHeap::new();
-        let (mut files, mut matching) = (0u64, 0u64);
-        for entry in walk(&self.root, self.filter.hidden).build() {
-            if env.cancel.is_cancelled() {
-                return interrupted();
-            }
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => {
-                    troubles.add(error.to_string());
-                    continue;
-                }
-            };
-            if entry.file_type().is_none_or(|t| t.is_dir()) {
-                continue;
-            }
-            files += 1;
-            if !self.filter.accepts(entry.path(), &self.root, &env.cwd) {
-                continue;
-            }
-            matching += 1;
-            let time =
-                entry.metadata().ok().and_then(|m| m.modified().ok()).unwrap_or(SystemTime::UNIX_EPOCH);
-            newest.push(Reverse((time, Reverse(entry.into_path()))));
-            if newest.len() > self.limit {
-                newest.pop();
-            }
+/// The newest files that one thread has met; the last of them is on top, to be replaced.
+#[derive(Default)]
+struct Newest {
+    files: u64,
+    matching: u64,
+    kept: BinaryHeap<Reverse<(SystemTime, Reverse<PathBuf>)>>,
+}
+
+impl Newest {
+    fn push(&mut self, entry: DirEntry, limit: usize) {
+        let time = entry.metadata().ok().and_then(|m| m.modified().ok());
+        self.kept.push(Reverse((time.unwrap_or(SystemTime::UNIX_EPOCH), Reverse(entry.into_path()))));
+        if self.kept.len() > limit {
+            self.kept.pop();
         }
+    }
+}
+
+impl Job {
+    fn run(self, env: &ToolEnv, stop: &AtomicBool) -> ToolOutput {
+        let builder = walk::rules(&self.root, self.filter.hidden);
+        let looks = AtomicU64::new(0);
+        let each = |part: &mut Newest, entry: DirEntry, _: &mut Skipped| {
+            part.files += 1;
+            if self.filter.accepts(entry.path(), &self.root, &env.cwd) {
+                part.matching += 1;
+                if looks.fetch_add(1, Ordering::Relaxed) < COMPARED {
+                    part.push(entry, self.limit);
+                }
+            }
+            true
+        };
+        let (parts, skipped) = walk::files(&builder, &self.root, stop, Newest::default, each);
+        if stop.load(Ordering::Relaxed) {
+            return interrupted();
+        }
+        let (mut files, mut matching) = (0, 0);
+        let mut newest = Vec::new();
+        for part in parts {
+            files += part.files;
+            matching += part.matching;
+            newest.extend(part.kept);
+        }
+        newest.sort_unstable();
+        newest.truncate(self.limit);
         let mut out = String::new();
         let shown = newest.len() as u64;
-        for Reverse((_, Reverse(path))) in newest.into_sorted_vec() {
+        for Reverse((_, Reverse(path))) in newest {
             // A line feed in a name would make two names of it.
             let _ = writeln!(out, "{}", env.display(&path).replace('\n', "\\n"));
         }
@@ -147,12 +176,17 @@ impl Job {
                 self.pattern
             );
         } else if shown < matching {
+            let compared = if matching > COMPARED {
+                format!(", by the times of {COMPARED} of them")
+            } else {
+                String::new()
+            };
             let _ = writeln!(
                 out,
-                "[the newest {shown} of {matching} files; narrow the pattern or raise `limit`]"
+                "[the newest {shown} of {matching} files{compared}; narrow the pattern or raise `limit`]"
             );
         }
-        out.push_str(&troubles.notice());
+        out.push_str(&skipped.notice());
         let details = json!({"files": files, "matching": matching, "shown": shown});
         finish(ToolOutput { details, ..ToolOutput::text(out) }, Keep::Head, env)
     }

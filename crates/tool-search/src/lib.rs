@@ -5,39 +5,34 @@
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | `grep` | the tool, its input and its output |
-//! | `search` | one file searched, many files side by side, in a stable order |
+//! | `grep` | the tool and its output |
+//! | `input` | what it was asked for, in the words of many agents |
+//! | `search` | files searched side by side, the newest kept |
 //! | `glob` | the other tool |
 //! | `filter` | patterns for paths |
+//! | `walk` | the tree below both |
 //!
 //! Invariants:
-//! - Equal trees give equal output: files are visited in the order of their names, whatever finishes first.
-//! - Work is bounded by what is shown plus a fixed amount of counting, and ends soon after an interrupt.
+//! - Newest first, ties by path: equal trees give equal output, whatever thread finishes first, unless a search ends early,
+//!   which it says.
+//! - Memory is bounded by what is shown; a search ends within milliseconds of an interrupt.
 //! - Runs off the async threads. Writes nothing; reads no settings from HOME (`git`'s global excludes do not count).
 
 mod filter;
 mod glob;
 mod grep;
+mod input;
 mod search;
+mod walk;
 
 pub use glob::Glob;
 pub use grep::Grep;
 
 use becket_tool::{PathError, ToolEnv, paths};
 use becket_types::ToolOutput;
-use ignore::WalkBuilder;
 use std::path::{Path, PathBuf};
-
-/// A walk below `root` under the rules of this crate. `hidden` brings hidden names in.
-fn walk(root: &Path, hidden: bool) -> WalkBuilder {
-    let mut builder = WalkBuilder::new(root);
-    builder.hidden(!hidden).require_git(false).git_global(false).follow_links(false).threads(1);
-    if hidden {
-        // Git's own files are nobody's text.
-        builder.filter_entry(|entry| entry.file_name() != ".git" || entry.depth() == 0);
-    }
-    builder
-}
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The root of a search, or why there is none.
 fn root(asked: Option<&str>, env: &ToolEnv) -> Result<PathBuf, String> {
@@ -64,34 +59,24 @@ fn interrupted() -> ToolOutput {
     ToolOutput { interrupted: true, ..ToolOutput::error("The search was interrupted.") }
 }
 
-/// Runs blocking work for a tool.
-async fn blocking(work: impl FnOnce() -> ToolOutput + Send + 'static) -> ToolOutput {
-    match tokio::task::spawn_blocking(work).await {
+/// Runs blocking work for a tool; its flag is set as soon as the call is interrupted.
+async fn blocking(
+    env: &ToolEnv,
+    work: impl FnOnce(&AtomicBool) -> ToolOutput + Send + 'static,
+) -> ToolOutput {
+    let stop = Arc::new(AtomicBool::new(env.cancel.is_cancelled()));
+    let flag = Arc::clone(&stop);
+    let mut task = tokio::task::spawn_blocking(move || work(&flag));
+    let ended = tokio::select! {
+        ended = &mut task => ended,
+        () = env.cancel.cancelled() => {
+            stop.store(true, Ordering::Relaxed);
+            task.await
+        }
+    };
+    match ended {
         Ok(output) => output,
         Err(error) => ToolOutput::error(format!("The search failed: {error}.")),
-    }
-}
-
-/// Things that went wrong on the way, for people: how many and the first.
-#[derive(Debug, Default)]
-struct Troubles {
-    count: u64,
-    first: Option<String>,
-}
-
-impl Troubles {
-    fn add(&mut self, what: String) {
-        self.count += 1;
-        self.first.get_or_insert(what);
-    }
-
-    /// A line for the output, with its line feed; empty when there were none.
-    fn notice(&self) -> String {
-        match (&self.first, self.count) {
-            (None, _) => String::new(),
-            (Some(first), 1) => format!("[not searched: {first}]\n"),
-            (Some(first), n) => format!("[not searched: {first}, and {} more]\n", n - 1),
-        }
     }
 }
 

@@ -1,12 +1,17 @@
-//! Searching files for a pattern: one file at a time, many side by side, results in the order of the files.
+//! Searching files for a pattern: many side by side, the newest kept.
 //!
-//! Owns what a search costs. Files come in batches from a sorted walk; a batch is searched by a few threads and gathered in
-//! order, so the output does not depend on which thread was first. Memory is bounded by the batch, the lines that are shown,
-//! and a buffer per thread.
+//! Owns what a search costs. A file costs four system calls (open, stat, read, close); one up to 1 MB is searched as a whole in
+//! a buffer that its thread keeps, a larger one as it streams. The time of a file comes with the stat that guards its opening.
+//!
+//! Invariants:
+//! - Memory: a buffer and at most `keep` matching lines a thread. Lines of a file that is older than everything kept are
+//!   counted, not kept.
+//! - A search that saw everything gives equal output for equal trees: newest first, ties by path. One that found more than
+//!   [`ENOUGH_MATCHES`] ends early and says so ([`Found::unfinished`]).
 //!
 //! Knows nothing of tools: it is given a plan and gives hits.
 
-use crate::Troubles;
+use crate::walk::{self, Skipped};
 use becket_tool::paths;
 use becket_types::cut_end;
 use grep_matcher::Matcher;
@@ -14,32 +19,38 @@ use grep_regex::RegexMatcher;
 use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
 };
+use ignore::{DirEntry, WalkBuilder};
+use std::cmp::{Ordering as Order, Reverse};
+use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio_util::sync::CancellationToken;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::SystemTime;
 
-/// Files of one batch.
-const BATCH: usize = 512;
-/// Below this many files threads cost more than they bring.
-const SIDE_BY_SIDE: usize = 32;
-/// Files that are still counted after enough was found.
-const COUNTED_FILES: u64 = 20_000;
+/// Matching lines after which a search ends, however many files are left.
+pub(crate) const ENOUGH_MATCHES: u64 = 200_000;
+/// Matching files after which it ends.
+const ENOUGH_FILES: u64 = 50_000;
+/// Files up to here are searched in one piece.
+const WHOLE_BYTES: usize = 1024 * 1024;
 /// Memory for one line, or for one file when a pattern may span lines.
 const HEAP_BYTES: usize = 16 * 1024 * 1024;
 /// Characters of a line that are shown, around its first match.
 const LINE_CHARS: usize = 400;
+/// Lines of one match that are shown.
+const MATCH_LINES: usize = 200;
 
 /// What to search for and how much to bring.
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) matcher: RegexMatcher,
     pub(crate) multiline: bool,
-    pub(crate) context: usize,
-    /// Matching lines to keep.
-    pub(crate) limit: usize,
+    /// Lines of context.
+    pub(crate) before: usize,
+    pub(crate) after: usize,
+    /// Matching lines to keep, or files when lines are not wanted.
+    pub(crate) keep: usize,
     /// Lines are wanted, not only counts.
     pub(crate) lines: bool,
     /// One match in a file is enough.
@@ -53,188 +64,254 @@ pub(crate) enum Line {
     Context(u64, String),
     /// Lines were left out between two groups.
     Gap,
+    /// So many lines of one match are not shown.
+    Rest(usize),
 }
 
-/// What a file holds.
-#[derive(Debug, Default)]
+/// What a file holds. Order: newest first, then by path.
+#[derive(Debug)]
 pub(crate) struct Hit {
+    pub(crate) time: SystemTime,
     pub(crate) path: PathBuf,
     pub(crate) matches: u64,
     pub(crate) lines: Vec<Line>,
 }
 
-/// What a search found, in order.
+impl Hit {
+    fn place(&self) -> (Reverse<SystemTime>, &Path) {
+        (Reverse(self.time), &self.path)
+    }
+}
+
+impl Ord for Hit {
+    fn cmp(&self, other: &Self) -> Order {
+        self.place().cmp(&other.place())
+    }
+}
+
+impl PartialOrd for Hit {
+    fn partial_cmp(&self, other: &Self) -> Option<Order> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Hit {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Hit {}
+
+/// What a search found.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// Files with matches of which something is shown; at most `limit` matching lines in all.
+    /// The newest files with matches, newest first: at least as many as make `keep`.
     pub(crate) hits: Vec<Hit>,
     pub(crate) files: u64,
     pub(crate) matches: u64,
     pub(crate) matching_files: u64,
     pub(crate) binary: u64,
-    pub(crate) troubles: Troubles,
+    pub(crate) skipped: Skipped,
     /// Not every file was looked at: the counts are lower bounds.
     pub(crate) unfinished: bool,
     pub(crate) cancelled: bool,
 }
 
-enum Outcome {
-    Searched(Hit),
-    Binary,
-    Failed(String),
+/// Counts of all threads.
+#[derive(Default)]
+struct Total {
+    matches: AtomicU64,
+    files: AtomicU64,
+    enough: AtomicBool,
 }
 
-/// Searches `files` until everything, or enough, is known.
-pub(crate) fn search(plan: &Plan, files: impl Iterator<Item = PathBuf>, cancel: &CancellationToken) -> Found {
-    let mut found = Found::default();
-    let mut files = files.fuse();
-    let mut shown = 0;
-    let mut counted = 0;
-    loop {
-        let batch: Vec<PathBuf> = files.by_ref().take(BATCH).collect();
-        if batch.is_empty() {
-            break;
+/// Searches the files of a walk that `wanted` accepts until everything, or enough, is known.
+pub(crate) fn search(
+    plan: &Plan,
+    builder: &WalkBuilder,
+    root: &Path,
+    wanted: impl Fn(&Path) -> bool + Sync,
+    stop: &AtomicBool,
+) -> Found {
+    let total = Total::default();
+    let make = || Worker::new(plan, stop, &total);
+    let (workers, skipped) = walk::files(builder, root, stop, make, |worker, entry, skipped| {
+        if wanted(entry.path()) {
+            worker.visit(entry, skipped);
         }
-        if cancel.is_cancelled() {
-            found.cancelled = true;
-            break;
-        }
-        if shown >= plan.limit {
-            counted += batch.len() as u64;
-            if counted > COUNTED_FILES {
-                found.unfinished = true;
-                break;
-            }
-        }
-        for outcome in search_batch(plan, batch, plan.limit - shown.min(plan.limit), cancel) {
-            found.files += 1;
-            match outcome {
-                Outcome::Binary => found.binary += 1,
-                Outcome::Failed(why) => found.troubles.add(why),
-                Outcome::Searched(hit) if hit.matches == 0 => {}
-                Outcome::Searched(mut hit) => {
-                    found.matches += hit.matches;
-                    found.matching_files += 1;
-                    if shown < plan.limit {
-                        shown += if plan.lines { keep(&mut hit.lines, plan.limit - shown) } else { 1 };
-                        found.hits.push(hit);
-                    }
-                }
-            }
-        }
+        !total.enough.load(Ordering::Relaxed)
+    });
+    let mut found = Found {
+        skipped,
+        unfinished: total.enough.load(Ordering::Relaxed),
+        cancelled: stop.load(Ordering::Relaxed),
+        ..Found::default()
+    };
+    for worker in workers {
+        found.files += worker.files;
+        found.binary += worker.binary;
+        found.hits.extend(worker.hits);
     }
-    found.cancelled |= cancel.is_cancelled();
+    found.matches = total.matches.load(Ordering::Relaxed);
+    found.matching_files = total.files.load(Ordering::Relaxed);
+    found.hits.sort_unstable();
     found
 }
 
-/// Cuts `lines` behind the `limit`-th match; returns how many matches remain.
-fn keep(lines: &mut Vec<Line>, limit: usize) -> usize {
-    let mut matches = 0;
-    let cut = lines.iter().position(|line| {
-        matches += usize::from(matches <= limit && matches!(line, Line::Match(..)));
-        matches > limit
-    });
-    if let Some(at) = cut {
-        lines.truncate(at);
-        while lines.last() == Some(&Line::Gap) {
-            lines.pop();
+/// What one thread has.
+struct Worker<'a> {
+    plan: &'a Plan,
+    stop: &'a AtomicBool,
+    total: &'a Total,
+    searcher: Searcher,
+    buffer: Vec<u8>,
+    /// The last of what is kept is on top, to be dropped.
+    hits: BinaryHeap<Hit>,
+    /// What `hits` counts against `keep`.
+    kept: usize,
+    files: u64,
+    binary: u64,
+}
+
+impl<'a> Worker<'a> {
+    fn new(plan: &'a Plan, stop: &'a AtomicBool, total: &'a Total) -> Self {
+        let searcher = SearcherBuilder::new()
+            .line_number(plan.lines)
+            .multi_line(plan.multiline)
+            .before_context(plan.before)
+            .after_context(plan.after)
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(HEAP_BYTES))
+            .build();
+        let (hits, buffer) = (BinaryHeap::new(), Vec::new());
+        Self { plan, stop, total, searcher, buffer, hits, kept: 0, files: 0, binary: 0 }
+    }
+
+    fn visit(&mut self, entry: DirEntry, skipped: &mut Skipped) {
+        let path = entry.path();
+        if entry.file_type().is_some_and(|kind| !kind.is_file()) {
+            return skipped.trouble(format!("{} (not a regular file)", path.display()));
+        }
+        self.files += 1;
+        let (file, meta) = match paths::open_listed(path) {
+            Ok(opened) => opened,
+            Err(error) => return skipped.trouble(error.to_string().trim_end_matches('.').to_owned()),
+        };
+        let time = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        // A file behind everything that is kept is counted only.
+        let late = self.kept >= self.plan.keep
+            && self.hits.peek().is_some_and(|last| last.place() < (Reverse(time), path));
+        let lines = self.plan.lines && !late;
+        let mut collector =
+            Collector { plan: self.plan, wants: lines, matches: 0, lines: Vec::new(), binary: false };
+        if let Err(error) = self.search(file, meta.len(), &mut collector) {
+            return skipped.trouble(self.why(path, &error));
+        }
+        let Collector { matches, lines, binary, .. } = collector;
+        if binary {
+            self.binary += 1;
+        } else if matches > 0 {
+            let all = self.total.matches.fetch_add(matches, Ordering::Relaxed) + matches;
+            let files = self.total.files.fetch_add(1, Ordering::Relaxed) + 1;
+            if (all >= ENOUGH_MATCHES && all > self.plan.keep as u64) || files >= ENOUGH_FILES {
+                self.total.enough.store(true, Ordering::Relaxed);
+            }
+            if !late {
+                self.keep(Hit { time, path: entry.into_path(), matches, lines });
+            }
         }
     }
-    matches.min(limit)
-}
 
-fn search_batch(plan: &Plan, files: Vec<PathBuf>, limit: usize, cancel: &CancellationToken) -> Vec<Outcome> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    if files.len() < SIDE_BY_SIDE || cores == 1 {
-        let mut searcher = searcher(plan);
-        return files.into_iter().map(|f| search_file(plan, &mut searcher, f, limit, cancel)).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Outcome)>> = Mutex::new(Vec::with_capacity(files.len()));
-    std::thread::scope(|scope| {
-        for _ in 0..cores.min(4) {
-            scope.spawn(|| {
-                let mut searcher = searcher(plan);
-                let mut mine = Vec::new();
-                while let Some((index, file)) = {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    files.get(index).map(|f| (index, f))
-                } {
-                    mine.push((index, search_file(plan, &mut searcher, file.clone(), limit, cancel)));
-                }
-                done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).append(&mut mine);
-            });
+    fn weight(&self, hit: &Hit) -> usize {
+        if self.plan.lines {
+            usize::try_from(hit.matches).unwrap_or(usize::MAX).min(self.plan.keep)
+        } else {
+            1
         }
-    });
-    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    done.sort_unstable_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, outcome)| outcome).collect()
-}
-
-fn searcher(plan: &Plan) -> Searcher {
-    SearcherBuilder::new()
-        .line_number(true)
-        .multi_line(plan.multiline)
-        .before_context(plan.context)
-        .after_context(plan.context)
-        .binary_detection(BinaryDetection::quit(0))
-        .heap_limit(Some(HEAP_BYTES))
-        .build()
-}
-
-fn search_file(
-    plan: &Plan,
-    searcher: &mut Searcher,
-    path: PathBuf,
-    limit: usize,
-    cancel: &CancellationToken,
-) -> Outcome {
-    let file = match paths::open_file(&path) {
-        Ok((file, _)) => file,
-        Err(error) => return Outcome::Failed(error.to_string().trim_end_matches('.').to_owned()),
-    };
-    let mut collector = Collector { plan, limit, hit: Hit::default(), binary: false };
-    let reader = Stoppable { file, cancel };
-    if let Err(error) = searcher.search_reader(&plan.matcher, reader, &mut collector) {
-        return Outcome::Failed(why(&path, &error));
     }
-    if collector.binary {
-        return Outcome::Binary;
-    }
-    Outcome::Searched(Hit { path, ..collector.hit })
-}
 
-fn why(path: &Path, error: &io::Error) -> String {
-    let text = error.to_string();
-    if text.contains("allocation limit") {
-        return format!("{} (a line above {} MB)", path.display(), HEAP_BYTES / 1024 / 1024);
+    fn keep(&mut self, hit: Hit) {
+        self.kept += self.weight(&hit);
+        self.hits.push(hit);
+        while let Some(last) = self.hits.peek()
+            && self.kept - self.weight(last) >= self.plan.keep
+        {
+            self.kept -= self.weight(last);
+            self.hits.pop();
+        }
     }
-    format!("{} ({text})", path.display())
+
+    fn search(&mut self, mut file: File, size: u64, collector: &mut Collector<'_>) -> io::Result<()> {
+        let Self { plan, searcher, buffer, stop, .. } = self;
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        if size > WHOLE_BYTES {
+            return searcher.search_reader(&plan.matcher, Stoppable { file, stop }, collector);
+        }
+        // One byte more than there is: a read that leaves it free has met the end. Files the kernel makes up have no size.
+        let room = if size == 0 { 64 * 1024 } else { size + 1 };
+        if buffer.len() < room {
+            buffer.resize(room, 0);
+        }
+        let mut filled = 0;
+        loop {
+            let n = match file.read(&mut buffer[filled..room]) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                other => other?,
+            };
+            filled += n;
+            if n == 0 || (size > 0 && filled <= size) {
+                break;
+            }
+            if filled == room {
+                // It grew, or has no size: the rest is read as it comes.
+                let rest = Read::chain(&buffer[..filled], Stoppable { file, stop });
+                return searcher.search_reader(&plan.matcher, rest, collector);
+            }
+        }
+        let bytes = &buffer[..filled];
+        let utf16 = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff");
+        if !utf16 && memchr::memchr(0, bytes).is_some() {
+            collector.binary = true;
+            return Ok(());
+        }
+        searcher.search_slice(&plan.matcher, bytes, collector)
+    }
+
+    fn why(&self, path: &Path, error: &io::Error) -> String {
+        let text = error.to_string();
+        if text.contains("allocation limit") {
+            let what = if self.plan.multiline { "too large for `multiline`:" } else { "a line" };
+            return format!("{} ({what} above {} MB)", path.display(), HEAP_BYTES / 1024 / 1024);
+        }
+        format!("{} ({text})", path.display())
+    }
 }
 
 /// A file that ends when the call is interrupted, so that a huge one without matches does not hold it up.
 struct Stoppable<'a> {
     file: File,
-    cancel: &'a CancellationToken,
+    stop: &'a AtomicBool,
 }
 
 impl Read for Stoppable<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.cancel.is_cancelled() { Ok(0) } else { self.file.read(buffer) }
+        if self.stop.load(Ordering::Relaxed) { Ok(0) } else { self.file.read(buffer) }
     }
 }
 
 struct Collector<'a> {
     plan: &'a Plan,
-    limit: usize,
-    hit: Hit,
+    /// Lines are wanted of this file.
+    wants: bool,
+    matches: u64,
+    lines: Vec<Line>,
     binary: bool,
 }
 
 impl Collector<'_> {
     fn wants_lines(&self) -> bool {
-        // One more than the limit, so that the context behind the last match is seen to end.
-        self.plan.lines && self.hit.matches <= self.limit as u64
+        self.wants && self.matches <= self.plan.keep as u64
     }
 }
 
@@ -242,14 +319,19 @@ impl Sink for Collector<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
-        self.hit.matches += 1;
+        self.matches += 1;
         if self.wants_lines() {
             let first = found.line_number().unwrap_or(0);
-            for (index, line) in found.lines().enumerate() {
+            let mut lines = found.lines();
+            for (index, line) in lines.by_ref().take(MATCH_LINES).enumerate() {
                 let text = shown(line, &self.plan.matcher);
                 let number = first + index as u64;
                 let line = if index == 0 { Line::Match(number, text) } else { Line::Context(number, text) };
-                self.hit.lines.push(line);
+                self.lines.push(line);
+            }
+            let rest = lines.count();
+            if rest > 0 {
+                self.lines.push(Line::Rest(rest));
             }
         }
         Ok(!self.plan.first_only)
@@ -258,14 +340,14 @@ impl Sink for Collector<'_> {
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
         if self.wants_lines() && *context.kind() != SinkContextKind::Other {
             let text = shown(context.bytes(), &self.plan.matcher);
-            self.hit.lines.push(Line::Context(context.line_number().unwrap_or(0), text));
+            self.lines.push(Line::Context(context.line_number().unwrap_or(0), text));
         }
         Ok(true)
     }
 
     fn context_break(&mut self, _: &Searcher) -> Result<bool, io::Error> {
         if self.wants_lines() {
-            self.hit.lines.push(Line::Gap);
+            self.lines.push(Line::Gap);
         }
         Ok(true)
     }

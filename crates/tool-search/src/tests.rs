@@ -11,10 +11,17 @@ fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, ToolEnv) {
     for (name, text) in files {
         let path = dir.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
+        std::fs::write(&path, text).unwrap();
+        touch(&path, 0);
     }
     let (env, _) = testing::env(dir.path());
     (dir, env)
+}
+
+/// All files of a tree are equally old unless a test says otherwise; then the order is that of the paths.
+fn touch(path: &Path, seconds: u64) {
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)).unwrap();
 }
 
 async fn text(tool: &dyn Tool, env: &ToolEnv, input: Value) -> String {
@@ -47,17 +54,36 @@ async fn grep_shapes() {
         (json!({"pattern": "two", "mode": "files"}), "src/a.rs\nsrc/b.rs\n"),
         (
             json!({"pattern": "two", "output_mode": "files_with_matches", "head_limit": 1}),
-            "src/a.rs\n[1 of 2 files shown]\n",
+            "src/a.rs\n[1 of 2 files shown; narrow the search, raise `limit`, or go on with `offset` 1]\n",
         ),
         (json!({"pattern": "two", "mode": "count"}), "src/a.rs:1\nsrc/b.rs:2\n[3 in 2 files]\n"),
         (json!({"pattern": "two() {", "fixed": true}), "src/a.rs\n1:fn two() {}\n"),
         (json!({"pattern": "three.*five", "multiline": true}), "src/b.rs\n3:three\n4-four\n5-five\n"),
         (
             json!({"pattern": "two", "limit": 2}),
-            "src/a.rs\n1:fn two() {}\n\nsrc/b.rs\n2:two\n[2 of 3 matching lines shown, 2 of 2 files; narrow the search or raise `limit`]\n",
+            "src/a.rs\n1:fn two() {}\n\nsrc/b.rs\n2:two\n[2 of 3 matching lines shown, 2 of 2 files; narrow the search, raise `limit`, or go on with `offset` 2]\n",
         ),
         (json!({"pattern": "two", "type": "rs", "path": "src/a.rs"}), "src/a.rs\n1:fn two() {}\n"),
         (json!({"pattern": "^six$"}), "src/b.rs\n6:six\n"),
+        (json!({"pattern": "three\nfour"}), "src/b.rs\n3:three\n4-four\n"),
+        (json!({"pattern": "three\\nf"}), "src/b.rs\n3:three\n4-four\n"),
+        (
+            json!({"pattern": "thr(.*)ee\nfour.*", "fixed": true}),
+            "No match for `thr(.*)ee\nfour.*` in 3 files.\n",
+        ),
+        (json!({"pattern": "four", "-A": "1"}), "src/b.rs\n4:four\n5-five\n"),
+        (json!({"pattern": "four", "-B": 1}), "src/b.rs\n3-three\n4:four\n"),
+        (json!({"pattern": "TWO", "smart_case": true, "mode": "files"}), "No match for `TWO` in 3 files.\n"),
+        (
+            json!({"pattern": "two", "limit": 1, "offset": 1}),
+            "src/b.rs\n2:two\n[1 of 3 matching lines shown, 1 of 2 files; narrow the search, raise `limit`, or go on with `offset` 2]\n",
+        ),
+        (
+            json!({"pattern": "two", "offset": 2, "context": 1}),
+            "src/b.rs\n6-six\n7:two\n[1 of 3 matching lines shown, 1 of 2 files]\n",
+        ),
+        (json!({"pattern": "two", "offset": 3}), "[nothing from offset 3 on: there are 3]\n"),
+        (json!({"pattern": "two", "limit": 0, "mode": "files"}), "src/a.rs\nsrc/b.rs\n"),
         (json!({"pattern": "zzz"}), "No match for `zzz` in 3 files.\n"),
         (
             json!({"pattern": "two", "glob": "*.py"}),
@@ -74,7 +100,8 @@ async fn what_is_wrong_is_an_error_and_never_no_match() {
     let grep = Grep::new();
     for (input, want) in [
         (json!({"pattern": "a(b"}), "unclosed group"),
-        (json!({"pattern": "a\\nb"}), "Set `multiline`"),
+        (json!({"pattern": "interface{}"}), "For a literal text, set `fixed`: true."),
+        (json!({"pattern": "x", "offset": 20_001}), "`offset` is at most 20000"),
         (json!({"pattern": ""}), "The pattern is empty."),
         (json!({"pattern": "(?=x)"}), "look-around"),
         (json!({"pattern": "((a{1000}){1000}){1000}"}), "Invalid pattern"),
@@ -109,16 +136,21 @@ async fn hidden_ignored_and_binary_files_are_left_out() {
     std::os::unix::fs::symlink("/etc", dir.path().join("link")).unwrap();
     rustix_fifo(&dir.path().join("fifo"));
     let grep = Grep::new();
-    let note = "[1 binary file was not searched]\n";
+    let binary = "[1 binary file was not searched]\n";
+    let cwd = env.cwd.display();
+    let note = format!(
+        "{binary}[not searched: {cwd}/fifo (not a regular file)]\n[links out of the tree, not followed: {cwd}/link]\n"
+    );
     assert_eq!(text(&grep, &env, json!({"pattern": "needle"})).await, format!("ok.txt\n1:needle\n{note}"));
     // Patterns narrow; they do not bring ignored files back, but hidden ones that they name.
     assert_eq!(
         text(&grep, &env, json!({"pattern": "needle", "glob": "**/*"})).await,
         format!("ok.txt\n1:needle\n{note}")
     );
+    let links = format!("[links out of the tree, not followed: {cwd}/link]\n");
     assert_eq!(
         text(&grep, &env, json!({"pattern": "needle", "glob": ".github/**"})).await,
-        ".github/ci.yml\n1:needle\n"
+        format!(".github/ci.yml\n1:needle\n{links}")
     );
     assert_eq!(
         text(&grep, &env, json!({"pattern": "needle", "path": ".github"})).await,
@@ -127,7 +159,7 @@ async fn hidden_ignored_and_binary_files_are_left_out() {
     assert_eq!(text(&grep, &env, json!({"pattern": "needle", "path": "x.log"})).await, "x.log\n1:needle\n");
     assert_eq!(
         text(&grep, &env, json!({"pattern": "needle", "path": "bin"})).await,
-        format!("No match for `needle` in 1 file below bin.\n{note}")
+        format!("No match for `needle` in 1 file below bin.\n{binary}")
     );
 }
 
@@ -155,7 +187,7 @@ async fn many_files_come_in_the_same_order_every_time_and_the_rest_is_counted() 
     assert_eq!(
         first,
         "d0/f0000.txt\n1:hit\n2:hit\n\nd0/f0007.txt\n1:hit\n2:hit\n\nd0/f0014.txt\n1:hit\n\
-         [5 of 1400 matching lines shown, 3 of 700 files; narrow the search or raise `limit`]\n"
+         [5 of 1400 matching lines shown, 3 of 700 files; narrow the search, raise `limit`, or go on with `offset` 5]\n"
     );
     for _ in 0..5 {
         assert_eq!(text(&grep, &env, json!({"pattern": "hit", "limit": 5})).await, first);
@@ -173,6 +205,173 @@ async fn an_interrupt_ends_a_search() {
 }
 
 #[tokio::test]
+async fn an_interrupt_ends_a_search_on_its_way() {
+    let files: Vec<(String, String)> =
+        (0..700).map(|n| (format!("f{n}"), "some text\n".repeat(2_000))).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect();
+    let (_dir, env) = tree(&files);
+    let grep = Grep::new();
+    let (output, ()) =
+        tokio::join!(run(&grep, &env, json!({"pattern": r"(\w+ ){3,9}z"})), async { env.cancel.cancel() });
+    assert!(output.interrupted && output.content == "The search was interrupted.");
+}
+
+#[tokio::test]
+async fn the_newest_come_first_and_stay_when_there_is_room_for_few() {
+    let files: Vec<String> = (0..200).map(|n| format!("d{}/f{n}", n % 5)).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|n| (n.as_str(), "hit\nhit\n")).collect();
+    let (dir, env) = tree(&files);
+    for n in [3, 77, 130] {
+        touch(&dir.path().join(files[n].0), n as u64);
+    }
+    let grep = Grep::new();
+    let rest = "narrow the search, raise `limit`, or go on with `offset` 3]\n";
+    assert_eq!(
+        text(&grep, &env, json!({"pattern": "hit", "mode": "files", "limit": 3})).await,
+        format!("d0/f130\nd2/f77\nd3/f3\n[3 of 200 files shown; {rest}")
+    );
+    assert_eq!(
+        text(&grep, &env, json!({"pattern": "hit", "limit": 3})).await,
+        format!(
+            "d0/f130\n1:hit\n2:hit\n\nd2/f77\n1:hit\n[3 of 400 matching lines shown, 2 of 200 files; {rest}"
+        )
+    );
+    // Page by page, every match comes once.
+    let mut seen = String::new();
+    for offset in (0..400).step_by(50) {
+        let page = text(&grep, &env, json!({"pattern": "hit", "limit": 50, "offset": offset})).await;
+        seen.extend(page.lines().filter(|l| !l.starts_with('[')).map(|l| format!("{l}\n")));
+    }
+    assert_eq!(seen.matches("hit\n").count(), 400);
+    assert!(files.iter().all(|(name, _)| seen.contains(&format!("{name}\n"))));
+}
+
+#[tokio::test]
+async fn a_pattern_that_is_everywhere_ends_early_and_says_so() {
+    let many = "x\n".repeat(usize::try_from(search::ENOUGH_MATCHES).unwrap() / 40);
+    let files: Vec<String> = (0..100).map(|n| format!("f{n}")).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|n| (n.as_str(), many.as_str())).collect();
+    let (_dir, env) = tree(&files);
+    let output = run(&Grep::new(), &env, json!({"pattern": ".", "limit": 1})).await;
+    assert_eq!(output.details["complete"], false);
+    assert!(output.details["files"].as_u64().unwrap() < 100, "{}", output.details);
+    let (_, notice) = output.content.split_once("\n1:x\n").unwrap();
+    assert!(notice.starts_with("[1 of at least 2"), "{notice}");
+    assert!(notice.ends_with("; the search stopped there, so newer files may be missing]\n"), "{notice}");
+}
+
+#[tokio::test]
+async fn encodings_with_a_mark_are_searched() {
+    let (dir, env) = tree(&[("plain", "grün\n")]);
+    for (name, bytes) in [
+        ("le", "\u{FEFF}a\ngrün\n".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>()),
+        ("be", "\u{FEFF}grün\n".encode_utf16().flat_map(u16::to_be_bytes).collect()),
+        ("utf8", "\u{FEFF}grün\n".as_bytes().to_vec()),
+    ] {
+        std::fs::write(dir.path().join(name), bytes).unwrap();
+        touch(&dir.path().join(name), 0);
+    }
+    assert_eq!(
+        text(&Grep::new(), &env, json!({"pattern": "^gr.n$"})).await,
+        "be\n1:grün\n\nle\n2:grün\n\nplain\n1:grün\n\nutf8\n1:grün\n"
+    );
+}
+
+#[tokio::test]
+async fn what_could_not_be_looked_into_is_named() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let (dir, env) = tree(&[("a", "x\n"), ("sub/b", "x\n"), ("closed", "x\n")]);
+    symlink("nowhere", dir.path().join("broken")).unwrap();
+    // A link inside the tree: what it leads to is met by itself.
+    symlink("sub", dir.path().join("near")).unwrap();
+    let place = env.cwd.display();
+    let out = text(&Grep::new(), &env, json!({"pattern": "zz"})).await;
+    let broken = format!(
+        "[not searched: {place}/broken (a broken symbolic link: No such file or directory (os error 2))]\n"
+    );
+    assert_eq!(out, format!("No match for `zz` in 3 files.\n{broken}"));
+    let out = text(&Glob::new(), &env, json!({"pattern": "a"})).await;
+    assert_eq!(out, format!("a\n{broken}"));
+    std::fs::remove_file(dir.path().join("broken")).unwrap();
+    std::fs::set_permissions(dir.path().join("closed"), std::fs::Permissions::from_mode(0o0)).unwrap();
+    // Root may read everything.
+    if std::fs::File::open(dir.path().join("closed")).is_err() {
+        let out = text(&Grep::new(), &env, json!({"pattern": "zz"})).await;
+        assert!(out.contains("[not searched: ") && out.contains("closed: Permission denied"), "{out}");
+    }
+}
+
+#[tokio::test]
+async fn one_match_of_many_lines_is_shown_in_part() {
+    let (_dir, env) = tree(&[("a", &"x\n".repeat(1_000))]);
+    let out = text(&Grep::new(), &env, json!({"pattern": "x.*x", "multiline": true})).await;
+    assert!(
+        out.starts_with("a\n1:x\n2-x\n") && out.ends_with("200-x\n[800 more lines of this match]\n"),
+        "{out}"
+    );
+}
+
+/// Every parameter in every bad form: an error that names it, and nothing else.
+#[tokio::test]
+async fn bad_inputs_are_errors_that_name_the_field() {
+    let (_dir, env) = tree(&[("a", "x\n")]);
+    let (grep, glob) = (Grep::new(), Glob::new());
+    let huge = "x".repeat(100_000);
+    let mut cases: Vec<(&dyn Tool, Value, &str)> = Vec::new();
+    for tool in [&grep as &dyn Tool, &glob] {
+        for (input, want) in [
+            (json!({}), "`pattern` is missing"),
+            (json!({"pattern": null}), "`pattern` is missing"),
+            (json!({"pattern": ["x"]}), "`pattern` must be a string"),
+            (json!({"pattern": ""}), "pattern is empty"),
+            (json!({"pattern": huge}), "100000 bytes; at most"),
+            (json!({"pattern": "x", "path": {}}), "`path` must be a string"),
+            (json!({"pattern": "x", "path": "a\u{0}b"}), "NUL"),
+            (json!({"pattern": "x", "path": "/nowhere/at/all"}), "does not exist"),
+            (json!({"pattern": "x", "path": huge}), "too long"),
+            (json!({"pattern": "x", "limit": "many"}), "`limit` must be an integer"),
+            (json!({"pattern": "x", "limit": -1}), "`limit` must be at least 0"),
+            (json!({"pattern": "x", "limit": 1.5}), "`limit` must be an integer"),
+            (json!({"pattern": "x", "colour": 1}), "unknown field `colour`"),
+            (json!("x"), "must be an object"),
+            (json!([]), "must be an object"),
+        ] {
+            cases.push((tool, input, want));
+        }
+    }
+    for (input, want) in [
+        (json!({"pattern": "x", "glob": 7.5, "type": []}), "`type` must be a string"),
+        (json!({"pattern": "x", "glob": [1]}), "`glob` must be a string"),
+        (json!({"pattern": "x", "glob": huge}), "100000 bytes; at most"),
+        (json!({"pattern": "x", "glob": "a\u{0}"}), "NUL"),
+        (json!({"pattern": "x", "type": ""}), "There is no file type ``"),
+        (json!({"pattern": "x", "type": huge}), "There is no file type"),
+        (json!({"pattern": "x", "mode": ""}), "`mode` must be one of"),
+        (json!({"pattern": "x", "mode": 3}), "`mode` must be"),
+        (json!({"pattern": "x", "-i": "maybe"}), "`ignore_case` must be true or false"),
+        (json!({"pattern": "x", "fixed": 2}), "`fixed` must be true or false"),
+        (json!({"pattern": "x", "multiline": []}), "`multiline` must be true or false"),
+        (json!({"pattern": "x", "-C": "x"}), "`context` must be an integer"),
+        (json!({"pattern": "x", "-A": -3}), "`after` must be at least 0"),
+        (json!({"pattern": "x", "-B": {}}), "`before` must be an integer"),
+        (json!({"pattern": "x", "offset": -3}), "`offset` must be at least 0"),
+        (json!({"pattern": "x", "offset": u64::MAX}), "`offset` is at most"),
+    ] {
+        cases.push((&grep, input, want));
+    }
+    for (tool, input, want) in cases {
+        let message = error(tool, &env, input.clone()).await;
+        let shown = becket_types::cut_end(&message, 300);
+        assert!(message.contains(want), "{} {want}: {shown}", becket_types::cut_end(&input.to_string(), 80));
+        assert!(message.len() < 5_000, "{want}: {} bytes", message.len());
+    }
+    // What is merely large is understood.
+    let out = text(&grep, &env, json!({"pattern": "x", "limit": u64::MAX, "context": u64::MAX})).await;
+    assert_eq!(out, "a\n1:x\n");
+    assert_eq!(text(&glob, &env, json!({"pattern": "*", "limit": "1e3"})).await, "a\n");
+}
+
+#[tokio::test]
 async fn unreadable_files_are_said() {
     let (dir, env) = tree(&[("a", "x\n")]);
     let line = "y".repeat(20 * 1024 * 1024);
@@ -186,10 +385,8 @@ async fn unreadable_files_are_said() {
 async fn glob_is_newest_first_and_says_what_is_left_out() {
     let (dir, env) =
         tree(&[("old.rs", ""), ("src/new.rs", ""), ("src/mid.rs", ""), (".hid.rs", ""), ("x.md", "")]);
-    let now = SystemTime::now();
-    for (name, age) in [("old.rs", 30), ("src/mid.rs", 20), ("src/new.rs", 10)] {
-        let file = std::fs::File::options().write(true).open(dir.path().join(name)).unwrap();
-        file.set_modified(now - Duration::from_secs(age)).unwrap();
+    for (name, time) in [("old.rs", 10), ("src/mid.rs", 20), ("src/new.rs", 30)] {
+        touch(&dir.path().join(name), time);
     }
     let glob = Glob::new();
     let absolute = format!("{}/src/*.rs", env.cwd.display());

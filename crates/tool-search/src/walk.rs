@@ -1,0 +1,163 @@
+//! The walk over a tree: which files are met, by several threads, and what was left out on the way.
+//!
+//! Owns the rules (hidden names, ignore files, links) and the threads. What is not followed is counted: links that are broken
+//! or lead out of the tree, directories that cannot be read. A link to a place inside the tree needs no word, because that
+//! place is met by itself.
+//!
+//! Knows nothing of patterns or tools. Order between threads is not defined; whoever needs one sorts what was gathered.
+
+use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkBuilder, WalkState};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// More threads than this only wait for each other.
+const MAX_THREADS: usize = 12;
+
+/// A walk below `root` under the rules of this crate. `hidden` brings hidden names in.
+pub(crate) fn rules(root: &Path, hidden: bool) -> WalkBuilder {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+    let mut builder = WalkBuilder::new(root);
+    builder.hidden(!hidden).require_git(false).git_global(false).follow_links(false).threads(threads);
+    if hidden {
+        // Git's own files are nobody's text.
+        builder.filter_entry(|entry| entry.file_name() != ".git" || entry.depth() == 0);
+    }
+    builder
+}
+
+/// What a walk did not look into.
+#[derive(Debug, Default)]
+pub(crate) struct Skipped {
+    /// Links that lead out of the tree.
+    links: u64,
+    first_link: Option<String>,
+    troubles: u64,
+    first_trouble: Option<String>,
+}
+
+impl Skipped {
+    /// Something that went wrong with one file or directory, named in `what`.
+    pub(crate) fn trouble(&mut self, what: String) {
+        self.troubles += 1;
+        self.first_trouble.get_or_insert(what);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.troubles
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.links += other.links;
+        self.troubles += other.troubles;
+        self.first_link = self.first_link.take().or(other.first_link);
+        self.first_trouble = self.first_trouble.take().or(other.first_trouble);
+    }
+
+    fn link(&mut self, path: &Path, root: &Path) {
+        match path.canonicalize() {
+            Ok(target) if target.starts_with(root) => {}
+            Ok(_) => {
+                self.links += 1;
+                self.first_link.get_or_insert_with(|| path.display().to_string());
+            }
+            Err(error) => self.trouble(format!("{} (a broken symbolic link: {error})", path.display())),
+        }
+    }
+
+    /// Lines for the output, each with its line feed; empty when nothing was left out.
+    pub(crate) fn notice(&self) -> String {
+        let one = |what: &str, first: Option<&String>, count: u64| match (first, count) {
+            (None, _) => String::new(),
+            (Some(first), 1) => format!("[{what}: {first}]\n"),
+            (Some(first), n) => format!("[{what}: {first}, and {} more]\n", n - 1),
+        };
+        let troubles = one("not searched", self.first_trouble.as_ref(), self.troubles);
+        troubles + &one("links out of the tree, not followed", self.first_link.as_ref(), self.links)
+    }
+}
+
+/// Gives every file below `root` to `each`, on several threads, each with a state of its own made by `make`, until the tree
+/// ends, `stop` is set, or `each` says false. `root` is canonical. Returns the states.
+pub(crate) fn files<S: Send>(
+    builder: &WalkBuilder,
+    root: &Path,
+    stop: &AtomicBool,
+    make: impl Fn() -> S + Sync,
+    each: impl Fn(&mut S, DirEntry, &mut Skipped) -> bool + Sync,
+) -> (Vec<S>, Skipped) {
+    let done = Mutex::new((Vec::new(), Skipped::default()));
+    let mut visitors = Visitors { root, stop, make: &make, each: &each, done: &done };
+    builder.build_parallel().visit(&mut visitors);
+    done.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Visitors<'a, S, M, E> {
+    root: &'a Path,
+    stop: &'a AtomicBool,
+    make: &'a M,
+    each: &'a E,
+    done: &'a Mutex<(Vec<S>, Skipped)>,
+}
+
+impl<'a, S, M, E> ParallelVisitorBuilder<'a> for Visitors<'a, S, M, E>
+where
+    S: Send,
+    M: Fn() -> S + Sync,
+    E: Fn(&mut S, DirEntry, &mut Skipped) -> bool + Sync,
+{
+    fn build(&mut self) -> Box<dyn ParallelVisitor + 'a> {
+        Box::new(Visitor {
+            root: self.root,
+            stop: self.stop,
+            state: Some((self.make)()),
+            skipped: Skipped::default(),
+            each: self.each,
+            done: self.done,
+        })
+    }
+}
+
+/// One thread of a walk. Hands in its state when it goes.
+struct Visitor<'a, S, E> {
+    root: &'a Path,
+    stop: &'a AtomicBool,
+    state: Option<S>,
+    skipped: Skipped,
+    each: &'a E,
+    done: &'a Mutex<(Vec<S>, Skipped)>,
+}
+
+impl<S: Send, E: Fn(&mut S, DirEntry, &mut Skipped) -> bool + Sync> ParallelVisitor for Visitor<'_, S, E> {
+    fn visit(&mut self, entry: Result<DirEntry, ignore::Error>) -> WalkState {
+        if self.stop.load(Ordering::Relaxed) {
+            return WalkState::Quit;
+        }
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                self.skipped.trouble(error.to_string());
+                return WalkState::Continue;
+            }
+        };
+        match entry.file_type() {
+            Some(kind) if kind.is_dir() => {}
+            Some(kind) if kind.is_symlink() => self.skipped.link(entry.path(), self.root),
+            _ => {
+                let Some(state) = &mut self.state else { return WalkState::Quit };
+                if !(self.each)(state, entry, &mut self.skipped) {
+                    return WalkState::Quit;
+                }
+            }
+        }
+        WalkState::Continue
+    }
+}
+
+impl<S, E> Drop for Visitor<'_, S, E> {
+    fn drop(&mut self) {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        done.0.extend(self.state.take());
+        done.1.merge(std::mem::take(&mut self.skipped));
+    }
+}
