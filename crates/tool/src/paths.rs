@@ -19,6 +19,8 @@ use std::path::{Component, Path, PathBuf};
 
 /// The kernel's own limit on links in one path.
 const MAX_LINKS: usize = 40;
+/// And on the bytes of one.
+const MAX_BYTES: usize = 4_096;
 
 /// Why a path cannot be used. The text is for the model.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +29,8 @@ pub enum PathError {
     Empty,
     #[error("The path contains a NUL character.")]
     Nul,
+    #[error("The path is too long: {0} bytes; at most 4096 can be a path.")]
+    TooLong(usize),
     #[error("{}: more than 40 symbolic links on the way; probably a loop.", .0.display())]
     Loop(PathBuf),
     #[error("{} does not exist.", .0.display())]
@@ -77,6 +81,9 @@ pub fn resolve(base: &Path, path: &Path) -> Result<PathBuf, PathError> {
     }
     if path.as_os_str().as_encoded_bytes().contains(&0) {
         return Err(PathError::Nul);
+    }
+    if path.as_os_str().len() > MAX_BYTES {
+        return Err(PathError::TooLong(path.as_os_str().len()));
     }
     let whole = base.join(path);
     let mut todo: VecDeque<Step> = steps(&whole).collect();
@@ -175,6 +182,15 @@ pub fn open_file(path: &Path) -> Result<(File, Metadata), PathError> {
     let before = inspect(path)?;
     if before.is_dir() {
         return Err(PathError::Directory(path.to_owned()));
+    }
+    open_listed(path)
+}
+
+/// [`open_file`] for a path that a listing of its directory just named as a regular file: looked at once, behind the opening,
+/// which follows no link and waits for nobody.
+pub fn open_listed(path: &Path) -> Result<(File, Metadata), PathError> {
+    if let Some(why) = refusal(path) {
+        return Err(PathError::Refused { path: path.to_owned(), why });
     }
     let file = sys::open_read(path).map_err(|e| PathError::io(path, e))?;
     let meta = file.metadata().map_err(|e| PathError::io(path, e))?;
