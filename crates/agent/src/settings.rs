@@ -6,7 +6,7 @@ use becket_guard::Guard;
 use becket_model::{Model, ModelInfo};
 use becket_session::Session;
 use becket_session::context::ModelScope;
-use becket_tool::Registry;
+use becket_tool::{EditHook, Registry};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +50,8 @@ pub struct AgentSettings {
     pub max_wall: Option<Duration>,
     /// Time of one tool call; then its result says so.
     pub tool_timeout: Duration,
+    /// Is told around every call that changes files.
+    pub edit_hook: Option<Arc<dyn EditHook>>,
     /// Output limit of a request; the model's own where it is lower.
     pub max_output: Option<u64>,
     pub effort: Option<String>,
@@ -76,6 +78,7 @@ impl Default for AgentSettings {
             max_tokens: None,
             max_wall: None,
             tool_timeout: Duration::from_hours(1),
+            edit_hook: None,
             max_output: None,
             effort: None,
             context_window: None,

@@ -9,6 +9,7 @@
 //! | [`paths`] | resolving and opening paths without surprises |
 //! | [`dir`] | writing in a directory that cannot be swapped for a link |
 //! | [`contents`] | what files held when they were read, within bounds |
+//! | [`hook`] | what happens around a call that changes files |
 //! | [`limits`] | outputs that fit, and where the rest went |
 //! | [`text`] | invisible characters, decoding, nearest names |
 //! | [`testing`] | a [`Host`] for tests |
@@ -20,6 +21,7 @@
 
 pub mod contents;
 pub mod dir;
+pub mod hook;
 pub mod input;
 pub mod limits;
 pub mod paths;
@@ -29,6 +31,7 @@ pub mod testing;
 pub mod text;
 
 pub use contents::Contents;
+pub use hook::{EditHook, EditNote};
 pub use limits::{Keep, Limits, finish};
 pub use paths::PathError;
 pub use registry::{Registry, RegistryError};

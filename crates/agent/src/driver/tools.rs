@@ -16,7 +16,7 @@ use becket_guard::Verdict;
 use becket_session::Durability;
 use becket_tool::{Host, Tool, ToolEnv};
 use becket_types::{
-    Access, CallId, Decision, EntryKind, Event, JournalState, Message, Part, PermissionDenial,
+    Access, CallId, Decision, Effect, EntryKind, Event, JournalState, Message, Part, PermissionDenial,
     PermissionRequest, ToolOutput, cut_end, cut_start,
 };
 use futures::future::{BoxFuture, FutureExt as _};
@@ -283,12 +283,20 @@ impl Agent {
         });
         slot.state = SlotState::Running;
         slot.started = Some(Instant::now());
+        let hook = (access.effect == Effect::Write).then(|| self.settings.edit_hook.clone()).flatten();
+        let (mode, paths, around) = (self.guard.mode(), access.paths.clone(), env.clone());
         batch.touched.extend(access.paths);
         let call = run(tool, slot.call.input.clone(), env, self.settings.tool_timeout);
         batch.running.push(
             async move {
                 let started = Instant::now();
-                let output = call.await;
+                if let Some(hook) = &hook {
+                    hook.before(&paths, mode, &around).await;
+                }
+                let mut output = call.await;
+                if let Some(hook) = &hook {
+                    output = becket_tool::hook::noted(&**hook, output, mode, &around).await;
+                }
                 Done { index, output, time: started.elapsed() }
             }
             .boxed(),

@@ -1,0 +1,156 @@
+//! What happens around a call that changes files: a formatter, a language server.
+//!
+//! Owns the seam alone. The agent calls it; what it does is decided by whoever hands one in. A hook never fails a call: the
+//! files are changed already, so whatever goes wrong in it is a line of its note.
+
+use crate::ToolEnv;
+use becket_types::{FileChange, PermissionMode, ToolOutput};
+use futures::FutureExt;
+use futures::future::{BoxFuture, Either, select};
+use serde_json::{Value, json};
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::pin::pin;
+
+/// What a hook has to say about a change.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EditNote {
+    /// For the model, below the tool's own output; empty for nothing.
+    pub text: String,
+    /// For people, as `after_edit` of the output's details; null for nothing.
+    pub details: Value,
+}
+
+/// Is told before and after calls that change files.
+pub trait EditHook: Send + Sync {
+    /// A call that was permitted to change these files is about to run.
+    fn before<'a>(
+        &'a self,
+        paths: &'a [PathBuf],
+        mode: PermissionMode,
+        env: &'a ToolEnv,
+    ) -> BoxFuture<'a, ()>;
+
+    /// The call changed these files. `mode` is the session's mode now: nothing of the project may be run that it forbids.
+    fn after<'a>(
+        &'a self,
+        changes: &'a [FileChange],
+        mode: PermissionMode,
+        env: &'a ToolEnv,
+    ) -> BoxFuture<'a, EditNote>;
+}
+
+impl fmt::Debug for dyn EditHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EditHook")
+    }
+}
+
+/// The output of a call with what the hook has to say of it. A call that failed or changed nothing is none of its business,
+/// and an interrupt ends it.
+pub async fn noted(
+    hook: &dyn EditHook,
+    mut output: ToolOutput,
+    mode: PermissionMode,
+    env: &ToolEnv,
+) -> ToolOutput {
+    if output.is_error || output.changes.is_empty() || env.cancel.is_cancelled() {
+        return output;
+    }
+    let changes = output.changes.clone();
+    let told = pin!(AssertUnwindSafe(hook.after(&changes, mode, env)).catch_unwind());
+    let note = match select(told, pin!(env.cancel.cancelled())).await {
+        Either::Left((Ok(note), _)) => note,
+        Either::Left((Err(_), _)) => {
+            EditNote { text: "What runs after an edit failed inside.".to_owned(), details: Value::Null }
+        }
+        Either::Right(_) => EditNote::default(),
+    };
+    if !note.text.is_empty() {
+        if !output.content.is_empty() && !output.content.ends_with('\n') {
+            output.content.push('\n');
+        }
+        output.content.push_str(&note.text);
+    }
+    if !note.details.is_null() {
+        match &mut output.details {
+            Value::Object(map) => {
+                map.insert("after_edit".to_owned(), note.details);
+            }
+            details if details.is_null() => *details = json!({"after_edit": note.details}),
+            _ => {}
+        }
+    }
+    output
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use becket_types::FileChangeKind;
+    use futures::executor::block_on;
+
+    enum Behaviour {
+        Says(&'static str),
+        Panics,
+        NeverEnds,
+    }
+
+    impl EditHook for Behaviour {
+        fn before<'a>(&'a self, _: &'a [PathBuf], _: PermissionMode, _: &'a ToolEnv) -> BoxFuture<'a, ()> {
+            futures::future::ready(()).boxed()
+        }
+        fn after<'a>(
+            &'a self,
+            changes: &'a [FileChange],
+            _: PermissionMode,
+            _: &'a ToolEnv,
+        ) -> BoxFuture<'a, EditNote> {
+            async move {
+                match self {
+                    Self::Says(text) => {
+                        EditNote { text: (*text).to_owned(), details: json!({"files": changes.len()}) }
+                    }
+                    Self::Panics => panic!("inside"),
+                    Self::NeverEnds => futures::future::pending().await,
+                }
+            }
+            .boxed()
+        }
+    }
+
+    fn changed(details: Value) -> ToolOutput {
+        let changes = vec![FileChange { path: "/a".into(), kind: FileChangeKind::Update }];
+        ToolOutput { details, changes, ..ToolOutput::text("Edited a.") }
+    }
+
+    #[test]
+    fn a_note_stands_below_the_output_and_nothing_else_changes() {
+        let (env, _) = testing::env(std::path::Path::new("/"));
+        let note = |hook: Behaviour, output| block_on(noted(&hook, output, PermissionMode::Default, &env));
+        let out = note(Behaviour::Says("1 error"), changed(json!({"diff": "d"})));
+        assert_eq!(out.content, "Edited a.\n1 error");
+        assert_eq!(out.details, json!({"diff": "d", "after_edit": {"files": 1}}));
+        let out = note(Behaviour::Says(""), changed(Value::Null));
+        assert_eq!((out.content.as_str(), out.details), ("Edited a.", json!({"after_edit": {"files": 1}})));
+        let failed = ToolOutput { is_error: true, ..changed(Value::Null) };
+        assert_eq!(note(Behaviour::Says("x"), failed.clone()), failed);
+        assert_eq!(note(Behaviour::Says("x"), ToolOutput::text("t")), ToolOutput::text("t"));
+    }
+
+    #[test]
+    fn a_hook_that_panics_or_hangs_loses_no_result() {
+        let (env, _) = testing::env(std::path::Path::new("/"));
+        let out = block_on(noted(&Behaviour::Panics, changed(Value::Null), PermissionMode::Default, &env));
+        assert_eq!(out.content, "Edited a.\nWhat runs after an edit failed inside.");
+        let cancel = env.cancel.clone();
+        let (out, ()) = block_on(async {
+            let hook = Behaviour::NeverEnds;
+            let waiting = noted(&hook, changed(Value::Null), PermissionMode::Default, &env);
+            futures::join!(waiting, async { cancel.cancel() })
+        });
+        assert_eq!(out, changed(Value::Null));
+    }
+}
