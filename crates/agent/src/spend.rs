@@ -46,6 +46,11 @@ impl TurnSum {
         }
     }
 
+    /// The turn begins. What was used since the last one stays in the sums.
+    pub(crate) fn begin(&mut self) {
+        (self.started, self.api, self.compactions) = (Instant::now(), Duration::ZERO, 0);
+    }
+
     pub(crate) fn add(&mut self, info: &ModelInfo, window: u64, usage: Usage) -> Cost {
         let cost = info.prices.map_or(Cost::default(), |prices| prices.cost(&usage));
         self.usage += usage;

@@ -2,16 +2,21 @@
 //! that costs nothing because the cache is cold.
 //!
 //! The rules are in `session::context::compaction`; here are only the model, the clock (90 s for all requests of one
-//! compaction) and the ledger. An interrupt drops the request and leaves the history as it was.
+//! compaction, those made ahead of time included) and the ledger. An interrupt drops the request and leaves the history as
+//! it was.
+//!
+//! A summary is asked of the summary model; one that cannot be reached gives way to the running model and the fallback
+//! models in turn, without a switch of the session's model.
 
 use super::{Agent, Op, wall_clock};
 use crate::host::lock;
 use crate::machine::{CompactionEnd, Input};
+use crate::reply_error;
 use becket_model::{ErrorKind, Model, ModelError, ModelEvent, Request, ToolChoice};
 use becket_session::Durability;
 use becket_session::context::budget::Budget;
 use becket_session::context::compaction::{
-    self, Ask, Failure, InputKind, Need, Outcome, Owed, Request as SnapshotRequest, Snapshot, Step,
+    self, Ask, Failure, InputKind, Need, Outcome, Owed, Request as SnapshotRequest, Snapshot, Step, Stop,
     StopReason, Summariser,
 };
 use becket_session::context::prune;
@@ -25,31 +30,55 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// For all summary requests of one compaction.
-const TIME_LIMIT: Duration = Duration::from_secs(90);
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(90);
+/// No summary is this long, in bytes: whoever writes on is not going to end.
+const MAX_TEXT: usize = 1 << 20;
 
-/// A compaction that waits for its summariser.
+/// A compaction that waits for its summariser, or a summary that is made ahead of time.
 pub(super) struct CompactionRun {
-    ask: Box<Ask>,
+    pub(super) ask: Box<Ask>,
     trigger: CompactionTrigger,
     model: Arc<dyn Model>,
     stream: BoxStream<'static, Result<ModelEvent, ModelError>>,
-    deadline: Instant,
+    pub(super) deadline: Instant,
     sent: Instant,
     text: String,
-    usage: Usage,
+    pub(super) usage: Usage,
+    tries: Tries,
+}
+
+/// How far the summary requests of one compaction went to get an answer.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Tries {
+    /// Place in [`Agent::summarisers`].
+    model: usize,
+    /// The answer broke off once, and was asked for again.
+    again: bool,
 }
 
 /// What came of one summary request.
-pub(super) struct Asked(Result<String, Failure>);
+pub(super) struct Asked(Result<String, Broken>);
+
+enum Broken {
+    Model(ModelError),
+    Other(Failure),
+}
 
 impl CompactionRun {
     /// The whole answer, or why there is none. What came so far is kept in the run.
     pub(super) async fn next(&mut self) -> Asked {
         loop {
             let event = tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(self.deadline) => {
+                    return Asked(Err(Broken::Other(Failure::Timeout)));
+                }
                 event = self.stream.next() => event,
-                () = tokio::time::sleep_until(self.deadline) => return Asked(Err(Failure::Timeout)),
             };
+            if self.text.len() > MAX_TEXT {
+                let endless = format!("its answer did not end within {MAX_TEXT} bytes");
+                return Asked(Err(Broken::Other(Failure::Error(endless))));
+            }
             match event {
                 Some(Ok(ModelEvent::TextDelta { text, .. })) => self.text.push_str(&text),
                 Some(Ok(ModelEvent::Part { part: becket_types::Part::Text { text, .. }, .. })) => {
@@ -60,12 +89,12 @@ impl CompactionRun {
                 }
                 Some(Ok(ModelEvent::Usage(usage))) => self.usage = usage,
                 Some(Ok(ModelEvent::Finish(FinishReason::Refusal | FinishReason::ContentFilter))) => {
-                    return Asked(Err(Failure::Refusal));
+                    return Asked(Err(Broken::Other(Failure::Refusal)));
                 }
                 Some(Ok(ModelEvent::Finish(_))) => return Asked(Ok(std::mem::take(&mut self.text))),
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return Asked(Err(failure(&error))),
-                None => return Asked(Err(Failure::Error("its answer ended early".to_owned()))),
+                Some(Err(error)) => return Asked(Err(Broken::Model(error))),
+                None => return Asked(Err(Broken::Model(reply_error::ended_early()))),
             }
         }
     }
@@ -81,6 +110,9 @@ fn failure(error: &ModelError) -> Failure {
 
 impl Agent {
     pub(super) fn compact(&mut self, trigger: CompactionTrigger) {
+        if trigger == CompactionTrigger::Manual {
+            self.give_up_preparation("a compaction by hand");
+        }
         self.core.flush(Durability::Buffered);
         self.report_usage();
         if trigger == CompactionTrigger::Overflow {
@@ -97,13 +129,32 @@ impl Agent {
         self.core.emit(Event::CompactionStarted { trigger });
         self.core.pending.extend(self.host.read_files());
         self.core.flush(Durability::Buffered);
-        let snapshot = self.snapshot(trigger);
-        self.compaction_step(trigger, compaction::begin(snapshot), Instant::now() + TIME_LIMIT);
+        let (step, took) = self.begin_compaction(trigger);
+        match self.preparing.take() {
+            // The summary is on its way already: this now waits for it.
+            Some(mut run) if matches!(step, Step::Ask(_)) => {
+                run.trigger = trigger;
+                self.op = Op::Compaction(run);
+            }
+            other => {
+                self.preparing = other;
+                let deadline = Instant::now() + TIME_LIMIT.saturating_sub(took);
+                self.compaction_step(trigger, step, deadline, Tries::default());
+            }
+        }
     }
 
-    fn snapshot(&mut self, trigger: CompactionTrigger) -> Snapshot {
+    /// The first step of a compaction, and the time that its preparation took.
+    pub(super) fn begin_compaction(&mut self, trigger: CompactionTrigger) -> (Step, Duration) {
+        let prepared = if trigger == CompactionTrigger::Manual { None } else { self.prepared() };
+        let snapshot = self.snapshot(trigger);
+        let took = prepared.as_ref().map_or(0, |prepared| prepared.took.0);
+        (compaction::begin_with(snapshot, prepared.as_ref()), Duration::from_millis(took))
+    }
+
+    pub(super) fn snapshot(&mut self, trigger: CompactionTrigger) -> Snapshot {
         let (floor, used, budget) = (self.floor(), self.used(), self.budget());
-        let summariser = self.summariser();
+        let summariser = self.summariser(&self.summary_model());
         let focus = if trigger == CompactionTrigger::Manual { self.focus.take() } else { None };
         let request = SnapshotRequest {
             trigger,
@@ -118,50 +169,63 @@ impl Agent {
         Snapshot::of(lock(&self.core.session).view(), request)
     }
 
-    fn summariser(&mut self) -> Summariser {
-        let budget = match &self.wire.summary_model {
-            Some(model) => {
-                let info = model.info();
-                Budget::new(info.window, info.input_limit, info.max_output)
-            }
-            None => self.budget(),
-        };
-        let model = self.summary_model();
+    fn summariser(&mut self, model: &Arc<dyn Model>) -> Summariser {
+        let running = Arc::ptr_eq(model, &self.wire.model);
         let info = model.info();
-        let cache_warm = self.wire.summary_model.is_none() && self.wire.is_warm();
+        let budget =
+            if running { self.budget() } else { Budget::new(info.window, info.input_limit, info.max_output) };
+        let cache_warm = running && self.wire.is_warm();
         Summariser { name: info.id.clone(), budget, prices: info.prices, cache_warm }
     }
 
+    /// The model that summaries are asked of first.
     fn summary_model(&self) -> Arc<dyn Model> {
         Arc::clone(self.wire.summary_model.as_ref().unwrap_or(&self.wire.model))
+    }
+
+    /// The models that a summary may be asked of, in order.
+    fn summarisers(&self) -> Vec<Arc<dyn Model>> {
+        let own = self.wire.summary_model.iter();
+        own.chain([&self.wire.model]).chain(&self.wire.fallbacks).map(Arc::clone).collect()
     }
 
     /// What a person is told when the context is full and not compacted.
     pub(super) fn stop_text(&mut self, reason: StopReason) -> String {
         self.core.flush(Durability::Buffered);
         let snapshot = self.snapshot(CompactionTrigger::Auto);
-        compaction::stop(&snapshot, reason).to_string()
+        let stop = compaction::stop(&snapshot, reason);
+        self.stop_words(&stop)
     }
 
-    fn compaction_step(&mut self, trigger: CompactionTrigger, mut step: Step, deadline: Instant) {
+    /// Only who can type a command is told of one.
+    fn stop_words(&self, stop: &Stop) -> String {
+        if self.settings.headless { stop.headless() } else { stop.to_string() }
+    }
+
+    fn compaction_step(
+        &mut self,
+        trigger: CompactionTrigger,
+        mut step: Step,
+        deadline: Instant,
+        mut tries: Tries,
+    ) {
         loop {
             match step {
-                Step::Ask(ask) => match self.ask(&ask) {
-                    Ok((model, stream)) => {
-                        let sent = Instant::now();
-                        let (text, usage) = (String::new(), Usage::default());
-                        let run = CompactionRun { ask, trigger, model, stream, deadline, sent, text, usage };
-                        self.op = Op::Compaction(Box::new(run));
+                // The limit is used up, by a preparation perhaps: nothing is sent any more.
+                Step::Ask(ask) if Instant::now() >= deadline => step = ask.answer(Err(Failure::Timeout)),
+                Step::Ask(ask) => match self.send_ask(ask, trigger, deadline, tries) {
+                    Ok(run) => {
+                        self.op = Op::Compaction(run);
                         return;
                     }
-                    Err(error) => step = ask.answer(Err(failure(&error))),
+                    Err((ask, error)) => step = self.answer_ask(ask, Err(Broken::Model(error)), &mut tries),
                 },
                 Step::Commit(outcome) => return self.commit_compaction(trigger, *outcome),
                 Step::Stop(stop) => {
                     self.budget.governor.failed(wall_clock());
                     let entry = self.budget.governor.entry();
                     self.core.push(entry);
-                    let reason = stop.to_string();
+                    let reason = self.stop_words(&stop);
                     self.core.notice(NoticeLevel::Warning, reason.clone());
                     self.core.emit(Event::CompactionFailed { reason: reason.clone() });
                     return self.feed(Input::CompactionDone(CompactionEnd::Failed(reason)));
@@ -171,27 +235,85 @@ impl Agent {
                     self.core.emit(Event::CompactionFailed { reason: why.to_owned() });
                     return self.feed(Input::CompactionDone(CompactionEnd::Failed(why.to_owned())));
                 }
+                // The compaction waited for its preparation; this is the end of it.
+                Step::Prepared(_) | Step::Unprepared(_) => {
+                    self.core.flush(Durability::Buffered);
+                    step = self.begin_compaction(trigger).0;
+                    tries = Tries::default();
+                }
             }
         }
     }
 
-    pub(super) fn summary_came(&mut self, Asked(answer): Asked) {
+    pub(super) fn summary_came(&mut self, asked: Asked) {
         let Op::Compaction(run) = std::mem::replace(&mut self.op, Op::None) else { return };
-        let CompactionRun { ask, trigger, model, deadline, sent, usage, .. } = *run;
-        self.turn.api += sent.elapsed();
-        let info = model.info().clone();
-        self.spent(&info, usage, "summary", None);
-        self.compaction_step(trigger, ask.answer(answer), deadline);
+        let (trigger, deadline) = (run.trigger, run.deadline);
+        let (step, tries) = self.take_answer(*run, asked);
+        self.compaction_step(trigger, step, deadline, tries);
+    }
+
+    /// What follows from the answer to one summary request; its usage is counted, a preparation's end is recorded.
+    pub(super) fn take_answer(&mut self, run: CompactionRun, Asked(answer): Asked) -> (Step, Tries) {
+        self.count_run(&run);
+        let CompactionRun { ask, mut tries, deadline, .. } = run;
+        let preparation = ask.preparation();
+        let step = self.answer_ask(ask, answer, &mut tries);
+        if let Some(preparation) = preparation {
+            self.keep_preparation(preparation, &step, deadline);
+        }
+        (step, tries)
+    }
+
+    /// The request is dropped; the history stays as it was.
+    pub(super) fn cancel_compaction(&mut self) {
+        if let Op::Compaction(run) = std::mem::replace(&mut self.op, Op::None) {
+            self.preparing = Some(run);
+            self.give_up_preparation("an interrupt");
+        }
+    }
+
+    /// Time and usage of a request that ended or is given up.
+    pub(super) fn count_run(&mut self, run: &CompactionRun) {
+        self.turn.api += run.sent.elapsed();
+        let info = run.model.info().clone();
+        self.spent(&info, run.usage, "summary", None);
+    }
+
+    /// An answer that broke off is asked for once more; a model that cannot be reached gives way to the next one.
+    fn answer_ask(&mut self, ask: Box<Ask>, answer: Result<String, Broken>, tries: &mut Tries) -> Step {
+        let error = match answer {
+            Ok(text) => return ask.answer(Ok(text)),
+            Err(Broken::Other(failure)) => return ask.answer(Err(failure)),
+            Err(Broken::Model(error)) => error,
+        };
+        if matches!(error.kind, ErrorKind::StreamBroken | ErrorKind::Stalled) && !tries.again {
+            tries.again = true;
+            return ask.once_more();
+        }
+        let models = self.summarisers();
+        if let Some(next) = models.get(tries.model + 1)
+            && reply_error::another_model_may_help(error.kind)
+        {
+            let failed = models.get(tries.model).map(|m| m.info().id.clone()).unwrap_or_default();
+            let text = format!("{failed}: {error} The summary is asked of {}.", next.info().id);
+            self.core.notice(NoticeLevel::Warning, text);
+            *tries = Tries { model: tries.model + 1, again: false };
+            let summariser = self.summariser(next);
+            return ask.to_model(summariser);
+        }
+        ask.answer(Err(failure(&error)))
     }
 
     /// Sends one summary request.
-    #[expect(clippy::type_complexity, reason = "a model and its stream")]
-    fn ask(
+    pub(super) fn send_ask(
         &mut self,
-        ask: &Ask,
-    ) -> Result<(Arc<dyn Model>, BoxStream<'static, Result<ModelEvent, ModelError>>), ModelError> {
+        ask: Box<Ask>,
+        trigger: CompactionTrigger,
+        deadline: Instant,
+        tries: Tries,
+    ) -> Result<Box<CompactionRun>, (Box<Ask>, ModelError)> {
         let request = ask.request();
-        let model = self.summary_model();
+        let model = self.summarisers().into_iter().nth(tries.model).unwrap_or_else(|| self.summary_model());
         let message = Arc::new(ContextMessage {
             message: Message::user(request.prompt),
             provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
@@ -215,15 +337,22 @@ impl Agent {
             effort: self.settings.effort.as_deref().filter(|_| cached),
             blobs: &self.core.blobs,
         };
-        let prepared = model.prepare(&request)?;
-        let stream = model.send(prepared);
-        Ok((model, stream))
+        match model.prepare(&request) {
+            Ok(prepared) => {
+                let (stream, sent) = (model.send(prepared), Instant::now());
+                let (text, usage) = (String::new(), Usage::default());
+                let run = CompactionRun { ask, trigger, model, stream, deadline, sent, text, usage, tries };
+                Ok(Box::new(run))
+            }
+            Err(error) => Err((ask, error)),
+        }
     }
 
     fn commit_compaction(&mut self, trigger: CompactionTrigger, outcome: Outcome) {
         let Outcome { mut entries, report, notices } = outcome;
         let budget = self.budget();
         self.budget.governor.succeeded(report.tokens_after, &budget);
+        self.budget.prepare_at = Tokens(0);
         let made = entries.clone();
         entries.push(self.budget.governor.entry());
         let seqs = self.core.append(entries, Durability::Synced);
@@ -281,6 +410,7 @@ impl Agent {
     /// The last compaction counts as if it had not been; the view from before is back, exactly.
     pub(super) fn undo_compaction(&mut self) {
         let last = lock(&self.core.session).view().compaction().map(|(seq, _)| seq);
+        self.give_up_preparation("an undo");
         let Some(entry) = last else {
             return self.core.say(NoticeLevel::Info, "There is no compaction to undo.".to_owned());
         };

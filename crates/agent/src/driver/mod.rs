@@ -1,8 +1,9 @@
 //! The async shell around [`crate::machine`]: carries actions out and feeds their outcomes back.
 //!
-//! Model: one task owns everything that changes. It waits for two things at once, the next command and the one
-//! operation that is under way (`Op`), and nothing else. Tools run inside the task, so a batch of reads costs no
-//! spawn; what blocks moves itself elsewhere. A step appends what is new and copies no history.
+//! Model: one task owns everything that changes. It waits for the next command, for the one operation that is under way
+//! (`Op`), and for a summary that is made ahead of time, which changes nothing but a note in the ledger. Tools run
+//! inside the task, so a batch of reads costs no spawn; what blocks moves itself elsewhere. A step appends what is new
+//! and copies no history.
 //!
 //! Invariants:
 //! - A prompt is on disk (synced) before anything happens because of it; so is `started` before a call with side effects.
@@ -20,11 +21,13 @@
 //! | `ids` | call ids: none runs twice |
 //! | `count` | one exact count of the context, where it decides something |
 //! | `compact` | compaction and its undoing, pruning |
+//! | `prepare` | a summary ahead of time |
 
 mod compact;
 mod count;
 mod ids;
 mod inbox;
+mod prepare;
 mod reply;
 mod request;
 mod start;
@@ -77,6 +80,8 @@ pub struct Agent {
     commands: mpsc::Receiver<Command>,
     commands_open: bool,
     op: Op,
+    /// A summary that is made ahead of time, beside the operation.
+    preparing: Option<Box<CompactionRun>>,
     core: Core,
     wire: Wire,
     budget: BudgetState,
@@ -125,6 +130,8 @@ pub(crate) struct BudgetState {
     base_sent: Tokens,
     /// Usage of the last answer, until its entries are in the view.
     report: Option<Usage>,
+    /// Below this a preparation is not thought over again.
+    prepare_at: Tokens,
     window_noticed: bool,
 }
 
@@ -144,6 +151,7 @@ enum Wake {
     Reply(Vec<reply::Piece>),
     Tools(Vec<tools::Done>),
     Summary(compact::Asked),
+    Prepared(compact::Asked),
     Counted(Option<Tokens>),
 }
 
@@ -174,6 +182,7 @@ impl Agent {
             commands,
             commands_open: true,
             op: Op::None,
+            preparing: None,
             core: Core { session, blobs, events, pending: Vec::new(), announce: Vec::new(), failed: None },
             wire: Wire::new(model, summary_model, fallback_models),
             budget: BudgetState {
@@ -184,6 +193,7 @@ impl Agent {
                 floor: None,
                 base_sent: Tokens(0),
                 report: None,
+                prepare_at: Tokens(0),
                 window_noticed: false,
             },
             inbox: Inbox::default(),
@@ -234,12 +244,13 @@ impl Agent {
     async fn wait(&mut self) -> Wake {
         let limited = self.in_turn && !self.turn.out_of_time;
         let deadline = self.limits.max_wall.filter(|_| limited).map(|max| self.turn.started + max);
-        let Self { commands, commands_open, op, .. } = self;
+        let Self { commands, commands_open, op, preparing, .. } = self;
         tokio::select! {
             biased;
             command = commands.recv(), if *commands_open => Wake::Command(command),
             () = until(deadline) => Wake::Deadline,
             wake = op.next() => wake,
+            asked = prepare::next(preparing) => Wake::Prepared(asked),
         }
     }
 
@@ -255,11 +266,13 @@ impl Agent {
             }
             Wake::Deadline => {
                 self.turn.out_of_time = true;
+                self.give_up_preparation("the time limit");
                 self.feed(Input::Interrupt);
             }
             Wake::Reply(pieces) => self.reply_came(pieces),
             Wake::Tools(done) => self.tools_done(done),
             Wake::Summary(asked) => self.summary_came(asked),
+            Wake::Prepared(asked) => self.preparation_came(asked),
             Wake::Counted(exact) => self.counted(exact),
         }
     }
@@ -271,6 +284,7 @@ impl Agent {
                 if self.phase() != Phase::Idle {
                     self.core.say(NoticeLevel::Info, "Interrupted.".to_owned());
                 }
+                self.give_up_preparation("an interrupt");
                 self.feed(Input::Interrupt);
             }
             Command::Compact { focus } => {
@@ -296,7 +310,7 @@ impl Agent {
     fn perform(&mut self, action: Action) {
         match action {
             Action::StartTurn => {
-                self.turn = TurnSum::new();
+                self.turn.begin();
                 self.in_turn = true;
                 self.repetition.reset();
             }
@@ -316,7 +330,7 @@ impl Agent {
             Action::CancelTools => self.cancel_tools(),
             Action::Compact { trigger } => self.compact(trigger),
             Action::CancelCompaction => {
-                self.op = Op::None;
+                self.cancel_compaction();
                 self.feed(Input::CompactionDone(machine::CompactionEnd::Cancelled));
             }
             Action::Note(note) => self.note(&note),
@@ -377,11 +391,14 @@ impl Agent {
             denials: std::mem::take(&mut turn.denials),
             compactions: turn.compactions,
         };
+        // What is spent from here on, by a compaction by hand or a summary ahead of time, is the next turn's.
+        self.turn = TurnSum::new();
         self.core.emit(Event::TurnFinished(Box::new(result)));
     }
 
     /// Before leaving: what waits for the disk gets one more chance.
     fn finish(&mut self) {
+        self.give_up_preparation("the end of the session");
         self.core.pending.extend(self.host.drain().0);
         self.core.flush(Durability::Buffered);
         lock(&self.core.session).flush();

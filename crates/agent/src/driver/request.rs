@@ -27,7 +27,7 @@ const MAX_REFUSED: usize = 64;
 pub(crate) struct Wire {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) summary_model: Option<Arc<dyn Model>>,
-    fallbacks: VecDeque<Arc<dyn Model>>,
+    pub(crate) fallbacks: VecDeque<Arc<dyn Model>>,
     /// Asked for by the user; taken at the next request.
     switch: Option<Arc<dyn Model>>,
     /// Hash of each model and body that was refused for good, with the refusal.
@@ -216,6 +216,7 @@ impl Agent {
     }
 
     fn use_model(&mut self, model: Arc<dyn Model>) {
+        self.give_up_preparation("another model");
         let switch = EntryKind::ModelSwitch { model: model.info().id.clone() };
         lock(&self.core.session).view_mut().set_scope(scope(model.info()));
         self.wire.model = model;
@@ -266,6 +267,9 @@ impl Agent {
                 self.wire.last_sent = Some(Instant::now());
                 self.wire.cold = false;
                 self.op = Op::Reply(Box::new(Reply::new(self.model(), prepared, delay)));
+                if attempt == 0 && !wrap_up {
+                    self.prepare_summary(step);
+                }
             }
             Err(error) => self.reply_broke_before(error),
         }

@@ -68,13 +68,17 @@ async fn overflow_after_overflow_ends_with_what_fills_the_window() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_auto_off_the_session_stops_with_three_choices() {
-    let mut setup = Setup::with_window(32_000, busy(8));
-    setup.policy.auto_compact = false;
-    let mut rig = setup.start();
-    let end = rig.turn("go").await.end;
-    assert!(matches!(&end, TurnEnd::ContextFull { breakdown } if breakdown.contains("/compact")), "{end:?}");
-    assert_eq!(boundaries(&rig), []);
+async fn with_auto_off_the_session_stops_with_the_choices_that_there_are() {
+    for (headless, there, not_there) in [(false, "/compact", "--model"), (true, "context.auto", "/compact")] {
+        let mut setup = Setup::with_window(32_000, busy(8));
+        setup.policy.auto_compact = false;
+        setup.settings.headless = headless;
+        let mut rig = setup.start();
+        let end = rig.turn("go").await.end;
+        let TurnEnd::ContextFull { breakdown } = &end else { panic!("{end:?}") };
+        assert!(breakdown.contains(there) && !breakdown.contains(not_there), "{breakdown}");
+        assert_eq!(boundaries(&rig), []);
+    }
 }
 
 /// Three answered turns with much output.

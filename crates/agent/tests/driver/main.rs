@@ -5,6 +5,7 @@
 mod answers;
 mod compaction;
 mod interrupt;
+mod prepare;
 mod refusals;
 mod resume;
 mod storage;

@@ -35,6 +35,12 @@ pub(crate) enum Reply {
     Hang(&'static str),
     /// An answer with this usage.
     Used(Vec<Part>, FinishReason, Usage),
+    /// A text that comes when the gate is opened.
+    Gated(Arc<Notify>, &'static str),
+    /// A letter a second, for ever.
+    Drip,
+    /// Letters without a pause, for ever.
+    Flood,
 }
 
 pub(crate) fn say(text: &str) -> Reply {
@@ -210,6 +216,22 @@ fn events(reply: Reply, input: u64) -> BoxStream<'static, Result<ModelEvent, Mod
             futures::stream::iter([started, delta(text), Err(error(kind, None))]).boxed()
         }
         Reply::Refuse(kind, status) => futures::stream::iter([Err(error(kind, status))]).boxed(),
+        Reply::Gated(gate, text) => {
+            let wait = futures::stream::once(async move {
+                gate.notified().await;
+                Ok(ModelEvent::Started { request_id: None })
+            });
+            wait.chain(events(say(text), input)).boxed()
+        }
+        Reply::Drip => futures::stream::unfold((), |()| async {
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            Some((Ok(ModelEvent::TextDelta { index: 0, text: "x".into() }), ()))
+        })
+        .boxed(),
+        Reply::Flood => {
+            futures::stream::repeat_with(|| Ok(ModelEvent::TextDelta { index: 0, text: "x".repeat(1 << 12) }))
+                .boxed()
+        }
         Reply::Hang(text) => {
             futures::stream::iter([started, delta(text)]).chain(futures::stream::pending()).boxed()
         }
@@ -302,7 +324,7 @@ fn tool(name: &str, effect: Effect, world: &Arc<World>) -> Arc<dyn Tool> {
 /// A running agent.
 pub(crate) struct Rig {
     /// Kept until the agent is gone.
-    dir: tempfile::TempDir,
+    pub(crate) dir: tempfile::TempDir,
     pub(crate) model: Arc<Scripted>,
     pub(crate) world: Arc<World>,
     pub(crate) handle: AgentHandle,

@@ -172,6 +172,21 @@ impl Stop {
     ];
 }
 
+impl Stop {
+    /// The same for who sees no prompt to type a command at.
+    pub fn headless(&self) -> String {
+        let compact = match self.reason {
+            StopReason::AutoOff => "switch automatic compaction on (`context.auto = true`), ",
+            _ => "",
+        };
+        format!(
+            "The context is full, and {}. It holds {}. You can {compact}resume with a model that has a larger window \
+             (`--model`), or begin a new session.",
+            self.reason, self.breakdown
+        )
+    }
+}
+
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [compact, switch, rewind] = Self::CHOICES;

@@ -1,0 +1,124 @@
+//! A summary that is made ahead of time, beside the turn that goes on, so that the compaction need not wait for it.
+//!
+//! Model: one request at a time in a place of its own (`Agent::preparing`), waited for together with whatever is under way.
+//! It changes nothing but one `State` entry ([`Prepared`]), which says that it was asked for, what it covers, and what came
+//! of it. A compaction that becomes due meanwhile takes the request over and waits for it.
+//!
+//! Invariants: at most one preparation for each compaction in force, also across restarts; the running request is not
+//! touched; an interrupt, another model, a compaction by hand, an undo and the end of the session give it up, and what it
+//! used until then is counted.
+
+use super::compact::{Asked, CompactionRun, TIME_LIMIT, Tries};
+use super::{Agent, wall_clock};
+use crate::host::lock;
+use becket_session::context::budget::part_of;
+use becket_session::context::compaction::{self, Prepared, PreparedOutcome, Step};
+use becket_types::{CompactionTrigger, NoticeLevel, Tokens};
+use tokio::time::Instant;
+
+/// Growth, as a share of the usable window, after which a preparation that was not worth it is thought over again.
+const AGAIN: f64 = 0.02;
+
+impl Agent {
+    /// What the ledger knows of the preparation for the next compaction.
+    pub(super) fn prepared(&self) -> Option<Prepared> {
+        let session = lock(&self.core.session);
+        let view = session.view();
+        let in_force = view.compaction().map(|(entry, _)| entry);
+        Prepared::from_state(view.state(Prepared::KEY)).filter(|prepared| prepared.cover.after == in_force)
+    }
+
+    /// The request of a step is out: begins a preparation, if the window is full enough for one.
+    pub(super) fn prepare_summary(&mut self, step: u64) {
+        let policy = &self.budget.policy;
+        if !policy.prepare || !policy.auto_compact || self.preparing.is_some() {
+            return;
+        }
+        let share = policy.threshold;
+        let (used, budget) = (self.used(), self.budget());
+        let due = budget.threshold(share);
+        let begin = budget.prepare_from(share);
+        // The first answer of a turn is often its last one: half of the way is waited for more.
+        let from = if step > 1 { begin } else { Tokens(begin.0.midpoint(due.0)) };
+        if used < from.max(self.budget.prepare_at) || used >= due {
+            return;
+        }
+        self.budget.prepare_at = used + Tokens(part_of(budget.usable(), AGAIN));
+        let allowed = self.budget.governor.may_prepare(wall_clock())
+            && self.limits.over(self.turn.started.elapsed()).is_none();
+        if !allowed || self.prepared().is_some() {
+            return;
+        }
+        let snapshot = self.snapshot(CompactionTrigger::Auto);
+        let Some(ask) = compaction::prepare(snapshot) else { return };
+        if let Some(asked) = ask.preparation() {
+            self.core.push(asked.entry());
+        }
+        self.core.say(NoticeLevel::Info, "Preparing a summary in the background.".to_owned());
+        self.preparation_step(Step::Ask(ask), Instant::now() + TIME_LIMIT, Tries::default());
+    }
+
+    fn preparation_step(&mut self, step: Step, deadline: Instant, tries: Tries) {
+        let Step::Ask(ask) = step else { return };
+        match self.send_ask(ask, CompactionTrigger::Auto, deadline, tries) {
+            Ok(run) => self.preparing = Some(run),
+            Err((ask, error)) => {
+                let failed = Step::Unprepared(error.to_string());
+                if let Some(preparation) = ask.preparation() {
+                    self.keep_preparation(preparation, &failed, deadline);
+                }
+            }
+        }
+    }
+
+    /// The answer to the request that is made ahead of time.
+    pub(super) fn preparation_came(&mut self, asked: Asked) {
+        let Some(run) = self.preparing.take() else { return };
+        let deadline = run.deadline;
+        let (step, tries) = self.take_answer(*run, asked);
+        self.preparation_step(step, deadline, tries);
+    }
+
+    /// Records what became of a preparation, when this step is its end.
+    pub(super) fn keep_preparation(&mut self, asked: Prepared, step: &Step, deadline: Instant) {
+        let mut prepared = match step {
+            Step::Prepared(prepared) => {
+                self.core.say(NoticeLevel::Info, "A summary is prepared.".to_owned());
+                prepared.as_ref().clone()
+            }
+            Step::Unprepared(why) => {
+                let text = format!("No summary was prepared: {why}.");
+                self.core.say(NoticeLevel::Info, text);
+                Prepared { outcome: PreparedOutcome::Failed { why: why.clone() }, ..asked }
+            }
+            _ => return,
+        };
+        prepared.took = took(deadline);
+        self.core.push(prepared.entry());
+    }
+
+    /// Gives up the request that is made ahead of time; what it used is counted.
+    pub(super) fn give_up_preparation(&mut self, why: &str) {
+        let Some(run) = self.preparing.take() else { return };
+        self.count_run(&run);
+        if let Some(asked) = run.ask.preparation() {
+            let outcome = PreparedOutcome::Cancelled { why: why.to_owned() };
+            let took = took(run.deadline);
+            self.core.push(Prepared { took, outcome, ..asked }.entry());
+        }
+    }
+}
+
+/// How much of the limit is used up.
+fn took(deadline: Instant) -> becket_types::Millis {
+    let left = deadline.saturating_duration_since(Instant::now());
+    crate::spend::millis(TIME_LIMIT.saturating_sub(left))
+}
+
+/// The next answer of a preparation; never without one.
+pub(super) async fn next(run: &mut Option<Box<CompactionRun>>) -> Asked {
+    match run {
+        Some(run) => run.next().await,
+        None => std::future::pending().await,
+    }
+}
