@@ -137,6 +137,7 @@ fn policy(config: &Config) -> Policy {
         prune: config.prune.enabled,
         threshold: config.context.threshold,
         auto_compact: config.context.auto,
+        prepare: config.context.prepare,
         tail_turns: config.context.tail_turns,
         keep_recent_tokens: config.context.keep_recent_tokens,
         template: config.context.template.clone(),

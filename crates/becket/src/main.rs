@@ -13,6 +13,7 @@ mod headless;
 mod models;
 mod settings;
 mod stdin;
+mod sys;
 mod toolbox;
 
 use args::{Run, Sub, Subcommands};

@@ -71,7 +71,8 @@ pub(crate) fn configuration(
         project: project_root(cwd),
         managed: PathBuf::from("/etc/becket/config.toml"),
     };
-    let files = becket_config::read_files(&places, sources).map_err(config_failure)?;
+    let (files, warnings) =
+        becket_config::read_files(&places, sources, crate::sys::distrusted).map_err(config_failure)?;
     let inputs = Inputs {
         files,
         settings: args.settings.as_deref().map(settings_text).transpose()?,
@@ -80,7 +81,9 @@ pub(crate) fn configuration(
         home: environment.home.as_deref().unwrap_or_else(|| Path::new("/")),
         cwd,
     };
-    becket_config::load(&inputs).map_err(config_failure)
+    let mut settings = becket_config::load(&inputs).map_err(config_failure)?;
+    settings.warnings.extend(warnings);
+    Ok(settings)
 }
 
 fn config_failure(error: ConfigError) -> Failure {

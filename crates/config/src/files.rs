@@ -1,6 +1,8 @@
 //! Reading the files of a given set of places: small regular files, and nothing else.
+//!
+//! Whether a managed file may be believed is the caller's to say: whose files are whose depends on the platform.
 
-use crate::error::ConfigError;
+use crate::error::{ConfigError, Problem};
 use crate::layers::{Layer, Scope, SettingSources};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -30,19 +32,28 @@ impl Places {
     }
 }
 
-/// The files that exist, weakest first. Managed is always read.
-pub fn read_files(places: &Places, sources: SettingSources) -> Result<Vec<Layer>, ConfigError> {
-    let mut out = Vec::new();
+/// The files that exist, weakest first, and what people must know of them. A managed file is read whatever the sources
+/// are, unless `distrusted` says why not: then it is left out with a warning.
+pub fn read_files(
+    places: &Places,
+    sources: SettingSources,
+    distrusted: impl Fn(&Path) -> Option<String>,
+) -> Result<(Vec<Layer>, Vec<Problem>), ConfigError> {
+    let (mut layers, mut warnings) = (Vec::new(), Vec::new());
     for scope in [Scope::User, Scope::Project, Scope::Local, Scope::Managed] {
         if !sources.reads(scope) {
             continue;
         }
         let path = places.path(scope);
-        if let Some(text) = read_text(&path)? {
-            out.push(Layer { scope, path, text });
+        let why = if scope == Scope::Managed && path.exists() { distrusted(&path) } else { None };
+        if let Some(why) = why {
+            let message = format!("this managed file is ignored: {why}");
+            warnings.push(Problem { origin: path.display().to_string(), at: None, key: None, message });
+        } else if let Some(text) = read_text(&path)? {
+            layers.push(Layer { scope, path, text });
         }
     }
-    Ok(out)
+    Ok((layers, warnings))
 }
 
 /// The text of a file; `None` when there is none. Devices, pipes and folders are refused without being opened.

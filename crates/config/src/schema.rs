@@ -80,6 +80,8 @@ pub struct ContextConfig {
     pub threshold: f64,
     /// Compact by itself.
     pub auto: bool,
+    /// Ask for the summary in the background before the window is full, so that nobody waits for it.
+    pub prepare: bool,
     /// User turns that stay word for word.
     pub tail_turns: usize,
     /// Tokens of recent history that stay word for word; a quarter of the window, 2,000 to 8,000, when not set.
@@ -96,6 +98,7 @@ impl Default for ContextConfig {
             window: None,
             threshold: 0.9,
             auto: true,
+            prepare: true,
             tail_turns: 2,
             keep_recent_tokens: None,
             template: None,

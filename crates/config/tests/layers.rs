@@ -352,7 +352,9 @@ fn setting_sources_choose_the_files() {
         std::fs::write(places.path(scope), format!("model = '{scope:?}'")).unwrap();
     }
     let scopes = |sources: SettingSources| -> Vec<Scope> {
-        read_files(&places, sources).unwrap().into_iter().map(|l| l.scope).collect()
+        let (files, warnings) = read_files(&places, sources, |_| None).unwrap();
+        assert_eq!(warnings, []);
+        files.into_iter().map(|l| l.scope).collect()
     };
     assert_eq!(
         scopes(SettingSources::default()),
@@ -360,6 +362,16 @@ fn setting_sources_choose_the_files() {
     );
     assert_eq!(scopes("project".parse().unwrap()), [Scope::Project, Scope::Managed]);
     assert_eq!(scopes("".parse().unwrap()), [Scope::Managed]);
+    // A managed file that is not the administrator's binds nobody, and says so.
+    let (files, warnings) = read_files(&places, SettingSources::default(), |path| {
+        Some(format!("{} is anybody's", path.display()))
+    })
+    .unwrap();
+    assert_eq!(
+        files.iter().map(|l| l.scope).collect::<Vec<_>>(),
+        [Scope::User, Scope::Project, Scope::Local]
+    );
+    assert!(warnings[0].to_string().contains("managed file is ignored") && warnings.len() == 1);
     assert!("usr".parse::<SettingSources>().unwrap_err().contains("user, project, local"));
 }
 

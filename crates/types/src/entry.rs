@@ -217,7 +217,7 @@ pub struct Compaction {
     /// `provider/name` of the summarising model, empty for the fallback.
     pub model: String,
     pub source: CompactionSource,
-    /// `pruned_head` or `cached_prefix`: which request was made for the summary.
+    /// `pruned_head`, `cached_prefix` or `prepared`: which request was made for the summary.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub input: String,
     /// The last entry of the view from before.

@@ -1,0 +1,49 @@
+//! What the operating system knows of a file's owner. Owns the rule for files that bind the user of this machine.
+
+use std::path::Path;
+
+/// Why a managed file is not believed: it must be root's, and nobody else may be able to write it.
+pub(crate) fn distrusted(path: &Path) -> Option<String> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let file = std::fs::metadata(path).ok()?;
+        judge(file.uid(), file.gid(), file.mode())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        None
+    }
+}
+
+#[cfg(unix)]
+fn judge(owner: u32, group: u32, mode: u32) -> Option<String> {
+    if owner != 0 {
+        return Some(format!("it belongs to user {owner}; make it root's (chown root)"));
+    }
+    let by_group = mode & 0o020 != 0 && group != 0;
+    if by_group || mode & 0o002 != 0 {
+        return Some(format!("others than root can write it (mode {:03o}); chmod go-w", mode & 0o777));
+    }
+    None
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_that_root_alone_writes_is_believed() {
+        for (owner, group, mode, want) in [
+            (0, 0, 0o100_644, None),
+            (0, 0, 0o100_664, None),
+            (0, 50, 0o100_644, None),
+            (0, 50, 0o100_664, Some("others than root can write it (mode 664); chmod go-w")),
+            (0, 0, 0o100_646, Some("others than root can write it (mode 646); chmod go-w")),
+            (1000, 0, 0o100_644, Some("it belongs to user 1000; make it root's (chown root)")),
+        ] {
+            assert_eq!(judge(owner, group, mode).as_deref(), want, "{owner} {group} {mode:o}");
+        }
+    }
+}
