@@ -203,9 +203,30 @@ impl Guard {
         }
     }
 
+    /// Whether a call is known to change nothing, whatever is allowed: it reads files, or its command only reads files of
+    /// the workspace. What is not understood is not known to.
+    pub fn only_reads(&self, access: &Access) -> bool {
+        match (&access.effect, &access.command) {
+            (Effect::Session | Effect::Read, _) => true,
+            (_, Some(command)) => {
+                let dir = access.paths.first().map_or_else(|| self.cwd().to_path_buf(), Clone::clone);
+                command::judge(self, command, Some(vec![dir])).read_only
+            }
+            _ => false,
+        }
+    }
+
     fn judge(&self, tool: &str, access: &Access, input: &Value) -> Verdict {
         if let Some(denied) = self.tool_rule(Kind::Deny, tool, access) {
             return denied_by(denied, tool);
+        }
+        if let Some(plain) = stands_for(tool, access.effect) {
+            if let Some(rule) = self.tool_rule(Kind::Ask, tool, access)
+                && self.settings.mode != PermissionMode::BypassPermissions
+            {
+                return Verdict::Ask { reason: format!("the rule {rule} asks about {tool}"), rule: None };
+            }
+            return self.judge(plain, access, input);
         }
         let verdict = match (&access.effect, &access.command) {
             (Effect::Execute, Some(command)) => return self.execute(tool, access, command),
@@ -465,13 +486,25 @@ fn plan_denies(tool: &str) -> Verdict {
     }
 }
 
-/// `read` as people write it in rules.
+/// The tool whose path rules a call obeys, where one tool both reads and changes files.
+fn stands_for(tool: &str, effect: Effect) -> Option<&'static str> {
+    match effect {
+        Effect::Read if tool.eq_ignore_ascii_case("lsp") => Some("read"),
+        Effect::Write if tool.eq_ignore_ascii_case("lsp") => Some("edit"),
+        _ => None,
+    }
+}
+
+/// `web_fetch` as people write it in rules: `WebFetch`.
 fn title(tool: &str) -> String {
     if tool.contains("__") {
         return tool.to_owned();
     }
-    let mut chars = tool.chars();
-    chars.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + chars.as_str())
+    let word = |part: &str| {
+        let mut chars = part.chars();
+        chars.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + chars.as_str())
+    };
+    tool.split('_').map(word).collect()
 }
 
 /// A secret that a search tool's own file pattern asks for. What `grep` calls `pattern` is text, not a file.

@@ -31,7 +31,7 @@ pub struct RuleError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     text: String,
-    /// Lower case; may hold `*` for MCP tools.
+    /// As [`plain`] gives it; may hold `*` for MCP tools.
     tool: String,
     spec: Option<Spec>,
 }
@@ -66,9 +66,9 @@ const FILE_TOOLS: &[&str] = &[
     "multiedit",
     "notebookedit",
     "notebookread",
-    "apply_patch",
+    "applypatch",
 ];
-const EDIT_TOOLS: &[&str] = &["edit", "write", "multiedit", "notebookedit", "apply_patch"];
+const EDIT_TOOLS: &[&str] = &["edit", "write", "multiedit", "notebookedit", "applypatch"];
 const READ_TOOLS: &[&str] = &["read", "grep", "glob", "ls", "notebookread"];
 
 /// Tools that rules are usually written for: to tell a misspelling from a tool of a server.
@@ -79,6 +79,7 @@ const KNOWN: &[&str] = &[
     "Write",
     "Grep",
     "Glob",
+    "Lsp",
     "Skill",
     "Todo",
     "Recall",
@@ -123,7 +124,7 @@ impl Rule {
                 format!("`{}`", name.replace('*', "")),
             ));
         }
-        let tool = name.to_ascii_lowercase();
+        let tool = plain(name);
         if rest.is_empty() {
             return Ok(Self { text: text.to_owned(), tool, spec: None });
         }
@@ -177,7 +178,7 @@ impl Rule {
             .find(|k| edit_distance(&k.to_ascii_lowercase(), &self.tool) <= 2 && self.tool.len() > 2)
     }
 
-    /// The tool's name in lower case.
+    /// The tool's name in lower case, without `_` unless it is an MCP tool's.
     pub fn tool(&self) -> &str {
         &self.tool
     }
@@ -195,7 +196,7 @@ impl Rule {
     /// Whether the rule is about this tool at all. `Edit` covers every tool that changes files; `Read` with a path
     /// covers search tools too.
     pub(crate) fn covers_tool(&self, tool: &str) -> bool {
-        let tool = tool.to_ascii_lowercase();
+        let tool = plain(tool);
         if self.tool.starts_with("mcp__") {
             let server = !self.tool.contains('*') && self.tool.matches("__").count() == 1;
             return wild(&self.tool, &tool) || (server && tool.starts_with(&format!("{}__", self.tool)));
@@ -242,6 +243,12 @@ impl Rule {
             _ => false,
         }
     }
+}
+
+/// A tool's name as names are compared: `WebFetch` and `web_fetch` are one. Names of MCP tools are taken as they are.
+fn plain(name: &str) -> String {
+    let lower = name.to_ascii_lowercase();
+    if lower.starts_with("mcp__") { lower } else { lower.replace('_', "") }
 }
 
 fn is_name_char(c: char) -> bool {

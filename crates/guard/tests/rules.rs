@@ -23,14 +23,14 @@ fn guard(allow: &[&str], ask: &[&str], deny: &[&str], mode: PermissionMode) -> G
 fn call(text: &str) -> (String, Access) {
     let (tool, argument) = text.split_once(':').unwrap_or((text, ""));
     let access = match tool {
-        "read" | "grep" => Access::read(argument.into()),
-        "edit" | "write" => Access::write(argument.into()),
+        "read" | "grep" | "lsp" => Access::read(argument.into()),
+        "edit" | "write" | "lsp-rename" => Access::write(argument.into()),
         "bash" => Access::execute(argument),
         "skill" => Access { subject: Some(argument.to_owned()), ..Access::session() },
         "todo" => Access::session(),
         _ => Access { effect: Effect::Network, subject: Some(argument.to_owned()), ..Access::session() },
     };
-    (tool.to_owned(), access)
+    (tool.trim_end_matches("-rename").to_owned(), access)
 }
 
 fn decide(guard: &Guard, text: &str) -> &'static str {
@@ -74,6 +74,10 @@ fn modes() {
         ("bash:echo x > /etc/x", ["ask", "ask", "deny", "deny", "allow"]),
         ("bash:echo x > .git/config", ["ask", "ask", "deny", "deny", "allow"]),
         ("webfetch:domain:docs.rs", ["ask", "ask", "deny", "deny", "allow"]),
+        ("web_search:x", ["ask", "ask", "deny", "deny", "allow"]),
+        ("lsp:/repo/a.rs", ["allow"; 5]),
+        ("lsp:/etc/hosts", ["ask", "ask", "ask", "deny", "allow"]),
+        ("lsp-rename:/repo/a.rs", ["ask", "allow", "deny", "deny", "allow"]),
     ] {
         for (mode, want) in PermissionMode::ALL.into_iter().zip(want) {
             assert_eq!(decide(&guard(&[], &[], &[], mode), text), want, "{text} in {mode}");
@@ -147,6 +151,17 @@ fn allow_rules() {
         ("Edit(.git/config)", vec!["edit:/repo/.git/config"], vec!["edit:/repo/.git/hooks/x"]),
         ("Write(*.md)", vec!["write:/repo/docs/a.md"], vec!["edit:/repo/docs/a.md"]),
         ("WebFetch(domain:docs.rs)", vec!["webfetch:domain:docs.rs"], vec!["webfetch:domain:evil.example"]),
+        ("WebFetch(domain:docs.rs)", vec!["web_fetch:domain:docs.rs"], vec!["web_fetch:domain:evil.docs.rs"]),
+        (
+            "web_fetch(domain:*.docs.rs)",
+            vec!["web_fetch:domain:a.docs.rs"],
+            vec!["web_fetch:domain:evildocs.rs"],
+        ),
+        ("WebFetch", vec!["web_fetch:domain:docs.rs"], vec!["web_search:x"]),
+        ("WebSearch", vec!["web_search:x"], vec!["web_fetch:domain:docs.rs"]),
+        ("Edit(./src/**)", vec!["lsp-rename:/repo/src/a.rs"], vec!["lsp-rename:/repo/b.rs"]),
+        ("Read(//etc/**)", vec!["lsp:/etc/hosts"], vec!["lsp-rename:/etc/hosts"]),
+        ("Lsp", vec!["lsp:/repo/a.rs"], vec!["lsp-rename:/repo/a.rs"]),
         ("mcp__db__*", vec!["mcp__db__query"], vec!["mcp__other__query"]),
         ("mcp__db", vec!["mcp__db__query"], vec!["mcp__db2__query"]),
     ] {
