@@ -9,6 +9,7 @@ pub mod context;
 pub mod export;
 pub mod index;
 pub mod ledger;
+pub mod replay;
 mod session;
 pub mod store;
 

@@ -1,0 +1,109 @@
+//! Events from entries: what a front end that was away would have seen, without the deltas.
+//!
+//! Everything a person saw can be derived from the ledger; this is the derivation. Reads entries, changes nothing.
+
+use becket_types::{
+    Compaction, Cost, Entry, EntryKind, Event, FinishReason, Message, MessageId, Millis, NoticeLevel, Role,
+    Usage, visibility,
+};
+use std::collections::HashMap;
+
+/// The events of `entries`, in order.
+pub fn events(entries: impl IntoIterator<Item = Entry>) -> Vec<Event> {
+    let mut replay = Replay::default();
+    for entry in entries {
+        replay.take(entry);
+    }
+    replay.events
+}
+
+#[derive(Default)]
+struct Replay {
+    events: Vec<Event>,
+    /// Where a message that may still grow stands.
+    growing: HashMap<MessageId, usize>,
+    /// The model is at work on a prompt: a prompt now is steering.
+    in_turn: bool,
+}
+
+impl Replay {
+    fn take(&mut self, entry: Entry) {
+        match entry.kind {
+            EntryKind::Message { message } => self.message(message),
+            EntryKind::Part { message, part } => {
+                if let Some(Event::AssistantMessage { message, .. }) = self.open(&message) {
+                    message.parts.push(part);
+                }
+            }
+            EntryKind::Finish { message, reason } => {
+                if let Some(Event::AssistantMessage { finish, .. }) = self.open(&message) {
+                    *finish = reason;
+                }
+                self.growing.remove(&message);
+            }
+            EntryKind::Usage { message: Some(id), usage: used, cost_usd, .. } => {
+                let at = self
+                    .events
+                    .iter_mut()
+                    .rev()
+                    .find(|e| matches!(e, Event::AssistantMessage { message, .. } if message.id == id));
+                if let Some(Event::AssistantMessage { usage, cost, .. }) = at {
+                    *usage = used;
+                    *cost = Cost(cost_usd);
+                }
+            }
+            EntryKind::Compaction(compaction) => self.compaction(entry.seq, *compaction),
+            EntryKind::Prune { calls, freed_tokens, .. } => self.events.push(Event::Pruned {
+                entry: entry.seq,
+                calls: calls.len() as u64,
+                freed: freed_tokens,
+            }),
+            EntryKind::Notice { text, .. } => {
+                self.events.push(Event::Notice { level: NoticeLevel::Info, text });
+            }
+            EntryKind::TurnEnd { .. } => self.in_turn = false,
+            _ => {}
+        }
+    }
+
+    fn open(&mut self, message: &MessageId) -> Option<&mut Event> {
+        self.events.get_mut(*self.growing.get(message)?)
+    }
+
+    fn message(&mut self, message: Message) {
+        let event = match message.role {
+            _ if !visibility(&message.origin).user || message.metadata.compaction_continue => {
+                Event::SyntheticMessage { message }
+            }
+            Role::User | Role::System => {
+                let steered = std::mem::replace(&mut self.in_turn, true);
+                Event::UserMessage { message, client_id: None, steered }
+            }
+            Role::Assistant => {
+                self.growing.insert(message.id, self.events.len());
+                Event::AssistantMessage {
+                    message,
+                    // Before its `finish` entry it counts as interrupted.
+                    finish: FinishReason::Interrupted,
+                    usage: Usage::default(),
+                    cost: Cost(0.0),
+                    ttft: None,
+                    api_time: Millis(0),
+                }
+            }
+            Role::Tool => Event::ToolFinished { message, changes: Vec::new(), duration: Millis(0) },
+        };
+        self.events.push(event);
+    }
+
+    fn compaction(&mut self, entry: becket_types::Seq, compaction: Compaction) {
+        self.events.push(Event::CompactBoundary {
+            entry,
+            trigger: compaction.trigger,
+            pre_tokens: compaction.tokens_before,
+            post_tokens: compaction.tokens_after,
+            summary: compaction.summary,
+            anchor: compaction.anchor,
+        });
+    }
+}

@@ -1,0 +1,270 @@
+//! The composer: where people write.
+//!
+//! Owns the text ([`buffer`]), its keys, the history of prompts, and how it is drawn. What becomes of a finished text is not
+//! its business: it says [`Outcome::Submit`]. Keys follow Emacs and readline.
+
+pub mod buffer;
+
+use crate::text;
+use crate::theme::Theme;
+use buffer::{Buffer, Chip, Piece};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+use unicode_segmentation::UnicodeSegmentation as _;
+
+/// A paste of more lines or characters than this is folded to a chip.
+const FOLD_LINES: usize = 8;
+const FOLD_CHARS: usize = 1_000;
+
+#[derive(Debug, Default)]
+pub struct Composer {
+    buffer: Buffer,
+    history: Vec<String>,
+    /// Place in the history, and what was being written before.
+    browsing: Option<(usize, String)>,
+    /// First visible row.
+    scroll: usize,
+}
+
+/// A row of the composer: pieces of text, and whether each is a chip.
+type Row = Vec<(String, bool)>;
+
+/// What a key came to.
+#[derive(Debug, PartialEq)]
+pub enum Outcome {
+    /// The text changed, or the cursor.
+    Changed,
+    /// Not a key of the composer.
+    Ignored,
+    /// The text is finished.
+    Submit(Prompt),
+}
+
+/// A finished text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prompt {
+    pub text: String,
+    /// Media type and bytes, in order.
+    pub images: Vec<(String, Vec<u8>)>,
+}
+
+impl Composer {
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    pub fn text(&self) -> String {
+        self.buffer.expanded()
+    }
+
+    pub fn set(&mut self, text: &str) {
+        self.buffer.set(text);
+    }
+
+    pub fn clear(&mut self) {
+        self.buffer.clear();
+        self.browsing = None;
+    }
+
+    /// Prompts of before, oldest first.
+    pub fn set_history(&mut self, history: Vec<String>) {
+        self.history = history;
+    }
+
+    /// Text at the cursor; long text becomes a chip.
+    pub fn paste(&mut self, pasted: &str) {
+        let long = pasted.lines().count() > FOLD_LINES || pasted.len() > FOLD_CHARS;
+        if long {
+            self.buffer.insert_chip(Chip::Text(pasted.replace("\r\n", "\n").replace('\r', "\n")));
+        } else {
+            self.buffer.insert(pasted);
+        }
+    }
+
+    pub fn paste_image(&mut self, media_type: String, bytes: Vec<u8>) {
+        self.buffer.insert_chip(Chip::Image { media_type, bytes });
+    }
+
+    /// The finished text; the composer is empty then.
+    pub fn take(&mut self) -> Prompt {
+        let images = self
+            .buffer
+            .pieces()
+            .filter_map(|p| match p {
+                Piece::Chip(Chip::Image { media_type, bytes }) => Some((media_type.clone(), bytes.clone())),
+                _ => None,
+            })
+            .collect();
+        let prompt = Prompt { text: self.buffer.expanded(), images };
+        if !prompt.text.trim().is_empty() && self.history.last() != Some(&prompt.text) {
+            self.history.push(prompt.text.clone());
+        }
+        self.clear();
+        prompt
+    }
+
+    pub fn key(&mut self, key: KeyEvent) -> Outcome {
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        let alt = key.modifiers.contains(KeyModifiers::ALT);
+        let shift = key.modifiers.contains(KeyModifiers::SHIFT);
+        let b = &mut self.buffer;
+        match key.code {
+            KeyCode::Enter if shift || alt || ctrl => b.insert("\n"),
+            KeyCode::Enter if b.text().ends_with('\\') && b.cursor() == b.text().len() => {
+                b.delete_back();
+                b.insert("\n");
+            }
+            KeyCode::Enter => {
+                if b.text().trim().is_empty() {
+                    return Outcome::Ignored;
+                }
+                return Outcome::Submit(self.take());
+            }
+            KeyCode::Char('j') if ctrl => b.insert("\n"),
+            KeyCode::Char('a') if ctrl => b.line_start(),
+            KeyCode::Char('e') if ctrl => b.line_end(),
+            KeyCode::Char('b') if ctrl => b.left(),
+            KeyCode::Char('f') if ctrl => b.right(),
+            KeyCode::Char('d') if ctrl && !b.is_empty() => b.delete_forward(),
+            KeyCode::Char('h') if ctrl => b.delete_back(),
+            KeyCode::Char('k') if ctrl => b.kill_to_line_end(),
+            KeyCode::Char('u') if ctrl => b.kill_to_line_start(),
+            KeyCode::Char('w') if ctrl => b.kill_word_back(),
+            KeyCode::Char('y') if ctrl => b.yank(),
+            KeyCode::Char('_' | '7') if ctrl => b.undo(),
+            KeyCode::Char('b') if alt => b.word_left(),
+            KeyCode::Char('f') if alt => b.word_right(),
+            KeyCode::Char('d') if alt => b.kill_word_forward(),
+            KeyCode::Char('z') if alt && shift => b.redo(),
+            KeyCode::Char('z') if alt => b.undo(),
+            KeyCode::Left if ctrl || alt => b.word_left(),
+            KeyCode::Right if ctrl || alt => b.word_right(),
+            KeyCode::Left => b.left(),
+            KeyCode::Right => b.right(),
+            KeyCode::Home if ctrl => b.start(),
+            KeyCode::End if ctrl => b.end(),
+            KeyCode::Home => b.line_start(),
+            KeyCode::End => b.line_end(),
+            KeyCode::Backspace if ctrl || alt => b.kill_word_back(),
+            KeyCode::Backspace => b.delete_back(),
+            KeyCode::Delete => b.delete_forward(),
+            KeyCode::Up if !ctrl => {
+                if !b.up() {
+                    self.older();
+                }
+            }
+            KeyCode::Down if !ctrl => {
+                if !b.down() {
+                    self.newer();
+                }
+            }
+            KeyCode::Char('p') if ctrl && b.is_empty() => self.older(),
+            KeyCode::Char('n') if ctrl && self.browsing.is_some() => self.newer(),
+            KeyCode::Char(c) if !ctrl && !alt => b.insert(c.encode_utf8(&mut [0; 4])),
+            _ => return Outcome::Ignored,
+        }
+        Outcome::Changed
+    }
+
+    fn older(&mut self) {
+        let (at, draft) = match self.browsing.take() {
+            Some((at, draft)) => (at, draft),
+            None => (self.history.len(), self.buffer.expanded()),
+        };
+        match at.checked_sub(1) {
+            Some(at) => {
+                self.buffer.set(&self.history[at].clone());
+                self.browsing = Some((at, draft));
+            }
+            None if self.history.is_empty() => {}
+            None => self.browsing = Some((at, draft)),
+        }
+    }
+
+    fn newer(&mut self) {
+        if let Some((at, draft)) = self.browsing.take() {
+            match self.history.get(at + 1).cloned() {
+                Some(text) => {
+                    self.buffer.set(&text);
+                    self.browsing = Some((at + 1, draft));
+                }
+                None => self.buffer.set(&draft),
+            }
+        }
+    }
+
+    /// Rows it wants at this width, at least one.
+    pub fn height(&self, width: u16) -> u16 {
+        self.rows(usize::from(width)).0.len().min(usize::from(u16::MAX)) as u16
+    }
+
+    /// Draws it and puts the terminal's cursor where the next character goes (input methods follow it).
+    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme, hint: &str) {
+        let mark = Span::styled("› ", theme.accent);
+        let width = usize::from(area.width);
+        let (rows, cursor) = self.rows(width);
+        let height = usize::from(area.height);
+        let (row, column) = cursor;
+        self.scroll = self.scroll.min(row).max((row + 1).saturating_sub(height));
+        for (i, line) in rows.iter().skip(self.scroll).take(height).enumerate() {
+            let lead = if self.scroll + i == 0 { mark.clone() } else { Span::raw("  ") };
+            let mut spans = vec![lead];
+            spans.extend(line.iter().map(|(text, chip)| {
+                Span::styled(text.clone(), if *chip { theme.accent } else { theme.text })
+            }));
+            if self.buffer.is_empty() {
+                spans.push(Span::styled(text::fit(hint, width.saturating_sub(2)).into_owned(), theme.dim));
+            }
+            frame.buffer_mut().set_line(area.x, area.y + i as u16, &Line::from(spans), area.width);
+        }
+        let x = area.x + (2 + column).min(width.saturating_sub(1)) as u16;
+        let y = area.y + (row - self.scroll).min(height.saturating_sub(1)) as u16;
+        if area.height > 0 && area.width > 0 {
+            frame.set_cursor_position(Position::new(x, y));
+        }
+    }
+
+    /// The text in rows of styled pieces (text, is a chip), and the row and column of the cursor.
+    fn rows(&self, width: usize) -> (Vec<Row>, (usize, usize)) {
+        let columns = width.saturating_sub(3).max(1);
+        let mut rows: Vec<Row> = vec![Vec::new()];
+        let mut used = 0;
+        let mut cursor = (0, 0);
+        for (at, grapheme) in self.buffer.text().grapheme_indices(true) {
+            if at == self.buffer.cursor() {
+                cursor = (rows.len() - 1, used);
+            }
+            if grapheme == "\n" {
+                rows.push(Vec::new());
+                used = 0;
+                continue;
+            }
+            let chip = grapheme.chars().next().and_then(|c| self.buffer.chip(c));
+            let shown = match chip {
+                Some(chip) => chip.label(),
+                None => text::visible(grapheme).into_owned(),
+            };
+            let w = text::width(&shown);
+            if used + w > columns && used > 0 {
+                rows.push(Vec::new());
+                used = 0;
+                if at == self.buffer.cursor() {
+                    cursor = (rows.len() - 1, 0);
+                }
+            }
+            if let Some(row) = rows.last_mut() {
+                match row.last_mut() {
+                    Some((text, is_chip)) if !*is_chip && chip.is_none() => text.push_str(&shown),
+                    _ => row.push((shown, chip.is_some())),
+                }
+            }
+            used += w;
+        }
+        if self.buffer.cursor() == self.buffer.text().len() {
+            cursor = (rows.len() - 1, used);
+        }
+        (rows, cursor)
+    }
+}

@@ -1,0 +1,39 @@
+//! The interactive front end: a session in the terminal.
+//!
+//! Owns the screen, the keys and what is drawn. Knows `types` only: [`Event`](becket_types::Event) in,
+//! [`Command`](becket_types::Command) out, so every screen can be drawn from a file of events; what only the surroundings
+//! know (files, editor, clipboard) it asks of its [`Host`].
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | [`app`] | the panes together: pure |
+//! | [`transcript`] | what was said and done |
+//! | [`composer`] | where people write |
+//! | [`approval`] | may this run? |
+//! | [`status`] | what is going on |
+//! | [`commands`] | slash commands |
+//! | [`input`] | inputs and effects: what panes are reducers over |
+//! | [`runner`], [`terminal`], [`scheduler`] | the loop, the terminal's modes, when a frame is due |
+//! | [`theme`], [`text`] | styles by meaning; text that is safe to show, wrapped |
+//!
+//! Invariants:
+//! - A message whose visibility says it is not for people is never drawn, unless a person reveals hidden messages.
+//! - Text of models and tools never reaches the terminal as an escape sequence.
+//! - A frame is drawn only when something changed; idle costs nothing.
+//!
+//! Holds no agent logic, opens no file, reads no environment and never exits the process.
+
+pub mod app;
+pub mod approval;
+pub mod commands;
+pub mod composer;
+pub mod input;
+pub mod runner;
+pub mod scheduler;
+pub mod status;
+pub mod terminal;
+pub mod text;
+pub mod theme;
+pub mod transcript;
+
+pub use runner::{Ended, Host, Options, run};

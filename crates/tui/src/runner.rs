@@ -1,0 +1,248 @@
+//! The loop: terminal, agent, host and timers in; effects and frames out. The only part of the crate that waits.
+//!
+//! Takes all inputs that are there before it draws, so that a flood of deltas costs one frame. Knows nothing of panes.
+
+use crate::app::App;
+use crate::input::{Effect, Input, Reply, Request, Timer};
+use crate::scheduler::Scheduler;
+use crate::terminal::Screen;
+use crate::theme::Theme;
+use becket_types::{Command, Event};
+use crossterm::event::{Event as TerminalEvent, EventStream};
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Agent events taken in before the screen is looked at again.
+const BATCH: usize = 4_096;
+
+/// What the interface is made of.
+pub struct Options {
+    pub theme: Theme,
+    pub commands: mpsc::Sender<Command>,
+    pub events: mpsc::UnboundedReceiver<Event>,
+    /// SIGTERM and SIGHUP.
+    pub terminate: BoxFuture<'static, ()>,
+    pub host: Box<dyn Host>,
+}
+
+/// What the interface cannot know or do itself.
+pub trait Host {
+    /// Answers a request; `None` where there is nothing to say.
+    fn ask(&mut self, request: Request) -> BoxFuture<'static, Option<Reply>>;
+    /// Text for the system's clipboard, beside the terminal's own means.
+    fn copy(&mut self, text: &str);
+    /// Stops the process as Ctrl-Z does, until it is continued. The terminal has been given back.
+    fn stop(&mut self);
+}
+
+/// Why the loop ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The person left.
+    Quit,
+    /// The agent's events ended.
+    AgentGone,
+    Terminated,
+}
+
+/// Runs until the person leaves. The transcript is in the scrollback afterwards.
+pub async fn run<W: Write>(out: W, options: Options) -> io::Result<Ended> {
+    let mut runner = Runner {
+        app: App::new(options.theme),
+        screen: Screen::enter(out)?,
+        keys: Some(EventStream::new()),
+        scheduler: Scheduler::default(),
+        timers: BTreeMap::new(),
+        replies: FuturesUnordered::new(),
+        commands: options.commands,
+        events: options.events,
+        host: options.host,
+        ended: None,
+    };
+    runner.scheduler.at_once(Instant::now());
+    runner.perform(Effect::Ask(Request::History)).await?;
+    let ended = runner.serve(options.terminate).await;
+    let left = runner.screen.leave();
+    let lines = runner.app.print();
+    runner.screen.print(&lines)?;
+    left?;
+    ended
+}
+
+struct Runner<W: Write> {
+    app: App,
+    screen: Screen<W>,
+    /// `None` while something else reads the terminal.
+    keys: Option<EventStream>,
+    scheduler: Scheduler,
+    timers: BTreeMap<Timer, Instant>,
+    replies: FuturesUnordered<BoxFuture<'static, Option<Reply>>>,
+    commands: mpsc::Sender<Command>,
+    events: mpsc::UnboundedReceiver<Event>,
+    host: Box<dyn Host>,
+    ended: Option<Ended>,
+}
+
+impl<W: Write> Runner<W> {
+    async fn serve(&mut self, mut terminate: BoxFuture<'static, ()>) -> io::Result<Ended> {
+        let mut agent_gone = false;
+        loop {
+            if let Some(ended) = self.ended {
+                return Ok(ended);
+            }
+            let now = Instant::now();
+            if self.scheduler.due().is_some_and(|at| at <= now) {
+                self.draw().await?;
+            }
+            let timer = self.timers.iter().min_by_key(|(_, at)| **at).map(|(t, at)| (*t, *at));
+            tokio::select! {
+                biased;
+                key = next_key(self.keys.as_mut()) => match key {
+                    Some(event) => self.terminal(event?).await?,
+                    None => return Ok(Ended::Terminated),
+                },
+                () = &mut terminate => {
+                    self.take(Input::Terminate).await?;
+                    return Ok(Ended::Terminated);
+                }
+                () = until(self.scheduler.due()) => {}
+                event = self.events.recv(), if !agent_gone => match event {
+                    Some(event) => self.agent(event).await?,
+                    None => agent_gone = true,
+                },
+                Some(reply) = self.replies.next(), if !self.replies.is_empty() => {
+                    if let Some(reply) = reply {
+                        self.scheduler.at_once(Instant::now());
+                        self.take(Input::Reply(reply)).await?;
+                    }
+                }
+                () = until(timer.map(|(_, at)| at)) => {
+                    if let Some((timer, _)) = timer {
+                        self.timers.remove(&timer);
+                        self.scheduler.soon(Instant::now());
+                        self.take(Input::Due(timer)).await?;
+                    }
+                }
+            }
+            if agent_gone && self.ended.is_none() {
+                return Ok(Ended::AgentGone);
+            }
+        }
+    }
+
+    async fn draw(&mut self) -> io::Result<()> {
+        let mut effects = Vec::new();
+        let app = &mut self.app;
+        self.screen.draw(|frame| effects = app.draw(frame))?;
+        self.scheduler.drawn(Instant::now());
+        for effect in effects {
+            self.perform(effect).await?;
+        }
+        Ok(())
+    }
+
+    async fn terminal(&mut self, event: TerminalEvent) -> io::Result<()> {
+        let input = match event {
+            TerminalEvent::Key(key) => Input::Key(key),
+            TerminalEvent::Paste(text) => Input::Paste(text),
+            TerminalEvent::Mouse(mouse) => Input::Mouse(mouse),
+            TerminalEvent::Resize(columns, rows) => Input::Resize { columns, rows },
+            TerminalEvent::FocusGained => Input::Focus(true),
+            TerminalEvent::FocusLost => Input::Focus(false),
+        };
+        self.scheduler.at_once(Instant::now());
+        self.take(input).await
+    }
+
+    /// This event and all that are behind it.
+    async fn agent(&mut self, first: Event) -> io::Result<()> {
+        self.scheduler.soon(Instant::now());
+        self.take(Input::Agent(first)).await?;
+        for _ in 0..BATCH {
+            let Ok(event) = self.events.try_recv() else { break };
+            self.take(Input::Agent(event)).await?;
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, input: Input) -> io::Result<()> {
+        for effect in self.app.update(input) {
+            self.perform(effect).await?;
+        }
+        Ok(())
+    }
+
+    async fn perform(&mut self, effect: Effect) -> io::Result<()> {
+        match effect {
+            Effect::Send(command) => {
+                // An agent that is gone takes no commands; its events end too.
+                let _ = self.commands.send(command).await;
+            }
+            Effect::Ask(request @ Request::Edit { .. }) => return self.edit(request).await,
+            Effect::Ask(request) => self.replies.push(self.host.ask(request)),
+            Effect::Copy(text) => {
+                self.host.copy(&text);
+                self.screen.send(osc52(&text).as_bytes())?;
+            }
+            Effect::Wake(millis, timer) => {
+                self.timers.insert(timer, Instant::now() + Duration::from_millis(millis));
+            }
+            Effect::Notify(_) => {}
+            Effect::Title(title) => self.screen.title(&title)?,
+            Effect::Suspend => return self.suspend(),
+            Effect::Quit => self.ended = Some(Ended::Quit),
+        }
+        Ok(())
+    }
+
+    /// The editor has the terminal until it ends.
+    async fn edit(&mut self, request: Request) -> io::Result<()> {
+        self.keys = None;
+        self.screen.leave()?;
+        let reply = self.host.ask(request).await;
+        self.screen.resume()?;
+        self.keys = Some(EventStream::new());
+        self.scheduler.at_once(Instant::now());
+        if let Some(reply) = reply {
+            self.replies.push(Box::pin(std::future::ready(Some(reply))));
+        }
+        Ok(())
+    }
+
+    fn suspend(&mut self) -> io::Result<()> {
+        self.keys = None;
+        self.screen.leave()?;
+        let lines = self.app.print();
+        self.screen.print(&lines)?;
+        self.host.stop();
+        self.screen.resume()?;
+        self.keys = Some(EventStream::new());
+        self.scheduler.at_once(Instant::now());
+        Ok(())
+    }
+}
+
+/// "Put this into the clipboard" for terminals that understand it.
+fn osc52(text: &str) -> String {
+    use base64::Engine as _;
+    format!("\x1b]52;c;{}\x07", base64::engine::general_purpose::STANDARD.encode(text))
+}
+
+async fn next_key(keys: Option<&mut EventStream>) -> Option<io::Result<TerminalEvent>> {
+    match keys {
+        Some(keys) => keys.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,256 @@
+//! Text on its way to cells: what is invisible is shown, what is too wide is wrapped. Graphemes stay whole.
+//!
+//! Owns [`visible`] (no control character and no bidirectional override of a model or a tool reaches the terminal),
+//! [`wrap`] and [`fit`]. Widths are terminal columns. Knows no theme and no block.
+
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthStr as _;
+
+/// Columns of a tab.
+const TAB: usize = 4;
+
+/// One line of text as it may be shown: tabs as spaces, controls as their pictures, overrides as `⟨U+202E⟩`.
+pub fn visible(line: &str) -> Cow<'_, str> {
+    if !line.chars().any(|c| c == '\t' || is_hidden(c)) {
+        return Cow::Borrowed(line);
+    }
+    let mut out = String::with_capacity(line.len() + 16);
+    let mut column = 0;
+    for grapheme in line.graphemes(true) {
+        let from = out.len();
+        for c in grapheme.chars() {
+            match c {
+                '\t' => out.extend(std::iter::repeat_n(' ', TAB - column % TAB)),
+                '\u{0}'..='\u{1f}' => out.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('␀')),
+                '\u{7f}' => out.push('␡'),
+                c if is_hidden(c) => {
+                    let _ = write!(out, "⟨U+{:04X}⟩", u32::from(c));
+                }
+                c => out.push(c),
+            }
+        }
+        column += out[from..].width();
+    }
+    Cow::Owned(out)
+}
+
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{00AD}' | '\u{061C}' | '\u{180E}' | '\u{200B}' | '\u{200E}' | '\u{200F}'
+            | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2064}' | '\u{2066}'..='\u{206F}' | '\u{2028}' | '\u{2029}'
+            | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}')
+}
+
+/// Columns that `text` takes.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// The longest beginning of `text` that fits into `columns`, with an ellipsis where something is left out.
+pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
+    if text.width() <= columns {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::new();
+    let mut used = 0;
+    for grapheme in text.graphemes(true) {
+        let w = grapheme.width();
+        if used + w + 1 > columns {
+            break;
+        }
+        used += w;
+        out.push_str(grapheme);
+    }
+    if columns > 0 {
+        out.push('…');
+    }
+    Cow::Owned(out)
+}
+
+/// `text` cut every `columns`, at least one piece.
+pub fn chunks(text: &str, columns: usize) -> Vec<&str> {
+    let mut out = Vec::new();
+    let (mut from, mut used) = (0, 0);
+    for (at, grapheme) in text.grapheme_indices(true) {
+        let w = grapheme.width();
+        if used + w > columns && at > from {
+            out.push(&text[from..at]);
+            (from, used) = (at, 0);
+        }
+        used += w;
+    }
+    out.push(&text[from..]);
+    out
+}
+
+/// `spans` as lines of at most `columns`, broken at spaces where possible. `first` and `rest` stand before the first and the
+/// other lines; they are part of the width.
+pub fn wrap(
+    spans: &[Span<'_>],
+    columns: usize,
+    first: &Span<'static>,
+    rest: &Span<'static>,
+) -> Vec<Line<'static>> {
+    let mut wrapper = Wrapper {
+        columns: columns.max(1),
+        lines: Vec::new(),
+        rest: rest.clone(),
+        current: vec![first.clone()],
+        used: first.content.width(),
+        indent: first.content.width(),
+        word: Vec::new(),
+        word_width: 0,
+    };
+    for span in spans {
+        wrapper.span(&span.content, span.style);
+    }
+    wrapper.finish()
+}
+
+struct Wrapper {
+    columns: usize,
+    lines: Vec<Line<'static>>,
+    rest: Span<'static>,
+    current: Vec<Span<'static>>,
+    used: usize,
+    /// Columns of the current line that are prefix.
+    indent: usize,
+    word: Vec<Span<'static>>,
+    word_width: usize,
+}
+
+impl Wrapper {
+    fn span(&mut self, text: &str, style: Style) {
+        for piece in text.split_word_bounds() {
+            if piece.chars().all(char::is_whitespace) {
+                self.flush_word();
+                let room = self.columns.saturating_sub(self.used);
+                if piece.width() > room {
+                    // A space at the edge is where the line breaks; it is not carried over.
+                    self.break_line();
+                } else {
+                    push(&mut self.current, piece, style);
+                    self.used += piece.width();
+                }
+            } else {
+                push(&mut self.word, piece, style);
+                self.word_width += piece.width();
+            }
+        }
+    }
+
+    fn flush_word(&mut self) {
+        if self.word.is_empty() {
+            return;
+        }
+        let word = std::mem::take(&mut self.word);
+        let width = std::mem::take(&mut self.word_width);
+        if self.used + width > self.columns && self.used > self.indent {
+            self.break_line();
+        }
+        if self.used + width <= self.columns {
+            for span in word {
+                push(&mut self.current, &span.content, span.style);
+            }
+            self.used += width;
+            return;
+        }
+        for span in word {
+            for grapheme in span.content.graphemes(true) {
+                let w = grapheme.width();
+                if self.used + w > self.columns && self.used > self.indent {
+                    self.break_line();
+                }
+                push(&mut self.current, grapheme, span.style);
+                self.used += w;
+            }
+        }
+    }
+
+    fn break_line(&mut self) {
+        let line = std::mem::replace(&mut self.current, vec![self.rest.clone()]);
+        self.lines.push(Line::from(trimmed(line)));
+        self.used = self.rest.content.width();
+        self.indent = self.used;
+    }
+
+    fn finish(mut self) -> Vec<Line<'static>> {
+        self.flush_word();
+        self.lines.push(Line::from(trimmed(self.current)));
+        self.lines
+    }
+}
+
+/// Without empty spans; ratatui draws them, and they cost.
+fn trimmed(spans: Vec<Span<'static>>) -> Vec<Span<'static>> {
+    spans.into_iter().filter(|s| !s.content.is_empty()).collect()
+}
+
+fn push(spans: &mut Vec<Span<'static>>, text: &str, style: Style) {
+    match spans.last_mut() {
+        Some(last) if last.style == style => last.content.to_mut().push_str(text),
+        _ => spans.push(Span::styled(text.to_owned(), style)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn plain(text: &str, columns: usize, first: &str, rest: &str) -> Vec<String> {
+        wrap(
+            &[Span::raw(text.to_owned())],
+            columns,
+            &Span::raw(first.to_owned()),
+            &Span::raw(rest.to_owned()),
+        )
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+    }
+
+    #[test]
+    fn lines_break_at_spaces_and_graphemes_stay_whole() {
+        assert_eq!(plain("one two three", 8, "", ""), ["one two ", "three"]);
+        assert_eq!(plain("one two three", 9, "> ", "  "), ["> one two", "  three"]);
+        assert_eq!(plain("abcdefghij", 4, "", ""), ["abcd", "efgh", "ij"]);
+        assert_eq!(plain("日本語", 4, "", ""), ["日本", "語"]);
+        assert_eq!(plain("👩‍👩‍👧x", 2, "", ""), ["👩‍👩‍👧", "x"]);
+        assert_eq!(plain("", 4, "", ""), [""]);
+    }
+
+    #[test]
+    fn what_is_invisible_is_shown() {
+        assert_eq!(visible("a\tb\x1b[31m\u{202e}c"), "a   b␛[31m⟨U+202E⟩c");
+        assert_eq!(visible("plain é 👍"), "plain é 👍");
+    }
+
+    #[test]
+    fn text_that_does_not_fit_ends_in_an_ellipsis() {
+        assert_eq!(
+            (fit("abcdef", 4), fit("abc", 3), fit("日本語", 4)),
+            ("abc…".into(), "abc".into(), "日…".into())
+        );
+        assert_eq!(fit("abc", 0), "");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_and_nothing_is_too_wide(text in "[a-z 日👍é\u{301}]{0,60}", columns in 2usize..20) {
+            let lines = plain(&text, columns, "", "");
+            prop_assert!(lines.iter().all(|l| l.width() <= columns));
+            let squeeze = |s: &str| s.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+            prop_assert_eq!(squeeze(&lines.concat()), squeeze(&text));
+        }
+
+        #[test]
+        fn no_control_character_survives(text in ".*") {
+            prop_assert!(visible(&text).chars().all(|c| !c.is_control()));
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! From events to blocks. The ledger's events alone give the same blocks as the live ones with their deltas.
+
+use super::Transcript;
+use super::block::{Block, Body, Weight};
+use super::markdown::Markdown;
+use super::tool::{State, ToolCall};
+use becket_types::{CallId, Event, Message, MessageId, Millis, NoticeLevel, Part, TurnEnd, visibility};
+use std::fmt::Write as _;
+
+impl Transcript {
+    /// Takes in one event; says whether something changed on the screen.
+    pub fn event(&mut self, event: &Event) -> bool {
+        match event {
+            Event::UserMessage { message, steered, .. } => self.user(message, *steered),
+            Event::TextDelta { message, index, text } => self.text_delta(message, *index, text),
+            Event::ReasoningDelta { message, index, text } => self.reasoning_delta(message, *index, text),
+            Event::ToolCallDelta { call_id, name, json, .. } => self.call_delta(call_id, name, json),
+            Event::AssistantMessage { message, .. } => self.assistant(message),
+            Event::PermissionAsked(request) => {
+                self.call(&request.call_id, &request.tool, |c| {
+                    c.input = request.input.clone();
+                    c.state = State::Asking;
+                });
+            }
+            Event::PermissionDenied(denial) => {
+                self.call(&denial.call_id, &denial.tool, |c| {
+                    c.state = State::Denied { reason: denial.reason.clone() };
+                });
+            }
+            Event::ToolStarted { call_id, name, input } => self.call(call_id, name, |c| {
+                c.input = input.clone();
+                c.state = State::Running;
+            }),
+            Event::ToolOutput { call_id, chunk } => self.call(call_id, "", |c| live(&mut c.output, chunk)),
+            Event::ToolFinished { message, duration, .. } => self.finished(message, *duration),
+            Event::CompactBoundary { pre_tokens, post_tokens, summary, anchor, .. } => {
+                self.push(Body::Compaction {
+                    before: pre_tokens.0,
+                    after: post_tokens.0,
+                    summary: summary.clone(),
+                    anchor: anchor.clone(),
+                    open: false,
+                });
+            }
+            Event::CompactionFailed { reason } => {
+                self.note(Weight::Warning, format!("the context was not compacted: {reason}"));
+            }
+            Event::SyntheticMessage { message } => self.synthetic(message),
+            Event::Pruned { calls, freed, .. } => self.note(
+                Weight::Quiet,
+                format!("{calls} old outputs folded, {} tokens freed", super::block::thousands(freed.0)),
+            ),
+            Event::Notice { level, text } => self.note(
+                match level {
+                    NoticeLevel::Info => Weight::Quiet,
+                    NoticeLevel::Warning => Weight::Warning,
+                    NoticeLevel::Error => Weight::Error,
+                },
+                text.clone(),
+            ),
+            Event::TurnFinished(result) => return self.turn_end(&result.end),
+            Event::SessionStarted { .. }
+            | Event::StepStarted { .. }
+            | Event::CompactionStarted { .. }
+            | Event::Retry { .. }
+            | Event::ContextUsed { .. } => return false,
+        }
+        true
+    }
+
+    fn push(&mut self, body: Body) -> usize {
+        self.blocks.push(Block::new(body));
+        self.blocks.len() - 1
+    }
+
+    /// A line of becket's own.
+    pub fn note(&mut self, weight: Weight, text: String) {
+        self.push(Body::Note { weight, text });
+    }
+
+    fn user(&mut self, message: &Message, steered: bool) {
+        if !visibility(&message.origin).user {
+            self.synthetic(message);
+            return;
+        }
+        let mut text = message.text();
+        for part in &message.parts {
+            if let Part::Image { name, .. } = part {
+                if !text.is_empty() {
+                    text.push('\n');
+                }
+                let _ = write!(text, "[image {}]", name.as_deref().unwrap_or("pasted"));
+            }
+        }
+        self.push(Body::User { text, steered });
+    }
+
+    fn synthetic(&mut self, message: &Message) {
+        let kind = serde_json::to_value(message.origin)
+            .ok()
+            .and_then(|v| v.get("synthetic").and_then(|k| k.as_str().map(str::to_owned)))
+            .unwrap_or_else(|| "message".to_owned());
+        self.push(Body::Hidden { kind: kind.replace('_', " "), text: message.text() });
+    }
+
+    fn text_delta(&mut self, message: &MessageId, index: u32, delta: &str) {
+        let at =
+            self.part(message, index, || Body::Answer { text: String::new(), layout: Markdown::default() });
+        self.blocks[at].change(|body| {
+            if let Body::Answer { text, .. } = body {
+                text.push_str(delta);
+            }
+        });
+    }
+
+    fn reasoning_delta(&mut self, message: &MessageId, index: u32, delta: &str) {
+        let at =
+            self.part(message, index, || Body::Thinking { text: String::new(), open: false, done: false });
+        self.blocks[at].change(|body| {
+            if let Body::Thinking { text, .. } = body {
+                text.push_str(delta);
+            }
+        });
+    }
+
+    fn part(&mut self, message: &MessageId, index: u32, new: impl FnOnce() -> Body) -> usize {
+        let key = (*message, index);
+        if let Some(at) = self.parts.get(&key) {
+            return *at;
+        }
+        let at = self.push(new());
+        self.parts.insert(key, at);
+        at
+    }
+
+    fn call_delta(&mut self, id: &CallId, name: &str, json: &str) {
+        self.call(id, name, |c| c.partial.push_str(json));
+    }
+
+    fn call(&mut self, id: &CallId, name: &str, change: impl FnOnce(&mut ToolCall)) {
+        let at = match self.calls.get(id) {
+            Some(at) => *at,
+            None => {
+                let at = self.push(Body::Tool(Box::new(ToolCall::new(id.clone(), name.to_owned()))));
+                self.calls.insert(id.clone(), at);
+                at
+            }
+        };
+        self.blocks[at].change(|body| {
+            if let Body::Tool(call) = body {
+                change(call);
+            }
+        });
+    }
+
+    /// The message is whole: its parts say what the deltas said, or say it for the first time.
+    fn assistant(&mut self, message: &Message) {
+        for (index, part) in message.parts.iter().enumerate() {
+            let index = index as u32;
+            match part {
+                Part::Text { text, .. } => {
+                    let at = self.part(&message.id, index, || Body::Answer {
+                        text: String::new(),
+                        layout: Markdown::default(),
+                    });
+                    self.blocks[at].change(|body| {
+                        if let Body::Answer { text: have, layout } = body
+                            && have != text
+                        {
+                            have.clone_from(text);
+                            layout.reset();
+                        }
+                    });
+                }
+                Part::Reasoning { text, .. } => {
+                    let at = self.part(&message.id, index, || Body::Thinking {
+                        text: String::new(),
+                        open: false,
+                        done: true,
+                    });
+                    self.blocks[at].change(|body| {
+                        if let Body::Thinking { text: have, done, .. } = body {
+                            have.clone_from(text);
+                            *done = true;
+                        }
+                    });
+                }
+                Part::ToolCall { call_id, name, input, .. } => {
+                    self.call(call_id, name, |c| c.input = input.clone());
+                }
+                _ => {}
+            }
+        }
+        self.parts.retain(|(id, _), _| *id != message.id);
+    }
+
+    fn finished(&mut self, message: &Message, time: Millis) {
+        for part in &message.parts {
+            if let Part::ToolResult { call_id, name, output, is_error, interrupted, details, .. } = part {
+                self.call(call_id, name, |c| {
+                    c.output.clone_from(output);
+                    c.details = details.clone();
+                    c.partial.clear();
+                    c.state = match &c.state {
+                        State::Denied { reason } => State::Denied { reason: reason.clone() },
+                        _ if *interrupted => State::Interrupted,
+                        _ if *is_error => State::Failed { millis: time.0 },
+                        _ => State::Done { millis: time.0 },
+                    };
+                });
+            }
+        }
+    }
+
+    fn turn_end(&mut self, end: &TurnEnd) -> bool {
+        let (weight, text) = match end {
+            TurnEnd::Completed => return false,
+            TurnEnd::Interrupted => (Weight::Warning, "interrupted; say what to do instead".to_owned()),
+            TurnEnd::MaxTurns { limit } => (Weight::Warning, format!("stopped after {limit} requests")),
+            TurnEnd::Budget { what } => (Weight::Warning, format!("stopped at the budget: {what}")),
+            TurnEnd::Repetition { what } => {
+                (Weight::Warning, format!("stopped, it went round in circles: {what}"))
+            }
+            TurnEnd::Refusal { reason } => (Weight::Warning, format!("the model refused: {reason}")),
+            TurnEnd::ContextFull { breakdown } => {
+                (Weight::Error, format!("the context is full: {breakdown}"))
+            }
+            TurnEnd::ModelError { message, .. } | TurnEnd::Failed { message } => {
+                (Weight::Error, message.clone())
+            }
+        };
+        self.note(weight, text);
+        true
+    }
+}
+
+/// Live output of one call that is kept.
+const LIVE: usize = 64 * 1024;
+
+fn live(output: &mut String, chunk: &str) {
+    output.push_str(chunk);
+    if output.len() > 2 * LIVE {
+        *output = becket_types::cut_start(output, LIVE).to_owned();
+    }
+}

@@ -1,0 +1,283 @@
+//! A piece of Markdown as lines: one walk over the parser's events with a stack of what is open.
+
+use super::table::Table;
+use crate::text;
+use crate::theme::Theme;
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+
+/// Lays out `source` behind `out`, with an empty line between the two.
+pub(super) fn append(out: &mut Vec<Line<'static>>, source: &str, width: usize, theme: &Theme) {
+    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let mut renderer = Renderer {
+        out,
+        width,
+        theme,
+        inline: Vec::new(),
+        styles: vec![theme.text],
+        prefix: Vec::new(),
+        marker: None,
+        lists: Vec::new(),
+        code: None,
+        table: None,
+        link: None,
+        gap: false,
+    };
+    renderer.gap = !renderer.out.is_empty();
+    for event in Parser::new_ext(source, options) {
+        renderer.event(event);
+    }
+    renderer.flush();
+}
+
+struct Renderer<'a> {
+    out: &'a mut Vec<Line<'static>>,
+    width: usize,
+    theme: &'a Theme,
+    inline: Vec<Span<'static>>,
+    styles: Vec<Style>,
+    /// What stands before every line here: quote bars and the indent of list items.
+    prefix: Vec<Span<'static>>,
+    /// The bullet of an item whose first line is not out yet.
+    marker: Option<Span<'static>>,
+    /// The next number of each open list; `None` for bullets.
+    lists: Vec<Option<u64>>,
+    code: Option<String>,
+    table: Option<Table>,
+    link: Option<(String, usize)>,
+    /// An empty line is due before the next block.
+    gap: bool,
+}
+
+impl Renderer<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) => self.text(&text),
+            Event::Code(code) => self.span(&code, self.theme.code),
+            Event::Html(html) | Event::InlineHtml(html) => self.text(html.trim_end_matches('\n')),
+            Event::SoftBreak => self.text(" "),
+            Event::HardBreak => self.flush(),
+            Event::Rule => {
+                self.block();
+                let columns = self.width.saturating_sub(self.indent());
+                self.line(vec![Span::styled("─".repeat(columns), self.theme.border)]);
+                self.gap = true;
+            }
+            Event::TaskListMarker(done) => {
+                let mark = if done { "[x] " } else { "[ ] " };
+                self.span(mark, self.theme.accent);
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Paragraph | Tag::HtmlBlock => self.block(),
+            Tag::Heading { level, .. } => {
+                self.block();
+                self.styles.push(self.theme.accent.add_modifier(Modifier::BOLD));
+                let marks = match level {
+                    HeadingLevel::H1 => "# ",
+                    HeadingLevel::H2 => "## ",
+                    _ => "### ",
+                };
+                self.text(marks);
+            }
+            Tag::BlockQuote(_) => {
+                self.block();
+                self.prefix.push(Span::styled("│ ", self.theme.border));
+            }
+            Tag::CodeBlock(kind) => {
+                self.block();
+                let _language = match kind {
+                    CodeBlockKind::Fenced(info) => info.split([' ', ',']).next().map(str::to_owned),
+                    CodeBlockKind::Indented => None,
+                };
+                self.code = Some(String::new());
+            }
+            Tag::List(first) => {
+                if self.lists.is_empty() {
+                    self.block();
+                } else {
+                    self.flush();
+                    self.gap = false;
+                }
+                self.lists.push(first);
+            }
+            Tag::Item => {
+                self.flush();
+                let marker = match self.lists.last_mut() {
+                    Some(Some(number)) => {
+                        *number += 1;
+                        format!("{}. ", *number - 1)
+                    }
+                    _ => "- ".to_owned(),
+                };
+                if self.gap {
+                    self.blank();
+                }
+                self.prefix.push(Span::raw(" ".repeat(marker.len())));
+                self.marker = Some(Span::styled(marker, self.theme.dim));
+            }
+            Tag::Emphasis => self.push_style(Modifier::ITALIC),
+            Tag::Strong => self.push_style(Modifier::BOLD),
+            Tag::Strikethrough => self.push_style(Modifier::CROSSED_OUT),
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
+                self.link = Some((dest_url.into_string(), self.inline.len()));
+                self.styles.push(self.theme.link);
+            }
+            Tag::Table(alignments) => {
+                self.block();
+                self.table = Some(Table::new(&alignments));
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Paragraph | TagEnd::HtmlBlock => {
+                self.flush();
+                self.gap = true;
+            }
+            TagEnd::Heading(_) => {
+                self.flush();
+                self.styles.pop();
+                self.gap = true;
+            }
+            TagEnd::BlockQuote(_) => {
+                self.flush();
+                self.prefix.pop();
+                self.gap = true;
+            }
+            TagEnd::CodeBlock => self.end_code(),
+            TagEnd::List(_) => {
+                self.flush();
+                self.lists.pop();
+                self.gap = self.lists.is_empty();
+            }
+            TagEnd::Item => {
+                self.flush();
+                if self.marker.is_some() {
+                    self.line(Vec::new());
+                }
+                self.prefix.pop();
+            }
+            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => {
+                self.styles.pop();
+            }
+            TagEnd::Link | TagEnd::Image => self.end_link(),
+            TagEnd::TableCell => {
+                let cell = std::mem::take(&mut self.inline);
+                if let Some(table) = &mut self.table {
+                    table.cell(cell);
+                }
+            }
+            TagEnd::TableHead | TagEnd::TableRow => {
+                if let Some(table) = &mut self.table {
+                    table.end_row();
+                }
+            }
+            TagEnd::Table => {
+                if let Some(table) = self.table.take() {
+                    let columns = self.width.saturating_sub(self.indent());
+                    for line in table.lines(columns, self.theme) {
+                        self.line(line);
+                    }
+                }
+                self.gap = true;
+            }
+            _ => {}
+        }
+    }
+
+    fn end_code(&mut self) {
+        let code = self.code.take().unwrap_or_default();
+        for line in code.lines() {
+            let shown = text::visible(line);
+            let columns = self.width.saturating_sub(self.indent() + 2);
+            for piece in text::chunks(&shown, columns) {
+                self.line(vec![Span::raw("  "), Span::styled(piece.to_owned(), self.theme.code)]);
+            }
+        }
+        self.gap = true;
+    }
+
+    /// The address of a link whose text does not say it.
+    fn end_link(&mut self) {
+        self.styles.pop();
+        if let Some((url, from)) = self.link.take() {
+            let shown: String = self.inline.iter().skip(from).map(|s| s.content.as_ref()).collect();
+            if !url.is_empty() && shown != url && !url.starts_with('#') {
+                self.span(&format!(" ({url})"), self.theme.dim);
+            }
+        }
+    }
+
+    fn push_style(&mut self, modifier: Modifier) {
+        let style = self.style().add_modifier(modifier);
+        self.styles.push(style);
+    }
+
+    fn style(&self) -> Style {
+        self.styles.last().copied().unwrap_or_default()
+    }
+
+    fn text(&mut self, text: &str) {
+        match &mut self.code {
+            Some(code) => code.push_str(text),
+            None => self.span(text, self.style()),
+        }
+    }
+
+    fn span(&mut self, text: &str, style: Style) {
+        let shown: Vec<_> = text.lines().map(text::visible).collect();
+        let shown = if shown.len() == 1 { shown[0].to_string() } else { shown.join(" ") };
+        self.inline.push(Span::styled(shown, style));
+    }
+
+    /// A block begins: what is before it is out, with an empty line between.
+    fn block(&mut self) {
+        self.flush();
+        if self.gap {
+            self.blank();
+        }
+    }
+
+    fn blank(&mut self) {
+        let prefix: Vec<Span<'static>> =
+            self.prefix.iter().filter(|s| s.content.starts_with('│')).cloned().collect();
+        self.out.push(Line::from(prefix));
+        self.gap = false;
+    }
+
+    fn indent(&self) -> usize {
+        self.prefix.iter().map(|s| text::width(&s.content)).sum()
+    }
+
+    fn flush(&mut self) {
+        if self.inline.is_empty() {
+            return;
+        }
+        let inline = std::mem::take(&mut self.inline);
+        let columns = self.width.saturating_sub(self.indent());
+        let none = Span::raw("");
+        for line in text::wrap(&inline, columns, &none, &none) {
+            self.line(line.spans);
+        }
+    }
+
+    fn line(&mut self, spans: Vec<Span<'static>>) {
+        let mut line = self.prefix.clone();
+        if let (Some(marker), Some(last)) = (self.marker.take(), line.last_mut()) {
+            *last = marker;
+        }
+        line.extend(spans);
+        self.out.push(Line::from(line));
+        self.gap = false;
+    }
+}

@@ -1,0 +1,149 @@
+//! The window on the transcript: which block and line is at its top, or that it follows the end.
+//!
+//! Every operation lays out only the blocks it passes over. A position is a block and a line in it, so what is being read
+//! stays where it is while the end grows.
+
+use super::block::Block;
+use crate::theme::Theme;
+use ratatui::text::Line;
+
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    /// `None`: the end is in view.
+    top: Option<Top>,
+    width: u16,
+    height: u16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Top {
+    block: usize,
+    line: usize,
+}
+
+impl Window {
+    pub(super) fn follow(&mut self) {
+        self.top = None;
+    }
+
+    pub(super) fn follows(&self) -> bool {
+        self.top.is_none()
+    }
+
+    pub(super) fn height(&self) -> usize {
+        usize::from(self.height)
+    }
+
+    /// The lines in view, from the top.
+    pub(super) fn visible(
+        &mut self,
+        blocks: &mut [Block],
+        width: u16,
+        height: u16,
+        theme: &Theme,
+        revealed: bool,
+    ) -> Vec<Line<'static>> {
+        self.width = width;
+        self.height = height;
+        let top = self.top(blocks, theme, revealed);
+        let mut out = Vec::with_capacity(self.height());
+        let mut skip = top.line;
+        for block in blocks.get_mut(top.block..).unwrap_or_default() {
+            if out.len() >= self.height() {
+                break;
+            }
+            if !block.is_shown(revealed) {
+                continue;
+            }
+            let count = block.lay_out(width, theme);
+            let room = self.height() - out.len();
+            out.extend((skip..count).take(room).map(|i| block.line(i)));
+            skip = 0;
+        }
+        out
+    }
+
+    pub(super) fn scroll(&mut self, blocks: &mut [Block], lines: isize, theme: &Theme, revealed: bool) {
+        let from = self.top(blocks, theme, revealed);
+        let end = end(blocks, self.width, self.height, theme, revealed);
+        let to = if lines < 0 {
+            back(blocks, from, lines.unsigned_abs(), self.width, theme, revealed)
+        } else {
+            forward(blocks, from, lines.unsigned_abs(), self.width, theme, revealed)
+        };
+        let at_end = (to.block, to.line) >= (end.block, end.line);
+        self.top = if at_end { None } else { Some(to) };
+    }
+
+    /// To the nearest block before or after the top for which `is` holds.
+    pub(super) fn jump(&mut self, to_earlier: bool, is: impl Fn(usize) -> bool, count: usize) {
+        let from = self.top.map_or(count, |t| t.block);
+        let found = if to_earlier {
+            (0..from.min(count)).rev().find(|i| is(*i))
+        } else {
+            (from.saturating_add(1)..count).find(|i| is(*i))
+        };
+        match found {
+            Some(block) => self.top = Some(Top { block, line: 0 }),
+            None if !to_earlier => self.top = None,
+            None => {}
+        }
+    }
+
+    fn top(&self, blocks: &mut [Block], theme: &Theme, revealed: bool) -> Top {
+        match self.top {
+            // A block that became shorter ends earlier.
+            Some(top) if top.block < blocks.len() => {
+                let length = blocks[top.block].lay_out(self.width, theme);
+                Top { line: top.line.min(length.saturating_sub(1)), ..top }
+            }
+            _ => end(blocks, self.width, self.height, theme, revealed),
+        }
+    }
+}
+
+/// The top at which the last line is the last row.
+fn end(blocks: &mut [Block], width: u16, height: u16, theme: &Theme, revealed: bool) -> Top {
+    let mut room = usize::from(height);
+    for (i, block) in blocks.iter_mut().enumerate().rev() {
+        if !block.is_shown(revealed) {
+            continue;
+        }
+        let length = block.lay_out(width, theme);
+        if length >= room {
+            return Top { block: i, line: length - room };
+        }
+        room -= length;
+    }
+    Top { block: 0, line: 0 }
+}
+
+fn back(blocks: &mut [Block], from: Top, lines: usize, width: u16, theme: &Theme, revealed: bool) -> Top {
+    let mut at = from;
+    let mut left = lines;
+    loop {
+        if at.line >= left {
+            return Top { line: at.line - left, ..at };
+        }
+        left -= at.line;
+        let Some(before) = (0..at.block).rev().find(|i| blocks[*i].is_shown(revealed)) else {
+            return Top { block: at.block, line: 0 };
+        };
+        at = Top { block: before, line: blocks[before].lay_out(width, theme) };
+    }
+}
+
+fn forward(blocks: &mut [Block], from: Top, lines: usize, width: u16, theme: &Theme, revealed: bool) -> Top {
+    let mut at = from;
+    let mut left = lines;
+    while at.block < blocks.len() {
+        let length =
+            if blocks[at.block].is_shown(revealed) { blocks[at.block].lay_out(width, theme) } else { 0 };
+        if at.line + left < length {
+            return Top { line: at.line + left, ..at };
+        }
+        left -= length.saturating_sub(at.line);
+        at = Top { block: at.block + 1, line: 0 };
+    }
+    at
+}

@@ -1,0 +1,337 @@
+//! Screens from inputs: each flow as keys and events in, the screen and the commands out. No terminal, no agent.
+//!
+//! Properties run 100 cases each (a case draws up to forty screens through an emulator); `PROPTEST_CASES` for more.
+
+mod support;
+
+use becket_tui::input::{Effect, Input, Timer};
+use becket_types::{
+    Access, CallId, Command, CompactionTrigger, Cost, Decision, DeliveryMode, Event, FinishReason, Message,
+    MessageId, Millis, Part, PermissionRequest, Seq, Synthetic, Tokens, TurnEnd, Usage,
+};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use proptest::prelude::*;
+use serde_json::json;
+use support::{Stage, key, started, turn_end};
+
+#[test]
+fn a_session_begins_with_an_empty_screen_and_a_hint() {
+    let mut stage = Stage::new(60, 8);
+    stage.event(started());
+    assert_eq!(
+        stage.screen(),
+        "\n\n\n\n\n\n› what is to be done? / for commands\nscript/demo · default · project"
+    );
+}
+
+#[test]
+fn a_prompt_is_sent_and_its_turn_is_shown() {
+    let mut stage = Stage::new(60, 16);
+    stage.event(started());
+    stage.type_text("fix the test");
+    let effects = stage.key(KeyCode::Enter);
+    assert!(effects.iter().any(|e| matches!(e, Effect::Send(Command::Prompt(p))
+        if p.mode == DeliveryMode::Steer && p.parts == [Part::text("fix the test")])));
+    assert!(stage.screen().contains("◐ sending · Esc interrupts"));
+
+    stage.event(Event::UserMessage {
+        message: Message::user("fix the test"),
+        client_id: None,
+        steered: false,
+    });
+    let id = MessageId::new();
+    for text in ["I will ", "look at **it**"] {
+        stage.event(Event::TextDelta { message: id, index: 0, text: text.into() });
+    }
+    stage.event(Event::ToolStarted {
+        call_id: CallId("c1".into()),
+        name: "bash".into(),
+        input: json!({"command": "cargo test"}),
+    });
+    stage.event(Event::ToolOutput { call_id: CallId("c1".into()), chunk: "running 3 tests\n".into() });
+    assert_eq!(
+        stage.screen(),
+        "> fix the test\n\nI will look at it\n\n◐ bash cargo test\n  running 3 tests\n\n\n\n\n\n\n\n◐ running bash · Esc interrupts\n› say something to steer it; Tab queues\nscript/demo · default · project"
+    );
+    let mut result = Message::tool_result(CallId("c1".into()), "bash", "3 passed", false);
+    if let Some(Part::ToolResult { details, .. }) = result.parts.first_mut() {
+        *details = json!({"exit_code": 0});
+    }
+    stage.event(Event::ToolFinished { message: result, changes: Vec::new(), duration: Millis(2_300) });
+    stage.event(turn_end(TurnEnd::Completed));
+    let screen = stage.screen();
+    assert!(screen.contains("● bash cargo test  2.3 s"), "{screen}");
+    assert!(!screen.contains('◐'), "{screen}");
+}
+
+#[test]
+fn escape_interrupts_and_tab_queues() {
+    let mut stage = Stage::new(60, 10);
+    stage.event(started());
+    stage.event(Event::StepStarted { step: 1 });
+    stage.type_text("and then this");
+    let effects = stage.key(KeyCode::Tab);
+    assert!(
+        effects
+            .iter()
+            .any(|e| matches!(e, Effect::Send(Command::Prompt(p)) if p.mode == DeliveryMode::Queue))
+    );
+    assert_eq!(stage.key(KeyCode::Esc), [Effect::Send(Command::Interrupt)]);
+    assert_eq!(stage.ctrl('c'), [Effect::Send(Command::Interrupt)]);
+}
+
+#[test]
+fn ctrl_c_clears_then_asks_then_quits() {
+    let mut stage = Stage::new(60, 10);
+    stage.event(started());
+    stage.type_text("half a thought");
+    assert_eq!(stage.ctrl('c'), []);
+    assert!(stage.screen().contains("what is to be done?"));
+    stage.ctrl('c');
+    assert!(stage.screen().contains("Ctrl-C once more quits"));
+    assert_eq!(stage.ctrl('c'), [Effect::Quit]);
+}
+
+fn ask(stage: &mut Stage, command: &str) {
+    stage.event(Event::PermissionAsked(Box::new(PermissionRequest {
+        call_id: CallId("c9".into()),
+        tool: "bash".into(),
+        input: json!({"command": command}),
+        access: Access::execute(command),
+        reason: "no rule allows `rm`".into(),
+    })));
+}
+
+#[test]
+fn a_question_is_answered_only_after_it_was_seen() {
+    let mut stage = Stage::new(70, 24);
+    stage.event(started());
+    ask(&mut stage, "rm -rf build\u{202e}/");
+    // Typed ahead: nothing of it counts.
+    assert_eq!(stage.key(KeyCode::Char('y')), []);
+    assert_eq!(stage.update(Input::Paste("y\n".into())), []);
+    let screen = stage.screen();
+    assert!(screen.contains("? bash wants to run"), "{screen}");
+    assert!(screen.contains("$ rm -rf build⟨U+202E⟩/"), "{screen}");
+    assert!(screen.contains("why no rule allows `rm`"), "{screen}");
+    assert_eq!(stage.key(KeyCode::Char('y')), []);
+    stage.update(Input::Due(Timer::Arm));
+    let decided = |decision| [Effect::Send(Command::Decide { call_id: CallId("c9".into()), decision })];
+    assert_eq!(stage.key(KeyCode::Char('y')), decided(Decision::AllowOnce));
+    assert!(!stage.screen().contains("wants to run"));
+
+    ask(&mut stage, "rm -rf build");
+    stage.screen();
+    stage.update(Input::Due(Timer::Arm));
+    stage.key(KeyCode::Char('r'));
+    stage.type_text("use cargo clean");
+    assert_eq!(stage.key(KeyCode::Enter), decided(Decision::Deny { reason: Some("use cargo clean".into()) }));
+    ask(&mut stage, "rm -rf build");
+    stage.screen();
+    stage.update(Input::Due(Timer::Arm));
+    assert_eq!(stage.key(KeyCode::Enter), decided(Decision::Deny { reason: None }));
+}
+
+#[test]
+fn what_is_longer_than_the_screen_must_be_read_before_it_is_allowed() {
+    let mut stage = Stage::new(40, 12);
+    stage.event(started());
+    let command: Vec<String> = (0..60).map(|i| format!("echo line {i}")).collect();
+    ask(&mut stage, &command.join("\n"));
+    stage.screen();
+    stage.update(Input::Due(Timer::Arm));
+    assert_eq!(stage.key(KeyCode::Char('y')), []);
+    for _ in 0..40 {
+        stage.key(KeyCode::PageDown);
+        stage.screen();
+    }
+    assert!(stage.screen().contains("y once"), "{}", stage.screen());
+    assert!(matches!(stage.key(KeyCode::Char('y'))[..], [Effect::Send(Command::Decide { .. })]));
+}
+
+#[test]
+fn a_compaction_is_one_line_that_opens_and_its_continuation_is_hidden() {
+    let mut stage = Stage::new(60, 20);
+    stage.event(started());
+    stage.event(Event::CompactBoundary {
+        entry: Seq(40),
+        trigger: CompactionTrigger::Auto,
+        pre_tokens: Tokens(148_000),
+        post_tokens: Tokens(21_000),
+        summary: "what was done".into(),
+        anchor: Some("the last words".into()),
+    });
+    let mut go_on = Message::synthetic(Synthetic::CompactionContinue, "Continue with the next step.");
+    go_on.metadata.compaction_continue = true;
+    stage.event(Event::SyntheticMessage { message: go_on });
+    let screen = stage.screen();
+    assert!(screen.contains("context compacted 148k → 21k · see what changed"), "{screen}");
+    assert!(!screen.contains("what was done") && !screen.contains("Continue with"), "{screen}");
+    stage.ctrl('o');
+    let screen = stage.screen();
+    assert!(screen.contains("what was done") && screen.contains("the last words"), "{screen}");
+    stage.ctrl('t');
+    let screen = stage.screen();
+    assert!(screen.contains("for the model only: compaction continue"), "{screen}");
+    stage.ctrl('t');
+    assert!(!stage.screen().contains("Continue with"));
+}
+
+#[test]
+fn a_large_paste_is_a_chip_and_is_sent_whole() {
+    let mut stage = Stage::new(60, 10);
+    stage.event(started());
+    let pasted: Vec<String> = (0..500).map(|i| format!("line {i}")).collect();
+    let pasted = pasted.join("\n");
+    stage.type_text("look: ");
+    assert_eq!(stage.update(Input::Paste(pasted.clone())), []);
+    assert!(stage.screen().contains("look: [pasted 500 lines]"), "{}", stage.screen());
+    let effects = stage.key(KeyCode::Enter);
+    let sent = effects.iter().find_map(|e| match e {
+        Effect::Send(Command::Prompt(p)) => Some(p.parts.clone()),
+        _ => None,
+    });
+    assert_eq!(sent.unwrap(), [Part::text(format!("look: {pasted}"))]);
+}
+
+#[test]
+fn the_transcript_goes_to_the_scrollback_once() {
+    let mut stage = Stage::new(60, 10);
+    stage.event(started());
+    for i in 0..30 {
+        stage.event(Event::UserMessage {
+            message: Message::user(format!("m{i}")),
+            client_id: None,
+            steered: false,
+        });
+    }
+    let first = stage.print();
+    assert_eq!(first.iter().filter(|l| l.starts_with("> m")).count(), 30);
+    stage.event(Event::UserMessage { message: Message::user("later"), client_id: None, steered: false });
+    assert_eq!(stage.print(), ["> later", ""]);
+    assert!(stage.print().is_empty());
+}
+
+#[test]
+fn scrolling_holds_its_place_while_the_end_grows() {
+    let mut stage = Stage::new(40, 10);
+    stage.event(started());
+    let say = |stage: &mut Stage, i: usize| {
+        stage.event(Event::UserMessage {
+            message: Message::user(format!("m{i}")),
+            client_id: None,
+            steered: false,
+        });
+    };
+    for i in 0..40 {
+        say(&mut stage, i);
+    }
+    assert!(stage.screen().contains("m39"));
+    stage.key(KeyCode::PageUp);
+    let before = stage.screen();
+    assert!(!before.contains("m39"), "{before}");
+    for i in 40..80 {
+        say(&mut stage, i);
+    }
+    assert_eq!(stage.screen(), before);
+    for _ in 0..30 {
+        stage.key(KeyCode::PageDown);
+    }
+    assert!(stage.screen().contains("m79"));
+}
+
+/// Deltas and the whole message, and the whole message alone, are the same on the screen.
+#[test]
+fn live_and_replayed_are_the_same() {
+    let message = Message::assistant(vec![
+        Part::text("# Plan\n\n- one\n- two\n\nand *more*"),
+        Part::tool_call("c1", "read", json!({"path": "src/lib.rs"})),
+    ]);
+    let whole = Event::AssistantMessage {
+        message: message.clone(),
+        finish: FinishReason::ToolCalls,
+        usage: Usage::default(),
+        cost: Cost(0.0),
+        ttft: None,
+        api_time: Millis(0),
+    };
+    let finished = Event::ToolFinished {
+        message: Message::tool_result(CallId("c1".into()), "read", "text", false),
+        changes: Vec::new(),
+        duration: Millis(3),
+    };
+    let mut live = Stage::new(50, 20);
+    for piece in ["# Pl", "an\n\n- one\n-", " two\n\nand *mo", "re*"] {
+        live.event(Event::TextDelta { message: message.id, index: 0, text: piece.into() });
+        live.screen();
+    }
+    live.event(Event::ToolCallDelta {
+        message: message.id,
+        index: 1,
+        call_id: CallId("c1".into()),
+        name: "read".into(),
+        json: String::new(),
+    });
+    live.event(whole.clone());
+    live.event(Event::ToolStarted {
+        call_id: CallId("c1".into()),
+        name: "read".into(),
+        input: json!({"path": "src/lib.rs"}),
+    });
+    live.event(finished.clone());
+    live.event(turn_end(TurnEnd::Completed));
+    let mut replayed = Stage::new(50, 20);
+    replayed.event(whole);
+    replayed.event(finished);
+    assert_eq!(live.screen(), replayed.screen());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Whatever comes, in whatever size of terminal: no panic, nothing hidden is drawn, no escape reaches a cell.
+    #[test]
+    fn any_events_in_any_size(
+        steps in proptest::collection::vec((0u8..12, "[ -~\u{1b}\u{202e}日\n]{0,40}"), 0..40),
+        sizes in proptest::collection::vec((1u16..120, 1u16..50), 1..4),
+    ) {
+        let mut stage = Stage::new(sizes[0].0, sizes[0].1);
+        stage.event(started());
+        let id = MessageId::new();
+        for (i, (kind, text)) in steps.iter().enumerate() {
+            match kind {
+                0 => { stage.event(Event::UserMessage { message: Message::user(text.clone()), client_id: None, steered: i % 2 == 0 }); }
+                1 => { stage.event(Event::TextDelta { message: id, index: 0, text: text.clone() }); }
+                2 => { stage.event(Event::ReasoningDelta { message: id, index: 1, text: text.clone() }); }
+                3 => { stage.event(Event::ToolStarted { call_id: CallId(format!("c{i}")), name: "bash".into(), input: json!({"command": text}) }); }
+                4 => { stage.event(Event::SyntheticMessage { message: Message::synthetic(Synthetic::Reminder, "SECRET-REMINDER") }); }
+                5 => ask(&mut stage, text),
+                6 => stage.type_text(text.trim_matches(|c: char| c.is_control())),
+                7 => { stage.key(KeyCode::PageUp); }
+                8 => { stage.key(KeyCode::Enter); }
+                9 => { stage.update(Input::Paste(text.clone())); }
+                10 => { stage.update(Input::Due(Timer::Arm)); }
+                _ => { stage.update(Input::Key(KeyEvent::new(KeyCode::Char('o'), KeyModifiers::CONTROL))); }
+            }
+            let size = sizes[i % sizes.len()];
+            stage.resize(size.0, size.1);
+            let screen = stage.screen();
+            prop_assert!(!screen.contains("SECRET-REMINDER"));
+            prop_assert!(screen.chars().all(|c| c == '\n' || !c.is_control()));
+        }
+        // What was drawn step by step is what a fresh draw shows.
+        let (width, height) = sizes[0];
+        stage.resize(width, height);
+        prop_assert_eq!(stage.screen(), stage.fresh());
+    }
+
+    #[test]
+    fn every_key_is_survived(codes in proptest::collection::vec(any::<char>(), 0..60), modifiers in any::<u8>()) {
+        let mut stage = Stage::new(30, 8);
+        for c in codes {
+            stage.update(Input::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::from_bits_truncate(modifiers))));
+        }
+        stage.screen();
+        prop_assert_eq!(key('x').code, KeyCode::Char('x'));
+    }
+}
