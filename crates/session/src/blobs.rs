@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A frame that claims more is not unpacked.
@@ -37,6 +37,8 @@ pub struct BlobStore {
     io: Arc<dyn Io>,
     state: Mutex<State>,
     temp: AtomicU64,
+    /// The name of `dir` is durable.
+    named: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -45,8 +47,17 @@ struct State {
     memory: HashMap<BlobId, Vec<u8>>,
     /// Written since the last [`BlobStore::sync`].
     unsynced: Vec<PathBuf>,
+    /// There are names in the folder that a power loss may cost.
+    names_owed: bool,
     failing: bool,
     warnings: Vec<String>,
+}
+
+impl State {
+    fn written(&mut self, path: PathBuf) {
+        self.unsynced.push(path);
+        self.names_owed = true;
+    }
 }
 
 impl BlobStore {
@@ -61,7 +72,14 @@ impl BlobStore {
     }
 
     fn new(io: Arc<dyn Io>, dir: Option<PathBuf>, also: Option<PathBuf>) -> Self {
-        Self { dir, also, io, state: Mutex::default(), temp: AtomicU64::new(0) }
+        Self {
+            dir,
+            also,
+            io,
+            state: Mutex::default(),
+            temp: AtomicU64::new(0),
+            named: AtomicBool::new(false),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -107,7 +125,7 @@ impl BlobStore {
                 drop(file);
                 let path = temp.with_file_name(file_name(&id));
                 match self.io.rename(&temp, &path) {
-                    Ok(()) => self.state().unsynced.push(path),
+                    Ok(()) => self.state().written(path),
                     Err(error) => {
                         let packed = self.io.read(&temp);
                         let _ = self.io.remove(&temp);
@@ -169,15 +187,26 @@ impl BlobStore {
 
     /// Makes every blob written so far survive a power loss. Called before an entry that may name them is forced to disk.
     pub fn sync(&self) {
-        let unsynced = std::mem::take(&mut self.state().unsynced);
-        let Some(dir) = self.dir.as_ref().filter(|_| !unsynced.is_empty()) else { return };
-        let mut failed: Vec<PathBuf> = unsynced
-            .into_iter()
-            .filter(|path| self.io.open(path, OpenMode::Append).and_then(|file| self.io.sync(&file)).is_err())
-            .collect();
-        if self.io.sync_dir(dir).is_ok() {
-            self.state().unsynced.append(&mut failed);
+        let Some(dir) = &self.dir else { return };
+        let (mut owed, names_owed) = {
+            let mut state = self.state();
+            (std::mem::take(&mut state.unsynced), std::mem::take(&mut state.names_owed))
+        };
+        if owed.is_empty() && !names_owed {
+            return;
         }
+        owed.retain(|path| {
+            self.io.open(path, OpenMode::Append).and_then(|file| self.io.sync(&file)).is_err()
+        });
+        // The folder's own name once, too: nobody else forces it when the first blob comes late.
+        let named = self.io.sync_dir(dir).and_then(|()| match dir.parent() {
+            Some(session) if !self.named.load(Ordering::Relaxed) => self.io.sync_dir(session),
+            _ => Ok(()),
+        });
+        self.named.fetch_or(named.is_ok(), Ordering::Relaxed);
+        let mut state = self.state();
+        state.unsynced.append(&mut owed);
+        state.names_owed |= named.is_err();
     }
 
     /// What the user must know, since last asked.
@@ -197,8 +226,9 @@ impl BlobStore {
                 continue;
             }
             let linked = self.io.create_dir(dir).and_then(|()| self.io.link(&entry.path(), &dir.join(&name)));
-            if linked.is_err() {
-                failed += 1;
+            match linked {
+                Ok(()) => self.state().names_owed = true,
+                Err(_) => failed += 1,
             }
         }
         failed
@@ -228,7 +258,7 @@ impl BlobStore {
         });
         match written {
             Ok(()) => {
-                self.state().unsynced.push(path);
+                self.state().written(path);
                 Ok(())
             }
             Err(error) => {

@@ -7,7 +7,7 @@
 //! Knows no files and no order of lines.
 
 use becket_types::hex;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
@@ -22,18 +22,38 @@ const ENTRIES_KEY: &[u8] = br#"","entries":"#;
 const HASH_KEY: &[u8] = br#","hash":""#;
 const END: &[u8] = br#""}"#;
 
-/// The line (with its newline) for a JSON array of entries, and its hash.
-pub(crate) fn encode(prev: &str, entries: &[u8]) -> (Vec<u8>, String) {
-    let fixed = PREV_KEY.len() + 2 * HASH + ENTRIES_KEY.len() + HASH_KEY.len() + END.len() + 1;
-    let mut line = Vec::with_capacity(entries.len() + fixed);
-    for piece in [PREV_KEY, prev.as_bytes(), ENTRIES_KEY, entries] {
-        line.extend_from_slice(piece);
+/// A line that is being written: its entries are put behind what it begins with, so that long ones are not copied.
+#[derive(Debug)]
+pub(crate) struct Draft(Vec<u8>);
+
+impl Draft {
+    const HEAD: usize = PREV_KEY.len() + HASH + ENTRIES_KEY.len();
+    const END: usize = HASH_KEY.len() + HASH + END.len() + 1;
+
+    /// The line after the one with the hash `prev`, with a JSON array of entries.
+    pub(crate) fn new(prev: &str, entries: &impl Serialize) -> Result<Self, serde_json::Error> {
+        let mut line = Vec::with_capacity(1024);
+        for piece in [PREV_KEY, prev.as_bytes(), ENTRIES_KEY] {
+            line.extend_from_slice(piece);
+        }
+        serde_json::to_writer(&mut line, entries)?;
+        Ok(Self(line))
     }
-    let hash = hex(&Sha256::digest(&line));
-    for piece in [HASH_KEY, hash.as_bytes(), END, b"\n"] {
-        line.extend_from_slice(piece);
+
+    pub(crate) fn entries(&self) -> &[u8] {
+        self.0.get(Self::HEAD..).unwrap_or_default()
     }
-    (line, hash)
+
+    /// The whole line with its newline, and its hash.
+    pub(crate) fn finish(self) -> (Vec<u8>, String) {
+        let Self(mut line) = self;
+        let hash = hex(&Sha256::digest(&line));
+        line.reserve_exact(Self::END);
+        for piece in [HASH_KEY, hash.as_bytes(), END, b"\n"] {
+            line.extend_from_slice(piece);
+        }
+        (line, hash)
+    }
 }
 
 /// A line (without its newline) that ends as a line must.
@@ -116,14 +136,18 @@ mod tests {
 
     #[test]
     fn a_line_proves_itself_and_any_changed_byte_shows() {
-        let (line, hash) = encode(GENESIS, br#"[{"seq":1,"time":2,"kind":"interrupt"}]"#);
+        let entries = serde_json::json!([{"seq": 1, "time": 2, "kind": "interrupt"}]);
+        let draft = Draft::new(GENESIS, &entries).unwrap();
+        let json = draft.entries().to_vec();
+        let (line, hash) = draft.finish();
         let line = line.strip_suffix(b"\n").unwrap();
         let framed = frame(line).unwrap();
         assert_eq!(framed.hash, hash);
         assert!(framed.is_authentic());
         let (prev, entries) = framed.parts(line).unwrap();
         assert_eq!(prev, GENESIS);
-        assert_eq!(entries, br#"[{"seq":1,"time":2,"kind":"interrupt"}]"#);
+        assert_eq!(entries, json);
+        assert_eq!(serde_json::from_slice::<serde_json::Value>(entries).unwrap()[0]["seq"], 1);
         for i in 0..line.len() {
             let mut changed = line.to_vec();
             changed[i] ^= 1;

@@ -13,16 +13,20 @@
 //!
 //! Knows entries only as JSON with a sequence number; what they mean is the context engine's business.
 
+mod backwards;
 pub mod line;
 mod open;
 mod reader;
 mod writer;
 
+pub(crate) use backwards::has_line_ending;
 pub use open::Opened;
 pub use reader::{BadKind, BadRecord, End, Item, Reader};
 
 use crate::store::{Durability, Io, StoreError};
 use becket_types::{Entry, Seq};
+use line::Draft;
+use serde::Serialize;
 use serde_json::value::RawValue;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -85,6 +89,13 @@ impl Ledger {
         &self.head
     }
 
+    /// Where the file ends, when all of the ledger is in it and it can be written.
+    pub(crate) fn end_on_disk(&self) -> Option<End> {
+        let Place::Disk(disk) = &self.place else { return None };
+        let good = disk.whole()?;
+        Some(End { good, total: good, open: false, head: self.head.clone(), last_seq: self.last_seq })
+    }
+
     /// Commits that are not on disk although they should be.
     pub fn backlog(&self) -> usize {
         match &self.place {
@@ -106,7 +117,7 @@ impl Ledger {
     pub fn append(&mut self, entries: &[Entry], durability: Durability) -> Result<(), StoreError> {
         let Some(last) = entries.last() else { return Ok(()) };
         let last = last.seq;
-        self.append_json(&serde_json::to_vec(entries)?, last, durability)
+        self.append_draft(self.draft(&entries)?, last, durability)
     }
 
     /// Appends entries of another ledger as they are, byte for byte.
@@ -114,21 +125,27 @@ impl Ledger {
         if entries.is_empty() {
             return Ok(());
         }
-        self.append_json(&serde_json::to_vec(entries)?, last, Durability::Buffered)
+        self.append_draft(self.draft(&entries)?, last, Durability::Buffered)
     }
 
-    /// Appends the JSON array of a commit's entries; `last` is the last one's number.
-    pub(crate) fn append_json(
+    /// The next line with these entries, to look at before it is appended.
+    pub(crate) fn draft(&self, entries: &impl Serialize) -> Result<Draft, StoreError> {
+        Ok(Draft::new(&self.head, entries)?)
+    }
+
+    /// Appends a line that [`Ledger::draft`] made last; `last` is the number of its last entry.
+    pub(crate) fn append_draft(
         &mut self,
-        json: &[u8],
+        draft: Draft,
         last: Seq,
         durability: Durability,
     ) -> Result<(), StoreError> {
         let limit = line::MAX_LINE - 1024;
-        if json.len() > limit {
-            return Err(StoreError::TooLarge { bytes: json.len() as u64, limit: limit as u64 });
+        let bytes = draft.entries().len();
+        if bytes > limit {
+            return Err(StoreError::TooLarge { bytes: bytes as u64, limit: limit as u64 });
         }
-        let (line, hash) = line::encode(&self.head, json);
+        let (line, hash) = draft.finish();
         match &mut self.place {
             Place::Memory(lines) => lines.push(line),
             Place::Disk(disk) => disk.append(line, durability),

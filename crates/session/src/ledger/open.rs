@@ -1,7 +1,7 @@
 //! Opening a ledger that is there: lock, read forward, set the torn tail aside.
 
 use super::writer::{DiskLedger, Stage, locked};
-use super::{BadRecord, Item, Ledger, Place, Reader, not_found_or, torn_path};
+use super::{BadRecord, End, Item, Ledger, Place, Reader, not_found_or, torn_path};
 use crate::store::{Io, OpenMode, StoreError, layout, write_all};
 use becket_types::Entry;
 use std::fs::File;
@@ -46,8 +46,19 @@ impl Ledger {
     /// # Errors
     /// [`StoreError::Locked`], [`StoreError::NotFound`], or [`StoreError::Io`] when it cannot be read.
     pub fn open(io: Arc<dyn Io>, dir: &Path, visit: &mut dyn FnMut(&Entry)) -> Result<Opened, StoreError> {
+        Self::open_behind(io, dir, None, visit)
+    }
+
+    /// As [`Ledger::open`], but what is before `from` is neither read nor checked: a line ends there, and it is known what
+    /// the lines up to it say.
+    pub(crate) fn open_behind(
+        io: Arc<dyn Io>,
+        dir: &Path,
+        from: Option<End>,
+        visit: &mut dyn FnMut(&Entry),
+    ) -> Result<Opened, StoreError> {
         let path = layout::ledger_path(dir);
-        let reading = io.open(&path, OpenMode::Read).map_err(|e| not_found_or(e, dir, &path))?;
+        let mut reading = io.open(&path, OpenMode::Read).map_err(|e| not_found_or(e, dir, &path))?;
         let mut disk = DiskLedger::new(io, dir.to_path_buf());
         disk.named = true;
         match take_lock(&mut disk) {
@@ -56,8 +67,11 @@ impl Ledger {
             // No lock file can be made here: nor can anything be written, and the first append will say so.
             Err(_) => {}
         }
-        let mut reader = Reader::new(BufReader::with_capacity(1 << 16, &reading));
-        let mut bad = Vec::new();
+        let start = from.as_ref().map_or(0, |end| end.good);
+        reading.seek(SeekFrom::Start(start)).map_err(StoreError::io("read", &path))?;
+        let input = BufReader::with_capacity(1 << 16, &reading);
+        let mut reader = Reader::resume(input, from.unwrap_or_else(End::start));
+        let mut bad: Vec<BadRecord> = Vec::new();
         while let Some(item) = reader.next_item().map_err(StoreError::io("read", &path))? {
             match item {
                 Item::Commit(entries) => entries.iter().for_each(&mut *visit),
@@ -66,6 +80,12 @@ impl Ledger {
         }
         let end = reader.end().clone();
         bad.retain(|record| record.offset < end.good);
+        if !bad.is_empty() && start > 0 {
+            let before = lines_before(&reading, start).map_err(StoreError::io("read", &path))?;
+            for record in &mut bad {
+                record.line += before;
+            }
+        }
         disk.len = Some(end.good);
         disk.open = end.open;
         disk.stage = Stage::ReadOnly { total: end.total };
@@ -83,6 +103,19 @@ impl Ledger {
             if end.total > end.good { disk.set_torn_tail_aside(&reading, end.good, end.total) } else { None };
         let ledger = Self { head: end.head, last_seq: end.last_seq, place: Place::Disk(Box::new(disk)) };
         Ok(Opened { ledger, bad, torn })
+    }
+}
+
+/// Lines in the first `bytes` of the file.
+fn lines_before(mut file: &File, bytes: u64) -> io::Result<u64> {
+    file.seek(SeekFrom::Start(0))?;
+    let (mut left, mut chunk, mut lines) = (file.take(bytes), vec![0; 1 << 16], 0);
+    loop {
+        let n = left.read(&mut chunk)?;
+        if n == 0 {
+            return Ok(lines);
+        }
+        lines += chunk.iter().take(n).filter(|byte| **byte == b'\n').count() as u64;
     }
 }
 
@@ -132,6 +165,8 @@ impl DiskLedger {
             write_all(self.io.as_ref(), &aside, chunk.get(..n).unwrap_or_default())?;
         }
         self.io.sync(&aside)?;
+        // Its name as well, before the ledger lets go of the bytes.
+        self.io.sync_dir(&self.dir)?;
         Ok(path)
     }
 

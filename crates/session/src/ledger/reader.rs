@@ -85,6 +85,13 @@ pub struct End {
     pub last_seq: Seq,
 }
 
+impl End {
+    /// Nothing was read yet.
+    pub(crate) fn start() -> Self {
+        Self { good: 0, total: 0, open: false, head: line::GENESIS.to_owned(), last_seq: Seq(0) }
+    }
+}
+
 /// Reads one ledger from its start (or from the [`End`] of an earlier reading).
 pub struct Reader<R> {
     input: R,
@@ -103,8 +110,7 @@ struct SeqOnly {
 
 impl<R: BufRead> Reader<R> {
     pub fn new(input: R) -> Self {
-        let end = End { good: 0, total: 0, open: false, head: line::GENESIS.to_owned(), last_seq: Seq(0) };
-        Self::resume(input, end)
+        Self::resume(input, End::start())
     }
 
     /// Goes on behind an earlier reading; `input` starts at `end.good`.

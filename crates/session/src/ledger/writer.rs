@@ -75,6 +75,12 @@ impl DiskLedger {
         self.backlog.len()
     }
 
+    /// Bytes of the file, when it holds everything, and nothing else.
+    pub(super) fn whole(&self) -> Option<u64> {
+        let settled = self.backlog.is_empty() && !self.dirty && !self.open;
+        self.len.filter(|_| settled && matches!(self.stage, Stage::Writable(_)))
+    }
+
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.backlog.iter()
     }

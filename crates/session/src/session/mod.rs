@@ -1,13 +1,15 @@
 //! A session: ledger, blobs and view together.
 //!
 //! Model: [`Session::append`] gives entries their sequence numbers and time, commits them, and feeds them to the view;
-//! opening feeds the view the whole ledger, line by line. So what the view knows is always what the ledger says.
+//! opening feeds the view the ledger, line by line: all of it, or what follows the last checkpoint. So what the view knows
+//! is always what the ledger says.
 //!
 //! Invariants: a commit is in the ledger (or waits for the disk, in order) before the view sees it. A blob is on disk
 //! before an entry that names it is forced there. Opening changes nothing in a sound session.
 //!
 //! Decides nothing about the conversation; that is the context engine's and the agent's business.
 
+mod checkpoint;
 mod info;
 mod storable;
 
@@ -65,6 +67,7 @@ pub struct Session {
     title: Option<String>,
     outside: Outside,
     notices: Vec<String>,
+    checkpoint: checkpoint::Progress,
 }
 
 impl Session {
@@ -100,7 +103,17 @@ impl Session {
         let mut view = View::new(policy, scope);
         view.apply(&first);
         let blobs = Arc::new(blobs);
-        Ok(Self { info, dir, ledger, blobs, view, title: None, outside, notices: Vec::new() })
+        Ok(Self {
+            info,
+            dir,
+            ledger,
+            blobs,
+            view,
+            title: None,
+            outside,
+            notices: Vec::new(),
+            checkpoint: checkpoint::Progress::default(),
+        })
     }
 
     /// Opens the session in this folder and brings the view up to its end.
@@ -119,10 +132,15 @@ impl Session {
         scope: ModelScope,
         outside: Outside,
     ) -> Result<Self, StoreError> {
-        let mut view = View::new(policy, scope);
-        let mut info = None;
-        let mut title = None;
-        let opened = Ledger::open(Arc::clone(&outside.io), session_dir, &mut |entry| {
+        let found = checkpoint::read(outside.io.as_ref(), session_dir);
+        let restored = found.and_then(|(saved, progress)| {
+            let (info, end, title) = (saved.info(), saved.end(), saved.title);
+            let view = View::restore(policy.clone(), scope.clone(), saved.view)?;
+            Some((view, info, title, Some(end), progress))
+        });
+        let (mut view, mut info, mut title, end, progress) = restored
+            .unwrap_or_else(|| (View::new(policy, scope), None, None, None, checkpoint::Progress::default()));
+        let opened = Ledger::open_behind(Arc::clone(&outside.io), session_dir, end, &mut |entry| {
             if info.is_none() {
                 info = SessionInfo::of(entry);
             }
@@ -144,6 +162,7 @@ impl Session {
             title,
             outside,
             notices,
+            checkpoint: progress,
         };
         session.refold_if_stale()?;
         Ok(session)
@@ -225,6 +244,7 @@ impl Session {
             session.blobs = Arc::new(BlobStore::in_memory(Arc::clone(&session.outside.io), Some(source)));
         }
         session.refold_if_stale()?;
+        session.keep_checkpoint();
         Ok(session)
     }
 
@@ -247,23 +267,36 @@ impl Session {
             }
             entries.push(Entry { seq, time, kind });
         }
-        let mut json = serde_json::to_vec(&entries)?;
-        if entries.iter().any(|entry| holds_values(&entry.kind)) && line::depth(&json) > MAX_DEPTH {
+        let mut draft = self.ledger.draft(&entries)?;
+        if entries.iter().any(|entry| holds_values(&entry.kind)) && line::depth(draft.entries()) > MAX_DEPTH {
             entries = entries.into_iter().map(flattened).collect();
-            json = serde_json::to_vec(&entries)?;
+            draft = self.ledger.draft(&entries)?;
             self.notices.push("A value nested more than 100 levels deep was kept as text.".to_owned());
         }
         self.blobs.flush();
         if durability == Durability::Synced {
             self.blobs.sync();
         }
-        self.ledger.append_json(&json, seq, durability)?;
+        self.ledger.append_draft(draft, seq, durability)?;
         for entry in &entries {
             self.note(entry);
             self.view.apply(entry);
         }
         self.refold_if_stale()?;
+        if checkpoint::is_moment(&entries) {
+            self.keep_checkpoint();
+        }
         Ok(entries.iter().map(|entry| entry.seq).collect())
+    }
+
+    /// Writes down what the view knows, when that will save the next opening enough.
+    fn keep_checkpoint(&mut self) {
+        if self.view.compaction().is_none() || !checkpoint::is_due(&self.ledger, self.checkpoint) {
+            return;
+        }
+        let (io, view) = (self.outside.io.as_ref(), self.view.checkpoint());
+        let written = checkpoint::write(io, &self.dir, &self.ledger, &self.info, self.title.as_deref(), view);
+        self.checkpoint = written.unwrap_or_else(|| self.checkpoint.failed(&self.ledger));
     }
 
     fn note(&mut self, entry: &Entry) {

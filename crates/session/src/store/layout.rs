@@ -12,6 +12,10 @@ pub(crate) const LEDGER: &str = "ledger.jsonl";
 /// The ledger until its first commit is whole.
 pub(crate) const LEDGER_NEW: &str = "ledger.new";
 pub(crate) const LOCK: &str = "lock";
+/// What folding the ledger came to; derived.
+pub(crate) const CHECKPOINT: &str = "checkpoint";
+/// A checkpoint until it is whole.
+pub(crate) const CHECKPOINT_NEW: &str = "checkpoint.new";
 pub(crate) const BLOBS: &str = "blobs";
 
 const SLUG: usize = 40;

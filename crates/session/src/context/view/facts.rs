@@ -4,12 +4,13 @@
 use super::super::repair;
 use super::{JournalLine, Place, Slot};
 use becket_types::{CallId, JournalState, Message, Role, Seq, TurnState};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 /// Where the result of a call is, among the messages that the view shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Answer {
     /// The call itself is not shown.
     #[default]
@@ -19,7 +20,7 @@ pub(super) enum Answer {
 }
 
 /// What is kept of a call for ever, also when its texts have left memory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct CallRecord {
     /// The id in the ledger, where it is shown under another one.
     original: Option<CallId>,
@@ -34,7 +35,7 @@ pub(super) struct CallRecord {
 
 /// Every call of the session under the id that it is shown with: unique, and fit for every provider. One map on purpose: a
 /// step touches one place of it for each call, however long the session is.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Calls {
     known: HashMap<CallId, CallRecord>,
     /// Ledger ids that are shown otherwise, or were used more than once: the newest shown id, and how often.
@@ -116,6 +117,24 @@ impl Calls {
         }
     }
 
+    /// Messages have moved; `places` has the new place of each old one. What has no place any more was not shown.
+    pub(super) fn moved(&mut self, places: &[usize]) {
+        for record in self.known.values_mut() {
+            if let Answer::At((at, _)) = &mut record.answer {
+                *at = places[*at];
+            }
+        }
+    }
+
+    /// Whether all that it points at is there.
+    pub(super) fn is_consistent(&self, is_result: impl Fn(Place) -> bool) -> bool {
+        let lines = self.journal.len();
+        self.known.values().all(|record| {
+            record.line.is_none_or(|line| line < lines)
+                && if let Answer::At(place) = record.answer { is_result(place) } else { true }
+        }) && self.strays.values().all(|line| *line < lines)
+    }
+
     /// Nothing is shown.
     pub(super) fn clear_answers(&mut self) {
         for record in self.known.values_mut() {
@@ -190,8 +209,19 @@ fn rank(state: JournalState) -> u8 {
 }
 
 /// Whose turn it is. Kept up to date entry by entry; looked at again from the start only when a message was reverted.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Turn {
+    pub(super) newest: Words,
+    /// Newest assistant message ever, also one that was reverted since: it was made from all messages before it.
+    pub(super) shown_up_to: Seq,
+    pub(super) ended: Option<(Seq, TurnState)>,
+    pub(super) last_end: Seq,
+    pub(super) interrupted: bool,
+}
+
+/// The newest messages of each sort among some.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Words {
     /// Newest message with the user's own words, and whether it holds media.
     user: Option<(Seq, bool)>,
     /// Newest message of role user, whoever wrote it.
@@ -200,44 +230,41 @@ pub(super) struct Turn {
     pub(super) assistant: Option<Seq>,
     /// Newest assistant message that is finished.
     pub(super) finished: Option<Seq>,
-    /// Newest assistant message ever, also one that was reverted since: it was made from all messages before it.
-    pub(super) shown_up_to: Seq,
-    pub(super) ended: Option<(Seq, TurnState)>,
-    pub(super) last_end: Seq,
-    pub(super) interrupted: bool,
+}
+
+impl Words {
+    pub(super) fn see(&mut self, message: &Message, seq: Seq, finished: bool) {
+        match message.role {
+            Role::Assistant => self.assistant = self.assistant.max(Some(seq)),
+            Role::User => {
+                self.input = self.input.max(Some(seq));
+                if super::super::continuation::is_users_words(message) {
+                    self.user = self.user.max(Some((seq, message.has_media())));
+                }
+            }
+            Role::System | Role::Tool => {}
+        }
+        if finished {
+            self.finished = self.finished.max(Some(seq));
+        }
+    }
 }
 
 impl Turn {
     pub(super) fn message(&mut self, message: &Message, seq: Seq) {
         self.ended = None;
         self.interrupted = false;
-        self.see(message, seq);
+        self.newest.see(message, seq, false);
         if message.role == Role::Assistant {
             self.shown_up_to = seq;
         }
     }
 
-    fn see(&mut self, message: &Message, seq: Seq) {
-        match message.role {
-            Role::Assistant => self.assistant = Some(seq),
-            Role::User => {
-                self.input = Some(seq);
-                if super::super::continuation::is_users_words(message) {
-                    self.user = Some((seq, message.has_media()));
-                }
-            }
-            Role::System | Role::Tool => {}
-        }
-    }
-
-    /// After a revert: what is left of the messages in memory.
-    pub(super) fn rescan<'a>(&mut self, slots: impl Iterator<Item = &'a Slot>) {
-        (self.user, self.input, self.assistant, self.finished) = (None, None, None, None);
+    /// After a revert: what is left of the messages in memory, and of those that have left it.
+    pub(super) fn rescan<'a>(&mut self, left: &Words, slots: impl Iterator<Item = &'a Slot>) {
+        self.newest = left.clone();
         for slot in slots {
-            self.see(&slot.message, slot.seq);
-            if slot.finish.is_some() {
-                self.finished = Some(slot.seq);
-            }
+            self.newest.see(&slot.message, slot.seq, slot.finish.is_some());
         }
     }
 
@@ -246,15 +273,15 @@ impl Turn {
         if let Some((_, state)) = self.ended {
             return state;
         }
-        if self.interrupted || (self.input.is_none() && self.assistant.is_none()) {
+        if self.interrupted || (self.newest.input.is_none() && self.newest.assistant.is_none()) {
             return TurnState::AwaitingUser;
         }
-        if self.assistant > self.input && self.assistant.is_some_and(answer) {
+        if self.newest.assistant > self.newest.input && self.newest.assistant.is_some_and(answer) {
             return TurnState::AwaitingUser;
         }
-        match self.user {
+        match self.newest.user {
             Some((_, true)) => TurnState::Media,
-            Some((at, false)) if self.assistant < Some(at) => TurnState::Unanswered,
+            Some((at, false)) if self.newest.assistant < Some(at) => TurnState::Unanswered,
             _ => TurnState::MidTurn,
         }
     }

@@ -20,19 +20,15 @@ const UNDO_TOKENS: Tokens = Tokens(1_000_000);
 /// An entry that changes how others are shown.
 #[derive(Debug)]
 pub(super) struct Control {
-    seq: Seq,
-    time: Millis,
-    act: Act,
+    pub(super) seq: Seq,
+    pub(super) time: Millis,
+    pub(super) act: Act,
 }
 
 #[derive(Debug)]
-enum Act {
-    Prune {
-        calls: Vec<PrunedCall>,
-        media: Vec<(MessageId, u32)>,
-    },
-    /// With the oldest message that is live behind it.
-    Compaction(Arc<Compaction>, Seq),
+pub(super) enum Act {
+    Prune { calls: Vec<PrunedCall>, media: Vec<(MessageId, u32)> },
+    Compaction(Arc<Compaction>),
     Revert(Seq),
     Pin(PinTarget),
     Remind(MessageId),
@@ -65,7 +61,7 @@ impl Effects {
     fn enact(&mut self, control: &Control) {
         match &control.act {
             Act::Prune { calls, media } => self.stub(calls, media, control),
-            Act::Compaction(compaction, _) => {
+            Act::Compaction(compaction) => {
                 self.stub(&compaction.pruned, &compaction.media, control);
                 self.compaction = Some((control.seq, Arc::clone(compaction)));
             }
@@ -175,7 +171,7 @@ impl View {
         let at = self.log.len();
         let tokens = budget::estimate_message(&message);
         let done = message.role != Role::Assistant;
-        self.log.push(Slot { message: Arc::new(message), seq, done, finish: None, tokens, owner });
+        self.log.push(Slot { message: Arc::new(message), seq, done, finish: None, tokens, owner, out: None });
         if self.effects.counts(&self.log[at]) {
             self.live.push(at);
             self.live_tokens += tokens;
@@ -183,8 +179,8 @@ impl View {
         }
     }
 
-    fn last_compaction(&self) -> Option<Seq> {
-        self.controls.iter().rev().find(|c| matches!(c.act, Act::Compaction(..))).map(|c| c.seq)
+    pub(super) fn last_compaction(&self) -> Option<Seq> {
+        self.controls.iter().rev().find(|c| matches!(c.act, Act::Compaction(_))).map(|c| c.seq)
     }
 
     /// Gives a call or result the id that is shown.
@@ -208,7 +204,11 @@ impl View {
     }
 
     fn part(&mut self, id: &MessageId, part: &Part) {
-        let Some(at) = self.slot_of(id) else { return };
+        let Some(at) = self.slot_of(id) else {
+            // Of a message that is not in memory, or of none.
+            self.stale |= self.forgotten.is_some();
+            return;
+        };
         let mut part = part.clone();
         self.own_ids(self.log[at].seq, &mut part);
         let slot = &mut self.log[at];
@@ -224,13 +224,17 @@ impl View {
     }
 
     fn finish(&mut self, id: &MessageId, reason: &FinishReason) {
-        let Some(at) = self.slot_of(id) else { return };
+        let Some(at) = self.slot_of(id) else {
+            self.stale |= self.forgotten.is_some();
+            return;
+        };
         let slot = &mut self.log[at];
         slot.done = true;
         slot.finish = Some(reason.clone());
         let seq = slot.seq;
         if self.effects.counts(&self.log[at]) {
-            self.turn.finished = self.turn.finished.max(Some(seq));
+            let finished = &mut self.turn.newest.finished;
+            *finished = (*finished).max(Some(seq));
         }
     }
 
@@ -252,7 +256,7 @@ impl View {
         }
     }
 
-    fn system(&mut self, items: &[SystemItem]) {
+    pub(super) fn system(&mut self, items: &[SystemItem]) {
         if self.system_items == items {
             return;
         }
@@ -280,26 +284,79 @@ impl View {
 
     fn compaction_entry(&mut self, entry: &Entry, compaction: &Compaction) {
         let live = std::mem::take(&mut self.live);
-        self.live = self.filter(live, compaction);
-        let floor = self.live.first().map_or(entry.seq, |at| self.log[*at].seq);
-        self.control(entry, Act::Compaction(Arc::new(compaction.clone()), floor));
+        self.live = self.compacted(live, entry.seq, compaction);
+        self.control(entry, Act::Compaction(Arc::new(compaction.clone())));
         self.reattach();
         self.may_forget = true;
+    }
+
+    /// What the compaction leaves; the others remember that it took them out.
+    fn compacted(&mut self, live: Vec<usize>, by: Seq, compaction: &Compaction) -> Vec<usize> {
+        let left = self.filter(&live, compaction);
+        let mut staying = left.iter().peekable();
+        for at in live {
+            if staying.next_if_eq(&&at).is_none() {
+                self.log[at].out = Some(by);
+            }
+        }
+        left
     }
 
     fn revert(&mut self, entry: &Entry, target: Seq) {
         if target >= entry.seq {
             return;
         }
+        let reverts = self.controls.binary_search_by_key(&target, |c| c.seq).is_ok();
         self.control(entry, Act::Revert(target));
-        // Without this message, an earlier one may be the last with the user's words, which every compaction keeps.
-        let words = self.slot_at(target).is_some_and(|slot| continuation::is_users_words(&slot.message));
-        self.stale |= words && self.forgotten.is_some();
+        let gone = match self.slot_at(target) {
+            // Without this message, an earlier one may be the last with the user's words, which a compaction keeps.
+            Some(slot) => {
+                continuation::is_users_words(&slot.message) && Some(target) < self.last_compaction()
+            }
+            None => !reverts && Some(target) <= self.forgotten,
+        };
+        self.stale |= gone && self.forgotten.is_some();
         self.refold();
     }
 
     /// Everything that counts, folded again.
     fn refold(&mut self) {
+        let before = std::mem::take(&mut self.effects).dead;
+        self.enact_all();
+        for slot in &mut self.log {
+            slot.out = None;
+        }
+        let controls = std::mem::take(&mut self.controls);
+        let (mut live, mut next) = (Vec::new(), 0);
+        let pins = Effects { dead: self.effects.dead.clone(), ..Effects::default() };
+        let all = std::mem::replace(&mut self.effects, pins);
+        for control in controls.iter().filter(|control| !all.is_dead(control.seq)) {
+            if let Act::Compaction(compaction) = &control.act {
+                next = self.take_live(&mut live, next, control.seq);
+                live = self.compacted(live, control.seq, compaction);
+            }
+            self.effects.enact(control);
+        }
+        self.take_live(&mut live, next, Seq(u64::MAX));
+        self.live = live;
+        // What comes back must be in memory: messages and effects that were reverted, and what a compaction took out.
+        let dead = &self.effects.dead;
+        let undone = |c: &Control| {
+            matches!(c.act, Act::Compaction(_))
+                && (dead.contains(&c.seq) && !before.contains(&c.seq))
+                && self.lost_at >= Some(c.seq)
+        };
+        let revived = !before.is_subset(dead);
+        self.stale |= self.forgotten.is_some() && (revived || controls.iter().any(undone));
+        self.controls = controls;
+        let counting = self.log.iter().filter(|slot| self.effects.counts(slot));
+        self.turn.rescan(&self.left, counting);
+        self.stale |= self.turn.newest.assistant.is_some_and(|seq| self.slot_at(seq).is_none());
+        self.reattach();
+    }
+
+    /// What the controls add up to, those that were reverted left out.
+    pub(super) fn enact_all(&mut self) {
         let mut dead = HashSet::new();
         for control in self.controls.iter().rev() {
             if let Act::Revert(target) = control.act
@@ -308,29 +365,12 @@ impl View {
                 dead.insert(target);
             }
         }
-        let before = self.effects.compaction.as_ref().map(|(seq, _)| *seq);
         self.effects = Effects { dead, ..Effects::default() };
-        let controls = std::mem::take(&mut self.controls);
-        let (mut live, mut next, mut floor) = (Vec::new(), 0, Seq(0));
-        for control in &controls {
-            if self.effects.is_dead(control.seq) {
-                continue;
+        for control in &self.controls {
+            if !self.effects.is_dead(control.seq) {
+                self.effects.enact(control);
             }
-            if let Act::Compaction(compaction, oldest) = &control.act {
-                next = self.take_live(&mut live, next, control.seq);
-                live = self.filter(live, compaction);
-                floor = *oldest;
-            }
-            self.effects.enact(control);
         }
-        self.take_live(&mut live, next, Seq(u64::MAX));
-        self.controls = controls;
-        self.live = live;
-        let after = self.effects.compaction.as_ref().map(|(seq, _)| *seq);
-        self.stale |= before != after && self.forgotten.is_some_and(|newest| newest >= floor);
-        let counting = self.log.iter().filter(|slot| self.effects.counts(slot));
-        self.turn.rescan(counting);
-        self.reattach();
     }
 
     /// Adds the messages before `until` that count, from slot `next` on; returns the slot after them.
@@ -341,7 +381,7 @@ impl View {
     }
 
     /// What a compaction leaves: its tail, what it keeps, pins, the last message with the user's words; whole batches.
-    fn filter(&self, live: Vec<usize>, compaction: &Compaction) -> Vec<usize> {
+    fn filter(&self, live: &[usize], compaction: &Compaction) -> Vec<usize> {
         let out: HashSet<MessageId> = compaction.taken_out.iter().copied().collect();
         let kept: HashSet<MessageId> = compaction.kept.iter().copied().collect();
         let message = |at: &usize| &self.log[*at].message;
@@ -372,7 +412,7 @@ impl View {
         for (at, keep) in live.iter().zip(&mut keep).filter(|(at, _)| message(at).role == Role::Tool) {
             *keep |= !taken_out(at) && results_of(message(at)).any(|id| answered.contains(id));
         }
-        live.into_iter().zip(keep).filter_map(|(at, keep)| keep.then_some(at)).collect()
+        live.iter().zip(keep).filter_map(|(at, keep)| keep.then_some(*at)).collect()
     }
 
     fn reattach(&mut self) {
@@ -402,33 +442,51 @@ impl View {
         if !std::mem::take(&mut self.may_forget) {
             return;
         }
-        let live: HashSet<usize> = self.live.iter().copied().collect();
+        let mut stays = self.needed();
         let mut room = UNDO_TOKENS.0;
-        let mut drop = vec![false; self.log.len()];
-        for (at, slot) in self.log.iter().enumerate().rev().filter(|(at, _)| !live.contains(at)) {
+        for (slot, stays) in self.log.iter().zip(&mut stays).rev().filter(|(_, stays)| !**stays) {
             if slot.tokens.0 > room {
                 room = 0;
-                drop[at] = true;
-                self.forgotten = self.forgotten.max(Some(slot.seq));
+            } else {
+                room -= slot.tokens.0;
+                *stays = true;
             }
-            room = room.saturating_sub(slot.tokens.0);
         }
-        if !drop.contains(&true) {
+        if !stays.contains(&false) {
             return;
         }
-        let mut places = Vec::with_capacity(drop.len());
-        let mut next = 0;
-        for gone in &drop {
-            places.push(next);
-            next += usize::from(!gone);
+        let mut places = Vec::with_capacity(stays.len());
+        let mut log = Vec::with_capacity(stays.len());
+        for (slot, stays) in std::mem::take(&mut self.log).into_iter().zip(stays) {
+            places.push(log.len());
+            if stays {
+                log.push(slot);
+                continue;
+            }
+            self.forgotten = self.forgotten.max(Some(slot.seq));
+            self.lost_at = self.lost_at.max(slot.out);
+            if self.effects.counts(&slot) {
+                self.left.see(&slot.message, slot.seq, slot.finish.is_some());
+            }
         }
-        let mut gone = drop.iter();
-        self.log.retain(|_| gone.next() == Some(&false));
+        self.log = log;
         self.ids = Ids::default();
         for at in &mut self.live {
             *at = places[*at];
         }
-        self.reattach();
+        self.calls.moved(&places);
+    }
+
+    /// Which messages must stay in memory: what is shown, what says whose turn it is, what may yet be wrapped.
+    pub(super) fn needed(&self) -> Vec<bool> {
+        let turn = &self.turn;
+        let mut live = self.live.iter().peekable();
+        let needed = |(at, slot): (usize, &Slot)| {
+            live.next_if_eq(&&at).is_some()
+                || slot.seq > turn.shown_up_to
+                || Some(slot.seq) == turn.newest.assistant
+        };
+        self.log.iter().enumerate().map(needed).collect()
     }
 }
 

@@ -15,6 +15,7 @@
 //!
 //! Does not write entries: reminders, prunes, notices that are due are returned for the driver to append.
 
+mod checkpoint;
 mod facts;
 mod fold;
 mod render;
@@ -23,21 +24,24 @@ mod spans;
 #[cfg(test)]
 mod tests;
 
+pub use checkpoint::Checkpoint;
+
 use super::validate::{Validator, Violation};
 use super::{ModelScope, Policy, reminder, repair};
 use becket_types::{
     BlobId, CallId, Compaction, Context, Entry, EntryKind, FinishReason, JournalState, Message, MessageId,
     Part, PruneReason, Role, Seq, SystemItem, Tokens, ToolSpec, TurnState, visibility,
 };
-use facts::{Answer, Calls, Turn};
+use facts::{Answer, Calls, Turn, Words};
 use fold::{Control, Effects};
 use render::Cursor;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// One tool call as the journal knows it, in order of first mention.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JournalLine {
     pub call_id: CallId,
     pub tool: String,
@@ -70,6 +74,8 @@ pub(crate) struct Slot {
     tokens: Tokens,
     /// The compaction that this continuation belongs to: undone with it.
     owner: Option<Seq>,
+    /// The compaction that took it out of the view.
+    out: Option<Seq>,
 }
 
 /// Slots by message id. Nearly all that is asked for is among the newest, so the map is filled only when it is needed.
@@ -97,6 +103,8 @@ pub struct View {
     calls: Calls,
     states: HashMap<String, Value>,
     turn: Turn,
+    /// What `turn` needs to know of messages that have left memory.
+    left: Words,
     system_items: Vec<SystemItem>,
     model: Option<String>,
     tools_hash: Option<(Vec<String>, String)>,
@@ -122,6 +130,8 @@ pub struct View {
     noticed: HashSet<String>,
     /// Newest message that has left memory.
     forgotten: Option<Seq>,
+    /// The newest compaction that took out a message which has left memory.
+    lost_at: Option<Seq>,
     may_forget: bool,
     stale: bool,
 }
@@ -138,6 +148,7 @@ impl View {
             calls: Calls::default(),
             states: HashMap::new(),
             turn: Turn::default(),
+            left: Words::default(),
             system_items: Vec::new(),
             model: None,
             tools_hash: None,
@@ -155,6 +166,7 @@ impl View {
             notices: Vec::new(),
             noticed: HashSet::new(),
             forgotten: None,
+            lost_at: None,
             may_forget: false,
             stale: false,
         }
@@ -255,7 +267,7 @@ impl View {
 
     /// What T5 decides by. Looks only at what came after the last finished answer.
     pub fn step_facts(&self) -> StepFacts {
-        let last_finished = self.turn.finished.filter(|seq| *seq > self.turn.last_end);
+        let last_finished = self.turn.newest.finished.filter(|seq| *seq > self.turn.last_end);
         let since = last_finished.unwrap_or(self.turn.last_end);
         let newer = self.live.iter().rev().map(|at| &self.log[*at]).take_while(|slot| slot.seq > since);
         let mut newer_users: Vec<MessageId> =

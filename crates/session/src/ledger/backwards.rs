@@ -1,0 +1,44 @@
+//! Reading a ledger from a place in it towards its start.
+
+use super::line::{self, MAX_LINE};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+const CHUNK: u64 = 1 << 16;
+
+/// Whether the first `bytes` of the ledger in `dir` end with a whole line that proves itself and has this hash. Reads that
+/// line and nothing else; the hash covers all lines before.
+pub(crate) fn has_line_ending(dir: &Path, bytes: u64, hash: &str) -> bool {
+    let line = File::open(crate::store::ledger_path(dir)).and_then(|file| line_before(&file, bytes));
+    let Ok(Some(line)) = line else { return false };
+    line::frame(&line).is_some_and(|framed| framed.hash == hash && framed.is_authentic())
+}
+
+/// The line, without its newline, whose newline is the byte before `end`. `None` when there is none, or none so short.
+fn line_before(mut file: &File, end: u64) -> io::Result<Option<Vec<u8>>> {
+    if end == 0 || file.metadata()?.len() < end {
+        return Ok(None);
+    }
+    let mut line = Vec::new();
+    let mut start = end;
+    loop {
+        let from = start.saturating_sub(CHUNK);
+        file.seek(SeekFrom::Start(from))?;
+        let mut chunk = vec![0; (start - from) as usize];
+        file.read_exact(&mut chunk)?;
+        if start == end && chunk.pop() != Some(b'\n') {
+            return Ok(None);
+        }
+        let newline = chunk.iter().rposition(|byte| *byte == b'\n');
+        let text = chunk.split_off(newline.map_or(0, |at| at + 1));
+        line.splice(0..0, text);
+        if newline.is_some() || from == 0 {
+            return Ok(Some(line));
+        }
+        if line.len() > MAX_LINE {
+            return Ok(None);
+        }
+        start = from;
+    }
+}

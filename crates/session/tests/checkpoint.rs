@@ -1,0 +1,390 @@
+//! Opening from a checkpoint shows what folding the whole ledger shows.
+//!
+//! Random ledgers with compactions, prunes, pins, reverts of anything, also of what lies behind the checkpoint. 10,000
+//! cases; `PROPTEST_CASES` for more.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod ledgers;
+
+use becket_session::context::Policy;
+use becket_session::context::view::{Checkpoint, View};
+use becket_types::{CallId, EntryKind, Part, Seq};
+use ledgers::{Op, World, cases, ops, plain};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+/// The view as another process would find it: through the text of its checkpoint.
+fn restored(view: &View) -> View {
+    let text = serde_json::to_vec(&view.checkpoint()).unwrap();
+    let checkpoint: Checkpoint = serde_json::from_slice(&text).unwrap();
+    assert_eq!(checkpoint.last_seq(), view.last_seq());
+    View::restore(Policy::default(), view.scope().clone(), checkpoint).expect("consistent")
+}
+
+/// Everything the two views are asked for is the same.
+fn assert_same(a: &mut View, b: &mut View, world: &World) {
+    assert_eq!(a.last_seq(), b.last_seq());
+    assert_eq!(a.turn_state(), b.turn_state());
+    assert_eq!(a.step_facts(), b.step_facts());
+    assert_eq!(a.open_calls(), b.open_calls());
+    assert_eq!(a.estimated_tokens(), b.estimated_tokens());
+    assert_eq!(a.journal(), b.journal());
+    assert_eq!(a.system_items(), b.system_items());
+    assert_eq!(a.compaction(), b.compaction());
+    assert_eq!(a.state("todo"), b.state("todo"));
+    assert!(a.live().eq(b.live()));
+    let mut calls: BTreeSet<&CallId> = BTreeSet::new();
+    for entry in &world.entries {
+        match &entry.kind {
+            EntryKind::Message { message } => {
+                assert_eq!(a.is_pinned(&message.id), b.is_pinned(&message.id));
+                calls.extend(message.call_ids());
+            }
+            EntryKind::Part { part: Part::ToolCall { call_id, .. }, .. } => {
+                calls.insert(call_id);
+            }
+            _ => {}
+        }
+    }
+    for id in calls {
+        assert_eq!(a.call_known(id), b.call_known(id), "{id}");
+        assert_eq!(a.output_at(id), b.output_at(id), "{id}");
+        assert_eq!(a.is_call_pinned(id), b.is_call_pinned(id), "{id}");
+    }
+    assert_eq!(plain(a), plain(b));
+    assert_eq!(a.check(), Ok(()));
+    assert_eq!(a.media_due(), b.media_due());
+}
+
+proptest! {
+    #![proptest_config(cases(10_000))]
+
+    /// A session that is opened again and again, each time from a checkpoint, and one that never left memory.
+    #[test]
+    fn a_restored_view_goes_on_as_the_folded_one(ops in ops(30), restarts in any::<u64>(), looks in any::<u64>()) {
+        let mut world = World::new();
+        let mut view = world.fresh();
+        for (nth, op) in ops.iter().enumerate() {
+            let known = world.entries.len();
+            world.run(op);
+            if let Op::Scope { .. } = op {
+                view.set_scope(world.scope.clone());
+            }
+            for entry in &world.entries[known..] {
+                view.apply(entry);
+                if view.stale() {
+                    view = View::fold(
+                        Policy::default(),
+                        world.scope.clone(),
+                        world.entries.iter().filter(|e| e.seq <= entry.seq),
+                    );
+                }
+            }
+            if restarts >> (nth % 64) & 1 == 1 {
+                view = restored(&view);
+            }
+            if looks >> (nth % 64) & 3 == 0 {
+                assert_same(&mut view, &mut world.fresh(), &world);
+            }
+        }
+        assert_same(&mut view, &mut world.fresh(), &world);
+    }
+
+    /// Undoing entries that lie behind the checkpoint, in any order, the undoing itself included.
+    #[test]
+    fn an_undo_reaches_behind_the_checkpoint(ops in ops(30), undone in proptest::collection::vec(0u64..64, 1..4)) {
+        let mut world = World::new();
+        ops.iter().for_each(|op| world.run(op));
+        let mut view = restored(&world.view);
+        for back in undone {
+            let target = Seq((world.entries.len() as u64).saturating_sub(back).max(1));
+            world.push(EntryKind::Revert { entry: target });
+            view.apply(world.entries.last().unwrap());
+            if view.stale() {
+                view = restored(&world.fresh());
+            }
+            assert_same(&mut view, &mut world.fresh(), &world);
+        }
+    }
+}
+
+mod stored {
+    //! The same with sessions on disk, long enough for checkpoints.
+
+    use super::ledgers;
+    use becket_session::context::Policy;
+    use becket_session::store::{ledger_path, read_entries};
+    use becket_session::{CreateOptions, Durability, Session};
+    use becket_types::{
+        CallId, Compaction, CompactionSource, CompactionTrigger, ContextMessage, EntryKind, JournalState,
+        Message, Part, PinTarget, Seq, Tokens, TurnState,
+    };
+    use serde_json::{Value, json};
+    use std::fs;
+    use std::io::Write;
+    use std::path::{Path, PathBuf};
+
+    fn open(dir: &Path) -> Session {
+        Session::open(dir, Policy::default(), ledgers::scope(0, true)).unwrap()
+    }
+
+    fn compaction(session: &Session, nth: u64) -> EntryKind {
+        let live: Vec<Seq> = session.view().live().map(|m| m.seq).collect();
+        EntryKind::Compaction(Box::new(Compaction {
+            summary: format!("## Goal\nsummary {nth}"),
+            anchor: None,
+            tail_from: live[live.len() - 5],
+            taken_out: vec![],
+            kept: vec![],
+            replaces: None,
+            pruned: vec![],
+            media: vec![],
+            state: format!("todo {nth}"),
+            tokens_before: Tokens(0),
+            tokens_after: Tokens(0),
+            trigger: CompactionTrigger::Auto,
+            model: String::new(),
+            source: CompactionSource::Fallback,
+            input: String::new(),
+            snapshot_of: session.last_seq(),
+            turn_state: TurnState::MidTurn,
+        }))
+    }
+
+    /// A session of some megabytes with a compaction every 30 steps. Returns its folder and the compactions' entries.
+    fn long(root: &Path, steps: u64) -> (PathBuf, Vec<Seq>) {
+        let options = CreateOptions { persist: true, version: "1".into(), ..CreateOptions::default() };
+        let mut session =
+            Session::create(root, root, options, Policy::default(), ledgers::scope(0, true)).unwrap();
+        let mut compactions = Vec::new();
+        let mut put = |session: &mut Session, kinds: Vec<EntryKind>| {
+            session.append(kinds, Durability::Buffered).unwrap().first().copied().unwrap()
+        };
+        for n in 0..steps {
+            if n % 20 == 0 {
+                let user = put(
+                    &mut session,
+                    vec![EntryKind::Message { message: Message::user(format!("words {n}")) }],
+                );
+                if n % 60 == 0 {
+                    let id = session.view().live().last().unwrap().id;
+                    put(&mut session, vec![EntryKind::Pin { target: PinTarget::Message(id) }]);
+                }
+                if n % 80 == 0 {
+                    put(&mut session, vec![EntryKind::Revert { entry: user }]);
+                }
+            }
+            // Some providers number calls from 0 again and again.
+            let call = CallId(format!("call_{}", n % 7));
+            let answer = Message::assistant(vec![Part::tool_call(call.0.clone(), "read", json!({"n": n}))]);
+            put(&mut session, vec![EntryKind::Message { message: answer }]);
+            put(
+                &mut session,
+                vec![EntryKind::ToolJournal {
+                    call_id: call.clone(),
+                    state: JournalState::Finished,
+                    tool: Some("read".into()),
+                    subject: Some(format!("file {n}")),
+                    result: Value::Null,
+                }],
+            );
+            let output = format!("{n} ").repeat(5_000);
+            put(
+                &mut session,
+                vec![EntryKind::Message { message: Message::tool_result(call, "read", output, false) }],
+            );
+            put(&mut session, vec![EntryKind::State { key: "todo".into(), value: json!(n) }]);
+            if n % 30 == 29 {
+                let compact = compaction(&session, n);
+                let mut go_on = Message::user("continue");
+                go_on.metadata.compaction_continue = true;
+                compactions.push(put(&mut session, vec![compact, EntryKind::Message { message: go_on }]));
+                put(&mut session, vec![EntryKind::Title { title: format!("title {n}") }]);
+                put(
+                    &mut session,
+                    vec![EntryKind::TurnEnd { end: "completed".into(), state: TurnState::AwaitingUser }],
+                );
+            }
+            session.view_mut().context();
+        }
+        (session.dir().to_path_buf(), compactions)
+    }
+
+    /// All that the two openings must agree on.
+    type Facts = (
+        Vec<ContextMessage>,
+        Vec<String>,
+        TurnState,
+        Option<Value>,
+        Option<String>,
+        Seq,
+        usize,
+        PathBuf,
+        u64,
+    );
+
+    fn facts(mut session: Session) -> Facts {
+        let view = session.view_mut();
+        let messages = view.context().messages.iter().map(|m| ContextMessage::clone(m)).collect();
+        let journal = view.journal().iter().map(|line| format!("{line:?}")).collect();
+        let (state, todo) = (view.turn_state(), view.state("todo").cloned());
+        let (tokens, calls) = (view.estimated_tokens().0, view.open_calls().len());
+        let title = session.title().map(str::to_owned);
+        (messages, journal, state, todo, title, session.last_seq(), calls, session.info().cwd.clone(), tokens)
+    }
+
+    fn checkpoint(dir: &Path) -> PathBuf {
+        dir.join("checkpoint")
+    }
+
+    /// Opens with and without the checkpoint; both must agree, and neither may change the ledger.
+    fn assert_agree(dir: &Path) {
+        let before = fs::read(ledger_path(dir)).unwrap();
+        let fast = facts(open(dir));
+        let saved = fs::read(checkpoint(dir)).unwrap();
+        fs::remove_file(checkpoint(dir)).unwrap();
+        let whole = facts(open(dir));
+        assert_eq!(fast, whole);
+        assert!(!checkpoint(dir).exists(), "opening writes no checkpoint");
+        assert_eq!(fs::read(ledger_path(dir)).unwrap(), before, "opening adds nothing");
+        fs::write(checkpoint(dir), saved).unwrap();
+    }
+
+    /// What an opening says.
+    fn notices(dir: &Path) -> Vec<String> {
+        open(dir).take_notices()
+    }
+
+    #[test]
+    fn a_long_session_opens_from_its_checkpoint_and_shows_the_same() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, compactions) = long(root.path(), 400);
+        assert_agree(&dir);
+        // What lies before it is not read: a damaged line there is found by those who read all.
+        let path = ledger_path(&dir);
+        let sound = fs::read(&path).unwrap();
+        let mut damaged = sound.clone();
+        let second = sound.iter().position(|b| *b == b'\n').unwrap() + 100;
+        damaged[second] ^= 1;
+        fs::write(&path, &damaged).unwrap();
+        assert!(!notices(&dir).concat().contains("ledger"));
+        assert!(read_entries(&dir).unwrap().any(|item| item.unwrap().is_err()));
+        // Without it everything is read, and the damage shows.
+        fs::remove_file(checkpoint(&dir)).unwrap();
+        assert!(notices(&dir).concat().contains("line 2 "));
+        fs::write(&path, &sound).unwrap();
+        assert!(compactions.len() > 10);
+    }
+
+    #[test]
+    fn undo_of_compactions_reaches_behind_the_checkpoint() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, compactions) = long(root.path(), 330);
+        for entry in compactions.iter().rev().take(4) {
+            let mut session = open(&dir);
+            session.append(vec![EntryKind::Revert { entry: *entry }], Durability::Buffered).unwrap();
+            let shown = facts(session);
+            assert_eq!(shown, facts(open(&dir)));
+            assert_agree(&dir);
+        }
+        // And undoing the undo.
+        let mut session = open(&dir);
+        let last = session.last_seq();
+        session.append(vec![EntryKind::Revert { entry: last }], Durability::Buffered).unwrap();
+        let shown = facts(session);
+        assert_eq!(shown, facts(open(&dir)));
+        assert_agree(&dir);
+    }
+
+    #[test]
+    fn a_broken_foreign_or_old_checkpoint_is_not_believed() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, _) = long(root.path(), 240);
+        let want = facts(open(&dir));
+        let good = fs::read(checkpoint(&dir)).unwrap();
+        let mut broken =
+            vec![Vec::new(), b"x".to_vec(), good[..good.len() / 2].to_vec(), good[..64].to_vec()];
+        for at in [0, 40, 64, 65, 70, good.len() / 2, good.len() - 1] {
+            let mut flipped = good.clone();
+            flipped[at] ^= 4;
+            broken.push(flipped);
+        }
+        // Of another session.
+        let (other, _) = long(&root.path().join("other"), 240);
+        broken.push(fs::read(checkpoint(&other)).unwrap());
+        for bytes in broken {
+            fs::write(checkpoint(&dir), bytes).unwrap();
+            assert_eq!(facts(open(&dir)), want);
+        }
+        // Of a ledger that is shorter now, or has become another one.
+        fs::write(checkpoint(&dir), &good).unwrap();
+        let ledger = fs::read(ledger_path(&dir)).unwrap();
+        let lines: Vec<&[u8]> = ledger.split_inclusive(|b| *b == b'\n').collect();
+        for keep in [1, 2, lines.len() / 2] {
+            fs::write(ledger_path(&dir), lines[..keep].concat()).unwrap();
+            let fast = facts(open(&dir));
+            fs::remove_file(checkpoint(&dir)).unwrap();
+            assert_eq!(fast, facts(open(&dir)));
+            fs::write(checkpoint(&dir), &good).unwrap();
+        }
+        // An old one is as good as a new one: more is read behind it.
+        fs::write(ledger_path(&dir), &ledger).unwrap();
+        let mut session = open(&dir);
+        for n in 0..50 {
+            let kinds = vec![EntryKind::Message { message: Message::user(format!("later {n}")) }];
+            session.append(kinds, Durability::Buffered).unwrap();
+        }
+        drop(session);
+        assert_agree(&dir);
+    }
+
+    #[test]
+    fn torn_ends_and_damage_behind_the_checkpoint_are_found_with_their_line_numbers() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, _) = long(root.path(), 240);
+        let mut file = fs::OpenOptions::new().append(true).open(ledger_path(&dir)).unwrap();
+        file.write_all(b"{\"prev\":\"torn").unwrap();
+        drop(file);
+        let said = notices(&dir).concat();
+        assert!(said.contains("did not end (13 bytes)"), "{said}");
+        assert_agree(&dir);
+        let mut session = open(&dir);
+        for n in 0..3 {
+            let kinds = vec![EntryKind::Message { message: Message::user(format!("later {n}")) }];
+            session.append(kinds, Durability::Buffered).unwrap();
+        }
+        drop(session);
+        let mut bytes = fs::read(ledger_path(&dir)).unwrap();
+        let lines = bytes.iter().filter(|b| **b == b'\n').count();
+        let at = bytes.len() - 20 - bytes.iter().rev().skip(1).position(|b| *b == b'\n').unwrap();
+        bytes[at - 100] ^= 1;
+        fs::write(ledger_path(&dir), bytes).unwrap();
+        let said = notices(&dir).concat();
+        assert!(said.contains(&format!("line {} ", lines - 1)), "{said} {lines}");
+        assert_agree(&dir);
+    }
+
+    #[test]
+    fn a_fork_has_its_own_checkpoint() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, compactions) = long(root.path(), 240);
+        for upto in [None, Some(compactions[compactions.len() - 2])] {
+            let options = CreateOptions { persist: true, version: "1".into(), ..CreateOptions::default() };
+            let scope = ledgers::scope(0, true);
+            let fork = Session::fork(&dir, upto, root.path(), root.path(), options, Policy::default(), scope)
+                .unwrap();
+            let forked = fork.dir().to_path_buf();
+            drop(fork);
+            assert!(checkpoint(&forked).exists());
+            assert_agree(&forked);
+        }
+    }
+
+    #[test]
+    fn a_short_session_has_none() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, _) = long(root.path(), 31);
+        assert!(!checkpoint(&dir).exists());
+    }
+}
