@@ -52,6 +52,7 @@ pub(crate) fn another_model_may_help(kind: ErrorKind) -> bool {
             | ErrorKind::RateLimit
             | ErrorKind::NotFound
             | ErrorKind::Network
+            | ErrorKind::Dns
             | ErrorKind::Timeout
             | ErrorKind::Stalled
             | ErrorKind::Malformed

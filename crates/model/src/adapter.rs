@@ -77,7 +77,7 @@ impl<P: Protocol> Model for HttpModel<P> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let body = cache.body(request, &env, head, self.protocol.tail(request));
         drop(cache);
-        let prepared = Prepared { body, tag: request.max_output };
+        let prepared = Prepared { body, tag: request.max_output, replaceable: false };
         if let Some(max) = self.protocol.max_body()
             && prepared.len() > max
         {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 /// What an answer belongs to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct AnswerOf {
     pub provider: String,
     pub model: String,
@@ -41,6 +41,12 @@ pub(crate) struct Call {
     pub arguments: String,
     announced: bool,
     emitted: bool,
+}
+
+/// A piece of an answer's text or reasoning.
+pub(crate) enum Delta {
+    Text(String),
+    Reasoning(String),
 }
 
 #[derive(Debug)]
@@ -88,6 +94,19 @@ impl Assembler {
     /// The server has said why it stopped.
     pub(crate) fn has_reason(&self) -> bool {
         self.reason.is_some()
+    }
+
+    /// The piece of text or reasoning that is all that came so far.
+    pub(crate) fn only_delta(&mut self) -> Option<Delta> {
+        let signed = matches!(&self.open, Open::Reasoning { signature, .. } if !signature.is_empty());
+        if signed || self.next != 1 || self.reason.is_some() || self.finished {
+            return None;
+        }
+        match <[ModelEvent; 1]>::try_from(self.take()) {
+            Ok([ModelEvent::TextDelta { text, .. }]) => Some(Delta::Text(text)),
+            Ok([ModelEvent::ReasoningDelta { text, .. }]) => Some(Delta::Reasoning(text)),
+            _ => None,
+        }
     }
 
     pub(crate) fn text(&mut self, delta: &str) {

@@ -43,6 +43,7 @@ impl ErrorKind {
             | Self::Overloaded
             | Self::Server
             | Self::Network
+            | Self::Dns
             | Self::Timeout
             | Self::Stalled
             | Self::StreamBroken
@@ -69,6 +70,7 @@ impl ErrorKind {
             Self::Overloaded => "is overloaded",
             Self::Server => "failed",
             Self::Network => "cannot be reached",
+            Self::Dns => "has a name that cannot be resolved",
             Self::Tls => "cannot be trusted: TLS failed",
             Self::Timeout => "took too long",
             Self::Stalled => "stopped sending",

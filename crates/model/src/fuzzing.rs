@@ -5,18 +5,28 @@ use crate::anthropic::AnthropicDecoder;
 use crate::assemble::AnswerOf;
 use crate::chat::ChatDecoder;
 use crate::ids::SeenCalls;
+use crate::shortcut::Shortcut;
 use crate::sse::SseParser;
 use crate::stream::Decoder;
 use becket_types::Part;
 
-/// What a Chat Completions stream amounts to, as text; `chunks` are what the network delivers.
-pub fn chat(chunks: &[&[u8]]) -> String {
-    decode(ChatDecoder::new(answer()), chunks)
+/// What a Chat Completions stream amounts to, as text; `chunks` are what the network delivers. `in_full`: every event is
+/// decoded the long way, which must not matter.
+pub fn chat(chunks: &[&[u8]], in_full: bool) -> String {
+    if in_full {
+        decode(ChatDecoder::new(answer()), chunks)
+    } else {
+        decode(Shortcut::new(ChatDecoder::new, answer()), chunks)
+    }
 }
 
 /// As [`chat`], for the Messages API.
-pub fn anthropic(chunks: &[&[u8]]) -> String {
-    decode(AnthropicDecoder::new(answer()), chunks)
+pub fn anthropic(chunks: &[&[u8]], in_full: bool) -> String {
+    if in_full {
+        decode(AnthropicDecoder::new(answer()), chunks)
+    } else {
+        decode(Shortcut::new(AnthropicDecoder::new, answer()), chunks)
+    }
 }
 
 fn answer() -> AnswerOf {

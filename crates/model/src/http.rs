@@ -10,6 +10,7 @@ use crate::settings::{Endpoint, Secret, Settings};
 use crate::wire::Pieces;
 use crate::{ErrorKind, ModelError};
 use bytes::Bytes;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response};
 use std::error::Error as _;
@@ -30,6 +31,8 @@ pub(crate) struct Transport {
     pub server: String,
     /// On this machine.
     pub local: bool,
+    /// The environment variable that says where the server is.
+    setting: &'static str,
     headers: HeaderMap,
     secret: Option<Secret>,
     settings: Settings,
@@ -86,6 +89,7 @@ pub(crate) fn is_local(url: &Url) -> bool {
 impl Transport {
     pub(crate) fn new(
         url: Url,
+        setting: &'static str,
         endpoint: &Endpoint,
         own_headers: &[(&str, String)],
         settings: &Settings,
@@ -107,6 +111,7 @@ impl Transport {
             server: url.origin().ascii_serialization(),
             local: is_local(&url),
             url,
+            setting,
             headers,
             secret: endpoint.credential.as_ref().map(|c| c.secret().clone()),
             settings: settings.clone(),
@@ -203,23 +208,32 @@ impl Transport {
     pub(crate) fn unreachable(&self, error: reqwest::Error) -> ModelError {
         let error = error.without_url();
         let mut causes = vec![error.to_string()];
-        let mut tls = false;
-        let mut refused = false;
-        let mut source = error.source();
-        while let Some(cause) = source {
+        let (mut tls, mut refused, mut bad_name) = (false, false, false);
+        let mut next = error.source();
+        while let Some(cause) = next {
             causes.push(cause.to_string());
-            tls |= cause.downcast_ref::<rustls::Error>().is_some();
-            if let Some(io) = cause.downcast_ref::<std::io::Error>() {
-                tls |= io.get_ref().is_some_and(|inner| inner.downcast_ref::<rustls::Error>().is_some());
-                refused |= io.kind() == std::io::ErrorKind::ConnectionRefused;
+            if let Some(unresolved) = cause.downcast_ref() {
+                return self.unresolved(unresolved);
             }
-            source = cause.source();
+            bad_name |= cause.is::<rustls::pki_types::InvalidDnsNameError>();
+            tls |= cause.is::<rustls::Error>();
+            let io = cause.downcast_ref::<std::io::Error>();
+            refused |= io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused);
+            // What an I/O error holds is not its source, and may be an I/O error again.
+            next = match io.and_then(std::io::Error::get_ref) {
+                Some(inner) => Some(inner),
+                None => cause.source(),
+            };
         }
         causes.dedup();
         let why = self.redact(causes.last().map_or("", String::as_str));
         let server = &self.server;
         if error.is_builder() {
             return ModelError::new(ErrorKind::InvalidRequest, format!("The request cannot be made: {why}"));
+        }
+        if bad_name {
+            let host = self.url.host_str().unwrap_or_default().to_owned();
+            return self.unresolved(&Unresolved { host, why, temporary: false });
         }
         if tls {
             return ModelError::new(ErrorKind::Tls, format!("{server} cannot be trusted: {why}")).hint(
@@ -233,12 +247,23 @@ impl Transport {
         }
         let hint = if self.local && refused {
             "Start the model server, or correct the base URL.".to_owned()
-        } else if error.is_dns() {
-            "Check the base URL and the network.".to_owned()
         } else {
             "Check the network and the base URL (`becket doctor`).".to_owned()
         };
         ModelError::new(ErrorKind::Network, format!("{server} cannot be reached: {why}")).hint(hint)
+    }
+
+    /// A name that does not exist will not exist in a moment either; a resolver that does not answer may.
+    fn unresolved(&self, Unresolved { host, why, temporary }: &Unresolved) -> ModelError {
+        let setting =
+            if self.url.host_str() == Some(host) { self.setting } else { "HTTPS_PROXY or HTTP_PROXY" };
+        let message = format!("The name `{host}` cannot be resolved: {why}.");
+        let hint = if *temporary {
+            format!("Check the network and its DNS server, and {setting} if it is set.")
+        } else {
+            format!("Correct {setting} if it is set; else check the network.")
+        };
+        ModelError { retryable: *temporary, ..ModelError::new(ErrorKind::Dns, message).hint(hint) }
     }
 
     /// The error that these very bytes got before, where it was for good.
@@ -285,6 +310,7 @@ fn build(url: &Url, local: bool, settings: &Settings) -> Result<Client, String> 
         .redirect(reqwest::redirect::Policy::none())
         .tcp_nodelay(true)
         .connect_timeout(settings.connect_timeout)
+        .dns_resolver(Names)
         .user_agent(concat!("becket/", env!("CARGO_PKG_VERSION")));
     let proxied = !local && (settings.proxies.https.is_some() || settings.proxies.http.is_some());
     if proxied {
@@ -304,6 +330,40 @@ fn build(url: &Url, local: bool, settings: &Settings) -> Result<Client, String> 
         let cause = e.source().map(|s| format!(": {s}")).unwrap_or_default();
         format!("{e}{cause}")
     })
+}
+
+/// The system's resolver, which says what could not be resolved and whether another try makes sense.
+struct Names;
+
+impl Resolve for Names {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let host = name.as_str().to_owned();
+            // The port is set by who connects.
+            let found = tokio::net::lookup_host((host.as_str(), 0)).await.map(Iterator::collect::<Vec<_>>);
+            let found = found.map_err(|error| Unresolved::new(host, &error.to_string()))?;
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{host} cannot be resolved: {why}")]
+struct Unresolved {
+    host: String,
+    why: String,
+    /// `EAI_AGAIN`: no answer, rather than the answer that there is no such name.
+    temporary: bool,
+}
+
+impl Unresolved {
+    /// Rust gives the resolver's code as text only: what glibc, musl and macOS write for `EAI_AGAIN` is known here.
+    fn new(host: String, error: &str) -> Self {
+        let why = error.rsplit(": ").next().unwrap_or(error).to_owned();
+        let lower = why.to_ascii_lowercase();
+        let temporary = lower.contains("temporary") || lower.contains("try again");
+        Self { host, why, temporary }
+    }
 }
 
 #[cfg(test)]
@@ -358,6 +418,33 @@ mod tests {
         for base in ["", "localhost:8080", "ftp://x", "https://user:pw@host"] {
             let error = join(base, "/messages", false).unwrap_err();
             assert!(!error.message.contains("pw"), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn which_names_may_resolve_in_a_moment() {
+        for (error, why, temporary) in [
+            (
+                "failed to lookup address information: Name or service not known",
+                "Name or service not known",
+                false,
+            ),
+            (
+                "failed to lookup address information: Temporary failure in name resolution",
+                "Temporary failure in name resolution",
+                true,
+            ),
+            ("failed to lookup address information: Try again", "Try again", true),
+            ("failed to lookup address information: Name does not resolve", "Name does not resolve", false),
+            ("No address associated with hostname", "No address associated with hostname", false),
+            (
+                "failed to lookup address information: nodename nor servname provided, or not known",
+                "nodename nor servname provided, or not known",
+                false,
+            ),
+        ] {
+            let want = Unresolved { host: "h".to_owned(), why: why.to_owned(), temporary };
+            assert_eq!(Unresolved::new("h".to_owned(), error), want);
         }
     }
 

@@ -26,11 +26,13 @@ mod reference;
 mod retry;
 mod scripted;
 mod settings;
+mod shortcut;
 mod sse;
 mod stream;
 pub mod tokens;
 mod wire;
 
+pub use media::unusable_image;
 pub use record::{Recorder, Replay};
 pub use reference::ModelRef;
 pub use scripted::ScriptedModel;
@@ -91,6 +93,8 @@ pub struct Prepared {
     pub body: Vec<Bytes>,
     /// The adapter's own business (the scripted model's cursor, …); opaque to callers.
     pub tag: u64,
+    /// The caller has another model to turn to: overload is not waited out for long. Adapters leave it false.
+    pub replaceable: bool,
 }
 
 impl Prepared {
@@ -135,7 +139,8 @@ pub enum ModelEvent {
     },
     /// Usage so far; the last one counts.
     Usage(Usage),
-    /// The request failed before anything of the answer came, and will be sent again after `delay`.
+    /// The request failed before anything of the answer came, and will be sent again after `delay`: retry number `attempt`
+    /// of the `max` that this kind of error gets.
     Retry {
         attempt: u32,
         max: u32,
@@ -178,8 +183,10 @@ pub enum ErrorKind {
     Overloaded,
     /// 5xx other than overloaded.
     Server,
-    /// Cannot connect, name not resolved, connection reset.
+    /// Cannot connect, connection reset.
     Network,
+    /// The server's name does not resolve.
+    Dns,
     /// Certificate or handshake; never heals by itself.
     Tls,
     Timeout,

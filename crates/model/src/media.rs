@@ -73,6 +73,14 @@ pub(crate) fn stub(media_type: &str, name: Option<&str>, why: &str) -> Media {
     Media::Text(format!("[Attached {media_type}: {} (not shown: {why})]", name.unwrap_or("unnamed")))
 }
 
+/// The line that a model is shown in place of these bytes; `None` where it is shown an image.
+pub fn unusable_image(bytes: &[u8], media_type: &str) -> Option<String> {
+    match fit(bytes, media_type, None) {
+        Media::Text(line) => Some(line),
+        Media::Image { .. } | Media::Url(_) => None,
+    }
+}
+
 fn fit(bytes: &[u8], declared: &str, name: Option<&str>) -> Media {
     if bytes.is_empty() {
         return stub(declared, name, "the file is empty");

@@ -42,9 +42,11 @@ pub async fn window(settings: &Settings) -> Option<u64> {
 }
 
 fn transport(reference: &ModelRef, settings: &Settings) -> Result<Transport, ModelError> {
-    let (endpoint, base, keep): (&Endpoint, _, _) = match reference {
-        ModelRef::Anthropic(_) => (&settings.anthropic, "https://api.anthropic.com", false),
-        _ => (&settings.openai, "https://api.openai.com/v1", true),
+    let (setting, endpoint, base, keep): (_, &Endpoint, _, _) = match reference {
+        ModelRef::Anthropic(_) => {
+            ("ANTHROPIC_BASE_URL", &settings.anthropic, "https://api.anthropic.com", false)
+        }
+        _ => ("OPENAI_BASE_URL", &settings.openai, "https://api.openai.com/v1", true),
     };
     let url = join(endpoint.base_url.as_deref().unwrap_or(base), "/models", keep)?;
     let mut headers = Vec::new();
@@ -60,7 +62,7 @@ fn transport(reference: &ModelRef, settings: &Settings) -> Result<Transport, Mod
         }
         (None, _) => {}
     }
-    Transport::new(url, endpoint, &headers, settings)
+    Transport::new(url, setting, endpoint, &headers, settings)
 }
 
 fn listed(entry: &Value) -> Option<Listed> {

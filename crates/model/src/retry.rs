@@ -11,9 +11,14 @@ use std::time::Duration;
 
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(32);
-/// A server on this machine is there at once or not at all: short delays, so that the message comes within 3 s.
-const LOCAL_FIRST: Duration = Duration::from_millis(300);
+/// A server on this machine is there at once or not at all, and so are names: short delays, so that the message comes
+/// within 3 s.
+const QUICK_FIRST: Duration = Duration::from_millis(300);
 const LOCAL_ATTEMPTS: u32 = 4;
+/// The resolver tries several times itself.
+const DNS_ATTEMPTS: u32 = 3;
+/// Overload, where another model stands ready.
+const REPLACEABLE_ATTEMPTS: u32 = 3;
 /// A success that is no answer is asked for once more.
 const MALFORMED_ATTEMPTS: u32 = 2;
 /// Each of these cost minutes already.
@@ -28,6 +33,8 @@ pub(crate) struct Policy {
     pub max_wait: Duration,
     /// The server is on this machine.
     pub local: bool,
+    /// Another model stands ready.
+    pub replaceable: bool,
 }
 
 impl Policy {
@@ -36,9 +43,16 @@ impl Policy {
             ErrorKind::Malformed => MALFORMED_ATTEMPTS,
             ErrorKind::Stalled | ErrorKind::Timeout => STALLED_ATTEMPTS,
             ErrorKind::Network if self.local => LOCAL_ATTEMPTS,
+            ErrorKind::Dns => DNS_ATTEMPTS,
+            ErrorKind::Overloaded if self.replaceable => REPLACEABLE_ATTEMPTS,
             _ => self.max_attempts,
         };
         limit.min(self.max_attempts)
+    }
+
+    /// How often a request that fails in this way is sent again.
+    pub(crate) fn retries_for(&self, kind: ErrorKind) -> u32 {
+        self.attempts_for(kind).saturating_sub(1)
     }
 
     /// Attempt number `attempt` (from 1) failed with `error`: the delay before the next, or the error to end with.
@@ -51,8 +65,8 @@ impl Policy {
         {
             return Err(self.too_long(wait, error));
         }
-        let quick = self.local && error.kind == ErrorKind::Network;
-        let first = if quick { LOCAL_FIRST } else { FIRST };
+        let quick = error.kind == ErrorKind::Dns || (self.local && error.kind == ErrorKind::Network);
+        let first = if quick { QUICK_FIRST } else { FIRST };
         let doubled = first.saturating_mul(1 << (attempt - 1).min(16)).min(LONGEST);
         let own = doubled.mul_f64(1.0 + jitter.clamp(0.0, 1.0) / 4.0);
         let server = Duration::from_millis(error.retry_after.unwrap_or_default().0);
@@ -102,7 +116,8 @@ pub(crate) fn wait_from_headers<'a>(
 mod tests {
     use super::*;
 
-    const POLICY: Policy = Policy { max_attempts: 6, max_wait: Duration::from_mins(1), local: false };
+    const POLICY: Policy =
+        Policy { max_attempts: 6, max_wait: Duration::from_mins(1), local: false, replaceable: false };
 
     fn failing(kind: ErrorKind, retry_after: Option<u64>) -> ModelError {
         let mut error = ModelError::new(kind, "x");
@@ -150,6 +165,7 @@ mod tests {
             (K::Overloaded, 6),
             (K::Server, 6),
             (K::Network, 6),
+            (K::Dns, 3),
             (K::StreamBroken, 6),
         ] {
             let mut attempt = 1;
@@ -157,6 +173,10 @@ mod tests {
                 attempt += 1;
             }
             assert_eq!(attempt, attempts, "{kind:?}");
+            let replaceable = Policy { replaceable: true, ..POLICY };
+            let fewer = if kind == K::Overloaded { 3 } else { attempts };
+            assert!(replaceable.next(fewer, failing(kind, None), 0.5).is_err(), "{kind:?}");
+            assert!(fewer == 1 || replaceable.next(fewer - 1, failing(kind, None), 0.5).is_ok(), "{kind:?}");
         }
     }
 
@@ -166,6 +186,13 @@ mod tests {
         let total: Duration =
             (1..9).map_while(|n| policy.next(n, failing(ErrorKind::Network, None), 1.0).ok()).sum();
         assert!(total < Duration::from_secs(3) && total > Duration::from_secs(1), "{total:?}");
+    }
+
+    #[test]
+    fn a_name_that_does_not_resolve_is_given_up_soon() {
+        let total: Duration =
+            (1..9).map_while(|n| POLICY.next(n, failing(ErrorKind::Dns, None), 1.0).ok()).sum();
+        assert!(total < Duration::from_secs(2), "{total:?}");
     }
 
     #[test]

@@ -490,7 +490,7 @@ impl Model for ScriptedModel {
             pending.1.pop_front();
         }
         pending.1.push_back((tag, facts));
-        Ok(Prepared { body, tag })
+        Ok(Prepared { body, tag, replaceable: false })
     }
 
     fn send(&self, prepared: Prepared) -> BoxStream<'static, Result<ModelEvent, ModelError>> {

@@ -41,6 +41,12 @@ impl SseParser {
             bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
         }
         while let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) {
+            if let Some(data) = self.whole_event(bytes, end) {
+                give(&self.name, data, sink)?;
+                self.name.clear();
+                bytes = &bytes[end + 2..];
+                continue;
+            }
             if self.line.is_empty() {
                 self.take_line(&bytes[..end], sink)?;
             } else {
@@ -62,6 +68,14 @@ impl SseParser {
         }
         self.line.extend_from_slice(bytes);
         self.check_size()
+    }
+
+    /// Nearly every event ends in one line of data and a blank one, both at hand: its data need not be copied.
+    fn whole_event<'b>(&self, bytes: &'b [u8], end: usize) -> Option<&'b [u8]> {
+        let here = self.past_start && self.line.is_empty() && !self.has_data;
+        let ends = bytes[end..].starts_with(b"\n\n") && end <= MAX_EVENT;
+        let value = bytes[..end].strip_prefix(b"data:").filter(|_| here && ends)?;
+        Some(value.strip_prefix(b" ").unwrap_or(value))
     }
 
     /// The stream is over: what stands there without a blank line is an event all the same.
@@ -121,12 +135,7 @@ impl SseParser {
             self.name.clear();
             return Ok(());
         }
-        let result = match std::str::from_utf8(&self.data) {
-            Ok(data) => sink.event(&self.name, data),
-            Err(_) => {
-                Err(ModelError::new(ErrorKind::StreamBroken, "The stream holds bytes that are not UTF-8."))
-            }
-        };
+        let result = give(&self.name, &self.data, sink);
         self.data.clear();
         self.has_data = false;
         self.name.clear();
@@ -140,6 +149,13 @@ impl SseParser {
             return Err(ModelError::new(ErrorKind::Malformed, message));
         }
         Ok(())
+    }
+}
+
+fn give(name: &str, data: &[u8], sink: &mut impl Sink) -> Result<(), ModelError> {
+    match std::str::from_utf8(data) {
+        Ok(data) => sink.event(name, data),
+        Err(_) => Err(ModelError::new(ErrorKind::StreamBroken, "The stream holds bytes that are not UTF-8.")),
     }
 }
 

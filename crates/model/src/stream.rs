@@ -33,6 +33,8 @@ pub(crate) trait Decoder: Send {
     fn document(&mut self, json: &str) -> Result<(), ModelError>;
     /// The end event has come.
     fn ended(&self) -> bool;
+    /// Nothing has come that makes later events mean something else, besides what the assembler has.
+    fn is_blank(&self) -> bool;
     fn assembler(&mut self) -> &mut Assembler;
 }
 
@@ -100,8 +102,12 @@ pub(crate) fn exchange(
     make: MakeDecoder,
 ) -> impl Stream<Item = Result<ModelEvent, ModelError>> + Send + 'static {
     let settings = transport.settings();
-    let policy =
-        Policy { max_attempts: settings.max_attempts, max_wait: settings.max_wait, local: transport.local };
+    let policy = Policy {
+        max_attempts: settings.max_attempts,
+        max_wait: settings.max_wait,
+        local: transport.local,
+        replaceable: prepared.replaceable,
+    };
     let start = Exchange {
         policy,
         transport,
@@ -321,11 +327,12 @@ impl Exchange {
     fn failed(&mut self, error: ModelError) {
         let status = error.status;
         let text = error.message.clone();
+        let max = self.policy.retries_for(error.kind);
         match self.policy.next(self.attempt.max(1), error, jitter()) {
             Ok(delay) => {
                 self.queue.push_back(Ok(ModelEvent::Retry {
                     attempt: self.attempt,
-                    max: self.policy.max_attempts,
+                    max,
                     delay: Millis(delay.as_millis() as u64),
                     status,
                     error: text,

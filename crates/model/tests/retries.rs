@@ -8,6 +8,9 @@ use becket_types::Message;
 use common::{ask, context, model, model_ref, no_blobs, request, run, settings, tools};
 use futures::StreamExt as _;
 use serde_json::json;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const WIRES: [Wire; 2] = [Wire::Anthropic, Wire::Chat];
@@ -29,7 +32,7 @@ async fn overload_is_retried_with_growing_delays_and_told() {
         for (got, base) in slept.iter().zip([1.0, 2.0, 4.0]) {
             assert!((base..=base * 1.26).contains(&got.as_secs_f64()), "{slept:?}");
         }
-        let ModelEvent::Retry { attempt: 1, max: 6, status: Some(529), error, .. } = &outcome.events[0]
+        let ModelEvent::Retry { attempt: 1, max: 5, status: Some(529), error, .. } = &outcome.events[0]
         else {
             panic!("{:?}", outcome.events)
         };
@@ -96,13 +99,40 @@ async fn what_never_heals_is_sent_once() {
             (Reply::anthropic_error(400, "invalid_request_error", "bad"), ErrorKind::InvalidRequest),
             (Reply::status(301).header("location", "https://elsewhere"), ErrorKind::InvalidRequest),
             (Reply::status(500).header("x-should-retry", "false"), ErrorKind::Server),
+            (
+                Reply::anthropic_error(403, "permission_error", "This organization has been disabled."),
+                ErrorKind::Auth,
+            ),
+            (
+                Reply::anthropic_error(
+                    400,
+                    "invalid_request_error",
+                    "Your credit balance is too low to access the Anthropic API.",
+                ),
+                ErrorKind::Billing,
+            ),
+            (
+                Reply::openai_error(404, "invalid_request_error", "model_not_found", "no such model"),
+                ErrorKind::NotFound,
+            ),
+            (
+                Reply::openai_error(
+                    401,
+                    "invalid_request_error",
+                    "invalid_api_key",
+                    "Incorrect API key provided",
+                ),
+                ErrorKind::Auth,
+            ),
         ] {
             let server = MockServer::start([reply, Answer::text("never").into()]);
+            let started = Instant::now();
             let outcome = ask(&server, wire).await;
             let error = outcome.error.unwrap();
             assert_eq!(error.kind, kind, "{wire:?}: {error:?}");
             assert_eq!(server.requests().len(), 1, "{wire:?} {kind:?}");
             assert!(!error.message.is_empty());
+            assert!(started.elapsed() < Duration::from_secs(3), "{wire:?} {kind:?}");
         }
     }
 }
@@ -160,6 +190,85 @@ async fn a_local_server_that_is_not_there() {
         assert!(error.hint.unwrap().contains("Start the model server"));
         let waited: Duration = slept.lock().unwrap().iter().sum::<Duration>() + started.elapsed();
         assert!(waited < Duration::from_secs(4), "{waited:?}");
+    }
+}
+
+#[tokio::test]
+async fn overload_is_waited_out_for_three_attempts_where_another_model_stands_ready() {
+    for wire in WIRES {
+        let server = MockServer::with(|_| Reply::anthropic_error(529, "overloaded_error", "Overloaded"));
+        let model = model(&server, wire);
+        let (context, tools, blobs) = (hello(), tools(), no_blobs());
+        let mut prepared = model.prepare(&request(&context, &tools, &blobs)).unwrap();
+        prepared.replaceable = true;
+        let events: Vec<_> = model.send(prepared).collect().await;
+        assert_eq!(server.requests().len(), 3);
+        assert!(matches!(events[0], Ok(ModelEvent::Retry { attempt: 1, max: 2, .. })), "{events:?}");
+        assert_eq!(events.last().unwrap().as_ref().unwrap_err().kind, ErrorKind::Overloaded);
+    }
+}
+
+/// A host label of more than 63 characters is refused without asking anybody.
+#[tokio::test]
+async fn a_name_that_cannot_be_resolved_is_said_soon() {
+    for (wire, scheme, setting) in [
+        (Wire::Anthropic, "https", "ANTHROPIC_BASE_URL"),
+        (Wire::Chat, "https", "OPENAI_BASE_URL"),
+        (Wire::Chat, "http", "OPENAI_BASE_URL"),
+    ] {
+        let host = format!("{}.invalid", "x".repeat(64));
+        let (settings, slept) = settings(&format!("{scheme}://{host}"));
+        let started = Instant::now();
+        let outcome = run(open(&model_ref(wire), &settings).unwrap().as_ref(), &hello()).await;
+        let error = outcome.error.unwrap();
+        assert_eq!((error.kind, error.retryable), (ErrorKind::Dns, false), "{error:?}");
+        assert!(error.message.contains(&host), "{error:?}");
+        assert!(error.hint.unwrap().contains(setting));
+        assert!(slept.lock().unwrap().is_empty());
+        assert!(started.elapsed() < Duration::from_secs(3));
+    }
+}
+
+/// A TLS server with a certificate that nobody has signed; gives its address and the number of connections so far.
+fn untrusted() -> (String, Arc<AtomicUsize>) {
+    use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+    let certificate = CertificateDer::from(include_bytes!("certificate/cert.der").to_vec());
+    let key = PrivatePkcs8KeyDer::from(include_bytes!("certificate/key.der").to_vec());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key.into())
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("https://{}", listener.local_addr().unwrap());
+    let (config, count) = (Arc::new(config), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&count);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let mut connection = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+            // The client hangs up.
+            let _ = connection.complete_io(&mut stream.unwrap());
+        }
+    });
+    (address, count)
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_not_trusted_is_said_at_once() {
+    for wire in WIRES {
+        let (address, count) = untrusted();
+        let (settings, slept) = settings(&address);
+        let started = Instant::now();
+        let outcome = run(open(&model_ref(wire), &settings).unwrap().as_ref(), &hello()).await;
+        let error = outcome.error.unwrap();
+        assert_eq!((error.kind, error.retryable), (ErrorKind::Tls, false), "{error:?}");
+        assert!(error.hint.unwrap().contains("certificate"));
+        assert!(slept.lock().unwrap().is_empty());
+        assert_eq!(count.load(Ordering::SeqCst), 1);
+        assert!(started.elapsed() < Duration::from_secs(3));
     }
 }
 

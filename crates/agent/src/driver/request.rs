@@ -258,10 +258,11 @@ impl Agent {
         self.core.tell_notices();
         self.core.flush(Durability::Buffered);
         match prepared {
-            Ok(prepared) => {
+            Ok(mut prepared) => {
                 if let Some(error) = self.refused(&prepared) {
                     return self.reply_broke_before(error);
                 }
+                prepared.replaceable = !self.wire.fallbacks.is_empty();
                 self.core.emit(Event::StepStarted { step });
                 let delay = self.retry_delay(attempt);
                 self.wire.last_sent = Some(Instant::now());

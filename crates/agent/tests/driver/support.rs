@@ -157,7 +157,7 @@ impl Model for Scripted {
         let body =
             serde_json::to_vec(&request.context.messages.iter().map(|m| &m.message).collect::<Vec<_>>())
                 .unwrap();
-        Ok(Prepared { body: vec![body.into()], tag: prepared.len() as u64 - 1 })
+        Ok(Prepared { body: vec![body.into()], tag: prepared.len() as u64 - 1, replaceable: false })
     }
 
     fn send(&self, prepared: Prepared) -> BoxStream<'static, Result<ModelEvent, ModelError>> {

@@ -255,6 +255,10 @@ impl Decoder for AnthropicDecoder {
         self.ended
     }
 
+    fn is_blank(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
     fn assembler(&mut self) -> &mut Assembler {
         &mut self.assembler
     }

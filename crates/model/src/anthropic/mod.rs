@@ -12,6 +12,7 @@ use crate::assemble::AnswerOf;
 use crate::http::{Transport, join};
 use crate::ids::IdRule;
 use crate::settings::{Credential, Settings};
+use crate::shortcut::Shortcut;
 use crate::stream::Decoder;
 use crate::wire::put;
 use crate::{ErrorKind, ModelError, ModelInfo, Request, ToolChoice, catalog};
@@ -47,7 +48,7 @@ pub(crate) fn open(name: &str, settings: &Settings) -> Result<HttpModel<Anthropi
         }
         None => {}
     }
-    let transport = Transport::new(url, endpoint, &headers, settings)?;
+    let transport = Transport::new(url, "ANTHROPIC_BASE_URL", endpoint, &headers, settings)?;
     let mut info = catalog::lookup("anthropic", name);
     crate::adjust(&mut info, settings, transport.local);
     Ok(HttpModel::new(info, Anthropic { official }, transport))
@@ -112,7 +113,7 @@ impl Protocol for Anthropic {
     }
 
     fn decoder(&self, answer: AnswerOf) -> Box<dyn Decoder> {
-        Box::new(AnthropicDecoder::new(answer))
+        Box::new(Shortcut::new(AnthropicDecoder::new, answer))
     }
 
     fn ids(&self) -> IdRule {

@@ -25,6 +25,8 @@ struct Chunk {
     choices: Vec<Choice>,
     usage: Option<Box<Value>>,
     error: Option<Box<Value>>,
+    /// `error` where vLLM and FastAPI put errors at the top.
+    object: Option<Box<Value>>,
     /// Groq's place for usage.
     x_groq: Option<Box<Value>>,
 }
@@ -75,6 +77,7 @@ impl Chunk {
             choices: value["choices"].as_array().into_iter().flatten().map(Choice::lenient).collect(),
             usage: some(&value["usage"]),
             error: some(&value["error"]),
+            object: some(&value["object"]),
             x_groq: some(&value["x_groq"]),
         }
     }
@@ -284,11 +287,8 @@ impl Decoder for ChatDecoder {
                 Chunk::lenient(&value)
             }
         };
-        if name == "error" || chunk.error.as_ref().is_some_and(|e| !e.is_null()) {
-            return Err(self.failed(data));
-        }
-        // vLLM and FastAPI put errors at the top.
-        if chunk.choices.is_empty() && chunk.usage.is_none() && data.contains("\"object\":\"error\"") {
+        let failed = chunk.error.as_ref().is_some_and(|error| !error.is_null());
+        if name == "error" || failed || chunk.object.as_ref().is_some_and(|object| **object == "error") {
             return Err(self.failed(data));
         }
         self.chunk(chunk);
@@ -315,6 +315,10 @@ impl Decoder for ChatDecoder {
 
     fn ended(&self) -> bool {
         self.ended
+    }
+
+    fn is_blank(&self) -> bool {
+        self.slots.is_empty()
     }
 
     fn assembler(&mut self) -> &mut Assembler {

@@ -11,6 +11,7 @@ use crate::assemble::AnswerOf;
 use crate::http::{Transport, join};
 use crate::ids::IdRule;
 use crate::settings::{Credential, Settings};
+use crate::shortcut::Shortcut;
 use crate::stream::Decoder;
 use crate::wire::put;
 use crate::{ErrorKind, ModelError, ModelInfo, Request, ToolChoice, catalog};
@@ -56,7 +57,7 @@ pub(crate) fn open(name: &str, settings: &Settings) -> Result<HttpModel<Chat>, M
                 .hint("Set OPENAI_API_KEY, or OPENAI_BASE_URL for a server that needs none."));
         }
     }
-    let transport = Transport::new(url, endpoint, &headers, settings)?;
+    let transport = Transport::new(url, "OPENAI_BASE_URL", endpoint, &headers, settings)?;
     let mut info = catalog::lookup("openai", name);
     crate::adjust(&mut info, settings, transport.local);
     Ok(HttpModel::new(info, Chat { host }, transport))
@@ -95,7 +96,7 @@ impl Protocol for Chat {
     }
 
     fn decoder(&self, answer: AnswerOf) -> Box<dyn Decoder> {
-        Box::new(ChatDecoder::new(answer))
+        Box::new(Shortcut::new(ChatDecoder::new, answer))
     }
 
     fn ids(&self) -> IdRule {

@@ -1,6 +1,11 @@
 //! Error bodies as servers write them, and what becket makes of each.
 
 use super::*;
+use crate::anthropic::AnthropicDecoder;
+use crate::assemble::AnswerOf;
+use crate::chat::ChatDecoder;
+use crate::shortcut::Shortcut;
+use crate::stream::Decoder;
 use ErrorKind as K;
 use proptest::prelude::*;
 
@@ -343,5 +348,78 @@ proptest! {
     fn no_body_panics(status in 0u16..1000, body in "\\PC{0,80}|[\\[\\]{}\":,0-9a-z]{0,60}") {
         let error = check(status, &body);
         prop_assert!(error.message.len() < 2 * SHOWN + 200);
+    }
+}
+
+/// Anything that may stand where a server puts its error.
+fn error_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "\\PC{0,20}|overloaded_error|prompt is too long".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        let key = prop::sample::select(vec!["type", "message", "code", "error", "status", "content", "text"]);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((key, inner), 0..4)
+                .prop_map(|pairs| pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()),
+        ]
+    })
+}
+
+/// What the decoder gives for these deltas and then this event: the text so far, and the error.
+fn decode(
+    mut decoder: impl Decoder,
+    delta: &str,
+    deltas: usize,
+    event: &Value,
+) -> (String, Result<(), ModelError>) {
+    for _ in 0..deltas {
+        decoder.event("", delta).unwrap();
+    }
+    let result = decoder.event("", &event.to_string());
+    let text = decoder.assembler().take().into_iter().map(|event| match event {
+        crate::ModelEvent::TextDelta { text, .. } => text,
+        other => format!("{other:?}"),
+    });
+    (text.collect(), result)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000),
+        ..ProptestConfig::default()
+    })]
+
+    /// 10,000 cases: an error, whatever it looks like, ends the answer as a typed error; nothing of it is content, also
+    /// where content stands beside it.
+    #[test]
+    fn an_error_never_becomes_content(error in error_value(), beside in any::<bool>(), deltas in 0usize..4) {
+        let chat = r#"{"choices":[{"index":0,"delta":{"content":"so far "}}]}"#;
+        let anthropic = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"so far "}}"#;
+        let want = "so far ".repeat(deltas);
+        let with = |delta: &str, fields: &[(&str, Value)]| {
+            let mut event = if beside { serde_json::from_str(delta).unwrap() } else { serde_json::json!({}) };
+            for (key, value) in fields {
+                event[*key] = value.clone();
+            }
+            event
+        };
+        for fields in [&[("error", error.clone())][..], &[("object", "error".into()), ("message", error.clone())]] {
+            let decoder = Shortcut::new(ChatDecoder::new, AnswerOf::default());
+            let (text, result) = decode(decoder, chat, deltas, &with(chat, fields));
+            prop_assert_eq!(&text, &want);
+            prop_assert!(result.is_err(), "{fields:?}");
+        }
+        for fields in [&[("error", error.clone())][..], &[("type", "error".into()), ("error", error.clone())]] {
+            let decoder = Shortcut::new(AnthropicDecoder::new, AnswerOf::default());
+            let (text, result) = decode(decoder, anthropic, deltas, &with(anthropic, fields));
+            prop_assert_eq!(&text, &want);
+            prop_assert!(result.is_err(), "{fields:?}");
+        }
+        let document = serde_json::json!({"error": error, "choices": [{"message": {"content": "x"}}], "content": []});
+        prop_assert!(ChatDecoder::new(AnswerOf::default()).document(&document.to_string()).is_err());
+        prop_assert!(AnthropicDecoder::new(AnswerOf::default()).document(&document.to_string()).is_err());
     }
 }
