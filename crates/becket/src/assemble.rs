@@ -51,7 +51,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
     } else {
         std::env::temp_dir().join("becket-spill")
     };
-    let mut tools = toolbox::registry(environment, config, Arc::clone(&skills), spill)?;
+    let mut tools = toolbox::registry(environment, config, Arc::clone(&skills), spill, &model.info().name)?;
     let removed = guard.removed_tools(&tools.names());
     tools.retain(|name| !removed.iter().any(|r| r == name));
 

@@ -29,12 +29,14 @@ pub(crate) fn skills(environment: &Environment, cwd: &Path, config: &Config) -> 
     Skills::discover(&dirs)
 }
 
-/// All tools, less those that are switched off.
+/// All tools, less those that are switched off. Which of them change files goes by the model that the session begins with,
+/// and stays: what the model was told must not change on the way. Tools that are named are offered as named.
 pub(crate) fn registry(
     environment: &Environment,
     config: &Config,
     skills: Arc<Skills>,
     spill_dir: PathBuf,
+    model: &str,
 ) -> Result<Registry, Failure> {
     let all = tools(shell(environment, config, spill_dir), skills);
     let mut registry = Registry::new();
@@ -47,6 +49,9 @@ pub(crate) fn registry(
                 .hint(format!("tools: {}", registry.names().join(", "))));
         }
         registry.retain(|name| enabled.iter().any(|e| e.eq_ignore_ascii_case(name)));
+    } else {
+        let dialect = becket_tool_edit::Dialect::of(model);
+        registry.retain(|name| dialect.offers(name));
     }
     registry.retain(|name| !config.tools.disabled.iter().any(|d| d.eq_ignore_ascii_case(name)));
     Ok(registry)

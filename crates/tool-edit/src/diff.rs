@@ -23,6 +23,8 @@ pub(crate) struct Change {
     pub deletions: usize,
     /// The changed places in the new text with numbers, for the model.
     pub snippet: String,
+    /// The words that differ in lines that became others: line of `unified` (from 0), and the bytes of it from and to.
+    pub marks: Vec<(usize, usize, usize)>,
 }
 
 /// Compares two texts that are equal before `changed.start` and after its end (as counted from the end of both).
@@ -66,12 +68,16 @@ pub(crate) fn compare(old: &str, new: &str, offset: usize) -> Change {
     let mut out = Change::default();
     let mut shown = 0;
     let mut last_shown: Option<usize> = None;
+    let mut line_number = 0;
     for group in diff.grouped_ops(CONTEXT) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
         let before = first.old_range().start..last.old_range().end;
         let after = first.new_range().start..last.new_range().end;
         let _ = writeln!(out.unified, "@@ -{} +{} @@", numbers(&before, offset), numbers(&after, offset));
+        line_number += 1;
+        mark(&diff, &group, line_number, &mut out.marks);
         for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            line_number += 1;
             let sign = match change.tag() {
                 ChangeTag::Equal => ' ',
                 ChangeTag::Delete => '-',
@@ -83,6 +89,7 @@ pub(crate) fn compare(old: &str, new: &str, offset: usize) -> Change {
             let _ = writeln!(out.unified, "{sign}{line}");
             if change.missing_newline() {
                 out.unified.push_str("\\ No newline at end of file\n");
+                line_number += 1;
             }
             let Some(number) = change.new_index().filter(|_| sign == '+') else { continue };
             shown += 1;
@@ -105,6 +112,38 @@ pub(crate) fn compare(old: &str, new: &str, offset: usize) -> Change {
         out.unified.push_str("\n… the rest of the diff is not shown\n");
     }
     out
+}
+
+/// Lines of one place that are compared word by word, and their bytes.
+const MAX_MARKED: (usize, usize) = (60, 20_000);
+
+/// The words that differ, where lines became others. `line` is where the group begins in the diff.
+fn mark<'a>(
+    diff: &TextDiff<'a, 'a, str>,
+    group: &[similar::DiffOp],
+    mut line: usize,
+    marks: &mut Vec<(usize, usize, usize)>,
+) {
+    for op in group {
+        let lines = op.old_range().len() + op.new_range().len();
+        let bytes: usize = diff.iter_changes(op).map(|change| change.value().len()).sum();
+        if op.tag() != similar::DiffTag::Replace || lines > MAX_MARKED.0 || bytes > MAX_MARKED.1 {
+            line +=
+                diff.iter_changes(op).map(|change| 1 + usize::from(change.missing_newline())).sum::<usize>();
+            continue;
+        }
+        for change in diff.iter_inline_changes(op) {
+            let mut at = 1;
+            for (differs, part) in change.iter_strings_lossy() {
+                let text = part.trim_end_matches(['\n', '\r']);
+                if differs && !text.is_empty() {
+                    marks.push((line, at, at + text.len()));
+                }
+                at += part.len();
+            }
+            line += 1 + usize::from(change.missing_newline());
+        }
+    }
 }
 
 fn numbers(range: &Range<usize>, offset: usize) -> String {
@@ -131,6 +170,7 @@ mod tests {
                 additions: 2,
                 deletions: 1,
                 snippet: "10\tten\n11\tand more\n".into(),
+                marks: Vec::new(),
             }
         );
     }

@@ -4,8 +4,9 @@
 //! range of bytes it came from; only those bytes are ever replaced. Text goes in through [`Decoded::encode`], which
 //! refuses what the encoding has no bytes for.
 //!
-//! Invariant: a view exists only if encoding it again gives the very same bytes; otherwise the file is [`Kind::Bytes`],
-//! where nothing but an exact run of bytes can be replaced.
+//! Invariant: a view exists only if every byte is part of a character, and the way back is found by decoding, never by
+//! encoding what is there again (some encodings have two spellings of one character). A file with damage is
+//! [`Kind::Bytes`], where nothing but an exact run of bytes can be replaced.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::Encoding;
@@ -122,13 +123,42 @@ fn legacy(bytes: &[u8]) -> Option<Decoded<'_>> {
     let encoding = detector.guess(None, Utf8Detection::Deny);
     // Damaged text has no way back to its bytes.
     let text = encoding.decode_without_bom_handling_and_without_replacement(bytes)?;
-    let (again, _, unmappable) = encoding.encode(&text);
-    (!unmappable && *again == *bytes).then(|| Decoded {
-        kind: Kind::Legacy(encoding),
-        text: Cow::Owned(text.into_owned()),
-        bom: 0,
-        binary: false,
-    })
+    Some(Decoded { kind: Kind::Legacy(encoding), text: Cow::Owned(text.into_owned()), bom: 0, binary: false })
+}
+
+/// The byte at which the character at `at` of the text begins. Lines of the text are lines of the bytes, for the byte of
+/// a line feed is never a part of another character; within a line, bytes are decoded until the text is reached.
+fn legacy_offset(encoding: &'static Encoding, bytes: &[u8], text: &str, at: usize) -> Option<usize> {
+    let before = text.get(..at)?;
+    let line = memchr::memchr_iter(b'\n', before.as_bytes()).count();
+    let line_start = before.rfind('\n').map_or(0, |i| i + 1);
+    let start = match line {
+        0 => 0,
+        n => memchr::memchr_iter(b'\n', bytes).nth(n - 1)? + 1,
+    };
+    let wanted = at - line_start;
+    let mut decoder = encoding.new_decoder_without_bom_handling();
+    let mut out = String::with_capacity(16);
+    let (mut length, mut end) = (0, start);
+    while length < wanted {
+        out.clear();
+        let piece = bytes.get(end..=end)?;
+        let (result, read) = decoder.decode_to_string_without_replacement(piece, &mut out, false);
+        if read != 1 || matches!(result, encoding_rs::DecoderResult::Malformed(..)) {
+            return None;
+        }
+        length += out.len();
+        end += 1;
+    }
+    (length == wanted).then_some(end)
+}
+
+fn has_bytes(encoding: &'static Encoding, c: char) -> bool {
+    let mut buffer = [0; 4];
+    let text: &str = c.encode_utf8(&mut buffer);
+    let (out, _, unmappable) = encoding.encode(text);
+    let back = encoding.decode_without_bom_handling_and_without_replacement(&out);
+    !unmappable && back.is_some_and(|back| back == text)
 }
 
 impl Decoded<'_> {
@@ -159,16 +189,13 @@ impl Decoded<'_> {
                 Some(start..start + units(self.text.get(range.clone())?))
             }
             Kind::Legacy(encoding) => {
-                let length = |s: &str| encoding.encode(s).0.len();
-                let start = length(self.text.get(..range.start)?);
-                let end = start + length(self.text.get(range.clone())?);
-                // The pieces must be what stands there: then their borders are borders of characters.
-                let same =
-                    |text: &str, part: Option<&[u8]>| part.is_some_and(|p| *encoding.encode(text).0 == *p);
-                let whole = same(self.text.get(..range.start)?, bytes.get(..start))
-                    && same(self.text.get(range.clone())?, bytes.get(start..end))
-                    && same(self.text.get(range.end..)?, bytes.get(end..));
-                whole.then_some(start..end)
+                let start = legacy_offset(encoding, bytes, &self.text, range.start)?;
+                let end = legacy_offset(encoding, bytes, &self.text, range.end)?;
+                // What is cut out must be what is meant: then its borders are borders of characters.
+                let part = bytes.get(start..end)?;
+                let same = encoding.decode_without_bom_handling_and_without_replacement(part)?
+                    == self.text[range.clone()];
+                same.then_some(start..end)
             }
             Kind::Bytes { .. } => Some(range.clone()),
         }
@@ -182,13 +209,12 @@ impl Decoded<'_> {
             Kind::Utf16Be => Ok(text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
             Kind::Legacy(encoding) => {
                 let (out, _, unmappable) = encoding.encode(text);
-                if !unmappable {
+                // Some characters have bytes that are read as another one.
+                let back = encoding.decode_without_bom_handling_and_without_replacement(&out);
+                if !unmappable && back.is_some_and(|back| back == text) {
                     return Ok(out.into_owned());
                 }
-                Err(text
-                    .chars()
-                    .find(|c| encoding.encode(c.encode_utf8(&mut [0; 4])).2)
-                    .unwrap_or('\u{FFFD}'))
+                Err(text.chars().find(|c| !has_bytes(encoding, *c)).unwrap_or('\u{FFFD}'))
             }
             Kind::Bytes { utf8: false } => match text.chars().find(|c| !c.is_ascii()) {
                 Some(c) => Err(c),

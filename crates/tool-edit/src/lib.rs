@@ -1,53 +1,103 @@
-//! The `edit` and `write` tools: changing files without touching a byte that was not asked for.
+//! The tools that change files: `edit`, `multi_edit`, `apply_patch`, `write`; no byte that was not asked for.
 //!
 //! Owns matching (tiers from exact to tolerant), encodings and line endings, the guard against files that changed since they
 //! were read, atomic writing, and the diffs that people see. Does not own permissions, undo, or reading for the model.
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | `edit`, [`write`] | the tools |
-//! | `tiers` | which place is meant; `fold`, `indent`: what it compares by |
-//! | `hunks` | the model's change on the lines that are really there |
-//! | `nearest` | what to say when nothing matches |
+//! | `edit`, `patch`, `write` | the tools |
+//! | `input` | arguments and paths as models write them |
+//! | `engine` | edits become cuts of bytes; `tiers`, `blocks`: which place is meant |
+//! | `scope`, `variants` | where a match may be; what may be taken away from `old` |
+//! | `fold`, `indent`, `hunks` | what is compared by; the model's change on the lines that are really there |
+//! | `refuse`, `nearest` | what to say when nothing is changed |
+//! | `known`, `stale` | what the model knows of a file, and whether that is enough |
 //! | `encoding`, `endings` | text as a view on bytes, and back |
-//! | [`file`] | atomic, faithful writing |
-//! | `diff` | the change for people and for the model |
+//! | `file`, `store` | reading; atomic, faithful writing that can be taken back |
+//! | `diff`, `report` | the change for people and for the model |
 //!
 //! Invariants:
-//! - Bytes outside the replaced range are copied, never decoded and encoded again.
+//! - Bytes outside the replaced ranges are copied, never decoded and encoded again.
 //! - An edit has one place or is refused; several only by exact text and `replace_all`.
 //! - Writes of one session are one after another (`Gate`), so parallel calls on one file never lose an edit.
 
+mod blocks;
 mod diff;
 mod edit;
 mod encoding;
 mod endings;
+mod engine;
 mod file;
 mod fold;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hunks;
 mod indent;
+mod input;
+mod known;
 mod nearest;
+mod patch;
+mod refuse;
+mod report;
+mod scope;
+mod stale;
+mod store;
 mod tiers;
+mod variants;
 mod write;
 
-pub use edit::EditTool;
+pub use edit::{EditTool, MultiEditTool};
+pub use patch::PatchTool;
 pub use tiers::Tier;
 pub use write::WriteTool;
 
-use becket_tool::{Tool, ToolEnv, paths};
+use becket_tool::{Tool, ToolEnv};
 use becket_types::ToolOutput;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// The tools of this crate; they share one gate, so make them once per session.
+/// Which tools change files: models differ in what they were trained on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// `edit` and `multi_edit`.
+    Pieces,
+    /// `apply_patch`.
+    Patch,
+}
+
+impl Dialect {
+    /// By the model's name, with or without what stands before a slash.
+    pub fn of(model: &str) -> Self {
+        let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
+        let reasons = ["o1", "o3", "o4"].iter().any(|family| {
+            name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        });
+        if reasons || ["gpt-", "chatgpt", "codex"].iter().any(|family| name.starts_with(family)) {
+            Self::Patch
+        } else {
+            Self::Pieces
+        }
+    }
+
+    /// Whether a tool of this crate is offered.
+    pub fn offers(self, tool: &str) -> bool {
+        match tool {
+            "edit" | "multi_edit" => self == Self::Pieces,
+            "apply_patch" => self == Self::Patch,
+            _ => true,
+        }
+    }
+}
+
+/// The tools of this crate; they share one gate, so make them once per session. Which are offered is for [`Dialect`].
 pub fn tools() -> Vec<Arc<dyn Tool>> {
     let gate = Arc::new(Gate::default());
-    vec![Arc::new(EditTool::new(Arc::clone(&gate))), Arc::new(WriteTool::new(gate))]
+    vec![
+        Arc::new(EditTool::new(Arc::clone(&gate))),
+        Arc::new(MultiEditTool::new(Arc::clone(&gate))),
+        Arc::new(PatchTool::new(Arc::clone(&gate))),
+        Arc::new(WriteTool::new(gate)),
+    ]
 }
 
 /// One write at a time, in the order they ask, off the asynchronous threads.
@@ -58,7 +108,7 @@ impl Gate {
     async fn run(
         &self,
         env: &ToolEnv,
-        work: impl FnOnce(&ToolEnv) -> ToolOutput + Send + 'static,
+        work: impl FnOnce(&ToolEnv) -> Result<ToolOutput, String> + Send + 'static,
     ) -> ToolOutput {
         let turn = Arc::clone(&self.0).lock_owned().await;
         if env.cancel.is_cancelled() {
@@ -71,31 +121,46 @@ impl Gate {
         // The turn ends with the work, not with who waits for it: a dropped call must not let the next one overlap.
         let done = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            work(&env)
+            work(&env).unwrap_or_else(ToolOutput::error)
         });
         done.await.unwrap_or_else(|e| ToolOutput::error(format!("The write ended abnormally: {e}.")))
     }
 }
 
-fn parse<T: DeserializeOwned>(input: &Value) -> Result<T, String> {
-    T::deserialize(input).map_err(|e| format!("Invalid arguments: {e}."))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The file that is meant. A link inside the roots that leads out of them is not followed.
-fn resolve(env: &ToolEnv, path: &str) -> Result<PathBuf, String> {
-    let real = env.path(path)?;
-    let named = env.resolve(path);
-    if env.is_inside(&named) && !env.is_inside(&real) {
-        return Err(format!(
-            "{path} leads through a symbolic link to {}, outside of the session's directories; nothing was changed.",
-            real.display()
-        ));
+    #[test]
+    fn who_speaks_which_dialect() {
+        for name in [
+            "gpt-5.2",
+            "openai/gpt-4.1",
+            "o1",
+            "o3-mini",
+            "o4-mini",
+            "codex-mini-latest",
+            "openrouter/openai/gpt-5",
+            "GPT-5",
+        ] {
+            assert_eq!(Dialect::of(name), Dialect::Patch, "{name}");
+        }
+        for name in [
+            "claude-opus-4-5",
+            "anthropic/claude",
+            "gemini-3-pro",
+            "qwen3",
+            "o2",
+            "o1x",
+            "olmo",
+            "deepseek/chat",
+        ] {
+            assert_eq!(Dialect::of(name), Dialect::Pieces, "{name}");
+        }
+        let offered = |dialect: Dialect| {
+            tools().iter().map(|t| t.spec().name.clone()).filter(|n| dialect.offers(n)).collect::<Vec<_>>()
+        };
+        assert_eq!(offered(Dialect::Pieces), ["edit", "multi_edit", "write"]);
+        assert_eq!(offered(Dialect::Patch), ["apply_patch", "write"]);
     }
-    Ok(real)
-}
-
-fn missing(env: &ToolEnv, path: &Path) -> String {
-    let near: Vec<String> = paths::suggestions(path).iter().map(|p| env.display(p)).collect();
-    let hint = if near.is_empty() { String::new() } else { format!(" Did you mean {}?", near.join(", ")) };
-    format!("{} does not exist.{hint} To create it, use write.", env.display(path))
 }

@@ -6,17 +6,20 @@
 //!
 //! Invariants:
 //! - Several places are replaced only by an exact match with `replace_all`.
+//! - Nothing is matched inside what another edit of the call has taken ([`Ground`]).
 //! - A tolerant match rewrites only the lines that the model changes ([`hunks`]); where those are not what the model
 //!   thought, it is refused.
 //! - A change of nothing but white space needs a match that does not ignore it.
 //!
 //! Works on text with `\n` endings; knows no file.
 
+use crate::blocks;
 use crate::fold::{self, places};
 use crate::hunks::{self, Piece};
 use crate::indent::{self, Shift};
+use crate::scope::Ground;
+use crate::variants::{Variant, variants};
 use serde::Serialize;
-use similar::TextDiff;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -31,8 +34,10 @@ pub enum Tier {
     Whitespace,
     Unicode,
     LineNumbers,
+    Fence,
     Escapes,
     Anchors,
+    Context,
 }
 
 impl Tier {
@@ -46,8 +51,10 @@ impl Tier {
             Self::Whitespace => "ignoring white space",
             Self::Unicode => "ignoring Unicode forms of quotes, dashes and spaces",
             Self::LineNumbers => "without its line numbers",
+            Self::Fence => "without its Markdown fence",
             Self::Escapes => "after removing extra escapes",
             Self::Anchors => "by its first and last lines",
+            Self::Context => "by the lines around the change",
         }
     }
 }
@@ -83,31 +90,41 @@ pub(crate) enum Refusal {
     OnlySpace {
         at: usize,
     },
+    /// It is only where another edit of the call has replaced something.
+    Taken {
+        at: usize,
+    },
     Missing,
 }
 
-/// The smallest share of characters in common that the block between two anchor lines needs.
-const ANCHOR_FLOOR: f32 = 0.75;
-/// Longer texts are not compared character by character.
-const ANCHOR_MAX_LINES: usize = 400;
+/// The replacement of `old` by `new` in a text.
+pub(crate) fn find(ground: Ground<'_>, old: &str, new: &str, replace_all: bool) -> Result<Found, Refusal> {
+    let missing = match find_free(ground, old, new, replace_all) {
+        Err(Refusal::Missing) if !ground.taken.is_empty() => Refusal::Missing,
+        other => return other,
+    };
+    match find_free(Ground { taken: &[], ..ground }, old, new, replace_all) {
+        Ok(found) => Err(Refusal::Taken { at: found.splices.first().map_or(0, |s| s.range.start) }),
+        Err(_) => Err(missing),
+    }
+}
 
-/// The replacement of `old` by `new` in `text`.
-pub(crate) fn find(text: &str, old: &str, new: &str, replace_all: bool) -> Result<Found, Refusal> {
-    if let Some(found) = exact(text, old, new, replace_all)? {
+fn find_free(ground: Ground<'_>, old: &str, new: &str, replace_all: bool) -> Result<Found, Refusal> {
+    if let Some(found) = exact(ground, old, new, replace_all)? {
         return Ok(found);
     }
     if squeeze(old).is_empty() {
         return Err(Refusal::Missing);
     }
-    let lines = Lines::new(text);
+    let lines = Lines::new(ground);
     if let Some(found) = tolerant(&lines, old, new)? {
         return Ok(found);
     }
-    for (tier, old, new) in variants(old, new) {
+    for Variant { tier, old, new } in variants(old, new) {
         if squeeze(&old).is_empty() {
             continue;
         }
-        let found = match exact(text, &old, &new, false)? {
+        let found = match exact(ground, &old, &new, false)? {
             Some(found) => Some(found),
             None => tolerant(&lines, &old, &new)?,
         };
@@ -115,11 +132,15 @@ pub(crate) fn find(text: &str, old: &str, new: &str, replace_all: bool) -> Resul
             return Ok(Found { tier, ..found });
         }
     }
-    anchors(&lines, old, new)
+    match blocks::anchors(&lines, old, new) {
+        Err(Refusal::Missing) => blocks::context(&lines, old, new),
+        other => other,
+    }
 }
 
-fn exact(text: &str, old: &str, new: &str, replace_all: bool) -> Result<Option<Found>, Refusal> {
-    let mut at = places(text, old);
+fn exact(ground: Ground<'_>, old: &str, new: &str, replace_all: bool) -> Result<Option<Found>, Refusal> {
+    let text = ground.text;
+    let mut at = ground.narrow(places(text, old));
     if replace_all {
         let mut end = 0;
         at.retain(|range| {
@@ -138,15 +159,17 @@ fn exact(text: &str, old: &str, new: &str, replace_all: bool) -> Result<Option<F
 }
 
 /// A text by lines.
-struct Lines<'a> {
-    text: &'a str,
+pub(crate) struct Lines<'a> {
+    pub text: &'a str,
+    pub ground: Ground<'a>,
     /// Without their newlines.
-    all: Vec<&'a str>,
-    starts: Vec<usize>,
+    pub all: Vec<&'a str>,
+    pub starts: Vec<usize>,
 }
 
 impl<'a> Lines<'a> {
-    fn new(text: &'a str) -> Self {
+    fn new(ground: Ground<'a>) -> Self {
+        let text = ground.text;
         let lines: Vec<&str> = text.split('\n').collect();
         let mut starts = Vec::with_capacity(lines.len());
         let mut at = 0;
@@ -154,17 +177,17 @@ impl<'a> Lines<'a> {
             starts.push(at);
             at += line.len() + 1;
         }
-        Self { text, all: lines, starts }
+        Self { text, ground, all: lines, starts }
     }
 
     /// From the start of the first to the end of the last line, without its newline.
-    fn range(&self, lines: Range<usize>) -> Range<usize> {
+    pub(crate) fn range(&self, lines: Range<usize>) -> Range<usize> {
         let last = lines.end - 1;
         self.starts[lines.start]..self.starts[last] + self.all[last].len()
     }
 
     /// Runs of lines that are `wanted` under `key`.
-    fn find(&self, wanted: &[&str], key: fn(&str) -> Cow<'_, str>) -> Vec<Range<usize>> {
+    pub(crate) fn find(&self, wanted: &[&str], key: fn(&str) -> Cow<'_, str>) -> Vec<Range<usize>> {
         let wanted: Vec<Cow<'_, str>> = wanted.iter().map(|line| key(line)).collect();
         let (n, total) = (wanted.len(), self.all.len());
         (0..(total + 1).saturating_sub(n))
@@ -174,11 +197,22 @@ impl<'a> Lines<'a> {
     }
 }
 
+impl Lines<'_> {
+    /// The runs of lines among `hits` that may be matched.
+    pub(crate) fn free(&self, hits: Vec<Range<usize>>) -> Vec<Range<usize>> {
+        if hits.is_empty() {
+            return hits;
+        }
+        let left = self.ground.narrow(hits.iter().map(|hit| self.range(hit.clone())).collect());
+        hits.into_iter().filter(|hit| left.contains(&self.range(hit.clone()))).collect()
+    }
+}
+
 fn trim_end(line: &str) -> Cow<'_, str> {
     Cow::Borrowed(line.trim_end())
 }
 
-fn trim(line: &str) -> Cow<'_, str> {
+pub(crate) fn trim(line: &str) -> Cow<'_, str> {
     Cow::Borrowed(line.trim())
 }
 
@@ -190,7 +224,7 @@ fn plain(line: &str) -> Cow<'_, str> {
 }
 
 /// Without any white space.
-fn squeeze(text: &str) -> String {
+pub(crate) fn squeeze(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
@@ -233,7 +267,7 @@ fn by_lines(
     // `old` ends its last line and `new` does not: the newline goes too.
     let whole = old.strip_suffix('\n');
     let wanted: Vec<&str> = whole.unwrap_or(old).split('\n').collect();
-    let hits = lines.find(&wanted, key);
+    let hits = lines.free(lines.find(&wanted, key));
     let (mut tier, hits) = if tier == Tier::Trimmed {
         let shifted: Vec<Range<usize>> = hits
             .iter()
@@ -290,6 +324,7 @@ fn folded(
     let needle = fold(core).text;
     let mut hits = fold(lines.text).find(&needle);
     hits.retain(|hit| between_words(lines.text, hit));
+    let hits = lines.ground.narrow(hits);
     match hits.as_slice() {
         [] => Ok(None),
         [hit] => one(lines.text, hit.clone(), core, becomes, tier).map(Some),
@@ -349,7 +384,11 @@ fn splice(
 }
 
 /// How a line of the model's is written in this file.
-fn writer<'a>(region: &[&'a str], old: &[&'a str], tier: Tier) -> impl Fn(hunks::Written<'_>) -> String {
+pub(crate) fn writer<'a>(
+    region: &[&'a str],
+    old: &[&'a str],
+    tier: Tier,
+) -> impl Fn(hunks::Written<'_>) -> String {
     let pairs: Vec<(String, String)> =
         old.iter().zip(region).map(|(old, file)| ((*old).to_owned(), (*file).to_owned())).collect();
     let shift = indent::shift(pairs.iter().map(|(old, file)| (old.as_str(), file.as_str())));
@@ -377,144 +416,6 @@ fn writer<'a>(region: &[&'a str], old: &[&'a str], tier: Tier) -> impl Fn(hunks:
 
 fn same_depth(a: &str, b: &str) -> bool {
     !b.trim().is_empty() && indent::indentation(a) == indent::indentation(b)
-}
-
-/// What the model may have meant where it copied line numbers or escaped too much: the variant's tier, `old` and `new`.
-fn variants(old: &str, new: &str) -> Vec<(Tier, String, String)> {
-    let mut out = Vec::new();
-    if let Some(bare) = without_numbers(old) {
-        let new = without_numbers(new).unwrap_or_else(|| new.to_owned());
-        out.push((Tier::LineNumbers, bare, new));
-    }
-    let present: Vec<(&str, &str)> =
-        [("\\\"", "\""), ("\\'", "'"), ("\\`", "`"), ("\\n", "\n"), ("\\t", "\t"), ("\\\\", "\\")]
-            .into_iter()
-            .filter(|(escape, _)| old.contains(escape))
-            .collect();
-    let mut sets: Vec<Vec<(&str, &str)>> = present.iter().map(|one| vec![*one]).collect();
-    if present.len() > 1 {
-        sets.push(present);
-    }
-    for set in sets {
-        // Only what is escaped too much in `old` is taken out of `new`: the rest may be meant.
-        out.push((Tier::Escapes, unescape(old, &set), unescape(new, &set)));
-    }
-    out
-}
-
-fn unescape(text: &str, set: &[(&str, &str)]) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        if let Some((escape, plain)) = set.iter().find(|(escape, _)| rest.starts_with(escape)) {
-            out.push_str(plain);
-            rest = &rest[escape.len()..];
-        } else {
-            // A pair that stays: its second character begins no other.
-            let pair = rest.char_indices().nth(2).map_or(rest.len(), |(i, _)| i);
-            out.push_str(&rest[..pair]);
-            rest = &rest[pair..];
-        }
-    }
-    out + rest
-}
-
-/// The lines without the numbers that listings put in front, if every line that is not blank has one, ascending by one.
-fn without_numbers(text: &str) -> Option<String> {
-    let mut out = Vec::new();
-    let mut last: Option<u64> = None;
-    for line in text.split('\n') {
-        if line.trim().is_empty() {
-            out.push(line);
-            continue;
-        }
-        let digits = line.trim_start();
-        let end = digits.find(|c: char| !c.is_ascii_digit()).filter(|end| *end > 0)?;
-        let number: u64 = digits[..end].parse().ok()?;
-        if last.is_some_and(|last| number != last + 1) {
-            return None;
-        }
-        last = Some(number);
-        let rest = &digits[end..];
-        out.push(["\t", "→", "| ", "|", ": ", ":"].iter().find_map(|sep| rest.strip_prefix(sep))?);
-    }
-    last.map(|_| out.join("\n"))
-}
-
-/// The block between the first and the last line of `old`, where it is similar enough and what changes is really there.
-fn anchors(lines: &Lines<'_>, old: &str, new: &str) -> Result<Found, Refusal> {
-    let (old, new) = match (old.strip_suffix('\n'), new.strip_suffix('\n')) {
-        (Some(old), Some(new)) => (old, new),
-        _ => (old, new),
-    };
-    let wanted: Vec<&str> = old.split('\n').collect();
-    let n = wanted.len();
-    let weighty = |line: &str| line.chars().any(char::is_alphanumeric);
-    if !(3..=ANCHOR_MAX_LINES).contains(&n) || !weighty(wanted[0]) || wanted[n - 1].trim().is_empty() {
-        return Err(Refusal::Missing);
-    }
-    let slack = (n / 5).max(1);
-    let mut best: Vec<(Range<usize>, f32)> = Vec::new();
-    let firsts: Vec<usize> =
-        lines.find(&wanted[..1], trim).into_iter().map(|hit| hit.start).take(50).collect();
-    for first in firsts {
-        let ends = first + n.saturating_sub(slack).max(2)..=first + n + slack;
-        let candidates =
-            ends.filter(|end| *end <= lines.all.len() && lines.all[end - 1].trim() == wanted[n - 1].trim());
-        let scored = candidates.map(|end| (first..end, similarity(&lines.all[first..end], &wanted)));
-        if let Some(top) = scored.max_by(|a, b| a.1.total_cmp(&b.1))
-            && top.1 >= ANCHOR_FLOOR
-        {
-            best.push(top);
-        }
-    }
-    let hit = match best.as_slice() {
-        [] => return Err(Refusal::Missing),
-        [(hit, _)] => hit.clone(),
-        several => {
-            let at = several.iter().map(|(hit, _)| lines.starts[hit.start]).collect();
-            return Err(Refusal::Ambiguous { tier: Tier::Anchors, at });
-        }
-    };
-    let range = lines.range(hit.clone());
-    if squeeze(old) == squeeze(new) {
-        return Err(Refusal::OnlySpace { at: range.start });
-    }
-    let region = &lines.all[hit];
-    let map = line_up(region, &wanted);
-    let known: (Vec<&str>, Vec<&str>) =
-        map.iter().enumerate().filter_map(|(i, at)| at.map(|at| (wanted[i], region[at]))).unzip();
-    let new_lines: Vec<&str> = new.split('\n').collect();
-    hunks::apply(region, &wanted, &new_lines, &map, writer(&known.1, &known.0, Tier::Anchors))
-        .map(|pieces| Found { tier: Tier::Anchors, splices: vec![Splice { range: range.clone(), pieces }] })
-        .map_err(|_| Refusal::Conflict { tier: Tier::Anchors, range })
-}
-
-/// Share of characters in common, line ends and indentation apart.
-fn similarity(a: &[&str], b: &[&str]) -> f32 {
-    let text = |lines: &[&str]| lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n");
-    let (a, b) = (text(a), text(b));
-    TextDiff::configure()
-        .timeout(std::time::Duration::from_millis(50))
-        .diff_chars(a.as_str(), b.as_str())
-        .ratio()
-}
-
-/// For each line of `old` the line of the region that is the same but for white space around it.
-fn line_up(region: &[&str], old: &[&str]) -> Vec<Option<usize>> {
-    let trimmed = |lines: &[&str]| lines.iter().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
-    let mut map = vec![None; old.len()];
-    for op in similar::capture_diff_slices(similar::Algorithm::Myers, &trimmed(old), &trimmed(region)) {
-        let (tag, of_old, of_region) = op.as_tag_tuple();
-        if tag == similar::DiffTag::Equal {
-            for (i, at) in of_old.zip(of_region) {
-                map[i] = Some(at);
-            }
-        }
-    }
-    map
 }
 
 #[cfg(test)]

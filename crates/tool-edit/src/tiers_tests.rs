@@ -4,9 +4,14 @@ use super::*;
 use crate::endings::Ending;
 use proptest::prelude::*;
 
+fn found(text: &str, old: &str, new: &str, all: bool) -> Result<Found, Refusal> {
+    let scope = crate::scope::Scope::default();
+    find(Ground { text, taken: &[], scope: &scope }, old, new, all)
+}
+
 /// The text after the edit and the tier, or the refusal.
 fn run(text: &str, old: &str, new: &str, all: bool) -> Result<(Tier, String), Refusal> {
-    let found = find(text, old, new, all)?;
+    let found = found(text, old, new, all)?;
     let mut out = text.to_owned();
     for splice in found.splices.iter().rev() {
         out.replace_range(splice.range.clone(), &hunks::join(&splice.pieces, &[], Ending::Lf));
@@ -175,7 +180,7 @@ proptest! {
             _ => part.replace(['“', '–'], "\""),
         };
         prop_assume!(!old.is_empty() && old != new);
-        if let Ok(found) = find(&text, &old, &new, false) {
+        if let Ok(found) = found(&text, &old, &new, false) {
             prop_assert_eq!(found.splices.len(), 1);
             let splice = &found.splices[0];
             prop_assert!(text.is_char_boundary(splice.range.start) && text.is_char_boundary(splice.range.end));

@@ -6,11 +6,15 @@
 use crate::encoding::{self, Kind};
 use crate::endings::{Ending, Source};
 use crate::file::{self, FileError};
-use crate::{Gate, diff, resolve};
+use crate::known::Known;
+use crate::variants::{is_placeholder, without_fence};
+use crate::{Gate, diff, input, report, stale, store};
 use becket_tool::{Tool, ToolEnv};
 use becket_types::{Access, FileChange, FileChangeKind, ToolOutput, ToolSpec};
+use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,9 +24,7 @@ const MAX_DIFF_BYTES: usize = 2 * 1024 * 1024;
 
 #[derive(Debug, Deserialize)]
 struct Input {
-    #[serde(alias = "file_path", alias = "filePath", alias = "filename")]
     path: String,
-    #[serde(alias = "contents", alias = "text", alias = "file_text")]
     content: String,
 }
 
@@ -42,8 +44,8 @@ impl WriteTool {
             input_schema: json!({
                 "type": "object",
                 "properties": {
-                    "path": {"type": "string", "description": "The file, absolute or relative to the working directory"},
-                    "content": {"type": "string", "description": "The whole content"}
+                    "path": {"type": "string"},
+                    "content": {"type": "string"}
                 },
                 "required": ["path", "content"]
             }),
@@ -58,23 +60,22 @@ impl Tool for WriteTool {
     }
 
     fn access(&self, input: &Value, env: &ToolEnv) -> Result<Access, String> {
-        let input: Input = crate::parse(input)?;
-        Ok(Access::write(env.path(&input.path)?))
+        let input: Input = input::parse(&self.spec, input)?;
+        input::access(env, &input.path)
     }
 
-    fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> futures::future::BoxFuture<'a, ToolOutput> {
-        Box::pin(self.gate.run(env, move |env| {
-            let outcome = crate::parse::<Input>(&input).and_then(|input| write(&input, env));
-            outcome.unwrap_or_else(ToolOutput::error)
-        }))
+    fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
+        let input = input::parse::<Input>(&self.spec, &input);
+        Box::pin(self.gate.run(env, move |env| write(&input?, env)))
     }
 }
 
 fn write(input: &Input, env: &ToolEnv) -> Result<ToolOutput, String> {
-    let path = resolve(env, &input.path)?;
+    let path = input::target(env, &input.path)?;
+    let content = unfenced(&path, &input.content);
     let outcome = match file::read(&path) {
-        Err(FileError::Missing) => create(env, &path, &input.content),
-        Ok(current) => overwrite(env, &path, &current, &input.content),
+        Err(FileError::Missing) => create(env, &path, &content),
+        Ok(current) => overwrite(env, &path, &current, &content),
         Err(error) => Err(error),
     };
     outcome.map_err(|error| match error {
@@ -88,17 +89,14 @@ fn write(input: &Input, env: &ToolEnv) -> Result<ToolOutput, String> {
 
 /// A new file, as UTF-8.
 pub(crate) fn create(env: &ToolEnv, path: &Path, content: &str) -> Result<ToolOutput, FileError> {
-    file::create(path, content.as_bytes())?;
-    env.host.note_read(path, &becket_tool::sha256(content.as_bytes()));
+    store::create(path, content.as_bytes(), None)?.keep();
+    env.host.note_content(path, &becket_tool::sha256(content.as_bytes()), content.as_bytes().to_vec());
     let lines = content.lines().count();
     let change =
         if content.len() <= MAX_DIFF_BYTES { diff::compare("", content, 0) } else { diff::Change::default() };
     Ok(ToolOutput {
         content: format!("Created {} ({lines} lines, {} bytes).", env.display(path), content.len()),
-        details: json!({
-            "path": path.to_string_lossy(), "created": true, "bytes": content.len(),
-            "diff": change.unified, "additions": lines, "deletions": 0, "encoding": "UTF-8",
-        }),
+        details: described(report::details(path, &change, "UTF-8"), true, content.len()),
         changes: vec![FileChange { path: path.to_owned(), kind: FileChangeKind::Add }],
         ..ToolOutput::default()
     })
@@ -129,24 +127,32 @@ fn overwrite(
             [view.mark(), &body].concat()
         }
     };
-    let hash = becket_tool::sha256(&current.bytes);
-    let known = env.host.read_hash(path);
     if bytes == current.bytes {
-        env.host.note_read(path, &hash);
+        env.host.note_content(path, &becket_tool::sha256(&bytes), bytes.clone());
         return Ok(ToolOutput {
             content: format!("{name} has this content already; nothing was written."),
-            details: json!({"path": path.to_string_lossy(), "created": false, "bytes": bytes.len(), "diff": "", "additions": 0, "deletions": 0}),
+            details: described(
+                report::details(path, &diff::Change::default(), view.name()),
+                false,
+                bytes.len(),
+            ),
             ..ToolOutput::default()
         });
     }
-    match known {
-        _ if current.bytes.is_empty() => {}
-        Some(known) if known == hash => {}
-        Some(_) => return Err(format!("{name} has changed since you read it; nothing was written. Read it again, then decide.").into()),
-        None => return Err(format!("{name} exists and you have not read it; nothing was written. Read it first, or choose another name.").into()),
+    if let Some(line) = content.lines().find(|l| is_placeholder(l) && !source.text.contains(l.trim())) {
+        return Err(format!(
+            "The content has the placeholder line `{}`, which would be written as it is; nothing was written. Write out all lines, or use edit.",
+            becket_types::cut_end(line.trim(), 120)
+        ).into());
     }
-    file::replace(path, &bytes, &current.stamp)?;
-    env.host.note_read(path, &becket_tool::sha256(&bytes));
+    let known = Known::of(env, path, &current.bytes);
+    if !current.bytes.is_empty() {
+        let drift = known.with(&current.bytes, &name, |subject| known.drift(subject));
+        stale::overwritten(known.seen, drift.as_ref(), &name)
+            .inspect_err(|_| Known::told(env, path, &current.bytes, drift.as_ref()))?;
+    }
+    store::replace(path, &bytes, current)?.keep();
+    env.host.note_content(path, &becket_tool::sha256(&bytes), bytes.clone());
     let after = encoding::decode(&bytes);
     let small = view.text.len() + after.text.len() <= MAX_DIFF_BYTES;
     let change = if small { diff::compare(&view.text, &after.text, 0) } else { diff::Change::default() };
@@ -165,11 +171,31 @@ fn overwrite(
     }
     Ok(ToolOutput {
         content: text + ").",
-        details: json!({
-            "path": path.to_string_lossy(), "created": false, "bytes": bytes.len(), "diff": change.unified,
-            "additions": change.additions, "deletions": change.deletions, "encoding": after.name(),
-        }),
+        details: described(report::details(path, &change, after.name()), false, bytes.len()),
         changes: vec![FileChange { path: path.to_owned(), kind: FileChangeKind::Update }],
         ..ToolOutput::default()
     })
+}
+
+fn described(mut details: Value, created: bool, bytes: usize) -> Value {
+    if let Some(map) = details.as_object_mut() {
+        map.insert("created".to_owned(), json!(created));
+        map.insert("bytes".to_owned(), json!(bytes));
+    }
+    details
+}
+
+/// Languages in which no line begins with three back ticks: there, a fence around the whole is the model's wrapping.
+const UNFENCED: &[&str] = &[
+    "rs", "py", "pyi", "c", "h", "cc", "cpp", "hpp", "go", "java", "kt", "cs", "php", "swift", "json",
+    "toml", "yaml", "yml", "html", "css", "scss", "xml", "sql", "lua", "rb", "sh", "bash", "zig", "dart",
+    "scala", "ini",
+];
+
+fn unfenced<'a>(path: &Path, content: &'a str) -> Cow<'a, str> {
+    let code = path.extension().and_then(|e| e.to_str()).is_some_and(|e| UNFENCED.contains(&e));
+    match without_fence(content).filter(|_| code) {
+        Some(inside) if !inside.is_empty() => Cow::Owned(format!("{inside}\n")),
+        _ => Cow::Borrowed(content),
+    }
 }

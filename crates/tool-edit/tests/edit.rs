@@ -22,8 +22,8 @@ struct Room {
 fn room() -> Room {
     let dir = tempfile::tempdir().unwrap();
     let (env, host) = env(dir.path());
-    let mut tools = becket_tool_edit::tools().into_iter();
-    let (edit, write) = (tools.next().unwrap(), tools.next().unwrap());
+    let tool = |name: &str| becket_tool_edit::tools().into_iter().find(|t| t.spec().name == name).unwrap();
+    let (edit, write) = (tool("edit"), tool("write"));
     Room { root: env.cwd.clone(), _dir: dir, env, host, edit, write }
 }
 
@@ -71,6 +71,7 @@ async fn an_edit_tells_the_model_and_people_what_changed() {
             details: json!({
                 "path": path, "tier": "exact", "places": 1, "additions": 3, "deletions": 1, "encoding": "UTF-8",
                 "diff": "@@ -1,3 +1,5 @@\n fn a() {}\n-fn b() {}\n+fn b() -> u8 {\n+    1\n+}\n fn c() {}\n",
+                "marks": [[3, 8, 14], [4, 1, 6]],
             }),
             changes: vec![FileChange { path: path.clone(), kind: FileChangeKind::Update }],
             ..ToolOutput::default()

@@ -55,7 +55,10 @@ impl Reading {
         let all = toolbox::specs();
         match names {
             Some(names) => all.into_iter().filter(|t| names.contains(&t.name)).collect(),
-            None => all,
+            None => {
+                let dialect = becket_tool_edit::Dialect::of(self.model.as_deref().unwrap_or_default());
+                all.into_iter().filter(|t| dialect.offers(&t.name)).collect()
+            }
         }
     }
 }

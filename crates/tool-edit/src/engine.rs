@@ -1,0 +1,324 @@
+//! From edits to cuts: which bytes of a file become which others.
+//!
+//! Model: all edits of a call are against the file as it was. Each finds its place ([`tiers`]) among what the earlier ones
+//! have left; its change is narrowed to the lines that really differ, and only their bytes are cut out. Pure: knows
+//! bytes, no path and no disk.
+//!
+//! Invariant: cuts do not overlap, and bytes outside of them are copied.
+
+use crate::encoding::{Decoded, Kind};
+use crate::endings::{self, Ending, Source};
+use crate::scope::{Ground, Scope, line_of};
+use crate::tiers::{self, Found, Refusal, Splice, Tier};
+use crate::variants::{is_placeholder, looks_numbered};
+use crate::{fold, hunks, refuse};
+use similar::{Algorithm, DiffTag};
+use std::ops::Range;
+
+/// Tolerant matching looks at every line; beyond this size only exact matches are tried.
+const MAX_TOLERANT_BYTES: usize = 4 * 1024 * 1024;
+
+/// One thing to replace.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Edit {
+    pub old: String,
+    pub new: String,
+    pub all: bool,
+    /// In front of a refusal, where a call has several: `Edit 2: `.
+    pub label: String,
+    pub scope: Scope,
+}
+
+/// What the session knows of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// Read or written by us, and the same since.
+    Same,
+    Never,
+    ChangedSince,
+}
+
+/// A file as it is to be edited.
+pub(crate) struct Subject<'a> {
+    pub name: &'a str,
+    pub bytes: &'a [u8],
+    pub view: &'a Decoded<'a>,
+    pub source: &'a Source<'a>,
+    pub seen: Seen,
+}
+
+/// Bytes that become others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    pub range: Range<usize>,
+    pub bytes: Vec<u8>,
+}
+
+/// What to do to the bytes of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// In order, not overlapping.
+    pub cuts: Vec<Cut>,
+    /// One for each edit.
+    pub tiers: Vec<Tier>,
+    pub places: usize,
+    /// What was matched, in the text with `\n` endings; empty for bytes.
+    pub regions: Vec<Range<usize>>,
+    /// Some edit matched at several places.
+    pub several: bool,
+}
+
+impl Plan {
+    /// The most tolerant of the tiers.
+    pub(crate) fn tier(&self) -> Tier {
+        self.tiers.iter().copied().max().unwrap_or(Tier::Exact)
+    }
+
+    pub(crate) fn apply(&self, bytes: &[u8]) -> Vec<u8> {
+        let more: usize = self.cuts.iter().map(|cut| cut.bytes.len()).sum();
+        let mut out = Vec::with_capacity(bytes.len() + more);
+        let mut done = 0;
+        for cut in &self.cuts {
+            out.extend_from_slice(&bytes[done..cut.range.start]);
+            out.extend_from_slice(&cut.bytes);
+            done = cut.range.end;
+        }
+        out.extend_from_slice(&bytes[done..]);
+        out
+    }
+}
+
+/// Finds the places of all edits. `Err` is the first refusal, in words.
+pub(crate) fn plan(subject: &Subject<'_>, edits: &[Edit]) -> Result<Plan, String> {
+    let mut planner = Planner::new(subject);
+    for edit in edits {
+        planner.add(edit)?;
+    }
+    Ok(planner.finish())
+}
+
+/// A plan in the making, for edits that depend on where the last one was.
+pub(crate) struct Planner<'a> {
+    subject: &'a Subject<'a>,
+    plan: Plan,
+    /// What is replaced, in the text with `\n` endings.
+    taken: Vec<Range<usize>>,
+}
+
+impl<'a> Planner<'a> {
+    pub(crate) fn new(subject: &'a Subject<'a>) -> Self {
+        Self { subject, plan: Plan::default(), taken: Vec::new() }
+    }
+
+    /// Where the last edit matched ends.
+    pub(crate) fn end(&self) -> usize {
+        self.plan.regions.last().map_or(0, |region| region.end)
+    }
+
+    pub(crate) fn add(&mut self, edit: &Edit) -> Result<(), String> {
+        let Self { subject, plan, taken } = self;
+        let outcome = if edit.old == edit.new {
+            Err("`old` and `new` are the same: there is nothing to change.".to_owned())
+        } else if edit.old.is_empty() && !subject.bytes.is_empty() {
+            Err(format!(
+                "`old` is empty, but {} exists. Give the text to replace, or use write for a whole new content.",
+                subject.name
+            ))
+        } else if matches!(subject.view.kind, Kind::Bytes { .. }) {
+            of_bytes(subject, edit, plan)
+        } else {
+            of_text(subject, edit, plan, taken)
+        };
+        outcome.map_err(|text| format!("{}{text}", edit.label))
+    }
+
+    pub(crate) fn finish(mut self) -> Plan {
+        self.plan.cuts.sort_by_key(|cut| (cut.range.start, cut.range.end));
+        self.plan
+    }
+}
+
+fn of_bytes(subject: &Subject<'_>, edit: &Edit, plan: &mut Plan) -> Result<(), String> {
+    let name = subject.name;
+    let old = edit.old.as_bytes();
+    let new = subject.view.encode(&edit.new).map_err(|c| {
+        format!("{name} is not valid text in an encoding that could be recognised, so {c:?} cannot be written into it. Only ASCII can be inserted here; nothing was changed.")
+    })?;
+    let finder = memchr::memmem::Finder::new(old);
+    let mut at = Vec::new();
+    let mut from = 0;
+    while let Some(found) = finder.find(&subject.bytes[from..]) {
+        at.push(from + found);
+        from += found + 1;
+    }
+    let overlaps = |start: usize| {
+        plan.cuts.iter().any(|cut| start < cut.range.end && cut.range.start < start + old.len())
+    };
+    at.retain(|start| !overlaps(*start));
+    if at.is_empty() {
+        return Err(format!(
+            "`old` was not found in {name}, which is binary or damaged text: only an exact run of bytes can be replaced."
+        ));
+    }
+    if at.len() > 1 && !edit.all {
+        return Err(format!(
+            "`old` occurs {} times in {name}; give more of what is around it, or set replace_all.",
+            at.len()
+        ));
+    }
+    plan.several |= at.len() > 1;
+    let mut end = 0;
+    for start in at {
+        if start >= end {
+            end = start + old.len();
+            plan.places += 1;
+            plan.cuts.push(Cut { range: start..end, bytes: new.clone() });
+        }
+    }
+    plan.tiers.push(Tier::Exact);
+    Ok(())
+}
+
+fn of_text(
+    subject: &Subject<'_>,
+    edit: &Edit,
+    plan: &mut Plan,
+    taken: &mut Vec<Range<usize>>,
+) -> Result<(), String> {
+    let (source, view) = (subject.source, subject.view);
+    let (old, new) = (endings::lf(&edit.old), endings::lf(&edit.new));
+    if edit.old.is_empty() {
+        plan.tiers.push(Tier::Exact);
+        plan.places += 1;
+        plan.regions.push(0..0);
+        plan.cuts.push(Cut { range: view.bom..view.bom, bytes: encode(subject, &edit.new)? });
+        return Ok(());
+    }
+    if old == new {
+        // Only line endings differ: what is asked for is taken literally.
+        let at = fold::places(&view.text, &edit.old);
+        let [range] = at.as_slice() else {
+            return Err("`old` and `new` differ in line endings only, and `old` does not occur exactly once like that.".to_owned());
+        };
+        let cut = Cut { range: bytes_of(subject, range)?, bytes: encode(subject, &edit.new)? };
+        let lf = endings::lf(&view.text[..range.start]).len();
+        let region = lf..lf + old.len();
+        if plan.cuts.iter().any(|c| c.range.start < cut.range.end && cut.range.start < c.range.end) {
+            return Err(refuse::taken(subject, lf));
+        }
+        taken.push(region.clone());
+        plan.regions.push(region);
+        plan.cuts.push(cut);
+        plan.tiers.push(Tier::Exact);
+        plan.places += 1;
+        return Ok(());
+    }
+    left_out(subject, &old, &new)?;
+    // Replacing everything goes by exact text anyway; so does what is too large or not text.
+    let strict = view.binary || source.text.len() > MAX_TOLERANT_BYTES;
+    let ground = Ground { text: &source.text, taken, scope: &edit.scope };
+    let found = match tiers::find(ground, &old, &new, edit.all) {
+        Ok(found) if found.tier != Tier::Exact && (strict || old.lines().any(is_placeholder)) => {
+            Err(Refusal::Missing)
+        }
+        other => other,
+    };
+    let Found { tier, splices } = found.map_err(|refusal| refuse::words(&refusal, edit, subject))?;
+    if tier == Tier::Exact {
+        numbers_in_new(subject, &old, &new, splices.first())?;
+    }
+    plan.several |= splices.len() > 1;
+    for splice in &splices {
+        plan.places += 1;
+        plan.regions.push(splice.range.clone());
+        for (lf, raw, text) in narrowed(subject, splice) {
+            plan.cuts.push(Cut { range: bytes_of(subject, &raw)?, bytes: encode(subject, &text)? });
+            taken.push(lf);
+        }
+    }
+    plan.tiers.push(tier);
+    Ok(())
+}
+
+/// A placeholder for lines left out would take their place.
+fn left_out(subject: &Subject<'_>, old: &str, new: &str) -> Result<(), String> {
+    let there = |line: &str| {
+        let same = |l: &str| l.trim() == line.trim();
+        old.lines().any(same) || subject.source.text.lines().any(same)
+    };
+    match new.lines().find(|line| is_placeholder(line) && !there(line)) {
+        Some(line) => Err(format!(
+            "`new` has the placeholder line `{}`, which would be written as it is and replace the lines that it stands for; nothing was changed. Write out all lines, or edit only the part that changes.",
+            becket_types::cut_end(line.trim(), 120)
+        )),
+        None => Ok(()),
+    }
+}
+
+/// `new` as a listing of the very lines that it replaces: the numbers would be written into the file.
+fn numbers_in_new(
+    subject: &Subject<'_>,
+    old: &str,
+    new: &str,
+    splice: Option<&Splice>,
+) -> Result<(), String> {
+    let Some(splice) = splice.filter(|_| looks_numbered(new) && !looks_numbered(old)) else { return Ok(()) };
+    let first = line_of(&subject.source.text, splice.range.start).to_string();
+    if new.trim_start().strip_prefix(&first).is_some_and(|rest| rest.starts_with(['→', '\t'])) {
+        return Err(
+            "`new` begins with line numbers of a listing; nothing was changed. Give the text without them."
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// The parts of a splice that differ from what is there, by lines: their range in the text with `\n`, in the file's own
+/// text, and what they become.
+fn narrowed(subject: &Subject<'_>, splice: &Splice) -> Vec<(Range<usize>, Range<usize>, String)> {
+    let source = subject.source;
+    let raw = source.raw(&splice.range);
+    let text = if source.is_lf() {
+        hunks::join(&splice.pieces, &[], Ending::Lf)
+    } else {
+        hunks::join(&splice.pieces, &source.endings(&splice.range), source.near(splice.range.end))
+    };
+    let old: Vec<&str> = subject.view.text[raw.clone()].split_inclusive('\n').collect();
+    let lf: Vec<&str> = source.text[splice.range.clone()].split_inclusive('\n').collect();
+    if old.len() < 2 || old.len() != lf.len() {
+        return vec![(splice.range.clone(), raw, text)];
+    }
+    let new: Vec<&str> = text.split_inclusive('\n').collect();
+    let starts = |lines: &[&str], from: usize| -> Vec<usize> {
+        let mut at = vec![from];
+        for line in lines {
+            at.push(at.last().copied().unwrap_or(from) + line.len());
+        }
+        at
+    };
+    let (raw_at, lf_at) = (starts(&old, raw.start), starts(&lf, splice.range.start));
+    similar::capture_diff_slices(Algorithm::Myers, &old, &new)
+        .into_iter()
+        .map(|op| op.as_tag_tuple())
+        .filter(|(tag, ..)| *tag != DiffTag::Equal)
+        .map(|(_, of_old, of_new)| {
+            let lf = lf_at[of_old.start]..lf_at[of_old.end];
+            (lf, raw_at[of_old.start]..raw_at[of_old.end], new[of_new].concat())
+        })
+        .collect()
+}
+
+fn encode(subject: &Subject<'_>, text: &str) -> Result<Vec<u8>, String> {
+    subject.view.encode(text).map_err(|c| {
+        format!("{} is in {}, which has no character {c:?}; nothing was changed. Write it without that character, or convert the file to UTF-8 first.", subject.name, subject.view.name())
+    })
+}
+
+fn bytes_of(subject: &Subject<'_>, range: &Range<usize>) -> Result<Range<usize>, String> {
+    subject.view.bytes_of(subject.bytes, range).ok_or_else(|| {
+        format!(
+            "The place cannot be cut out of the file's encoding ({}); nothing was changed.",
+            subject.view.name()
+        )
+    })
+}

@@ -1,0 +1,177 @@
+//! What the models write as arguments, for all tools of this crate: one head, one set of other names, one way from a path
+//! as written to the file that is meant.
+//!
+//! Owns leniency about paths (quotes around them, `a/` of a diff, `@` of a mention, `:12` of a message). A path as written
+//! always wins where there is such a file; other readings count only where exactly they exist.
+
+use becket_tool::ToolEnv;
+use becket_tool::input::Parser;
+use becket_types::{Access, ToolSpec};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Names that other agents' tools have for our fields.
+const ALIASES: &[(&str, &str)] = &[
+    ("file_path", "path"),
+    ("filename", "path"),
+    ("file", "path"),
+    ("file_name", "path"),
+    ("target_file", "path"),
+    ("relative_path", "path"),
+    ("absolute_path", "path"),
+    ("filepath", "path"),
+    ("old_string", "old"),
+    ("old_str", "old"),
+    ("old_text", "old"),
+    ("search", "old"),
+    ("find", "old"),
+    ("new_string", "new"),
+    ("new_str", "new"),
+    ("new_text", "new"),
+    ("replace", "new"),
+    ("replacement", "new"),
+    ("all", "replace_all"),
+    ("changes", "edits"),
+    ("replacements", "edits"),
+    ("contents", "content"),
+    ("text", "content"),
+    ("file_text", "content"),
+    ("code_content", "content"),
+    ("input", "patch"),
+    ("patch_text", "patch"),
+    ("diff", "patch"),
+    ("command", "patch"),
+];
+
+/// Fields of other agents' tools that change nothing here.
+const IGNORED: &[&str] = &[
+    "description",
+    "explanation",
+    "instruction",
+    "instructions",
+    "expected_replacements",
+    "encoding",
+    "reason",
+];
+
+/// The typed arguments of a call, or a message for the model.
+pub(crate) fn parse<T: DeserializeOwned>(spec: &ToolSpec, input: &Value) -> Result<T, String> {
+    Parser::new(spec).aliases(ALIASES).ignore(IGNORED).parse(input)
+}
+
+/// What a call that writes this path touches.
+pub(crate) fn access(env: &ToolEnv, path: &str) -> Result<Access, String> {
+    Ok(Access::write(target(env, path)?))
+}
+
+/// The file that is meant. A link inside the roots that leads out of them is not followed.
+pub(crate) fn target(env: &ToolEnv, written: &str) -> Result<PathBuf, String> {
+    let path = understood(env, written)?;
+    let real = env.path(&path)?;
+    let named = env.resolve(&path);
+    if env.is_inside(&named) && !env.is_inside(&real) {
+        return Err(format!(
+            "{path} leads through a symbolic link to {}, outside of the session's directories; nothing was changed.",
+            real.display()
+        ));
+    }
+    Ok(real)
+}
+
+/// The path as it was meant: as written if there is such a file, else what one of the usual decorations leaves.
+fn understood(env: &ToolEnv, written: &str) -> Result<String, String> {
+    let is_there = |path: &str| env.path(path).is_ok_and(|real| real.symlink_metadata().is_ok());
+    if written.contains('\0') || is_there(written) {
+        return Ok(written.to_owned());
+    }
+    let bare = undressed(written);
+    if bare.is_empty() {
+        return Err("The path is empty.".to_owned());
+    }
+    if bare == "~" || bare.starts_with("~/") {
+        return Err(format!("{bare}: `~` is not expanded here; give an absolute path. Nothing was changed."));
+    }
+    if is_there(bare) {
+        return Ok(bare.to_owned());
+    }
+    let mut readings: Vec<String> = Vec::new();
+    for prefix in ["@", "a/", "b/", "./a/", "./b/", "/"] {
+        readings.extend(bare.strip_prefix(prefix).map(str::to_owned));
+    }
+    if !bare.contains('/') {
+        readings.push(bare.replace('\\', "/"));
+    }
+    let line = |c: char| c.is_ascii_digit() || matches!(c, ':' | '-' | 'L' | '#');
+    let unnumbered = bare.trim_end_matches(line);
+    if bare[unnumbered.len()..].starts_with([':', '#']) {
+        readings.push(unnumbered.to_owned());
+    }
+    readings.retain(|reading| !reading.is_empty() && is_there(reading));
+    readings.dedup();
+    Ok(match readings.as_slice() {
+        [one] => one.clone(),
+        _ => bare.to_owned(),
+    })
+}
+
+/// Without white space, quotes and the scheme around it: nobody has those in file names.
+fn undressed(written: &str) -> &str {
+    let mut path = written.trim();
+    for quote in ['"', '\'', '`'] {
+        if let Some(inside) = path.strip_prefix(quote).and_then(|p| p.strip_suffix(quote)) {
+            path = inside.trim();
+        }
+    }
+    path.strip_prefix("file://").filter(|p| p.starts_with('/')).unwrap_or(path)
+}
+
+/// What to say of a file that is not there.
+pub(crate) fn missing(env: &ToolEnv, path: &Path) -> String {
+    let near: Vec<String> = becket_tool::paths::suggestions(path).iter().map(|p| env.display(p)).collect();
+    let hint = if near.is_empty() { String::new() } else { format!(" Did you mean {}?", near.join(", ")) };
+    format!("{} does not exist.{hint} To create it, use write.", env.display(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_meant_by_a_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let (env, _) = becket_tool::testing::env(dir.path());
+        std::fs::create_dir_all(env.cwd.join("src/a")).unwrap();
+        std::fs::create_dir_all(env.cwd.join("a")).unwrap();
+        for file in ["src/main.rs", "src/a/x", "a/own", "own", "odd:12", "@at"] {
+            std::fs::write(env.cwd.join(file), "").unwrap();
+        }
+        for (written, want) in [
+            ("src/main.rs", "src/main.rs"),
+            (" src/main.rs\n", "src/main.rs"),
+            ("\"src/main.rs\"", "src/main.rs"),
+            ("`src/main.rs`", "src/main.rs"),
+            ("'src/main.rs'", "src/main.rs"),
+            ("@src/main.rs", "src/main.rs"),
+            ("@at", "@at"),
+            ("a/src/main.rs", "src/main.rs"),
+            ("b/src/main.rs", "src/main.rs"),
+            ("a/own", "a/own"),
+            ("b/own", "own"),
+            ("/src/main.rs", "src/main.rs"),
+            ("src\\main.rs", "src/main.rs"),
+            ("src/main.rs:12", "src/main.rs"),
+            ("src/main.rs:12:3", "src/main.rs"),
+            ("src/main.rs#L4-9", "src/main.rs"),
+            ("odd:12", "odd:12"),
+            ("b/new.rs", "b/new.rs"),
+            ("\"new.rs\"", "new.rs"),
+            ("new.rs:3", "new.rs:3"),
+        ] {
+            assert_eq!(understood(&env, written).as_deref(), Ok(want), "{written:?}");
+        }
+        let url = format!("file://{}/own", env.cwd.display());
+        assert_eq!(target(&env, &url), Ok(env.cwd.join("own")));
+        assert!(target(&env, "~/x").is_err() && target(&env, " ").is_err() && target(&env, "a\0b").is_err());
+    }
+}

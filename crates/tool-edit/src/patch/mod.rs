@@ -1,0 +1,463 @@
+//! The `apply_patch` tool: several files in one envelope, all of them or none.
+//!
+//! Model: the patch is parsed ([`parse`]), each file is read and its hunks become a plan of the same engine that edits use;
+//! only when every file has its plan is anything written. A write that fails takes back those before it.
+//!
+//! A hunk is at whole lines, after the hunk before it, and where several places match below what its `@@` lines name.
+
+mod parse;
+
+use crate::engine::{Edit, Planner, Seen, Subject};
+use crate::file::{self, Current, FileError};
+use crate::known::Known;
+use crate::scope::Scope;
+use crate::store::{self, Done};
+use crate::{Gate, diff, encoding, input, report, stale};
+use becket_tool::{Tool, ToolEnv};
+use becket_types::{Access, Effect, FileChange, FileChangeKind, ToolOutput, ToolSpec};
+use futures::future::BoxFuture;
+use parse::{Action, Hunk, Section};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) use parse::parse as sections;
+
+#[derive(Debug, Deserialize)]
+struct Input {
+    patch: String,
+}
+
+/// Applies a patch to files.
+pub struct PatchTool {
+    spec: ToolSpec,
+    gate: Arc<Gate>,
+}
+
+impl PatchTool {
+    pub(crate) fn new(gate: Arc<Gate>) -> Self {
+        let spec = ToolSpec {
+            name: "apply_patch".to_owned(),
+            description: "Changes files by a patch, all or none:\n*** Begin Patch\n*** Add File: <path>\n+<line>\n\
+                *** Delete File: <path>\n*** Update File: <path>\n*** Move to: <path>\n@@ <a line above, to find the place>\n \
+                <context>\n-<old line>\n+<new line>\n*** End Patch\nGive three lines of context. Read files first."
+                .to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {"patch": {"type": "string"}},
+                "required": ["patch"]
+            }),
+        };
+        Self { spec, gate }
+    }
+
+    fn patch(&self, input: &Value) -> Result<Vec<Section>, String> {
+        // The text alone, or as the arguments of a command, is how some call it.
+        let input = match input {
+            Value::String(text) if text.contains("***") => json!({"patch": text}),
+            Value::Object(map) => match map.values().next() {
+                Some(Value::Array(words)) if map.len() == 1 => {
+                    json!({"patch": words.last().and_then(Value::as_str).unwrap_or_default()})
+                }
+                _ => input.clone(),
+            },
+            _ => input.clone(),
+        };
+        let input: Input = input::parse(&self.spec, &input)?;
+        sections(&input.patch)
+    }
+}
+
+impl Tool for PatchTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn access(&self, input: &Value, env: &ToolEnv) -> Result<Access, String> {
+        let mut paths = Vec::new();
+        for section in self.patch(input)? {
+            paths.push(input::target(env, &section.path)?);
+            if let Action::Update { to: Some(to), .. } = &section.action {
+                paths.push(input::target(env, to)?);
+            }
+        }
+        paths.sort();
+        paths.dedup();
+        Ok(Access { effect: Effect::Write, paths, command: None, subject: None })
+    }
+
+    fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
+        let patch = self.patch(&input);
+        Box::pin(self.gate.run(env, move |env| apply(patch?, env)))
+    }
+}
+
+/// One file's part of the work: what is there, what will be, what to say.
+struct Step {
+    path: PathBuf,
+    /// Where it goes, if it moves.
+    to: Option<PathBuf>,
+    current: Option<Current>,
+    /// `None` for a file that goes.
+    new: Option<Vec<u8>>,
+    line: String,
+    snippet: String,
+    details: Value,
+    /// The model knows the new content.
+    known: bool,
+}
+
+fn apply(patch: Vec<Section>, env: &ToolEnv) -> Result<ToolOutput, String> {
+    let patch = joined(patch, env)?;
+    for _ in 0..5 {
+        let steps =
+            patch.iter().map(|(path, section)| plan(path, section, env)).collect::<Result<Vec<_>, _>>()?;
+        distinct(&steps, env)?;
+        match write(&steps) {
+            Ok(()) => return Ok(done(&steps, env)),
+            Err(FileError::Changed | FileError::Missing) => {}
+            Err(FileError::Refused(text)) => return Err(text),
+        }
+    }
+    Err("A file of the patch is being written by somebody else; nothing was changed. Try again.".to_owned())
+}
+
+/// The sections by file; several updates of one file are one.
+fn joined(patch: Vec<Section>, env: &ToolEnv) -> Result<Vec<(PathBuf, Section)>, String> {
+    let mut out: Vec<(PathBuf, Section)> = Vec::new();
+    for section in patch {
+        let path = input::target(env, &section.path)?;
+        let Some((_, before)) = out.iter_mut().find(|(other, _)| *other == path) else {
+            out.push((path, section));
+            continue;
+        };
+        match (&mut before.action, section.action) {
+            (Action::Update { hunks, to }, Action::Update { hunks: more, to: then })
+                if to.is_none() || then.is_none() =>
+            {
+                hunks.extend(more);
+                *to = to.take().or(then);
+            }
+            _ => {
+                return Err(format!(
+                    "The patch has several sections for {}; nothing was changed. Join them.",
+                    section.path
+                ));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// No file is written twice.
+fn distinct(steps: &[Step], env: &ToolEnv) -> Result<(), String> {
+    let mut ends: Vec<&Path> = steps.iter().map(|step| step.to.as_deref().unwrap_or(&step.path)).collect();
+    ends.sort();
+    match ends.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => {
+            Err(format!("Two sections of the patch end in {}; nothing was changed.", env.display(pair[0])))
+        }
+        None => Ok(()),
+    }
+}
+
+fn words(error: FileError, path: &Path, env: &ToolEnv) -> String {
+    match error {
+        FileError::Refused(text) => text,
+        FileError::Missing => format!(
+            "{} Nothing was changed.",
+            input::missing(env, path).replace(" To create it, use write.", "")
+        ),
+        FileError::Changed => {
+            format!("{} is being written by somebody else; nothing was changed.", env.display(path))
+        }
+    }
+}
+
+fn plan(path: &Path, section: &Section, env: &ToolEnv) -> Result<Step, String> {
+    let name = env.display(path);
+    match &section.action {
+        Action::Add(content) => add(path, &name, content),
+        Action::Delete => {
+            if env.resolve(&section.path).is_symlink() {
+                return Err(format!(
+                    "{} is a symbolic link; it is not deleted here. Nothing was changed.",
+                    section.path
+                ));
+            }
+            let current = file::read(path).map_err(|e| words(e, path, env))?;
+            if Known::of(env, path, &current.bytes).seen == Seen::ChangedSince {
+                return Err(format!(
+                    "{name} has changed since you read it; nothing was changed. Read it before you delete it."
+                ));
+            }
+            Ok(delete(path, &name, current))
+        }
+        Action::Update { to, hunks } => {
+            let current = file::read(path).map_err(|e| words(e, path, env))?;
+            let to = to.as_deref().map(|to| input::target(env, to)).transpose()?.filter(|to| to != path);
+            if let Some(to) = to.as_ref().filter(|to| to.symlink_metadata().is_ok()) {
+                return Err(format!(
+                    "{} exists already, so {name} cannot move there; nothing was changed.",
+                    env.display(to)
+                ));
+            }
+            update(path, to, &name, current, hunks, env)
+        }
+    }
+}
+
+fn add(path: &Path, name: &str, content: &str) -> Result<Step, String> {
+    if path.symlink_metadata().is_ok_and(|meta| meta.len() > 0 || !meta.is_file()) {
+        return Err(format!("{name} exists already; nothing was changed. Use `*** Update File: {name}`."));
+    }
+    let change = diff::compare("", content, 0);
+    let step = Step {
+        path: path.to_owned(),
+        to: None,
+        current: file::read(path).ok(),
+        new: Some(content.as_bytes().to_vec()),
+        line: format!("A {name} (+{})", change.additions),
+        snippet: String::new(),
+        details: kind(report::details(path, &change, "UTF-8"), FileChangeKind::Add),
+        known: true,
+    };
+    Ok(step)
+}
+
+fn delete(path: &Path, name: &str, current: Current) -> Step {
+    let view = encoding::decode(&current.bytes);
+    let change = diff::compare(&view.text, "", 0);
+    let details = kind(report::details(path, &change, view.name()), FileChangeKind::Delete);
+    let line = format!("D {name} (−{})", change.deletions);
+    let path = path.to_owned();
+    Step {
+        path,
+        to: None,
+        current: Some(current),
+        new: None,
+        line,
+        snippet: String::new(),
+        details,
+        known: false,
+    }
+}
+
+fn update(
+    path: &Path,
+    to: Option<PathBuf>,
+    name: &str,
+    current: Current,
+    hunks: &[Hunk],
+    env: &ToolEnv,
+) -> Result<Step, String> {
+    let known = Known::of(env, path, &current.bytes);
+    let made = known.with(&current.bytes, name, |subject| {
+        let plan = place(subject, hunks)?;
+        let drift = known.drift(subject);
+        let note = stale::allow(known.seen, drift.as_ref(), &plan, &subject.source.text, name)
+            .inspect_err(|_| Known::told(env, path, &current.bytes, drift.as_ref()))?;
+        let new = plan.apply(&current.bytes);
+        if new == current.bytes && to.is_none() {
+            return Err(format!("The patch would leave {name} as it is; nothing was changed."));
+        }
+        let change = report::change(subject, &plan, &new);
+        let moved = to.as_ref().map_or(String::new(), |to| format!(" → {}", env.display(to)));
+        let line = format!("M {name}{moved}{}", report::manner(subject, &plan, &change));
+        let mut details = kind(report::details(path, &change, subject.view.name()), FileChangeKind::Update);
+        details["tier"] = json!(plan.tier());
+        if let Some(to) = &to {
+            details["to"] = json!(to.to_string_lossy());
+        }
+        let snippet = note.map_or(change.snippet.clone(), |note| format!("{}{note}\n", change.snippet));
+        let known = known.seen == Seen::Same || drift.is_some_and(|drift| drift.is_told());
+        Ok((new, line, snippet, details, known))
+    });
+    let (new, line, snippet, details, known) = made?;
+    Ok(Step {
+        path: path.to_owned(),
+        to,
+        current: Some(current),
+        new: Some(new),
+        line,
+        snippet,
+        details,
+        known,
+    })
+}
+
+fn kind(mut details: Value, kind: FileChangeKind) -> Value {
+    details["kind"] = json!(kind);
+    details
+}
+
+/// The hunks as edits, each after the one before it; out of order only where that is certain.
+fn place(subject: &Subject<'_>, hunks: &[Hunk]) -> Result<crate::engine::Plan, String> {
+    let text = &*subject.source.text;
+    let mut planner = Planner::new(subject);
+    for (i, hunk) in hunks.iter().enumerate() {
+        let label =
+            if hunks.len() > 1 { format!("Hunk {} of {}: ", i + 1, subject.name) } else { String::new() };
+        let after = planner.end();
+        let edit = |after: usize| {
+            as_edit(hunk, text, after, subject.name).map(|edit| Edit { label: label.clone(), ..edit })
+        };
+        let first = edit(after).and_then(|edit| planner.add(&edit));
+        let Err(refusal) = first else { continue };
+        if after == 0 || edit(0).and_then(|edit| planner.add(&edit)).is_err() {
+            return Err(refusal.replace("`old`", "The hunk's old text"));
+        }
+    }
+    Ok(planner.finish())
+}
+
+fn as_edit(hunk: &Hunk, text: &str, after: usize, name: &str) -> Result<Edit, String> {
+    let anchors = anchors(hunk, text, after);
+    let scope =
+        Scope { whole_lines: true, after, anchors: anchors.clone(), line: hunk.line, at_end: hunk.at_end };
+    if !hunk.old.is_empty() {
+        if anchors.is_empty() && !hunk.anchors.is_empty() && crate::fold::places(text, &hunk.old).len() > 1 {
+            return Err(format!(
+                "The line `@@ {}` was not found in {name}; nothing was changed.",
+                hunk.anchors.join(" @@ ")
+            ));
+        }
+        return Ok(Edit { old: hunk.old.clone(), new: hunk.new.clone(), scope, ..Edit::default() });
+    }
+    if text.is_empty() {
+        return Ok(Edit { new: hunk.new.clone(), ..Edit::default() });
+    }
+    // Nothing but new lines: below the line that is named, else at the end.
+    let at = match (anchors.as_slice(), hunk.anchors.is_empty()) {
+        ([at], _) => *at,
+        (_, true) => text.trim_end_matches('\n').rfind('\n').map_or(0, |i| i + 1),
+        ([], false) => {
+            return Err(format!(
+                "The line `@@ {}` was not found in {name}; nothing was changed.",
+                hunk.anchors.join(" @@ ")
+            ));
+        }
+        (several, false) => {
+            return Err(format!(
+                "The line `@@ {}` occurs {} times in {name}; nothing was changed. Give context lines.",
+                hunk.anchors.join(" @@ "),
+                several.len()
+            ));
+        }
+    };
+    let end = match (hunk.anchors.is_empty(), text[at..].find('\n')) {
+        (true, _) | (_, None) => text.len(),
+        (false, Some(end)) => at + end + 1,
+    };
+    let old = text[at..end].to_owned();
+    let new = if old.ends_with('\n') {
+        format!("{old}{}", hunk.new)
+    } else {
+        format!("{old}\n{}", hunk.new.trim_end_matches('\n'))
+    };
+    let scope = Scope { after: at, anchors: vec![at], ..Scope::default() };
+    Ok(Edit { old, new, scope, ..Edit::default() })
+}
+
+/// Offsets of the lines that the last `@@` of a hunk may name, below those that the others name.
+fn anchors(hunk: &Hunk, text: &str, after: usize) -> Vec<usize> {
+    let mut found: Vec<usize> = Vec::new();
+    let mut from = 0;
+    for anchor in &hunk.anchors {
+        let lines = || {
+            let mut at = 0;
+            text.split_inclusive('\n').map(move |line| {
+                at += line.len();
+                (at - line.len(), line)
+            })
+        };
+        let equal = |line: &str| line.trim() == anchor.trim();
+        let part = |line: &str| line.contains(anchor.trim());
+        found = lines().filter(|(at, line)| *at >= from && equal(line)).map(|(at, _)| at).collect();
+        if found.is_empty() {
+            found = lines().filter(|(at, line)| *at >= from && part(line)).map(|(at, _)| at).collect();
+        }
+        let Some(first) = found.first() else { return Vec::new() };
+        from = *first;
+    }
+    // A place named again further down is meant further down.
+    let later: Vec<usize> = found.iter().copied().filter(|at| *at >= after).collect();
+    if later.is_empty() { found } else { later }
+}
+
+/// Writes all, or takes back what was written.
+fn write(steps: &[Step]) -> Result<(), FileError> {
+    let mut written: Vec<Done> = Vec::new();
+    let mut carry_out = || -> Result<(), FileError> {
+        for step in steps {
+            match (&step.current, &step.new, &step.to) {
+                (Some(current), Some(new), Some(to)) => {
+                    written.push(store::create(to, new, Some(current.mode))?);
+                    written.push(store::delete(&step.path, current)?);
+                }
+                (Some(current), Some(new), None) => written.push(store::replace(&step.path, new, current)?),
+                (Some(current), None, _) => written.push(store::delete(&step.path, current)?),
+                (None, Some(new), _) => written.push(store::create(&step.path, new, None)?),
+                (None, None, _) => {}
+            }
+        }
+        Ok(())
+    };
+    let outcome = carry_out();
+    let Err(error) = outcome else {
+        written.into_iter().for_each(Done::keep);
+        return Ok(());
+    };
+    let left: Vec<String> = written.into_iter().rev().filter_map(|done| done.undo().err()).collect();
+    if left.is_empty() {
+        return Err(error);
+    }
+    let why = match error {
+        FileError::Refused(text) => text.replace(" Nothing was changed.", ""),
+        _ => "A file was written by somebody else in the same moment.".to_owned(),
+    };
+    Err(FileError::Refused(format!("{why} {}", left.join(" "))))
+}
+
+fn done(steps: &[Step], env: &ToolEnv) -> ToolOutput {
+    let mut content = String::from("Patched:");
+    let (mut changes, mut files) = (Vec::new(), Vec::new());
+    let (mut additions, mut deletions, mut diff) = (0, 0, String::new());
+    for step in steps {
+        let _ = write!(content, "\n{}", step.line);
+        if !step.snippet.is_empty() {
+            let _ = write!(content, "\n{}", step.snippet.trim_end());
+        }
+        let end = step.to.as_ref().unwrap_or(&step.path);
+        let change = |path: &Path, kind| FileChange { path: path.to_owned(), kind };
+        match (&step.current, &step.new, &step.to) {
+            (_, None, _) => changes.push(change(&step.path, FileChangeKind::Delete)),
+            (_, Some(_), Some(to)) => {
+                changes.push(change(&step.path, FileChangeKind::Delete));
+                changes.push(change(to, FileChangeKind::Add));
+            }
+            (None, Some(_), None) => changes.push(change(&step.path, FileChangeKind::Add)),
+            (Some(_), Some(_), None) => changes.push(change(&step.path, FileChangeKind::Update)),
+        }
+        if let Some(new) = step.new.as_ref().filter(|_| step.known) {
+            env.host.note_content(end, &becket_tool::sha256(new), new.clone());
+        }
+        additions += step.details["additions"].as_u64().unwrap_or_default();
+        deletions += step.details["deletions"].as_u64().unwrap_or_default();
+        let _ = write!(
+            diff,
+            "{}\n{}",
+            step.line.split(" (").next().unwrap_or_default(),
+            step.details["diff"].as_str().unwrap_or_default()
+        );
+        files.push(step.details.clone());
+    }
+    ToolOutput {
+        content,
+        details: json!({"diff": diff, "additions": additions, "deletions": deletions, "files": files}),
+        changes,
+        ..ToolOutput::default()
+    }
+}

@@ -1,0 +1,286 @@
+//! The text of a patch as sections and hunks.
+//!
+//! Owns leniency about the envelope: a shell's here-document or a Markdown fence around it, a missing first line, markers
+//! with other spaces, quoted paths, unified headers and line numbers after `@@`, context lines without their leading space.
+//! Not lenient about the end: a patch without its last line may be a part of one.
+//!
+//! Pure; knows no file. Lines of a hunk all end in `\n`.
+
+use becket_types::cut_end;
+
+/// What to do to one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Section {
+    pub path: String,
+    pub action: Action,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Add(String),
+    Delete,
+    Update { to: Option<String>, hunks: Vec<Hunk> },
+}
+
+/// One place of an update.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hunk {
+    /// Lines that stand above it, outermost first.
+    pub anchors: Vec<String>,
+    /// Line (from 1) as a unified header has it.
+    pub line: Option<usize>,
+    pub old: String,
+    pub new: String,
+    pub at_end: bool,
+}
+
+/// The sections of a patch, at least one. `Err` says what is wrong, with the line.
+pub(crate) fn parse(text: &str) -> Result<Vec<Section>, String> {
+    let text = text.replace("\r\n", "\n");
+    let lines: Vec<&str> = body(&text)?;
+    let mut parser = Parser { lines: &lines, at: 0 };
+    let mut out: Vec<Section> = Vec::new();
+    while let Some(section) = parser.section()? {
+        out.push(section);
+    }
+    if out.is_empty() {
+        return Err("The patch changes no file: it has no `*** Add File:`, `*** Update File:` or `*** Delete File:` line.".to_owned());
+    }
+    Ok(out)
+}
+
+enum Marker<'a> {
+    Begin,
+    End,
+    EndOfFile,
+    Add(&'a str),
+    Delete(&'a str),
+    Update(&'a str),
+    Move(&'a str),
+}
+
+/// A line of the envelope, however its spaces and letters are.
+fn marker(line: &str) -> Option<Marker<'_>> {
+    let rest = line.trim().strip_prefix("***")?.trim_start_matches('*').trim();
+    let lower = rest.to_ascii_lowercase();
+    let after = |head: &str| {
+        let tail = lower.strip_prefix(head)?.trim_start();
+        tail.starts_with(':')
+            .then(|| rest[rest.len() - tail.len() + 1..].trim().trim_end_matches("***").trim())
+    };
+    if lower.starts_with("begin patch") {
+        return Some(Marker::Begin);
+    }
+    if lower.starts_with("end patch") {
+        return Some(Marker::End);
+    }
+    if lower.starts_with("end of file") {
+        return Some(Marker::EndOfFile);
+    }
+    after("add file").or_else(|| after("create file")).map(Marker::Add).or_else(|| {
+        after("delete file")
+            .or_else(|| after("remove file"))
+            .map(Marker::Delete)
+            .or_else(|| after("update file").or_else(|| after("modify file")).map(Marker::Update))
+            .or_else(|| after("move to").or_else(|| after("rename to")).map(Marker::Move))
+    })
+}
+
+/// The lines between the first and the last line of the envelope, whatever is wrapped around it.
+fn body(text: &str) -> Result<Vec<&str>, String> {
+    let lines: Vec<&str> = text.split('\n').collect();
+    let is = |line: &&str, want: fn(&Marker<'_>) -> bool| marker(line).is_some_and(|m| want(&m));
+    let header = |m: &Marker<'_>| matches!(m, Marker::Add(_) | Marker::Delete(_) | Marker::Update(_));
+    let start = match lines.iter().position(|line| is(line, |m| matches!(m, Marker::Begin))) {
+        Some(at) => at + 1,
+        None => lines.iter().position(|line| is(line, header)).ok_or_else(no_patch)?,
+    };
+    let end = lines.iter().rposition(|line| is(line, |m| matches!(m, Marker::End)));
+    match end {
+        Some(end) if end >= start => Ok(lines[start..end].to_vec()),
+        _ => Err("The patch has no `*** End Patch` line, so it may be cut off; nothing was changed. Send it whole.".to_owned()),
+    }
+}
+
+fn no_patch() -> String {
+    "This is no patch: it must begin with `*** Begin Patch`, then `*** Update File: <path>` (or Add, Delete), and end with `*** End Patch`; nothing was changed.".to_owned()
+}
+
+struct Parser<'a> {
+    lines: &'a [&'a str],
+    at: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn wrong(&self, what: &str) -> String {
+        let line = self.lines.get(self.at).copied().unwrap_or_default();
+        format!("The patch is wrong at `{}`: {what}; nothing was changed.", cut_end(line.trim_end(), 120))
+    }
+
+    fn section(&mut self) -> Result<Option<Section>, String> {
+        while self.lines.get(self.at).is_some_and(|line| line.trim().is_empty()) {
+            self.at += 1;
+        }
+        let Some(line) = self.lines.get(self.at).copied() else { return Ok(None) };
+        let (path, action) = match marker(line) {
+            Some(Marker::Add(path)) => {
+                self.at += 1;
+                (path, Action::Add(self.added()?))
+            }
+            Some(Marker::Delete(path)) => {
+                self.at += 1;
+                self.skip_deleted();
+                (path, Action::Delete)
+            }
+            Some(Marker::Update(path)) => {
+                self.at += 1;
+                (path, self.update()?)
+            }
+            _ => {
+                return Err(self.wrong(
+                    "a line `*** Add File:`, `*** Update File:` or `*** Delete File:` must come here",
+                ));
+            }
+        };
+        if path.is_empty() {
+            return Err("A file header of the patch has no path; nothing was changed.".to_owned());
+        }
+        Ok(Some(Section { path: path.to_owned(), action }))
+    }
+
+    fn in_section(&self) -> Option<&'a str> {
+        let line = self.lines.get(self.at).copied()?;
+        let ends = matches!(marker(line), Some(Marker::Add(_) | Marker::Delete(_) | Marker::Update(_)));
+        (!ends).then_some(line)
+    }
+
+    /// The content of a new file. Where no line has its `+`, all are meant as they are.
+    fn added(&mut self) -> Result<String, String> {
+        let from = self.at;
+        while self.in_section().is_some() {
+            self.at += 1;
+        }
+        let mut lines = &self.lines[from..self.at];
+        while let Some((last, rest)) = lines.split_last()
+            && (last.trim().is_empty() || matches!(marker(last), Some(Marker::EndOfFile)))
+        {
+            lines = rest;
+        }
+        let bare = !lines.iter().any(|line| line.starts_with('+'));
+        let mut out = String::new();
+        for (i, line) in lines.iter().enumerate() {
+            match line.strip_prefix('+') {
+                Some(text) => out.push_str(text),
+                None if bare || line.trim().is_empty() => out.push_str(line),
+                None => {
+                    self.at = from + i;
+                    return Err(self.wrong("each line of an added file begins with `+`"));
+                }
+            }
+            out.push('\n');
+        }
+        Ok(out)
+    }
+
+    /// Some write out what is deleted.
+    fn skip_deleted(&mut self) {
+        while self.in_section().is_some_and(|line| line.starts_with('-') || line.trim().is_empty()) {
+            self.at += 1;
+        }
+    }
+
+    fn update(&mut self) -> Result<Action, String> {
+        let mut to = None;
+        let mut hunks: Vec<Hunk> = Vec::new();
+        let mut hunk = Hunk::default();
+        while let Some(line) = self.in_section() {
+            match marker(line) {
+                Some(Marker::Move(path)) if hunks.is_empty() && hunk == Hunk::default() => {
+                    to = Some(path.to_owned());
+                }
+                Some(Marker::EndOfFile) => hunk.at_end = true,
+                Some(_) => return Err(self.wrong("this line belongs elsewhere")),
+                None => self.line(line, &mut hunk, &mut hunks)?,
+            }
+            self.at += 1;
+        }
+        finish(&mut hunk, &mut hunks);
+        hunks.retain(|hunk| hunk.old != hunk.new);
+        if hunks.is_empty() && to.is_none() {
+            return Err(self.wrong("an update needs at least one hunk with `-` or `+` lines"));
+        }
+        Ok(Action::Update { to, hunks })
+    }
+
+    fn line(&self, line: &str, hunk: &mut Hunk, hunks: &mut Vec<Hunk>) -> Result<(), String> {
+        let begun = !hunk.old.is_empty() || !hunk.new.is_empty();
+        if let Some(header) = line.strip_prefix("@@") {
+            if begun {
+                finish(hunk, hunks);
+            }
+            let (number, anchor) = header_of(header);
+            hunk.line = number.or(hunk.line);
+            hunk.anchors.extend(anchor);
+            return Ok(());
+        }
+        let git = ["--- a/", "+++ b/", "--- /dev/null", "diff --git ", "index ", "--- ", "+++ "];
+        if !begun && hunks.is_empty() && hunk.anchors.is_empty() && git.iter().any(|g| line.starts_with(g)) {
+            return Ok(());
+        }
+        if line.starts_with("\\ No newline") {
+            return Ok(());
+        }
+        let (old, new, text) = match line.as_bytes().first() {
+            Some(b'+') => (false, true, &line[1..]),
+            Some(b'-') => (true, false, &line[1..]),
+            Some(b' ') => (true, true, &line[1..]),
+            // An empty context line whose space was lost; or a line without any.
+            None => (true, true, ""),
+            Some(_) if hunk.at_end => return Err(self.wrong("nothing follows `*** End of File` in a hunk")),
+            Some(_) => (true, true, line),
+        };
+        for (wanted, side) in [(old, &mut hunk.old), (new, &mut hunk.new)] {
+            if wanted {
+                side.push_str(text);
+                side.push('\n');
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What stands behind `@@`: a line number of a unified header, and a line to look for.
+fn header_of(header: &str) -> (Option<usize>, Option<String>) {
+    let header = header.trim();
+    let mut rest = header;
+    let mut number = None;
+    if let Some(ranges) = header.strip_prefix('-')
+        && ranges.starts_with(|c: char| c.is_ascii_digit())
+    {
+        let digits: String = ranges.chars().take_while(char::is_ascii_digit).collect();
+        number = digits.parse().ok();
+        rest = header.split_once("@@").map_or("", |(_, rest)| rest);
+    }
+    let anchor = rest.trim().trim_end_matches("@@").trim();
+    (number, (!anchor.is_empty()).then(|| anchor.to_owned()))
+}
+
+/// A hunk is complete. Empty lines at its end come from the space between sections.
+fn finish(hunk: &mut Hunk, hunks: &mut Vec<Hunk>) {
+    let mut done = std::mem::take(hunk);
+    while done.old.ends_with("\n\n") && done.new.ends_with("\n\n") && !done.at_end {
+        done.old.pop();
+        done.new.pop();
+    }
+    if done.old == "\n" && done.new.ends_with("\n\n") {
+        done.old.clear();
+        done.new.pop();
+    }
+    if !done.old.is_empty() || !done.new.is_empty() {
+        hunks.push(done);
+    }
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;

@@ -1,0 +1,120 @@
+//! Where in a text a match may be: not inside what another edit of the call has taken, and for a hunk of a patch where the
+//! patch says.
+//!
+//! Pure. A scope only ever leaves places out; it never adds one, and what is still several stays several.
+
+use std::ops::Range;
+
+/// What narrows the places of one edit. The default leaves all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scope {
+    /// The match begins and ends at line borders.
+    pub whole_lines: bool,
+    /// Not before this offset.
+    pub after: usize,
+    /// Where several match: the first one at or after one of these offsets.
+    pub anchors: Vec<usize>,
+    /// Where several match still: the one that begins on this line (from 1).
+    pub line: Option<usize>,
+    /// Where several match: the one at the end of the text.
+    pub at_end: bool,
+}
+
+/// A text and where in it a match may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ground<'a> {
+    pub text: &'a str,
+    /// What other edits of the call replace.
+    pub taken: &'a [Range<usize>],
+    pub scope: &'a Scope,
+}
+
+impl Ground<'_> {
+    pub(crate) fn is_free(&self, range: &Range<usize>) -> bool {
+        // A replacement of nothing is a place between two characters: taken by whoever spans it.
+        self.taken.iter().all(|taken| range.end <= taken.start || taken.end <= range.start)
+    }
+
+    /// The places that are left.
+    pub(crate) fn narrow(&self, mut hits: Vec<Range<usize>>) -> Vec<Range<usize>> {
+        let scope = self.scope;
+        hits.retain(|hit| hit.start >= scope.after && self.is_free(hit));
+        if scope.whole_lines {
+            hits.retain(|hit| self.begins_line(hit.start) && self.ends_line(hit));
+        }
+        if hits.len() > 1 && scope.at_end {
+            let body = self.text.trim_end_matches('\n').len();
+            if let Some(last) = hits.iter().find(|hit| hit.end >= body).cloned() {
+                return vec![last];
+            }
+        }
+        if hits.len() > 1 && !scope.anchors.is_empty() {
+            let mut near: Vec<Range<usize>> = scope
+                .anchors
+                .iter()
+                .filter_map(|at| {
+                    hits.iter().filter(|hit| hit.start >= *at).min_by_key(|hit| hit.start).cloned()
+                })
+                .collect();
+            near.sort_by_key(|hit| hit.start);
+            near.dedup();
+            if !near.is_empty() {
+                hits = near;
+            }
+        }
+        if hits.len() > 1
+            && let Some(line) = scope.line
+        {
+            let on = |hit: &Range<usize>| line_of(self.text, hit.start) == line;
+            if let Some(hit) = hits.iter().find(|hit| on(hit)).cloned() {
+                return vec![hit];
+            }
+        }
+        hits
+    }
+
+    fn begins_line(&self, at: usize) -> bool {
+        at == 0 || self.text.as_bytes()[at - 1] == b'\n'
+    }
+
+    fn ends_line(&self, hit: &Range<usize>) -> bool {
+        hit.end == self.text.len()
+            || self.text.as_bytes()[hit.end] == b'\n'
+            || (hit.end > hit.start && self.text.as_bytes()[hit.end - 1] == b'\n')
+    }
+}
+
+/// The line (from 1) that an offset is on.
+pub(crate) fn line_of(text: &str, at: usize) -> usize {
+    memchr::memchr_iter(b'\n', &text.as_bytes()[..at]).count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrowing_table() {
+        let text = "a\nb\na\nb\na\n";
+        let all: Vec<Range<usize>> = vec![0..1, 4..5, 8..9];
+        let none = Scope::default();
+        for (scope, taken, want) in [
+            (none.clone(), vec![], vec![0, 4, 8]),
+            (none.clone(), vec![3..6, 20..20], vec![0, 8]),
+            (none.clone(), vec![4..4, 20..20], vec![0, 4, 8]),
+            (Scope { after: 1, ..none.clone() }, vec![], vec![4, 8]),
+            (Scope { anchors: vec![2], ..none.clone() }, vec![], vec![4]),
+            (Scope { anchors: vec![2, 6], ..none.clone() }, vec![], vec![4, 8]),
+            (Scope { anchors: vec![2, 6], line: Some(5), ..none.clone() }, vec![], vec![8]),
+            (Scope { at_end: true, ..none.clone() }, vec![], vec![8]),
+            (Scope { line: Some(9), ..none }, vec![], vec![0, 4, 8]),
+        ] {
+            let ground = Ground { text, taken: &taken, scope: &scope };
+            let got: Vec<usize> = ground.narrow(all.clone()).into_iter().map(|hit| hit.start).collect();
+            assert_eq!(got, want, "{scope:?} {taken:?}");
+        }
+        let scope = Scope { whole_lines: true, ..Scope::default() };
+        let ground = Ground { text: "xa\na\nab", taken: &[], scope: &scope };
+        assert_eq!(ground.narrow(vec![1..2, 1..3, 3..4, 3..5, 5..6]), [3..4, 3..5]);
+    }
+}

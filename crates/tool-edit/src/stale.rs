@@ -1,0 +1,127 @@
+//! Files that changed since they were read: what may still be edited, and what to say.
+//!
+//! Model: the content as the model knows it may be at hand (the session keeps copies within a bound) or only its hash. With
+//! the copy, an edit goes ahead where its lines are as they were, and what changed elsewhere is told; without, only where
+//! `old` is exactly and only in one place. A file never read is edited the second way, too.
+//!
+//! Pure.
+
+use crate::diff;
+use crate::encoding;
+use crate::endings::Source;
+use crate::engine::{Plan, Seen};
+use crate::tiers::Tier;
+use std::ops::Range;
+
+/// Of a diff in a message.
+const MAX_DIFF: usize = 3_000;
+
+/// A file that is not what was read: the way from there to here.
+pub(crate) struct Drift {
+    /// The lines (from 0) of the current text that are as they were, in runs.
+    same: Vec<Range<usize>>,
+    diff: String,
+    whole: bool,
+}
+
+impl Drift {
+    /// `None` where the two cannot be compared as text.
+    pub(crate) fn between(known: &[u8], current: &Source<'_>) -> Option<Self> {
+        let known = encoding::decode(known);
+        if matches!(known.kind, encoding::Kind::Bytes { .. }) {
+            return None;
+        }
+        let known = Source::new(&known.text);
+        let (old, new) = (&*known.text, &*current.text);
+        let (old_lines, new_lines): (Vec<&str>, Vec<&str>) =
+            (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
+        let deadline = std::time::Instant::now() + std::time::Duration::from_millis(200);
+        let ops = similar::capture_diff_slices_deadline(
+            similar::Algorithm::Myers,
+            &old_lines,
+            &new_lines,
+            Some(deadline),
+        );
+        let same = ops
+            .iter()
+            .map(|op| op.as_tag_tuple())
+            .filter(|(tag, ..)| *tag == similar::DiffTag::Equal)
+            .map(|(_, _, of_new)| of_new)
+            .collect();
+        let unified = diff::compare(old, new, 0).unified;
+        let shown = becket_types::cut_end(&unified, MAX_DIFF);
+        let whole = shown.len() == unified.len();
+        let rest = if whole { "" } else { "\n… (the rest is not shown)" };
+        Some(Self { same, diff: format!("{}{rest}", shown.trim_end()), whole })
+    }
+
+    /// Every line of the region is as it was, and nothing came or went between them.
+    fn spares(&self, text: &str, region: &Range<usize>) -> bool {
+        let first = crate::scope::line_of(text, region.start) - 1;
+        let inside = text[region.clone()].trim_end_matches('\n');
+        let last = first + memchr::memchr_iter(b'\n', inside.as_bytes()).count();
+        self.same.iter().any(|run| run.start <= first && last < run.end)
+    }
+
+    /// All that changed is in the message, so who has read that knows the file.
+    pub(crate) fn is_told(&self) -> bool {
+        self.whole
+    }
+}
+
+/// Whether a plan may be carried out, and what to tell of the change if so. `Err` is the refusal.
+pub(crate) fn allow(
+    seen: Seen,
+    drift: Option<&Drift>,
+    plan: &Plan,
+    text: &str,
+    name: &str,
+) -> Result<Option<String>, String> {
+    let strict = plan.tier() == Tier::Exact && !plan.several;
+    match (seen, drift) {
+        (Seen::Same, _) => Ok(None),
+        (Seen::ChangedSince, Some(drift)) => {
+            if plan.regions.iter().all(|region| drift.spares(text, region)) {
+                return Ok(Some(format!("{name} has changed elsewhere since you read it:\n{}", drift.diff)));
+            }
+            Err(format!(
+                "{name} has changed since you read it, also where this edit goes; nothing was changed. What changed:\n{}\n{}",
+                drift.diff,
+                if drift.whole { "Edit what is there now." } else { "Read it again, then edit." }
+            ))
+        }
+        (Seen::ChangedSince, None) if strict => Ok(Some(format!(
+            "{name} has changed since you read it; read it again before editing more of it."
+        ))),
+        (Seen::Never, _) if strict => Ok(None),
+        (seen, _) => {
+            let (what, then) = match seen {
+                Seen::Never => ("was not read yet", "Read it first."),
+                _ => ("has changed since you read it", "Read it again, then edit."),
+            };
+            let how = match plan.tier() {
+                Tier::Exact => format!("`old` occurs {} times in it", plan.places),
+                tier => format!("`old` matches it only {}", tier.words()),
+            };
+            Err(format!("{name} {what}, and {how}; nothing was changed. {then}"))
+        }
+    }
+}
+
+/// For a whole new content, which takes the place of everything.
+pub(crate) fn overwritten(seen: Seen, drift: Option<&Drift>, name: &str) -> Result<(), String> {
+    match (seen, drift) {
+        (Seen::Same, _) => Ok(()),
+        (Seen::ChangedSince, Some(drift)) => Err(format!(
+            "{name} has changed since you read it; nothing was written. What changed:\n{}\n{}",
+            drift.diff,
+            if drift.whole { "Write again with that in it." } else { "Read it again, then decide." }
+        )),
+        (Seen::ChangedSince, None) => Err(format!(
+            "{name} has changed since you read it; nothing was written. Read it again, then decide."
+        )),
+        (Seen::Never, _) => Err(format!(
+            "{name} exists and you have not read it; nothing was written. Read it first, or choose another name."
+        )),
+    }
+}

@@ -1,0 +1,356 @@
+//! Writing a file so that there is always a whole one, the old or the new, and so that it can be taken back.
+//!
+//! Model: new content goes into a temporary file in the same directory, takes over mode, owner and extended attributes, is
+//! synced, and changes names with the old one in one moment. What came away is then compared with what was read: if
+//! somebody wrote in between, the names are changed back and the write has not happened. The old file stands aside until
+//! [`Done::keep`], so several files can be written all or nothing.
+//!
+//! Where a change of names would break something (hard links, an owner or attributes that cannot be given to the new file,
+//! a directory that may not be written to), the file is written in place, without being emptied first.
+//!
+//! Paths come resolved; their directories are held open ([`Dir`]), so that no link that appears later is followed.
+
+use crate::file::{Current, FileError, Stamp, explain};
+use becket_tool::dir::{self, Dir};
+use rustix::fs::XattrFlags;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One file that was written, not yet for good.
+#[derive(Debug)]
+#[must_use = "keep it or undo it"]
+pub(crate) struct Done {
+    path: PathBuf,
+    dir: Arc<Dir>,
+    name: OsString,
+    how: How,
+}
+
+#[derive(Debug)]
+enum How {
+    /// The old file has the name `aside`; a new one, or none, has its own.
+    Aside { aside: OsString, replaced: bool },
+    /// There was none; these directories were made for it, outermost first.
+    Created { made: Vec<PathBuf> },
+    /// Written in place, or where names cannot be exchanged.
+    Over { old: Vec<u8> },
+}
+
+impl Done {
+    /// For good.
+    pub(crate) fn keep(self) {
+        if let How::Aside { aside, .. } = &self.how {
+            let _ = self.dir.remove(aside);
+        }
+    }
+
+    /// As it was before. `Err` says what is left to do by hand.
+    pub(crate) fn undo(self) -> Result<(), String> {
+        let failed = |e: io::Error| format!("{} could not be put back: {e}.", self.path.display());
+        match &self.how {
+            How::Aside { aside, replaced: true } => {
+                self.dir.exchange(aside, &self.name).map_err(failed)?;
+                self.dir.remove(aside).map_err(failed)?;
+            }
+            How::Aside { aside, replaced: false } => {
+                self.dir.rename_new(aside, &self.name).map_err(failed)?;
+            }
+            How::Created { made } => {
+                self.dir.remove(&self.name).map_err(failed)?;
+                for dir in made.iter().rev() {
+                    let _ = std::fs::remove_dir(dir);
+                }
+            }
+            How::Over { old } => {
+                let file = self.dir.read_write(&self.name).map_err(failed)?;
+                fill_in_place(&file, old).map_err(failed)?;
+            }
+        }
+        self.dir.sync();
+        Ok(())
+    }
+}
+
+fn open(path: &Path) -> Result<(Arc<Dir>, OsString), FileError> {
+    let (parent, name) = split(path)?;
+    let dir = Dir::open(parent).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => FileError::Changed,
+        _ => explain(path, &e),
+    })?;
+    Ok((Arc::new(dir), name))
+}
+
+fn split(path: &Path) -> Result<(&Path, OsString), FileError> {
+    dir::split(path).ok_or_else(|| FileError::Refused(format!("{} is no file name.", path.display())))
+}
+
+/// A new file, with the directories above it. Fails if something came to be there in the meantime.
+pub(crate) fn create(path: &Path, bytes: &[u8], mode: Option<u32>) -> Result<Done, FileError> {
+    let (parent, name) = split(path)?;
+    let (dir, made) = Dir::create(parent)
+        .map_err(|e| format!("The directory {} cannot be created: {e}.", parent.display()))?;
+    let dir = Arc::new(dir);
+    let write = || {
+        let temp = Temp::new(&dir, &name, 0o666).map_err(|e| explain(path, &e))?;
+        (&temp.file).write_all(bytes).map_err(|e| explain(path, &e))?;
+        if let Some(mode) = mode {
+            let mode = std::fs::Permissions::from_mode(mode);
+            temp.file.set_permissions(mode).map_err(|e| explain(path, &e))?;
+        }
+        temp.file.sync_all().map_err(|e| explain(path, &e))?;
+        match dir.rename_new(&temp.name, &name) {
+            Ok(()) => temp.keep(),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(FileError::Changed),
+            Err(e) => return Err(explain(path, &e)),
+        }
+        Ok(())
+    };
+    if let Err(error) = write() {
+        for dir in made.iter().rev() {
+            let _ = std::fs::remove_dir(dir);
+        }
+        return Err(error);
+    }
+    dir.sync();
+    Ok(Done { path: path.to_owned(), dir, name, how: How::Created { made } })
+}
+
+/// New content for a file that still is `current`.
+pub(crate) fn replace(path: &Path, bytes: &[u8], current: &Current) -> Result<Done, FileError> {
+    let (dir, name) = open(path)?;
+    let linked = unchanged(path, &dir, &name, &current.stamp)?;
+    if current.mode & 0o222 == 0 {
+        return Err(read_only(path, current.mode));
+    }
+    if linked {
+        return in_place(path, dir, name, bytes, current);
+    }
+    let temp = match Temp::new(&dir, &name, 0o600) {
+        Ok(temp) => temp,
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+            return in_place(path, dir, name, bytes, current);
+        }
+        Err(e) => return Err(explain(path, &e)),
+    };
+    (&temp.file).write_all(bytes).map_err(|e| explain(path, &e))?;
+    if take_over(&temp.file, &dir, &name).is_err() {
+        drop(temp);
+        return in_place(path, dir, name, bytes, current);
+    }
+    temp.file.sync_all().map_err(|e| explain(path, &e))?;
+    let how = match dir.exchange(&temp.name, &name) {
+        Ok(()) => {
+            if !is_still(&dir, &temp.name, current) {
+                put_back(&temp, &name);
+                return Err(FileError::Changed);
+            }
+            temp.keep();
+            How::Aside { aside: temp.name.clone(), replaced: true }
+        }
+        Err(e) if e.kind() == io::ErrorKind::Unsupported => {
+            unchanged(path, &dir, &name, &current.stamp)?;
+            dir.rename(&temp.name, &name).map_err(|e| explain(path, &e))?;
+            temp.keep();
+            How::Over { old: current.bytes.clone() }
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(FileError::Changed),
+        // A sticky directory, a mount point: the name cannot be given away, the content can be.
+        Err(e) if matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ResourceBusy) => {
+            drop(temp);
+            return in_place(path, dir, name, bytes, current);
+        }
+        Err(e) => return Err(explain(path, &e)),
+    };
+    dir.sync();
+    Ok(Done { path: path.to_owned(), dir, name, how })
+}
+
+/// Takes a file away that still is `current`.
+pub(crate) fn delete(path: &Path, current: &Current) -> Result<Done, FileError> {
+    let (dir, name) = open(path)?;
+    unchanged(path, &dir, &name, &current.stamp)?;
+    let aside = temporary(&name);
+    dir.rename_new(&name, &aside).map_err(|e| explain(path, &e))?;
+    if !is_still(&dir, &aside, current) {
+        return Err(match dir.rename_new(&aside, &name) {
+            Ok(()) => FileError::Changed,
+            Err(e) => FileError::Refused(format!(
+                "{} was written by somebody else while it was deleted ({e}); what it held is in {}.",
+                path.display(),
+                path.with_file_name(&aside).display()
+            )),
+        });
+    }
+    dir.sync();
+    Ok(Done { path: path.to_owned(), dir, name, how: How::Aside { aside, replaced: false } })
+}
+
+fn read_only(path: &Path, mode: u32) -> FileError {
+    FileError::Refused(format!(
+        "{} is read-only (mode {mode:04o}); nothing was changed. If it is meant to be edited, make it writable first (chmod u+w).",
+        path.display(),
+    ))
+}
+
+/// Whether the file has other names too, if it is as it was.
+fn unchanged(path: &Path, dir: &Dir, name: &OsStr, stamp: &Stamp) -> Result<bool, FileError> {
+    match dir.stat(name) {
+        Ok(stat) if Stamp::from(&stat) == *stamp => Ok(stat.st_nlink > 1),
+        Ok(_) => Err(FileError::Changed),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(FileError::Changed),
+        Err(e) => Err(explain(path, &e)),
+    }
+}
+
+/// Clocks of file systems are coarse: only the content says for certain that nobody wrote.
+fn is_still(dir: &Dir, name: &OsStr, current: &Current) -> bool {
+    let Ok(mut file) = dir.read(name) else { return false };
+    let Ok(meta) = file.metadata() else { return false };
+    if (meta.dev(), meta.ino()) != (current.stamp.device, current.stamp.inode) {
+        return false;
+    }
+    same_content(&mut file, &current.bytes)
+}
+
+fn same_content(file: &mut impl Read, want: &[u8]) -> bool {
+    let mut buffer = vec![0u8; 64 * 1024];
+    let mut rest = want;
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return rest.is_empty(),
+            Ok(n) => match rest.strip_prefix(&buffer[..n]) {
+                Some(left) => rest = left,
+                None => return false,
+            },
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Undoes an exchange, so that what somebody else wrote has its name again. Should yet another file have come there in this
+/// moment, that one counts: what is thrown away is only ever our own.
+fn put_back(temp: &Temp, name: &OsStr) {
+    for _ in 0..100 {
+        if temp.dir.exchange(&temp.name, name).is_err() || temp.is_ours() {
+            return;
+        }
+    }
+}
+
+/// Mode, owner and extended attributes (access lists are some) of the old file for the new one.
+fn take_over(new: &File, dir: &Dir, name: &OsStr) -> io::Result<()> {
+    let old = dir.read(name)?;
+    let (meta, mine) = (old.metadata()?, new.metadata()?);
+    if (mine.uid(), mine.gid()) != (meta.uid(), meta.gid()) {
+        std::os::unix::fs::fchown(new, Some(meta.uid()), Some(meta.gid()))?;
+    }
+    // After the owner: a change of owner clears set-user-id bits.
+    new.set_permissions(std::fs::Permissions::from_mode(meta.permissions().mode() & 0o7777))?;
+    let mut names = vec![0u8; 64 * 1024];
+    let length = match rustix::fs::flistxattr(&old, names.as_mut_slice()) {
+        Ok(length) => length,
+        Err(rustix::io::Errno::OPNOTSUPP) => return Ok(()),
+        Err(e) => return Err(e.into()),
+    };
+    for name in names[..length].split(|b| *b == 0).filter(|name| !name.is_empty()) {
+        let mut value = vec![0u8; 64 * 1024];
+        let size = rustix::fs::fgetxattr(&old, name, value.as_mut_slice())?;
+        match rustix::fs::fsetxattr(new, name, &value[..size], XattrFlags::empty()) {
+            Ok(()) => {}
+            // Labels of the system are given by the system.
+            Err(_) if name.starts_with(b"security.") || name.starts_with(b"trusted.") => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Writes into the file itself. A copy of the new content stands beside it until that is done, so that a crash in the
+/// middle loses nothing; where no copy can be made, the write goes ahead without one.
+fn in_place(
+    path: &Path,
+    dir: Arc<Dir>,
+    name: OsString,
+    bytes: &[u8],
+    current: &Current,
+) -> Result<Done, FileError> {
+    let copy = Temp::new(&dir, &name, 0o600).and_then(|temp| {
+        (&temp.file).write_all(bytes)?;
+        temp.file.sync_all()?;
+        Ok(temp)
+    });
+    let mut file = dir.read_write(&name).map_err(|e| explain(path, &e))?;
+    let meta = file.metadata().map_err(|e| explain(path, &e))?;
+    let same = (meta.dev(), meta.ino()) == (current.stamp.device, current.stamp.inode);
+    if !same || !same_content(&mut file, &current.bytes) {
+        return Err(FileError::Changed);
+    }
+    if let Err(e) = fill_in_place(&file, bytes) {
+        if fill_in_place(&file, &current.bytes).is_ok() {
+            return Err(explain(path, &e));
+        }
+        let place = copy.map_or(String::new(), |copy| {
+            copy.keep();
+            format!(" The whole new content is in {}.", path.with_file_name(&copy.name).display())
+        });
+        let text = format!("{} could not be written completely: {e}.{place}", path.display());
+        return Err(FileError::Refused(text));
+    }
+    drop(copy);
+    Ok(Done { path: path.to_owned(), dir, name, how: How::Over { old: current.bytes.clone() } })
+}
+
+fn fill_in_place(file: &File, bytes: &[u8]) -> io::Result<()> {
+    file.write_all_at(bytes, 0)?;
+    file.set_len(bytes.len() as u64)?;
+    file.sync_all()
+}
+
+fn temporary(beside: &OsStr) -> OsString {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let mut name = OsString::from(".");
+    // Long names leave no room for more.
+    name.push(if beside.len() > 200 { OsStr::new("file") } else { beside });
+    name.push(format!(".{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
+    name
+}
+
+/// A file beside another one; gone when dropped, if it still is ours.
+struct Temp {
+    dir: Arc<Dir>,
+    name: OsString,
+    file: File,
+    kept: std::cell::Cell<bool>,
+}
+
+impl Temp {
+    fn new(dir: &Arc<Dir>, beside: &OsStr, mode: u32) -> io::Result<Self> {
+        let name = temporary(beside);
+        let file = dir.create_new(&name, mode)?;
+        Ok(Self { dir: Arc::clone(dir), name, file, kept: std::cell::Cell::new(false) })
+    }
+
+    fn is_ours(&self) -> bool {
+        let (Ok(stat), Ok(meta)) = (self.dir.stat(&self.name), self.file.metadata()) else { return false };
+        let at = Stamp::from(&stat);
+        (at.device, at.inode) == (meta.dev(), meta.ino())
+    }
+
+    fn keep(&self) {
+        self.kept.set(true);
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        if !self.kept.get() && self.is_ours() {
+            let _ = self.dir.remove(&self.name);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! What a model may have meant where it copied more than the text: line numbers of a listing, the fence of a Markdown block,
+//! escapes of a format around it.
+//!
+//! Pure. Each variant is `old` and `new` with the same thing taken away; whether one of them is in the file is for the
+//! caller to find out. Nothing is taken out of `new` that was not taken out of `old`.
+
+use crate::tiers::Tier;
+
+/// Another reading of an edit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Variant {
+    pub tier: Tier,
+    pub old: String,
+    pub new: String,
+}
+
+pub(crate) fn variants(old: &str, new: &str) -> Vec<Variant> {
+    let mut out = Vec::new();
+    if let Some(bare) = without_numbers(old)
+        && let Some(new) = numbers_out_of_new(new)
+    {
+        out.push(Variant { tier: Tier::LineNumbers, old: bare, new });
+    }
+    if let Some(bare) = without_fence(old) {
+        let new = without_fence(new).unwrap_or(new).to_owned();
+        out.push(Variant { tier: Tier::Fence, old: bare.to_owned(), new });
+    }
+    if ENTITIES.iter().any(|(entity, _)| old.contains(entity)) {
+        out.push(Variant { tier: Tier::Escapes, old: without_entities(old), new: without_entities(new) });
+    }
+    let present: Vec<(&str, &str)> =
+        [("\\\"", "\""), ("\\'", "'"), ("\\`", "`"), ("\\n", "\n"), ("\\t", "\t"), ("\\\\", "\\")]
+            .into_iter()
+            .filter(|(escape, _)| old.contains(escape))
+            .collect();
+    let mut sets: Vec<Vec<(&str, &str)>> = present.iter().map(|one| vec![*one]).collect();
+    if present.len() > 1 {
+        sets.push(present);
+    }
+    for set in sets {
+        // Only what is escaped too much in `old` is taken out of `new`: the rest may be meant.
+        out.push(Variant { tier: Tier::Escapes, old: unescape(old, &set), new: unescape(new, &set) });
+    }
+    out
+}
+
+fn unescape(text: &str, set: &[(&str, &str)]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        if let Some((escape, plain)) = set.iter().find(|(escape, _)| rest.starts_with(escape)) {
+            out.push_str(plain);
+            rest = &rest[escape.len()..];
+        } else {
+            // A pair that stays: its second character begins no other.
+            let pair = rest.char_indices().nth(2).map_or(rest.len(), |(i, _)| i);
+            out.push_str(&rest[..pair]);
+            rest = &rest[pair..];
+        }
+    }
+    out + rest
+}
+
+/// A line without the number that listings put in front: the number, and what follows it.
+fn numbered(line: &str) -> Option<(u64, &str)> {
+    let digits = line.trim_start();
+    let digits = digits.strip_prefix('L').unwrap_or(digits);
+    let end = digits.find(|c: char| !c.is_ascii_digit()).filter(|end| *end > 0)?;
+    let number = digits[..end].parse().ok()?;
+    let rest = &digits[end..];
+    let text =
+        ["\t", "→", " | ", "| ", "|", " │ ", "│", ": ", ":"].iter().find_map(|sep| rest.strip_prefix(sep));
+    // A listing may leave no separator behind an empty line.
+    text.or_else(|| rest.trim().is_empty().then_some("")).map(|text| (number, text))
+}
+
+/// The lines without their numbers, if every line that is not blank has one, ascending by one.
+fn without_numbers(text: &str) -> Option<String> {
+    let mut out = Vec::new();
+    let mut last: Option<u64> = None;
+    let mut any = false;
+    for line in text.split('\n') {
+        if line.trim().is_empty() {
+            out.push(line);
+            continue;
+        }
+        let (number, rest) = numbered(line)?;
+        if last.is_some_and(|last| number != last + 1) {
+            return None;
+        }
+        any |= !rest.trim().is_empty();
+        last = Some(number);
+        out.push(rest);
+    }
+    any.then(|| out.join("\n"))
+}
+
+/// `new` without numbers where `old` has them: all lines, or none. Some with and some without could mean either.
+fn numbers_out_of_new(new: &str) -> Option<String> {
+    let (mut with, mut without) = (0, 0);
+    for line in new.split('\n').filter(|line| !line.trim().is_empty()) {
+        if numbered(line).is_some() { with += 1 } else { without += 1 }
+    }
+    match (with, without) {
+        (0, _) => Some(new.to_owned()),
+        (_, 0) => {
+            let strip = |line| numbered(line).map_or(line, |(_, rest)| rest);
+            Some(new.split('\n').map(strip).collect::<Vec<_>>().join("\n"))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a text looks like lines copied from a listing with their numbers.
+pub(crate) fn looks_numbered(text: &str) -> bool {
+    let mut lines = text.split('\n').filter(|line| !line.trim().is_empty());
+    let arrow = |line: &str| {
+        let rest = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
+        rest.len() < line.trim_start().len() && (rest.starts_with('→') || rest.starts_with('\t'))
+    };
+    lines.next().is_some_and(arrow)
+}
+
+/// What stands inside a Markdown fence, if the whole text is one.
+pub(crate) fn without_fence(text: &str) -> Option<&str> {
+    let body = text.trim_matches('\n');
+    let rest = body.strip_prefix("```")?;
+    let (info, inside) = rest.split_once('\n')?;
+    let inside = inside.trim_end().strip_suffix("```")?;
+    let alone = inside.is_empty() || inside.ends_with('\n');
+    let one = !inside.lines().any(|line| line.trim_start().starts_with("```"));
+    (alone && one && !info.contains('`')).then(|| inside.strip_suffix('\n').unwrap_or(inside))
+}
+
+const ENTITIES: [(&str, &str); 9] = [
+    ("&lt;", "<"),
+    ("&gt;", ">"),
+    ("&quot;", "\""),
+    ("&#34;", "\""),
+    ("&#39;", "'"),
+    ("&#x27;", "'"),
+    ("&apos;", "'"),
+    ("&nbsp;", "\u{a0}"),
+    ("&amp;", "&"),
+];
+
+fn without_entities(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('&') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        match ENTITIES.iter().find(|(entity, _)| rest.starts_with(entity)) {
+            Some((entity, plain)) => {
+                out.push_str(plain);
+                rest = &rest[entity.len()..];
+            }
+            None => {
+                out.push('&');
+                rest = &rest[1..];
+            }
+        }
+    }
+    out + rest
+}
+
+/// A line that stands for lines left out: `// ... existing code ...`, `# rest of the file unchanged`, `...`.
+pub(crate) fn is_placeholder(line: &str) -> bool {
+    let line = line.trim();
+    let lower = line.to_lowercase();
+    let dots = |s: &str| s.contains("...") || s.contains('…');
+    if matches!(
+        line,
+        "..." | "…" | "// ..." | "# ..." | "/* ... */" | "// …" | "# …" | "<!-- ... -->" | "-- ..."
+    ) {
+        return true;
+    }
+    let leader =
+        ["//", "#", "/*", "<!--", "--", ";", "%", "{/*", "\"\"\"", "..."].iter().any(|l| line.starts_with(l));
+    let words = [
+        "existing code",
+        "existing",
+        "rest of",
+        "unchanged",
+        "remaining",
+        "previous code",
+        "other code",
+        "same as before",
+        "code omitted",
+        "omitted",
+        "keep the",
+        "your code",
+        "no changes",
+    ];
+    leader && dots(&lower) && words.iter().any(|word| lower.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_table() {
+        for (text, want) in [
+            ("12\ta\n13\tb", Some("a\nb")),
+            ("  9→a\n 10→\n 11→  b", Some("a\n\n  b")),
+            ("9 | a\n10 | b", Some("a\nb")),
+            ("L1: a\nL2: b", Some("a\nb")),
+            ("1: a\n3: b", None),
+            ("a\n2\tb", None),
+            ("1\n2", None),
+        ] {
+            assert_eq!(without_numbers(text).as_deref(), want, "{text:?}");
+        }
+        assert_eq!(numbers_out_of_new("1\ta\nb"), None);
+        assert_eq!(numbers_out_of_new("7\ta\n7\tb").as_deref(), Some("a\nb"));
+        assert!(looks_numbered("  12→x\ny") && looks_numbered("3\tx") && !looks_numbered("12 apples"));
+    }
+
+    #[test]
+    fn fences_and_placeholders() {
+        for (text, want) in [
+            ("```rust\nfn a() {}\n```", Some("fn a() {}")),
+            ("```\na\nb\n```\n", Some("a\nb")),
+            ("```\na\n```\n```\nb\n```", None),
+            ("a\n```", None),
+        ] {
+            assert_eq!(without_fence(text), want, "{text:?}");
+        }
+        for line in [
+            "// ... existing code ...",
+            "  # ... rest of the function unchanged ...",
+            "...",
+            "<!-- ... existing ... -->",
+            "/* … remaining methods … */",
+        ] {
+            assert!(is_placeholder(line), "{line}");
+        }
+        for line in ["// existing code stays", "x = [...rest];", "# TODO ...", "fn f(..) {}", "..rest"] {
+            assert!(!is_placeholder(line), "{line}");
+        }
+    }
+}
