@@ -1,0 +1,413 @@
+//! Errors that an edit brought: what a server says after it, less what it said before.
+//!
+//! Model: before the edit the file's old text is kept; a file the server does not know yet is opened with that text first, so
+//! that its old errors are known. Then the new text is shown and the server has what is left of a second. What it says later is
+//! told with the next edit. Errors are compared by their message, not by their line, which edits move.
+//!
+//! Only errors are told, each once. Where a server had no time to say what was wrong before, that is said.
+
+use crate::pool::{Pool, Slot};
+use crate::position::{self, Encoding};
+use crate::server::{Diagnostic, Server};
+use async_lsp::lsp_types::Position;
+use becket_tool::ToolEnv;
+use becket_types::{FileChange, FileChangeKind, cut_end};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use url::Url;
+
+/// Time that an edit waits for diagnostics, the start of a server included.
+pub(crate) const WAIT: Duration = Duration::from_secs(1);
+/// Of that, for what was wrong before.
+const BASELINE: Duration = Duration::from_millis(450);
+/// A server that publishes in several parts is done when it said nothing more for this long.
+const QUIET: Duration = Duration::from_millis(120);
+/// Edits a server may let pass in silence before it is waited for no longer.
+const PATIENCE: u32 = 3;
+/// Errors that are told after one edit, and of them in other files.
+const SHOWN: usize = 10;
+const SHOWN_ELSEWHERE: usize = 5;
+/// Diagnostics of one file that are kept.
+pub(crate) const KEPT: usize = 500;
+
+/// An error in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub at: Position,
+    pub message: String,
+}
+
+impl Problem {
+    /// An error out of a protocol's diagnostic; `None` for warnings and hints.
+    pub(crate) fn read(item: &Value) -> Option<Self> {
+        if !matches!(item.get("severity").and_then(Value::as_u64), None | Some(1)) {
+            return None;
+        }
+        let start = item.pointer("/range/start")?;
+        let number = |key| start.get(key).and_then(Value::as_u64).map(|n| n as u32);
+        let message = item.get("message")?.as_str()?.trim();
+        let first = message.lines().next().unwrap_or_default();
+        Some(Self {
+            at: Position::new(number("line")?, number("character").unwrap_or(0)),
+            message: cut_end(first, 240).to_owned(),
+        })
+    }
+}
+
+/// What is known of one server's errors.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// The start that this is about.
+    start: u32,
+    /// Errors that were there before, or were told.
+    known: BTreeMap<PathBuf, Vec<Problem>>,
+    /// Files shown while it was starting, with their text before.
+    waiting: BTreeMap<PathBuf, Option<String>>,
+    /// It has answered an edit: what it says of other files from now on is news.
+    warm: bool,
+    silent: u32,
+    told_starting: bool,
+    told_end: bool,
+}
+
+/// The problems of `now` that are not in `before`, message by message.
+fn fresh(now: &[Problem], before: &[Problem]) -> Vec<Problem> {
+    let mut old: Vec<&Problem> = before.iter().collect();
+    // Those at their old place first, so that of two alike the one at the new place is the new one.
+    let (same, moved): (Vec<&Problem>, Vec<&Problem>) = now.iter().partition(|p| before.contains(p));
+    let mut out = Vec::new();
+    for problem in same.into_iter().chain(moved) {
+        let found = old.iter().position(|o| *o == problem);
+        match found.or_else(|| old.iter().position(|o| o.message == problem.message)) {
+            Some(at) => {
+                old.swap_remove(at);
+            }
+            None => out.push(problem.clone()),
+        }
+    }
+    out.sort_by_key(|p| p.at);
+    out
+}
+
+/// What is told after an edit.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub lines: Vec<String>,
+    pub details: Vec<Value>,
+}
+
+/// The files of one server that a call changed.
+type Changed<'a> = Vec<&'a FileChange>;
+
+/// Tells the servers of a change and gives the errors that it brought. Takes [`WAIT`] at most.
+pub(crate) async fn check(
+    pool: &Pool,
+    changes: &[FileChange],
+    before: &BTreeMap<PathBuf, String>,
+    env: &ToolEnv,
+) -> Report {
+    let deadline = Instant::now() + WAIT;
+    let mut groups: Vec<(Arc<Slot>, Changed<'_>)> = Vec::new();
+    for change in changes {
+        let Some(slot) = pool.slot(&change.path, &env.roots) else { continue };
+        match groups.iter_mut().find(|(s, _)| Arc::ptr_eq(s, &slot)) {
+            Some((_, list)) => list.push(change),
+            None => groups.push((slot, vec![change])),
+        }
+    }
+    let each = groups.iter().map(|(slot, changed)| one(pool, slot, changed, before, env, deadline));
+    let mut out = Report::default();
+    for report in futures::future::join_all(each).await {
+        out.lines.extend(report.lines);
+        out.details.extend(report.details);
+    }
+    out
+}
+
+async fn one(
+    pool: &Pool,
+    slot: &Slot,
+    changed: &Changed<'_>,
+    before: &BTreeMap<PathBuf, String>,
+    env: &ToolEnv,
+    deadline: Instant,
+) -> Report {
+    let Ok(mut memory) = tokio::time::timeout_at(deadline, slot.memory.lock()).await else {
+        return Report::default();
+    };
+    let memory = &mut *memory;
+    let name = &slot.spec.name;
+    let line = |text: String| Report { lines: vec![text], details: Vec::new() };
+    let server = match pool.server(slot) {
+        Ok((server, start)) => {
+            if start != memory.start {
+                *memory = Memory { start, waiting: std::mem::take(&mut memory.waiting), ..Memory::default() };
+            }
+            server
+        }
+        Err(_) if memory.told_end => return Report::default(),
+        Err(why) => {
+            memory.told_end = true;
+            return line(format!("{name}: no diagnostics, {why}."));
+        }
+    };
+    // A start is waited for once.
+    let until = if memory.told_starting { Instant::now() } else { deadline };
+    match server.ready(until).await {
+        Ok(true) => {}
+        Ok(false) => {
+            let shown = changed.iter().map(|c| (c.path.clone(), before.get(&c.path).cloned()));
+            for (path, text) in shown.take(100) {
+                memory.waiting.entry(path).or_insert(text);
+            }
+            if std::mem::replace(&mut memory.told_starting, true) {
+                return Report::default();
+            }
+            return line(format!("{name} is starting; errors will be told with later edits."));
+        }
+        Err(why) => return line(format!("{name}: no diagnostics, {why}.")),
+    }
+    let unsure = baseline(&server, memory, changed, before, deadline).await;
+    let mark = server.lock().count;
+    let shown = show(&server, changed);
+    let until = if memory.silent >= PATIENCE { Instant::now() } else { deadline };
+    let answered = shown.is_empty() || wait(&server, &shown, mark, until).await;
+    memory.silent = if answered { 0 } else { memory.silent + 1 };
+    let mut report = news(&server, memory, &shown, unsure, env);
+    memory.warm |= answered;
+    if !answered && memory.silent == PATIENCE {
+        report.lines.push(format!("{name} stays silent; it is not waited for any more."));
+    }
+    report
+}
+
+/// Opens what is not open with its text before the edit, and takes up what is wrong there. True where that is not known.
+async fn baseline(
+    server: &Server,
+    memory: &mut Memory,
+    changed: &Changed<'_>,
+    before: &BTreeMap<PathBuf, String>,
+    deadline: Instant,
+) -> bool {
+    let mut unsure = !memory.waiting.is_empty();
+    for (path, text) in std::mem::take(&mut memory.waiting) {
+        if let Some(text) = text {
+            server.show(&path, &text);
+        }
+        if let Ok(text) = crate::replace::read_text(&path) {
+            server.show(&path, &text);
+            server.saved(&path);
+        }
+    }
+    let unknown = |c: &&&FileChange| !server.lock().open.contains_key(&c.path);
+    let opened: Vec<PathBuf> = changed.iter().filter(unknown).map(|c| c.path.clone()).collect();
+    let mark = server.lock().count;
+    let mut shown = Vec::new();
+    for path in &opened {
+        if let Some(text) = before.get(path) {
+            server.show(path, text);
+            shown.push(path.clone());
+        }
+    }
+    if !shown.is_empty() {
+        let until = (Instant::now() + BASELINE).min(deadline);
+        let patient = memory.silent < PATIENCE;
+        unsure |= !(patient && wait(server, &shown, mark, until).await);
+        for path in &shown {
+            memory.known.insert(path.clone(), current(server, path));
+        }
+    }
+    // What is wrong in files that nobody edited is no news from a server that has only just begun to look.
+    if !memory.warm {
+        for path in files(server) {
+            if !changed.iter().any(|c| c.path == path) {
+                memory.known.insert(path.clone(), current(server, &path));
+            }
+        }
+    }
+    unsure
+}
+
+/// Shows the new texts; the files that diagnostics are expected for.
+fn show(server: &Server, changed: &Changed<'_>) -> Vec<PathBuf> {
+    let mut shown = Vec::new();
+    for change in changed {
+        let kind = match change.kind {
+            FileChangeKind::Add => 1,
+            FileChangeKind::Update => 2,
+            FileChangeKind::Delete => 3,
+        };
+        if kind != 2 {
+            server.watched(&change.path, kind);
+        }
+        if kind != 3
+            && let Ok(text) = crate::replace::read_text(&change.path)
+        {
+            server.show(&change.path, &text);
+            server.saved(&change.path);
+            shown.push(change.path.clone());
+        }
+    }
+    shown
+}
+
+/// Waits until the server has spoken of these files as they are now. `mark`: its messages before they were shown.
+async fn wait(server: &Server, paths: &[PathBuf], mark: u64, deadline: Instant) -> bool {
+    if server.can("diagnosticProvider") {
+        let asked = paths.iter().map(|path| pull(server, path, deadline));
+        return futures::future::join_all(asked).await.into_iter().all(|done| done);
+    }
+    let spoken = |s: &mut crate::server::State| {
+        let done = paths.iter().all(|path| {
+            let version = s.open.get(path).map(|o| o.version);
+            s.pushed.get(path).is_some_and(|said| match (said.version, version) {
+                (Some(said), Some(open)) => said >= open,
+                _ => said.count > mark,
+            })
+        });
+        done.then_some(s.count)
+    };
+    let Some(mut count) = server.until(deadline, spoken).await else { return false };
+    loop {
+        let quiet = (Instant::now() + QUIET).min(deadline);
+        match server.until(quiet, |s| (s.count > count).then_some(s.count)).await {
+            Some(more) if Instant::now() < deadline => count = more,
+            _ => return true,
+        }
+    }
+}
+
+async fn pull(server: &Server, path: &Path, deadline: Instant) -> bool {
+    let Ok(uri) = Url::from_file_path(path) else { return false };
+    let answer = server.ask::<Diagnostic>(json!({"textDocument": {"uri": uri}}), deadline).await;
+    let Ok(answer) = answer else { return false };
+    let Some(items) = answer.get("items").and_then(Value::as_array) else { return false };
+    let problems = items.iter().filter_map(Problem::read).take(KEPT).collect();
+    server.lock().pulled.insert(path.to_owned(), problems);
+    true
+}
+
+fn files(server: &Server) -> Vec<PathBuf> {
+    let state = server.lock();
+    let mut all: Vec<PathBuf> = state.pushed.keys().chain(state.pulled.keys()).cloned().collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// What the server says of a file now.
+fn current(server: &Server, path: &Path) -> Vec<Problem> {
+    let state = server.lock();
+    let mut all = state.pushed.get(path).map(|said| said.problems.clone()).unwrap_or_default();
+    for problem in state.pulled.get(path).into_iter().flatten() {
+        if !all.contains(problem) {
+            all.push(problem.clone());
+        }
+    }
+    all.sort_by_key(|p| p.at);
+    all
+}
+
+fn news(server: &Server, memory: &mut Memory, edited: &[PathBuf], unsure: bool, env: &ToolEnv) -> Report {
+    let encoding = server.lock().encoding;
+    let mut found: Vec<(PathBuf, Vec<Problem>, bool)> = Vec::new();
+    for path in files(server) {
+        let now = current(server, &path);
+        let before = memory.known.insert(path.clone(), now.clone()).unwrap_or_default();
+        let new = fresh(&now, &before);
+        let own = edited.contains(&path);
+        if !new.is_empty() && (own || env.is_inside(&path)) {
+            found.push((path, new, own));
+        }
+    }
+    found.sort_by_key(|(path, _, own)| (!own, path.clone()));
+    let total: usize = found.iter().map(|(_, new, _)| new.len()).sum();
+    if total == 0 {
+        return Report::default();
+    }
+    let unsure = if unsure { ", some may be older than this edit" } else { "" };
+    let s = if total == 1 { "" } else { "s" };
+    let mut lines = vec![format!("{}: {total} new error{s}{unsure}:", server.name)];
+    let mut details = Vec::new();
+    let mut shown = [0, 0];
+    for (path, new, own) in &found {
+        let text = text_of(server, path);
+        for problem in new {
+            let room = if *own { SHOWN } else { SHOWN_ELSEWHERE };
+            if shown[0] + shown[1] >= SHOWN || shown[usize::from(!own)] >= room {
+                continue;
+            }
+            shown[usize::from(!own)] += 1;
+            lines.push(line(&env.display(path), problem, text.as_deref(), encoding));
+            details.push(json!({
+                "path": path, "line": problem.at.line + 1, "message": problem.message, "server": server.name,
+            }));
+        }
+    }
+    let left = total - shown[0] - shown[1];
+    if left > 0 {
+        lines.push(format!("… and {left} more"));
+    }
+    Report { lines, details }
+}
+
+fn text_of(server: &Server, path: &Path) -> Option<String> {
+    let open = server.lock().open.get(path).map(|open| open.text.clone());
+    open.or_else(|| crate::replace::read_text(path).ok())
+}
+
+fn line(shown: &str, problem: &Problem, text: Option<&str>, encoding: Encoding) -> String {
+    let column = match text {
+        Some(text) => position::column(text, problem.at, encoding),
+        None => problem.at.character as usize + 1,
+    };
+    let mut out = format!("{shown}:{}:{column}: ", u64::from(problem.at.line) + 1);
+    let _ = write!(out, "{}", problem.message);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(line: u32, message: &str) -> Problem {
+        Problem { at: Position::new(line, 0), message: message.to_owned() }
+    }
+
+    #[test]
+    fn only_what_is_new_is_news() {
+        let a = |line| problem(line, "a");
+        let b = |line| problem(line, "b");
+        for (now, before, want) in [
+            (vec![a(1)], vec![], vec![a(1)]),
+            (vec![a(9)], vec![a(1)], vec![]), // moved
+            (vec![a(1), a(5)], vec![a(5)], vec![a(1)]),
+            (vec![a(1), a(2), b(3)], vec![a(7)], vec![a(2), b(3)]),
+            (vec![], vec![a(1)], vec![]),
+        ] {
+            assert_eq!(fresh(&now, &before), want);
+        }
+    }
+
+    #[test]
+    fn diagnostics_are_read_leniently() {
+        let range = json!({"start": {"line": 2, "character": 1}, "end": {"line": 2, "character": 4}});
+        let read = |value: Value| Problem::read(&value);
+        assert_eq!(read(json!({"range": range, "severity": 1, "message": " m\nmore"})).unwrap().message, "m");
+        assert!(read(json!({"range": range, "message": "m"})).is_some());
+        assert!(read(json!({"range": range, "severity": 2, "message": "m"})).is_none());
+        for broken in [
+            json!(null),
+            json!({}),
+            json!({"range": 3, "message": "m"}),
+            json!({"range": range, "message": 1}),
+        ] {
+            assert_eq!(read(broken), None);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Programs that work on the project: found, started, and ended with everything they started.
+//!
+//! Model: a program is the leader of a process group of its own. A [`Process`] that is dropped ends the whole group. If we
+//! are gone without dropping anything (killed), a small watcher ends it: a shell that reads from a pipe whose other end only
+//! we hold, so that it sees our end.
+//!
+//! Programs come from absolute folders of `PATH` that are not inside the project, unless the user wrote a path: what a
+//! project brings along is not run because it has a known name.
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::ffi::OsString;
+use std::io::{self, PipeWriter};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use tokio::process::{Child, Command};
+
+/// Variables of every program that is started: all of them, nothing is inherited.
+pub type Environment = Vec<(OsString, OsString)>;
+
+/// `$1` is the group. End of file: we are gone.
+const WATCH: &str =
+    "trap '' INT TERM HUP QUIT; read -r _; kill -s TERM -- \"-$1\"; sleep 1; kill -s KILL -- \"-$1\"";
+
+/// A started program with its group.
+pub(crate) struct Process {
+    pub child: Child,
+    group: Option<Pid>,
+    watcher: Option<(Child, PipeWriter)>,
+}
+
+impl Process {
+    /// Starts `words` in `dir`, all three streams piped.
+    pub(crate) fn start(program: &Path, args: &[String], dir: &Path, env: &Environment) -> io::Result<Self> {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(dir).env_clear().envs(env.iter().map(|(k, v)| (k, v)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.process_group(0).kill_on_drop(true).spawn()?;
+        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let mut process = Self { child, group, watcher: None };
+        process.watcher = Some(process.watch(env)?);
+        Ok(process)
+    }
+
+    fn watch(&self, env: &Environment) -> io::Result<(Child, PipeWriter)> {
+        let (reader, writer) = io::pipe()?;
+        let group = self.group.map_or(0, |pid| pid.as_raw_nonzero().get()).to_string();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", WATCH, "watch", &group]).env_clear().current_dir("/").process_group(0);
+        command.envs(env.iter().filter(|(k, _)| k == "PATH").map(|(k, v)| (k, v)));
+        command.stdin(Stdio::from(reader)).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        Ok((command.spawn()?, writer))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Before the leader is reaped its number cannot belong to somebody else.
+        if let Some(group) = self.group {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        if let Some((mut watcher, pipe)) = self.watcher.take() {
+            let _ = watcher.start_kill();
+            drop(pipe);
+        }
+    }
+}
+
+/// The program that `name` means: a path with a slash as it is, a name by `PATH`.
+pub(crate) fn find(name: &str, env: &Environment, roots: &[PathBuf]) -> Option<PathBuf> {
+    if name.contains('/') {
+        let path = PathBuf::from(name);
+        return (path.is_absolute() && executable(&path)).then_some(path);
+    }
+    let search = env.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value)?;
+    std::env::split_paths(search)
+        .filter(|dir| dir.is_absolute() && !becket_tool::paths::is_inside(roots, dir))
+        .map(|dir| dir.join(name))
+        .find(|path| executable(path))
+}
+
+fn executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+
+    fn env() -> Environment {
+        vec![("PATH".into(), "/usr/bin:/bin".into())]
+    }
+
+    /// A shell with a child of its own that ignores what can be ignored; returns once both run.
+    async fn family() -> (Process, BufReader<tokio::process::ChildStdout>) {
+        let script = "trap '' TERM HUP; (trap '' TERM HUP; echo up; sleep 600) & wait";
+        let args = ["-c".to_owned(), script.to_owned()];
+        let mut process = Process::start(Path::new("/bin/sh"), &args, Path::new("/"), &env()).unwrap();
+        let mut out = BufReader::new(process.child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).await.unwrap();
+        assert_eq!(line, "up\n");
+        (process, out)
+    }
+
+    #[tokio::test]
+    async fn a_dropped_process_takes_its_children_along() {
+        let (process, mut out) = family().await;
+        drop(process);
+        // The end of the pipe is the end of everybody who held it.
+        assert_eq!(out.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn the_watcher_ends_the_group_when_our_end_of_the_pipe_closes() {
+        let (mut process, mut out) = family().await;
+        let (mut watcher, pipe) = process.watcher.take().unwrap();
+        drop(pipe);
+        assert_eq!(out.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+        watcher.wait().await.unwrap();
+        assert!(!process.child.wait().await.unwrap().success());
+    }
+
+    #[test]
+    fn programs_of_the_project_are_not_found_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let bin = root.join("node_modules/.bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        std::fs::write(bin.join("prettier"), "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(bin.join("prettier"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = std::env::join_paths([bin.as_path(), Path::new("relative"), Path::new("/bin")]).unwrap();
+        let env = vec![("PATH".into(), path)];
+        assert_eq!(find("prettier", &env, &[]), Some(bin.join("prettier")));
+        assert_eq!(find("prettier", &env, &[root]), None);
+        assert!(find("sh", &env, &[]).is_some());
+        assert_eq!(find("no-such-program", &env, &[]), None);
+        assert_eq!(find("./sh", &env, &[]), None);
+    }
+}

@@ -1,0 +1,233 @@
+//! Edits followed by a real language server process and real formatters.
+
+use becket_tool::{EditHook, ToolEnv, testing};
+use becket_tool_lsp::{AfterEdit, CustomFormatter, CustomServer, FormatSettings, LspSettings, Settings};
+use becket_types::{FileChange, FileChangeKind, PermissionMode};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const SERVER: &str = env!("CARGO_BIN_EXE_becket-test-language-server");
+const BYPASS: PermissionMode = PermissionMode::BypassPermissions;
+
+fn settings(mode: &str) -> Settings {
+    let server = CustomServer {
+        name: "toy".to_owned(),
+        command: Some(vec![SERVER.to_owned(), mode.to_owned()]),
+        extensions: vec!["toy".to_owned()],
+        ..CustomServer::default()
+    };
+    Settings {
+        env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
+        lsp: LspSettings { enabled: None, servers: vec![server] },
+        format: FormatSettings::default(),
+    }
+}
+
+struct Session {
+    dir: tempfile::TempDir,
+    env: ToolEnv,
+    hook: AfterEdit,
+}
+
+impl Session {
+    fn new(settings: Settings) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (env, _) = testing::env(dir.path());
+        Self { dir, env, hook: AfterEdit::new(settings) }
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        std::fs::write(self.dir.path().join(name), text).unwrap();
+    }
+
+    fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.dir.path().join(name)).unwrap()
+    }
+
+    /// An edit as the agent makes it; what the model is told of it.
+    async fn edit_in(&self, mode: PermissionMode, name: &str, text: &str) -> String {
+        let path = self.env.cwd.join(name);
+        let kind = if path.exists() { FileChangeKind::Update } else { FileChangeKind::Add };
+        self.hook.before(std::slice::from_ref(&path), mode, &self.env).await;
+        self.put(name, text);
+        self.env.host.note_read(&path, &becket_tool::sha256(text.as_bytes()));
+        let started = Instant::now();
+        let note = self.hook.after(&[FileChange { path, kind }], mode, &self.env).await;
+        let took = started.elapsed();
+        // One second for servers, and the rest for a loaded machine; five more for formatters.
+        assert!(took < Duration::from_secs(4), "{took:?}");
+        note.text
+    }
+
+    async fn edit(&self, name: &str, text: &str) -> String {
+        self.edit_in(BYPASS, name, text).await
+    }
+
+    /// Edits until the server has started.
+    async fn warm(&self) {
+        self.put("warm.toy", "");
+        for n in 0..100 {
+            if !self.edit("warm.toy", &format!("{n}")).await.contains("starting") {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_errors_that_the_edit_brought_are_told_each_once() {
+    for mode in ["", "pull", "versionless", "noise"] {
+        let s = Session::new(settings(mode));
+        s.warm().await;
+        s.put("a.toy", "ERROR:old\nfine\nWARN\n");
+        assert_eq!(s.edit("a.toy", "ERROR:old\nfine\nWARN WARN\n").await, "", "{mode}");
+        let told = s.edit("a.toy", "moved\nERROR:old\nfine ERROR:new\n").await;
+        assert_eq!(told, "toy: 1 new error:\na.toy:3:6: bad: ERROR:new", "{mode}");
+        assert_eq!(s.edit("a.toy", "ERROR:old\nfine ERROR:new\n").await, "", "{mode}");
+        assert_eq!(s.edit("a.toy", "").await, "", "{mode}");
+        let told = s.edit("a.toy", "ERROR:old\n").await;
+        assert_eq!(told, "toy: 1 new error:\na.toy:1:1: bad: ERROR:old", "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn columns_are_characters_whatever_the_server_counts() {
+    for mode in ["", "utf8"] {
+        let s = Session::new(settings(mode));
+        s.warm().await;
+        let told = s.edit("new.toy", "é🦀 ERROR:x\n").await;
+        assert_eq!(told, "toy: 1 new error:\nnew.toy:1:4: bad: ERROR:x", "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn errors_in_other_files_are_told_and_many_are_capped() {
+    let s = Session::new(settings(""));
+    s.warm().await;
+    s.put("a.toy", "");
+    s.edit("a.toy", "x").await;
+    let told = s.edit("a.toy", "BREAKS b.toy\nERROR:1\n").await;
+    assert_eq!(told, "toy: 2 new errors:\na.toy:2:1: bad: ERROR:1\nb.toy:7:1: broken from afar");
+    assert_eq!(s.edit("a.toy", "BREAKS ../../../outside\n").await, "");
+    let many: String = (0..50).map(|n| format!("ERROR:{n}\n")).collect();
+    let told = s.edit("a.toy", &many).await;
+    assert_eq!(told.lines().count(), 12, "{told}");
+    assert!(told.starts_with("toy: 50 new errors:") && told.ends_with("… and 40 more"), "{told}");
+}
+
+#[tokio::test]
+async fn broken_servers_cost_one_line_and_no_more_than_a_second() {
+    for (mode, says) in [
+        ("exit", "cannot find my brain"),
+        ("garbage", "is not the Language Server Protocol"),
+        ("huge", "larger than 16 MB"),
+        ("nonsense", "is not the Language Server Protocol"),
+        ("deaf", "is starting"),
+    ] {
+        let s = Session::new(settings(mode));
+        let told = s.edit("a.toy", "ERROR:1").await;
+        assert_eq!(told.lines().count(), 1, "{mode}: {told}");
+        // A loaded machine may not see the end within the second.
+        assert!(told.contains(says) || told.contains("is starting"), "{mode}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_crashes_is_started_three_times() {
+    let s = Session::new(settings("crash"));
+    s.put("a.toy", "");
+    let mut told = String::new();
+    for n in 0..40 {
+        let line = s.edit("a.toy", &format!("{n}")).await;
+        assert!(line.lines().count() <= 1, "{line}");
+        told.push_str(&line);
+        if line.contains("left alone") {
+            break;
+        }
+    }
+    assert!(told.contains("it ended 3 times and is left alone in this session"), "{told}");
+    assert_eq!(s.edit("a.toy", "again").await, "");
+}
+
+#[tokio::test]
+async fn a_silent_server_is_waited_for_three_times() {
+    let s = Session::new(settings("silent"));
+    s.put("a.toy", "");
+    let mut told = Vec::new();
+    for n in 0..8 {
+        told.push(s.edit("a.toy", &format!("ERROR {n}")).await);
+    }
+    assert_eq!(told.iter().filter(|t| t.contains("stays silent")).count(), 1, "{told:?}");
+    let started = Instant::now();
+    s.edit("a.toy", "later").await;
+    assert!(started.elapsed() < Duration::from_millis(500));
+}
+
+#[tokio::test]
+async fn nothing_of_the_project_runs_before_it_is_permitted() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("rustfmt");
+    std::fs::write(&program, "#!/bin/sh\ntr a-z A-Z\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let settings = |auto, enabled| {
+        let mut settings = settings("");
+        settings.env = vec![("PATH".into(), format!("{}:/usr/bin:/bin", dir.path().display()).into())];
+        settings.format.auto = auto;
+        settings.lsp.enabled = enabled;
+        settings
+    };
+    for (auto, mode, runs) in [
+        (None, PermissionMode::Default, false),
+        (None, PermissionMode::AcceptEdits, false),
+        (None, BYPASS, true),
+        (Some(true), PermissionMode::Default, true),
+        (Some(false), BYPASS, false),
+    ] {
+        let s = Session::new(settings(auto, auto));
+        assert_eq!(s.hook.tool(mode, &[Path::new("/nowhere").to_owned()]).is_some(), false);
+        assert_eq!(s.edit_in(mode, "a.rs", "fn a\n").await, "", "no configuration of rustfmt");
+        s.put("rustfmt.toml", "");
+        let told = s.edit_in(mode, "a.rs", "fn b\n").await;
+        assert_eq!(s.text("a.rs"), if runs { "FN B\n" } else { "fn b\n" }, "{auto:?} {mode}");
+        assert_eq!(told.contains("formatted by rustfmt: +1 −1 lines:\n-1: fn b\n+1: FN B"), runs, "{told}");
+        let path = s.env.cwd.join("a.rs");
+        let now = becket_tool::sha256(s.text("a.rs").as_bytes());
+        assert_eq!(s.env.host.read_hash(&path), Some(now), "the next edit is not stale");
+        let told = s.edit_in(mode, "b.toy", "ERROR\n").await;
+        assert_eq!(told.is_empty(), !runs, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_formatter_that_fails_changes_nothing_and_is_one_line() {
+    let own = |words: &[&str]| {
+        let command = words.iter().map(|w| (*w).to_owned()).collect();
+        let own = CustomFormatter { name: "own".to_owned(), command, extensions: vec![".toy".to_owned()] };
+        Settings {
+            format: FormatSettings { commands: vec![own], ..FormatSettings::default() },
+            ..settings("")
+        }
+    };
+    for (words, text, told, left) in [
+        (&["tr", "a", "b"][..], "aa\n", "a.toy formatted by own: +1 −1 lines:\n-1: aa\n+1: bb", "bb\n"),
+        (&["cat"], "aa\n", "", "aa\n"),
+        (&["cat", "{path}"], "aa\n", "", "aa\n"),
+        (
+            &["/bin/sh", "-c", "echo what >&2; exit 2"],
+            "aa\n",
+            "a.toy: own failed: exit status: 2: what.",
+            "aa\n",
+        ),
+        (&["true"], "aa\n", "a.toy: own printed nothing; the file was left as it is.", "aa\n"),
+        (&["/bin/sh", "-c", "kill -9 $$"], "aa\n", "a.toy: own failed: signal: 9 (SIGKILL): .", "aa\n"),
+        (&["printf", "\\377"], "aa\n", "a.toy: own failed: it printed text that is not UTF-8.", "aa\n"),
+        (&["no-such-program-at-all"], "aa\n", "", "aa\n"),
+    ] {
+        let s = Session::new(own(words));
+        assert_eq!(s.edit_in(PermissionMode::Default, "a.toy", text).await, told, "{words:?}");
+        assert_eq!(s.text("a.toy"), left, "{words:?}");
+        assert_eq!(std::fs::read_dir(s.dir.path()).unwrap().count(), 1, "nothing else is left");
+    }
+}

@@ -1,0 +1,303 @@
+//! Connecting to checked addresses only, and reading no more than was bargained for.
+//!
+//! Model: names are resolved by a resolver of ours that refuses a name with any address that is not on the internet; the
+//! connection is made to what it returned, so there is no second look-up that could answer differently. Hosts that are
+//! addresses are checked before a request. The user can allow hosts by name.
+//!
+//! No proxy is used: behind one, nobody would check where a name leads.
+
+use crate::address::refusal;
+use futures::future::BoxFuture;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, LOCATION};
+use reqwest::{Client, Response};
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+use url::{Host, Url};
+
+/// Most of a body that is read, after decompression.
+pub(crate) const MAX_BODY: usize = 5 << 20;
+/// Redirects that are followed.
+const MAX_REDIRECTS: usize = 5;
+const MAX_URL: usize = 8 * 1024;
+const CONNECT: Duration = Duration::from_secs(10);
+/// Time of a whole fetch, redirects and body included.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// How names become addresses.
+pub type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync>;
+
+/// The system's resolver.
+pub(crate) fn system_lookup() -> Lookup {
+    Arc::new(|name: String| {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    })
+}
+
+/// Why a URL or an address is not fetched. The text is for the model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FetchError {
+    #[error("{0:?} is not a URL: {1}. Write it as https://HOST/PATH.")]
+    NotUrl(String, String),
+    #[error("Only http and https are fetched, not {0}.")]
+    Scheme(String),
+    #[error("The URL holds a user name or password; it was not fetched.")]
+    Login,
+    #[error(
+        "{host} is {why} ({ip}), which is not on the internet; it was not fetched. The user can allow the host with web.allow_hosts."
+    )]
+    Refused { host: String, ip: IpAddr, why: &'static str },
+    #[error("The name {0} cannot be resolved: {1}.")]
+    Name(String, String),
+    #[error("{0} did not answer in time.")]
+    Timeout(String),
+    #[error("{0} cannot be reached: {1}.")]
+    Network(String, String),
+    #[error("More than {MAX_REDIRECTS} redirects:{0}")]
+    Redirects(String),
+}
+
+/// A name that leads to no address that may be fetched from.
+#[derive(Debug)]
+struct Unusable(FetchError);
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+impl Error for Unusable {}
+
+/// Hosts that the user allows whatever their address: names, addresses, `*.suffix`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Allowed(Arc<[String]>);
+
+impl Allowed {
+    pub(crate) fn new(hosts: &[String]) -> Self {
+        let plain = |h: &String| h.trim().trim_matches(['[', ']']).trim_end_matches('.').to_lowercase();
+        Self(hosts.iter().map(plain).filter(|h| !h.is_empty()).collect())
+    }
+
+    pub(crate) fn contains(&self, host: &str) -> bool {
+        let host = host.trim_matches(['[', ']']).trim_end_matches('.');
+        self.0.iter().any(|allowed| match allowed.strip_prefix("*.") {
+            Some(suffix) => host.strip_suffix(suffix).is_some_and(|rest| rest.ends_with('.')),
+            None => allowed == host,
+        })
+    }
+}
+
+struct Checked {
+    lookup: Lookup,
+    allowed: Allowed,
+}
+
+impl Resolve for Checked {
+    fn resolve(&self, name: Name) -> Resolving {
+        let host = name.as_str().to_owned();
+        let allowed = self.allowed.contains(&host);
+        let found = (self.lookup)(host.clone());
+        Box::pin(async move {
+            let found = found.await.map_err(|e| Unusable(FetchError::Name(host.clone(), e.to_string())))?;
+            let refused = found.iter().filter(|_| !allowed).find_map(|ip| Some((*ip, refusal(*ip)?)));
+            if let Some((ip, why)) = refused {
+                return Err(Unusable(FetchError::Refused { host, ip, why }).into());
+            }
+            if found.is_empty() {
+                return Err(Unusable(FetchError::Name(host, "it has no address".to_owned())).into());
+            }
+            Ok(Box::new(found.into_iter().map(|ip| SocketAddr::new(ip, 0))) as Addrs)
+        })
+    }
+}
+
+/// What was fetched.
+#[derive(Clone, Debug)]
+pub(crate) struct Fetched {
+    /// Where it came from in the end.
+    pub url: Url,
+    /// The addresses that led there, the first included; empty without a redirect.
+    pub hops: Vec<String>,
+    pub status: u16,
+    pub content_type: String,
+    pub body: Vec<u8>,
+    /// There was more than [`MAX_BODY`].
+    pub cut: bool,
+    /// The length that the server announced.
+    pub announced: Option<u64>,
+    /// A redirect that was not followed.
+    pub redirect: Option<Url>,
+}
+
+/// The client of a session, made when it is first used.
+pub(crate) struct WebClient {
+    allowed: Allowed,
+    lookup: Lookup,
+    client: OnceLock<Result<Client, String>>,
+}
+
+/// The URL that is meant: http or https, without a fragment.
+pub(crate) fn parse(text: &str) -> Result<Url, FetchError> {
+    let text = text.trim().trim_matches(['<', '>']);
+    let shown = || becket_types::cut_end(text, 200).to_owned();
+    if text.len() > MAX_URL {
+        return Err(FetchError::NotUrl(shown(), "it is longer than 8 KB".to_owned()));
+    }
+    let whole = if text.contains("://") || text.starts_with("data:") || text.starts_with("mailto:") {
+        text.to_owned()
+    } else {
+        format!("https://{text}")
+    };
+    let mut url = Url::parse(&whole).map_err(|e| FetchError::NotUrl(shown(), e.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(FetchError::Scheme(url.scheme().to_owned()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(FetchError::Login);
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// The host as rules name it.
+pub(crate) fn host(url: &Url) -> String {
+    url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.').to_lowercase()
+}
+
+impl WebClient {
+    pub(crate) fn new(allowed: Allowed, lookup: Lookup) -> Self {
+        Self { allowed, lookup, client: OnceLock::new() }
+    }
+
+    fn client(&self) -> Result<&Client, FetchError> {
+        let made = self.client.get_or_init(|| {
+            let checked = Checked { lookup: Arc::clone(&self.lookup), allowed: self.allowed.clone() };
+            Client::builder()
+                .no_proxy()
+                .redirect(reqwest::redirect::Policy::none())
+                .connect_timeout(CONNECT)
+                .dns_resolver(checked)
+                .user_agent(concat!("becket/", env!("CARGO_PKG_VERSION")))
+                .build()
+                .map_err(|e| e.to_string())
+        });
+        made.as_ref().map_err(|why| FetchError::Network("the network".to_owned(), why.clone()))
+    }
+
+    /// A host that is an address is not asked for by name, so it is checked here.
+    fn check(&self, url: &Url) -> Result<(), FetchError> {
+        let ip = match url.host() {
+            Some(Host::Ipv4(ip)) => IpAddr::V4(ip),
+            Some(Host::Ipv6(ip)) => IpAddr::V6(ip),
+            _ => return Ok(()),
+        };
+        match refusal(ip) {
+            Some(why) if !self.allowed.contains(&host(url)) => {
+                Err(FetchError::Refused { host: host(url), ip, why })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Fetches `url`, follows redirects within its host, and stops at one that leads away.
+    pub(crate) async fn fetch(&self, url: Url) -> Result<Fetched, FetchError> {
+        let deadline = Instant::now() + LIMIT;
+        let mut url = url;
+        let mut hops = Vec::new();
+        loop {
+            self.check(&url)?;
+            let request = self.client()?.get(url.clone()).header(
+                ACCEPT,
+                "text/markdown, text/html;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.5",
+            );
+            let response = match timeout_at(deadline, request.send()).await {
+                Err(_) => return Err(FetchError::Timeout(host(&url))),
+                Ok(response) => response.map_err(|e| failure(e, &url))?,
+            };
+            let status = response.status().as_u16();
+            let next = matches!(status, 301 | 302 | 303 | 307 | 308)
+                .then(|| text_of(response.headers(), &LOCATION).and_then(|to| url.join(&to).ok()))
+                .flatten();
+            let Some(mut next) = next else {
+                return read(response, url, hops, deadline).await;
+            };
+            next.set_fragment(None);
+            hops.push(url.to_string());
+            let same = host(&next) == host(&url) && next.scheme() != "ftp";
+            let weaker = url.scheme() == "https" && next.scheme() != "https";
+            if !same || weaker || parse(next.as_str()).is_err() {
+                let none = Fetched {
+                    url,
+                    hops,
+                    status,
+                    content_type: String::new(),
+                    body: Vec::new(),
+                    cut: false,
+                    announced: None,
+                    redirect: Some(next),
+                };
+                return Ok(none);
+            }
+            if hops.len() > MAX_REDIRECTS {
+                return Err(FetchError::Redirects(hops.iter().map(|hop| format!(" {hop}")).collect()));
+            }
+            url = next;
+        }
+    }
+}
+
+fn text_of(headers: &HeaderMap, name: &reqwest::header::HeaderName) -> Option<String> {
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
+}
+
+async fn read(
+    mut response: Response,
+    url: Url,
+    hops: Vec<String>,
+    deadline: Instant,
+) -> Result<Fetched, FetchError> {
+    let status = response.status().as_u16();
+    let content_type = text_of(response.headers(), &CONTENT_TYPE).unwrap_or_default();
+    let announced = response.content_length();
+    let mut body = Vec::new();
+    let mut cut = false;
+    // Of what will not be shown only the beginning is looked at.
+    let wanted = crate::page::kind(&content_type, b"") != crate::page::Kind::Other;
+    let limit = if wanted { MAX_BODY } else { 0 };
+    while body.len() < limit || (limit == 0 && body.is_empty()) {
+        match timeout_at(deadline, response.chunk()).await {
+            Err(_) => return Err(FetchError::Timeout(host(&url))),
+            Ok(Err(error)) => return Err(failure(error, &url)),
+            Ok(Ok(None)) => break,
+            Ok(Ok(Some(chunk))) => {
+                let room = MAX_BODY - body.len();
+                cut |= chunk.len() > room;
+                body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            }
+        }
+    }
+    cut |= wanted && body.len() >= MAX_BODY;
+    Ok(Fetched { url, hops, status, content_type, body, cut, announced, redirect: None })
+}
+
+/// The reason behind an error of the HTTP library, without the URL, which may be long.
+pub(crate) fn failure(error: reqwest::Error, url: &Url) -> FetchError {
+    let error = error.without_url();
+    let mut last = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        if let Some(Unusable(why)) = cause.downcast_ref::<Unusable>() {
+            return why.clone();
+        }
+        last = cause.to_string();
+        source = cause.source();
+    }
+    if error.is_timeout() { FetchError::Timeout(host(url)) } else { FetchError::Network(host(url), last) }
+}

@@ -1,0 +1,27 @@
+//! The `web_fetch` and `web_search` tools.
+//!
+//! Owns what is fetched, from where it may come, and how it is shown: as text from somebody else. Does not decide about
+//! permissions: a fetch says its host as `domain:HOST`, and a redirect to another host is told, not followed, because it
+//! needs a permission of its own.
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | `address` | which addresses are on the internet |
+//! | `client` | connecting to checked addresses only; redirects; size and time limits |
+//! | `page` | HTML to Markdown, encodings |
+//! | `fetch`, `search` | the tools |
+//! | `untrusted` | the mark around foreign text |
+//!
+//! Invariants: an address is checked where the connection is made to it, so no name server can answer twice differently;
+//! nothing is sent but the request; what comes back is bounded while it comes.
+
+mod address;
+mod client;
+mod fetch;
+mod page;
+mod search;
+mod untrusted;
+
+pub use client::Lookup;
+pub use fetch::{FetchSettings, WebFetch};
+pub use search::{Provider, SearchSettings, WebSearch};
