@@ -5,12 +5,17 @@
 //! calls the newest call has been seen `(n - 1) / p + 1` times. Seen 3 times: a nudge. Seen 5 times: stop.
 //! So period 1 is caught at the 3rd call, period 2 at the 5th, period 3 at the 7th.
 //!
-//! Invariants: O(1) per call; a changed result (polling) breaks the run; the `description` field of an input does not
+//! Longer circles have no period that is looked for; they bring *nothing new*: each of their calls was made before in this
+//! turn, with the same result. 25 such calls in a row: a nudge. 50: stop. One call or result that is new starts the count
+//! again, so reading around, editing and polling never come here.
+//!
+//! Invariants: O(1) per call, 8 bytes kept for each that is new; a changed result (polling) breaks the run; the `description` field of an input does not
 //! count, as models vary it freely. Does not know why calls are made and never looks at time.
 
 use crate::machine::Repetition;
 use becket_types::cut_end;
 use serde_json::Value;
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The newest call has been seen this often: tell the model.
@@ -18,9 +23,13 @@ const NUDGE_AT: u64 = 3;
 /// … this often: stop.
 const STOP_AT: u64 = 5;
 const PERIODS: usize = 3;
+/// So many calls in a row brought nothing new: tell the model.
+const STALE_NUDGE: u64 = 25;
+/// … so many: stop.
+const STALE_STOP: u64 = 50;
 
 /// What one call did, as far as repetition is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Fingerprint(u64);
 
 /// Watches the calls of one session.
@@ -32,8 +41,12 @@ pub struct RepetitionGuard {
     runs: [u64; PERIODS],
     /// A person's name for the newest call.
     label: String,
-    /// Times seen at which the last nudge was given.
+    /// The nudge for this run was given.
     nudged: bool,
+    /// Everything since the last user message.
+    known: HashSet<Fingerprint>,
+    /// Calls in a row that were known.
+    stale: u64,
 }
 
 impl RepetitionGuard {
@@ -54,7 +67,8 @@ impl RepetitionGuard {
         }
         self.recent.rotate_right(1);
         self.recent[0] = Some(new);
-        if self.seen() < NUDGE_AT {
+        self.stale = if self.known.insert(new) { 0 } else { self.stale + 1 };
+        if self.seen() < NUDGE_AT && self.stale < STALE_NUDGE {
             self.nudged = false;
         }
         self.label = label(tool, input);
@@ -76,11 +90,24 @@ impl RepetitionGuard {
         if seen >= STOP_AT {
             return Repetition::Stop(format!("{} repeated {seen} times with the same result", self.label));
         }
-        if seen >= NUDGE_AT && !self.nudged {
-            self.nudged = true;
-            return Repetition::Nudge(self.label.clone());
+        if self.stale >= STALE_STOP {
+            return Repetition::Stop(format!(
+                "the last {} calls brought nothing new; the newest is {}",
+                self.stale, self.label
+            ));
         }
-        Repetition::None
+        if self.nudged || (seen < NUDGE_AT && self.stale < STALE_NUDGE) {
+            return Repetition::None;
+        }
+        self.nudged = true;
+        Repetition::Nudge(if seen >= NUDGE_AT {
+            format!("You have made this call several times with the same result: {}", self.label)
+        } else {
+            format!(
+                "Each of your last {} calls was made before, with the same result. The newest: {}",
+                self.stale, self.label
+            )
+        })
     }
 }
 
@@ -131,7 +158,14 @@ fn label(tool: &str, input: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
+
+    /// 10,000 cases; `PROPTEST_CASES` for more.
+    fn cases() -> ProptestConfig {
+        let cases = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok()).unwrap_or(10_000);
+        ProptestConfig::with_cases(cases)
+    }
 
     /// Feeds one call per character (same letter: same call and result) and gives the verdict after each:
     /// `.` nothing, `n` nudge, `S` stop.
@@ -162,6 +196,8 @@ mod tests {
             ("xyzaaa", ".....n"),
             ("aabaab", "......"),
             ("aabbaabb", "........"),
+            // The nudge comes once a run, and again in the next one.
+            ("aaaabaaa", "..n....n"),
         ] {
             assert_eq!(verdicts(calls), want, "{calls}");
         }
@@ -185,6 +221,54 @@ mod tests {
                     .to_owned()
             )
         );
+    }
+
+    #[test]
+    fn circles_of_any_length_are_seen_by_what_they_bring() {
+        for period in [4, 7, 20] {
+            let circle: String = ('a'..'z').take(period).collect();
+            let seen = verdicts(&circle.repeat(80 / period + 1));
+            assert_eq!(seen.find('n'), Some(period + 24), "{period}: {seen}");
+            assert_eq!(seen.find('S'), Some(period + 49), "{period}: {seen}");
+        }
+        // One new thing in between, and the count starts again.
+        let busy: String = ('a'..='z').flat_map(|new| ['1', '2', '3', '4', '5', new]).collect();
+        assert_eq!(verdicts(&busy), ".".repeat(busy.len()));
+    }
+
+    proptest! {
+        #![proptest_config(cases())]
+
+        #[test]
+        fn short_circles_are_caught_within_eight_calls(
+            before in "[d-z]{0,12}",
+            circle in prop::sample::select(vec!["a", "ab", "abc", "aba", "aab", "abb"]),
+        ) {
+            // A circle of one period has no shorter one inside.
+            let seen = verdicts(&(before.clone() + &circle.repeat(9)));
+            let nudge = seen[before.len()..].find('n').unwrap();
+            let stop = seen[before.len()..].find('S').unwrap();
+            prop_assert!(nudge < 8 && nudge < stop, "{circle}: {seen}");
+        }
+
+        #[test]
+        fn what_changes_is_never_stopped(calls in prop::collection::vec(0usize..4, 1..120)) {
+            let mut guard = RepetitionGuard::default();
+            for (n, call) in calls.iter().enumerate() {
+                guard.saw("bash", &json!({"command": call}), &format!("{n} of 100 done"), false);
+                prop_assert_eq!(guard.verdict(), Repetition::None);
+            }
+        }
+
+        #[test]
+        fn nothing_is_stopped_that_was_not_made_five_times_or_is_not_stale(calls in "[a-f]{1,120}") {
+            let seen = verdicts(&calls);
+            if let Some(stop) = seen.find('S') {
+                let newest = &calls[stop..=stop];
+                prop_assert!(calls[..=stop].matches(newest).count() >= 5 || stop >= 50);
+                prop_assert!(seen[..stop].contains('n'), "a nudge comes first: {calls} {seen}");
+            }
+        }
     }
 
     #[test]

@@ -98,6 +98,10 @@ impl Agent {
             *part = Part::text(text);
             return;
         };
+        if let Some(line) = becket_model::unusable_image(&bytes, media_type) {
+            let text = format!("An image of the prompt cannot be shown to the model, which sees this instead: {line}");
+            self.core.notice(NoticeLevel::Warning, text);
+        }
         let kept = lock(&self.core.session).put_blob(&bytes);
         match kept {
             Ok(id) => *source = ImageSource::Blob(id),

@@ -347,8 +347,8 @@ impl Agent {
     fn note(&mut self, note: &Note) {
         let text = match note {
             Note::Repetition(what) => format!(
-                "You have made this call several times with the same result: {what}\nRepeating it will not change the \
-                 result. Say what you expected, and try something different or end with what you know."
+                "{what}\nRepeating it will not change the result. Say what you expected, and try something different or \
+                 end with what you know."
             ),
             Note::CutText => {
                 "Your last answer was cut because it reached the output limit. Go on exactly where it \
