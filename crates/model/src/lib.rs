@@ -33,7 +33,6 @@ pub mod tokens;
 mod wire;
 
 pub use media::unusable_image;
-pub use media::unusable_image;
 pub use record::{Recorder, Replay};
 pub use reference::ModelRef;
 pub use scripted::ScriptedModel;
