@@ -103,6 +103,22 @@ fn is_jamo(c: char) -> bool {
     matches!(c, '\u{1160}'..='\u{11FF}')
 }
 
+/// `new` spelled as the file is: a quote, dash or space that `old` has in another form than the file goes the same way.
+pub(crate) fn spelled<'a>(new: &'a str, old: &str, region: &str) -> std::borrow::Cow<'a, str> {
+    let foreign = |c: char| !c.is_ascii() && plain(c).is_some() && old.contains(c) && !region.contains(c);
+    if !new.contains(foreign) {
+        return std::borrow::Cow::Borrowed(new);
+    }
+    let mut out = String::with_capacity(new.len());
+    for c in new.chars() {
+        match plain(c).filter(|_| foreign(c)) {
+            Some(plain) => out.push_str(plain),
+            None => out.push(c),
+        }
+    }
+    std::borrow::Cow::Owned(out)
+}
+
 /// The form that models tend to write instead.
 fn plain(c: char) -> Option<&'static str> {
     Some(match c {
@@ -132,6 +148,18 @@ mod tests {
             assert_eq!(unicode(text).text, want);
         }
         assert_eq!(spaces(" a \n\t b").text, " a b");
+    }
+
+    #[test]
+    fn spelling_follows_the_file() {
+        for (new, old, region, want) in [
+            ("”a” – c", "”a”", "\"a\"", "\"a\" – c"),
+            ("x\u{a0}y", "x\u{a0}z", "x z", "x y"),
+            ("“a”", "“b”", "“b”", "“a”"),
+            ("“a”", "b", "b", "“a”"),
+        ] {
+            assert_eq!(spelled(new, old, region), want);
+        }
     }
 
     #[test]

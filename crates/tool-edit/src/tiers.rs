@@ -347,6 +347,7 @@ fn one(text: &str, range: Range<usize>, old: &str, new: &str, tier: Tier) -> Res
     if tier > Tier::TrailingSpace && squeeze(old) == squeeze(new) {
         return Err(Refusal::OnlySpace { at: range.start });
     }
+    let new = &*fold::spelled(new, old, &text[range.clone()]);
     let splice =
         splice(text, range.clone(), old, new, tier).map_err(|_| Refusal::Conflict { tier, range })?;
     Ok(Found { tier, splices: vec![splice] })

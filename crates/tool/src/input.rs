@@ -131,7 +131,7 @@ impl<'a> Parser<'a> {
         }
         let free = |name: &&str| map.get(*name).is_none_or(Value::is_null);
         let plain = |s: &str| s.replace(['_', '-'], "").to_ascii_lowercase();
-        let alias = self.aliases.iter().find(|(other, _)| *other == written).map(|(_, name)| *name);
+        let alias = self.aliases.iter().find(|(other, _)| plain(other) == plain(written)).map(|(_, name)| *name);
         alias
             .and_then(|name| fields.get_key_value(name))
             .or_else(|| fields.iter().find(|(name, _)| plain(name) == plain(written)))
@@ -289,6 +289,7 @@ mod tests {
         for (input, want) in [
             (json!({"path": "a"}), with(|_| ())),
             (json!({"file_path": "a", "offset": null}), with(|_| ())),
+            (json!({"filePath": "a"}), with(|_| ())),
             (json!({"Path": "a", "description": "why"}), with(|_| ())),
             (json!({"path": "a", "file_path": null}), with(|_| ())),
             (json!({"path": 7}), with(|i| i.path = "7".into())),
