@@ -60,6 +60,8 @@ pub struct AgentSettings {
     pub prompt: PromptSettings,
     pub environment: Environment,
     pub rules: RulesSettings,
+    /// What is kept of files before calls, for undo; `None`: nothing.
+    pub snapshots: Option<becket_snapshot::Settings>,
     /// For [`becket_types::Event::SessionStarted`].
     pub api_key_source: String,
     pub skills: Vec<String>,
@@ -85,6 +87,7 @@ impl Default for AgentSettings {
             prompt: PromptSettings::default(),
             environment: Environment::default(),
             rules: RulesSettings::default(),
+            snapshots: None,
             api_key_source: "none".to_owned(),
             skills: Vec::new(),
             title: None,

@@ -135,6 +135,10 @@ pub enum EntryKind {
         #[serde(flatten)]
         extra: Map<String, Value>,
     },
+    /// What files are, before a call that may change them.
+    FileSnapshot(Box<crate::FileSnapshot>),
+    /// What a call, an undo or a redo did to files.
+    FileChanges(Box<crate::FileChanges>),
     /// A kind written by a newer becket: kept, has no effect on the view.
     #[serde(untagged)]
     Unknown(Map<String, Value>),

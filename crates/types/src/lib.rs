@@ -17,6 +17,7 @@ mod ids;
 mod message;
 mod path;
 mod permission;
+mod snapshot;
 mod text;
 mod usage;
 
@@ -37,6 +38,10 @@ pub use message::{
 };
 pub use path::lexical;
 pub use permission::PermissionMode;
+pub use snapshot::{
+    ChangeCause, FileChanges, FileContent, FileNode, FilePath, FileSnapshot, FileStamp, FileState,
+    PathChange, SkippedPath,
+};
 pub use text::{cut_end, cut_start, edit_distance, hex, is_blank};
 pub use usage::{Cost, Prices, Tokens, Usage};
 

@@ -17,6 +17,29 @@ pub fn lexical(path: &Path) -> PathBuf {
     out
 }
 
+/// The path whose bytes these hex digits are.
+pub(crate) fn from_hex(text: &str) -> Option<PathBuf> {
+    let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    let bytes: Vec<u8> =
+        pairs.iter().map(|[a, b]| Some((digit(*a)? << 4) | digit(*b)?)).collect::<Option<_>>()?;
+    Some(from_bytes(bytes))
+}
+
+#[cfg(unix)]
+fn from_bytes(bytes: Vec<u8>) -> PathBuf {
+    use std::os::unix::ffi::OsStringExt as _;
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+#[cfg(not(unix))]
+fn from_bytes(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,6 +18,7 @@
 //! | `request` | budget, view, sending |
 //! | `reply` | the answer as it streams, and what becomes of it |
 //! | `tools` | tool calls |
+//! | `files` | files before and after a call, for undo |
 //! | `ids` | call ids: none runs twice |
 //! | `count` | one exact count of the context, where it decides something |
 //! | `compact` | compaction and its undoing, pruning |
@@ -25,6 +26,7 @@
 
 mod compact;
 mod count;
+mod files;
 mod ids;
 mod inbox;
 mod prepare;
@@ -90,6 +92,7 @@ pub struct Agent {
     specs: Arc<[ToolSpec]>,
     guard: Guard,
     host: Arc<SessionHost>,
+    files: Option<Arc<files::Files>>,
     ids: CallIds,
     repetition: RepetitionGuard,
     rules: KnownRules,
@@ -169,6 +172,9 @@ impl Agent {
         let ids = CallIds::from_view(session.view());
         let session = Arc::new(Mutex::new(session));
         let host = Arc::new(SessionHost::new(Arc::clone(&session)));
+        let files = settings.snapshots.clone().map(|snapshots| {
+            Arc::new(files::Files::new(snapshots, Arc::clone(&session), events.clone()))
+        });
         let rules = Rules { max_turns: settings.max_turns, auto_compact: policy.auto_compact };
         let limits = Limits {
             max_usd: settings.max_budget_usd,
@@ -201,6 +207,7 @@ impl Agent {
             tools,
             guard,
             host,
+            files,
             ids,
             repetition: RepetitionGuard::default(),
             rules: KnownRules::default(),

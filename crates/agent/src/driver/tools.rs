@@ -7,6 +7,7 @@
 //! Journal: `intended` for every call that may run, `started` before it runs (synced when it has side effects),
 //! `finished` with its result in one commit. Whatever happens to a call, its result says so.
 
+use super::files::Touch;
 use super::{Agent, Core, Op, until};
 use crate::answer::Call;
 use crate::host::lock;
@@ -285,10 +286,16 @@ impl Agent {
         slot.started = Some(Instant::now());
         let hook = (access.effect == Effect::Write).then(|| self.settings.edit_hook.clone()).flatten();
         let (mode, paths, around) = (self.guard.mode(), access.paths.clone(), env.clone());
+        let (files, touch) = (self.files.clone(), self.touches(&access, &around));
+        let id = slot.call.id.clone();
         batch.touched.extend(access.paths);
         let call = run(tool, slot.call.input.clone(), env, self.settings.tool_timeout);
         batch.running.push(
             async move {
+                let files = files.filter(|_| !matches!(touch, Touch::Nothing));
+                if let Some(files) = &files {
+                    files.before(&id, touch).await;
+                }
                 let started = Instant::now();
                 if let Some(hook) = &hook {
                     hook.before(&paths, mode, &around).await;
@@ -297,7 +304,11 @@ impl Agent {
                 if let Some(hook) = &hook {
                     output = becket_tool::hook::noted(&**hook, output, mode, &around).await;
                 }
-                Done { index, output, time: started.elapsed() }
+                let time = started.elapsed();
+                if let Some(files) = &files {
+                    files.after(&id, &mut output).await;
+                }
+                Done { index, output, time }
             }
             .boxed(),
         );

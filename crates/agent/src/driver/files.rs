@@ -1,0 +1,182 @@
+//! Files before and after a call: what the recorder finds goes into the ledger, so that the call can be undone.
+//!
+//! The looking and keeping runs on the blocking pool, inside the call's own future; the ledger is written when that future
+//! is polled, when nothing else waits to be written. The record of what stands there is written before the call runs.
+
+use super::Agent;
+use crate::host::lock;
+use becket_session::blobs::BlobStore;
+use becket_session::{Durability, Session, ledger};
+use becket_snapshot::command::{Surroundings, classify};
+use becket_snapshot::{History, Level, Recorder, Risk, Settings, Store, summary};
+use becket_tool::ToolEnv;
+use becket_types::{
+    Access, BlobId, Blobs as _, CallId, Effect, EntryKind, Event, FileChanges, NoticeLevel, ToolOutput,
+};
+use serde_json::Map;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use tokio::sync::mpsc;
+
+/// Longer scripts are not read to see what they destroy, in bytes.
+const MAX_SCRIPT: u64 = 256 << 10;
+/// Changed files that a result names.
+const MAX_CHANGES: usize = 100;
+/// State under which the shell keeps its directory.
+const SHELL_CWD: &str = "shell_cwd";
+
+/// What a call may change.
+pub(super) enum Touch {
+    Nothing,
+    Paths(Vec<PathBuf>),
+    Command(Risk),
+}
+
+/// The recorder of one session, made when it is first needed.
+pub(crate) struct Files {
+    settings: Settings,
+    session: Arc<Mutex<Session>>,
+    store: Arc<SessionBlobs>,
+    events: mpsc::UnboundedSender<Event>,
+    recorder: Arc<Mutex<Option<Recorder>>>,
+}
+
+/// The session's blobs, as the recorder sees them.
+struct SessionBlobs(Arc<BlobStore>);
+
+impl Store for SessionBlobs {
+    fn put(&self, bytes: &[u8]) -> BlobId {
+        self.0.put(bytes)
+    }
+    fn get(&self, id: &BlobId) -> Option<Vec<u8>> {
+        self.0.get(id)
+    }
+}
+
+impl Files {
+    pub(crate) fn new(
+        settings: Settings,
+        session: Arc<Mutex<Session>>,
+        events: mpsc::UnboundedSender<Event>,
+    ) -> Self {
+        let store = Arc::new(SessionBlobs(lock(&session).blob_store()));
+        Self { settings, session, store, events, recorder: Arc::default() }
+    }
+
+    /// Before a call runs.
+    pub(super) async fn before(&self, call: &CallId, touch: Touch) {
+        let level = match &touch {
+            Touch::Nothing => return,
+            Touch::Paths(_) => Level::Ordinary,
+            Touch::Command(risk) => risk.level,
+        };
+        let (settings, store) = (self.settings.clone(), Arc::clone(&self.store));
+        let (recorder, call) = (Arc::clone(&self.recorder), call.clone());
+        let dir = {
+            let session = lock(&self.session);
+            session.is_persistent().then(|| session.dir().to_path_buf())
+        };
+        let looked = tokio::task::spawn_blocking(move || {
+            let mut recorder = lock(&recorder);
+            let (mut left, recorder) = match recorder.as_mut() {
+                Some(known) => (known.close_left_open(), known),
+                None => {
+                    let (fresh, left) = begin(settings, store, dir.as_deref());
+                    (left, recorder.insert(fresh))
+                }
+            };
+            let before = match touch {
+                Touch::Command(risk) => recorder.before_command(&call, risk),
+                Touch::Paths(paths) => recorder.before_paths(&call, &paths),
+                Touch::Nothing => recorder.before_paths(&call, &[]),
+            };
+            (left.take(), before)
+        });
+        let Ok((left, before)) = looked.await else {
+            return self.say("What this call may change could not be kept: undo will not bring it back.".to_owned());
+        };
+        let mut entries: Vec<EntryKind> =
+            left.into_iter().map(|changes| EntryKind::FileChanges(Box::new(changes))).collect();
+        entries.push(EntryKind::FileSnapshot(Box::new(before.snapshot)));
+        if let Some(text) = before.warning {
+            entries.push(EntryKind::Notice { text: text.clone(), extra: Map::new() });
+            self.say(text);
+        }
+        let durability = if level > Level::Ordinary { Durability::Synced } else { Durability::Buffered };
+        self.append(entries, durability);
+    }
+
+    /// After it ran: what it did is recorded, and named where the tool does not know it.
+    pub(super) async fn after(&self, call: &CallId, output: &mut ToolOutput) {
+        let (recorder, id) = (Arc::clone(&self.recorder), call.clone());
+        let looked = tokio::task::spawn_blocking(move || {
+            lock(&recorder).as_mut().and_then(|recorder| {
+                let changes = recorder.after(&id)?;
+                let files = recorder.listed(&changes);
+                Some((changes, files))
+            })
+        });
+        let Ok(Some((changes, files))) = looked.await else { return };
+        if output.changes.is_empty() {
+            output.changes = summary(&files);
+            output.changes.truncate(MAX_CHANGES);
+        }
+        self.close(changes);
+    }
+
+    fn close(&self, changes: FileChanges) {
+        self.append(vec![EntryKind::FileChanges(Box::new(changes))], Durability::Buffered);
+    }
+
+    fn append(&self, entries: Vec<EntryKind>, durability: Durability) {
+        if let Err(error) = lock(&self.session).append(entries, durability) {
+            self.say(format!("What a call does to files could not be recorded for undo: {error}"));
+        }
+    }
+
+    fn say(&self, text: String) {
+        let _ = self.events.send(Event::Notice { level: NoticeLevel::Warning, text });
+    }
+}
+
+/// The first recorder of this process, and what a call of an earlier one did that never ended.
+fn begin(settings: Settings, store: Arc<SessionBlobs>, dir: Option<&Path>) -> (Recorder, Option<FileChanges>) {
+    let items = dir.and_then(|dir| ledger::read(dir).ok());
+    let entries = items.into_iter().flatten().map_while(Result::ok).flat_map(|item| match item {
+        ledger::Item::Commit(entries) => entries,
+        ledger::Item::Bad(_) => Vec::new(),
+    });
+    let history = History::of(entries, &*store);
+    let mut recorder = Recorder::new(settings, store, &history);
+    let left = history.open().map(|open| recorder.recover(open));
+    (recorder, left)
+}
+
+impl Agent {
+    /// What a call that is about to run may change.
+    pub(super) fn touches(&self, access: &Access, env: &ToolEnv) -> Touch {
+        if self.files.is_none() {
+            return Touch::Nothing;
+        }
+        match (access.effect, &access.command) {
+            (Effect::Session | Effect::Read | Effect::Network, _) => Touch::Nothing,
+            (Effect::Write, _) if !access.paths.is_empty() => Touch::Paths(access.paths.clone()),
+            (_, Some(_)) if self.guard.only_reads(access) => Touch::Nothing,
+            (_, Some(command)) => {
+                let state = env.host.state(SHELL_CWD);
+                let kept = state.as_ref().and_then(|value| value.as_str()).map(Path::new);
+                let cwd = access.paths.first().map(PathBuf::as_path).or(kept).unwrap_or(&env.cwd);
+                let home = self.settings.snapshots.as_ref().and_then(|s| s.home.as_deref());
+                Touch::Command(classify(command, &Surroundings { cwd, home, script: &read_script }))
+            }
+            _ => Touch::Command(Risk::default()),
+        }
+    }
+}
+
+/// The text of a script; nothing for what is no small text file.
+fn read_script(path: &Path) -> Option<String> {
+    let meta = std::fs::metadata(path).ok().filter(|meta| meta.is_file() && meta.len() <= MAX_SCRIPT)?;
+    let text = std::fs::read_to_string(path).ok()?;
+    (!text.contains('\0') && meta.len() > 0).then_some(text)
+}

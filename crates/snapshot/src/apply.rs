@@ -1,0 +1,151 @@
+//! Carrying a plan out: no link is followed, each file is replaced whole, and what stood there is kept first.
+//!
+//! Order: directories that lost their rights get them back, files and links that were not there go, then directories,
+//! deepest first; directories come back, shallowest first, then files and links, then the rights of directories.
+//! A restored file has the mode it had and the time of its restoring: build tools must see that it changed.
+
+use crate::Store;
+use crate::keep::{Caps, Keeper, Pack, Packs, content};
+use crate::plan::{Action, Plan, PlannedPath, left_alone};
+use crate::sys::{self, Kind, Place};
+use becket_types::{
+    CallId, FileChanges, FileNode, FilePath, FileSnapshot, FileState, PathChange, SkippedPath,
+};
+use std::io;
+
+/// What came of a plan.
+#[derive(Debug)]
+pub struct Applied {
+    /// To be written into the ledger.
+    pub changes: FileChanges,
+    /// What failed, with the reason.
+    pub failed: Vec<SkippedPath>,
+}
+
+/// Keeps what the plan would overwrite. The record must be in the ledger before [`apply`] is called.
+pub fn prepare(plan: &mut Plan, id: &CallId, store: &dyn Store) -> FileSnapshot {
+    let caps = Caps { file: u64::MAX, session: u64::MAX, total: u64::MAX };
+    let (mut keeper, mut pack, mut skipped) = (Keeper::default(), Pack::default(), Vec::new());
+    for planned in &mut plan.paths {
+        if !matches!(planned.action, Action::Restore | Action::Delete) {
+            continue;
+        }
+        if let Some(FileNode::File(file)) = &mut planned.now
+            && keeper.keep(&planned.path, file, &mut pack, &caps, store).is_err()
+        {
+            let why = "it changed while it was read";
+            planned.action = Action::Conflict(why.to_owned());
+            skipped.push(SkippedPath { path: FilePath(planned.path.clone()), reason: why.to_owned() });
+        }
+    }
+    keeper.close(&mut pack, store);
+    let mut files = Vec::new();
+    for planned in &mut plan.paths {
+        if let Some(FileNode::File(file)) = &mut planned.now {
+            keeper.place(file);
+        }
+        if matches!(planned.action, Action::Restore | Action::Delete) {
+            files.push(FileState { path: FilePath(planned.path.clone()), node: planned.now.clone() });
+        }
+    }
+    let manifest = (files.len() > 64).then(|| serde_json::to_vec(&files).ok()).flatten();
+    let manifest = manifest.map(|json| store.put(&json));
+    if manifest.is_some() {
+        files.clear();
+    }
+    FileSnapshot { call_id: id.clone(), files, manifest, skipped, ignored: false, git: false }
+}
+
+/// Carries the plan out as far as possible.
+pub fn apply(plan: &Plan, store: &dyn Store) -> Applied {
+    let mut run = Run { store, packs: Packs::default(), failed: Vec::new() };
+    let acts: Vec<&PlannedPath> =
+        plan.paths.iter().filter(|p| matches!(p.action, Action::Restore | Action::Delete)).collect();
+    let is_dir = |node: &Option<FileNode>| matches!(node, Some(FileNode::Dir { .. }));
+    for p in acts.iter().filter(|p| is_dir(&p.want) && is_dir(&p.now)) {
+        // So that what stands in it can be reached; its own rights follow at the end.
+        run.attempt(p, |place, _| place.set_dir_mode(0o700));
+    }
+    // Paths are sorted: a directory comes before what is in it.
+    for p in acts
+        .iter()
+        .rev()
+        .filter(|p| p.now.is_some() && !is_dir(&p.now) && (p.want.is_none() || is_dir(&p.want)))
+    {
+        run.attempt(p, |place, _| place.remove(place.meta()?.kind));
+    }
+    for p in acts.iter().rev().filter(|p| is_dir(&p.now) && !is_dir(&p.want)) {
+        run.attempt(p, |place, _| place.remove(Kind::Dir));
+    }
+    for p in acts.iter().filter(|p| is_dir(&p.want) && !is_dir(&p.now)) {
+        run.attempt(p, |place, _| place.make_dir(0o700));
+    }
+    for p in acts.iter().filter(|p| p.want.is_some() && !is_dir(&p.want)) {
+        run.attempt(p, |place, run| run.put(place, p));
+    }
+    for p in acts.iter().rev() {
+        if let Some(FileNode::Dir { mode }) = &p.want {
+            run.attempt(p, |place, _| place.set_dir_mode(*mode));
+        }
+    }
+    let Run { failed, .. } = run;
+    let mut files = Vec::new();
+    for p in acts {
+        if failed.iter().any(|f: &SkippedPath| f.path.0 == p.path) {
+            continue;
+        }
+        let mut after = p.want.clone();
+        if let Some(FileNode::File(file)) = &mut after {
+            file.stamp = sys::lstat(&p.path).ok().map(|meta| meta.stamp);
+        }
+        files.push(PathChange { path: FilePath(p.path.clone()), before: p.now.clone(), after });
+    }
+    let mut skipped = left_alone(plan);
+    skipped.extend(failed.iter().cloned());
+    let manifest = (files.len() > 64).then(|| serde_json::to_vec(&files).ok()).flatten();
+    let manifest = manifest.map(|json| store.put(&json));
+    if manifest.is_some() {
+        files.clear();
+    }
+    Applied { changes: FileChanges { cause: plan.cause.clone(), files, manifest, skipped }, failed }
+}
+
+struct Run<'a> {
+    store: &'a dyn Store,
+    packs: Packs,
+    failed: Vec<SkippedPath>,
+}
+
+impl Run<'_> {
+    fn attempt(&mut self, p: &PlannedPath, act: impl FnOnce(&Place, &mut Self) -> io::Result<()>) {
+        let place = if p.want.is_some() { Place::make(&p.path) } else { Place::open(&p.path) };
+        let outcome = place.and_then(|place| act(&place, self));
+        if let Err(error) = outcome
+            && !self.failed.iter().any(|f| f.path.0 == p.path)
+        {
+            self.failed.push(SkippedPath { path: FilePath(p.path.clone()), reason: error.to_string() });
+        }
+    }
+
+    /// A file or link, where the plan still finds what it saw.
+    fn put(&mut self, place: &Place, p: &PlannedPath) -> io::Result<()> {
+        let stands = place.meta().ok();
+        let expected = match (&p.now, &stands) {
+            (Some(FileNode::File(now)), Some(meta)) => {
+                meta.kind != Kind::File || now.stamp == Some(meta.stamp)
+            }
+            _ => true,
+        };
+        if !expected {
+            return Err(io::Error::other("it changed in this moment"));
+        }
+        match &p.want {
+            Some(FileNode::Symlink { target }) => place.put_link(&target.0),
+            Some(FileNode::File(file)) => match content(file, self.store, &mut self.packs) {
+                Some(bytes) => place.put_file(&bytes, file.mode, file.owner),
+                None => Err(io::Error::other("its content is missing from the session")),
+            },
+            _ => Ok(()),
+        }
+    }
+}

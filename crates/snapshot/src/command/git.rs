@@ -1,0 +1,100 @@
+//! What git's subcommands may destroy.
+
+use super::lex::Word;
+use super::{GitRisk, Level, Risk};
+use std::path::Path;
+
+/// Subcommands that only look, or only add to what is there.
+const HARMLESS: &[&str] = &[
+    "status",
+    "log",
+    "diff",
+    "show",
+    "blame",
+    "grep",
+    "ls-files",
+    "ls-tree",
+    "ls-remote",
+    "rev-parse",
+    "rev-list",
+    "describe",
+    "shortlog",
+    "cat-file",
+    "help",
+    "version",
+    "annotate",
+    "archive",
+    "bundle",
+    "check-ignore",
+    "count-objects",
+    "cherry",
+    "diff-tree",
+    "diff-index",
+    "diff-files",
+    "for-each-ref",
+    "format-patch",
+    "fsck",
+    "hash-object",
+    "merge-base",
+    "name-rev",
+    "range-diff",
+    "request-pull",
+    "show-ref",
+    "show-branch",
+    "var",
+    "verify-commit",
+    "whatchanged",
+    "clone",
+    "push",
+    "send-email",
+    "instaweb",
+    "gui",
+    "citool",
+    "merge-tree",
+    "check-attr",
+    "stripspace",
+    "column",
+];
+
+/// Subcommands that may drop objects.
+const DROPS_OBJECTS: &[&str] =
+    &["gc", "prune", "repack", "prune-packed", "lfs", "filter-repo", "maintenance", "reflog"];
+
+/// `args`: the words behind `git`. Returns the directory that `-C` names, where it names one.
+pub(super) fn classify<'a>(args: &'a [Word], cwd: &Path, risk: &mut Risk) -> Option<&'a str> {
+    let (mut at, mut dir) = (0, None);
+    while let Some(word) = args.get(at).filter(|word| word.text.starts_with('-')) {
+        match word.text.as_str() {
+            "-C" => {
+                dir = args.get(at + 1).map(|word| word.text.as_str());
+                at += 2;
+            }
+            "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--exec-path" => at += 2,
+            _ => at += 1,
+        }
+    }
+    let Some(sub) = args.get(at) else { return dir };
+    if HARMLESS.contains(&sub.text.as_str()) && !sub.dynamic {
+        return dir;
+    }
+    let rest = args.get(at + 1..).unwrap_or_default();
+    risk.raise(Level::Destructive);
+    risk.raise_git(GitRisk::State);
+    if DROPS_OBJECTS.contains(&sub.text.as_str()) || sub.dynamic {
+        risk.raise_git(GitRisk::Objects);
+    }
+    let flag = |letters: [char; 2]| {
+        rest.iter().any(|w| w.text.starts_with('-') && !w.text.starts_with("--") && w.text.contains(letters))
+    };
+    match sub.text.as_str() {
+        "clean" => risk.ignored |= flag(['x', 'X']),
+        "stash" => risk.ignored |= flag(['a', 'a']) || rest.iter().any(|word| word.text == "--all"),
+        "worktree" | "submodule" => {
+            let base = dir.map_or_else(|| cwd.to_path_buf(), |dir| cwd.join(dir));
+            let paths = rest.iter().skip(1).filter(|word| !word.text.starts_with('-'));
+            risk.targets.extend(paths.map(|word| becket_types::lexical(&base.join(&word.text))));
+        }
+        _ => {}
+    }
+    dir
+}

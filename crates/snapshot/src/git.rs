@@ -1,0 +1,324 @@
+//! What a repository knows of the workspace: which files are tracked and unchanged, and the objects they come from.
+//!
+//! The index is read as a file (versions 2 to 4, SHA-1). A split, sparse or SHA-256 index counts as none: then every file
+//! is at risk, which is slower and never less safe. The user's repository is only read.
+
+use crate::sys::{self, Meta};
+use becket_types::{FileStamp, hex};
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::io::{BufReader, Write as _};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A larger index is not read.
+const MAX_INDEX: u64 = 64 << 20;
+
+/// Where a repository is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Repo {
+    /// The top of the working tree.
+    pub top: PathBuf,
+    /// The directory with HEAD and index.
+    pub dir: PathBuf,
+    /// The directory with objects and branches; that of the main working tree, for another one.
+    pub common: PathBuf,
+}
+
+impl Repo {
+    /// The repository that `dir` lies in.
+    pub(crate) fn find(dir: &Path) -> Option<Self> {
+        dir.ancestors().find_map(Self::at)
+    }
+
+    /// The repository whose working tree begins at `top`.
+    pub(crate) fn at(top: &Path) -> Option<Self> {
+        let dot = top.join(".git");
+        let dir = match sys::lstat(&dot).ok()?.kind {
+            sys::Kind::Dir => dot,
+            sys::Kind::File => {
+                let text = std::fs::read_to_string(&dot).ok()?;
+                top.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?
+            }
+            _ => return None,
+        };
+        let common = std::fs::read_to_string(dir.join("commondir"))
+            .ok()
+            .and_then(|text| dir.join(text.trim()).canonicalize().ok())
+            .unwrap_or_else(|| dir.clone());
+        dir.join("HEAD").exists().then(|| Self { top: top.to_path_buf(), dir, common })
+    }
+
+    /// Contents of objects, each asked for once; what git cannot give is `None`.
+    pub(crate) fn objects(&self, ids: &[&str]) -> Vec<Option<Vec<u8>>> {
+        self.ask(ids).unwrap_or_else(|| vec![None; ids.len()])
+    }
+
+    fn ask(&self, ids: &[&str]) -> Option<Vec<Option<Vec<u8>>>> {
+        let mut child = Command::new("git")
+            .arg("--git-dir")
+            .arg(&self.dir)
+            .args(["cat-file", "--batch"])
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .env("GIT_NO_LAZY_FETCH", "1")
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let mut stdin = child.stdin.take()?;
+        let asked: String = ids.iter().flat_map(|id| [*id, "\n"]).collect();
+        let writer = std::thread::spawn(move || {
+            // A git that ends early is noticed by what it does not answer.
+            let _ = stdin.write_all(asked.as_bytes());
+        });
+        let mut out = BufReader::new(child.stdout.take()?);
+        let mut found = Vec::with_capacity(ids.len());
+        for _ in ids {
+            found.push(answer(&mut out));
+        }
+        let _ = writer.join();
+        let _ = child.wait();
+        Some(found)
+    }
+}
+
+/// One object as `cat-file --batch` prints it: a line `<id> <type> <size>`, the bytes, a newline.
+fn answer(out: &mut impl std::io::BufRead) -> Option<Vec<u8>> {
+    let mut line = String::new();
+    out.read_line(&mut line).ok()?;
+    let size: usize = line.trim_end().rsplit_once(' ').and_then(|(_, size)| size.parse().ok())?;
+    let mut bytes = vec![0; size];
+    out.read_exact(&mut bytes).ok()?;
+    out.read_exact(&mut [0]).ok()?;
+    Some(bytes)
+}
+
+/// One tracked file, as the index has it.
+#[derive(Clone, Debug)]
+struct Tracked {
+    object: String,
+    mtime: (u32, u32),
+    ctime: (u32, u32),
+    inode: u32,
+    size: u32,
+    /// Not merged, to be added, or not checked out: its place in the tree says nothing about the object.
+    odd: bool,
+}
+
+/// The index of one repository.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    files: HashMap<PathBuf, Tracked>,
+    /// Every directory that holds tracked files.
+    dirs: HashSet<PathBuf>,
+    /// When the index was written: a file changed since then is not known to be unchanged.
+    written: i64,
+    stamp: Option<FileStamp>,
+    /// Objects may differ from the files that were made of them (line ends, filters).
+    converts: bool,
+}
+
+impl Index {
+    /// The index of `repo`; `old` where it is still the same.
+    pub(crate) fn load(repo: &Repo, old: Option<Self>) -> Self {
+        let path = repo.dir.join("index");
+        let Ok(meta) = sys::lstat(&path) else { return Self::default() };
+        if let Some(old) = old.filter(|old| old.stamp == Some(meta.stamp)) {
+            return old;
+        }
+        let Ok(Some((bytes, meta))) = sys::read_file(&path, MAX_INDEX) else { return Self::default() };
+        let Some(entries) = parse(&bytes) else { return Self::default() };
+        let mut index = Self {
+            written: meta.stamp.0,
+            stamp: Some(meta.stamp),
+            converts: converts(repo),
+            ..Self::default()
+        };
+        for (name, tracked) in entries {
+            let path = repo.top.join(PathBuf::from(OsString::from_vec(name)));
+            index.converts |= path.ends_with(".gitattributes") && speaks_of_conversion(&path);
+            for dir in path.ancestors().skip(1) {
+                if !index.dirs.insert(dir.to_path_buf()) {
+                    break;
+                }
+            }
+            index.files.insert(path, tracked);
+        }
+        index
+    }
+
+    pub(crate) fn is_tracked(&self, path: &Path) -> bool {
+        self.files.contains_key(path)
+    }
+
+    pub(crate) fn has_tracked_below(&self, dir: &Path) -> bool {
+        self.dirs.contains(dir)
+    }
+
+    /// The object that holds the content of this file, when the file is known to be unchanged.
+    pub(crate) fn object(&self, path: &Path, meta: &Meta) -> Option<&str> {
+        let tracked = self.files.get(path).filter(|t| !t.odd && !self.converts)?;
+        let FileStamp(mtime, ctime, inode) = meta.stamp;
+        let nanos = |(seconds, nanos): (u32, u32)| i64::from(seconds) * 1_000_000_000 + i64::from(nanos);
+        let same = nanos(tracked.mtime) == mtime
+            && nanos(tracked.ctime) == ctime
+            && tracked.inode == inode as u32
+            && tracked.size == meta.size as u32
+            && mtime < self.written;
+        same.then_some(tracked.object.as_str())
+    }
+}
+
+fn converts(repo: &Repo) -> bool {
+    let config = std::fs::read_to_string(repo.common.join("config")).unwrap_or_default().to_lowercase();
+    config.contains("autocrlf")
+        || config.contains("eol")
+        || config.contains("[filter")
+        || speaks_of_conversion(&repo.common.join("info/attributes"))
+}
+
+fn speaks_of_conversion(attributes: &Path) -> bool {
+    let text = std::fs::read(attributes).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    ["filter", "eol", "text", "crlf", "ident", "working-tree-encoding"].iter().any(|word| text.contains(word))
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// Names and entries; `None` for anything that is not understood to its end.
+fn parse(bytes: &[u8]) -> Option<Vec<(Vec<u8>, Tracked)>> {
+    const FIXED: usize = 62;
+    if bytes.get(..4)? != b"DIRC" {
+        return None;
+    }
+    let version = number(bytes, 4)?;
+    if !(2..=4).contains(&version) {
+        return None;
+    }
+    let count = number(bytes, 8)? as usize;
+    let mut at = 12;
+    let mut out = Vec::with_capacity(count.min(1 << 20));
+    let mut last: Vec<u8> = Vec::new();
+    for _ in 0..count {
+        let start = at;
+        let flags = u16::from_be_bytes(bytes.get(start + 60..start + 62)?.try_into().ok()?);
+        let extended = flags & 0x4000 != 0;
+        at = start + FIXED + if extended { 2 } else { 0 };
+        let more = if extended { number(bytes, start + FIXED)? >> 16 } else { 0 };
+        let name = if version == 4 {
+            let (strip, used) = varint(bytes.get(at..)?)?;
+            at += used;
+            let end = at + bytes.get(at..)?.iter().position(|b| *b == 0)?;
+            let mut name = last.get(..last.len().checked_sub(strip)?)?.to_vec();
+            name.extend_from_slice(bytes.get(at..end)?);
+            at = end + 1;
+            name
+        } else {
+            let end = at + bytes.get(at..)?.iter().position(|b| *b == 0)?;
+            let name = bytes.get(at..end)?.to_vec();
+            at = start + (end - start + 8) / 8 * 8;
+            name
+        };
+        let field = |index: usize| number(bytes, start + index * 4);
+        let tracked = Tracked {
+            ctime: (field(0)?, field(1)?),
+            mtime: (field(2)?, field(3)?),
+            inode: field(5)?,
+            size: field(9)?,
+            object: hex(bytes.get(start + 40..start + 60)?),
+            odd: flags & 0x3000 != 0 || more & 0x6000 != 0 || field(6)? >> 12 != 0o10,
+        };
+        last.clone_from(&name);
+        out.push((name, tracked));
+    }
+    extensions_known(bytes, at).then_some(out)
+}
+
+/// The offset encoding of index version 4.
+fn varint(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut value = usize::from(*bytes.first()? & 0x7f);
+    let mut used = 1;
+    while bytes.get(used - 1)? & 0x80 != 0 {
+        value = ((value + 1) << 7) | usize::from(bytes.get(used)? & 0x7f);
+        used += 1;
+        if used > 5 {
+            return None;
+        }
+    }
+    Some((value, used))
+}
+
+/// An extension in lower case changes what the entries mean (split or sparse index).
+fn extensions_known(bytes: &[u8], mut at: usize) -> bool {
+    while at + 20 < bytes.len() {
+        let (Some(name), Some(len)) = (bytes.get(at), number(bytes, at + 4)) else { return false };
+        if name.is_ascii_lowercase() {
+            return false;
+        }
+        at += 8 + len as usize;
+    }
+    at + 20 == bytes.len()
+}
+
+/// What an index says apart from when files were looked at: two that agree here are the same to people. `None` when it
+/// is not understood.
+pub(crate) fn index_meaning(bytes: &[u8]) -> Option<Vec<(Vec<u8>, String, bool)>> {
+    Some(parse(bytes)?.into_iter().map(|(name, t)| (name, t.object, t.odd)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn git(dir: &Path, args: &[&str]) {
+        let done = Command::new("git").args(args).current_dir(dir).output().unwrap();
+        assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    #[test]
+    fn unchanged_tracked_files_are_told_from_others_in_every_version() {
+        for version in ["2", "3", "4"] {
+            let dir = tempfile::tempdir().unwrap();
+            let top = dir.path().canonicalize().unwrap();
+            git(&top, &["init", "-q"]);
+            std::fs::create_dir(top.join("sub")).unwrap();
+            for name in ["a.txt", "sub/b.txt", "sub/bb.txt"] {
+                std::fs::write(top.join(name), format!("content of {name}\n")).unwrap();
+                let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+                std::fs::File::options().write(true).open(top.join(name)).unwrap().set_modified(old).unwrap();
+            }
+            git(&top, &["add", "."]);
+            git(&top, &["update-index", "--index-version", version]);
+            std::fs::write(top.join("sub/bb.txt"), "changed").unwrap();
+            std::fs::write(top.join("new.txt"), "new").unwrap();
+            let repo = Repo::find(&top.join("sub")).unwrap();
+            let index = Index::load(&repo, None);
+            let object = |name: &str| {
+                let path = top.join(name);
+                index.object(&path, &sys::lstat(&path).unwrap()).map(str::to_owned)
+            };
+            let a = object("a.txt").unwrap();
+            assert_eq!(repo.objects(&[&a, &"0".repeat(40)]), [Some(b"content of a.txt\n".to_vec()), None]);
+            assert!(object("sub/b.txt").is_some());
+            assert_eq!((object("sub/bb.txt"), object("new.txt")), (None, None));
+            assert!(index.is_tracked(&top.join("sub/bb.txt")) && index.has_tracked_below(&top.join("sub")));
+        }
+    }
+
+    #[test]
+    fn a_broken_index_is_none() {
+        for bytes in [
+            &b""[..],
+            b"DIRC",
+            b"DIRC\0\0\0\x09\0\0\0\0",
+            &[b'D', b'I', b'R', b'C', 0, 0, 0, 2, 255, 255, 255, 255],
+        ] {
+            assert!(parse(bytes).is_none());
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What the ledger says of files: the state they were left in, and what can be undone and redone.
+//!
+//! Derived from entries and blobs alone, so it is the same after a crash and in another process. Calls stack up; an undo
+//! takes from the top, a redo gives back the undo that came last, and a new call forgets what could be redone.
+
+use crate::Store;
+use becket_types::{
+    BlobId, CallId, ChangeCause, Entry, EntryKind, FileChanges, FileContent, FileNode, FileSnapshot,
+    FileState, Message, MessageId, Millis, Origin, PathChange, Seq, SkippedPath,
+};
+use serde::de::DeserializeOwned;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// One `file_changes` entry.
+#[derive(Clone, Debug)]
+pub struct Change {
+    pub seq: Seq,
+    pub time: Millis,
+    pub cause: ChangeCause,
+    pub files: Vec<PathChange>,
+    pub skipped: Vec<SkippedPath>,
+    /// The tool's name and the first line of what it was asked, for people.
+    pub label: String,
+}
+
+/// A call that was announced and never closed.
+#[derive(Clone, Debug)]
+pub struct OpenCall {
+    pub snapshot: FileSnapshot,
+    pub time: Millis,
+}
+
+/// A message of the user's.
+#[derive(Clone, Debug)]
+pub struct Prompt {
+    pub seq: Seq,
+    pub id: MessageId,
+    pub time: Millis,
+    pub text: String,
+}
+
+/// Everything that undo needs to know.
+#[derive(Debug, Default)]
+pub struct History {
+    tree: HashMap<PathBuf, FileNode>,
+    changes: Vec<Change>,
+    /// Changes in force that calls made, oldest first.
+    done: Vec<Seq>,
+    /// Undos that can be redone, oldest first.
+    undone: Vec<Seq>,
+    open: Option<OpenCall>,
+    prompts: Vec<Prompt>,
+    labels: HashMap<CallId, String>,
+    /// Contents that records name and that are kept.
+    contents: HashMap<BlobId, FileContent>,
+    /// Records whose list could not be read.
+    damaged: usize,
+}
+
+impl History {
+    /// The history that these entries tell.
+    pub fn of(entries: impl IntoIterator<Item = Entry>, store: &dyn Store) -> Self {
+        let mut history = Self::default();
+        for entry in entries {
+            history.take(&entry, store);
+        }
+        history
+    }
+
+    /// Takes up the next entry.
+    pub fn take(&mut self, entry: &Entry, store: &dyn Store) {
+        match &entry.kind {
+            EntryKind::FileSnapshot(snapshot) => self.snapshot(entry, snapshot, store),
+            EntryKind::FileChanges(changes) => self.change(entry, changes, store),
+            EntryKind::ToolJournal { call_id, tool, subject, .. } => {
+                let words: Vec<&str> = [tool, subject].into_iter().flatten().map(String::as_str).collect();
+                self.labels.insert(call_id.clone(), words.join(" "));
+            }
+            EntryKind::Message { message } if message.origin == Origin::User => self.prompt(entry, message),
+            _ => {}
+        }
+    }
+
+    fn prompt(&mut self, entry: &Entry, message: &Message) {
+        let text = message.text();
+        let text = text.lines().next().unwrap_or_default().to_owned();
+        self.prompts.push(Prompt { seq: entry.seq, id: message.id, time: entry.time, text });
+    }
+
+    fn snapshot(&mut self, entry: &Entry, snapshot: &FileSnapshot, store: &dyn Store) {
+        for FileState { path, node } in self.list(&snapshot.files, snapshot.manifest.as_ref(), store) {
+            self.set(path.0, node);
+        }
+        let mut snapshot = snapshot.clone();
+        (snapshot.files, snapshot.manifest) = (Vec::new(), None);
+        self.open = Some(OpenCall { snapshot, time: entry.time });
+    }
+
+    fn change(&mut self, entry: &Entry, changes: &FileChanges, store: &dyn Store) {
+        let files = self.list(&changes.files, changes.manifest.as_ref(), store);
+        for change in &files {
+            self.note(change.before.as_ref());
+            self.set(change.path.0.clone(), change.after.clone());
+        }
+        self.open = None;
+        match &changes.cause {
+            ChangeCause::Call(_) if files.is_empty() => return,
+            ChangeCause::Call(_) => {
+                self.done.push(entry.seq);
+                self.undone.clear();
+            }
+            ChangeCause::Undo(of) => {
+                self.done.retain(|seq| !of.contains(seq));
+                self.undone.push(entry.seq);
+            }
+            ChangeCause::Redo(undo) => {
+                self.undone.retain(|seq| seq != undo);
+                let given_back = self.change_at(*undo).map(|change| change.cause.clone());
+                if let Some(ChangeCause::Undo(of)) = given_back {
+                    self.done.extend(of);
+                    self.done.sort();
+                }
+            }
+        }
+        let label = match &changes.cause {
+            ChangeCause::Call(id) => self.labels.get(id).cloned().unwrap_or_default(),
+            ChangeCause::Undo(_) => "undo".to_owned(),
+            ChangeCause::Redo(_) => "redo".to_owned(),
+        };
+        let (cause, skipped) = (changes.cause.clone(), changes.skipped.clone());
+        self.changes.push(Change { seq: entry.seq, time: entry.time, cause, files, skipped, label });
+    }
+
+    fn list<T: DeserializeOwned + Clone>(
+        &mut self,
+        inline: &[T],
+        manifest: Option<&BlobId>,
+        store: &dyn Store,
+    ) -> Vec<T> {
+        let Some(id) = manifest else { return inline.to_vec() };
+        let list = store.get(id).and_then(|json| serde_json::from_slice(&json).ok());
+        if list.is_none() {
+            self.damaged += 1;
+        }
+        list.unwrap_or_default()
+    }
+
+    fn set(&mut self, path: PathBuf, node: Option<FileNode>) {
+        self.note(node.as_ref());
+        match node {
+            Some(node) => self.tree.insert(path, node),
+            None => self.tree.remove(&path),
+        };
+    }
+
+    fn note(&mut self, node: Option<&FileNode>) {
+        if let Some(FileNode::File(file)) = node
+            && let Some(id) = &file.sha256
+        {
+            self.contents.entry(id.clone()).or_insert_with(|| file.clone());
+        }
+    }
+
+    /// What the records say stands at each path.
+    pub fn tree(&self) -> &HashMap<PathBuf, FileNode> {
+        &self.tree
+    }
+
+    /// Every content that was kept, once.
+    pub fn contents(&self) -> impl Iterator<Item = &FileContent> {
+        self.contents.values()
+    }
+
+    /// The call that was running when the process that wrote the ledger died.
+    pub fn open(&self) -> Option<&OpenCall> {
+        self.open.as_ref()
+    }
+
+    /// What calls changed and what is in force, oldest first.
+    pub fn undoable(&self) -> impl DoubleEndedIterator<Item = &Change> {
+        self.done.iter().filter_map(|seq| self.change_at(*seq))
+    }
+
+    /// The undo that a redo would take back.
+    pub fn redoable(&self) -> Option<&Change> {
+        self.undone.last().and_then(|seq| self.change_at(*seq))
+    }
+
+    /// What the user said, oldest first.
+    pub fn prompts(&self) -> &[Prompt] {
+        &self.prompts
+    }
+
+    /// Records whose list of files is missing or damaged.
+    pub fn damaged(&self) -> usize {
+        self.damaged
+    }
+
+    pub(crate) fn change_at(&self, seq: Seq) -> Option<&Change> {
+        self.changes.binary_search_by_key(&seq, |change| change.seq).ok().and_then(|at| self.changes.get(at))
+    }
+
+    /// The changes behind this place in the ledger, newest first.
+    pub fn since(&self, seq: Seq) -> Vec<&Change> {
+        self.undoable().rev().take_while(|change| change.seq > seq).collect()
+    }
+
+    /// The changes of the last `count` calls, newest first.
+    pub fn last_calls(&self, count: usize) -> Vec<&Change> {
+        self.undoable().rev().take(count).collect()
+    }
+
+    /// The changes of the last turn that changed files, newest first.
+    pub fn last_turn(&self) -> Vec<&Change> {
+        let Some(last) = self.undoable().next_back() else { return Vec::new() };
+        let begin = self.prompts.iter().rev().find(|prompt| prompt.seq < last.seq).map_or(Seq(0), |p| p.seq);
+        self.since(begin)
+    }
+}

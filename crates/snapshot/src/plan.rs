@@ -1,0 +1,288 @@
+//! What an undo or redo would do, path by path, before it does anything.
+//!
+//! Several changes of one path are one step from what the newest left to what the oldest found. A path that is not as it
+//! was left (a person changed it, or another program between two calls) is a conflict and stays as it is, unless forced.
+
+use crate::git::index_meaning;
+use crate::history::Change;
+use crate::keep::{Packs, content};
+use crate::sys::{self, Kind};
+use crate::{History, Store, observe};
+use becket_types::{BlobId, ChangeCause, FileContent, FileNode, FilePath, SkippedPath, hex};
+use sha2::{Digest as _, Sha256};
+use similar::{ChangeTag, TextDiff};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Larger files are not counted by lines, in bytes.
+const COUNTED: usize = 1 << 20;
+/// Larger files are not read to see whether they are as they were left, in bytes.
+const COMPARED: u64 = 256 << 20;
+
+/// What becomes of one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It gets the content, mode or target that it had.
+    Restore,
+    /// It was not there.
+    Delete,
+    /// It is as it was already.
+    Unchanged,
+    /// It is not as it was left; why, in a few words. Left alone.
+    Conflict(String),
+    /// It cannot be brought back; why, in a few words.
+    Lost(String),
+}
+
+/// One path of a plan.
+#[derive(Clone, Debug)]
+pub struct PlannedPath {
+    pub path: PathBuf,
+    pub action: Action,
+    /// What it is to be.
+    pub want: Option<FileNode>,
+    /// What it is now.
+    pub now: Option<FileNode>,
+    /// Lines that appear and disappear; `None` where they cannot be counted.
+    pub lines: Option<(usize, usize)>,
+    /// Of the content that it is to have.
+    pub bytes: u64,
+}
+
+/// What an undo or redo would do.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub cause: ChangeCause,
+    /// Sorted by path.
+    pub paths: Vec<PlannedPath>,
+    /// What the calls are, newest first, for people.
+    pub labels: Vec<String>,
+    /// What was not kept when they ran.
+    pub skipped: Vec<SkippedPath>,
+}
+
+impl Plan {
+    pub fn count(&self, of: impl Fn(&Action) -> bool) -> usize {
+        self.paths.iter().filter(|path| of(&path.action)).count()
+    }
+
+    /// Whether applying it would change anything.
+    pub fn changes_anything(&self) -> bool {
+        self.count(|action| matches!(action, Action::Restore | Action::Delete)) > 0
+    }
+}
+
+/// One path over several changes.
+struct Step {
+    want: Option<FileNode>,
+    left: Option<FileNode>,
+    /// Somebody else changed it between two of the changes.
+    gap: bool,
+}
+
+/// What undoing these changes (newest first) would do. `force`: conflicts are overwritten.
+pub fn plan_undo(changes: &[&Change], force: bool, store: &dyn Store) -> Plan {
+    let mut steps: BTreeMap<PathBuf, Step> = BTreeMap::new();
+    for change in changes {
+        for file in &change.files {
+            match steps.get_mut(&file.path.0) {
+                Some(step) => {
+                    step.gap |= !observe::same(step.want.as_ref(), file.after.as_ref());
+                    step.want.clone_from(&file.before);
+                }
+                None => {
+                    let step = Step { want: file.before.clone(), left: file.after.clone(), gap: false };
+                    steps.insert(file.path.0.clone(), step);
+                }
+            }
+        }
+    }
+    let cause = ChangeCause::Undo(changes.iter().map(|change| change.seq).collect());
+    let labels = changes.iter().map(|change| change.label.clone()).collect();
+    let skipped = changes.iter().flat_map(|change| change.skipped.clone()).collect();
+    build(cause, steps, labels, skipped, force, store)
+}
+
+/// What taking back the last undo would do; `None` when there is none.
+pub fn plan_redo(history: &History, force: bool, store: &dyn Store) -> Option<Plan> {
+    let undo = history.redoable()?;
+    let steps = undo.files.iter().map(|file| {
+        let step = Step { want: file.before.clone(), left: file.after.clone(), gap: false };
+        (file.path.0.clone(), step)
+    });
+    let cause = ChangeCause::Redo(undo.seq);
+    Some(build(cause, steps.collect(), vec![undo.label.clone()], undo.skipped.clone(), force, store))
+}
+
+fn build(
+    cause: ChangeCause,
+    steps: BTreeMap<PathBuf, Step>,
+    labels: Vec<String>,
+    skipped: Vec<SkippedPath>,
+    force: bool,
+    store: &dyn Store,
+) -> Plan {
+    let mut packs = Packs::default();
+    let paths =
+        steps.into_iter().map(|(path, step)| plan_path(path, step, force, store, &mut packs)).collect();
+    Plan { cause, paths, labels, skipped }
+}
+
+fn plan_path(path: PathBuf, step: Step, force: bool, store: &dyn Store, packs: &mut Packs) -> PlannedPath {
+    let Step { want, left, gap } = step;
+    let (now, bytes_now) = match look(&path) {
+        Ok(found) => found,
+        Err(why) => {
+            return PlannedPath {
+                path,
+                action: Action::Conflict(why),
+                want,
+                now: None,
+                lines: None,
+                bytes: 0,
+            };
+        }
+    };
+    let wanted = match &want {
+        Some(FileNode::File(file)) => Some((file, content(file, store, packs))),
+        _ => None,
+    };
+    let bytes = wanted.as_ref().map_or(0, |(file, _)| file.size);
+    let lines = count(bytes_now.as_deref(), wanted.as_ref().and_then(|(_, bytes)| bytes.as_deref()));
+    let action = if same_now(
+        &path,
+        want.as_ref(),
+        now.as_ref(),
+        bytes_now.as_deref(),
+        wanted.as_ref().and_then(|w| w.1.as_deref()),
+    ) {
+        Action::Unchanged
+    } else if let Some((file, None)) = &wanted
+        && !only_mode(file, now.as_ref())
+    {
+        Action::Lost(
+            if file.sha256.is_some() {
+                "its content is missing from the session"
+            } else {
+                "its content was not kept"
+            }
+            .to_owned(),
+        )
+    } else if gap && !force {
+        Action::Conflict("changed by somebody else between the calls".to_owned())
+    } else if !force && !as_left(&path, left.as_ref(), now.as_ref(), bytes_now.as_deref(), store, packs) {
+        Action::Conflict("changed since".to_owned())
+    } else if want.is_none() {
+        Action::Delete
+    } else {
+        Action::Restore
+    };
+    PlannedPath { path, action, want, now, lines, bytes }
+}
+
+/// What stands at a path now, with its hash and its bytes.
+fn look(path: &Path) -> Result<(Option<FileNode>, Option<Vec<u8>>), String> {
+    use std::io::ErrorKind;
+    let meta = match sys::lstat(path) {
+        Ok(meta) => meta,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok((None, None));
+        }
+        Err(error) => return Err(format!("it cannot be looked at: {error}")),
+    };
+    if meta.kind == Kind::Special {
+        return Err("a special file stands there".to_owned());
+    }
+    let Some(mut node) = observe::node(path, &meta) else { return Err("it cannot be read".to_owned()) };
+    let FileNode::File(file) = &mut node else { return Ok((Some(node), None)) };
+    match sys::read_file(path, COMPARED) {
+        Ok(Some((bytes, _))) => {
+            file.sha256 = Some(BlobId(hex(&Sha256::digest(&bytes))));
+            Ok((Some(node), Some(bytes)))
+        }
+        Ok(None) => Ok((Some(node), None)),
+        Err(error) => Err(format!("it cannot be read: {error}")),
+    }
+}
+
+fn only_mode(want: &FileContent, now: Option<&FileNode>) -> bool {
+    matches!(now, Some(FileNode::File(now)) if want.stamp.is_some_and(|w| now.stamp.is_some_and(|n| w.0 == n.0 && w.2 == n.2)) && want.size == now.size)
+}
+
+fn same_now(
+    path: &Path,
+    want: Option<&FileNode>,
+    now: Option<&FileNode>,
+    bytes: Option<&[u8]>,
+    wanted: Option<&[u8]>,
+) -> bool {
+    observe::same(want, now) || same_index(path, bytes, wanted)
+}
+
+/// Whether a path is as the change left it.
+fn as_left(
+    path: &Path,
+    left: Option<&FileNode>,
+    now: Option<&FileNode>,
+    bytes: Option<&[u8]>,
+    store: &dyn Store,
+    packs: &mut Packs,
+) -> bool {
+    if observe::same(left, now) {
+        return true;
+    }
+    match (left, now) {
+        // It was not read when the change was recorded: what is known of it must be the same.
+        (Some(FileNode::File(left)), Some(FileNode::File(now))) if left.sha256.is_none() => {
+            left.stamp == now.stamp && left.size == now.size && left.mode == now.mode
+        }
+        (Some(FileNode::File(left)), Some(FileNode::File(_))) if path.ends_with(".git/index") => {
+            same_index(path, bytes, content(left, store, packs).as_deref())
+        }
+        _ => false,
+    }
+}
+
+/// Git writes its index anew when it merely looks at files; what it says must be the same, not its bytes.
+fn same_index(path: &Path, a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) if path.ends_with(".git/index") => {
+            index_meaning(a).is_some_and(|a| index_meaning(b).is_some_and(|b| a == b))
+        }
+        _ => false,
+    }
+}
+
+/// Lines that appear and disappear on the way from one text to the other.
+fn count(from: Option<&[u8]>, to: Option<&[u8]>) -> Option<(usize, usize)> {
+    let text = |bytes: Option<&[u8]>| -> Option<String> {
+        let bytes = bytes.unwrap_or_default();
+        (bytes.len() <= COUNTED && !bytes.contains(&0)).then(|| String::from_utf8_lossy(bytes).into_owned())
+    };
+    if from.is_none() && to.is_none() {
+        return None;
+    }
+    let (from, to) = (text(from)?, text(to)?);
+    let diff = TextDiff::configure().timeout(Duration::from_millis(50)).diff_lines(&from, &to);
+    let mut lines = (0, 0);
+    for change in diff.iter_all_changes() {
+        match change.tag() {
+            ChangeTag::Insert => lines.0 += 1,
+            ChangeTag::Delete => lines.1 += 1,
+            ChangeTag::Equal => {}
+        }
+    }
+    Some(lines)
+}
+
+/// The paths of a plan that are skipped, as a record.
+pub(crate) fn left_alone(plan: &Plan) -> Vec<SkippedPath> {
+    let reason = |path: &PlannedPath| match &path.action {
+        Action::Conflict(why) | Action::Lost(why) => {
+            Some(SkippedPath { path: FilePath(path.path.clone()), reason: why.clone() })
+        }
+        _ => None,
+    };
+    plan.paths.iter().filter_map(reason).collect()
+}

@@ -1,0 +1,456 @@
+//! Before and after a call: what is at risk is kept, and what the call did is found.
+//!
+//! Model: `known` is what the ledger's records add up to. [`Recorder::before`] looks at the workspace, keeps what is at
+//! risk and gives the differences to `known` as a [`FileSnapshot`], to be written before the call runs;
+//! [`Recorder::after`] looks again and gives what the call did. Files that a repository holds unchanged are not read
+//! beforehand; when a call has changed one, its content is fetched from the repository at once.
+//!
+//! Cost: calls that only read are not shown to the recorder. For an ordinary command looking and reading stop at
+//! [`Settings::patience`], and what was not kept is named. A destructive command waits, up to the caps and
+//! [`Settings::limit`].
+
+mod calls;
+
+pub use calls::summary;
+
+use crate::command::{GitRisk, Level, Risk};
+use crate::git::{Index, Repo};
+use crate::keep::{Caps, Keeper, Pack, Refused};
+use crate::sys;
+use crate::walk::{Scope, Seen, Sweep, Walker};
+use crate::{History, Store, observe};
+use becket_types::{CallId, FileContent, FileNode, FilePath, FileSnapshot, FileState, SkippedPath};
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A longer list goes into a blob, in paths.
+const INLINE: usize = 64;
+/// Skipped paths that are named one by one.
+const NAMED: usize = 100;
+/// Of ignored files and objects, kept before one command, in bytes: build output must not use a session up.
+const BULK: u64 = 100_000_000;
+
+/// Until when a call is waited for.
+#[derive(Clone, Copy)]
+struct Deadlines {
+    /// For what a command names.
+    named: Instant,
+    /// For everything else.
+    rest: Instant,
+}
+
+impl Deadlines {
+    fn new(settings: &Settings, level: Level, divisor: u32) -> Self {
+        let now = Instant::now();
+        let (patience, limit) = (settings.patience / divisor, settings.limit);
+        match level {
+            Level::Ordinary => Self { named: now + patience, rest: now + patience },
+            Level::Named => Self { named: now + limit, rest: now + patience },
+            Level::Destructive => Self { named: now + limit, rest: now + limit },
+        }
+    }
+}
+
+/// One file on its way into the store.
+struct Wanted {
+    rank: Rank,
+    path: PathBuf,
+    file: FileContent,
+}
+
+/// What comes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Named,
+    Rest,
+    Bulk,
+}
+
+/// What a recorder looks at, and how far it goes.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The directories of the session; canonical. The home directory, what is above it, and `/` are never walked.
+    pub roots: Vec<PathBuf>,
+    pub home: Option<PathBuf>,
+    /// becket's own folders: never looked into.
+    pub exclude: Vec<PathBuf>,
+    pub caps: Caps,
+    /// Where all sessions keep their blobs, for the cap on all of them.
+    pub all_sessions: Option<PathBuf>,
+    /// Longest look and reading before an ordinary command; half of it after one.
+    pub patience: Duration,
+    /// Longest look and reading before a destructive one.
+    pub limit: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            roots: Vec::new(),
+            home: None,
+            exclude: Vec::new(),
+            caps: Caps::default(),
+            all_sessions: None,
+            patience: Duration::from_millis(80),
+            limit: Duration::from_secs(20),
+        }
+    }
+}
+
+/// Records what calls do to files. One per session.
+pub struct Recorder {
+    settings: Settings,
+    store: Arc<dyn Store>,
+    keeper: Keeper,
+    /// What the records say stands at each path, and the round in which it was last seen.
+    known: HashMap<PathBuf, (FileNode, u64)>,
+    round: u64,
+    walker: Walker,
+    repos: HashMap<PathBuf, Option<Repo>>,
+    indexes: HashMap<PathBuf, Index>,
+    /// The call that is running.
+    open: Option<Open>,
+}
+
+/// A call between before and after.
+struct Open {
+    call: CallId,
+    what: What,
+    /// What stood there and was not looked into.
+    passed: HashSet<PathBuf>,
+}
+
+enum What {
+    Paths(Vec<PathBuf>),
+    Command(Risk),
+}
+
+/// What is known before a call.
+#[derive(Debug)]
+pub struct Before {
+    pub snapshot: FileSnapshot,
+    /// What people should know at once, in a sentence: a destructive command puts at risk what could not be kept.
+    pub warning: Option<String>,
+}
+
+impl Recorder {
+    /// A recorder that goes on where the records of `history` end.
+    pub fn new(settings: Settings, store: Arc<dyn Store>, history: &History) -> Self {
+        let mut keeper = Keeper::default();
+        for file in history.contents() {
+            keeper.know(file);
+        }
+        if let Some(all) = &settings.all_sessions {
+            keeper.elsewhere = used_below(all);
+        }
+        let known = history.tree().iter().map(|(path, node)| (path.clone(), (node.clone(), 0))).collect();
+        Self {
+            settings,
+            store,
+            keeper,
+            known,
+            round: 0,
+            walker: Walker::default(),
+            repos: HashMap::new(),
+            indexes: HashMap::new(),
+            open: None,
+        }
+    }
+
+    /// The roots that may be walked, each once.
+    fn roots(&self) -> Vec<PathBuf> {
+        let home = self.settings.home.as_deref();
+        let wide = |root: &Path| root.parent().is_none() || home.is_some_and(|home| home.starts_with(root));
+        let mut roots: Vec<PathBuf> = Vec::new();
+        for root in self.settings.roots.iter().filter(|root| !wide(root)) {
+            if !roots.iter().any(|other| root.starts_with(other)) {
+                roots.retain(|other| !other.starts_with(root));
+                roots.push(root.clone());
+            }
+        }
+        roots
+    }
+
+    /// Targets outside every root that may be looked at: not the home directory and nothing above it.
+    fn outside(&self, risk: &Risk, roots: &[PathBuf]) -> Vec<PathBuf> {
+        let home = self.settings.home.as_deref();
+        let allowed = |path: &&PathBuf| {
+            path.parent().is_some()
+                && !home.is_some_and(|home| home.starts_with(path))
+                && !roots.iter().any(|root| path.starts_with(root))
+                && !["/proc", "/sys", "/dev"].iter().any(|dir| path.starts_with(dir))
+                && !roots.iter().any(|root| root.starts_with(path))
+        };
+        risk.targets.iter().filter(allowed).filter_map(|path| canonical_parent(path)).collect()
+    }
+
+    fn repo(&mut self, root: &Path) -> Option<Repo> {
+        // A repository may come and go with a command; finding it costs a few stats.
+        let found = Repo::find(root);
+        self.repos.insert(root.to_path_buf(), found.clone());
+        found
+    }
+
+    /// Looks at everything that the risk covers: first what is named.
+    fn look(&mut self, risk: &Risk, until: Deadlines) -> Sweep {
+        let mut sweep = Sweep::default();
+        let roots = self.roots();
+        let outside = self.outside(risk, &roots);
+        let mut targets = risk.targets.clone();
+        if risk.everything {
+            targets.extend(roots.iter().cloned());
+        }
+        let exclude = self.settings.exclude.clone();
+        let scope = |deadline: Instant| Scope {
+            ignored: risk.ignored,
+            targets: &targets,
+            inside_git: risk.git == GitRisk::Objects,
+            exclude: &exclude,
+            deadline,
+        };
+        for root in &roots {
+            let repo = self.repo(root);
+            let index = match &repo {
+                Some(repo) => Index::load(repo, self.indexes.remove(&repo.dir)),
+                None => Index::default(),
+            };
+            for target in risk.targets.iter().filter(|target| target.starts_with(root) && *target != root) {
+                let ignored = self.walker.is_ignored(root, repo.as_ref(), target);
+                if let Ok(meta) = sys::lstat(target)
+                    && meta.kind == sys::Kind::Dir
+                {
+                    sweep.seen.push(Seen { path: target.clone(), meta, ignored });
+                }
+                self.walker.sweep(target, ignored, &index, repo.as_ref(), &scope(until.named), &mut sweep);
+            }
+            self.walker.sweep(root, false, &index, repo.as_ref(), &scope(until.rest), &mut sweep);
+            if let Some(repo) = repo {
+                self.look_into_git(&repo, risk.git, until.named, &mut sweep);
+                self.indexes.insert(repo.dir.clone(), index);
+            }
+        }
+        for target in outside {
+            let whole = Scope { ignored: true, inside_git: true, ..scope(until.named) };
+            if let Ok(meta) = sys::lstat(&target)
+                && meta.kind == sys::Kind::Dir
+            {
+                sweep.seen.push(Seen { path: target.clone(), meta, ignored: false });
+            }
+            self.walker.sweep(&target, false, &Index::default(), None, &whole, &mut sweep);
+        }
+        let mut once = HashSet::new();
+        sweep.seen.retain(|seen| once.insert(seen.path.clone()));
+        sweep
+    }
+
+    /// What a repository keeps for itself: references, index, logs, settings; objects where they are at risk.
+    fn look_into_git(&mut self, repo: &Repo, risk: GitRisk, deadline: Instant, sweep: &mut Sweep) {
+        if risk == GitRisk::None {
+            return;
+        }
+        let objects = repo.common.join("objects");
+        let mut exclude = vec![objects.clone()];
+        if risk == GitRisk::Objects {
+            exclude.clear();
+        }
+        let mut dirs = vec![&repo.common];
+        if !repo.dir.starts_with(&repo.common) {
+            dirs.push(&repo.dir);
+        }
+        for dir in dirs {
+            let scope = Scope {
+                ignored: true,
+                targets: std::slice::from_ref(dir),
+                inside_git: true,
+                exclude: &exclude,
+                deadline,
+            };
+            if let Ok(meta) = sys::lstat(dir) {
+                sweep.seen.push(Seen { path: dir.clone(), meta, ignored: false });
+            }
+            self.walker.sweep(dir, false, &Index::default(), None, &scope, sweep);
+        }
+    }
+
+    /// Whether a repository holds the file's content as it is.
+    fn vouched(&self, seen: &Seen) -> Option<String> {
+        self.indexes.values().find_map(|index| index.object(&seen.path, &seen.meta)).map(str::to_owned)
+    }
+
+    /// Brings `known` up to what a sweep saw, keeping what is at risk. The differences, and what was not kept.
+    fn take_in(
+        &mut self,
+        sweep: &Sweep,
+        risk: &Risk,
+        until: Deadlines,
+    ) -> (Vec<FileState>, Vec<SkippedPath>) {
+        let mut fresh: Vec<(PathBuf, FileNode)> = Vec::new();
+        let mut wanted: Vec<Wanted> = Vec::new();
+        let round = self.round;
+        for seen in &sweep.seen {
+            let direct = risk.everything
+                || risk.targets.iter().any(|target| seen.path.starts_with(target))
+                || seen.path.components().any(|part| part.as_os_str() == ".git");
+            let known = self.known.get_mut(&seen.path);
+            let file = match known {
+                Some((node, last)) if observe::unchanged(node, &seen.meta) => {
+                    *last = round;
+                    match node {
+                        FileNode::File(file) if file.sha256.is_none() => file.clone(),
+                        _ => continue,
+                    }
+                }
+                _ => match observe::node(&seen.path, &seen.meta) {
+                    Some(FileNode::File(file)) => file,
+                    Some(node) => {
+                        if self.known.get(&seen.path).is_none_or(|(known, _)| *known != node) {
+                            fresh.push((seen.path.clone(), node.clone()));
+                        }
+                        self.known.insert(seen.path.clone(), (node, round));
+                        continue;
+                    }
+                    None => continue,
+                },
+            };
+            let git = self.vouched(seen);
+            if git.is_some() && !direct {
+                let node = FileNode::File(FileContent { git, ..file });
+                if self.known.get(&seen.path).is_none_or(|(known, _)| *known != node) {
+                    fresh.push((seen.path.clone(), node.clone()));
+                }
+                self.known.insert(seen.path.clone(), (node, round));
+            } else {
+                let rank = match direct {
+                    _ if calls::is_object(&seen.path) || (seen.ignored && (direct || risk.ignored)) => {
+                        Rank::Bulk
+                    }
+                    true => Rank::Named,
+                    false => Rank::Rest,
+                };
+                wanted.push(Wanted { rank, path: seen.path.clone(), file: FileContent { git, ..file } });
+            }
+        }
+        let mut skipped = self.keep_all(wanted, until, &mut fresh);
+        skipped.extend(sweep.missed.iter().map(|path| SkippedPath {
+            path: FilePath(path.clone()),
+            reason: "there was no time to look into it, or it may not be read".to_owned(),
+        }));
+        let gone = self.gone();
+        let mut files: Vec<FileState> = fresh
+            .into_iter()
+            .map(|(path, node)| FileState { path: FilePath(path), node: Some(node) })
+            .collect();
+        files.extend(gone.into_iter().map(|path| FileState { path: FilePath(path), node: None }));
+        (files, skipped)
+    }
+
+    /// Keeps contents, those that a command names first, and small ones before large ones.
+    fn keep_all(
+        &mut self,
+        mut wanted: Vec<Wanted>,
+        until: Deadlines,
+        fresh: &mut Vec<(PathBuf, FileNode)>,
+    ) -> Vec<SkippedPath> {
+        wanted.sort_by(|a, b| (a.rank, a.file.size, &a.path).cmp(&(b.rank, b.file.size, &b.path)));
+        let mut bulk = BULK;
+        let (mut pack, mut skipped) = (Pack::default(), Vec::new());
+        let from = fresh.len();
+        for Wanted { rank, path, mut file } in wanted {
+            let deadline = if rank == Rank::Rest { until.rest } else { until.named };
+            let was_known = self
+                .known
+                .get(&path)
+                .is_some_and(|(n, _)| matches!(n, FileNode::File(f) if f.stamp == file.stamp));
+            let outcome = if Instant::now() >= deadline {
+                Err(Refused::NoTime)
+            } else if rank == Rank::Bulk && file.size > bulk {
+                Err(Refused::Bulk)
+            } else {
+                bulk -= if rank == Rank::Bulk { file.size } else { 0 };
+                self.keeper.keep(&path, &mut file, &mut pack, &self.settings.caps, &*self.store)
+            };
+            match outcome {
+                Ok(()) => {}
+                Err(refused) => {
+                    if !was_known || refused == Refused::NoTime {
+                        let reason = refused.words().to_owned();
+                        skipped.push(SkippedPath { path: FilePath(path.clone()), reason });
+                    }
+                    if was_known {
+                        continue;
+                    }
+                }
+            }
+            fresh.push((path, FileNode::File(file)));
+        }
+        self.keeper.close(&mut pack, &*self.store);
+        for (path, node) in fresh.iter_mut().skip(from) {
+            if let FileNode::File(file) = node {
+                self.keeper.place(file);
+            }
+            self.known.insert(path.clone(), (node.clone(), self.round));
+        }
+        skipped
+    }
+
+    /// Known paths that were there in the last round and are not any more; they are forgotten.
+    fn gone(&mut self) -> Vec<PathBuf> {
+        let last = self.round.saturating_sub(1);
+        let gone: Vec<PathBuf> = self
+            .known
+            .iter()
+            .filter(|(path, (_, round))| *round == last && *round != self.round && is_absent(path))
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in &gone {
+            self.known.remove(path);
+        }
+        gone
+    }
+}
+
+fn is_absent(path: &Path) -> bool {
+    sys::lstat(path).is_err_and(|error| {
+        matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+    })
+}
+
+/// `path` with everything above its last name free of links.
+fn canonical_parent(path: &Path) -> Option<PathBuf> {
+    Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
+}
+
+/// Bytes of all files below a folder, by their metadata.
+fn used_below(dir: &Path) -> u64 {
+    let (mut sum, mut dirs) = (0, vec![dir.to_path_buf()]);
+    let end = Instant::now() + Duration::from_millis(20);
+    while let Some(dir) = dirs.pop() {
+        if Instant::now() > end {
+            break;
+        }
+        let Ok(listing) = std::fs::read_dir(&dir) else { continue };
+        for entry in listing.flatten() {
+            match entry.metadata() {
+                Ok(meta) if meta.is_dir() => dirs.push(entry.path()),
+                Ok(meta) => sum += meta.len(),
+                Err(_) => {}
+            }
+        }
+    }
+    sum
+}
+
+/// At most [`NAMED`] of them, and one that stands for the others.
+fn shorten(mut skipped: Vec<SkippedPath>) -> Vec<SkippedPath> {
+    if skipped.len() > NAMED {
+        let more = skipped.len() - NAMED;
+        skipped.truncate(NAMED);
+        if let Some(last) = skipped.last().cloned() {
+            let reason = format!("and {more} more: {}", last.reason);
+            skipped.push(SkippedPath { reason, ..last });
+        }
+    }
+    skipped
+}

@@ -1,0 +1,344 @@
+//! One call from before to after, and one that a dead process left open.
+
+use super::{
+    Before, Deadlines, INLINE, Open, Rank, Recorder, Wanted, What, canonical_parent, is_absent, shorten,
+};
+use crate::command::{GitRisk, Level, Risk};
+use crate::history::OpenCall;
+use crate::keep::Pack;
+use crate::observe;
+use crate::sys;
+use crate::walk::Sweep;
+use becket_types::{
+    BlobId, CallId, ChangeCause, FileChange, FileChangeKind, FileChanges, FileContent, FileNode, FilePath,
+    FileSnapshot, FileState, PathChange, SkippedPath,
+};
+use serde::Serialize;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+impl Recorder {
+    /// Before a call that changes files at known paths: what stands there is kept.
+    pub fn before_paths(&mut self, call: &CallId, paths: &[PathBuf]) -> Before {
+        let mut all = Vec::new();
+        for path in paths.iter().filter_map(|path| canonical_parent(path).or_else(|| Some(path.clone()))) {
+            // Directories that the call would have to make.
+            all.extend(path.ancestors().skip(1).take_while(|dir| is_absent(dir)).map(Path::to_path_buf));
+            all.push(path);
+        }
+        all.sort();
+        all.dedup();
+        let (files, skipped) = self.observe(&all);
+        self.open = Some(Open { call: call.clone(), what: What::Paths(all), passed: HashSet::new() });
+        Before { snapshot: self.snapshot(call, files, skipped, None), warning: None }
+    }
+
+    /// Before a command.
+    pub fn before_command(&mut self, call: &CallId, risk: Risk) -> Before {
+        let until = Deadlines::new(&self.settings, risk.level, 1);
+        self.round += 1;
+        let sweep = self.look(&risk, until);
+        let (files, mut skipped) = self.take_in(&sweep, &risk, until);
+        skipped.extend(
+            sweep.special.iter().filter(|path| risk.targets.iter().any(|t| path.starts_with(t))).map(
+                |path| SkippedPath { path: FilePath(path.clone()), reason: "a special file".to_owned() },
+            ),
+        );
+        let warning = (risk.level > Level::Ordinary && !skipped.is_empty()).then(|| warning(&skipped));
+        let snapshot = self.snapshot(call, files, skipped, Some(&risk));
+        self.open = Some(Open { call: call.clone(), what: What::Command(risk), passed: sweep.passed_over() });
+        Before { snapshot, warning }
+    }
+
+    fn snapshot(
+        &self,
+        call: &CallId,
+        files: Vec<FileState>,
+        skipped: Vec<SkippedPath>,
+        risk: Option<&Risk>,
+    ) -> FileSnapshot {
+        let (files, manifest) = self.spill(files);
+        FileSnapshot {
+            call_id: call.clone(),
+            files,
+            manifest,
+            skipped: shorten(skipped),
+            ignored: risk.is_some_and(|risk| risk.ignored),
+            git: risk.is_some_and(|risk| risk.git != GitRisk::None),
+        }
+    }
+
+    /// A list that is long goes into a blob.
+    fn spill<T: Serialize>(&self, list: Vec<T>) -> (Vec<T>, Option<BlobId>) {
+        if list.len() <= INLINE {
+            return (list, None);
+        }
+        match serde_json::to_vec(&list) {
+            Ok(json) => (Vec::new(), Some(self.store.put(&json))),
+            Err(_) => (list, None),
+        }
+    }
+
+    /// What stands at these paths now, kept; the differences to what was known.
+    fn observe(&mut self, paths: &[PathBuf]) -> (Vec<FileState>, Vec<SkippedPath>) {
+        let (mut files, mut skipped, mut pack) = (Vec::new(), Vec::new(), Pack::default());
+        for path in paths {
+            let meta = sys::lstat(path).ok();
+            let known = self.known.get(path).map(|(node, _)| node);
+            if let (Some(known), Some(meta)) = (known, &meta)
+                && observe::unchanged(known, meta)
+                && !matches!(known, FileNode::File(file) if file.sha256.is_none())
+            {
+                continue;
+            }
+            let mut node = meta.and_then(|meta| observe::node(path, &meta));
+            if let Some(FileNode::File(file)) = &mut node
+                && let Err(refused) =
+                    self.keeper.keep(path, file, &mut pack, &self.settings.caps, &*self.store)
+            {
+                let reason = refused.words().to_owned();
+                skipped.push(SkippedPath { path: FilePath(path.clone()), reason });
+            }
+            files.push(FileState { path: FilePath(path.clone()), node });
+        }
+        self.keeper.close(&mut pack, &*self.store);
+        for state in &mut files {
+            match &mut state.node {
+                Some(node) => {
+                    if let FileNode::File(file) = node {
+                        self.keeper.place(file);
+                    }
+                    self.known.insert(state.path.0.clone(), (node.clone(), self.round));
+                }
+                None => {
+                    self.known.remove(&state.path.0);
+                }
+            }
+        }
+        (files, skipped)
+    }
+
+    /// What the call did, now that it is over. `None` when it was not announced.
+    pub fn after(&mut self, call: &CallId) -> Option<FileChanges> {
+        let open = self.open.take_if(|open| open.call == *call)?;
+        Some(self.close(open))
+    }
+
+    /// The call that was announced and never closed, closed now: what changed since may be its doing.
+    pub fn close_left_open(&mut self) -> Option<FileChanges> {
+        let open = self.open.take()?;
+        Some(self.close(open))
+    }
+
+    fn close(&mut self, open: Open) -> FileChanges {
+        let (files, skipped) = match &open.what {
+            What::Paths(paths) => {
+                let before: HashMap<PathBuf, FileNode> = paths
+                    .iter()
+                    .filter_map(|path| Some((path.clone(), self.known.get(path)?.0.clone())))
+                    .collect();
+                let (now, skipped) = self.observe(paths);
+                let changes = now.into_iter().map(|state| PathChange {
+                    before: before.get(&state.path.0).cloned(),
+                    path: state.path,
+                    after: state.node,
+                });
+                (changes.collect(), skipped)
+            }
+            What::Command(risk) => {
+                let until = Deadlines::new(&self.settings, risk.level, 2);
+                let sweep = self.look(risk, until);
+                self.compare(&sweep, until, &|path: &Path, _: &sys::Meta| {
+                    !path.ancestors().any(|above| open.passed.contains(above))
+                })
+            }
+        };
+        self.changes(ChangeCause::Call(open.call), files, skipped)
+    }
+
+    /// What a call did that a dead process left open, by the records alone: what differs from them, and what is newer.
+    pub fn recover(&mut self, left: &OpenCall) -> FileChanges {
+        let risk = Risk {
+            ignored: left.snapshot.ignored,
+            git: if left.snapshot.git { GitRisk::State } else { GitRisk::None },
+            ..Risk::default()
+        };
+        let until = Deadlines::new(&self.settings, Level::Destructive, 1);
+        let since = i64::try_from(left.time.0).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+        for (_, round) in self.known.values_mut() {
+            *round = self.round;
+        }
+        let sweep = self.look(&risk, until);
+        let passed = sweep.passed_over();
+        let hidden: Vec<PathBuf> = self
+            .known
+            .keys()
+            .filter(|path| path.ancestors().any(|above| passed.contains(above)))
+            .cloned()
+            .collect();
+        for path in hidden {
+            if let Some((_, round)) = self.known.get_mut(&path) {
+                *round = u64::MAX;
+            }
+        }
+        let (files, skipped) =
+            self.compare(&sweep, until, &|_: &Path, meta: &sys::Meta| meta.stamp.1 >= since);
+        self.changes(ChangeCause::Call(left.snapshot.call_id.clone()), files, skipped)
+    }
+
+    fn changes(&self, cause: ChangeCause, files: Vec<PathChange>, skipped: Vec<SkippedPath>) -> FileChanges {
+        let (files, manifest) = self.spill(files);
+        FileChanges { cause, files, manifest, skipped: shorten(skipped) }
+    }
+
+    /// The list of changes, wherever it stands.
+    pub fn listed(&self, changes: &FileChanges) -> Vec<PathChange> {
+        let Some(id) = &changes.manifest else { return changes.files.clone() };
+        self.store.get(id).and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
+    }
+
+    /// What a sweep shows to be different from what is known. `is_new` says whether what was not known is the call's.
+    fn compare(
+        &mut self,
+        sweep: &Sweep,
+        until: Deadlines,
+        is_new: &dyn Fn(&Path, &sys::Meta) -> bool,
+    ) -> (Vec<PathChange>, Vec<SkippedPath>) {
+        let mut before: HashMap<PathBuf, Option<FileNode>> = HashMap::new();
+        let mut wanted: Vec<Wanted> = Vec::new();
+        let mut fresh: Vec<(PathBuf, FileNode)> = Vec::new();
+        let mut there: HashSet<&Path> = HashSet::with_capacity(sweep.seen.len());
+        for seen in &sweep.seen {
+            there.insert(&seen.path);
+            let was = match self.known.get(&seen.path) {
+                Some((_, round)) if *round != self.round => continue,
+                Some((node, _)) if observe::unchanged(node, &seen.meta) => continue,
+                Some((node, _)) => Some(node.clone()),
+                None if is_new(&seen.path, &seen.meta) && !is_object(&seen.path) => None,
+                None => continue,
+            };
+            let Some(node) = observe::node(&seen.path, &seen.meta) else { continue };
+            if observe::same(was.as_ref(), Some(&node)) {
+                continue;
+            }
+            before.insert(seen.path.clone(), was);
+            match node {
+                FileNode::File(file) => {
+                    let rank = if seen.ignored { Rank::Bulk } else { Rank::Rest };
+                    wanted.push(Wanted { rank, path: seen.path.clone(), file });
+                }
+                node => fresh.push((seen.path.clone(), node)),
+            }
+        }
+        let gone: Vec<PathBuf> = self
+            .known
+            .iter()
+            .filter(|(path, (_, round))| {
+                *round == self.round && !there.contains(path.as_path()) && is_absent(path)
+            })
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in gone {
+            let was = self.known.remove(&path).map(|(node, _)| node);
+            before.insert(path, was);
+        }
+        let skipped = self.keep_all(wanted, until, &mut fresh);
+        let mut after: HashMap<PathBuf, FileNode> = HashMap::new();
+        for (path, node) in fresh {
+            self.known.insert(path.clone(), (node.clone(), self.round));
+            after.insert(path, node);
+        }
+        let mut changes: Vec<PathChange> = before
+            .into_iter()
+            .map(|(path, before)| PathChange { after: after.remove(&path), before, path: FilePath(path) })
+            .collect();
+        changes.sort_by(|a, b| a.path.cmp(&b.path));
+        let mut skipped = skipped;
+        self.fetch(&mut changes, &mut skipped);
+        changes.retain(|change| !observe::same(change.before.as_ref(), change.after.as_ref()));
+        (changes, skipped)
+    }
+
+    /// Contents that a repository held, now that the files are changed.
+    fn fetch(&mut self, changes: &mut [PathChange], skipped: &mut Vec<SkippedPath>) {
+        let mut asked: Vec<(usize, String)> = Vec::new();
+        for (at, change) in changes.iter().enumerate() {
+            if let Some(FileNode::File(FileContent { sha256: None, git: Some(object), .. })) = &change.before
+            {
+                asked.push((at, object.clone()));
+            }
+        }
+        if asked.is_empty() {
+            return;
+        }
+        let repos: Vec<_> = self.repos.values().flatten().cloned().collect();
+        let ids: Vec<&str> = asked.iter().map(|(_, id)| id.as_str()).collect();
+        let mut found: Vec<Option<Vec<u8>>> = vec![None; ids.len()];
+        for repo in repos {
+            for (have, got) in found.iter_mut().zip(repo.objects(&ids)) {
+                *have = have.take().or(got);
+            }
+        }
+        let mut pack = Pack::default();
+        for ((at, _), bytes) in asked.iter().zip(found) {
+            let Some(change) = changes.get_mut(*at) else { continue };
+            let Some(FileNode::File(file)) = &mut change.before else { continue };
+            let refused = match bytes.filter(|bytes| bytes.len() as u64 == file.size) {
+                None => Some("its repository does not give it any more"),
+                Some(bytes) => self
+                    .keeper
+                    .keep_bytes(&bytes, file, &mut pack, &self.settings.caps, &*self.store)
+                    .err()
+                    .map(|refused| refused.words()),
+            };
+            if let Some(reason) = refused {
+                skipped.push(SkippedPath { path: change.path.clone(), reason: reason.to_owned() });
+            }
+        }
+        self.keeper.close(&mut pack, &*self.store);
+        for (at, _) in asked {
+            if let Some(FileNode::File(file)) = changes.get_mut(at).and_then(|c| c.before.as_mut()) {
+                self.keeper.place(file);
+            }
+        }
+    }
+}
+
+impl Sweep {
+    /// Everything that was there and not looked into.
+    fn passed_over(&self) -> HashSet<PathBuf> {
+        self.passed.iter().chain(&self.missed).chain(&self.special).cloned().collect()
+    }
+}
+
+/// New objects of a repository are in nobody's way.
+pub(super) fn is_object(path: &Path) -> bool {
+    let mut parts = path.components().map(|part| part.as_os_str());
+    parts.any(|part| part == ".git") && parts.next().is_some_and(|part| part == "objects")
+}
+
+fn warning(skipped: &[SkippedPath]) -> String {
+    let names: Vec<String> =
+        skipped.iter().take(3).map(|s| format!("{} ({})", s.path.0.display(), s.reason)).collect();
+    let more = skipped.len().saturating_sub(names.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("This command could destroy what undo cannot bring back: {}{more}.", names.join(", "))
+}
+
+/// What a call changed, for people and for the model: files and links, not what a repository keeps for itself.
+pub fn summary(files: &[PathChange]) -> Vec<FileChange> {
+    let is_dir = |node: &Option<FileNode>| matches!(node, Some(FileNode::Dir { .. }) | None);
+    files
+        .iter()
+        .filter(|change| !(is_dir(&change.before) && is_dir(&change.after)))
+        .filter(|change| !change.path.0.components().any(|part| part.as_os_str() == ".git"))
+        .map(|change| FileChange {
+            path: change.path.0.clone(),
+            kind: match (&change.before, &change.after) {
+                (None, _) => FileChangeKind::Add,
+                (_, None) => FileChangeKind::Delete,
+                _ => FileChangeKind::Update,
+            },
+        })
+        .collect()
+}

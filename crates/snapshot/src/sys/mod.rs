@@ -1,0 +1,298 @@
+//! What the operating system decides: looking at files and changing them without following a symbolic link.
+//!
+//! Every path is absolute and free of symbolic links, and every directory on the way is opened so that one that is there
+//! nevertheless is an error (`openat2` with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS` on Linux, one component at a time
+//! elsewhere and on old kernels). Replacing a file makes a new inode, so other names of the old one keep their content.
+
+#[cfg(target_os = "linux")]
+mod linux;
+
+use becket_types::FileStamp;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RawMode, Stat};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write as _};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsFd as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Component, Path, PathBuf};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Dir,
+    Symlink,
+    Special,
+}
+
+/// What `lstat` says, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Meta {
+    pub kind: Kind,
+    /// Permission bits.
+    pub mode: u32,
+    pub size: u64,
+    pub stamp: FileStamp,
+    pub owner: (u32, u32),
+}
+
+impl Meta {
+    fn of(stat: &Stat) -> Self {
+        let kind = match FileType::from_raw_mode(stat.st_mode as RawMode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Dir,
+            FileType::Symlink => Kind::Symlink,
+            _ => Kind::Special,
+        };
+        let nanos = |seconds: i64, nanos: i64| seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
+        Self {
+            kind,
+            mode: stat.st_mode & 0o7777,
+            size: stat.st_size as u64,
+            stamp: FileStamp(
+                nanos(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+                nanos(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+                stat.st_ino,
+            ),
+            owner: (stat.st_uid, stat.st_gid),
+        }
+    }
+}
+
+/// User and group of this process: what a new file gets.
+pub(crate) fn own_ids() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
+pub(crate) fn lstat(path: &Path) -> io::Result<Meta> {
+    Ok(Meta::of(&rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?))
+}
+
+pub(crate) fn read_link(path: &Path) -> io::Result<PathBuf> {
+    std::fs::read_link(path)
+}
+
+/// A directory that is looked at: its entries are asked for by name, without walking the path again.
+pub(crate) struct Listing(OwnedFd);
+
+impl Listing {
+    /// Opens a directory; a symbolic link in its place is an error.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(Self(rustix::fs::openat(CWD, path, flags, Mode::empty())?))
+    }
+
+    pub(crate) fn meta(&self) -> io::Result<Meta> {
+        Ok(Meta::of(&rustix::fs::fstat(&self.0)?))
+    }
+
+    pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut out = Vec::new();
+        for entry in Dir::read_from(&self.0)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                out.push(OsString::from_vec(name.to_vec()));
+            }
+        }
+        Ok(out)
+    }
+
+    pub(crate) fn child(&self, name: &OsStr) -> io::Result<Meta> {
+        Ok(Meta::of(&rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+}
+
+/// A regular file's bytes and what it was while they were read; `None` when it is none or changed meanwhile.
+pub(crate) fn read_file(path: &Path, max: u64) -> io::Result<Option<(Vec<u8>, Meta)>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::openat(CWD, path, flags, Mode::empty())?);
+    let meta = Meta::of(&rustix::fs::fstat(&file)?);
+    if meta.kind != Kind::File || meta.size > max {
+        return Ok(None);
+    }
+    let mut bytes = Vec::with_capacity(meta.size as usize + 1);
+    Read::take(&mut file, max + 1).read_to_end(&mut bytes)?;
+    let same = Meta::of(&rustix::fs::fstat(&file)?) == meta && bytes.len() as u64 == meta.size;
+    Ok(same.then_some((bytes, meta)))
+}
+
+/// The directory in which `path` stands, opened without following a link anywhere, and the name in it.
+pub(crate) struct Place {
+    dir: OwnedFd,
+    name: OsString,
+}
+
+impl Place {
+    /// # Errors
+    /// A component is a symbolic link, is missing, or is no directory; `path` is not absolute or holds `..`.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "not an absolute path without dots");
+        let parent = path.parent().ok_or_else(invalid)?;
+        let name = path.file_name().ok_or_else(invalid)?.to_owned();
+        let mut parts = parent.components();
+        if parts.next() != Some(Component::RootDir) || parts.any(|p| !matches!(p, Component::Normal(_))) {
+            return Err(invalid());
+        }
+        Ok(Self { dir: open_dir(parent)?, name })
+    }
+
+    /// As [`Place::open`]; directories that are missing are made.
+    pub(crate) fn make(path: &Path) -> io::Result<Self> {
+        match Self::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => return other,
+        }
+        let parent = path.parent().filter(|p| p.parent().is_some()).ok_or(io::ErrorKind::NotFound)?;
+        let above = Self::make(parent)?;
+        match above.make_dir(0o755) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        Self::open(path)
+    }
+
+    pub(crate) fn meta(&self) -> io::Result<Meta> {
+        Ok(Meta::of(&rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
+    pub(crate) fn make_dir(&self, mode: u32) -> io::Result<()> {
+        rustix::fs::mkdirat(&self.dir, &self.name, Mode::from_raw_mode(mode as RawMode))?;
+        Ok(())
+    }
+
+    /// Permission bits of the directory that stands here.
+    pub(crate) fn set_dir_mode(&self, mode: u32) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.dir, &self.name, flags, Mode::empty()) {
+            Ok(dir) => rustix::fs::fchmod(dir, Mode::from_raw_mode(mode as RawMode))?,
+            // A directory that its owner may not read cannot be opened to be given back; it is no link, as was seen.
+            Err(rustix::io::Errno::ACCESS) if self.meta()?.kind == Kind::Dir => {
+                rustix::fs::chmodat(
+                    &self.dir,
+                    &self.name,
+                    Mode::from_raw_mode(mode as RawMode),
+                    AtFlags::empty(),
+                )?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove(&self, kind: Kind) -> io::Result<()> {
+        let flags = if kind == Kind::Dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        rustix::fs::unlinkat(&self.dir, &self.name, flags)?;
+        Ok(())
+    }
+
+    /// A symbolic link, in the place of whatever file or link stands here.
+    pub(crate) fn put_link(&self, target: &Path) -> io::Result<()> {
+        let temp = temp_name(&self.name);
+        rustix::fs::symlinkat(target, &self.dir, &temp)?;
+        self.settle(&temp)
+    }
+
+    /// A regular file, in the place of whatever file or link stands here: whole or not at all.
+    pub(crate) fn put_file(&self, bytes: &[u8], mode: u32, owner: Option<(u32, u32)>) -> io::Result<()> {
+        let temp = temp_name(&self.name);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = File::from(rustix::fs::openat(&self.dir, &temp, flags, Mode::from_raw_mode(0o600))?);
+        let written = file.write_all(bytes).and_then(|()| {
+            if let Some((user, group)) = owner {
+                // Only root may give files away; for others the file is theirs, as any file they write.
+                let ids = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
+                let _ = rustix::fs::fchown(&file, Some(ids.0), Some(ids.1));
+            }
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(mode as RawMode))?;
+            Ok(())
+        });
+        match written {
+            Ok(()) => self.settle(&temp),
+            Err(error) => {
+                let _ = rustix::fs::unlinkat(&self.dir, &temp, AtFlags::empty());
+                Err(error)
+            }
+        }
+    }
+
+    fn settle(&self, temp: &OsStr) -> io::Result<()> {
+        rustix::fs::renameat(&self.dir, temp, &self.dir, &self.name).map_err(|error| {
+            let _ = rustix::fs::unlinkat(&self.dir, temp, AtFlags::empty());
+            io::Error::from(error)
+        })
+    }
+}
+
+/// A name that no other process uses, short enough wherever `name` is allowed.
+fn temp_name(name: &OsStr) -> OsString {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let start = &name.as_bytes()[..name.len().min(100)];
+    let mut out = b".".to_vec();
+    out.extend_from_slice(start);
+    out.extend_from_slice(format!(".becket-{}-{number}", std::process::id()).as_bytes());
+    OsString::from_vec(out)
+}
+
+/// Opens an absolute directory path without following a link.
+fn open_dir(path: &Path) -> io::Result<OwnedFd> {
+    let root =
+        rustix::fs::openat(CWD, "/", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let Ok(relative) = path.strip_prefix("/") else { return Err(io::ErrorKind::InvalidInput.into()) };
+    if relative.as_os_str().is_empty() {
+        return Ok(root);
+    }
+    #[cfg(target_os = "linux")]
+    if let Some(opened) = linux::open_beneath(root.as_fd(), relative) {
+        return opened;
+    }
+    by_component(root, relative)
+}
+
+/// The portable way: each component is opened in the one before, and may not be a link.
+fn by_component(root: OwnedFd, relative: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut dir = root;
+    for part in relative.components() {
+        let Component::Normal(name) = part else { return Err(io::ErrorKind::InvalidInput.into()) };
+        dir = rustix::fs::openat(&dir, name, flags, Mode::empty())?;
+    }
+    Ok(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_link_is_followed_in_either_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(base.join("real/in")).unwrap();
+        std::os::unix::fs::symlink(base.join("real"), base.join("link")).unwrap();
+        assert!(Place::open(&base.join("real/in/x")).is_ok());
+        assert!(Place::open(&base.join("link/in/x")).is_err());
+        assert!(Place::open(&base.join("real/../real/in/x")).is_err());
+        assert!(Place::open(Path::new("relative/x")).is_err());
+        let root = || rustix::fs::openat(CWD, "/", OFlags::RDONLY, Mode::empty()).unwrap();
+        let inside = |p: &str| base.join(p).strip_prefix("/").unwrap().to_path_buf();
+        assert!(by_component(root(), &inside("real/in")).is_ok());
+        assert!(by_component(root(), &inside("link/in")).is_err());
+    }
+
+    #[test]
+    fn a_file_is_replaced_and_its_other_names_keep_their_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        std::fs::write(base.join("a"), "old").unwrap();
+        std::fs::hard_link(base.join("a"), base.join("b")).unwrap();
+        Place::open(&base.join("a")).unwrap().put_file(b"new", 0o755, None).unwrap();
+        assert_eq!(std::fs::read(base.join("a")).unwrap(), b"new");
+        assert_eq!(std::fs::read(base.join("b")).unwrap(), b"old");
+        assert_eq!(lstat(&base.join("a")).unwrap().mode, 0o755);
+        assert_eq!(std::fs::read_dir(&base).unwrap().count(), 2);
+    }
+}

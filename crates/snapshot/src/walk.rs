@@ -1,0 +1,273 @@
+//! The workspace by `stat` alone, with ignore rules.
+//!
+//! A directory whose own times did not change since it was listed has the same names in it; then only its files are
+//! looked at again, one `fstatat` each, and no ignore rule is matched. Ignored directories are entered only where a
+//! command puts them at risk; ignored files in other directories count when they are small (`.env`, local settings).
+//! Symbolic links are never followed. Nothing is read but ignore files.
+
+use crate::git::{Index, Repo};
+use crate::sys::{Kind, Listing, Meta, lstat};
+use becket_types::FileStamp;
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Larger ignored files are not followed, in bytes, unless a command names them.
+const SMALL: u64 = 1 << 20;
+/// A directory changed this shortly before it was listed, in nanoseconds, is listed again: clocks of file systems tick.
+const TICK: i64 = 50_000_000;
+/// Entries of one sweep.
+const MAX_ENTRIES: usize = 200_000;
+
+/// What one sweep looks at.
+pub(crate) struct Scope<'a> {
+    /// Enter ignored directories.
+    pub ignored: bool,
+    /// Paths below which everything counts.
+    pub targets: &'a [PathBuf],
+    /// Also what repositories keep for themselves below a target or root.
+    pub inside_git: bool,
+    pub exclude: &'a [PathBuf],
+    pub deadline: Instant,
+}
+
+impl Scope<'_> {
+    fn targets(&self, path: &Path) -> bool {
+        self.targets.iter().any(|target| path.starts_with(target))
+    }
+
+    fn leads_to_target(&self, path: &Path) -> bool {
+        self.targets.iter().any(|target| target.starts_with(path) || path.starts_with(target))
+    }
+}
+
+/// One thing that was seen.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub path: PathBuf,
+    pub meta: Meta,
+    pub ignored: bool,
+}
+
+/// What a sweep saw.
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    pub seen: Vec<Seen>,
+    /// There, and not looked into: ignored directories, large ignored files, repositories' own folders.
+    pub passed: HashSet<PathBuf>,
+    /// Not looked into for want of time or permission.
+    pub missed: Vec<PathBuf>,
+    pub special: Vec<PathBuf>,
+}
+
+struct Rules {
+    id: u64,
+    chain: Vec<Arc<Gitignore>>,
+}
+
+impl Rules {
+    fn ignores(&self, path: &Path, dir: bool) -> bool {
+        for rules in self.chain.iter().rev() {
+            match rules.matched(path, dir) {
+                Match::Ignore(_) => return true,
+                Match::Whitelist(_) => return false,
+                Match::None => {}
+            }
+        }
+        false
+    }
+}
+
+struct CachedDir {
+    stamp: FileStamp,
+    rules: u64,
+    /// Name, and whether it is ignored.
+    names: Vec<(OsString, bool)>,
+}
+
+/// Remembers what it saw, from sweep to sweep.
+#[derive(Default)]
+pub(crate) struct Walker {
+    dirs: HashMap<PathBuf, CachedDir>,
+    /// Rules of a directory, by the rules above it and its own file.
+    rules: HashMap<PathBuf, (u64, Option<FileStamp>, Arc<Rules>)>,
+    next_rules: u64,
+}
+
+impl Walker {
+    /// Looks at everything below `root`. `ignored`: the root itself is.
+    #[expect(clippy::too_many_arguments, reason = "what is looked at, by whose rules, and how far")]
+    pub(crate) fn sweep(
+        &mut self,
+        root: &Path,
+        ignored: bool,
+        index: &Index,
+        repo: Option<&Repo>,
+        scope: &Scope<'_>,
+        out: &mut Sweep,
+    ) {
+        match lstat(root) {
+            Ok(meta) if meta.kind == Kind::Dir => {}
+            Ok(meta) if matches!(meta.kind, Kind::File | Kind::Symlink) => {
+                out.seen.push(Seen { path: root.to_path_buf(), meta, ignored });
+                return;
+            }
+            Ok(_) => return out.special.push(root.to_path_buf()),
+            Err(_) => return,
+        }
+        let mut stack = vec![(root.to_path_buf(), self.rules_above(root, repo), ignored)];
+        while let Some((dir, rules, ignored)) = stack.pop() {
+            if Instant::now() >= scope.deadline || out.seen.len() >= MAX_ENTRIES {
+                out.missed.push(dir);
+                continue;
+            }
+            let rules = self.rules_in(&dir, rules);
+            self.list(&dir, &rules, ignored, index, scope, out, &mut stack);
+        }
+    }
+
+    /// Whether a path below `root` is ignored, by itself or by a directory that it lies in.
+    pub(crate) fn is_ignored(&mut self, root: &Path, repo: Option<&Repo>, path: &Path) -> bool {
+        let mut rules = self.rules_above(root, repo);
+        let Ok(relative) = path.strip_prefix(root) else { return false };
+        let mut at = root.to_path_buf();
+        for part in relative.components() {
+            rules = self.rules_in(&at, rules);
+            at.push(part);
+            let dir = lstat(&at).is_ok_and(|meta| meta.kind == Kind::Dir);
+            if !rules.chain.is_empty() && rules.ignores(&at, dir) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The rules that hold above a root: those of the repository it lies in.
+    fn rules_above(&mut self, root: &Path, repo: Option<&Repo>) -> Arc<Rules> {
+        let mut rules = Arc::new(Rules { id: 0, chain: Vec::new() });
+        let Some(repo) = repo.filter(|repo| root.starts_with(&repo.top)) else { return rules };
+        let exclude = repo.common.join("info/exclude");
+        if exclude.is_file() {
+            let mut builder = GitignoreBuilder::new(&repo.top);
+            builder.add(&exclude);
+            if let Ok(own) = builder.build() {
+                rules = Arc::new(Rules { id: 1, chain: vec![Arc::new(own)] });
+                self.next_rules = self.next_rules.max(1);
+            }
+        }
+        let mut above: Vec<&Path> =
+            root.ancestors().skip(1).take_while(|a| a.starts_with(&repo.top)).collect();
+        above.reverse();
+        for dir in above {
+            rules = self.rules_in(dir, rules);
+        }
+        rules
+    }
+
+    /// The rules in `dir`: those above it and its own ignore file.
+    fn rules_in(&mut self, dir: &Path, above: Arc<Rules>) -> Arc<Rules> {
+        let file = dir.join(".gitignore");
+        let stamp = lstat(&file).ok().filter(|m| m.kind == Kind::File).map(|m| m.stamp);
+        if let Some((id, known, rules)) = self.rules.get(dir)
+            && *id == above.id
+            && *known == stamp
+        {
+            return Arc::clone(rules);
+        }
+        let rules = match stamp {
+            None => Arc::clone(&above),
+            Some(_) => {
+                let mut builder = GitignoreBuilder::new(dir);
+                builder.add(&file);
+                let mut chain = above.chain.clone();
+                chain.extend(builder.build().ok().map(Arc::new));
+                self.next_rules += 1;
+                Arc::new(Rules { id: self.next_rules + 1, chain })
+            }
+        };
+        self.rules.insert(dir.to_path_buf(), (above.id, stamp, Arc::clone(&rules)));
+        rules
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one step of the loop above")]
+    fn list(
+        &mut self,
+        dir: &Path,
+        rules: &Arc<Rules>,
+        ignored: bool,
+        index: &Index,
+        scope: &Scope<'_>,
+        out: &mut Sweep,
+        stack: &mut Vec<(PathBuf, Arc<Rules>, bool)>,
+    ) {
+        let Ok(listing) = Listing::open(dir) else { return out.missed.push(dir.to_path_buf()) };
+        let Ok(meta) = listing.meta() else { return out.missed.push(dir.to_path_buf()) };
+        let cached = self.dirs.get(dir).filter(|c| c.stamp == meta.stamp && c.rules == rules.id);
+        let fresh;
+        let names = match cached {
+            Some(cached) => &cached.names,
+            None => {
+                let Ok(names) = listing.names() else { return out.missed.push(dir.to_path_buf()) };
+                let list = names.into_iter().map(|name| {
+                    let path = dir.join(&name);
+                    let is_dir = || listing.child(&name).is_ok_and(|m| m.kind == Kind::Dir);
+                    let ignored = ignored || (!rules.chain.is_empty() && rules.ignores(&path, is_dir()));
+                    (name, ignored)
+                });
+                let entry = CachedDir { stamp: meta.stamp, rules: rules.id, names: list.collect() };
+                if meta.stamp.0.max(meta.stamp.1) + TICK < now() {
+                    self.dirs.insert(dir.to_path_buf(), entry);
+                    let Some(kept) = self.dirs.get(dir) else { return };
+                    &kept.names
+                } else {
+                    self.dirs.remove(dir);
+                    fresh = entry.names;
+                    &fresh
+                }
+            }
+        };
+        for (name, ignored) in names {
+            // Gone since the names were read.
+            let Ok(meta) = listing.child(name) else { continue };
+            let path = dir.join(name);
+            match meta.kind {
+                Kind::Special => out.special.push(path),
+                Kind::Symlink => out.seen.push(Seen { path, meta, ignored: *ignored }),
+                Kind::File => {
+                    let counts = !ignored
+                        || meta.size <= SMALL
+                        || scope.ignored
+                        || scope.targets(&path)
+                        || index.is_tracked(&path);
+                    if counts {
+                        out.seen.push(Seen { path, meta, ignored: *ignored });
+                    } else {
+                        out.passed.insert(path);
+                    }
+                }
+                Kind::Dir => {
+                    let hidden = name == ".git" && !(scope.inside_git && scope.targets(&path));
+                    let shut = *ignored
+                        && !scope.ignored
+                        && !scope.leads_to_target(&path)
+                        && !index.has_tracked_below(&path);
+                    if hidden || shut || scope.exclude.contains(&path) {
+                        out.passed.insert(path);
+                        continue;
+                    }
+                    stack.push((path.clone(), Arc::clone(rules), *ignored));
+                    out.seen.push(Seen { path, meta, ignored: *ignored });
+                }
+            }
+        }
+    }
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as i64)
+}

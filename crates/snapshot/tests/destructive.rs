@@ -1,0 +1,93 @@
+//! Commands that destroy, run for real through bash on a dirty tree; then everything must be as it was: files byte for
+//! byte, modes, links, empty directories, and what git says. A form whose program is missing changes nothing and does
+//! not count; at least 150 must have destroyed something.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use support::{Lab, dirty, repository, tree};
+
+const COMMANDS: &str = include_str!("destructive.txt");
+
+#[test]
+fn every_destructive_command_is_undone() {
+    let commands: Vec<&str> = COMMANDS.lines().filter(|l| !l.is_empty() && !l.starts_with("##")).collect();
+    let (next, destroyed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let problems: Mutex<Vec<String>> = Mutex::default();
+    let idle: Mutex<Vec<&str>> = Mutex::default();
+    let template = tempfile::tempdir().unwrap();
+    let work = dirty(&template.path().canonicalize().unwrap());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(command) = commands.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    match one(work.parent().unwrap(), &command.replace("\\n", "\n")) {
+                        Ok(true) => {
+                            destroyed.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Ok(false) => idle.lock().unwrap().push(command),
+                        Err(problem) => problems.lock().unwrap().push(format!("{command}\n{problem}")),
+                    }
+                }
+            });
+        }
+    });
+    let problems = problems.into_inner().unwrap();
+    assert!(problems.is_empty(), "{} of {}:\n{}", problems.len(), commands.len(), problems.join("\n\n"));
+    let count = destroyed.into_inner();
+    println!(
+        "{count} of {} commands destroyed something; these changed nothing: {:#?}",
+        commands.len(),
+        idle
+    );
+    assert!(count >= 150, "{count} of {}; these changed nothing: {idle:#?}", commands.len());
+}
+
+/// Whether the command changed anything; what was not restored.
+fn one(template: &Path, command: &str) -> Result<bool, String> {
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path().canonicalize().unwrap();
+    let copied = Command::new("cp").arg("-a").arg(template.join(".")).arg(&base).status().unwrap();
+    assert!(copied.success());
+    let (root, home) = (base.join("work"), base.join("home"));
+    let mut lab = Lab::new(&root, &home);
+    // The second worktree's links name the template.
+    let repaired = lab.shell("printf 'gitdir: %s/.git/worktrees/wt\\n' \"$PWD\" > ../wt/.git; printf '%s/.git\\n' \"$(cd ../wt && pwd)\" > .git/worktrees/wt/gitdir; git update-index -q --refresh");
+    drop(repaired);
+    let _ = repository(&root, &home);
+    let before = (tree(&base), repository(&root, &home));
+    lab.call(command);
+    let changed = tree(&base) != before.0 || repository(&root, &home) != before.1;
+    if !changed {
+        return Ok(false);
+    }
+    if lab.history().last_calls(1).is_empty() {
+        return Err("it changed something, and no change was recorded".to_owned());
+    }
+    let (plan, applied) = lab.undo(1, false);
+    let mut problem = String::new();
+    for path in plan.paths.iter().filter(|p| {
+        matches!(p.action, becket_snapshot::Action::Conflict(_) | becket_snapshot::Action::Lost(_))
+    }) {
+        problem.push_str(&format!("  {:?} {}\n", path.action, path.path.display()));
+    }
+    for failed in &applied.failed {
+        problem.push_str(&format!("  failed {}: {}\n", failed.path.0.display(), failed.reason));
+    }
+    let after = (tree(&base), repository(&root, &home));
+    for (path, what) in &before.0 {
+        if after.0.get(path) != Some(what) {
+            problem.push_str(&format!("  {}: {what} became {:?}\n", path.display(), after.0.get(path)));
+        }
+    }
+    for path in after.0.keys().filter(|path| !before.0.contains_key(*path)) {
+        problem.push_str(&format!("  {} is left over\n", path.display()));
+    }
+    if after.1 != before.1 {
+        problem.push_str(&format!("  git before:\n{}\n  git after:\n{}\n", before.1, after.1));
+    }
+    if problem.is_empty() { Ok(true) } else { Err(problem) }
+}
