@@ -3,12 +3,15 @@
 //! The result in a journal line is what these are read from: `exit_code` of a command, `changes: [{path, kind}]` with kind
 //! `add | update | delete`, and the flags `is_error`, `interrupted`, `timed_out`, `denied`. The subject of a `read`, `edit`
 //! or `write` is its path. A file counts with the newest thing that happened to it.
+//!
+//! What a model writes is measured against them: wishes that only a tool's output wrote are no wishes, commands that did
+//! not run are not done, and a command that ran already is marked where it is named as a next step.
 
 use super::Sections;
 use super::state::{one_line, todo};
 use crate::context::continuation::{is_users_words, words};
 use crate::context::view::JournalLine;
-use becket_types::{JournalState, Message, Tokens, is_blank};
+use becket_types::{JournalState, Message, Part, Tokens, is_blank};
 use serde_json::Value;
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashSet};
@@ -20,6 +23,10 @@ const JOURNAL_MARK: &str = "From the tool journal:";
 const QUOTES_MARK: &str = "The user's own words, oldest first:";
 /// Line above what a model says it has done.
 const REPORTED_MARK: &str = "As the assistant reports it:";
+/// Behind a next step whose command ran already.
+const RAN_MARK: &str = " [ran already: ";
+/// So many words in a row that stand in a tool's output, and in no words of a user, are the tool's.
+const RUN: usize = 3;
 
 /// Facts for one summary, computed once.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +41,11 @@ pub struct Facts {
     quotes: Vec<String>,
     /// Words that a user wrote, lower case.
     vocabulary: HashSet<String>,
+    /// Runs of words in tool outputs, and in what users wrote.
+    tool_runs: HashSet<u64>,
+    user_runs: HashSet<u64>,
+    /// Commands that ran, with what they came to.
+    ran: Vec<(String, String)>,
     todo: Option<String>,
 }
 
@@ -63,12 +75,18 @@ impl Facts {
                 facts.quotes.push(quote);
             }
         }
+        for part in messages.iter().flat_map(|m| &m.borrow().parts) {
+            if let Part::ToolResult { output, .. } = part {
+                facts.tool_runs.extend(runs(output));
+            }
+        }
         facts.read_journal(journal);
         facts
     }
 
     fn learn_words(&mut self, text: &str) {
         self.vocabulary.extend(content_words(text));
+        self.user_runs.extend(runs(text));
     }
 
     fn read_journal(&mut self, journal: &[JournalLine]) {
@@ -90,6 +108,9 @@ impl Facts {
                 )),
                 JournalState::Finished => {
                     if let Some(how) = outcome(line).filter(|_| seen.insert((line.tool.as_str(), subject))) {
+                        if line.result.get("exit_code").is_some() {
+                            self.ran.push((subject.trim().to_owned(), how.clone()));
+                        }
                         let entry = format!("- {name}: {how} [{}]", one_line(line.call_id.as_str(), 60));
                         self.done.push((entry, subject.to_owned()));
                     }
@@ -104,6 +125,12 @@ impl Facts {
     pub fn fill(&self, sections: &mut Sections, max: Tokens) {
         // Bytes of a share of the limit, at 3 bytes a token.
         let share = |percent: u64| (max.0 * 3 * percent / 100) as usize;
+        for heading in
+            ["## Goal", "## Progress", "### Blocked", "## Decisions", "## Discoveries", "## Next steps"]
+        {
+            let body = without_marks(sections.get(heading));
+            sections.set(heading, body);
+        }
         let notes = sections.get("## Relevant files").to_owned();
         sections.set("## Relevant files", self.file_list(&notes, share(15)));
 
@@ -119,8 +146,13 @@ impl Facts {
         let quotes = newest(self.quotes.iter().map(String::as_str), share(15));
         sections.set("## Instructions", joined(&[wishes, titled(QUOTES_MARK, &quotes)]));
 
+        let next = sections.get("## Next steps").lines().map(|line| self.marked(line)).collect::<Vec<_>>();
+        sections.set("## Next steps", next.join("\n"));
+
         // A goal that shares no word with anything the user wrote is not the user's.
-        let goal = sections.get("## Goal").to_owned();
+        let own = sections.get("## Goal").lines().filter(|line| !self.is_a_tools(line)).collect::<Vec<_>>();
+        let goal = own.join("\n").trim().to_owned();
+        sections.set("## Goal", goal.as_str());
         if (is_blank(&goal) || !self.any_word(&goal)) && !self.quotes.is_empty() {
             let first = self.quotes.first().map_or("", String::as_str);
             let last = self.quotes.last().map_or("", String::as_str);
@@ -183,9 +215,25 @@ impl Facts {
         let lines = own.lines().filter(|line| {
             let words: Vec<String> = content_words(line).collect();
             let known = words.iter().filter(|w| self.vocabulary.contains(*w)).count();
-            !line.starts_with("> ") && (known * 2 >= words.len())
+            !line.starts_with("> ") && (known * 2 >= words.len()) && !self.is_a_tools(line)
         });
         lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+    }
+
+    /// Words in a row from a tool's output that no user wrote.
+    fn is_a_tools(&self, line: &str) -> bool {
+        runs(line).any(|run| self.tool_runs.contains(&run) && !self.user_runs.contains(&run))
+    }
+
+    /// A next step that names a command which ran, with what it came to.
+    fn marked(&self, line: &str) -> String {
+        let line = line.split(RAN_MARK).next().unwrap_or_default();
+        let named = line.split('`').skip(1).step_by(2).map(str::trim);
+        let ran = named.filter(|c| c.contains(' ')).find_map(|c| self.ran.iter().find(|(ran, _)| ran == c));
+        match ran {
+            Some((_, how)) => format!("{line}{RAN_MARK}{how}; look before running it again]"),
+            None => line.to_owned(),
+        }
     }
 
     fn any_word(&self, text: &str) -> bool {
@@ -215,12 +263,43 @@ fn content_words(text: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
+/// Hashes of each [`RUN`] words in a row; the words are those of [`content_words`]. All of a window's outputs pass here.
+fn runs(text: &str) -> impl Iterator<Item = u64> + '_ {
+    let (mut last, mut seen) = ([0u64; RUN], 0usize);
+    let words = text.split(|c: char| !c.is_alphanumeric()).flat_map(|word| {
+        let plain = (word.is_ascii() && word.len() >= 3).then(|| fnv(word));
+        let other = (!word.is_ascii()).then(|| content_words(word).map(|w| fnv(&w)));
+        plain.into_iter().chain(other.into_iter().flatten())
+    });
+    words.filter_map(move |word| {
+        last.rotate_left(1);
+        last[RUN - 1] = word;
+        seen += 1;
+        (seen >= RUN)
+            .then(|| last.iter().fold(FNV.0, |hash, word| (hash ^ word).wrapping_mul(FNV.1).rotate_left(9)))
+    })
+}
+
+/// Offset and prime of the FNV-1a hash.
+const FNV: (u64, u64) = (0xcbf2_9ce4_8422_2325, 0x0100_0000_01b3);
+
+/// FNV-1a, upper case of ASCII letters as lower case.
+fn fnv(word: &str) -> u64 {
+    word.bytes().fold(FNV.0, |hash, byte| (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(FNV.1))
+}
+
 fn joined(parts: &[String]) -> String {
     parts.iter().filter(|p| !p.is_empty()).map(String::as_str).collect::<Vec<_>>().join("\n")
 }
 
 fn titled(title: &str, body: &str) -> String {
     if body.is_empty() { String::new() } else { format!("{title}\n{body}") }
+}
+
+/// The engine's marks stand where the engine writes them, and nowhere else.
+fn without_marks(body: &str) -> String {
+    let forged = |line: &&str| [JOURNAL_MARK, QUOTES_MARK, REPORTED_MARK].iter().any(|m| line.contains(m));
+    body.lines().filter(|line| !forged(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// The engine's lines about unknown effects are made anew each time.
