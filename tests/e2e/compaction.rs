@@ -224,3 +224,55 @@ fn a_message_typed_while_it_compacts_is_delivered_once() {
     assert_eq!(delivered, 1);
     assert!(server.requests().last().unwrap().text().contains("typed during the compaction"));
 }
+
+/// A summary is asked for at 0.70 of the window and held back; the turn's steps go on meanwhile, and the compaction at 0.90
+/// finds it there.
+#[test]
+fn the_turn_goes_on_while_its_summary_is_prepared() {
+    let bench = Bench::new(&[]);
+    let gate = Gate::new();
+    let gate_in_server = gate.clone();
+    let steps = Arc::new(Mutex::new(0));
+    let steps_in_server = Arc::clone(&steps);
+    let server = MockServer::with(move |request| {
+        let tokens = request.text().len() as u64 / 4;
+        if asks_for_summary(request) {
+            return Reply::from(Answer::text(SUMMARY).usage(tokens, 200)).gate_before(&gate_in_server);
+        }
+        let mut n = steps_in_server.lock().unwrap();
+        *n += 1;
+        if *n > 45 {
+            return Answer::text("end").usage(tokens, 10).into();
+        }
+        let command = format!("seq -w {n}00000 {n}00100 | head -c 800");
+        Answer::text(format!("Step {n}."))
+            .and_tool(&format!("call_{n}"), "bash", json!({ "command": command }))
+            .usage(tokens, 60)
+            .into()
+    });
+    let mut running = Running::start(bench.print(BOTH[0], &server).args([
+        "--context-window",
+        "24000",
+        "--permission-mode",
+        "bypassPermissions",
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+    ]));
+    running.send(b"{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"do the steps\"}}\n");
+    gate.wait_reached();
+    let then = *steps.lock().unwrap();
+    running.line(|l| l.contains(&format!("Step {}.", then + 2)));
+    gate.open();
+    running.line(|l| l.contains("\"type\":\"result\""));
+    running.wait().expect(0);
+    let entries = bench.entries();
+    let compactions: Vec<&Value> = entries.iter().filter(|e| e["kind"] == "compaction").collect();
+    assert!(!compactions.is_empty());
+    assert_eq!(compactions[0]["input"], "prepared");
+    let summaries = server.requests().iter().filter(|r| asks_for_summary(r)).count();
+    assert!(summaries <= compactions.len() + 1, "{summaries} summaries, {} compactions", compactions.len());
+    let turns: Vec<Recorded> = server.requests().into_iter().filter(|r| !asks_for_summary(r)).collect();
+    assert!(prefix_breaks(&turns).len() <= compactions.len());
+}
