@@ -7,6 +7,7 @@ mod faults;
 mod formats;
 mod kills;
 mod parallel;
+mod processes;
 mod steering;
 mod subcommands;
 mod support;

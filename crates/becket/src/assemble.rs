@@ -15,6 +15,7 @@ use becket_model::{Model, ModelRef};
 use becket_session::context::{ModelScope, Policy};
 use becket_session::store::{self, SessionSummary};
 use becket_session::{CreateOptions, Session};
+use becket_tool_shell::Shell;
 use becket_types::PermissionMode;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use std::sync::Arc;
 pub(crate) struct Assembled {
     pub agent: Agent,
     pub handle: AgentHandle,
+    /// Where commands run; background jobs end with it.
+    pub shell: Arc<Shell>,
     /// What people should know before anything runs.
     pub notes: Vec<String>,
 }
@@ -51,7 +54,8 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
     } else {
         std::env::temp_dir().join("becket-spill")
     };
-    let mut tools = toolbox::registry(environment, config, Arc::clone(&skills), spill, &model.info().name)?;
+    let shell = toolbox::shell(environment, config, spill);
+    let mut tools = toolbox::registry(config, Arc::clone(&skills), &shell, &model.info().name)?;
     let removed = guard.removed_tools(&tools.names());
     tools.retain(|name| !removed.iter().any(|r| r == name));
 
@@ -110,7 +114,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
         guard,
         settings,
     });
-    Ok(Assembled { agent, handle, notes })
+    Ok(Assembled { agent, handle, shell, notes })
 }
 
 /// `--append-system-prompt`, and what `--json-schema` asks of the last message.

@@ -22,7 +22,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         InputFormat::Text => Some(text_prompt(&settings).await?),
         InputFormat::StreamJson => None,
     };
-    let Assembled { agent, handle, notes } = assemble(environment, &settings).await?;
+    let Assembled { agent, handle, shell, notes } = assemble(environment, &settings).await?;
     let options = PrintOptions {
         format: settings.format,
         verbose: settings.verbose,
@@ -64,6 +64,12 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         Some(status) => status?,
         None => front.drain()?,
     };
+    // Who terminates us does not wait; the watcher of the commands ends them then.
+    if status != ExitStatus::Terminated {
+        for line in shell.end_jobs().await {
+            note(&line);
+        }
+    }
     if let (Some(path), Some(text)) = (&settings.last_message, &front.last_text) {
         std::fs::write(path, text)
             .map_err(|e| Failure::error(format!("cannot write {}: {e}", path.display())))?;

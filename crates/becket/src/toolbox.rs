@@ -4,7 +4,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_config::Config;
 use becket_tool::{Registry, Tool};
-use becket_tool_shell::{BashTool, ShellSettings, environment::for_commands};
+use becket_tool_shell::{Shell, ShellSettings, environment::for_commands};
 use becket_tool_skill::{Scope, SkillDir, SkillTool, Skills};
 use becket_types::ToolSpec;
 use std::ffi::OsString;
@@ -32,13 +32,12 @@ pub(crate) fn skills(environment: &Environment, cwd: &Path, config: &Config) -> 
 /// All tools, less those that are switched off. Which of them change files goes by the model that the session begins with,
 /// and stays: what the model was told must not change on the way. Tools that are named are offered as named.
 pub(crate) fn registry(
-    environment: &Environment,
     config: &Config,
     skills: Arc<Skills>,
-    spill_dir: PathBuf,
+    shell: &Arc<Shell>,
     model: &str,
 ) -> Result<Registry, Failure> {
-    let all = tools(shell(environment, config, spill_dir), skills);
+    let all = tools(shell, skills);
     let mut registry = Registry::new();
     for tool in all {
         registry.add(tool).map_err(|e| Failure::error(e.to_string()))?;
@@ -57,7 +56,8 @@ pub(crate) fn registry(
     Ok(registry)
 }
 
-fn shell(environment: &Environment, config: &Config, spill_dir: PathBuf) -> ShellSettings {
+/// What the commands of a session share.
+pub(crate) fn shell(environment: &Environment, config: &Config, spill_dir: PathBuf) -> Arc<Shell> {
     let vars = environment.vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v)));
     let mut env = for_commands(vars, &[]);
     for (name, value) in &config.shell.env {
@@ -69,19 +69,20 @@ fn shell(environment: &Environment, config: &Config, spill_dir: PathBuf) -> Shel
         settings.default_timeout = timeout;
         settings.max_timeout = settings.max_timeout.max(timeout);
     }
-    settings
+    settings.store = Some(environment.sessions_dir());
+    Shell::new(settings)
 }
 
 /// What all tools say of themselves, for pages that count them.
 pub(crate) fn specs() -> Vec<ToolSpec> {
-    let shell = ShellSettings::new(Vec::new(), PathBuf::new());
-    tools(shell, Arc::new(Skills::discover(&[]))).iter().map(|t| t.spec().clone()).collect()
+    let shell = Shell::new(ShellSettings::new(Vec::new(), PathBuf::new()));
+    tools(&shell, Arc::new(Skills::discover(&[]))).iter().map(|t| t.spec().clone()).collect()
 }
 
-fn tools(shell: ShellSettings, skills: Arc<Skills>) -> Vec<Arc<dyn Tool>> {
+fn tools(shell: &Arc<Shell>, skills: Arc<Skills>) -> Vec<Arc<dyn Tool>> {
     let mut all: Vec<Arc<dyn Tool>> = vec![Arc::new(becket_tool_read::Read::new())];
     all.extend(becket_tool_edit::tools());
-    all.push(Arc::new(BashTool::new(shell)));
+    all.extend(shell.tools());
     all.push(Arc::new(becket_tool_search::Grep::new()));
     all.push(Arc::new(becket_tool_search::Glob::new()));
     all.push(Arc::new(SkillTool::new(skills)));

@@ -66,6 +66,11 @@ impl Cleaner {
         }
     }
 
+    /// Something is left of the last line.
+    pub(crate) fn has_open_line(&self) -> bool {
+        !self.line.is_empty()
+    }
+
     /// Gives out what is left of the last line.
     pub(crate) fn finish(&mut self, out: &mut impl FnMut(&[u8])) {
         if !self.line.is_empty() {

@@ -1,96 +1,248 @@
-//! Reading what a command prints, as fast as it prints it, whoever holds the pipe.
+//! Reading what a command prints, as fast as it prints it, whoever holds the other end.
 //!
-//! Model: a thread of its own waits for the pipe and for the word that the shell has ended. After that word it takes what is
-//! in the pipe and hands over the result at once, also if a process in the background still holds the other end; then it
-//! goes on reading, into a bounded log, so that such a process neither stalls nor dies of a broken pipe.
+//! Model: one thread per command owns our end of the pipe or terminal. It reads, keeps ([`crate::spill`]), cleans and
+//! captures; writes what is typed into a terminal; and watches the command's limits. It is told when the shell has ended:
+//! then it takes what is there and says so at once, also when a process in the background still holds the other end; it
+//! goes on reading until that lets go, so that such a process neither stalls nor dies of a broken pipe.
 //!
-//! Invariants: memory is bounded whatever is printed; the front end gets at most ten chunks a second.
+//! A *look* takes what was captured since the look before. A command that stays in the foreground has one look, at its end.
+//!
+//! Invariants: memory is bounded whatever is printed; nothing is read on a thread of the caller; the front end gets at most
+//! ten chunks a second.
 
 use crate::capture::{Capture, Shown, Window};
 use crate::clean::Cleaner;
+use crate::limits::{Sentry, Trip};
+use crate::screen::Screen;
 use crate::spill::Spill;
-use crate::sys;
 use becket_tool::Host;
 use becket_types::BlobId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
+use tokio::sync::Notify;
 
-const BUFFER: usize = 256 * 1024;
+pub(crate) const BUFFER: usize = 256 * 1024;
 /// How long a pipe that never runs dry is read after the shell has ended.
 const LAST: Duration = Duration::from_millis(80);
 const PROGRESS: Duration = Duration::from_millis(100);
 const PROGRESS_BYTES: usize = 4 * 1024;
-/// What background processes may print after the call.
-const LOG: u64 = 8 * 1024 * 1024;
+/// What may wait to be typed.
+pub(crate) const MAX_INPUT: usize = 64 * 1024;
 
-/// What a drain needs besides the pipe.
+pub(crate) type Progress = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// What a drain needs besides its end of the pipe.
 pub(crate) struct Setup {
     pub window: Window,
-    pub spill_dir: PathBuf,
-    pub spilled: Arc<AtomicU64>,
-    pub log: PathBuf,
-    pub host: Arc<dyn Host>,
-    pub progress: Arc<dyn Fn(&str) + Send + Sync>,
+    pub spill: Spill,
+    pub progress: Progress,
+    pub sentry: Sentry,
+    /// It is a terminal, with what is typed into it first.
+    pub terminal: Option<String>,
 }
 
-/// What came out of a command.
+/// What came out of a command since the look before.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub shown: Shown,
-    /// Raw bytes printed.
+    /// Raw bytes printed since the command started.
     pub bytes: u64,
-    /// The raw output, where `shown` is not all of it.
+    /// The raw output since the command started, where `shown` is not all there was to show.
     pub spill: Option<Result<BlobId, String>>,
-    /// Somebody still holds the pipe; what they print goes here.
-    pub log: Option<PathBuf>,
 }
 
+/// How far the other end is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// The shell has ended, all it printed is here, and somebody else still holds the other end.
+    Held,
+    Closed,
+}
+
+struct State {
+    phase: Phase,
+    cleaner: Cleaner,
+    capture: Capture,
+    spill: Spill,
+    screen: Option<Screen>,
+    typed: VecDeque<u8>,
+    looks: u32,
+    progress: Option<Progress>,
+    tripped: Option<Trip>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Something came, or the phase changed.
+    news: Notify,
+    window: Window,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The caller's side.
 pub(crate) struct Drain {
-    result: oneshot::Receiver<Output>,
-    wake: PipeWriter,
+    shared: Arc<Shared>,
+    /// A byte: there is something to type. Closed: the shell has ended.
+    wake: Mutex<Option<PipeWriter>>,
 }
 
 impl Drain {
-    pub(crate) fn start(reader: PipeReader, setup: Setup) -> io::Result<Self> {
-        // A larger pipe means fewer switches.
-        sys::widen(&reader, BUFFER);
-        rustix::io::ioctl_fionbio(&reader, true)?;
-        let (ended, wake) = io::pipe()?;
-        let (send, result) = oneshot::channel();
-        std::thread::Builder::new().name("shell output".to_owned()).spawn(move || {
-            let mut worker = Worker::new(reader, &setup);
-            let held = worker.collect(&ended, &setup);
-            drop(ended);
-            let (output, reader) = worker.finish(setup, held);
-            let log = output.log.clone();
-            // Nobody waits when the call was dropped; the pipe is drained all the same.
-            let _ = send.send(output);
-            if let Some(log) = log {
-                linger(reader, log);
-            }
-        })?;
-        Ok(Self { result, wake })
+    pub(crate) fn start(end: File, setup: Setup) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&end, true)?;
+        let (woken, wake) = io::pipe()?;
+        rustix::io::ioctl_fionbio(&woken, true)?;
+        let Setup { window, spill, progress, sentry, terminal } = setup;
+        let state = State {
+            phase: Phase::Open,
+            cleaner: Cleaner::default(),
+            capture: Capture::new(window),
+            spill,
+            screen: terminal.is_some().then(Screen::default),
+            typed: terminal.unwrap_or_default().into_bytes().into(),
+            looks: 0,
+            progress: Some(progress),
+            tripped: None,
+        };
+        let shared = Arc::new(Shared { state: Mutex::new(state), news: Notify::new(), window });
+        let worker = Worker {
+            end,
+            woken: Some(woken),
+            // Grows with the first large read: most commands print little.
+            buffer: vec![0; 16 * 1024],
+            shared: Arc::clone(&shared),
+            sentry,
+            reported: 0,
+            last_report: None,
+        };
+        std::thread::Builder::new().name("shell output".to_owned()).spawn(move || worker.run())?;
+        Ok(Self { shared, wake: Mutex::new(Some(wake)) })
     }
 
-    /// The shell has ended: what there is.
-    pub(crate) async fn finish(self) -> Option<Output> {
-        drop(self.wake);
-        self.result.await.ok()
+    /// The shell has ended. Returns when all it printed is here: whether somebody else still holds the other end.
+    pub(crate) async fn shell_ended(&self) -> bool {
+        drop(self.wake.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.until(|state| state.phase != Phase::Open).await;
+        self.shared.lock().phase == Phase::Held
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.shared.lock().phase == Phase::Closed
+    }
+
+    /// Something is there that no look has taken, or nothing will come any more.
+    pub(crate) async fn news(&self) {
+        self.until(|state| state.phase != Phase::Open || state.has_news()).await;
+    }
+
+    /// Nothing will come any more.
+    pub(crate) async fn closed(&self) {
+        self.until(|state| state.phase == Phase::Closed).await;
+    }
+
+    /// Raw bytes so far.
+    pub(crate) fn total(&self) -> u64 {
+        self.shared.lock().spill.total()
+    }
+
+    async fn until(&self, met: impl Fn(&State) -> bool) {
+        loop {
+            let news = self.shared.news.notified();
+            tokio::pin!(news);
+            news.as_mut().enable();
+            if met(&self.shared.lock()) {
+                return;
+            }
+            news.await;
+        }
+    }
+
+    /// Types into the terminal. `Err` is a message for the model.
+    pub(crate) fn type_in(&self, text: &str) -> Result<(), String> {
+        let mut state = self.shared.lock();
+        if state.screen.is_none() {
+            return Err("it has no terminal; start it again with `pty`".to_owned());
+        }
+        if state.phase != Phase::Open {
+            return Err("it has ended".to_owned());
+        }
+        if state.typed.len() + text.len() > MAX_INPUT {
+            return Err(format!("{} bytes wait to be read by it already", state.typed.len()));
+        }
+        state.typed.extend(text.as_bytes());
+        drop(state);
+        match &mut *self.wake.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(wake) => wake.write_all(b"i").map_err(|e| e.to_string()),
+            None => Err("it has ended".to_owned()),
+        }
+    }
+
+    /// The limit that the command passed; it was ended for that.
+    pub(crate) fn tripped(&self) -> Option<Trip> {
+        self.shared.lock().tripped
+    }
+
+    /// The call is over: nobody listens to live output any more.
+    pub(crate) fn quiet(&self) {
+        self.shared.lock().progress = None;
+    }
+
+    /// Takes what came since the look before.
+    pub(crate) async fn look(&self, host: &Arc<dyn Host>) -> Output {
+        let (shown, bytes, keep) = self.shared.lock().look(self.shared.window);
+        let mut spill = None;
+        if keep {
+            // Compressing and writing it takes its time.
+            let (shared, host) = (Arc::clone(&self.shared), Arc::clone(host));
+            let kept = tokio::task::spawn_blocking(move || shared.lock().spill.keep(&*host)).await;
+            spill = Some(kept.unwrap_or_else(|e| Err(e.to_string())));
+        }
+        Output { shown, bytes, spill }
+    }
+}
+
+impl State {
+    fn has_news(&self) -> bool {
+        self.capture.total() > 0
+            || self.cleaner.has_open_line()
+            || self.screen.as_ref().is_some_and(Screen::is_new)
+    }
+
+    /// What is new, how many bytes there were in all, and whether the model sees less than that.
+    fn look(&mut self, window: Window) -> (Shown, u64, bool) {
+        let capture = &mut self.capture;
+        self.cleaner.finish(&mut |clean| capture.push(clean));
+        let first = self.looks == 0;
+        self.looks += 1;
+        let bytes = self.spill.total();
+        let mut shown = std::mem::replace(&mut self.capture, Capture::new(window)).show();
+        if let Some(drawn) = self.screen.as_mut().and_then(Screen::take) {
+            return (Shown { head: drawn, cut: None }, bytes, first);
+        }
+        if !first && shown.cut.is_none() {
+            shown.head.drain(..shown.head.len() - shown.head.trim_start_matches('\n').len());
+            return (shown, bytes, false);
+        }
+        let whole = shown.cut.is_none() && !self.cleaner.changed && shown.head.len() as u64 == bytes;
+        (shown, bytes, !whole)
     }
 }
 
 struct Worker {
-    reader: PipeReader,
+    end: File,
+    woken: Option<PipeReader>,
     buffer: Vec<u8>,
-    cleaner: Cleaner,
-    capture: Capture,
-    spill: Spill,
+    shared: Arc<Shared>,
+    sentry: Sentry,
     reported: u64,
     last_report: Option<Instant>,
 }
@@ -102,121 +254,165 @@ enum Next {
 }
 
 impl Worker {
-    fn new(reader: PipeReader, setup: &Setup) -> Self {
-        Self {
-            reader,
-            // Grows with the first large read: most commands print little.
-            buffer: vec![0; 16 * 1024],
-            cleaner: Cleaner::default(),
-            capture: Capture::new(setup.window),
-            spill: Spill::new(setup.spill_dir.clone(), Arc::clone(&setup.spilled)),
-            reported: 0,
-            last_report: None,
-        }
-    }
-
-    /// Until the end of the pipe, or of the shell. Whether somebody still holds the pipe.
-    fn collect(&mut self, ended: &PipeReader, setup: &Setup) -> bool {
+    fn run(mut self) {
+        self.sentry.begin();
         let mut deadline: Option<Instant> = None;
         loop {
-            if deadline.is_none() {
-                match self.wait(ended) {
+            let asleep = deadline.is_some() && self.shared.lock().phase == Phase::Open;
+            if !asleep {
+                match self.wait() {
                     Ok(true) => deadline = Some(Instant::now() + LAST),
                     Ok(false) => {}
-                    Err(_) => return false,
+                    Err(_) => break,
                 }
             }
             match self.take() {
-                Next::End => return false,
-                Next::Dry if deadline.is_some() => return true,
+                Next::End => break,
+                Next::Dry if deadline.is_some() => self.enter(Phase::Held),
                 Next::Dry | Next::Data => {}
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return true;
+                self.enter(Phase::Held);
             }
-            self.report(setup);
+            self.guard();
+            self.report();
+        }
+        if let Some(trip) = self.sentry.at_end() {
+            self.shared.lock().tripped.get_or_insert(trip);
+        }
+        self.enter(Phase::Closed);
+        self.stand_by();
+    }
+
+    /// Nothing more will be printed. What runs without printing is still held to its limits.
+    fn stand_by(&mut self) {
+        loop {
+            if self.woken.is_none() && self.sentry.is_over() {
+                return;
+            }
+            let pause = self.sentry.next_check().unwrap_or(LAST);
+            let timeout = Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
+            let woken = match &self.woken {
+                Some(woken) => poll(&mut [PollFd::new(woken, PollFlags::IN)], Some(&timeout)),
+                None => poll(&mut [], Some(&timeout)),
+            };
+            if woken.is_ok_and(|n| n > 0) {
+                self.wake();
+            }
+            self.guard();
         }
     }
 
-    /// Waits for data or for the word that the shell has ended (`true`), no longer than unreported output may wait.
-    fn wait(&self, ended: &PipeReader) -> io::Result<bool> {
-        let unreported = self.capture.total() > self.reported;
-        let timeout = unreported.then_some(Timespec { tv_sec: 0, tv_nsec: PROGRESS.as_nanos() as _ });
-        let mut fds = [PollFd::new(&self.reader, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
+    fn enter(&mut self, phase: Phase) {
+        let mut state = self.shared.lock();
+        if state.phase != phase {
+            state.phase = phase;
+            drop(state);
+            self.shared.news.notify_waiters();
+        }
+    }
+
+    /// Waits for data, for room to type, for the time of the next check. `true`: the shell has ended.
+    fn wait(&mut self) -> io::Result<bool> {
+        let (typing, unreported) = {
+            let state = self.shared.lock();
+            (!state.typed.is_empty(), state.progress.is_some() && state.capture.total() > self.reported)
+        };
+        let mut timeout = self.sentry.next_check();
+        if unreported {
+            timeout = Some(timeout.map_or(PROGRESS, |t| t.min(PROGRESS)));
+        }
+        let timeout =
+            timeout.map(|t| Timespec { tv_sec: t.as_secs() as _, tv_nsec: t.subsec_nanos().into() });
+        let wanted = if typing { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let mut fds = vec![PollFd::new(&self.end, wanted)];
+        fds.extend(self.woken.as_ref().map(|woken| PollFd::new(woken, PollFlags::IN)));
         loop {
             match poll(&mut fds, timeout.as_ref()) {
                 Err(rustix::io::Errno::INTR) => {}
                 Err(e) => return Err(e.into()),
-                Ok(_) => return Ok(!fds[1].revents().is_empty()),
+                Ok(_) => break,
             }
+        }
+        let (room, woken) =
+            (fds[0].revents().contains(PollFlags::OUT), fds.get(1).is_some_and(|f| !f.revents().is_empty()));
+        if room {
+            self.type_on();
+        }
+        Ok(woken && self.wake())
+    }
+
+    /// Bytes only wake; the end of the pipe means that the shell has ended.
+    fn wake(&mut self) -> bool {
+        let Some(woken) = &mut self.woken else { return false };
+        let mut bytes = [0; 64];
+        loop {
+            match woken.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        self.woken = None;
+        true
+    }
+
+    fn type_on(&mut self) {
+        let mut state = self.shared.lock();
+        let (first, _) = state.typed.as_slices();
+        match self.end.write(first) {
+            Ok(n) => drop(state.typed.drain(..n)),
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(_) => state.typed.clear(),
         }
     }
 
     fn take(&mut self) -> Next {
-        let n = match self.reader.read(&mut self.buffer) {
+        let n = match self.end.read(&mut self.buffer) {
             Ok(0) => return Next::End,
             Ok(n) => n,
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 return Next::Dry;
             }
+            // The last one has closed the terminal.
             Err(_) => return Next::End,
         };
         let bytes = &self.buffer[..n];
-        self.spill.push(bytes);
-        let capture = &mut self.capture;
-        self.cleaner.push(bytes, &mut |clean| capture.push(clean));
+        let mut state = self.shared.lock();
+        let State { spill, cleaner, capture, screen, .. } = &mut *state;
+        spill.push(bytes);
+        cleaner.push(bytes, &mut |clean| capture.push(clean));
+        if let Some(screen) = screen {
+            screen.push(bytes);
+        }
+        let total = spill.total();
+        drop(state);
+        self.shared.news.notify_waiters();
+        self.sentry.printed(total);
         if n == self.buffer.len() && n < BUFFER {
             self.buffer = vec![0; BUFFER];
         }
         Next::Data
     }
 
-    fn report(&mut self, setup: &Setup) {
-        let total = self.capture.total();
-        if total == self.reported || self.last_report.is_some_and(|at| at.elapsed() < PROGRESS) {
+    fn guard(&mut self) {
+        if let Some(trip) = self.sentry.check() {
+            self.shared.lock().tripped.get_or_insert(trip);
+        }
+    }
+
+    fn report(&mut self) {
+        let state = self.shared.lock();
+        let total = state.capture.total();
+        let Some(progress) = &state.progress else { return };
+        if total <= self.reported || self.last_report.is_some_and(|at| at.elapsed() < PROGRESS) {
             return;
         }
-        let chunk = self.capture.newest(self.reported, PROGRESS_BYTES);
+        let (chunk, progress) = (state.capture.newest(self.reported, PROGRESS_BYTES), Arc::clone(progress));
+        drop(state);
         self.reported = total;
         self.last_report = Some(Instant::now());
-        (setup.progress)(&chunk);
-    }
-
-    fn finish(mut self, setup: Setup, held: bool) -> (Output, PipeReader) {
-        let capture = &mut self.capture;
-        self.cleaner.finish(&mut |clean| capture.push(clean));
-        let bytes = self.spill.total();
-        let shown = self.capture.show();
-        let whole = shown.cut.is_none() && !self.cleaner.changed && shown.head.len() as u64 == bytes;
-        let spill = (!whole).then(|| self.spill.keep(&*setup.host));
-        let log = held.then_some(setup.log);
-        (Output { shown, bytes, spill, log }, self.reader)
-    }
-}
-
-/// Reads for a process in the background until it lets go of the pipe.
-fn linger(mut reader: PipeReader, path: PathBuf) {
-    let _ = rustix::io::ioctl_fionbio(&reader, false);
-    let mut log = File::create(&path).ok();
-    let mut written = 0u64;
-    let mut buffer = vec![0; 16 * 1024];
-    loop {
-        match reader.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(n) => {
-                let n = n.min(usize::try_from(LOG - written).unwrap_or(n));
-                if let Some(file) = log.as_mut().filter(|_| n > 0) {
-                    written += n as u64;
-                    if file.write_all(&buffer[..n]).is_err() {
-                        log = None;
-                    }
-                }
-            }
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => break,
-        }
-    }
-    if written == 0 {
-        let _ = std::fs::remove_file(path);
+        progress(&chunk);
     }
 }

@@ -3,8 +3,9 @@
 //! Model: TERM to the whole tree, two seconds for it to go, then KILL, until nobody is left. The tree is looked up again each
 //! time, and whoever was once seen in it stays in it, also when its parents are gone.
 
-use crate::sys::{self, Process};
+use crate::sys::{self, Cgroup, Process};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::process::Child;
 use tokio::time::Instant;
@@ -14,6 +15,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// After KILL nobody can refuse; what is still there waits for a device.
 const LAST: Duration = Duration::from_millis(500);
 
+/// Looks while a tree joins its control group.
+const ROUNDS: usize = 8;
+
 /// The processes of one command.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
@@ -22,19 +26,61 @@ pub(crate) struct Tree {
     /// `NAME=value` in the environment of all its processes.
     pub mark: String,
     known: Vec<Process>,
+    /// Once they are in a control group of their own; `None` where there can be none.
+    cgroup: Arc<OnceLock<Option<Cgroup>>>,
 }
 
 impl Tree {
     pub(crate) fn new(group: Pid, mark: String) -> Self {
-        Self { group, mark, known: Vec::new() }
+        Self { group, mark, known: Vec::new(), cgroup: Arc::default() }
     }
 
-    /// Looks again. Members that have gone drop out.
-    fn look(&mut self) {
+    /// Looks again: who lives. Members that have gone drop out.
+    pub(crate) fn look(&mut self) -> &[Process] {
+        if let Some(Some(cgroup)) = self.cgroup.get() {
+            self.known.extend(cgroup.members().into_iter().filter_map(sys::process));
+        }
         self.known = sys::tree(self.group.as_raw_nonzero().get(), &self.mark, &self.known);
+        &self.known
+    }
+
+    /// Somebody of the group lives, or is not collected yet. Cheap.
+    pub(crate) fn group_exists(&self) -> bool {
+        test_kill_process_group(self.group).is_ok()
+    }
+
+    /// Somebody of the group lives.
+    pub(crate) fn group_lives(&self) -> bool {
+        // Cheap where it is gone, which is the usual case.
+        self.group_exists() && sys::group_lives(self.group.as_raw_nonzero().get())
+    }
+
+    /// Puts everybody into a control group, where there can be one; whoever they start is born into it.
+    pub(crate) fn enclose(&mut self, tasks: u64, memory_bytes: u64) {
+        let cgroup = Arc::clone(&self.cgroup);
+        let name = self.mark.rsplit('=').next().unwrap_or_default();
+        let Some(cgroup) = cgroup.get_or_init(|| Cgroup::new(name, tasks, memory_bytes)) else { return };
+        // Whoever is born while others join is caught in the next round.
+        for _ in 0..ROUNDS {
+            let inside = cgroup.members();
+            let all = self.look().iter().map(|p| p.pid);
+            let outside: Vec<i32> = all.filter(|pid| !inside.contains(pid)).collect();
+            if outside.is_empty() {
+                return;
+            }
+            outside.into_iter().for_each(|pid| cgroup.join(pid));
+        }
+    }
+
+    /// The kernel ended somebody because of the memory of all of them.
+    pub(crate) fn ran_out_of_memory(&self) -> bool {
+        matches!(self.cgroup.get(), Some(Some(cgroup)) if cgroup.ran_out_of_memory())
     }
 
     fn signal(&self, signal: Signal) {
+        if let (Signal::KILL, Some(Some(cgroup))) = (signal, self.cgroup.get()) {
+            cgroup.kill();
+        }
         // Errors mean that it has gone, or is not ours to end.
         let _ = kill_process_group(self.group, signal);
         for pid in self.known.iter().filter_map(|p| Pid::from_raw(p.pid)) {
@@ -48,15 +94,16 @@ impl Tree {
         self.known.is_empty() && (sys::LISTS_PROCESSES || test_kill_process_group(self.group).is_err())
     }
 
-    /// At once, without waiting: for a call that is dropped.
-    pub(crate) fn kill(&mut self) {
+    /// At once, without waiting. Whether somebody was there.
+    pub(crate) fn kill(&mut self) -> bool {
         self.look();
         self.signal(Signal::KILL);
+        !self.is_empty()
     }
 }
 
-/// Ends the tree and collects the shell. Returns how many processes could not be ended.
-pub(crate) async fn end(mut tree: Tree, child: &mut Child) -> usize {
+/// Ends the tree and collects the shell, unless somebody else does. Returns how many processes could not be ended.
+pub(crate) async fn end(mut tree: Tree, mut child: Option<&mut Child>) -> usize {
     let start = Instant::now();
     let mut pause = Duration::from_millis(5);
     let mut signal = Some(Signal::TERM);
@@ -73,9 +120,13 @@ pub(crate) async fn end(mut tree: Tree, child: &mut Child) -> usize {
             Ok(tree) => tree,
             Err(_) => return 0,
         };
-        let _ = child.try_wait();
+        if let Some(child) = &mut child {
+            let _ = child.try_wait();
+        }
         if tree.is_empty() {
-            let _ = child.wait().await;
+            if let Some(child) = child {
+                let _ = child.wait().await;
+            }
             return 0;
         }
         let elapsed = start.elapsed();

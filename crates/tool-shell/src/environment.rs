@@ -5,6 +5,9 @@
 
 use std::ffi::{OsStr, OsString};
 
+/// The variable by which the processes of a command are known again.
+pub(crate) const MARK: &str = "BECKET_RUN";
+
 /// Names that go through.
 const NAMES: &[&str] = &[
     "PATH",

@@ -1,21 +1,24 @@
-//! The `bash` tool: shell commands that end when they should, print what they like, and take nothing down with them.
+//! The tools `bash`, `job_output` and `job_kill`: shell commands that end when they should, print what they like, and take nothing down with them.
 //!
 //! Owns starting, watching and ending processes, reading and cleaning their output, their environment and working directory.
 //! Does not own permissions (the guard reads the command from [`becket_tool::Tool::access`]) or undo.
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | `tool` | the tool |
-//! | `launch` | shell, session, wrapper |
-//! | `drain` | reading the pipe; `clean`, `capture`, `spill`: what becomes of the bytes |
+//! | `tool`, `job_tools` | the tools |
+//! | `shell` | what the commands of a session share |
+//! | `process` | starting a command and holding what belongs to it; `launch`: shell, session, wrapper |
+//! | `drain` | reading what it prints; `clean`, `screen`, `capture`, `spill`: what becomes of the bytes |
+//! | `jobs` | commands that outlive their call |
 //! | `ending` | TERM, two seconds, KILL, for the whole tree; `sys`: finding it |
-//! | `watcher` | the same when we are gone |
+//! | `limits` | what a command may use |
+//! | `watcher` | ending everything when we are gone |
 //! | [`environment`] | what commands may know |
-//! | `selfkill` | commands that would end us |
-//! | `report` | the result in words |
+//! | `selfkill` | commands that would end us; `editors`: commands that would wait for keys for ever |
+//! | `report` | results in words |
 //!
 //! Invariants:
-//! - No command reads from a terminal or from our input.
+//! - No command reads from our terminal or from our input.
 //! - A call returns when its shell ends, whoever holds the pipe; on a timeout or an interrupt, when its processes are gone.
 //! - Memory is bounded whatever is printed.
 //! - When this process ends in whatever way, so does everything commands started, unless it hid from group, session,
@@ -24,31 +27,60 @@
 mod capture;
 mod clean;
 mod drain;
+mod editors;
 mod ending;
 pub mod environment;
+mod job_tools;
+mod jobs;
 mod launch;
+mod limits;
+mod process;
 mod report;
+mod screen;
 mod selfkill;
+mod shell;
 mod spill;
 mod sys;
 mod tool;
 mod watcher;
 
 pub use capture::Window;
+pub use job_tools::{JobKill, JobOutput};
+pub use limits::Limits;
+pub use shell::Shell;
 pub use tool::BashTool;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// By what means commands are found again and limited here, for people.
+pub fn means() -> String {
+    let Limits { tasks, open_files, output_bytes, .. } = Limits::default();
+    let found = match (sys::cgroups(), sys::LISTS_PROCESSES) {
+        (Some(true), _) => "after a moment in a control group that holds limits; watched",
+        (Some(false), _) => "after a moment in a control group, which holds no limits here; watched",
+        (None, true) => "found again by group, session, parents and a mark in their environment; watched",
+        (None, false) => "found again by group only; not watched",
+    };
+    format!(
+        "each in a session of its own; {found}: {tasks} processes and threads, three quarters of the memory, {open_files} \
+         open files, {} MB printed",
+        output_bytes >> 20
+    )
+}
+
 /// How commands are run.
 #[derive(Clone, Debug)]
 pub struct ShellSettings {
     /// The whole environment of commands: see [`environment::for_commands`].
     pub env: Vec<(OsString, OsString)>,
-    /// For large outputs, logs of background processes and other files of commands; on a disk, not in memory. Made when
-    /// needed.
+    /// For large outputs and small files of commands. Made when needed.
     pub spill_dir: PathBuf,
+    /// For large outputs where `spill_dir` is not on a disk but in memory.
+    pub other_spill_dirs: Vec<PathBuf>,
+    /// Where all sessions keep their outputs, to hold them to 5 GB together.
+    pub store: Option<PathBuf>,
     /// Our own program name, which `pkill` and `killall` must not match.
     pub program: String,
     /// The shell; `bash` where there is one, else `/bin/sh`.
@@ -57,6 +89,7 @@ pub struct ShellSettings {
     /// number; `setsid` where there is one. Without any, commands can open `/dev/tty`.
     pub launcher: Option<Vec<OsString>>,
     pub window: Window,
+    pub limits: Limits,
     pub default_timeout: Duration,
     pub max_timeout: Duration,
 }
@@ -67,10 +100,13 @@ impl ShellSettings {
         Self {
             env,
             spill_dir,
+            other_spill_dirs: vec![PathBuf::from("/var/tmp")],
+            store: None,
             program: "becket".to_owned(),
             shell: None,
             launcher: None,
             window: Window::default(),
+            limits: Limits::default(),
             default_timeout: Duration::from_mins(2),
             max_timeout: Duration::from_mins(10),
         }

@@ -1,7 +1,8 @@
 //! The result of a command in words for the model and in fields for people. Pure.
 
 use crate::drain::Output;
-use becket_types::ToolOutput;
+use crate::limits::Trip;
+use becket_types::{BlobId, ToolOutput};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 /// Lines that stay visible when the output is pruned: where errors and totals are.
-const EXCERPT_LINES: u32 = 5;
+pub(crate) const EXCERPT_LINES: u32 = 5;
 
 /// How a command came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub(crate) enum End {
     Signal(i32),
     TimedOut(Duration),
     Interrupted,
+    /// It passed a limit and was killed.
+    Over(Trip),
 }
 
 impl End {
@@ -38,13 +41,67 @@ pub(crate) struct Run {
     pub output: Output,
     /// Processes that TERM and KILL did not end.
     pub survivors: usize,
+    /// The job that what it left running became.
+    pub job: Option<u64>,
     /// What became of the working directory, where it changed.
     pub cwd_note: Option<String>,
     pub cwd: PathBuf,
 }
 
 pub(crate) fn report(run: Run) -> ToolOutput {
-    let Run { end, took, output, survivors, cwd_note, cwd } = run;
+    let Run { end, took, output, survivors, job, cwd_note, cwd } = run;
+    let bytes = output.bytes;
+    let (mut text, spill) = body(output, "(no output)");
+    let mut notes = Vec::new();
+    match end {
+        End::Exit(0) => {}
+        End::Exit(_) => notes.push(format!("[{}]", in_words(end))),
+        End::Signal(_) | End::Over(_) => notes.push(format!("[{}]", in_words(end))),
+        End::TimedOut(limit) => notes.push(format!(
+            "[timed out after {}; the command and what it started were ended. What it did until then stays done]",
+            seconds(limit)
+        )),
+        End::Interrupted => {
+            notes.push(format!("[interrupted after {}, effect unknown: what it did until then stays done]", seconds(took)));
+        }
+    }
+    if survivors > 0 {
+        notes.push(format!("[{survivors} of its processes could not be ended]"));
+    }
+    if let Some(id) = job {
+        notes.push(format!("[what it started in the background still runs as job {id}]"));
+    }
+    notes.extend(cwd_note);
+    for note in notes {
+        text.push('\n');
+        text.push_str(&note);
+    }
+    let (exit_code, signal) = match end {
+        End::Exit(code) => (Some(code), None),
+        End::Signal(signal) => (None, Some(signal)),
+        End::TimedOut(_) | End::Interrupted | End::Over(_) => (None, None),
+    };
+    ToolOutput {
+        content: text,
+        is_error: end != End::Exit(0),
+        interrupted: matches!(end, End::TimedOut(_) | End::Interrupted | End::Over(_)),
+        details: json!({
+            "exit_code": exit_code,
+            "signal": signal,
+            "timed_out": matches!(end, End::TimedOut(_)),
+            "duration_ms": took.as_millis() as u64,
+            "bytes": bytes,
+            "cwd": cwd.to_string_lossy(),
+            "job": job,
+        }),
+        spill,
+        excerpt_lines: EXCERPT_LINES,
+        ..ToolOutput::default()
+    }
+}
+
+/// The output as the model reads it, `nothing` where there is none; and where all of it is.
+pub(crate) fn body(output: Output, nothing: &str) -> (String, Option<BlobId>) {
     let mut text = output.shown.head;
     if let Some((bytes, lines, tail)) = output.shown.cut {
         let kept = match &output.spill {
@@ -59,67 +116,48 @@ pub(crate) fn report(run: Run) -> ToolOutput {
         text.push_str(&tail);
     }
     text.truncate(text.trim_end().len());
-    let mut notes = Vec::new();
+    if text.is_empty() {
+        nothing.clone_into(&mut text);
+    }
+    (text, output.spill.and_then(Result::ok))
+}
+
+/// How it ended, in a few words.
+pub(crate) fn in_words(end: End) -> String {
     match end {
-        End::Exit(0) => {}
-        End::Exit(code) => notes.push(match signal_name(code - 128) {
-            Some(name) => format!("[exit code {code}, as after {name}]"),
-            None => format!("[exit code {code}]"),
-        }),
+        End::Exit(code) => match signal_name(code - 128) {
+            Some(name) => format!("exit code {code}, as after {name}"),
+            None => format!("exit code {code}"),
+        },
         End::Signal(signal) => {
             let name = signal_name(signal).map(|name| format!(" ({name})")).unwrap_or_default();
-            notes.push(format!("[ended by signal {signal}{name}]"));
+            format!("ended by signal {signal}{name}")
         }
-        End::TimedOut(limit) => notes.push(format!(
-            "[timed out after {}; the command and what it started were ended. What it did until then stays done]",
-            seconds(limit)
-        )),
-        End::Interrupted => {
-            notes.push(format!("[interrupted after {}, effect unknown: what it did until then stays done]", seconds(took)));
+        End::TimedOut(limit) => format!("timed out after {}", seconds(limit)),
+        End::Interrupted => "interrupted".to_owned(),
+        End::Over(Trip::Tasks(limit)) => {
+            format!("killed: it had more than {limit} processes and threads, the most a command may have")
         }
-    }
-    if survivors > 0 {
-        notes.push(format!("[{survivors} of its processes could not be ended]"));
-    }
-    if let Some(log) = &output.log {
-        notes.push(format!(
-            "[started in the background and still running; its further output goes to {}]",
-            log.display()
-        ));
-    }
-    notes.extend(cwd_note);
-    if text.is_empty() {
-        text.push_str("(no output)");
-    }
-    for note in notes {
-        text.push('\n');
-        text.push_str(&note);
-    }
-    let (exit_code, signal) = match end {
-        End::Exit(code) => (Some(code), None),
-        End::Signal(signal) => (None, Some(signal)),
-        End::TimedOut(_) | End::Interrupted => (None, None),
-    };
-    ToolOutput {
-        content: text,
-        is_error: end != End::Exit(0),
-        interrupted: matches!(end, End::TimedOut(_) | End::Interrupted),
-        details: json!({
-            "exit_code": exit_code,
-            "signal": signal,
-            "timed_out": matches!(end, End::TimedOut(_)),
-            "duration_ms": took.as_millis() as u64,
-            "bytes": output.bytes,
-            "cwd": cwd.to_string_lossy(),
-            "background_log": output.log,
-        }),
-        spill: output.spill.and_then(Result::ok),
-        excerpt_lines: EXCERPT_LINES,
-        ..ToolOutput::default()
+        End::Over(Trip::Memory(limit)) => {
+            format!("killed: it used more than {} MB of memory, the most a command may use", limit >> 20)
+        }
+        End::Over(Trip::Output(limit)) => {
+            format!("killed: it printed more than {} MB, the most a command may print", limit >> 20)
+        }
     }
 }
 
-fn seconds(duration: Duration) -> String {
+/// Adds a note on a line of its own.
+pub(crate) fn note(text: &mut String, note: impl std::fmt::Display) {
+    let _ = write!(text, "\n[{note}]");
+}
+
+/// A command with what is typed into it: what permission rules judge.
+pub(crate) fn with_input(command: &str, input: &str) -> String {
+    format!("{command} <<'INPUT'\n{input}\nINPUT")
+}
+
+pub(crate) fn seconds(duration: Duration) -> String {
     if duration.as_millis().is_multiple_of(1000) {
         format!("{} s", duration.as_secs())
     } else {

@@ -18,11 +18,24 @@ pub(crate) struct Ourselves {
 
 /// Why `command` is refused, if it is.
 pub(crate) fn refusal(command: &str, us: &Ourselves) -> Option<String> {
+    refusal_within(command, us, MAX_NESTING)
+}
+
+/// `bash -c "bash -c …"` is followed this deep.
+const MAX_NESTING: usize = 4;
+
+fn refusal_within(command: &str, us: &Ourselves, nesting: usize) -> Option<String> {
     let parts = simple_commands(command);
-    let lookup = parts.iter().any(|words| finds_us(words, us));
+    let lookup = parts.iter().any(|words| finds_us(words, us)) || lists_us(&parts, us);
     for words in &parts {
         let Some((program, args)) = program(words) else { continue };
+        if let (Some(inner), true) = (inner_command(program, args), nesting > 0)
+            && let Some(why) = refusal_within(&inner, us, nesting - 1)
+        {
+            return Some(why);
+        }
         let hit = match program {
+            "killall5" => true,
             "kill" => kill_hits(args, us) || (lookup && args.iter().all(|a| a.starts_with('-'))),
             "pkill" => pattern_hits(args, us, true),
             "killall" => pattern_hits(args, us, false),
@@ -40,8 +53,53 @@ pub(crate) fn refusal(command: &str, us: &Ourselves) -> Option<String> {
     None
 }
 
+/// The command that a shell is given as an argument.
+fn inner_command(program: &str, args: &[String]) -> Option<String> {
+    match program {
+        "eval" => Some(args.join(" ")),
+        "sh" | "bash" | "dash" | "zsh" | "ksh" => {
+            let is_c =
+                |arg: &String| arg.starts_with('-') && !arg.starts_with("--") && arg[1..].contains('c');
+            args.get(args.iter().position(is_c)? + 1).cloned()
+        }
+        _ => None,
+    }
+}
+
+/// `ps … | grep PATTERN`, `ps … | awk '/PATTERN/ …'`: whether our line is among what comes out.
+fn lists_us(parts: &[Vec<String>], us: &Ourselves) -> bool {
+    let mut listed = false;
+    let mut found = false;
+    for words in parts {
+        let Some((program, args)) = program(words) else { continue };
+        let first = args.iter().find(|arg| !arg.starts_with('-'));
+        match (program, first) {
+            ("ps", _) => listed = true,
+            ("grep" | "egrep" | "fgrep" | "rg", Some(pattern)) if listed => {
+                let option = |c: char| {
+                    args.iter().any(|a| a.starts_with('-') && !a.starts_with("--") && a.contains(c))
+                };
+                let hit = matches(pattern, &us.line, option('i'));
+                // `grep -v grep` takes nothing of ours out.
+                found = if option('v') { found && !hit } else { hit };
+            }
+            ("awk" | "gawk" | "mawk", Some(script)) if listed => {
+                let pattern = script.split('/').nth(1).filter(|_| script.trim_start().starts_with('/'));
+                found = pattern.map_or(found, |pattern| matches(pattern, &us.line, false));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn matches(pattern: &str, subject: &str, fold: bool) -> bool {
+    let compiled = RegexBuilder::new(pattern).case_insensitive(fold).size_limit(1 << 20).build();
+    !subject.is_empty() && compiled.map_or_else(|_| subject.contains(pattern), |r| r.is_match(subject))
+}
+
 /// The words of each simple command. Quotes are taken off; what is expanded at run time stays as it is written.
-fn simple_commands(command: &str) -> Vec<Vec<String>> {
+pub(crate) fn simple_commands(command: &str) -> Vec<Vec<String>> {
     let mut out = vec![Vec::new()];
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;
@@ -87,7 +145,7 @@ fn in_braces(word: Option<&str>, c: char) -> bool {
 }
 
 /// The program of a simple command and its arguments, past assignments and wrappers.
-fn program(words: &[String]) -> Option<(&str, &[String])> {
+pub(crate) fn program(words: &[String]) -> Option<(&str, &[String])> {
     let mut rest = words;
     loop {
         let (first, tail) = rest.split_first()?;
@@ -150,7 +208,7 @@ fn finds_us(words: &[String], us: &Ourselves) -> bool {
 
 /// Whether `pkill`/`pgrep` (`regex`) or `killall`/`pidof` with these arguments would take us.
 fn pattern_hits(args: &[String], us: &Ourselves, regex: bool) -> bool {
-    let (mut full, mut exact, mut fold, mut by_user) = (false, !regex, false, false);
+    let (mut full, mut exact, mut fold, mut by_user, mut inverse) = (false, !regex, false, false, false);
     let mut patterns: Vec<&str> = Vec::new();
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
@@ -160,6 +218,7 @@ fn pattern_hits(args: &[String], us: &Ourselves, regex: bool) -> bool {
             "--exact" => exact = true,
             "--ignore-case" => fold = true,
             "--regexp" => exact = false,
+            "--inverse" => inverse = true,
             "-u" | "-U" | "--euid" | "--uid" | "--user" => {
                 by_user = true;
                 rest.next();
@@ -186,6 +245,7 @@ fn pattern_hits(args: &[String], us: &Ourselves, regex: bool) -> bool {
                 if option[1..].chars().all(|c| c.is_ascii_lowercase()) {
                     full |= option.contains('f') && regex;
                     exact |= option.contains('x');
+                    inverse |= regex && option.contains('v');
                     fold |= option.contains('i') || option.contains('I');
                     exact &= regex || !option.contains('r');
                 }
@@ -209,7 +269,7 @@ fn pattern_hits(args: &[String], us: &Ourselves, regex: bool) -> bool {
             (false, _) => format!("^(?:{})$", regex::escape(pattern)),
         };
         let compiled = RegexBuilder::new(&source).case_insensitive(fold).size_limit(1 << 20).build();
-        compiled.map_or_else(|_| subject.contains(pattern), |r| r.is_match(subject))
+        compiled.map_or_else(|_| subject.contains(pattern), |r| r.is_match(subject)) != inverse
     })
 }
 
@@ -252,6 +312,21 @@ mod tests {
             "/usr/bin/pkill becket",
             "X=1 pkill becket",
             "if true; then kill 4242; fi",
+            "kill -9 -- -1",
+            "kill -KILL -- -4242",
+            "killall5 -9",
+            "killall -u root",
+            "pkill -v node",
+            "bash -c 'pkill becket'",
+            "sh -ec \"kill -9 4242\"",
+            "bash -lc 'bash -c \"pkill -f main.rs\"'",
+            "eval 'pkill becket'",
+            "eval pkill becket",
+            "ps aux | grep becket | awk '{print $2}' | xargs kill -9",
+            "ps aux | grep -i BECKET | grep -v grep | awk '{print $2}' | xargs -r kill",
+            "kill $(ps -ef | grep '[b]ecket' | awk '{print $2}')",
+            "ps -ef | awk '/becket/ {print $2}' | xargs kill",
+            "pgrep -f print | while read p; do kill $p; done",
         ] {
             assert!(refusal(command, &us).is_some(), "{command}");
         }
@@ -273,6 +348,12 @@ mod tests {
             "pgrep node | xargs kill",
             "git commit -m 'kill 4242; pkill becket'",
             "grep becket Cargo.toml",
+            "ps aux | grep becket",
+            "ps aux | grep node | awk '{print $2}' | xargs kill",
+            "ps aux | grep becket | grep -v becket | xargs kill",
+            "bash -c 'pkill node'",
+            "bash script.sh -c 'kill 4242x'",
+            "eval 'echo kill'",
             "",
         ] {
             assert_eq!(refusal(command, &us), None, "{command}");

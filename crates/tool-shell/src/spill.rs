@@ -1,16 +1,17 @@
 //! The raw output of a command, kept whole up to a limit: in memory while it is small, then in a file without a name.
 //!
 //! Model: the first [`HEAD`] bytes and the last [`TAIL`]; the tail is a ring in the file. The file has no name from the
-//! start, so it is gone with the process, however that ends.
+//! start, so it is gone with the process, however that ends. It is never on a file system that is memory itself.
 
+use crate::sys;
 use becket_tool::Host;
 use becket_types::BlobId;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 pub(crate) const HEAD: u64 = 16 * 1024 * 1024;
 pub(crate) const TAIL: u64 = 48 * 1024 * 1024;
@@ -18,11 +19,66 @@ pub(crate) const TAIL: u64 = 48 * 1024 * 1024;
 const IN_MEMORY: usize = 512 * 1024;
 /// What one session may spill.
 const SESSION: u64 = 1024 * 1024 * 1024;
+/// What all sessions may keep together.
+const ALL: u64 = 5 * SESSION;
+
+/// Where outputs of a session go, and how much they may take.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    /// The first that is on a disk is used.
+    directories: Vec<PathBuf>,
+    /// Where all sessions keep theirs.
+    store: Option<PathBuf>,
+    /// Bytes of this session so far.
+    used: AtomicU64,
+    /// Bytes of all sessions, when this one first asked.
+    before: OnceLock<u64>,
+}
+
+impl Place {
+    pub(crate) fn new(directories: Vec<PathBuf>, store: Option<PathBuf>) -> Self {
+        Self { directories, store, ..Self::default() }
+    }
+
+    fn file(&self) -> io::Result<File> {
+        let used = self.used.load(Ordering::Relaxed);
+        if used >= SESSION {
+            return Err(io::Error::other("this session has kept 1 GB of outputs already"));
+        }
+        let before = self.before.get_or_init(|| self.store.as_deref().map_or(0, bytes_below));
+        if before + used >= ALL {
+            return Err(io::Error::other("all sessions together keep 5 GB already; delete old ones"));
+        }
+        let mut failed = None;
+        for directory in &self.directories {
+            let made = std::fs::create_dir_all(directory).and_then(|()| {
+                if sys::is_in_memory(directory) {
+                    return Err(io::Error::other(format!("{} is memory, not a disk", directory.display())));
+                }
+                tempfile::tempfile_in(directory)
+            });
+            match made {
+                Ok(file) => return Ok(file),
+                Err(e) => drop(failed.get_or_insert(e)),
+            }
+        }
+        Err(failed.unwrap_or_else(|| io::Error::other("there is no place for it")))
+    }
+}
+
+/// What the files below `directory` take.
+fn bytes_below(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let size = |entry: std::fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => bytes_below(&entry.path()),
+        Ok(kind) if kind.is_file() => entry.metadata().map_or(0, |meta| meta.len()),
+        _ => 0,
+    };
+    entries.map(size).sum()
+}
 
 pub(crate) struct Spill {
-    directory: PathBuf,
-    /// Bytes of blobs of this session so far.
-    used: Arc<AtomicU64>,
+    place: Arc<Place>,
     small: Vec<u8>,
     file: Option<File>,
     total: u64,
@@ -30,8 +86,8 @@ pub(crate) struct Spill {
 }
 
 impl Spill {
-    pub(crate) fn new(directory: PathBuf, used: Arc<AtomicU64>) -> Self {
-        Self { directory, used, small: Vec::new(), file: None, total: 0, failed: None }
+    pub(crate) fn new(place: Arc<Place>) -> Self {
+        Self { place, small: Vec::new(), file: None, total: 0, failed: None }
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -55,11 +111,7 @@ impl Spill {
                 self.small.extend_from_slice(bytes);
                 return Ok(());
             }
-            if self.used.load(Ordering::Relaxed) >= SESSION {
-                return Err(io::Error::other("this session has kept 1 GB of outputs already"));
-            }
-            std::fs::create_dir_all(&self.directory)?;
-            let file = tempfile::tempfile_in(&self.directory)?;
+            let file = self.place.file()?;
             file.write_all_at(&self.small, 0)?;
             self.small = Vec::new();
             self.file = Some(file);
@@ -81,16 +133,16 @@ impl Spill {
         Ok(())
     }
 
-    /// Into the session's blob store. `Err` says why the output is not kept.
-    pub(crate) fn keep(self, host: &dyn Host) -> Result<BlobId, String> {
-        if let Some(why) = self.failed {
-            return Err(why);
+    /// What there is so far, into the session's blob store. `Err` says why it is not kept.
+    pub(crate) fn keep(&self, host: &dyn Host) -> Result<BlobId, String> {
+        if let Some(why) = &self.failed {
+            return Err(why.clone());
         }
-        self.used.fetch_add(self.total.min(HEAD + TAIL), Ordering::Relaxed);
-        let Some(file) = self.file else {
+        self.place.used.fetch_add(self.total.min(HEAD + TAIL), Ordering::Relaxed);
+        let Some(file) = &self.file else {
             return host.put_blob(&self.small);
         };
-        let section = |from: u64, to: u64| Section { file: &file, at: from, end: to };
+        let section = |from: u64, to: u64| Section { file, at: from, end: to };
         if self.total <= HEAD + TAIL {
             return host.put_blob_from(&mut section(0, self.total));
         }
@@ -128,8 +180,8 @@ mod tests {
     fn kept(total: u64) -> (Vec<u8>, u64) {
         let host = TestHost::default();
         let directory = tempfile::tempdir().unwrap();
-        let used = Arc::new(AtomicU64::new(0));
-        let mut spill = Spill::new(directory.path().to_owned(), Arc::clone(&used));
+        let place = Arc::new(Place::new(vec![directory.path().to_owned()], None));
+        let mut spill = Spill::new(Arc::clone(&place));
         let mut at = 0u64;
         while at < total {
             let n = 1_000_003.min(total - at);
@@ -139,7 +191,7 @@ mod tests {
         }
         let id = spill.keep(&host).unwrap();
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "no file with a name");
-        (host.get_blob(&id).unwrap(), used.load(Ordering::Relaxed))
+        (host.get_blob(&id).unwrap(), place.used.load(Ordering::Relaxed))
     }
 
     #[test]
@@ -160,11 +212,36 @@ mod tests {
         assert!(tail.iter().enumerate().all(|(i, b)| *b == ((total - TAIL + i as u64) % 251) as u8));
     }
 
-    #[test]
-    fn a_full_session_keeps_no_more() {
-        let used = Arc::new(AtomicU64::new(SESSION));
-        let mut spill = Spill::new(std::env::temp_dir(), used);
+    fn refused(place: Place) -> String {
+        let mut spill = Spill::new(Arc::new(place));
         spill.push(&vec![b'x'; IN_MEMORY + 1]);
-        assert!(spill.keep(&TestHost::default()).unwrap_err().contains("1 GB"));
+        spill.keep(&TestHost::default()).unwrap_err()
+    }
+
+    #[test]
+    fn what_is_full_keeps_no_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = || vec![directory.path().to_owned()];
+        let full = Place { used: AtomicU64::new(SESSION), ..Place::new(disk(), None) };
+        assert!(refused(full).contains("1 GB"));
+        let store = tempfile::tempdir().unwrap();
+        std::fs::create_dir(store.path().join("a")).unwrap();
+        File::create(store.path().join("a/blob")).unwrap().set_len(ALL).unwrap();
+        assert!(refused(Place::new(disk(), Some(store.path().to_owned()))).contains("5 GB"));
+        assert!(refused(Place::default()).contains("no place"));
+    }
+
+    #[test]
+    fn memory_is_no_disk() {
+        let shm = PathBuf::from("/dev/shm");
+        if !sys::is_in_memory(&shm) {
+            return;
+        }
+        assert_eq!(refused(Place::new(vec![shm.clone()], None)), "/dev/shm is memory, not a disk");
+        // The next place is taken where there is one.
+        let disk = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let mut spill = Spill::new(Arc::new(Place::new(vec![shm, disk.path().to_owned()], None)));
+        spill.push(&vec![b'x'; IN_MEMORY + 1]);
+        assert_eq!(spill.keep(&TestHost::default()).is_ok(), !sys::is_in_memory(disk.path()));
     }
 }

@@ -1,105 +1,104 @@
 //! The `bash` tool: one command at a time, from its arguments to its result.
 
-use crate::drain::{Drain, Setup};
-use crate::ending::{self, Tree};
-use crate::launch::{self, Launcher};
-use crate::report::{End, Run, report};
-use crate::selfkill::{self, Ourselves};
-use crate::watcher::Watcher;
-use crate::{ShellSettings, sys};
+use crate::drain::MAX_INPUT;
+use crate::editors;
+use crate::process::{Process, Start};
+use crate::report::{self, End, Run};
+use crate::selfkill;
+use crate::shell::Shell;
+use becket_tool::input::Parser;
 use becket_tool::{Tool, ToolEnv};
 use becket_types::{Access, ToolOutput, ToolSpec};
 use futures::future::BoxFuture;
-use rustix::process::Pid;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::process::{Child, Command};
-use tokio::time::Instant;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Session state: where the next command starts, if not in the session's own directory.
 const CWD: &str = "shell_cwd";
 
+/// Other agents' names.
+const ALIASES: &[(&str, &str)] = &[
+    ("cmd", "command"),
+    ("script", "command"),
+    ("timeout_ms", "timeout"),
+    ("cwd", "workdir"),
+    ("working_directory", "workdir"),
+    ("run_in_background", "background"),
+    ("is_background", "background"),
+    ("stdin", "input"),
+    ("tty", "pty"),
+];
+const IGNORED: &[&str] = &["restart"];
+
 #[derive(Debug, Deserialize)]
-struct Input {
-    #[serde(alias = "cmd", alias = "script")]
+struct Arguments {
     command: String,
     /// Milliseconds.
-    #[serde(default, alias = "timeout_ms")]
+    #[serde(default)]
     timeout: Option<f64>,
-    #[serde(default, alias = "cwd", alias = "working_directory")]
+    #[serde(default)]
     workdir: Option<String>,
+    #[serde(default)]
+    background: Option<Background>,
+    #[serde(default)]
+    pty: bool,
+    #[serde(default)]
+    input: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Background {
+    Now,
+    OnTimeout,
+}
+
+impl Arguments {
+    /// What is typed into the terminal, if it gets one.
+    fn terminal(&self) -> Option<String> {
+        (self.pty || self.input.is_some()).then(|| self.input.clone().unwrap_or_default())
+    }
 }
 
 /// Runs shell commands.
 pub struct BashTool {
     spec: ToolSpec,
-    settings: ShellSettings,
-    shell: PathBuf,
-    launcher: Launcher,
-    us: Ourselves,
-    /// `BECKET_RUN=` and what all commands of this tool share.
-    mark: String,
-    calls: AtomicU64,
-    spilled: Arc<AtomicU64>,
-    watcher: Mutex<Watcher>,
+    shell: Arc<Shell>,
 }
 
 impl BashTool {
-    pub fn new(settings: ShellSettings) -> Self {
-        let search = settings.variable("PATH").unwrap_or(OsStr::new("/usr/bin:/bin")).to_owned();
-        let shell = settings.shell.clone().or_else(|| launch::find("bash", &search));
-        let launcher = match &settings.launcher {
-            Some(words) => Launcher::Session(words.clone()),
-            None => Launcher::find(&search),
-        };
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mark = format!("BECKET_RUN={}-{:x}-", std::process::id(), since_epoch.as_nanos());
-        let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
-        let us = Ourselves {
-            pids: std::iter::once(std::process::id().cast_signed())
-                .chain(parent.filter(|pid| *pid > 1))
-                .collect(),
-            name: settings.program.clone(),
-            line: sys::own_command_line().unwrap_or_else(|| settings.program.clone()),
-        };
-        Self {
-            spec: spec(&settings),
-            shell: shell.unwrap_or_else(|| PathBuf::from("/bin/sh")),
-            launcher,
-            us,
-            watcher: Mutex::new(Watcher::new(mark.clone(), search)),
-            mark,
-            calls: AtomicU64::new(0),
-            spilled: Arc::new(AtomicU64::new(0)),
-            settings,
-        }
+    pub fn new(shell: Arc<Shell>) -> Self {
+        Self { spec: spec(&shell), shell }
     }
 }
 
-fn spec(settings: &ShellSettings) -> ToolSpec {
+fn spec(shell: &Shell) -> ToolSpec {
+    let settings = &shell.settings;
     let (default, most) =
         (settings.default_timeout.as_millis() as u64, settings.max_timeout.as_millis() as u64);
     ToolSpec {
         name: "bash".to_owned(),
         description: format!(
-            "Runs a shell command and gives its output (stdout and stderr together, in order) and exit code. `cd` holds for \
-             later calls. There is no terminal and no input: use flags instead of prompts, pagers and editors. Of a long \
-             output you get the start and the end. For servers and watchers append `&`. Timeout {default} ms unless given, at most {most}."
+            "Runs a shell command; gives output (stdout and stderr in order; start and end of a long one) and exit code. \
+             `cd` holds for later calls. There is no input: use flags instead of prompts, pagers and editors. Servers and \
+             watchers go to the background. Timeout {default} ms unless given, at most {most}."
         ),
         input_schema: json!({
             "type": "object",
             "properties": {
-                "command": {"type": "string", "description": "The command"},
-                "timeout": {"type": "integer", "minimum": 1, "maximum": most, "description": "Milliseconds"},
+                "command": {"type": "string"},
+                "timeout": {"type": "number", "minimum": 1, "description": "Milliseconds"},
                 "description": {"type": "string", "description": "What it does, in a few words, for the user"},
-                "workdir": {"type": "string", "description": "Directory for this call only"}
+                "workdir": {"type": "string", "description": "Directory for this call only"},
+                "background": {"type": "string", "enum": ["now", "on_timeout"], "description": "Becomes a job, at once or instead of timing out"},
+                "pty": {"type": "boolean", "description": "In a terminal"},
+                "input": {"type": "string", "description": "Typed into the terminal"}
             },
             "required": ["command"]
         }),
@@ -112,8 +111,11 @@ impl Tool for BashTool {
     }
 
     fn access(&self, input: &Value, env: &ToolEnv) -> Result<Access, String> {
-        let input = parse(input)?;
-        let mut access = Access::execute(input.command);
+        let input = self.parse(input)?;
+        let mut access = Access::execute(match &input.input {
+            Some(text) if !text.is_empty() => report::with_input(&input.command, text),
+            _ => input.command.clone(),
+        });
         if let Some(workdir) = &input.workdir {
             access.paths.push(env.path(workdir)?);
         }
@@ -122,153 +124,184 @@ impl Tool for BashTool {
 
     fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let outcome = match parse(&input) {
+            let outcome = match self.parse(&input) {
                 Ok(input) => self.execute(&input, env).await,
                 Err(message) => Err(message),
             };
-            outcome.unwrap_or_else(ToolOutput::error)
+            self.shell.with_news(outcome.unwrap_or_else(ToolOutput::error), env)
         })
     }
 }
 
-fn parse(input: &Value) -> Result<Input, String> {
-    let input = Input::deserialize(input).map_err(|e| format!("Invalid arguments: {e}."))?;
-    if input.command.trim().is_empty() {
-        return Err("The command is empty.".to_owned());
-    }
-    if input.command.contains('\0') {
-        return Err("The command contains a NUL character; a shell cannot run that.".to_owned());
-    }
-    if input.timeout.is_some_and(|ms| ms.is_nan() || ms < 1.0) {
-        return Err("`timeout` is in milliseconds and must be at least 1.".to_owned());
-    }
-    Ok(input)
-}
-
-/// A command that runs. Dropped before it is done, it takes everything it started with it.
-struct Running {
-    child: Child,
-    drain: Option<Drain>,
-    tree: Option<Tree>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(tree) = &mut self.tree {
-            tree.kill();
-        }
-    }
+/// `true` for what runs in the background elsewhere means at once here.
+fn background(input: &Value) -> Option<Value> {
+    let names = ["background", "run_in_background", "is_background"];
+    let map = input.as_object()?;
+    let name = names.into_iter().find(|name| map.contains_key(*name))?;
+    let value = match map[name].as_str().map(str::trim).unwrap_or_default() {
+        "true" => Value::Bool(true),
+        "false" | "" if map[name].is_string() => Value::Bool(false),
+        _ => map[name].clone(),
+    };
+    let mut map = map.clone();
+    map.remove(name);
+    match value {
+        Value::Bool(true) => map.insert("background".to_owned(), Value::from("now")),
+        Value::Bool(false) => None,
+        value => map.insert("background".to_owned(), value),
+    };
+    Some(Value::Object(map))
 }
 
 impl BashTool {
-    async fn execute(&self, input: &Input, env: &ToolEnv) -> Result<ToolOutput, String> {
+    fn parse(&self, input: &Value) -> Result<Arguments, String> {
+        let plain = background(input);
+        let parser = Parser::new(&self.spec).aliases(ALIASES).ignore(IGNORED);
+        let input: Arguments = parser.parse(plain.as_ref().unwrap_or(input))?;
+        if input.command.trim().is_empty() {
+            return Err("The command is empty.".to_owned());
+        }
+        if input.command.contains('\0') {
+            return Err("The command contains a NUL character; a shell cannot run that.".to_owned());
+        }
+        if input.timeout.is_some_and(|ms| ms.is_nan() || ms < 1.0) {
+            return Err("`timeout` is in milliseconds and must be at least 1.".to_owned());
+        }
+        if input.input.as_ref().is_some_and(|text| text.len() > MAX_INPUT) {
+            return Err(format!("`input` is longer than {MAX_INPUT} bytes; write it to a file."));
+        }
+        Ok(input)
+    }
+
+    fn timeout(&self, input: &Arguments) -> Duration {
+        let most = self.shell.settings.max_timeout;
+        // Compared before it is converted: a number beyond all durations is only a long one.
+        match input.timeout {
+            None => self.shell.settings.default_timeout.min(most),
+            Some(ms) if ms >= most.as_secs_f64() * 1000.0 => most,
+            Some(ms) => Duration::from_secs_f64(ms / 1000.0),
+        }
+    }
+
+    async fn execute(&self, input: &Arguments, env: &ToolEnv) -> Result<ToolOutput, String> {
         if env.cancel.is_cancelled() {
             return Ok(ToolOutput {
                 interrupted: true,
                 ..ToolOutput::error("Interrupted before the command started.")
             });
         }
-        if let Some(why) = selfkill::refusal(&input.command, &self.us) {
+        let shell = &*self.shell;
+        for text in std::iter::once(&input.command).chain(&input.input) {
+            if let Some(why) = selfkill::refusal(text, &shell.us) {
+                return Err(why);
+            }
+        }
+        if input.terminal().is_none()
+            && let Some(why) = editors::refusal(&input.command)
+        {
             return Err(why);
         }
+        if input.background == Some(Background::Now)
+            && let Some(why) = shell.jobs.full(&*env.host)
+        {
+            return Err(format!("The command was not started: {why}."));
+        }
         let cwd = working_directory(input, env)?;
-        let most = self.settings.max_timeout;
-        // Compared before it is converted: a number beyond all durations is only a long one.
-        let timeout = match input.timeout {
-            None => self.settings.default_timeout.min(most),
-            Some(ms) if ms >= most.as_secs_f64() * 1000.0 => most,
-            Some(ms) => Duration::from_secs_f64(ms / 1000.0),
-        };
-        let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        let cwd_file = self.settings.spill_dir.join(format!("cwd-{}-{number}", std::process::id()));
-        let started = Instant::now();
-        let mut running = self.start(&input.command, &cwd, &cwd_file, number, env)?;
-        let end = tokio::select! {
-            biased;
-            () = env.cancel.cancelled() => End::Interrupted,
-            status = running.child.wait() => End::of(status.map_err(|e| format!("The shell was lost: {e}."))?),
-            () = tokio::time::sleep_until(started + timeout) => End::TimedOut(timeout),
-        };
-        let tree = running.tree.take();
-        let survivors = match (end, tree) {
-            (End::TimedOut(_) | End::Interrupted, Some(tree)) => ending::end(tree, &mut running.child).await,
-            _ => 0,
-        };
-        let output = match running.drain.take() {
-            Some(drain) => drain.finish().await,
-            None => None,
-        };
-        let output = output.ok_or("The output of the command was lost.")?;
-        self.watcher.lock().unwrap_or_else(PoisonError::into_inner).prune();
-        let (cwd, cwd_note) = follow(&cwd, &cwd_file, input.workdir.is_some(), env);
-        Ok(report(Run { end, took: started.elapsed(), output, survivors, cwd_note, cwd }))
-    }
-
-    fn start(
-        &self,
-        command: &str,
-        cwd: &Path,
-        cwd_file: &Path,
-        number: u64,
-        env: &ToolEnv,
-    ) -> Result<Running, String> {
-        let directory = &self.settings.spill_dir;
-        let failed = |what: &str, e: std::io::Error| format!("The command was not started: {what}: {e}.");
-        std::fs::create_dir_all(directory).map_err(|e| failed(&directory.display().to_string(), e))?;
-        let mark = format!("{}{number}", self.mark);
-        let run = self.inline(command, number).map_err(|e| failed("the command could not be stored", e))?;
-        let (reader, writer) = std::io::pipe().map_err(|e| failed("no pipe", e))?;
-        let child = {
-            // The command holds the pipe's other end, and must be gone before the end of the output can be seen.
-            let mut shell = self.launcher.command(self.shell.as_os_str());
-            let (name, value) = mark.split_once('=').unwrap_or((&mark, ""));
-            shell
-                .args(launch::arguments(cwd_file))
-                .env_clear()
-                .envs(self.settings.env.iter().map(|(name, value)| (name, value)))
-                .env("PWD", cwd)
-                .env(name, value)
-                .env("BECKET_COMMAND", run)
-                .current_dir(cwd)
-                .stdin(Stdio::null())
-                .stdout(writer.try_clone().map_err(|e| failed("no pipe", e))?)
-                .stderr(writer);
-            let mut shell = Command::from(shell);
-            shell.kill_on_drop(true).spawn().map_err(|e| failed(&self.shell.display().to_string(), e))?
-        };
-        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        let group = group.ok_or("The command was not started.")?;
-        let mut running = Running { child, drain: None, tree: Some(Tree::new(group, mark)) };
-        let setup = Setup {
-            window: self.settings.window,
-            spill_dir: directory.clone(),
-            spilled: Arc::clone(&self.spilled),
-            log: directory.join(format!("background-{}-{number}.log", std::process::id())),
-            host: Arc::clone(&env.host),
+        let start = Start {
+            command: &input.command,
+            cwd: &cwd,
+            terminal: input.terminal(),
             progress: Arc::clone(&env.progress),
         };
-        running.drain =
-            Some(Drain::start(reader, setup).map_err(|e| failed("its output cannot be read", e))?);
-        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
-        watcher.add(&self.launcher, group).map_err(|e| failed("the watcher that ends it with us", e))?;
-        drop(watcher);
-        Ok(running)
+        let process = Process::start(shell, start)?;
+        if input.background == Some(Background::Now) {
+            let job = shell.jobs.adopt(process, &input.command, None, &*env.host);
+            let job = job.ok_or("The command was lost.")?;
+            return Ok(ToolOutput {
+                details: json!({"job": job.id, "cwd": cwd.to_string_lossy()}),
+                ..ToolOutput::text(format!("[started as job {}]", job.id))
+            });
+        }
+        self.foreground(process, input, cwd, env).await
     }
 
-    /// The command as the shell gets it: itself, or a file that holds it where it is too long for an environment.
-    fn inline(&self, command: &str, number: u64) -> std::io::Result<OsString> {
-        if command.len() <= launch::MAX_INLINE {
-            return Ok(command.into());
+    async fn foreground(
+        &self,
+        mut process: Process,
+        input: &Arguments,
+        cwd: PathBuf,
+        env: &ToolEnv,
+    ) -> Result<ToolOutput, String> {
+        let shell = &*self.shell;
+        let timeout = self.timeout(input);
+        let deadline = process.started + timeout;
+        let mut end = tokio::select! {
+            biased;
+            () = env.cancel.cancelled() => End::Interrupted,
+            end = process.wait() => end?,
+            () = tokio::time::sleep_until(deadline) => End::TimedOut(timeout),
+        };
+        let mut full = None;
+        if matches!(end, End::TimedOut(_)) && input.background == Some(Background::OnTimeout) {
+            full = shell.jobs.full(&*env.host);
+            if full.is_none() {
+                return self.moved(process, input, timeout, env).await;
+            }
         }
-        let path = self.settings.spill_dir.join(format!("command-{}-{number}.sh", std::process::id()));
-        std::fs::write(&path, command)?;
-        let quoted = path.to_string_lossy().replace('\'', r"'\''");
-        Ok(format!(". '{quoted}'").into())
+        let (mut survivors, mut left) = (0, false);
+        match end {
+            End::TimedOut(_) | End::Interrupted => survivors = process.end().await,
+            End::Exit(_) | End::Signal(_) => left = process.settle().await,
+            End::Over(_) => survivors = process.end().await,
+        }
+        if let Some(trip) = process.drain.tripped() {
+            (end, left) = (End::Over(trip), false);
+        }
+        let took = process.started.elapsed();
+        let output = process.drain.look(&env.host).await;
+        let (cwd, mut cwd_note) = follow(&cwd, &process.cwd_file, input.workdir.is_some(), env);
+        if let Some(why) = full {
+            let _ = write!(cwd_note.get_or_insert_default(), "[it was not moved to the background: {why}]");
+        }
+        let mut job = None;
+        if left {
+            job = shell.jobs.adopt(process, &input.command, Some(end), &*env.host).map(|job| job.id);
+        } else {
+            // Nobody is left: no need to look for anybody.
+            process.release();
+        }
+        shell.prune();
+        Ok(report::report(Run { end, took, output, survivors, job, cwd_note, cwd }))
+    }
+
+    /// It took too long, and goes on as a job.
+    async fn moved(
+        &self,
+        process: Process,
+        input: &Arguments,
+        timeout: Duration,
+        env: &ToolEnv,
+    ) -> Result<ToolOutput, String> {
+        let job = self.shell.jobs.adopt(process, &input.command, None, &*env.host);
+        let job = job.ok_or("The command was lost.")?;
+        let output = job.drain.look(&env.host).await;
+        let (mut content, spill) = report::body(output, "(no output yet)");
+        report::note(
+            &mut content,
+            format!("still running after {}; now job {}", report::seconds(timeout), job.id),
+        );
+        Ok(ToolOutput {
+            content,
+            spill,
+            details: json!({"job": job.id, "timed_out": true}),
+            excerpt_lines: report::EXCERPT_LINES,
+            ..ToolOutput::default()
+        })
     }
 }
 
 /// Where this command starts.
-fn working_directory(input: &Input, env: &ToolEnv) -> Result<PathBuf, String> {
+fn working_directory(input: &Arguments, env: &ToolEnv) -> Result<PathBuf, String> {
     let kept = env.host.state(CWD).and_then(|v| v.as_str().map(PathBuf::from));
     let current = kept.clone().unwrap_or_else(|| env.cwd.clone());
     if let Some(workdir) = &input.workdir {
@@ -338,6 +371,10 @@ fn follow(
     };
     let state = if to == env.cwd { Value::Null } else { Value::from(text) };
     env.host.set_state(CWD, state);
-    let note = format!("[working directory is now {}]", env.display(&to));
+    let mut note = format!("[working directory is now {}", env.display(&to));
+    if to != env.cwd {
+        let _ = write!(note, "; paths of other tools still start in {}", env.cwd.display());
+    }
+    note.push(']');
     (to, Some(note))
 }

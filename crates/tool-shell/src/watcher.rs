@@ -2,10 +2,12 @@
 //!
 //! Model: `sh` in a session of its own reads lines from a pipe whose other end only we hold: `+GROUP` when a command starts,
 //! `-GROUP` when its group is empty. End of file means that we exited, crashed or were killed: then it sends TERM to the
-//! groups and to every process that carries our mark in its environment, waits up to two seconds, sends KILL, and exits.
+//! groups, their sessions, all that descends from them, and every process that carries our mark in its environment, waits
+//! just under two seconds, sends KILL until nobody is left, and exits.
 //! One per session of commands, started with the first. Nothing of ours runs in it, so nothing of ours can take it down.
 
 use crate::launch::Launcher;
+use crate::sys;
 use rustix::process::{Pid, test_kill_process_group};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -13,11 +15,16 @@ use std::io::{self, PipeWriter, Write};
 use std::process::Stdio;
 use tokio::process::{Child, Command};
 
-/// `$1` is the mark. Written for any POSIX shell; where there is no `/proc`, only groups are ended.
+/// `$1` is the mark, `$2` what the paths of our control groups begin with, or nothing. Written for any POSIX shell; where there is no `/proc`, only groups are ended.
+///
+/// `known` holds `PID:START` of everybody seen in a group, in a session, below one of them, or with the mark: who was seen
+/// once stays known when its parents are gone, and is told apart from a later process with the same number.
 const SCRIPT: &str = r#"
 trap '' INT TERM HUP QUIT PIPE
 mark=$1
+cg=$2
 groups=' '
+known=' '
 while IFS= read -r line; do
   g=${line#?}
   case $line in
@@ -25,24 +32,70 @@ while IFS= read -r line; do
     -*) case $groups in *" $g "*) groups="${groups%% $g *} ${groups#* $g }" ;; esac ;;
   esac
 done
-marked() {
-  grep -lsF -e "$mark" /proc/[0-9]*/environ 2>/dev/null | while IFS=/ read -r a b pid c; do
-    [ "$pid" = "$$" ] || printf '%s ' "$pid"
+look() {
+  all='' alive=' '
+  marked=$(grep -lsF -e "$mark" /proc/[0-9]*/environ 2>/dev/null)
+  inside=' '
+  [ -z "$cg" ] || for d in "$cg"*; do
+    while read -r p; do inside="$inside$p "; done <"$d/cgroup.procs"
+  done 2>/dev/null
+  for f in /proc/[0-9]*/stat; do
+    IFS= read -r line <"$f" || continue
+    pid=${line%% *}
+    set -- ${line##*) }
+    case $1 in Z|X|x) continue ;; esac
+    [ "$pid" = "$$" ] || all="$all $pid:${20} $2 $3 $4"
+  done 2>/dev/null
+  members=' '
+  while :; do
+    before=$members
+    set -- $all
+    while [ $# -ge 4 ]; do
+      p=${1%:*}
+      case $members in
+        *" $p "*) ;;
+        *) case "$groups" in *" $3 "*|*" $4 "*) hit=1 ;; *) hit= ;; esac
+           case "$known" in *" $1 "*) hit=1 ;; esac
+           case "$members" in *" $2 "*) hit=1 ;; esac
+           case "$inside" in *" $p "*) hit=1 ;; esac
+           case "$marked" in *"/proc/$p/environ"*) hit=1 ;; esac
+           [ -z "$hit" ] || { members="$members$p "; known="$known$1 "; } ;;
+      esac
+      shift 4
+    done
+    [ "$members" = "$before" ] && return
   done
 }
 send() {
   for g in $groups; do kill -s "$1" -- "-$g"; done
-  for p in $(marked); do kill -s "$1" "$p"; done
+  for p in $members; do kill -s "$1" "$p"; done
 } 2>/dev/null
 left() {
-  for g in $groups; do kill -s 0 -- "-$g" 2>/dev/null && return 0; done
-  [ -n "$(marked)" ]
+  look
+  [ "$members" = ' ' ] || return 0
+  [ -d /proc/self ] && return 1
+  alive
 }
-left || exit 0
+alive() {
+  for p in $members; do kill -s 0 "$p" && return 0; done
+  for g in $groups; do kill -s 0 -- "-$g" && return 0; done
+  return 1
+} 2>/dev/null
+tidy() {
+  [ -z "$cg" ] || rmdir "$cg"*
+} 2>/dev/null
+left || { tidy; exit 0; }
 send TERM
 n=0
-while [ "$n" -lt 20 ] && left; do sleep 0.1; n=$((n + 1)); done
-send KILL
+while [ "$n" -lt 18 ] && alive; do sleep 0.1; n=$((n + 1)); done
+n=0
+while [ "$n" -lt 20 ] && left; do
+  [ -z "$cg" ] || for d in "$cg"*; do echo 1 >"$d/cgroup.kill"; done 2>/dev/null
+  send KILL
+  sleep 0.02
+  n=$((n + 1))
+done
+tidy
 "#;
 
 pub(crate) struct Watcher {
@@ -93,9 +146,11 @@ impl Watcher {
 
     fn start(&mut self, launcher: &Launcher) -> io::Result<()> {
         let (reader, writer) = io::pipe()?;
+        let run = self.mark.rsplit('=').next().unwrap_or_default();
         let mut command = Command::from(launcher.command("/bin/sh".as_ref()));
         command
             .args(["-c", SCRIPT, "watch", &self.mark])
+            .arg(sys::cgroup_path(run).unwrap_or_default())
             .env_clear()
             .env("PATH", &self.search)
             .current_dir("/")

@@ -167,6 +167,7 @@ fn programs(environment: &Environment) -> Vec<Check> {
             "setsid is not there: commands could open the terminal; install util-linux",
         ));
     }
+    out.push(check("commands", true, becket_tool_shell::means()));
     out
 }
 

@@ -344,6 +344,11 @@ fn state_comes_back_from_its_source_and_skills_as_reference() {
     let mut before = snapshot(&long(), 32_768);
     before.state = [
         ("mode", json!("plan")),
+        ("shell_cwd", json!("/p/sub")),
+        (
+            "jobs",
+            json!([{"id": 1, "command": "npm start", "state": "running"}, {"id": 2, "command": "make", "state": "finished"}]),
+        ),
         ("todo", json!([{"content": "write tests", "status": "in_progress"}])),
         ("read_files", json!([{"path": "src/a.rs", "hash": "0123456789abcdef"}])),
         ("skills", json!([{"name": "deploy", "content": "Run ./deploy.sh <system-reminder>"}])),
@@ -354,7 +359,7 @@ fn state_comes_back_from_its_source_and_skills_as_reference() {
     let c = compaction(&outcome);
     assert_eq!(
         c.state,
-        "Mode: plan\n\nTodo list:\n- [in_progress] write tests\n\n\
+        "Mode: plan\n\nShell commands start in: /p/sub\n\nBackground jobs:\n- 1 [running] npm start\n\nTodo list:\n- [in_progress] write tests\n\n\
          Files read so far, with the hash they had then:\n- src/a.rs (0123456789ab)\n\n\
          Skills in use, for reference only. They were started earlier; how far they got is in the summary. Do not run them \
          again from the start.\n\nSkill deploy:\nRun ./deploy.sh &lt;system-reminder>"

@@ -1,8 +1,10 @@
 //! Linux: processes from `/proc`, pipes of any width.
 
 use super::Process;
+use crate::limits::Load;
 use std::collections::HashSet;
 use std::io::{PipeReader, Read};
+use std::path::Path;
 
 /// Whether [`tree`] knows every process of a command.
 pub(crate) const LISTS_PROCESSES: bool = true;
@@ -12,6 +14,47 @@ struct Stat {
     parent: i32,
     group: i32,
     session: i32,
+    threads: u64,
+}
+
+/// What the system says about itself; two small files.
+pub(crate) fn load() -> Option<Load> {
+    // `0.20 0.18 0.12 1/80 11206`: running/all.
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let tasks = text.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()?;
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    Some(Load {
+        tasks,
+        available_bytes: kilobytes(&text, "MemAvailable:")?,
+        total_bytes: kilobytes(&text, "MemTotal:")?,
+    })
+}
+
+/// The value, in bytes, of a line `NAME: N kB`.
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(rest.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+/// Threads of these processes.
+pub(crate) fn tasks(processes: &[Process]) -> u64 {
+    processes.iter().filter_map(|p| stat(p.pid)).map(|s| s.threads).sum()
+}
+
+/// Whether these processes hold more anonymous memory than `limit` bytes. Pages that several of them share count once.
+pub(crate) fn memory_over(processes: &[Process], limit: u64) -> bool {
+    let sum = |file: &str, name: &str| -> u64 {
+        let of = |p: &Process| std::fs::read_to_string(format!("/proc/{}/{file}", p.pid)).ok();
+        processes.iter().filter_map(|p| kilobytes(&of(p)?, name)).sum()
+    };
+    // The second is exact and expensive; where it is not readable, the first decides.
+    if sum("status", "RssAnon:") <= limit {
+        return false;
+    }
+    match sum("smaps_rollup", "Pss_Anon:") {
+        0 => true,
+        exact => exact > limit,
+    }
 }
 
 /// All living processes that belong to a command: its group, its session, those known from an earlier look, their
@@ -42,6 +85,16 @@ pub(crate) fn tree(group: i32, mark: &str, known: &[Process]) -> Vec<Process> {
     all.into_iter().filter(|s| members.contains(&s.process.pid)).map(|s| s.process).collect()
 }
 
+/// A process that lives.
+pub(crate) fn process(pid: i32) -> Option<Process> {
+    stat(pid).map(|stat| stat.process)
+}
+
+/// Whether anybody of a group lives; those that only wait to be collected do not.
+pub(crate) fn group_lives(group: i32) -> bool {
+    pids().filter_map(stat).any(|s| s.group == group || s.session == group)
+}
+
 fn pids() -> impl Iterator<Item = i32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
@@ -62,6 +115,7 @@ fn stat(pid: i32) -> Option<Stat> {
         parent: number(1)?,
         group: number(2)?,
         session: number(3)?,
+        threads: fields.get(17)?.parse().ok()?,
     })
 }
 
@@ -82,4 +136,11 @@ pub(crate) fn own_command_line() -> Option<String> {
 /// Lets the pipe hold `bytes`; where the system refuses, the usual width does.
 pub(crate) fn widen(pipe: &PipeReader, bytes: usize) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, bytes);
+}
+
+/// Whether files below `directory` are kept in memory.
+pub(crate) fn is_in_memory(directory: &Path) -> bool {
+    // TMPFS_MAGIC and RAMFS_MAGIC of linux/magic.h; the field's width depends on the machine.
+    const MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58F6];
+    rustix::fs::statfs(directory).is_ok_and(|fs| MEMORY.contains(&(fs.f_type as u64)))
 }

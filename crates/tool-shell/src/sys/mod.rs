@@ -1,16 +1,27 @@
-//! What the operating system decides: finding the processes that belong to a command, and how wide a pipe is.
+//! What the operating system decides: finding and measuring the processes that belong to a command, how wide a pipe is,
+//! and where files are kept.
 //!
 //! Owns one file per platform, all with the same functions. Nothing else in this crate asks which platform it is.
 
 #[cfg(target_os = "linux")]
+mod cgroup;
+#[cfg(target_os = "linux")]
+pub(crate) use cgroup::{Cgroup, available as cgroups, path as cgroup_path};
+#[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{LISTS_PROCESSES, own_command_line, tree, widen};
+pub(crate) use linux::{
+    LISTS_PROCESSES, group_lives, is_in_memory, load, memory_over, own_command_line, process, tasks, tree,
+    widen,
+};
 
 #[cfg(not(target_os = "linux"))]
 mod portable;
 #[cfg(not(target_os = "linux"))]
-pub(crate) use portable::{LISTS_PROCESSES, own_command_line, tree, widen};
+pub(crate) use portable::{
+    Cgroup, LISTS_PROCESSES, cgroup_path, cgroups, group_lives, is_in_memory, load, memory_over,
+    own_command_line, process, tasks, tree, widen,
+};
 
 /// A process, told apart from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

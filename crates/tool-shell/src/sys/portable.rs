@@ -1,7 +1,9 @@
 //! Where processes cannot be listed: only groups are known, and those are signalled as such.
 
 use super::Process;
+use crate::limits::Load;
 use std::io::PipeReader;
+use std::path::{Path, PathBuf};
 
 /// Whether [`tree`] knows every process of a command.
 pub(crate) const LISTS_PROCESSES: bool = false;
@@ -10,9 +12,62 @@ pub(crate) fn tree(_group: i32, _mark: &str, _known: &[Process]) -> Vec<Process>
     Vec::new()
 }
 
+/// Who only waits to be collected counts here.
+pub(crate) fn group_lives(_group: i32) -> bool {
+    true
+}
+
 pub(crate) fn own_command_line() -> Option<String> {
     None
 }
 
 /// The width of a pipe is fixed here.
 pub(crate) fn widen(_pipe: &PipeReader, _bytes: usize) {}
+
+/// Nothing is watched here.
+pub(crate) fn load() -> Option<Load> {
+    None
+}
+
+pub(crate) fn tasks(_processes: &[Process]) -> u64 {
+    0
+}
+
+pub(crate) fn memory_over(_processes: &[Process], _limit: u64) -> bool {
+    false
+}
+
+/// File systems in memory have to be made on purpose here.
+pub(crate) fn is_in_memory(_directory: &Path) -> bool {
+    false
+}
+
+pub(crate) fn process(_pid: i32) -> Option<Process> {
+    None
+}
+
+/// There are no control groups here.
+#[derive(Debug)]
+pub(crate) enum Cgroup {}
+
+impl Cgroup {
+    pub(crate) fn new(_name: &str, _tasks: u64, _memory_bytes: u64) -> Option<Self> {
+        None
+    }
+    pub(crate) fn join(&self, _pid: i32) {}
+    pub(crate) fn members(&self) -> Vec<i32> {
+        Vec::new()
+    }
+    pub(crate) fn kill(&self) {}
+    pub(crate) fn ran_out_of_memory(&self) -> bool {
+        false
+    }
+}
+
+pub(crate) fn cgroups() -> Option<bool> {
+    None
+}
+
+pub(crate) fn cgroup_path(_name: &str) -> Option<PathBuf> {
+    None
+}

@@ -5,7 +5,7 @@ use crate::context::{View, budget::Budget, prune};
 use becket_types::{CompactionTrigger, MessageId, Millis, Tokens};
 
 /// Names of the state entries that come back behind the summary.
-const STATE_KEYS: [&str; 5] = ["todo", "read_files", "skills", "mode", "cwd"];
+const STATE_KEYS: [&str; 7] = ["todo", "read_files", "skills", "mode", "cwd", "shell_cwd", "jobs"];
 
 /// What a driver adds to its view to ask for a compaction.
 #[derive(Clone, Debug)]

@@ -26,6 +26,10 @@ pub fn state_text(state: &BTreeMap<String, Value>, max: Tokens) -> String {
     if let Some(cwd) = state.get("cwd").and_then(Value::as_str) {
         blocks.push(format!("Working directory: {}", escape_tags(cwd)));
     }
+    if let Some(cwd) = state.get("shell_cwd").and_then(Value::as_str) {
+        blocks.push(format!("Shell commands start in: {}", escape_tags(cwd)));
+    }
+    blocks.extend(state.get("jobs").and_then(jobs));
     blocks.extend(state.get("todo").and_then(todo));
     blocks.extend(state.get("read_files").and_then(read_files));
     blocks.extend(state.get("skills").and_then(|s| skills(s, max)));
@@ -53,6 +57,17 @@ pub(super) fn todo(value: &Value) -> Option<String> {
         })
         .collect();
     (!lines.is_empty()).then(|| format!("Todo list:\n{}", lines.join("\n")))
+}
+
+/// `[{id, command, state}]`: background jobs of the shell that are not over, or lost.
+fn jobs(value: &Value) -> Option<String> {
+    let line = |job: &Value| {
+        let (state, command) = (field(job, &["state"])?, field(job, &["command"])?);
+        matches!(state, "running" | "lost")
+            .then(|| format!("- {} [{state}] {}", job["id"], one_line(command, 200)))
+    };
+    let lines: Vec<String> = value.as_array()?.iter().filter_map(line).collect();
+    (!lines.is_empty()).then(|| format!("Background jobs:\n{}", lines.join("\n")))
 }
 
 /// `[{path, hash}]` or `{path: hash}`.

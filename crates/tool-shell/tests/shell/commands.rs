@@ -1,66 +1,10 @@
-//! Real commands in real processes: what comes back, what is left running, what is kept.
+//! One command at a time: what comes back, what is left running, what is kept.
 
-#![expect(clippy::unwrap_used, reason = "a failed set-up fails the test")]
-
-use becket_tool::ToolEnv;
-use becket_tool::testing::{TestHost, env, run};
-use becket_tool_shell::{BashTool, ShellSettings, environment};
-use becket_types::ToolOutput;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use crate::room::{elsewhere, ended, line_with, room};
+use becket_tool::testing::TestHost;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-
-struct Room {
-    dir: tempfile::TempDir,
-    root: PathBuf,
-    env: ToolEnv,
-    host: Arc<TestHost>,
-    bash: BashTool,
-}
-
-fn settings(spill: PathBuf) -> ShellSettings {
-    let secret = [("SOME_API_KEY".into(), "canary-123".into()), ("PLAIN".into(), "x".into())];
-    let all = std::env::vars_os().chain(secret);
-    ShellSettings::new(environment::for_commands(all, &["PLAIN".to_owned()]), spill)
-}
-
-fn room() -> Room {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::create_dir(dir.path().join("work")).unwrap();
-    let (env, host) = env(&dir.path().join("work"));
-    let bash = BashTool::new(settings(dir.path().join("spill")));
-    Room { root: env.cwd.clone(), dir, env, host, bash }
-}
-
-impl Room {
-    async fn input(&self, input: Value) -> ToolOutput {
-        run(&self.bash, &self.env, input).await
-    }
-    async fn sh(&self, command: &str) -> ToolOutput {
-        self.input(json!({"command": command})).await
-    }
-    async fn text(&self, command: &str) -> String {
-        self.sh(command).await.content
-    }
-    /// The numbers that a command wrote into a file.
-    fn pids(&self, file: &str) -> Vec<i32> {
-        let text = std::fs::read_to_string(self.root.join(file)).unwrap();
-        text.split_whitespace().map(|n| n.parse().unwrap()).collect()
-    }
-}
-
-/// Waits until a process has ended, by its descriptor; `false` if it has not after ten seconds.
-fn ended(pid: i32) -> bool {
-    let Ok(process) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else {
-        return true;
-    };
-    let timeout = Timespec { tv_sec: 10, tv_nsec: 0 };
-    poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout)).unwrap() == 1
-}
 
 #[tokio::test]
 async fn what_the_model_reads() {
@@ -120,7 +64,7 @@ async fn bad_input_is_answered() {
         (json!({}), "command"),
         (json!({"command": "  "}), "empty"),
         (json!({"command": "a\0b"}), "NUL"),
-        (json!({"command": "true", "timeout": 0}), "milliseconds"),
+        (json!({"command": "true", "timeout": 0}), "`timeout`"),
         (json!({"command": "true", "workdir": "none"}), "does not exist"),
         (json!({"command": "pkill -f shell"}), "would end this session's own process"),
         (
@@ -217,38 +161,16 @@ async fn a_dropped_call_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_daemon_does_not_hold_the_call_and_ends_with_the_session() {
-    let room = room();
-    // It writes only after the call: the pipe must not be broken then. Its log shows that it went on.
-    let command =
-        "mkfifo go; (read x <go; echo late; echo done >over; sleep 999) & echo $! >pids; echo early";
-    let output = room.sh(command).await;
-    assert!(
-        output.content.starts_with("early\n[started in the background and still running"),
-        "{}",
-        output.content
-    );
-    let log = PathBuf::from(output.details["background_log"].as_str().unwrap());
-    let text = room
-        .text("mkfifo end; (until [ -e over ]; do :; done; echo >end) & echo >go; read x <end; cat over")
-        .await;
-    assert!(text.starts_with("done"), "{text}");
-    let pids = room.pids("pids");
-    drop(room.bash);
-    assert!(pids.into_iter().all(ended));
-    let _ = log;
-}
-
-#[tokio::test]
 async fn the_working_directory_is_kept() {
     let room = room();
+    let root = room.root.display().to_string();
+    let at = |text: &str, dir: &str| {
+        format!("{text}\n[working directory is now {dir}; paths of other tools still start in {root}]")
+    };
     std::fs::create_dir_all(room.root.join("a b/c")).unwrap();
-    assert_eq!(room.text("cd 'a b'").await, "(no output)\n[working directory is now a b]");
+    assert_eq!(room.text("cd 'a b'").await, at("(no output)", "a b"));
     assert_eq!(room.text("pwd").await, format!("{}/a b", room.root.display()));
-    assert_eq!(
-        room.text("cd c; false").await,
-        "(no output)\n[exit code 1]\n[working directory is now a b/c]"
-    );
+    assert_eq!(room.text("cd c; false").await, at("(no output)\n[exit code 1]", "a b/c"));
     assert_eq!(room.text("(cd /; pwd)").await, "/");
     let output = room.input(json!({"command": "pwd", "workdir": "../.."})).await;
     assert_eq!(output.content, room.root.display().to_string());
@@ -301,51 +223,9 @@ async fn a_long_output_is_cut_in_the_middle_and_kept_whole() {
     assert_eq!(room.sh("echo x").await.spill, None);
 }
 
-/// Runs `name` of this file in a process of its own and gives its lines.
-fn elsewhere(name: &str) -> (std::process::Child, BufReader<std::process::ChildStdout>) {
-    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1"])
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    let out = BufReader::new(child.stdout.take().unwrap());
-    (child, out)
-}
-
-fn line_with(out: &mut impl BufRead, mark: &str) -> String {
-    let line = out.lines().map(Result::unwrap).find(|line| line.contains(mark)).unwrap();
-    line[line.find(mark).unwrap() + mark.len()..].to_owned()
-}
-
-#[test]
-fn commands_die_with_us_also_by_sigkill() {
-    for signal in ["-KILL", "-TERM"] {
-        let (mut child, mut out) = elsewhere("helper_runs_for_ever");
-        let pids: Vec<i32> =
-            line_with(&mut out, "pids:").split_whitespace().map(|n| n.parse().unwrap()).collect();
-        assert_eq!(pids.len(), 4);
-        assert!(pids.iter().all(|pid| pidfd_open(Pid::from_raw(*pid).unwrap(), PidfdFlags::empty()).is_ok()));
-        let status =
-            std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-        assert!(status.success());
-        child.wait().unwrap();
-        assert!(pids.into_iter().all(ended), "{signal}");
-    }
-}
-
-#[tokio::test]
-#[ignore = "run by commands_die_with_us_also_by_sigkill"]
-async fn helper_runs_for_ever() {
-    let mut room = room();
-    room.env.progress = Arc::new(|chunk| println!("\npids:{}", chunk.trim()));
-    let command = "sleep 999 & a=$!; setsid sleep 999 & b=$!; (trap '' TERM; exec sleep 999) & c=$!; echo $$ $a $b $c; wait";
-    room.sh(command).await;
-}
-
 #[test]
 fn memory_is_bounded_whatever_is_printed() {
-    let (mut child, mut out) = elsewhere("helper_prints_without_end");
+    let (mut child, mut out) = elsewhere("commands::helper_prints_without_end");
     let peaks: Vec<i64> =
         line_with(&mut out, "peaks:").split_whitespace().map(|n| n.parse().unwrap()).collect();
     assert!(child.wait().unwrap().success());

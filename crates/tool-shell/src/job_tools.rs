@@ -1,0 +1,230 @@
+//! `job_output` and `job_kill`: looking at background jobs, typing into them, ending them.
+
+use crate::jobs::{Job, State};
+use crate::report;
+use crate::shell::Shell;
+use becket_tool::input::Parser;
+use becket_tool::{Tool, ToolEnv};
+use becket_types::{Access, ToolOutput, ToolSpec};
+use futures::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Other agents' names.
+const ALIASES: &[(&str, &str)] = &[
+    ("job_id", "id"),
+    ("bash_id", "id"),
+    ("shell_id", "id"),
+    ("task_id", "id"),
+    ("stdin", "input"),
+    ("timeout", "wait"),
+];
+const IGNORED: &[&str] = &["description", "filter", "block"];
+
+/// How long an answer to what was typed may take to begin, and how long it may pause, where no `wait` is given.
+const ANSWER: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(150);
+
+#[derive(Debug, Deserialize)]
+struct Arguments {
+    #[serde(default)]
+    id: Option<u64>,
+    #[serde(default)]
+    input: Option<String>,
+    /// Milliseconds.
+    #[serde(default)]
+    wait: Option<u64>,
+}
+
+/// Output and state of a job.
+pub struct JobOutput {
+    spec: ToolSpec,
+    shell: Arc<Shell>,
+}
+
+impl JobOutput {
+    pub fn new(shell: Arc<Shell>) -> Self {
+        let spec = ToolSpec {
+            name: "job_output".to_owned(),
+            description: "New output and state of a background job; without id lists all.".to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {
+                    "id": {"type": "integer", "minimum": 0},
+                    "input": {"type": "string", "description": "Typed into its terminal first"},
+                    "wait": {"type": "integer", "minimum": 0, "description": "Wait for its end, at most so many ms"}
+                }
+            }),
+        };
+        Self { spec, shell }
+    }
+
+    fn parse(&self, input: &Value) -> Result<Arguments, String> {
+        let input: Arguments = Parser::new(&self.spec).aliases(ALIASES).ignore(IGNORED).parse(input)?;
+        match (&input.id, &input.input) {
+            (None, Some(_)) => Err("`input` needs the `id` of a job.".to_owned()),
+            _ => Ok(input),
+        }
+    }
+
+    async fn look(&self, input: Arguments, env: &ToolEnv) -> Result<ToolOutput, String> {
+        let host = &*env.host;
+        let Some(id) = input.id else {
+            return Ok(ToolOutput::text(self.shell.jobs.list(host)));
+        };
+        let job = self.shell.jobs.get(id, host)?;
+        if let Some(text) = &input.input {
+            job.drain.type_in(text).map_err(|why| format!("Nothing was typed into job {id}: {why}."))?;
+        }
+        let wait = Duration::from_millis(input.wait.unwrap_or(0)).min(self.shell.settings.max_timeout);
+        let waited = async {
+            match (input.wait, &input.input) {
+                (None, Some(_)) => answer(&job).await,
+                _ => drop(tokio::time::timeout(wait, job.over()).await),
+            }
+        };
+        tokio::select! {
+            biased;
+            () = env.cancel.cancelled() => {}
+            () = waited => {}
+        }
+        Ok(self.shell.show(&job, env).await)
+    }
+}
+
+/// Until something came, and then nothing for a moment.
+async fn answer(job: &Job) {
+    if tokio::time::timeout(ANSWER, job.drain.news()).await.is_err() {
+        return;
+    }
+    let mut before = job.drain.total();
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        let now = job.drain.total();
+        if now == before || job.state() != State::Running {
+            return;
+        }
+        before = now;
+    }
+}
+
+impl Shell {
+    /// What is new of a job.
+    async fn show(&self, job: &Job, env: &ToolEnv) -> ToolOutput {
+        let state = job.state();
+        let output = job.drain.look(&env.host).await;
+        job.seen();
+        let bytes = output.bytes;
+        let (mut content, spill) = report::body(output, "(no new output)");
+        report::note(&mut content, job.status());
+        ToolOutput {
+            content,
+            is_error: false,
+            details: json!({"job": job.id, "state": state.name(), "bytes": bytes}),
+            spill,
+            excerpt_lines: report::EXCERPT_LINES,
+            ..ToolOutput::default()
+        }
+    }
+
+    /// `output`, and what else there is to tell of jobs.
+    pub(crate) fn with_news(&self, mut output: ToolOutput, env: &ToolEnv) -> ToolOutput {
+        for line in self.jobs.news(&*env.host) {
+            report::note(&mut output.content, line);
+        }
+        output
+    }
+}
+
+impl Tool for JobOutput {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn access(&self, input: &Value, env: &ToolEnv) -> Result<Access, String> {
+        let input = self.parse(input)?;
+        match (input.id, input.input) {
+            // What is typed into a command is part of it.
+            (Some(id), Some(text)) => {
+                let job = self.shell.jobs.get(id, &*env.host)?;
+                Ok(Access::execute(report::with_input(&job.command, &text)))
+            }
+            _ => Ok(Access::session()),
+        }
+    }
+
+    fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move {
+            let output = match self.parse(&input) {
+                Ok(input) => self.look(input, env).await.unwrap_or_else(ToolOutput::error),
+                Err(message) => ToolOutput::error(message),
+            };
+            self.shell.with_news(output, env)
+        })
+    }
+}
+
+/// Ends a job.
+pub struct JobKill {
+    spec: ToolSpec,
+    shell: Arc<Shell>,
+}
+
+impl JobKill {
+    pub fn new(shell: Arc<Shell>) -> Self {
+        let spec = ToolSpec {
+            name: "job_kill".to_owned(),
+            description: "Ends a background job.".to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {"id": {"type": "integer", "minimum": 0}},
+                "required": ["id"]
+            }),
+        };
+        Self { spec, shell }
+    }
+
+    fn parse(&self, input: &Value) -> Result<u64, String> {
+        let input: Arguments = Parser::new(&self.spec).aliases(ALIASES).ignore(IGNORED).parse(input)?;
+        input.id.ok_or_else(|| "`id` is missing.".to_owned())
+    }
+
+    async fn kill(&self, id: u64, env: &ToolEnv) -> Result<ToolOutput, String> {
+        let job = self.shell.jobs.get(id, &*env.host)?;
+        let left = job.kill().await;
+        let mut output = self.shell.show(&job, env).await;
+        match left {
+            None => output.content.push_str("\n[it was over before]"),
+            Some(0) => {}
+            Some(left) => {
+                output.is_error = true;
+                let note = format!("{left} of its processes could not be ended");
+                report::note(&mut output.content, note);
+            }
+        }
+        self.shell.prune();
+        Ok(output)
+    }
+}
+
+impl Tool for JobKill {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn access(&self, input: &Value, _: &ToolEnv) -> Result<Access, String> {
+        self.parse(input).map(|_| Access::session())
+    }
+
+    fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move {
+            let output = match self.parse(&input) {
+                Ok(id) => self.kill(id, env).await.unwrap_or_else(ToolOutput::error),
+                Err(message) => ToolOutput::error(message),
+            };
+            self.shell.with_news(output, env)
+        })
+    }
+}

@@ -1,0 +1,344 @@
+//! Background jobs: commands that outlive the call that started them.
+//!
+//! Model: a table of jobs, numbered from 1 through the whole session, also over a resume. A job comes from a call that
+//! asked for it, from one that took longer than its timeout and asked for that, or from what a command left running. It is
+//! *running* until its shell has ended and nothing holds its output or is left of its group; then *finished*, or *killed*
+//! if we ended it. What ran when an earlier process of this session ended is *lost*: nobody can say what became of it.
+//!
+//! The table is kept as session state ([`STATE`]), so it survives a compaction and is known at a resume. What happens to a
+//! job without the model looking is told once, with the next result of any of the tools.
+
+use crate::drain::Drain;
+use crate::ending::{self, Tree};
+use crate::process::Process;
+use crate::report::{self, End};
+use becket_tool::Host;
+use becket_types::cut_end;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Name of the session state: `[{id, command, state, run}]`.
+pub(crate) const STATE: &str = "jobs";
+/// Jobs that run at the same time.
+pub(crate) const MAX_RUNNING: usize = 16;
+/// Ended jobs whose output can still be asked for.
+const MAX_ENDED: usize = 32;
+/// What is shown of a command.
+const MAX_COMMAND: usize = 100;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Running,
+    Finished(End),
+    Killed,
+}
+
+impl State {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Finished(_) => "finished",
+            Self::Killed => "killed",
+        }
+    }
+}
+
+pub(crate) struct Job {
+    pub id: u64,
+    /// One line, cut.
+    pub command: String,
+    started: Instant,
+    pub drain: Drain,
+    facts: Mutex<Facts>,
+    changed: Notify,
+}
+
+struct Facts {
+    tree: Tree,
+    /// How the shell came to its end, once it has.
+    end: Option<End>,
+    /// After what time all was over.
+    took: Option<Duration>,
+    killed: bool,
+    /// Nobody that we can find is left, whoever holds the output.
+    cleared: bool,
+    /// The model knows that it is over.
+    told: bool,
+}
+
+impl Job {
+    fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn state(&self) -> State {
+        let mut facts = self.facts();
+        let Some(end) = facts.end else { return State::Running };
+        if !facts.cleared && (!self.drain.is_closed() || facts.tree.group_lives()) {
+            return State::Running;
+        }
+        facts.took.get_or_insert_with(|| self.started.elapsed());
+        if facts.killed { State::Killed } else { State::Finished(end) }
+    }
+
+    /// In words, for the model.
+    pub(crate) fn status(&self) -> String {
+        let state = self.state();
+        let took = self.facts().took.unwrap_or_else(|| self.started.elapsed());
+        let after = report::seconds(Duration::from_millis(took.as_millis() as u64 / 100 * 100));
+        match state {
+            State::Finished(end) => {
+                format!("job {} finished after {after}: {}", self.id, report::in_words(end))
+            }
+            State::Running => format!("job {} running for {after}", self.id),
+            state @ State::Killed => format!("job {} {} after {after}", self.id, state.name()),
+        }
+    }
+
+    /// The model has seen its state as it is now.
+    pub(crate) fn seen(&self) {
+        if self.state() != State::Running {
+            self.facts().told = true;
+        }
+    }
+
+    /// Until it is over.
+    pub(crate) async fn over(&self) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.state() != State::Running {
+                return;
+            }
+            // What hides from pipe and group tells nobody that it ends: hence a second look now and then.
+            let _ = tokio::time::timeout(Duration::from_millis(200), changed).await;
+        }
+    }
+
+    /// Ends it with everything it started. How many of its processes could not be ended; `None` if it was over.
+    pub(crate) async fn kill(&self) -> Option<usize> {
+        if self.state() != State::Running {
+            return None;
+        }
+        let tree = {
+            let mut facts = self.facts();
+            facts.killed = true;
+            facts.tree.clone()
+        };
+        let left = ending::end(tree, None).await;
+        if left == 0 {
+            // The shell has ended; its end is noted in a moment.
+            let _ = tokio::time::timeout(Duration::from_millis(500), self.over()).await;
+            let mut facts = self.facts();
+            facts.cleared = true;
+            facts.end.get_or_insert(End::Signal(Signal::KILL.as_raw()));
+        }
+        Some(left)
+    }
+
+    fn entry(&self, run: &str) -> Value {
+        json!({"id": self.id, "command": self.command, "state": self.state().name(), "run": run})
+    }
+}
+
+pub(crate) struct Jobs {
+    /// Tells our jobs from those of an earlier process.
+    run: String,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    /// The session state was taken up.
+    loaded: bool,
+    last: u64,
+    jobs: BTreeMap<u64, Arc<Job>>,
+    lost: BTreeMap<u64, String>,
+    untold: Vec<String>,
+    saved: Value,
+}
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        for job in self.table().jobs.values() {
+            if job.state() == State::Running {
+                job.facts().tree.kill();
+            }
+        }
+    }
+}
+
+impl Jobs {
+    pub(crate) fn new(run: String) -> Self {
+        Self { run, table: Mutex::default() }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn loaded(&self, host: &dyn Host) -> MutexGuard<'_, Table> {
+        let mut table = self.table();
+        if !std::mem::replace(&mut table.loaded, true)
+            && let Some(Value::Array(entries)) = host.state(STATE)
+        {
+            for entry in &entries {
+                let Some(id) = entry["id"].as_u64() else { continue };
+                table.last = table.last.max(id);
+                let state = entry["state"].as_str().unwrap_or_default();
+                if entry["run"] != self.run.as_str() && matches!(state, "running" | "lost") {
+                    let command = entry["command"].as_str().unwrap_or_default().to_owned();
+                    if state == "running" {
+                        table.untold.push(format!("job {id} lost with the earlier process: {command}"));
+                    }
+                    table.lost.insert(id, command);
+                }
+            }
+            table.saved = Value::Array(entries);
+        }
+        table
+    }
+
+    /// Why no further job can start; a message for the model.
+    pub(crate) fn full(&self, host: &dyn Host) -> Option<String> {
+        let table = self.loaded(host);
+        let running = table.jobs.values().filter(|job| job.state() == State::Running).count();
+        (running >= MAX_RUNNING)
+            .then(|| format!("{running} jobs are running, the most there can be. End one with job_kill"))
+    }
+
+    /// A process becomes a job: one whose shell still runs, or (with `ended`) what it left running.
+    pub(crate) fn adopt(
+        &self,
+        mut process: Process,
+        command: &str,
+        ended: Option<End>,
+        host: &dyn Host,
+    ) -> Option<Arc<Job>> {
+        let tree = process.release()?;
+        process.drain.quiet();
+        let mut table = self.loaded(host);
+        table.last += 1;
+        let Process { mut child, drain, started, cwd_file, .. } = process;
+        let job = Arc::new(Job {
+            id: table.last,
+            command: one_line(command),
+            started,
+            drain,
+            facts: Mutex::new(Facts {
+                tree,
+                end: ended,
+                took: None,
+                killed: false,
+                cleared: false,
+                told: false,
+            }),
+            changed: Notify::new(),
+        });
+        let of_task = Arc::clone(&job);
+        tokio::spawn(async move {
+            let end = match (ended, child.wait().await) {
+                (Some(end), _) => end,
+                (None, Ok(status)) => End::of(status),
+                (None, Err(_)) => End::Signal(0),
+            };
+            of_task.drain.shell_ended().await;
+            let end = of_task.drain.tripped().map_or(end, End::Over);
+            of_task.facts().end = Some(end);
+            let _ = std::fs::remove_file(cwd_file);
+            of_task.changed.notify_waiters();
+            of_task.drain.closed().await;
+            of_task.changed.notify_waiters();
+        });
+        table.jobs.insert(job.id, Arc::clone(&job));
+        let ended: Vec<u64> =
+            table.jobs.values().filter(|j| j.state() != State::Running).map(|j| j.id).collect();
+        for id in &ended[..ended.len().saturating_sub(MAX_ENDED)] {
+            table.jobs.remove(id);
+        }
+        Some(job)
+    }
+
+    /// A job by its number. `Err` is a message for the model.
+    pub(crate) fn get(&self, id: u64, host: &dyn Host) -> Result<Arc<Job>, String> {
+        let table = self.loaded(host);
+        if let Some(job) = table.jobs.get(&id) {
+            return Ok(Arc::clone(job));
+        }
+        if let Some(command) = table.lost.get(&id) {
+            return Err(format!(
+                "Job {id} is lost: it ran when the earlier process of this session ended. Start it again if it is needed: {command}"
+            ));
+        }
+        let ids: Vec<String> = table.jobs.keys().map(ToString::to_string).collect();
+        Err(match ids.as_slice() {
+            [] => format!("There is no job {id}; none was started."),
+            ids => format!("There is no job {id}. Jobs: {}.", ids.join(", ")),
+        })
+    }
+
+    /// Every job in a line.
+    pub(crate) fn list(&self, host: &dyn Host) -> String {
+        let table = self.loaded(host);
+        let lost = table.lost.iter().map(|(id, command)| (*id, format!("job {id} lost: {command}")));
+        let mut lines: BTreeMap<u64, String> = lost.collect();
+        for (id, job) in &table.jobs {
+            lines.insert(*id, format!("{}: {}", job.status(), job.command));
+        }
+        if lines.is_empty() {
+            "No jobs.".to_owned()
+        } else {
+            lines.into_values().collect::<Vec<_>>().join("\n")
+        }
+    }
+
+    /// What happened that the model has not been told; and the table goes into the session's state if it changed.
+    pub(crate) fn news(&self, host: &dyn Host) -> Vec<String> {
+        let mut table = self.loaded(host);
+        let mut news = std::mem::take(&mut table.untold);
+        for job in table.jobs.values() {
+            if job.state() != State::Running && !std::mem::replace(&mut job.facts().told, true) {
+                news.push(format!("{}: {}", job.status(), job.command));
+            }
+        }
+        let mut entries: Vec<Value> = table
+            .lost
+            .iter()
+            .map(|(id, command)| json!({"id": id, "command": command, "state": "lost", "run": self.run}))
+            .collect();
+        entries.extend(table.jobs.values().map(|job| job.entry(&self.run)));
+        let value = Value::Array(entries);
+        if table.saved != value && !(table.saved.is_null() && table.jobs.is_empty() && table.lost.is_empty())
+        {
+            host.set_state(STATE, value.clone());
+            table.saved = value;
+        }
+        news
+    }
+
+    pub(crate) async fn end_all(&self) -> Vec<String> {
+        let jobs: Vec<Arc<Job>> = self.table().jobs.values().cloned().collect();
+        let ends = jobs.iter().map(|job| async move {
+            let left = job.kill().await?;
+            let what = format!("background job {} ended with the run: {}", job.id, job.command);
+            Some(if left == 0 {
+                what
+            } else {
+                format!("{what} ({left} of its processes could not be ended)")
+            })
+        });
+        futures::future::join_all(ends).await.into_iter().flatten().collect()
+    }
+}
+
+fn one_line(command: &str) -> String {
+    let line = command.split_whitespace().collect::<Vec<_>>().join(" ");
+    let cut = cut_end(&line, MAX_COMMAND);
+    if cut.len() == line.len() { line } else { format!("{cut}…") }
+}

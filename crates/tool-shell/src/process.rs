@@ -1,0 +1,193 @@
+//! Starting one command and holding what belongs to it: the shell, our end of its pipe or terminal, its processes.
+
+use crate::drain::{BUFFER, Drain, Progress, Setup};
+use crate::ending::{self, Tree};
+use crate::launch;
+use crate::limits::Sentry;
+use crate::report::End;
+use crate::screen::{COLUMNS, ROWS};
+use crate::shell::Shell;
+use crate::spill::Spill;
+use crate::sys;
+use rustix::process::Pid;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+/// How long somebody may hold the other end without being taken for a process in the background.
+const PASSING: Duration = Duration::from_millis(30);
+
+/// A command that runs. Dropped before it is done, it takes everything it started with it.
+pub(crate) struct Process {
+    pub child: Child,
+    pub drain: Drain,
+    tree: Held,
+    pub started: Instant,
+    /// Where the shell writes the directory it ends in.
+    pub cwd_file: PathBuf,
+}
+
+/// Processes that end when this is dropped.
+pub(crate) struct Held(Option<Tree>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(tree) = &mut self.0 {
+            tree.kill();
+        }
+    }
+}
+
+/// What to start.
+pub(crate) struct Start<'a> {
+    pub command: &'a str,
+    pub cwd: &'a Path,
+    /// It gets a terminal, with this typed into it.
+    pub terminal: Option<String>,
+    pub progress: Progress,
+}
+
+impl Process {
+    /// `Err` is a message for the model.
+    pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Self, String> {
+        let failed = |what: &str, e: io::Error| format!("The command was not started: {what}: {e}.");
+        let settings = &shell.settings;
+        let directory = &settings.spill_dir;
+        std::fs::create_dir_all(directory).map_err(|e| failed(&directory.display().to_string(), e))?;
+        let number = shell.calls.fetch_add(1, Ordering::Relaxed);
+        let cwd_file = directory.join(format!("cwd-{}-{number}", std::process::id()));
+        let mark = format!("{}{number}", shell.mark);
+        let run = inline(directory, start.command, number)
+            .map_err(|e| failed("the command could not be stored", e))?;
+        let (name, value) = mark.split_once('=').unwrap_or((&mark, ""));
+        let own: [(&OsStr, &OsStr); 3] = [
+            ("PWD".as_ref(), start.cwd.as_ref()),
+            (name.as_ref(), value.as_ref()),
+            ("BECKET_COMMAND".as_ref(), &run),
+        ];
+        let env = settings.env.iter().map(|(n, v)| (n.as_os_str(), v.as_os_str())).chain(own);
+        let args = launch::arguments(&cwd_file, settings.limits.open_files);
+        let spawned = match start.terminal {
+            Some(_) => in_terminal(shell, args, env, start.cwd),
+            None => on_pipe(shell, args, env, start.cwd),
+        };
+        let (child, end) = spawned.map_err(|e| failed(&shell.program.display().to_string(), e))?;
+        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let tree = Tree::new(group.ok_or("The command was not started.")?, mark);
+        let setup = Setup {
+            window: settings.window,
+            spill: Spill::new(Arc::clone(&shell.place)),
+            progress: start.progress,
+            sentry: Sentry::new(tree.clone(), settings.limits),
+            terminal: start.terminal,
+        };
+        let drain = Drain::start(end, setup).map_err(|e| failed("its output cannot be read", e));
+        let group = tree.group;
+        let process = match drain {
+            Ok(drain) => Self { child, drain, tree: Held(Some(tree)), started: Instant::now(), cwd_file },
+            Err(why) => {
+                drop(Held(Some(tree)));
+                return Err(why);
+            }
+        };
+        shell.watch(group).map_err(|e| failed("the watcher that ends it with us", e))?;
+        Ok(process)
+    }
+
+    /// The shell has ended: everything it printed is here. Whether something of it runs on.
+    pub(crate) async fn settle(&self) -> bool {
+        let mut held = self.drain.shell_ended().await;
+        if held {
+            // For a moment the other end is also held by a program that we start at the same time.
+            held = tokio::time::timeout(PASSING, self.drain.closed()).await.is_err();
+        }
+        held || self.tree.0.as_ref().is_some_and(Tree::group_lives)
+    }
+
+    /// TERM, two seconds, KILL. How many could not be ended.
+    pub(crate) async fn end(&mut self) -> usize {
+        let survivors = match self.tree.0.take() {
+            Some(tree) => ending::end(tree, Some(&mut self.child)).await,
+            None => 0,
+        };
+        self.drain.shell_ended().await;
+        survivors
+    }
+
+    /// How the shell came to its end, with what the sentry has to say.
+    pub(crate) async fn wait(&mut self) -> Result<End, String> {
+        let status = self.child.wait().await.map_err(|e| format!("The shell was lost: {e}."))?;
+        Ok(self.drain.tripped().map_or_else(|| End::of(status), End::Over))
+    }
+
+    /// From now on nobody ends it by dropping it.
+    pub(crate) fn release(&mut self) -> Option<Tree> {
+        self.tree.0.take()
+    }
+}
+
+type Spawned = io::Result<(Child, File)>;
+
+fn on_pipe<'a>(
+    shell: &Shell,
+    args: impl IntoIterator<Item = OsString>,
+    env: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
+    cwd: &Path,
+) -> Spawned {
+    let (reader, writer) = io::pipe()?;
+    // A larger pipe means fewer switches.
+    sys::widen(&reader, BUFFER);
+    // The command holds the pipe's other end, and must be gone before the end of the output can be seen.
+    let mut command = shell.launcher.command(shell.program.as_os_str());
+    command
+        .args(args)
+        .env_clear()
+        .envs(env)
+        .current_dir(cwd)
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer);
+    // Dropping it does not end the shell: its processes end as one, see `Held`.
+    let child = Command::from(command).spawn()?;
+    Ok((child, File::from(OwnedFd::from(reader))))
+}
+
+fn in_terminal<'a>(
+    shell: &Shell,
+    args: impl IntoIterator<Item = OsString>,
+    env: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
+    cwd: &Path,
+) -> Spawned {
+    let (ours, theirs) = pty_process::open().map_err(io::Error::other)?;
+    ours.resize(pty_process::Size::new(ROWS, COLUMNS)).map_err(io::Error::other)?;
+    let child = pty_process::Command::new(&shell.program)
+        .args(args)
+        .env_clear()
+        .envs(env)
+        .env("TERM", "xterm-256color")
+        .env_remove("COLUMNS")
+        .env_remove("LINES")
+        .current_dir(cwd)
+        .spawn(theirs)
+        .map_err(io::Error::other)?;
+    Ok((child, File::from(OwnedFd::from(ours))))
+}
+
+/// The command as the shell gets it: itself, or a file that holds it where it is too long for an environment.
+fn inline(directory: &Path, command: &str, number: u64) -> io::Result<OsString> {
+    if command.len() <= launch::MAX_INLINE {
+        return Ok(command.into());
+    }
+    let path = directory.join(format!("command-{}-{number}.sh", std::process::id()));
+    std::fs::write(&path, command)?;
+    let quoted = path.to_string_lossy().replace('\'', r"'\''");
+    Ok(format!(". '{quoted}'; command rm -f '{quoted}'").into())
+}

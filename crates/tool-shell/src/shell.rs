@@ -1,0 +1,90 @@
+//! The shell of a session: what its commands have in common, and the tools that share it.
+
+use crate::environment;
+use crate::jobs::Jobs;
+use crate::launch::{self, Launcher};
+use crate::selfkill::Ourselves;
+use crate::spill::Place;
+use crate::watcher::Watcher;
+use crate::{BashTool, JobKill, JobOutput, ShellSettings, sys};
+use becket_tool::Tool;
+use rustix::process::Pid;
+use std::ffi::OsStr;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// One per session. Dropped, it ends every job.
+pub struct Shell {
+    pub(crate) settings: ShellSettings,
+    pub(crate) program: PathBuf,
+    pub(crate) launcher: Launcher,
+    pub(crate) us: Ourselves,
+    /// `BECKET_RUN=` and what all commands of this shell share.
+    pub(crate) mark: String,
+    pub(crate) calls: AtomicU64,
+    pub(crate) place: Arc<Place>,
+    pub(crate) jobs: Jobs,
+    watcher: Mutex<Watcher>,
+}
+
+impl Shell {
+    pub fn new(settings: ShellSettings) -> Arc<Self> {
+        let search = settings.variable("PATH").unwrap_or(OsStr::new("/usr/bin:/bin")).to_owned();
+        let program = settings.shell.clone().or_else(|| launch::find("bash", &search));
+        let launcher = match &settings.launcher {
+            Some(words) => Launcher::Session(words.clone()),
+            None => Launcher::find(&search),
+        };
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let run = format!("{}-{:x}-", std::process::id(), since_epoch.as_nanos());
+        let mark = format!("{}={run}", environment::MARK);
+        let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+        let us = Ourselves {
+            pids: std::iter::once(std::process::id().cast_signed())
+                .chain(parent.filter(|pid| *pid > 1))
+                .collect(),
+            name: settings.program.clone(),
+            line: sys::own_command_line().unwrap_or_else(|| settings.program.clone()),
+        };
+        let mut places = vec![settings.spill_dir.clone()];
+        places.extend(settings.other_spill_dirs.iter().cloned());
+        Arc::new(Self {
+            program: program.unwrap_or_else(|| PathBuf::from("/bin/sh")),
+            launcher,
+            us,
+            watcher: Mutex::new(Watcher::new(mark.clone(), search)),
+            mark,
+            calls: AtomicU64::new(0),
+            place: Arc::new(Place::new(places, settings.store.clone())),
+            jobs: Jobs::new(run),
+            settings,
+        })
+    }
+
+    /// `bash`, `job_output`, `job_kill`.
+    pub fn tools(self: &Arc<Self>) -> Vec<Arc<dyn Tool>> {
+        vec![
+            Arc::new(BashTool::new(Arc::clone(self))),
+            Arc::new(JobOutput::new(Arc::clone(self))),
+            Arc::new(JobKill::new(Arc::clone(self))),
+        ]
+    }
+
+    /// Ends every job that runs: TERM, two seconds, KILL. One line for each, in the order they were started.
+    pub async fn end_jobs(&self) -> Vec<String> {
+        self.jobs.end_all().await
+    }
+
+    /// From here on the group dies with us.
+    pub(crate) fn watch(&self, group: Pid) -> io::Result<()> {
+        self.watcher.lock().unwrap_or_else(PoisonError::into_inner).add(&self.launcher, group)
+    }
+
+    /// Forgets the groups that are gone.
+    pub(crate) fn prune(&self) {
+        self.watcher.lock().unwrap_or_else(PoisonError::into_inner).prune();
+    }
+}

@@ -1,0 +1,122 @@
+//! Nothing that a command started outlives us, however we end and however it hides.
+
+use crate::room::{Room, ended, ended_within, line_with, numbers, room};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// One of each kind that is known to survive: plain, nohup, own session, twice forked, deaf to TERM. Each gives its number.
+const KINDS: &str = r#"
+sleep 999 & echo $! >>pids
+nohup sleep 999 >/dev/null 2>&1 & echo $! >>pids
+setsid sh -c 'echo $$ >>pids; exec sleep 999' &
+(setsid sh -c 'echo $$ >>pids; exec sleep 999' >/dev/null 2>&1 &)
+(trap '' TERM HUP INT; echo $BASHPID >>pids; exec sleep 999) &
+(trap '' TERM; exec setsid nohup sh -c 'echo $$ >>pids; while :; do sleep 1; done' >/dev/null 2>&1) &
+echo $$ >>pids
+until [ "$(wc -l <pids)" -eq 7 ]; do :; done
+"#;
+
+/// Known by its parent alone. (In a terminal the parent goes first, when the terminal hangs up.)
+const UNMARKED: &str =
+    "env -i setsid sh -c 'echo $$ >>pids; exec sleep 999' & until [ \"$(wc -l <pids)\" -eq 8 ]; do :; done;";
+
+/// Ways to end: what the process does of itself, or the signal it gets.
+const WAYS: &[&str] = &["exit", "panic", "abort", "-INT", "-TERM", "-HUP", "-KILL"];
+
+#[test]
+fn nothing_survives_any_end() {
+    for way in WAYS {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "exits::helper_that_ends", "--ignored", "--nocapture", "--test-threads=1"])
+            .env("TEST_WAY", way)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+        let pids = numbers(&line_with(&mut out, "pids:"));
+        assert_eq!(pids.len(), 23, "{way}");
+        if way.starts_with('-') {
+            assert!(pids.iter().all(|pid| !ended_within(*pid, Duration::ZERO)), "{way}: all run until then");
+            let status =
+                std::process::Command::new("kill").args([*way, &child.id().to_string()]).status().unwrap();
+            assert!(status.success());
+        }
+        child.wait().unwrap();
+        let gone = Instant::now();
+        let left: Vec<&i32> = pids
+            .iter()
+            .filter(|pid| !ended_within(**pid, Duration::from_secs(3).saturating_sub(gone.elapsed())))
+            .collect();
+        assert!(left.is_empty(), "{way}: {left:?} of {pids:?}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "run by nothing_survives_any_end"]
+#[expect(clippy::exit, reason = "one of the ways to end")]
+async fn helper_that_ends() {
+    let way = std::env::var("TEST_WAY").unwrap();
+    let mut rooms: Vec<Room> = (0..3).map(|_| room()).collect();
+    for room in &mut rooms {
+        room.env.progress = Arc::new(|_| {});
+    }
+    let [plain, job, terminal] = rooms.as_slice() else { unreachable!() };
+    job.job(&format!("{KINDS} {UNMARKED} touch all; sleep 999")).await;
+    let in_terminal =
+        json!({"command": format!("{KINDS} touch all; sleep 999"), "background": "now", "pty": true});
+    terminal.input(in_terminal).await;
+    let command = format!("{KINDS} {UNMARKED} touch all; sleep 999");
+    let running = plain.sh(&command);
+    tokio::pin!(running);
+    for room in &rooms {
+        tokio::select! {
+            output = &mut running => panic!("{}", output.content),
+            () = room.appears("all") => {}
+        }
+    }
+    let pids: Vec<String> =
+        rooms.iter().flat_map(|room| room.pids("pids")).map(|pid| pid.to_string()).collect();
+    println!("\npids:{}", pids.join(" "));
+    match way.as_str() {
+        "exit" => std::process::exit(0),
+        "panic" => panic!("on purpose"),
+        "abort" => std::process::abort(),
+        _ => running.await,
+    };
+}
+
+#[tokio::test]
+async fn a_timeout_ends_every_kind() {
+    let room = room();
+    let output =
+        room.input(json!({"command": format!("{KINDS} {UNMARKED} sleep 999"), "timeout": 2_000})).await;
+    assert_eq!(output.details["timed_out"], true, "{}", output.content);
+    let pids = room.pids("pids");
+    assert_eq!(pids.len(), 8);
+    assert!(pids.into_iter().all(ended));
+}
+
+#[tokio::test]
+async fn a_control_group_finds_whoever_hid_from_everything() {
+    let room = room();
+    // It is born after the command joined its group, and leaves nothing by which it could be known again.
+    let command =
+        "i=0; while [ $i -lt 20 ]; do sleep 0.1; grep -q becket- /proc/self/cgroup && break; i=$((i+1)); done
+        grep -o 'becket-.*' /proc/self/cgroup
+        (env -i setsid sh -c 'echo $$ >pids; exec sleep 999' >/dev/null 2>&1 &)
+        until [ -s pids ]; do :; done; sleep 999";
+    let output = room.input(json!({"command": command, "timeout": 4_000})).await;
+    if !output.content.starts_with("becket-") {
+        // No group can be made here.
+        room.pids("pids").into_iter().for_each(end);
+        return;
+    }
+    assert_eq!(output.details["timed_out"], true);
+    assert!(room.pids("pids").into_iter().all(ended), "{}", output.content);
+}
+
+fn end(pid: i32) {
+    let _ = std::process::Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+}

@@ -1,0 +1,11 @@
+//! Real commands in real processes.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up fails the test")]
+
+mod commands;
+mod exits;
+mod jobs;
+mod limits;
+mod room;
+mod stdin;
+mod terminal;
