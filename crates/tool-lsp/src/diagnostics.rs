@@ -8,7 +8,7 @@
 
 use crate::pool::{Pool, Slot};
 use crate::position::{self, Encoding};
-use crate::server::{Diagnostic, Server};
+use crate::server::{Said, Server, State};
 use async_lsp::lsp_types::Position;
 use becket_tool::ToolEnv;
 use becket_types::{FileChange, FileChangeKind, cut_end};
@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use url::Url;
 
 /// Time that an edit waits for diagnostics, the start of a server included.
 pub(crate) const WAIT: Duration = Duration::from_secs(1);
@@ -29,6 +28,8 @@ const BASELINE: Duration = Duration::from_millis(450);
 const QUIET: Duration = Duration::from_millis(120);
 /// Edits a server may let pass in silence before it is waited for no longer.
 const PATIENCE: u32 = 3;
+/// What it still gets from then on, so that it is heard when it speaks again.
+const IMPATIENT: Duration = Duration::from_millis(100);
 /// Errors that are told after one edit, and of them in other files.
 const SHOWN: usize = 10;
 const SHOWN_ELSEWHERE: usize = 5;
@@ -72,7 +73,8 @@ pub(crate) struct Memory {
     warm: bool,
     silent: u32,
     told_starting: bool,
-    told_end: bool,
+    /// The reason that was told for having no server.
+    told_end: Option<String>,
 }
 
 /// The problems of `now` that are not in `before`, message by message.
@@ -146,15 +148,16 @@ async fn one(
     let server = match pool.server(slot) {
         Ok((server, start)) => {
             if start != memory.start {
-                *memory = Memory { start, waiting: std::mem::take(&mut memory.waiting), ..Memory::default() };
+                *memory = Memory {
+                    start,
+                    waiting: std::mem::take(&mut memory.waiting),
+                    told_end: memory.told_end.take(),
+                    ..Memory::default()
+                };
             }
             server
         }
-        Err(_) if memory.told_end => return Report::default(),
-        Err(why) => {
-            memory.told_end = true;
-            return line(format!("{name}: no diagnostics, {why}."));
-        }
+        Err(why) => return gone(memory, name, why),
     };
     // A start is waited for once.
     let until = if memory.told_starting { Instant::now() } else { deadline };
@@ -170,25 +173,35 @@ async fn one(
             }
             return line(format!("{name} is starting; errors will be told with later edits."));
         }
-        Err(why) => return line(format!("{name}: no diagnostics, {why}.")),
+        Err(why) => return gone(memory, name, why),
     }
     let unsure = baseline(&server, memory, changed, before, deadline).await;
     let mark = server.lock().count;
     let shown = show(&server, changed);
-    let until = if memory.silent >= PATIENCE { Instant::now() } else { deadline };
+    let until = if memory.silent >= PATIENCE { deadline.min(Instant::now() + IMPATIENT) } else { deadline };
     let answered = shown.is_empty() || wait(&server, &shown, mark, until).await;
     memory.silent = if answered { 0 } else { memory.silent + 1 };
-    let mut report = news(&server, memory, &shown, unsure, env);
+    let mut report = news(&server, memory, &shown, mark, unsure, env);
     memory.warm |= answered;
     if !answered && memory.silent == PATIENCE {
-        report.lines.push(format!("{name} stays silent; it is not waited for any more."));
+        report.lines.push(format!("{name} says nothing; from now on edits do not wait for it, and its errors come when it tells them."));
     }
     report
 }
 
+/// There is no server; said once for each reason.
+fn gone(memory: &mut Memory, name: &str, why: String) -> Report {
+    if memory.told_end.as_ref() == Some(&why) {
+        return Report::default();
+    }
+    let lines = vec![format!("{name}: no diagnostics, {why}.")];
+    memory.told_end = Some(why);
+    Report { lines, details: Vec::new() }
+}
+
 /// Opens what is not open with its text before the edit, and takes up what is wrong there. True where that is not known.
 async fn baseline(
-    server: &Server,
+    server: &Arc<Server>,
     memory: &mut Memory,
     changed: &Changed<'_>,
     before: &BTreeMap<PathBuf, String>,
@@ -204,14 +217,16 @@ async fn baseline(
             server.saved(&path);
         }
     }
-    let unknown = |c: &&&FileChange| !server.lock().open.contains_key(&c.path);
-    let opened: Vec<PathBuf> = changed.iter().filter(unknown).map(|c| c.path.clone()).collect();
-    let mark = server.lock().count;
+    // A file may be open without its errors being known: the `lsp` tool was asked about it.
+    let is_open = |path: &PathBuf| server.lock().open.contains_key(path);
+    let unknown = |c: &&&FileChange| !memory.known.contains_key(&c.path) || !is_open(&c.path);
+    let unknown: Vec<PathBuf> = changed.iter().filter(unknown).map(|c| c.path.clone()).collect();
+    let mark = if unknown.iter().all(is_open) { 0 } else { server.lock().count };
     let mut shown = Vec::new();
-    for path in &opened {
-        if let Some(text) = before.get(path) {
-            server.show(path, text);
-            shown.push(path.clone());
+    for path in unknown {
+        if let Some(text) = before.get(&path) {
+            server.show(&path, text);
+            shown.push(path);
         }
     }
     if !shown.is_empty() {
@@ -257,20 +272,22 @@ fn show(server: &Server, changed: &Changed<'_>) -> Vec<PathBuf> {
 }
 
 /// Waits until the server has spoken of these files as they are now. `mark`: its messages before they were shown.
-async fn wait(server: &Server, paths: &[PathBuf], mark: u64, deadline: Instant) -> bool {
+async fn wait(server: &Arc<Server>, paths: &[PathBuf], mark: u64, deadline: Instant) -> bool {
     if server.can("diagnosticProvider") {
-        let asked = paths.iter().map(|path| pull(server, path, deadline));
-        return futures::future::join_all(asked).await.into_iter().all(|done| done);
+        for path in paths {
+            server.pull(path);
+        }
+        let all = |s: &mut State| {
+            paths
+                .iter()
+                .all(|path| s.pulled.get(path).is_some_and(|said| is_now(s, path, said, mark)))
+                .then_some(())
+        };
+        return server.until(deadline, all).await.is_some();
     }
-    let spoken = |s: &mut crate::server::State| {
-        let done = paths.iter().all(|path| {
-            let version = s.open.get(path).map(|o| o.version);
-            s.pushed.get(path).is_some_and(|said| match (said.version, version) {
-                (Some(said), Some(open)) => said >= open,
-                _ => said.count > mark,
-            })
-        });
-        done.then_some(s.count)
+    let spoken = |s: &mut State| {
+        let done = |path: &PathBuf| s.pushed.get(path).is_some_and(|said| is_now(s, path, said, mark));
+        paths.iter().all(done).then_some(s.count)
     };
     let Some(mut count) = server.until(deadline, spoken).await else { return false };
     loop {
@@ -282,14 +299,12 @@ async fn wait(server: &Server, paths: &[PathBuf], mark: u64, deadline: Instant) 
     }
 }
 
-async fn pull(server: &Server, path: &Path, deadline: Instant) -> bool {
-    let Ok(uri) = Url::from_file_path(path) else { return false };
-    let answer = server.ask::<Diagnostic>(json!({"textDocument": {"uri": uri}}), deadline).await;
-    let Ok(answer) = answer else { return false };
-    let Some(items) = answer.get("items").and_then(Value::as_array) else { return false };
-    let problems = items.iter().filter_map(Problem::read).take(KEPT).collect();
-    server.lock().pulled.insert(path.to_owned(), problems);
-    true
+/// Whether what was said is about the text that the server was shown last.
+fn is_now(state: &State, path: &Path, said: &Said, mark: u64) -> bool {
+    match (said.version, state.open.get(path).map(|open| open.version)) {
+        (Some(said), Some(open)) => said >= open,
+        _ => said.count > mark,
+    }
 }
 
 fn files(server: &Server) -> Vec<PathBuf> {
@@ -300,23 +315,40 @@ fn files(server: &Server) -> Vec<PathBuf> {
     all
 }
 
-/// What the server says of a file now.
+/// What the server says of a file now; what it said of an older text of it does not count.
 fn current(server: &Server, path: &Path) -> Vec<Problem> {
     let state = server.lock();
-    let mut all = state.pushed.get(path).map(|said| said.problems.clone()).unwrap_or_default();
-    for problem in state.pulled.get(path).into_iter().flatten() {
-        if !all.contains(problem) {
-            all.push(problem.clone());
-        }
+    let heard = [state.pushed.get(path), state.pulled.get(path)];
+    let mut all: Vec<Problem> = Vec::new();
+    for said in heard.into_iter().flatten().filter(|said| is_now(&state, path, said, 0)) {
+        all.extend(said.problems.iter().filter(|p| !all.contains(p)).cloned().collect::<Vec<_>>());
     }
     all.sort_by_key(|p| p.at);
     all
 }
 
-fn news(server: &Server, memory: &mut Memory, edited: &[PathBuf], unsure: bool, env: &ToolEnv) -> Report {
+/// Whether the server has spoken of the file as it was shown last.
+fn is_answered(server: &Server, path: &Path, mark: u64) -> bool {
+    let state = server.lock();
+    let heard = [state.pushed.get(path), state.pulled.get(path)];
+    heard.into_iter().flatten().any(|said| is_now(&state, path, said, mark))
+}
+
+fn news(
+    server: &Server,
+    memory: &mut Memory,
+    edited: &[PathBuf],
+    mark: u64,
+    unsure: bool,
+    env: &ToolEnv,
+) -> Report {
     let encoding = server.lock().encoding;
     let mut found: Vec<(PathBuf, Vec<Problem>, bool)> = Vec::new();
     for path in files(server) {
+        // Until it has seen the new text, what it says of the old one is no news.
+        if edited.contains(&path) && !is_answered(server, &path, mark) {
+            continue;
+        }
         let now = current(server, &path);
         let before = memory.known.insert(path.clone(), now.clone()).unwrap_or_default();
         let new = fresh(&now, &before);

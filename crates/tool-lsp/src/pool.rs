@@ -2,7 +2,7 @@
 
 use crate::diagnostics::Memory;
 use crate::process::Environment;
-use crate::server::{Phase, Server};
+use crate::server::Server;
 use crate::servers::{Spec, specs};
 use crate::settings::{Settings, permitted};
 use becket_types::PermissionMode;
@@ -34,8 +34,8 @@ pub(crate) struct Slot {
 struct Life {
     server: Option<Arc<Server>>,
     starts: u32,
-    /// The death that nobody was told of yet.
-    news: Option<String>,
+    /// Why it ended last.
+    ended: Option<String>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -103,21 +103,21 @@ impl Pool {
     pub(crate) fn server(&self, slot: &Slot) -> Result<(Arc<Server>, u32), String> {
         let mut life = lock(&slot.life);
         if let Some(server) = &life.server {
-            let phase = server.lock().phase.clone();
-            match phase {
-                Phase::Dead(why) if why.starts_with("it was not used") => {
-                    life.starts = life.starts.saturating_sub(1)
-                }
-                Phase::Dead(why) => life.news = Some(why),
-                _ => {
+            let why = server.lock().why();
+            match why {
+                None => {
                     server.touch();
                     return Ok((Arc::clone(server), life.starts));
                 }
+                Some(why) if why.starts_with("it was not used") => {
+                    life.starts = life.starts.saturating_sub(1)
+                }
+                Some(why) => life.ended = Some(why),
             }
             life.server = None;
         }
         if life.starts >= MAX_STARTS {
-            let why = life.news.take().map_or(String::new(), |why| format!(" ({why})"));
+            let why = life.ended.as_ref().map_or(String::new(), |why| format!(" ({why})"));
             return Err(format!("it ended {MAX_STARTS} times and is left alone in this session{why}"));
         }
         life.starts += 1;

@@ -34,6 +34,8 @@ const IDLE: Duration = Duration::from_mins(10);
 /// Time a server has to answer `initialize`.
 const START: Duration = Duration::from_secs(60);
 
+/// Time that an answer about diagnostics is listened for; edits wait less.
+const PULL: Duration = Duration::from_secs(30);
 /// Files whose diagnostics are kept.
 const MAX_FILES: usize = 5_000;
 
@@ -107,8 +109,8 @@ pub(crate) struct State {
     pub open: BTreeMap<PathBuf, Open>,
     /// What the server published by itself.
     pub pushed: BTreeMap<PathBuf, Said>,
-    /// What it answered when it was asked.
-    pub pulled: BTreeMap<PathBuf, Vec<Problem>>,
+    /// What it answered when it was asked, with the version that was asked about.
+    pub pulled: BTreeMap<PathBuf, Said>,
     /// Messages about diagnostics so far.
     pub count: u64,
     progress: HashSet<String>,
@@ -119,7 +121,7 @@ pub(crate) struct State {
 
 impl State {
     /// Why the server is gone, with the last thing it complained of.
-    fn why(&self) -> Option<String> {
+    pub(crate) fn why(&self) -> Option<String> {
         let Phase::Dead(why) = &self.phase else { return None };
         let mut lines = self.stderr.lines().map(str::trim).filter(|l| !l.is_empty());
         let error = lines.clone().find(|l| l.to_lowercase().contains("error"));
@@ -291,6 +293,26 @@ impl Server {
                 Err(cut_end(error.to_string().lines().next().unwrap_or_default(), 200).to_owned())
             }
         }
+    }
+
+    /// Asks for the diagnostics of an open file; the answer goes into [`State::pulled`] whenever it comes.
+    pub(crate) fn pull(self: &Arc<Self>, path: &Path) {
+        let Ok(uri) = Url::from_file_path(path) else { return };
+        let Some(version) = self.lock().open.get(path).map(|open| open.version) else { return };
+        let (server, path) = (Arc::clone(self), path.to_owned());
+        tokio::spawn(async move {
+            let params = json!({"textDocument": {"uri": uri}});
+            let Ok(answer) = server.ask::<Diagnostic>(params, Instant::now() + PULL).await else { return };
+            let Some(items) = answer.get("items").and_then(Value::as_array) else { return };
+            let problems = items.iter().filter_map(Problem::read).take(KEPT).collect();
+            server.shared.update(|s| {
+                s.count += 1;
+                let newer = |said: &Said| said.version.is_some_and(|known| known > version);
+                if !s.pulled.get(&path).is_some_and(newer) {
+                    s.pulled.insert(path, Said { version: Some(version), count: s.count, problems });
+                }
+            });
+        });
     }
 
     fn tell<N: Notification<Params = Value>>(&self, params: Value) {
