@@ -33,8 +33,11 @@ impl Settings {
                 },
                 None => rows.push(row(&key, &default, &Source::Default)),
             }
-            if key == "shell.env" {
-                let set = self.merged.iter().filter(|(name, _)| name.starts_with("shell.env."));
+            // Tables with free names: what is set in them.
+            if ["shell.env", "format.commands", "lsp.servers"].contains(&key.as_str()) {
+                let set = self.merged.iter().filter(|(name, _)| {
+                    name.strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with('.'))
+                });
                 rows.extend(
                     set.map(|(name, m)| row(name, &m.value, m.sources.last().unwrap_or(&Source::Default))),
                 );

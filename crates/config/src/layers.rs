@@ -408,6 +408,16 @@ impl Builder<'_> {
         self.errors.push(Problem { origin, at: None, key, message: message.into() });
     }
 
+    fn check_key_name(&mut self, key: &str, variable: Option<&str>) {
+        let named =
+            |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if variable.is_some_and(|text| !named(text)) {
+            let message =
+                "this is the name of an environment variable, not the key itself; keys stay out of files";
+            self.complain(key, message);
+        }
+    }
+
     fn check_ranges(&mut self, config: &Config) {
         if config.context.window.is_some_and(|w| w < 4_000) {
             self.complain("context.window", "a window has at least 4,000 tokens; give a larger one");
@@ -435,14 +445,9 @@ impl Builder<'_> {
                     self.complain(&format!("providers.{name}.base_url"), message);
                 }
             }
-            if let Some(variable) = &provider.api_key_env
-                && (variable.is_empty() || !variable.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
-            {
-                let message =
-                    "this is the name of an environment variable, not the key itself; keys stay out of files";
-                self.complain(&format!("providers.{name}.api_key_env"), message);
-            }
+            self.check_key_name(&format!("providers.{name}.api_key_env"), provider.api_key_env.as_deref());
         }
+        self.check_key_name("web.search.api_key_env", config.web.search.api_key_env.as_deref());
     }
 }
 

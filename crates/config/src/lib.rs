@@ -28,7 +28,8 @@ pub use explain::Row;
 pub use files::{MAX_BYTES, Places, read_files, read_text};
 pub use layers::{Flag, Inputs, Layer, Scope, SettingSources, Settings, Source, load};
 pub use schema::{
-    Config, ContextConfig, Effort, LimitsConfig, PermissionsConfig, ProviderConfig, ProvidersConfig,
-    PruneConfig, RulesConfig, ShellConfig, SkillsConfig, ToolsConfig, json_schema,
+    Config, ContextConfig, Effort, FormatCommand, FormatConfig, LimitsConfig, LspConfig, LspServer,
+    PermissionsConfig, ProviderConfig, ProvidersConfig, PruneConfig, RulesConfig, SearchConfig,
+    SearchProvider, ShellConfig, SkillsConfig, ToolsConfig, WebConfig, json_schema,
 };
 pub use secret::{Credential, Secret};

@@ -32,6 +32,9 @@ pub struct Config {
     pub shell: ShellConfig,
     pub skills: SkillsConfig,
     pub rules: RulesConfig,
+    pub format: FormatConfig,
+    pub lsp: LspConfig,
+    pub web: WebConfig,
 }
 
 #[derive(JsonSchema)]
@@ -193,6 +196,82 @@ pub struct SkillsConfig {
 pub struct RulesConfig {
     /// Further rules files for the model. From a project: inside it.
     pub files: Vec<String>,
+}
+
+/// Formatters after an edit. A project can only switch them off.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FormatConfig {
+    /// Run formatters that the project has a configuration for; when not set, only where commands run without a question.
+    /// `false`: no formatter at all.
+    pub auto: Option<bool>,
+    /// Names of formatters that always run on their files, such as `gofmt` or `rustfmt`.
+    #[serde(rename = "use")]
+    pub always: Vec<String>,
+    /// Your own formatters, by name; they come before all others.
+    pub commands: BTreeMap<String, FormatCommand>,
+}
+
+/// A program that reads a text on standard input and prints it formatted.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FormatCommand {
+    /// Program and arguments; `{path}` is the file.
+    pub command: Vec<String>,
+    /// Endings of the files it is for, such as `toml`.
+    pub extensions: Vec<String>,
+}
+
+/// Language servers. A project can only switch them off.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LspConfig {
+    /// Start language servers; when not set, only where commands run without a question.
+    pub enabled: Option<bool>,
+    /// Your own servers, and changes to `rust-analyzer`, `typescript`, `pyright`, `gopls`, `clangd`.
+    pub servers: BTreeMap<String, LspServer>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LspServer {
+    /// Program and arguments; an empty list switches the server off.
+    pub command: Option<Vec<String>>,
+    /// Endings of the files it is for, such as `zig`.
+    pub extensions: Vec<String>,
+    /// Files that mark the top folder of a project.
+    pub root_markers: Vec<String>,
+    /// What the server is given when it starts, and when it asks for settings.
+    pub initialization_options: BTreeMap<String, serde_json::Value>,
+}
+
+/// The web. Not from a project.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WebConfig {
+    /// Hosts on this machine or its network that may be fetched from: names, addresses, `*.suffix`.
+    pub allow_hosts: Vec<String>,
+    pub search: SearchConfig,
+}
+
+/// Where `web_search` asks; without a provider there is no such tool.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SearchConfig {
+    pub provider: Option<SearchProvider>,
+    /// Address in place of the provider's own; needed for SearXNG.
+    pub url: Option<String>,
+    /// Name of the environment variable that holds the key; `BRAVE_API_KEY`, `TAVILY_API_KEY`, `EXA_API_KEY` when not set.
+    pub api_key_env: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchProvider {
+    Brave,
+    Tavily,
+    Exa,
+    Searxng,
 }
 
 #[derive(Deserialize, JsonSchema)]

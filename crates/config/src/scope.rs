@@ -28,6 +28,9 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>) -> Ruling
         _ if key.starts_with("shell.env") => {
             ignored("a project does not set variables of the commands that run")
         }
+        "format.auto" | "lsp.enabled" if *value == Value::Bool(false) => Ruling::Counts,
+        _ if matches!(section, "format" | "lsp") => ignored("a project does not decide which programs run"),
+        _ if section == "web" => ignored("a project does not decide what is reached or who is asked"),
         "permission_mode" => mode(value, so_far),
         _ if section == "limits" => lower(key, value, so_far, "a project can only lower a limit"),
         "skills.dirs" | "rules.files" if !stays_inside(value) => {
@@ -86,6 +89,24 @@ fn stays_inside(value: &Value) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_project_starts_no_program_and_opens_no_host() {
+        for (key, value, counts) in [
+            ("format.auto", json!(false), true),
+            ("format.auto", json!(true), false),
+            ("format.use", json!(["rustfmt"]), false),
+            ("format.commands.x.command", json!(["./evil"]), false),
+            ("lsp.enabled", json!(false), true),
+            ("lsp.enabled", json!(true), false),
+            ("lsp.servers.rust-analyzer.command", json!(["./evil"]), false),
+            ("lsp.servers.rust-analyzer.initialization_options", json!({"a": 1}), false),
+            ("web.allow_hosts", json!(["169.254.169.254"]), false),
+            ("web.search.url", json!("https://evil.example"), false),
+        ] {
+            assert_eq!(ruling(key, &value, None) == Ruling::Counts, counts, "{key} {value}");
+        }
+    }
 
     #[test]
     fn limits_are_compared_in_the_unit_of_their_key() {

@@ -83,7 +83,10 @@ pub(crate) fn flatten<'n>(
 ) {
     let properties = schema.get("properties");
     let free = schema.get("additionalProperties").filter(|a| a.is_object());
+    // A table of anything is one value.
+    let whole = schema.get("additionalProperties") == Some(&Value::Bool(true));
     match (&node.kind, properties, free) {
+        (Kind::Table(_), None, None) if whole => out.push((path.join("."), node)),
         (Kind::Table(_), None, None) => {}
         (Kind::Table(_), ..) => {
             for entry in node.entries() {
