@@ -10,6 +10,7 @@
 //!
 //! Stores nothing itself and knows no ledger: everything goes through the [`Host`](becket_tool::Host).
 
+mod head;
 mod recall;
 mod todo;
 

@@ -5,11 +5,11 @@
 //!
 //! Does not run the call again and does not say how things are now.
 
+use crate::head::{Action, SessionTool};
+use becket_tool::ToolEnv;
 use becket_tool::input::Parser;
 use becket_tool::limits::{self, Keep, Limits};
-use becket_tool::{Tool, ToolEnv};
-use becket_types::{Access, CallId, ToolOutput, ToolSpec, cut_end};
-use futures::future::BoxFuture;
+use becket_types::{CallId, ToolOutput, cut_end};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -17,27 +17,28 @@ const ALIASES: &[(&str, &str)] = &[("call_id", "id"), ("tool_call_id", "id"), ("
 /// Room for the text: the limits of all outputs without the first line.
 const ROOM: Limits = Limits { lines: limits::OUTPUT.lines - 1, bytes: limits::OUTPUT.bytes - 400 };
 
+/// A call's input.
 #[derive(Debug, Deserialize)]
-struct Input {
+pub struct Input {
     id: String,
     lines: Option<String>,
     bytes: Option<String>,
 }
 
 /// The `recall` tool.
-pub struct Recall {
-    spec: ToolSpec,
-}
+pub type Recall = SessionTool<Earlier>;
 
-impl Default for Recall {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+/// What `recall` does.
+pub struct Earlier;
 
-impl Recall {
-    pub fn new() -> Self {
-        let input_schema = json!({
+impl Action for Earlier {
+    type Input = Input;
+
+    const NAME: &'static str = "recall";
+    const DESCRIPTION: &'static str = "Get an earlier tool output back that was compacted or cut, by its id.";
+
+    fn schema() -> Value {
+        json!({
             "type": "object",
             "properties": {
                 "id": {"type": "string"},
@@ -45,13 +46,11 @@ impl Recall {
                 "bytes": {"type": "string", "description": "instead of lines"}
             },
             "required": ["id"]
-        });
-        let description = "Get an earlier tool output back that was compacted or cut, by its id.".to_owned();
-        Self { spec: ToolSpec { name: "recall".to_owned(), description, input_schema } }
+        })
     }
 
-    fn parse(&self, input: &Value) -> Result<Input, String> {
-        let input: Input = Parser::new(&self.spec).aliases(ALIASES).parse(input)?;
+    fn parse(parser: Parser<'_>, input: &Value) -> Result<Input, String> {
+        let input: Input = parser.aliases(ALIASES).parse(input)?;
         for (name, text) in [("lines", &input.lines), ("bytes", &input.bytes)] {
             if let Some(text) = text
                 && span(text).is_none()
@@ -67,32 +66,16 @@ impl Recall {
         }
         Ok(input)
     }
-}
 
-impl Tool for Recall {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn access(&self, input: &Value, _: &ToolEnv) -> Result<Access, String> {
-        self.parse(input).map(|_| Access::session())
-    }
-
-    fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move {
-            let input = match self.parse(&input) {
-                Ok(input) => input,
-                Err(message) => return ToolOutput::error(message),
-            };
-            let id = input.id.trim();
-            match env.host.original_output(&CallId::from(id)) {
-                Some((tool, output)) => recall(id, &tool, &output, &input).unwrap_or_else(ToolOutput::error),
-                None => ToolOutput::error(format!(
-                    "There is no earlier tool output with the id {:?}. Ids stand in the stub or the notice of the cut.",
-                    cut_end(id, 128)
-                )),
-            }
-        })
+    fn run(input: Input, env: &ToolEnv) -> Result<ToolOutput, String> {
+        let id = input.id.trim();
+        let Some((tool, output)) = env.host.original_output(&CallId::from(id)) else {
+            return Err(format!(
+                "There is no earlier tool output with the id {:?}. Ids stand in the stub or the notice of the cut.",
+                cut_end(id, 128)
+            ));
+        };
+        recall(id, &tool, &output, &input)
     }
 }
 

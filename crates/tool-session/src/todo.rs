@@ -2,10 +2,10 @@
 //!
 //! Owns the list's rules and its compact form. The state `todo` is `[{"content": …, "status": …}]`. Plans nothing itself.
 
+use crate::head::{Action, SessionTool};
 use becket_tool::input::Parser;
-use becket_tool::{Tool, ToolEnv, text};
-use becket_types::{Access, ToolOutput, ToolSpec, is_blank};
-use futures::future::BoxFuture;
+use becket_tool::{ToolEnv, text};
+use becket_types::{ToolOutput, is_blank};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -33,8 +33,9 @@ enum Status {
     Completed,
 }
 
+/// One item of the list.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Item {
+pub struct Item {
     content: String,
     status: Status,
 }
@@ -45,19 +46,19 @@ struct Input {
 }
 
 /// The `todo` tool.
-pub struct Todo {
-    spec: ToolSpec,
-}
+pub type Todo = SessionTool<List>;
 
-impl Default for Todo {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+/// What `todo` does.
+pub struct List;
 
-impl Todo {
-    pub fn new() -> Self {
-        let input_schema = json!({
+impl Action for List {
+    type Input = Vec<Item>;
+
+    const NAME: &'static str = "todo";
+    const DESCRIPTION: &'static str = "Replace the todo list for this task. At most one item in_progress.";
+
+    fn schema() -> Value {
+        json!({
             "type": "object",
             "properties": {"items": {"type": "array", "items": {
                 "type": "object",
@@ -68,13 +69,11 @@ impl Todo {
                 "required": ["content", "status"]
             }}},
             "required": ["items"]
-        });
-        let description = "Replace the todo list for this task. At most one item in_progress.".to_owned();
-        Self { spec: ToolSpec { name: "todo".to_owned(), description, input_schema } }
+        })
     }
 
-    fn parse(&self, input: &Value) -> Result<Vec<Item>, String> {
-        let input: Input = Parser::new(&self.spec).aliases(ALIASES).ignore(IGNORED).parse(input)?;
+    fn parse(parser: Parser<'_>, input: &Value) -> Result<Vec<Item>, String> {
+        let input: Input = parser.aliases(ALIASES).ignore(IGNORED).parse(input)?;
         let mut items = input.items;
         if items.len() > MAX_ITEMS {
             return Err(format!(
@@ -98,40 +97,24 @@ impl Todo {
         }
         Ok(items)
     }
-}
 
-impl Tool for Todo {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn access(&self, input: &Value, _: &ToolEnv) -> Result<Access, String> {
-        self.parse(input).map(|_| Access::session())
-    }
-
-    fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move {
-            let items = match self.parse(&input) {
-                Ok(items) => items,
-                Err(message) => return ToolOutput::error(message),
+    fn run(items: Vec<Item>, env: &ToolEnv) -> Result<ToolOutput, String> {
+        let mut out = String::new();
+        for item in &items {
+            let mark = match item.status {
+                Status::Pending => ' ',
+                Status::InProgress => '>',
+                Status::Completed => 'x',
             };
-            let mut out = String::new();
-            for item in &items {
-                let mark = match item.status {
-                    Status::Pending => ' ',
-                    Status::InProgress => '>',
-                    Status::Completed => 'x',
-                };
-                let _ = writeln!(out, "[{mark}] {}", item.content);
-            }
-            if items.is_empty() {
-                out.push_str("The todo list is empty.");
-            }
-            // Plain data with string keys always becomes a value.
-            let list = serde_json::to_value(&items).unwrap_or_default();
-            env.host.set_state("todo", list.clone());
-            ToolOutput { details: json!({"items": list}), ..ToolOutput::text(out) }
-        })
+            let _ = writeln!(out, "[{mark}] {}", item.content);
+        }
+        if items.is_empty() {
+            out.push_str("The todo list is empty.");
+        }
+        // Plain data with string keys always becomes a value.
+        let list = serde_json::to_value(&items).unwrap_or_default();
+        env.host.set_state("todo", list.clone());
+        Ok(ToolOutput { details: json!({"items": list}), ..ToolOutput::text(out) })
     }
 }
 

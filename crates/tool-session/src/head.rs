@@ -1,0 +1,65 @@
+//! What the session's tools have in common: a spec, an input that is read the same way for access and for the run, and
+//! no effect outside the session. Owns nothing of what they do.
+
+use becket_tool::input::Parser;
+use becket_tool::{Tool, ToolEnv};
+use becket_types::{Access, ToolOutput, ToolSpec};
+use futures::future::BoxFuture;
+use serde_json::Value;
+use std::marker::PhantomData;
+
+/// What one of the tools is.
+pub trait Action: Send + Sync + 'static {
+    type Input: Send;
+
+    const NAME: &'static str;
+    const DESCRIPTION: &'static str;
+
+    /// JSON Schema of the input.
+    fn schema() -> Value;
+
+    /// `Err` is a message for the model.
+    fn parse(parser: Parser<'_>, input: &Value) -> Result<Self::Input, String>;
+
+    /// `Err` is a message for the model.
+    fn run(input: Self::Input, env: &ToolEnv) -> Result<ToolOutput, String>;
+}
+
+/// A tool of the session.
+pub struct SessionTool<A> {
+    spec: ToolSpec,
+    action: PhantomData<A>,
+}
+
+impl<A: Action> SessionTool<A> {
+    pub fn new() -> Self {
+        let (name, description) = (A::NAME.to_owned(), A::DESCRIPTION.to_owned());
+        Self { spec: ToolSpec { name, description, input_schema: A::schema() }, action: PhantomData }
+    }
+
+    fn parse(&self, input: &Value) -> Result<A::Input, String> {
+        A::parse(Parser::new(&self.spec), input)
+    }
+}
+
+impl<A: Action> Default for SessionTool<A> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<A: Action> Tool for SessionTool<A> {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn access(&self, input: &Value, _: &ToolEnv) -> Result<Access, String> {
+        self.parse(input).map(|_| Access::session())
+    }
+
+    fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async move {
+            self.parse(&input).and_then(|input| A::run(input, env)).unwrap_or_else(ToolOutput::error)
+        })
+    }
+}
