@@ -52,9 +52,9 @@ impl JobOutput {
             input_schema: json!({
                 "type": "object",
                 "properties": {
-                    "id": {"type": "integer", "minimum": 0},
+                    "id": {"type": "integer"},
                     "input": {"type": "string", "description": "Typed into its terminal first"},
-                    "wait": {"type": "integer", "minimum": 0, "description": "Wait for its end, at most so many ms"}
+                    "wait": {"type": "integer", "description": "Wait for its end, at most so many ms"}
                 }
             }),
         };
@@ -179,7 +179,7 @@ impl JobKill {
             description: "Ends a background job.".to_owned(),
             input_schema: json!({
                 "type": "object",
-                "properties": {"id": {"type": "integer", "minimum": 0}},
+                "properties": {"id": {"type": "integer"}},
                 "required": ["id"]
             }),
         };

@@ -1,6 +1,6 @@
 //! One command at a time: what comes back, what is left running, what is kept.
 
-use crate::room::{elsewhere, ended, line_with, room};
+use crate::room::{elsewhere, ended, line_with, room, room_with};
 use becket_tool::testing::TestHost;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -66,6 +66,18 @@ async fn bad_input_is_answered() {
         (json!({"command": "a\0b"}), "NUL"),
         (json!({"command": "true", "timeout": 0}), "`timeout`"),
         (json!({"command": "true", "workdir": "none"}), "does not exist"),
+        (json!({"command": 7, "timeout": "soon"}), "`timeout`"),
+        (json!({"command": ["ls"]}), "`command`"),
+        (json!({"command": "touch ran", "timeout": -1}), "`timeout`"),
+        (json!({"command": "touch ran", "workdir": 7}), "does not exist"),
+        (json!({"command": "touch ran", "workdir": ["."]}), "`workdir`"),
+        (json!({"command": "touch ran", "background": "later"}), "now, on_timeout"),
+        (json!({"command": "touch ran", "background": 2}), "`background`"),
+        (json!({"command": "touch ran", "pty": "perhaps"}), "`pty`"),
+        (json!({"command": "touch ran", "input": {}}), "`input`"),
+        (json!({"command": "touch ran", "unknown": 1}), "unknown field `unknown`"),
+        (json!("touch ran"), "Invalid input for bash"),
+        (json!({"command": "vim file"}), "waits for keys"),
         (json!({"command": "pkill -f shell"}), "would end this session's own process"),
         (
             json!({"command": format!("kill -9 {}", std::process::id())}),
@@ -74,6 +86,15 @@ async fn bad_input_is_answered() {
     ] {
         let output = room.input(input).await;
         assert!(output.is_error && output.content.contains(want), "{}", output.content);
+    }
+    assert!(!room.root.join("ran").exists(), "nothing was done");
+    // What can be understood is: numbers as text, the names of other agents, more time than there is.
+    for input in [
+        json!({"cmd": "echo x", "timeout": "5000", "restart": null}),
+        json!({"command": "echo x", "timeout": 1e300}),
+        json!({"command": "echo x", "run_in_background": false, "description": "says x"}),
+    ] {
+        assert_eq!(room.input(input).await.content, "x");
     }
     let long = format!("echo {} | wc -c", "x".repeat(300_000));
     assert_eq!(room.text(&long).await, "300001");
@@ -270,7 +291,7 @@ fn peak_kb() -> i64 {
 #[tokio::test]
 #[ignore = "run by memory_is_bounded_whatever_is_printed"]
 async fn helper_prints_without_end() {
-    let mut room = room();
+    let mut room = room_with(|settings| settings.limits.output_bytes = u64::MAX);
     room.env.host = Arc::new(Sink(Arc::clone(&room.host)));
     room.env.progress = Arc::new(|_| {});
     room.sh("echo warm").await;

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 #[tokio::test]
 async fn a_job_runs_beside_and_tells_what_is_new() {
     let room = room();
-    let command = "mkfifo go; echo one; read x <go; echo two; read x <go; printf three; exit 3";
+    let command = "mkfifo go on; echo one; read x <go; echo two; read x <on; printf three; exit 3";
     let start = Instant::now();
     let output = room.input(json!({"command": command, "background": true})).await;
     assert_eq!((output.content.as_str(), output.is_error), ("[started as job 1]", false));
     assert!(start.elapsed() < Duration::from_secs(5));
-    room.appears("go").await;
+    room.appears("on").await;
     let first = until(&room, 1, "one").await;
     assert!(first.starts_with("one\n[job 1 running for "), "{first}");
     let nothing = room.output(json!({"id": 1})).await.content;
@@ -22,7 +22,7 @@ async fn a_job_runs_beside_and_tells_what_is_new() {
     assert_eq!(room.text("echo x >go; echo done").await, "done");
     assert!(until(&room, 1, "two").await.starts_with("two\n["));
     // The end is told with whatever comes next, once.
-    room.sh("echo x >go").await;
+    room.sh("echo x >on").await;
     let last = room.output(json!({"id": "1", "wait": 20_000})).await;
     assert!(last.content.starts_with("three\n[job 1 finished after "), "{}", last.content);
     assert!(last.content.ends_with(": exit code 3]"), "{}", last.content);
@@ -191,11 +191,11 @@ async fn bad_input_is_answered_and_does_nothing() {
     for (input, want) in [
         (json!({"id": 7}), "There is no job 7. Jobs: 1."),
         (json!({"id": "x"}), "`id` must be"),
-        (json!({"id": -1}), "`id`"),
+        (json!({"id": -1}), "Invalid input for job_output: invalid value: integer `-1`"),
         (json!({"id": 1.5}), "`id`"),
         (json!({"id": [1]}), "`id`"),
         (json!({"id": u64::MAX}), "There is no job"),
-        (json!({"id": 1, "wait": -5}), "`wait`"),
+        (json!({"id": 1, "wait": -5}), "Invalid input for job_output: invalid value: integer `-5`"),
         (json!({"id": 1, "wait": "soon"}), "`wait`"),
         (json!({"id": 1, "input": "y\n"}), "it has no terminal; start it again with `pty`"),
         (json!({"id": 1, "input": ["y"]}), "`input`"),
