@@ -68,7 +68,9 @@ impl Tree {
             if outside.is_empty() {
                 return;
             }
-            outside.into_iter().for_each(|pid| cgroup.join(pid));
+            for pid in outside {
+                cgroup.join(pid);
+            }
         }
     }
 

@@ -22,7 +22,7 @@
 //! - A call returns when its shell ends, whoever holds the pipe; on a timeout or an interrupt, when its processes are gone.
 //! - Memory is bounded whatever is printed.
 //! - When this process ends in whatever way, so does everything commands started, unless it hid from group, session,
-//!   parents and environment alike.
+//!   parents and environment alike before its command had a control group, or where there is none.
 
 mod capture;
 mod clean;
