@@ -349,3 +349,22 @@ async fn measure_calls() {
     }
     println!("a call {ours:?}, bash alone {:?}", start.elapsed() / 200);
 }
+
+#[tokio::test]
+#[ignore = "a measurement: how long a call is held by what goes on in the background"]
+async fn measure_daemons() {
+    let room = room();
+    for command in [
+        "true",
+        "sleep 999 &",
+        "nohup sleep 999 &",
+        "setsid sleep 999 &",
+        "sleep 999 >/dev/null 2>&1 &",
+        "yes &",
+    ] {
+        let start = std::time::Instant::now();
+        let output = room.sh(command).await;
+        println!("{:>6.1?} {command} (job {})", start.elapsed(), output.details["job"]);
+        room.tools.shell.end_jobs().await;
+    }
+}
