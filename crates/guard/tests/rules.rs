@@ -24,7 +24,7 @@ fn call(text: &str) -> (String, Access) {
     let (tool, argument) = text.split_once(':').unwrap_or((text, ""));
     let access = match tool {
         "read" | "grep" | "lsp" => Access::read(argument.into()),
-        "edit" | "write" | "lsp-rename" => Access::write(argument.into()),
+        "edit" | "write" | "multi_edit" | "apply_patch" | "lsp-rename" => Access::write(argument.into()),
         "bash" => Access::execute(argument),
         "skill" => Access { subject: Some(argument.to_owned()), ..Access::session() },
         "todo" => Access::session(),
@@ -210,7 +210,11 @@ fn deny_beats_ask_beats_allow_in_every_mode() {
             "Edit(./gen/**)",
             vec!["edit:/repo/gen/a", "write:/repo/gen/b", "bash:echo x > gen/a", "bash:rm gen/a"],
         ),
-        ("Edit", vec!["edit:/repo/a", "write:/repo/a"]),
+        ("Edit", vec!["edit:/repo/a", "write:/repo/a", "multi_edit:/repo/a", "apply_patch:/repo/a"]),
+        (
+            "Edit(/repo/**)",
+            vec!["edit:/repo/a", "write:/repo/a", "multi_edit:/repo/a", "apply_patch:/repo/a"],
+        ),
         ("Skill(deploy)", vec!["skill:deploy"]),
         ("mcp__db__drop*", vec!["mcp__db__drop_table"]),
         ("todo", vec!["todo"]),
@@ -347,8 +351,9 @@ fn malformed_rules_say_where_and_what_instead() {
 #[test]
 fn bare_deny_rules_remove_tools() {
     let guard = guard(&[], &[], &["Edit", "Bash(rm *)", "mcp__db__*"], PermissionMode::Default);
-    let names = ["read", "edit", "write", "bash", "mcp__db__query"].map(str::to_owned);
-    assert_eq!(guard.removed_tools(&names), ["edit", "write", "mcp__db__query"]);
+    let names =
+        ["read", "edit", "multi_edit", "apply_patch", "write", "bash", "mcp__db__query"].map(str::to_owned);
+    assert_eq!(guard.removed_tools(&names), ["edit", "multi_edit", "apply_patch", "write", "mcp__db__query"]);
 }
 
 #[test]
