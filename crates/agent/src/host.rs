@@ -4,7 +4,7 @@
 //! ledger by the driver with the next commit (`SessionHost::drain`). Locks are held for a look-up, never across an await.
 
 use becket_session::Session;
-use becket_tool::Host;
+use becket_tool::{Contents, Host};
 use becket_types::{BlobId, CallId, EntryKind};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -29,6 +29,8 @@ pub struct SessionHost {
 #[derive(Default)]
 struct Kept {
     reads: HashMap<PathBuf, String>,
+    /// What those files held, where it is small enough to stay in memory.
+    contents: Contents,
     /// Reads since the last drain; they go into the journal line of the call.
     new_reads: Vec<(PathBuf, String)>,
     /// Reads since [`SessionHost::read_files`] was last written.
@@ -108,9 +110,19 @@ impl Host for SessionHost {
         if kept.reads.get(path).is_some_and(|known| known == sha256) {
             return;
         }
+        kept.contents.remove(path);
         kept.reads.insert(path.to_owned(), sha256.to_owned());
         kept.new_reads.push((path.to_owned(), sha256.to_owned()));
         kept.reads_changed = true;
+    }
+
+    fn note_content(&self, path: &Path, sha256: &str, content: Vec<u8>) {
+        self.note_read(path, sha256);
+        lock(&self.kept).contents.put(path, content);
+    }
+
+    fn read_content(&self, path: &Path) -> Option<Arc<Vec<u8>>> {
+        lock(&self.kept).contents.get(path)
     }
 
     fn read_hash(&self, path: &Path) -> Option<String> {

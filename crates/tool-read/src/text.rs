@@ -50,7 +50,13 @@ pub(crate) fn read(
         return Ok(ToolOutput { interrupted: true, ..ToolOutput::error("Reading was interrupted.") });
     }
     if let Some(hash) = &found.hash {
-        env.host.note_read(path, hash);
+        // A file that fits one chunk is still whole in it.
+        match source.chunk.get(..source.filled) {
+            Some(whole) if found.bytes == source.filled as u64 => {
+                env.host.note_content(path, hash, whole.to_vec());
+            }
+            _ => env.host.note_read(path, hash),
+        }
     }
     if found.lines.is_empty() {
         return Ok(nothing(found.total.unwrap_or(0), first, path, env));
