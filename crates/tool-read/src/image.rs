@@ -1,10 +1,11 @@
 //! An image for the model: its bytes as a blob, its size from its header. Owns the size limit; decodes no pixel and scales
 //! nothing (what a provider takes is decided when a request is built).
 
+use crate::note;
 use crate::scan::Source;
 use crate::sniff::Format;
 use becket_tool::ToolEnv;
-use becket_types::{ImageSource, Part, ToolOutput};
+use becket_types::{BlobId, ImageSource, Part, ToolOutput};
 use image::{ImageFormat, ImageReader};
 use serde_json::{Map, json};
 use std::io::{self, Cursor};
@@ -12,6 +13,8 @@ use std::path::Path;
 
 /// Larger images are not attached.
 const MAX_BYTES: u64 = 20 * 1024 * 1024;
+/// Images of more pixels are not attached: a small file can hold more than memory does.
+const MAX_PIXELS: u64 = 150_000_000;
 
 pub(crate) fn read(source: Source, format: Format, path: &Path, env: &ToolEnv) -> io::Result<ToolOutput> {
     let media_type = format.media_type();
@@ -23,13 +26,7 @@ pub(crate) fn read(source: Source, format: Format, path: &Path, env: &ToolEnv) -
             env.display(path)
         )));
     };
-    let guess = match format {
-        Format::Png => ImageFormat::Png,
-        Format::Jpeg => ImageFormat::Jpeg,
-        Format::Gif => ImageFormat::Gif,
-        Format::Webp => ImageFormat::WebP,
-    };
-    let (width, height) = match ImageReader::with_format(Cursor::new(&bytes), guess).into_dimensions() {
+    let (width, height) = match dimensions(&bytes, format) {
         Ok(size) => size,
         Err(error) => {
             return Ok(ToolOutput::error(format!(
@@ -38,26 +35,50 @@ pub(crate) fn read(source: Source, format: Format, path: &Path, env: &ToolEnv) -
             )));
         }
     };
+    if u64::from(width) * u64::from(height) > MAX_PIXELS {
+        let limit = MAX_PIXELS / 1_000_000;
+        return Ok(ToolOutput::error(format!(
+            "{} is an image ({media_type}) of {width}x{height} pixels; at most {limit} million are decoded. Scale it down first.",
+            env.display(path)
+        )));
+    }
     let blob = match env.host.put_blob(&bytes) {
         Ok(blob) => blob,
         Err(error) => return Ok(ToolOutput::error(format!("The image could not be kept: {error}."))),
     };
-    env.host.note_read(path, &becket_tool::sha256(&bytes));
+    note(path, &becket_tool::sha256(&bytes), env);
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
     let misnamed = !extension.is_empty() && !format.extensions().contains(&extension.as_str());
     let note =
         if misnamed { format!("; it is not what its name says (.{extension})") } else { String::new() };
-    let part = Part::Image {
-        media_type: media_type.to_owned(),
-        source: ImageSource::Blob(blob),
-        name: path.file_name().map(|n| n.to_string_lossy().into_owned()),
-        width: Some(width),
-        height: Some(height),
-        extra: Map::new(),
-    };
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
+    let part = part(format, blob, name, width, height);
     Ok(ToolOutput {
         images: vec![part],
         details: json!({"kind": "image", "media_type": media_type, "width": width, "height": height, "bytes": bytes.len()}),
         ..ToolOutput::text(format!("[{media_type}, {width}x{height}, {} bytes{note}]", bytes.len()))
     })
+}
+
+/// Width and height by the header.
+pub(crate) fn dimensions(bytes: &[u8], format: Format) -> image::ImageResult<(u32, u32)> {
+    let format = match format {
+        Format::Png => ImageFormat::Png,
+        Format::Jpeg => ImageFormat::Jpeg,
+        Format::Gif => ImageFormat::Gif,
+        Format::Webp => ImageFormat::WebP,
+    };
+    ImageReader::with_format(Cursor::new(bytes), format).into_dimensions()
+}
+
+/// The image as a part of a message.
+pub(crate) fn part(format: Format, blob: BlobId, name: Option<String>, width: u32, height: u32) -> Part {
+    Part::Image {
+        media_type: format.media_type().to_owned(),
+        source: ImageSource::Blob(blob),
+        name,
+        width: Some(width),
+        height: Some(height),
+        extra: Map::new(),
+    }
 }

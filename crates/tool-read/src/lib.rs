@@ -1,4 +1,4 @@
-//! The `read` tool: text by lines, directories, images, notebooks.
+//! The `read` tool: text by lines, directories, images, PDF, notebooks.
 //!
 //! Owns what a path looks like to the model. The model behind it: a path is resolved once, its first bytes say what it is
 //! (never its name alone), and one reader per kind makes the output.
@@ -8,25 +8,30 @@
 //! | `text` | lines with numbers, any size by range, UTF-8, UTF-16, legacy encodings |
 //! | `scan` | the bytes below: lines of a range and the hash, in one pass with bounded memory |
 //! | `sniff` | what the first bytes are |
-//! | `directory`, `image`, `notebook` | the other kinds |
+//! | `directory`, `image`, `pdf`, `notebook` | the other kinds |
+//! | `near` | what a path may have meant that leads nowhere |
 //!
 //! Invariants:
 //! - Memory does not grow with the file. What was left out is said, with the `offset` that continues.
 //! - A file up to 64 MB is reported to the session with the hash of all its bytes, so that a later edit can tell whether it
 //!   changed. Nothing is decoded that is not shown; pixels never.
 //!
-//! Extracts no text from PDF and does not write.
+//! Recognises no text in images and does not write.
 
 mod directory;
+#[doc(hidden)]
+pub mod fuzzing;
 mod image;
+mod near;
 mod notebook;
+mod pdf;
 mod scan;
 mod sniff;
 mod text;
 
 use becket_tool::input::Parser;
 use becket_tool::{PathError, Tool, ToolEnv, paths};
-use becket_types::{Access, ToolOutput, ToolSpec};
+use becket_types::{Access, ToolOutput, ToolSpec, cut_end};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -38,13 +43,45 @@ use std::path::Path;
 const INLINE_BYTES: u64 = 128 * 1024;
 
 /// Names that other agents' read tools have for the same things.
-const ALIASES: &[(&str, &str)] = &[("file_path", "path"), ("filename", "path"), ("file", "path")];
+const ALIASES: &[(&str, &str)] = &[
+    ("file_path", "path"),
+    ("filename", "path"),
+    ("file", "path"),
+    ("absolute_path", "path"),
+    ("target_file", "path"),
+    ("start_line", "offset"),
+    ("line_offset", "offset"),
+    ("n_lines", "limit"),
+    ("max_lines", "limit"),
+];
 
 #[derive(Debug, Deserialize)]
 struct Input {
     path: String,
     offset: Option<i64>,
     limit: Option<u64>,
+    /// Pages of a PDF as other agents name them: `3` or `3-5`.
+    pages: Option<String>,
+}
+
+impl Input {
+    fn range(&self) -> Result<Range, String> {
+        let limit = self.limit.map_or(text::MAX_LINES, |n| usize::try_from(n).unwrap_or(usize::MAX));
+        let range = Range { offset: self.offset.unwrap_or(1), limit: limit.min(text::MAX_LINES) };
+        let Some(pages) = self.pages.as_deref().map(str::trim).filter(|p| !p.is_empty()) else {
+            return Ok(range);
+        };
+        if !self.path.to_ascii_lowercase().ends_with(".pdf") {
+            return Err("`pages` is for PDF documents; here `offset` and `limit` count lines.".to_owned());
+        }
+        let (first, last) = pages.split_once('-').unwrap_or((pages, pages));
+        match (first.trim().parse::<u32>(), last.trim().parse::<u32>()) {
+            (Ok(first), Ok(last)) if 0 < first && first <= last => {
+                Ok(Range { offset: first.into(), limit: (last - first + 1) as usize })
+            }
+            _ => Err(format!("`pages` is a page or a range such as 3-5, got `{}`.", cut_end(pages, 60))),
+        }
+    }
 }
 
 /// Which lines were asked for.
@@ -69,7 +106,10 @@ impl Range {
 
 /// The `read` tool.
 pub struct Read {
+    /// What models are shown.
     spec: ToolSpec,
+    /// What is understood.
+    understood: ToolSpec,
 }
 
 impl Default for Read {
@@ -90,14 +130,17 @@ impl Read {
             "required": ["path"]
         });
         let description =
-            "Read a file (text, image, notebook) or list a directory. Text comes as line number, tab, line; \
+            "Read a file (text, image, PDF, notebook) or list a directory. Text comes as line number, tab, line; \
                            at most 2000 lines or 50 KB a call."
                 .to_owned();
-        Self { spec: ToolSpec { name: "read".to_owned(), description, input_schema } }
+        let spec = ToolSpec { name: "read".to_owned(), description, input_schema };
+        let mut understood = spec.clone();
+        understood.input_schema["properties"]["pages"] = json!({"type": "string"});
+        Self { spec, understood }
     }
 
     fn parse(&self, input: &Value) -> Result<Input, String> {
-        Parser::new(&self.spec).aliases(ALIASES).parse(input)
+        Parser::new(&self.understood).aliases(ALIASES).parse(input)
     }
 }
 
@@ -116,36 +159,38 @@ impl Tool for Read {
                 Ok(input) => input,
                 Err(message) => return ToolOutput::error(message),
             };
-            let limit = input.limit.map_or(text::MAX_LINES, |n| usize::try_from(n).unwrap_or(usize::MAX));
-            let range = Range { offset: input.offset.unwrap_or(1), limit: limit.min(text::MAX_LINES) };
-            let path = match env.path(&input.path) {
-                Ok(path) => path,
+            let (range, path) = match input.range().and_then(|range| Ok((range, env.path(&input.path)?))) {
+                Ok(both) => both,
                 Err(message) => return ToolOutput::error(message),
             };
             let small = match paths::inspect(&path) {
                 Ok(meta) => meta.is_file() && meta.len() <= INLINE_BYTES,
                 Err(error) => return refused(&input.path, &path, &error, env),
             };
-            if small {
-                return read(&input.path, &path, range, env);
+            if small && let Some(output) = read(&input.path, &path, range, env, true) {
+                return output;
             }
             let inner = env.clone();
-            let task = tokio::task::spawn_blocking(move || read(&input.path, &path, range, &inner));
-            task.await.unwrap_or_else(|e| ToolOutput::error(format!("Reading failed: {e}.")))
+            let task = tokio::task::spawn_blocking(move || read(&input.path, &path, range, &inner, false));
+            match task.await {
+                Ok(output) => output.unwrap_or_else(|| ToolOutput::error("Reading failed.")),
+                Err(error) => ToolOutput::error(format!("Reading failed: {error}.")),
+            }
         })
     }
 }
 
-/// Reads whatever stands at `path` (resolved). `asked` is how the model wrote it.
-fn read(asked: &str, path: &Path, range: Range, env: &ToolEnv) -> ToolOutput {
+/// Reads whatever stands at `path` (resolved). `asked` is how the model wrote it. `None` when `quickly` is wanted of a kind
+/// that may take long however small it is.
+fn read(asked: &str, path: &Path, range: Range, env: &ToolEnv, quickly: bool) -> Option<ToolOutput> {
     let (file, meta) = match paths::open_file(path) {
         Ok(opened) => opened,
-        Err(PathError::Directory(_)) => return directory::read(path, range, env),
-        Err(error) => return refused(asked, path, &error, env),
+        Err(PathError::Directory(_)) => return Some(directory::read(path, range, env)),
+        Err(error) => return Some(refused(asked, path, &error, env)),
     };
-    match read_file(file, &meta, path, range, env) {
+    match read_file(file, &meta, path, range, env, quickly) {
         Ok(output) => output,
-        Err(error) => ToolOutput::error(format!("{}: {error}.", env.display(path))),
+        Err(error) => Some(ToolOutput::error(format!("{}: {error}.", env.display(path)))),
     }
 }
 
@@ -155,7 +200,8 @@ fn read_file(
     path: &Path,
     range: Range,
     env: &ToolEnv,
-) -> std::io::Result<ToolOutput> {
+    quickly: bool,
+) -> std::io::Result<Option<ToolOutput>> {
     let room =
         usize::try_from(meta.len()).unwrap_or(usize::MAX).saturating_add(1).clamp(4 * 1024, scan::CHUNK);
     let mut chunk = vec![0; room];
@@ -169,23 +215,32 @@ fn read_file(
     }
     let kind = sniff::kind(&chunk[..filled], path);
     let source = scan::Source { file, chunk, filled, size: meta.len() };
-    match kind {
-        sniff::Kind::Text(encoding) => text::read(source, encoding, path, range, env),
-        sniff::Kind::Notebook => notebook::read(source, path, range, env),
-        sniff::Kind::Image(format) => image::read(source, format, path, env),
-        sniff::Kind::Binary(what) => {
-            let size = meta.len().max(filled as u64);
-            Ok(ToolOutput {
-                details: json!({"kind": "binary", "what": what.name, "bytes": size}),
-                ..ToolOutput::error(format!(
-                    "{} is {}, {size} bytes; it is not shown.{}",
-                    env.display(path),
-                    what.name,
-                    what.hint
-                ))
-            })
-        }
+    let output = match kind {
+        sniff::Kind::Text(encoding) => text::read(source, encoding, path, range, env)?,
+        sniff::Kind::Pdf if quickly => return Ok(None),
+        sniff::Kind::Pdf => pdf::read(source, path, range, env)?,
+        sniff::Kind::Notebook => notebook::read(source, path, range, env)?,
+        sniff::Kind::Image(format) => image::read(source, format, path, env)?,
+        sniff::Kind::Binary(what) => binary(what, path, meta.len().max(filled as u64), env),
+    };
+    Ok(Some(output))
+}
+
+fn binary(what: sniff::Binary, path: &Path, size: u64, env: &ToolEnv) -> ToolOutput {
+    ToolOutput {
+        details: json!({"kind": "binary", "what": what.name, "bytes": size}),
+        ..ToolOutput::error(format!(
+            "{} is {}, {size} bytes; it is not shown.{}",
+            env.display(path),
+            what.name,
+            what.hint
+        ))
     }
+}
+
+/// Tells the session what was read, so that a later edit can tell whether it changed.
+fn note(path: &Path, hash: &str, env: &ToolEnv) {
+    env.host.note_read(path, hash);
 }
 
 /// An error about a path as the model wrote it, with names that are near when there is nothing there.
@@ -193,7 +248,7 @@ fn refused(asked: &str, path: &Path, error: &PathError, env: &ToolEnv) -> ToolOu
     if !error.is_not_found() {
         return ToolOutput::error(error.to_string());
     }
-    let near: Vec<String> = paths::suggestions(path).iter().map(|p| env.display(p)).collect();
+    let near: Vec<String> = near::paths(path, env).iter().map(|p| env.display(p)).collect();
     let mut message = format!("{asked} does not exist.");
     if !near.is_empty() {
         message = format!("{message} Did you mean {}?", near.join(" or "));

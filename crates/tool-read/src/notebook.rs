@@ -1,13 +1,17 @@
 //! Jupyter notebooks as text: cells in order, with their outputs in short. Owns that format.
 //!
-//! Anything that is not a notebook after all is read as the text it is. Runs nothing; images in outputs are named only.
+//! Anything that is not a notebook after all is read as the text it is. Runs nothing. The first few images of the cells that
+//! are shown come along; the others are named.
 
 use crate::scan::Source;
-use crate::{Range, text};
+use crate::{Range, image, note, sniff, text};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use becket_tool::{Keep, ToolEnv, finish};
-use becket_types::{ToolOutput, cut_end};
+use becket_types::{Part, ToolOutput, cut_end, cut_start};
 use encoding_rs::UTF_8;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
@@ -16,6 +20,10 @@ use std::path::Path;
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// Bytes of an output that are shown.
 const OUTPUT_BYTES: usize = 2_000;
+/// Images of a call.
+const MAX_IMAGES: usize = 4;
+/// Larger images are named only.
+const MAX_BASE64: usize = 5 * 1024 * 1024;
 
 pub(crate) fn read(mut source: Source, path: &Path, range: Range, env: &ToolEnv) -> io::Result<ToolOutput> {
     if source.size > MAX_BYTES {
@@ -33,10 +41,9 @@ pub(crate) fn read(mut source: Source, path: &Path, range: Range, env: &ToolEnv)
         source.filled = 0;
         return text::read(source, UTF_8, path, range, env);
     };
-    env.host.note_read(path, &becket_tool::sha256(bytes));
-    let language = parsed.pointer("/metadata/kernelspec/language").and_then(Value::as_str).unwrap_or("code");
-    let rendered = render(cells, language);
-    let lines: Vec<&str> = rendered.lines().collect();
+    note(path, &becket_tool::sha256(bytes), env);
+    let rendered = render(cells, language(parsed));
+    let lines: Vec<&str> = rendered.text.lines().collect();
     let Some(asked) = range.of(lines.len()) else {
         let total = lines.len();
         return Ok(ToolOutput::error(format!("offset {} is behind the end: {total} lines.", range.offset)));
@@ -47,19 +54,67 @@ pub(crate) fn read(mut source: Source, path: &Path, range: Range, env: &ToolEnv)
         out.push('\n');
     }
     if asked.start > 0 || asked.end < lines.len() {
-        let _ = writeln!(out, "[lines {}-{} of {}]", asked.start + 1, asked.end, lines.len());
+        let _ = write!(out, "[lines {}-{} of {}", asked.start + 1, asked.end, lines.len());
+        if asked.end < lines.len() {
+            let _ = write!(out, "; continue with offset {}", asked.end + 1);
+        }
+        out.push_str("]\n");
     }
+    let shown = rendered.images.iter().filter(|image| asked.contains(&image.line));
+    let images = shown.filter_map(|image| image.part(env)).take(MAX_IMAGES).collect();
     let details = json!({"kind": "notebook", "cells": cells.len(), "lines": lines.len()});
-    Ok(finish(ToolOutput { details, ..ToolOutput::text(out) }, Keep::Head, env))
+    Ok(finish(ToolOutput { details, images, ..ToolOutput::text(out) }, Keep::Head, env))
 }
 
-fn render(cells: &[Value], language: &str) -> String {
-    let mut out = String::new();
+/// A notebook as text, if `bytes` are one.
+pub(crate) fn text_of(bytes: &[u8]) -> Option<String> {
+    let parsed: Value = serde_json::from_slice(bytes).ok()?;
+    let cells = parsed.get("cells")?.as_array()?;
+    Some(render(cells, language(&parsed)).text)
+}
+
+fn language(notebook: &Value) -> &str {
+    let named = |at: &str| notebook.pointer(at).and_then(Value::as_str);
+    named("/metadata/kernelspec/language").or_else(|| named("/metadata/language_info/name")).unwrap_or("code")
+}
+
+/// An image among the outputs.
+struct Image {
+    /// Where it is named, from 0.
+    line: usize,
+    base64: String,
+}
+
+impl Image {
+    /// The image for the model; `None` when it is none, or too large.
+    fn part(&self, env: &ToolEnv) -> Option<Part> {
+        if self.base64.len() > MAX_BASE64 {
+            return None;
+        }
+        let text: String = self.base64.split_ascii_whitespace().collect();
+        let bytes = STANDARD.decode(text).ok()?;
+        let sniff::Kind::Image(format) = sniff::kind(&bytes, Path::new("")) else { return None };
+        let (width, height) = image::dimensions(&bytes, format).ok()?;
+        let blob = env.host.put_blob(&bytes).ok()?;
+        Some(image::part(format, blob, None, width, height))
+    }
+}
+
+#[derive(Default)]
+struct Rendered {
+    text: String,
+    images: Vec<Image>,
+}
+
+fn render(cells: &[Value], language: &str) -> Rendered {
+    let mut out = Rendered::default();
     for (index, cell) in cells.iter().enumerate() {
         let kind = cell.get("cell_type").and_then(Value::as_str).unwrap_or("unknown");
         let kind = if kind == "code" { language } else { kind };
-        let _ = writeln!(out, "## cell {} ({kind})", index + 1);
-        push_text(&mut out, cell.get("source"), usize::MAX);
+        let _ = writeln!(out.text, "## cell {} ({kind})", index + 1);
+        if let Some(source) = text_in(cell.get("source")) {
+            push_text(&mut out.text, &source, usize::MAX);
+        }
         for output in cell.get("outputs").and_then(Value::as_array).into_iter().flatten() {
             push_output(&mut out, output);
         }
@@ -67,38 +122,66 @@ fn render(cells: &[Value], language: &str) -> String {
     out
 }
 
-fn push_output(out: &mut String, output: &Value) {
+fn push_output(out: &mut Rendered, output: &Value) {
     match output.get("output_type").and_then(Value::as_str) {
         Some("stream") => {
-            out.push_str("# output\n");
-            push_text(out, output.get("text"), OUTPUT_BYTES);
+            out.text.push_str("# output\n");
+            let text = text_in(output.get("text")).unwrap_or_default();
+            push_text(&mut out.text, &without_colours(&text), OUTPUT_BYTES);
         }
-        Some("error") => {
-            let field = |name: &str| output.get(name).and_then(Value::as_str).unwrap_or_default();
-            let _ = writeln!(out, "# error\n{}: {}", field("ename"), cut_end(field("evalue"), OUTPUT_BYTES));
-        }
+        Some("error") => push_error(&mut out.text, output),
         _ => {
             let Some(data) = output.get("data").and_then(Value::as_object) else { return };
-            if let Some(plain) = data.get("text/plain") {
-                out.push_str("# output\n");
-                push_text(out, Some(plain), OUTPUT_BYTES);
+            let plain =
+                ["text/plain", "text/markdown", "text/latex"].iter().find_map(|k| text_in(data.get(*k)));
+            if let Some(plain) = &plain {
+                out.text.push_str("# output\n");
+                push_text(&mut out.text, &without_colours(plain), OUTPUT_BYTES);
             }
-            for (kind, value) in data.iter().filter(|(k, _)| k.starts_with("image/")) {
-                let _ =
-                    writeln!(out, "# output: {kind}, {} bytes of base64", value.as_str().map_or(0, str::len));
+            for (kind, value) in data {
+                let is_image = kind.starts_with("image/");
+                if !is_image && plain.is_some() {
+                    continue;
+                }
+                let text = text_in(Some(value)).unwrap_or_else(|| value.to_string());
+                if is_image {
+                    let line = out.text.bytes().filter(|b| *b == b'\n').count();
+                    let _ = writeln!(out.text, "# output: {kind}, {} bytes of base64", text.len());
+                    out.images.push(Image { line, base64: text });
+                } else {
+                    let _ = writeln!(out.text, "# output: {kind}, {} bytes", text.len());
+                }
             }
         }
     }
 }
 
+/// Name and message, then the end of the traceback: there it says where.
+fn push_error(out: &mut String, output: &Value) {
+    let field = |name: &str| output.get(name).and_then(Value::as_str).unwrap_or_default();
+    let _ = writeln!(out, "# error\n{}: {}", field("ename"), cut_end(field("evalue"), OUTPUT_BYTES));
+    let frames = output.get("traceback").and_then(Value::as_array).into_iter().flatten();
+    let frames: Vec<&str> = frames.filter_map(Value::as_str).collect();
+    let all = frames.join("\n");
+    let all = without_colours(&all);
+    let shown = cut_start(&all, OUTPUT_BYTES);
+    if shown.len() < all.len() {
+        let _ = writeln!(out, "[{} bytes of traceback before]", all.len() - shown.len());
+    }
+    push_text(out, shown, usize::MAX);
+}
+
 /// Notebook text is a string or a list of strings that are its lines.
-fn push_text(out: &mut String, value: Option<&Value>, max: usize) {
-    let text = match value {
-        Some(Value::String(s)) => s.clone(),
-        Some(Value::Array(lines)) => lines.iter().filter_map(Value::as_str).collect(),
-        _ => return,
-    };
-    let shown = cut_end(&text, max);
+fn text_in(value: Option<&Value>) -> Option<String> {
+    match value? {
+        Value::String(s) => Some(s.clone()),
+        Value::Array(lines) => Some(lines.iter().filter_map(Value::as_str).collect()),
+        _ => None,
+    }
+}
+
+fn push_text(out: &mut String, text: &str, max: usize) {
+    let shown = cut_end(text, max);
     out.push_str(shown);
     if !shown.is_empty() && !shown.ends_with('\n') {
         out.push('\n');
@@ -106,4 +189,21 @@ fn push_text(out: &mut String, value: Option<&Value>, max: usize) {
     if shown.len() < text.len() {
         let _ = writeln!(out, "[{} more bytes]", text.len() - shown.len());
     }
+}
+
+/// Without the escapes that colour a terminal.
+fn without_colours(text: &str) -> Cow<'_, str> {
+    if !text.contains('\u{1b}') {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("\u{1b}[") {
+        out.push_str(&rest[..at]);
+        let inside = &rest[at + 2..];
+        let end = inside.find(|c: char| !matches!(c, '0'..='?' | ' '..='/'));
+        rest = end.map_or("", |end| &inside[end + inside[end..].chars().next().map_or(0, char::len_utf8)..]);
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
 }

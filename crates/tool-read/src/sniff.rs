@@ -14,6 +14,7 @@ pub(crate) enum Kind {
     /// UTF-16, or something in which a line feed is one byte (UTF-8 as far as is known).
     Text(&'static Encoding),
     Notebook,
+    Pdf,
     Image(Format),
     Binary(Binary),
 }
@@ -55,7 +56,6 @@ pub(crate) struct Binary {
 
 /// First bytes, at which place, and what they mean.
 const MAGIC: &[(usize, &[u8], &str, &str)] = &[
-    (0, b"%PDF-", "a PDF document", " `pdftotext FILE -` gives its text where it is installed."),
     (0, b"\x7fELF", "an ELF binary", ""),
     (0, b"MZ\x90", "a Windows executable", ""),
     (0, b"\xcf\xfa\xed\xfe", "a Mach-O binary", ""),
@@ -84,6 +84,12 @@ pub(crate) fn kind(sample: &[u8], path: &Path) -> Kind {
     if let Some(format) = image(sample) {
         return Kind::Image(format);
     }
+    // Readers accept some bytes before the mark; mail and printers put them there.
+    if memchr::memmem::find(&sample[..sample.len().min(1024)], b"%PDF-")
+        .is_some_and(|at| at == 0 || !is_text(&sample[..at]))
+    {
+        return Kind::Pdf;
+    }
     for (at, magic, name, hint) in MAGIC {
         if sample.get(*at..).is_some_and(|rest| rest.starts_with(magic)) && !plain_text(sample, magic) {
             return Kind::Binary(Binary { name, hint });
@@ -103,10 +109,25 @@ pub(crate) fn kind(sample: &[u8], path: &Path) -> Kind {
     if notebook && sample.trim_ascii_start().starts_with(b"{") { Kind::Notebook } else { Kind::Text(UTF_8) }
 }
 
+/// What the name of a file promises, where that is no text.
+pub(crate) fn named(path: &Path) -> Option<&'static str> {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    let formats = [Format::Png, Format::Jpeg, Format::Gif, Format::Webp];
+    if formats.iter().any(|f| f.extensions().contains(&extension.as_str())) {
+        Some("image")
+    } else {
+        (extension == "pdf").then_some("PDF document")
+    }
+}
+
 /// Magic numbers made of letters also begin ordinary texts ("BZh…", "ID3 tags are …").
 fn plain_text(sample: &[u8], magic: &[u8]) -> bool {
     let ambiguous = magic.iter().all(|b| b.is_ascii_alphanumeric());
-    ambiguous && sample.iter().all(|b| *b >= 0x20 && *b < 0x7f || matches!(b, b'\n' | b'\r' | b'\t'))
+    ambiguous && is_text(sample)
+}
+
+fn is_text(sample: &[u8]) -> bool {
+    sample.iter().all(|b| *b >= 0x20 && *b < 0x7f || matches!(b, b'\n' | b'\r' | b'\t'))
 }
 
 fn image(sample: &[u8]) -> Option<Format> {
@@ -151,8 +172,7 @@ mod tests {
             _ => "",
         };
         for (sample, want) in [
-            (&b"%PDF-1.7\n%\xe2\xe3"[..], "a PDF document"),
-            (b"\x7fELF\x02\x01\x01\0", "an ELF binary"),
+            (&b"\x7fELF\x02\x01\x01\0"[..], "an ELF binary"),
             (b"PK\x03\x04\x14\0", "a ZIP archive (or a document built on one)"),
             (b"abc\0def", "a binary file"),
             (b"\x01\x02\x03\x04\x05abc", "a binary file"),
@@ -170,6 +190,9 @@ mod tests {
         assert_eq!(text(b"\0h\0e\0l\0l\0o", "x"), Kind::Text(UTF_16BE));
         assert_eq!(text(b" {\"cells\":[]}", "a.IPYNB"), Kind::Notebook);
         assert_eq!(text(b"not json", "a.ipynb"), Kind::Text(UTF_8));
+        assert_eq!(text(b"%PDF-1.7\n%\xe2\xe3", "x"), Kind::Pdf);
+        assert_eq!(text(b"\0\x01%PDF-1.7\n", "x"), Kind::Pdf);
+        assert_eq!(text(b"files that begin with %PDF-\n", "x"), Kind::Text(UTF_8));
         assert_eq!(text(b"\x89PNG\r\n\x1a\nrest", "photo.jpg"), Kind::Image(Format::Png));
         assert_eq!(text(b"RIFF\x10\0\0\0WEBPVP8 ", "x"), Kind::Image(Format::Webp));
     }

@@ -3,8 +3,8 @@
 //! Owns the format: `number TAB line`, then at most a few notices in brackets. A file that is shown whole has no notice, so
 //! nothing is spent on the usual case. Carriage returns are not shown but said; so are encodings other than UTF-8.
 
-use crate::Range;
 use crate::scan::{self, Line, Source};
+use crate::{Range, note, sniff};
 use becket_tool::{ToolEnv, text::clean};
 use becket_types::{ToolOutput, cut_end};
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
@@ -55,8 +55,11 @@ pub(crate) fn read(
             Some(whole) if found.bytes == source.filled as u64 => {
                 env.host.note_content(path, hash, whole.to_vec());
             }
-            _ => env.host.note_read(path, hash),
+            _ => note(path, hash, env),
         }
+    }
+    if let Some(output) = misnamed(&found, path, env) {
+        return Ok(output);
     }
     if found.lines.is_empty() {
         return Ok(nothing(found.total.unwrap_or(0), first, path, env));
@@ -84,6 +87,9 @@ pub(crate) fn read(
                 "[lines {first}-{last}; the file ({size} bytes) goes on: offset {next}, or negative for its end]"
             );
         }
+    }
+    if let Some(what) = sniff::named(path) {
+        let _ = writeln!(shown.out, "[this is text, no {what} as its name says]");
     }
     let details = json!({"kind": "text", "from": first, "to": last, "lines": found.total, "bytes": size.max(found.bytes)});
     Ok(shown.finish(details))
@@ -123,6 +129,12 @@ fn last_of_large(
     );
     let details = json!({"kind": "text", "from_end": from_end, "to_end": to, "bytes": source.size});
     Ok(shown.finish(details))
+}
+
+/// An empty file with the name of an image or document is a broken one.
+fn misnamed(found: &scan::Scan, path: &Path, env: &ToolEnv) -> Option<ToolOutput> {
+    let what = sniff::named(path).filter(|_| found.total == Some(0))?;
+    Some(ToolOutput::error(format!("{} is empty: 0 bytes, no {what}.", env.display(path))))
 }
 
 fn nothing(total: u64, first: u64, path: &Path, env: &ToolEnv) -> ToolOutput {
