@@ -30,7 +30,7 @@ const ALIASES: &[(&str, &str)] = &[
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1_000;
 /// Matching files whose times are looked at: a look costs as much as meeting the file. Of more, the first ones met are compared.
-const COMPARED: u64 = 25_000;
+const COMPARED: u64 = 10_000;
 
 #[derive(Debug, Deserialize)]
 struct Input {
