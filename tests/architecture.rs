@@ -19,6 +19,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("becket-tool-search", &["becket-types", "becket-tool"]),
     ("becket-tool-skill", &["becket-types", "becket-tool"]),
     ("becket-tool-session", &["becket-types", "becket-tool"]),
+    ("becket-tool-lsp", &["becket-types", "becket-tool"]),
+    ("becket-tool-web", &["becket-types", "becket-tool"]),
     ("becket-agent", &["becket-types", "becket-session", "becket-model", "becket-tool", "becket-guard"]),
     ("becket-print", &["becket-types"]),
     ("becket-testkit", &["becket-types"]),

@@ -8,6 +8,7 @@ mod formats;
 mod kills;
 mod parallel;
 mod processes;
+mod reach;
 mod steering;
 mod subcommands;
 mod support;

@@ -4,6 +4,7 @@ use crate::cmd::store_failure;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::models;
+use crate::reach;
 use crate::settings::{RunSettings, SessionChoice};
 use crate::toolbox;
 use becket_agent::prompt::{self, PromptSettings};
@@ -55,7 +56,10 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
         std::env::temp_dir().join("becket-spill")
     };
     let shell = toolbox::shell(environment, config, spill);
-    let mut tools = toolbox::registry(config, Arc::clone(&skills), &shell, &model.info().name)?;
+    let reach = reach::reach(environment, config, &run.roots);
+    notes.extend(reach.notes);
+    let mut tools =
+        toolbox::registry(config, Arc::clone(&skills), &shell, &model.info().name, reach.tools)?;
     let removed = guard.removed_tools(&tools.names());
     tools.retain(|name| !removed.iter().any(|r| r == name));
 
@@ -99,6 +103,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
             date: jiff::Zoned::now().strftime("%Y-%m-%d").to_string(),
         },
         rules: rules(environment, config),
+        edit_hook: Some(reach.hook),
         api_key_source: models::key_source(&reference, &run.settings),
         skills: skills.iter().map(|s| s.name.clone()).collect(),
         title: run.title.clone(),

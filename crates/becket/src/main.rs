@@ -11,6 +11,7 @@ mod environment;
 mod failure;
 mod headless;
 mod models;
+mod reach;
 mod settings;
 mod stdin;
 mod sys;

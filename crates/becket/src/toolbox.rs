@@ -36,8 +36,10 @@ pub(crate) fn registry(
     skills: Arc<Skills>,
     shell: &Arc<Shell>,
     model: &str,
+    more: Vec<Arc<dyn Tool>>,
 ) -> Result<Registry, Failure> {
-    let all = tools(shell, skills);
+    let mut all = tools(shell, skills);
+    all.extend(more);
     let mut registry = Registry::new();
     for tool in all {
         registry.add(tool).map_err(|e| Failure::error(e.to_string()))?;
@@ -76,7 +78,9 @@ pub(crate) fn shell(environment: &Environment, config: &Config, spill_dir: PathB
 /// What all tools say of themselves, for pages that count them.
 pub(crate) fn specs() -> Vec<ToolSpec> {
     let shell = Shell::new(ShellSettings::new(Vec::new(), PathBuf::new()));
-    tools(&shell, Arc::new(Skills::discover(&[]))).iter().map(|t| t.spec().clone()).collect()
+    let mut all = tools(&shell, Arc::new(Skills::discover(&[])));
+    all.extend(crate::reach::always(&Config::default()));
+    all.iter().map(|t| t.spec().clone()).collect()
 }
 
 fn tools(shell: &Arc<Shell>, skills: Arc<Skills>) -> Vec<Arc<dyn Tool>> {

@@ -1,0 +1,91 @@
+//! What reaches beyond files and commands: formatters and language servers after an edit, the web. Made from the
+//! configuration; what is missing for a part is a note, and the part is left out.
+
+use crate::environment::Environment;
+use becket_config::{Config, SearchProvider};
+use becket_tool::Tool;
+use becket_tool_lsp::{
+    AfterEdit, CustomFormatter, CustomServer, FormatSettings, LspSettings, Settings, formatter_names,
+};
+use becket_tool_shell::environment::for_commands;
+use becket_tool_web::{FetchSettings, Provider, SearchSettings, WebFetch, WebSearch};
+use serde_json::Value;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The hook around edits, the tools that come with it, and what people should know.
+pub(crate) struct Reach {
+    pub hook: Arc<AfterEdit>,
+    pub tools: Vec<Arc<dyn Tool>>,
+    pub notes: Vec<String>,
+}
+
+pub(crate) fn reach(environment: &Environment, config: &Config, roots: &[PathBuf]) -> Reach {
+    let hook = Arc::new(AfterEdit::new(settings(environment, config)));
+    let mut tools: Vec<Arc<dyn Tool>> = always(config);
+    let mut notes = Vec::new();
+    if let Some(lsp) = hook.tool(config.permission_mode, roots) {
+        tools.push(Arc::new(lsp));
+    }
+    match search(environment, config) {
+        None => {}
+        Some(Ok(tool)) => tools.push(Arc::new(tool)),
+        Some(Err(why)) => notes.push(format!("web_search is not offered: {why}")),
+    }
+    for name in &config.format.always {
+        if !formatter_names().any(|known| known.eq_ignore_ascii_case(name)) {
+            let known: Vec<&str> = formatter_names().collect();
+            notes.push(format!("format.use names no known formatter: {name:?}; known: {}", known.join(", ")));
+        }
+    }
+    Reach { hook, tools, notes }
+}
+
+/// The tools that every session is offered.
+pub(crate) fn always(config: &Config) -> Vec<Arc<dyn Tool>> {
+    let settings = FetchSettings { allow_hosts: config.web.allow_hosts.clone(), ..FetchSettings::default() };
+    vec![Arc::new(WebFetch::new(&settings))]
+}
+
+fn settings(environment: &Environment, config: &Config) -> Settings {
+    // As for commands: programs of the project are not given our keys.
+    let vars = environment.vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v)));
+    let command = |(name, own): (&String, &becket_config::FormatCommand)| CustomFormatter {
+        name: name.clone(),
+        command: own.command.clone(),
+        extensions: own.extensions.clone(),
+    };
+    let server = |(name, own): (&String, &becket_config::LspServer)| CustomServer {
+        name: name.clone(),
+        command: own.command.clone(),
+        extensions: own.extensions.clone(),
+        root_markers: own.root_markers.clone(),
+        initialization_options: (!own.initialization_options.is_empty())
+            .then(|| own.initialization_options.clone().into_iter().collect::<Value>()),
+    };
+    Settings {
+        env: for_commands(vars, &[]),
+        format: FormatSettings {
+            auto: config.format.auto,
+            always: config.format.always.clone(),
+            commands: config.format.commands.iter().map(command).collect(),
+        },
+        lsp: LspSettings {
+            enabled: config.lsp.enabled,
+            servers: config.lsp.servers.iter().map(server).collect(),
+        },
+    }
+}
+
+fn search(environment: &Environment, config: &Config) -> Option<Result<WebSearch, String>> {
+    let search = &config.web.search;
+    let (provider, variable) = match search.provider? {
+        SearchProvider::Brave => (Provider::Brave, "BRAVE_API_KEY"),
+        SearchProvider::Tavily => (Provider::Tavily, "TAVILY_API_KEY"),
+        SearchProvider::Exa => (Provider::Exa, "EXA_API_KEY"),
+        SearchProvider::Searxng => (Provider::Searxng, ""),
+    };
+    let key = environment.var(search.api_key_env.as_deref().unwrap_or(variable)).map(str::to_owned);
+    Some(WebSearch::new(SearchSettings { provider, url: search.url.clone(), key }))
+}
