@@ -183,12 +183,9 @@ fn plan_path(path: PathBuf, step: Step, force: bool, store: &dyn Store, packs: &
 
 /// What stands at a path now, with its hash and its bytes.
 fn look(path: &Path) -> Result<(Option<FileNode>, Option<Vec<u8>>), String> {
-    use std::io::ErrorKind;
-    let meta = match sys::lstat(path) {
-        Ok(meta) => meta,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok((None, None));
-        }
+    let meta = match sys::stands(path) {
+        Ok(Some(meta)) => meta,
+        Ok(None) => return Ok((None, None)),
         Err(error) => return Err(format!("it cannot be looked at: {error}")),
     };
     if meta.kind == Kind::Special {

@@ -242,6 +242,7 @@ impl Recorder {
         }
         let mut once = HashSet::new();
         sweep.seen.retain(|seen| once.insert(seen.path.clone()));
+        sweep.passed.retain(|path| !once.contains(path));
         sweep
     }
 
@@ -412,9 +413,7 @@ impl Recorder {
 }
 
 fn is_absent(path: &Path) -> bool {
-    sys::lstat(path).is_err_and(|error| {
-        matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
-    })
+    sys::stands(path).is_ok_and(|meta| meta.is_none())
 }
 
 /// `path` with everything above its last name free of links.

@@ -113,7 +113,7 @@ pub(crate) fn read_file(path: &Path, max: u64) -> io::Result<Option<(Vec<u8>, Me
         return Ok(None);
     }
     let mut bytes = Vec::with_capacity(meta.size as usize + 1);
-    Read::take(&mut file, max + 1).read_to_end(&mut bytes)?;
+    Read::take(&mut file, max.saturating_add(1)).read_to_end(&mut bytes)?;
     let same = Meta::of(&rustix::fs::fstat(&file)?) == meta && bytes.len() as u64 == meta.size;
     Ok(same.then_some((bytes, meta)))
 }
@@ -235,6 +235,19 @@ fn temp_name(name: &OsStr) -> OsString {
     out.extend_from_slice(start);
     out.extend_from_slice(format!(".becket-{}-{number}", std::process::id()).as_bytes());
     OsString::from_vec(out)
+}
+
+/// What stands at a path that leads through no link; `None` where nothing does, or a link stands in its way.
+pub(crate) fn stands(path: &Path) -> io::Result<Option<Meta>> {
+    let away = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+            || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+    };
+    match Place::open(path).and_then(|place| place.meta()) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(error) if away(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Opens an absolute directory path without following a link.

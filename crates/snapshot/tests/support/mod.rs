@@ -2,8 +2,8 @@
 #![expect(dead_code, reason = "each test file uses a part of it")]
 
 use becket_snapshot::command::{Surroundings, classify};
-use becket_snapshot::{Applied, Caps, History, Plan, Recorder, Settings, Store, apply, plan_redo, plan_undo};
-use becket_types::{BlobId, CallId, Entry, EntryKind, Millis, Seq, hex};
+use becket_snapshot::{Applied, History, Plan, Recorder, Settings, Store, apply, plan_redo, plan_undo};
+use becket_types::{BlobId, CallId, Entry, EntryKind, FileChanges, Millis, Seq, hex};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Blobs in memory, each once.
 #[derive(Default)]
-pub struct Blobs(Mutex<HashMap<BlobId, Vec<u8>>>);
+pub(crate) struct Blobs(Mutex<HashMap<BlobId, Vec<u8>>>);
 
 impl Store for Blobs {
     fn put(&self, bytes: &[u8]) -> BlobId {
@@ -30,37 +30,29 @@ impl Store for Blobs {
 
 impl Blobs {
     /// Bytes of all blobs, before compression.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.0.lock().unwrap().values().map(Vec::len).sum()
     }
 }
 
 /// A session: a workspace and what its ledger says.
-pub struct Lab {
-    pub root: PathBuf,
-    pub home: PathBuf,
-    pub blobs: Arc<Blobs>,
-    pub entries: Vec<Entry>,
-    pub recorder: Recorder,
-    pub caps: Caps,
+pub(crate) struct Lab {
+    pub(crate) root: PathBuf,
+    pub(crate) home: PathBuf,
+    pub(crate) blobs: Arc<Blobs>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) recorder: Recorder,
 }
 
 impl Lab {
-    pub fn new(root: &Path, home: &Path) -> Self {
+    pub(crate) fn new(root: &Path, home: &Path) -> Self {
         let blobs = Arc::new(Blobs::default());
         let recorder =
             Recorder::new(settings(root, home), Arc::clone(&blobs) as Arc<dyn Store>, &History::default());
-        Self {
-            root: root.to_path_buf(),
-            home: home.to_path_buf(),
-            blobs,
-            entries: Vec::new(),
-            recorder,
-            caps: Caps::default(),
-        }
+        Self { root: root.to_path_buf(), home: home.to_path_buf(), blobs, entries: Vec::new(), recorder }
     }
 
-    pub fn append(&mut self, kind: EntryKind) {
+    pub(crate) fn append(&mut self, kind: EntryKind) {
         let seq = Seq(self.entries.len() as u64 + 1);
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
         // Through JSON, as in a ledger.
@@ -68,12 +60,12 @@ impl Lab {
         self.entries.push(serde_json::from_str(&serde_json::to_string(&entry).unwrap()).unwrap());
     }
 
-    pub fn history(&self) -> History {
+    pub(crate) fn history(&self) -> History {
         History::of(self.entries.iter().cloned(), &*self.blobs)
     }
 
     /// A new process: nothing is known but the ledger and the blobs.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         let history = self.history();
         self.recorder = Recorder::new(
             settings(&self.root, &self.home),
@@ -86,7 +78,7 @@ impl Lab {
         }
     }
 
-    pub fn begin(&mut self, command: &str) -> CallId {
+    pub(crate) fn begin(&mut self, command: &str) -> CallId {
         let id = CallId(format!("c{}", self.entries.len()));
         let script = |path: &Path| std::fs::read_to_string(path).ok();
         let risk =
@@ -96,13 +88,13 @@ impl Lab {
         id
     }
 
-    pub fn end(&mut self, id: &CallId) {
+    pub(crate) fn end(&mut self, id: &CallId) {
         let changes = self.recorder.after(id).unwrap();
         self.append(EntryKind::FileChanges(Box::new(changes)));
     }
 
     /// Runs a command as a call.
-    pub fn call(&mut self, command: &str) -> Output {
+    pub(crate) fn call(&mut self, command: &str) -> Output {
         let id = self.begin(command);
         let output = self.shell(command);
         self.end(&id);
@@ -110,14 +102,14 @@ impl Lab {
     }
 
     /// Runs a command as somebody else would.
-    pub fn shell(&self, command: &str) -> Output {
+    pub(crate) fn shell(&self, command: &str) -> Output {
         let mut shell = Command::new("bash");
         shell.args(["-c", command]).current_dir(&self.root).stdin(Stdio::null());
         environment(&mut shell, &self.home).output().unwrap()
     }
 
     /// Changes files at known paths as an edit tool does.
-    pub fn write(&mut self, paths: &[&str], change: impl FnOnce(&Path)) {
+    pub(crate) fn write(&mut self, paths: &[&str], change: impl FnOnce(&Path)) {
         let id = CallId(format!("c{}", self.entries.len()));
         let paths: Vec<PathBuf> = paths.iter().map(|path| self.root.join(path)).collect();
         let before = self.recorder.before_paths(&id, &paths);
@@ -126,7 +118,16 @@ impl Lab {
         self.end(&id);
     }
 
-    pub fn carry_out(&mut self, mut plan: Plan) -> (Plan, Applied) {
+    pub(crate) fn carry_out(&mut self, mut plan: Plan) -> (Plan, Applied) {
+        if !plan.changes_anything() {
+            let changes = FileChanges {
+                cause: plan.cause.clone(),
+                files: Vec::new(),
+                manifest: None,
+                skipped: Vec::new(),
+            };
+            return (plan, Applied { changes, failed: Vec::new() });
+        }
         let id = CallId(format!("u{}", self.entries.len()));
         let before = apply::prepare(&mut plan, &id, &*self.blobs);
         self.append(EntryKind::FileSnapshot(Box::new(before)));
@@ -137,24 +138,31 @@ impl Lab {
     }
 
     /// Undoes the last calls; the plan and what came of it.
-    pub fn undo(&mut self, calls: usize, force: bool) -> (Plan, Applied) {
+    pub(crate) fn undo(&mut self, calls: usize, force: bool) -> (Plan, Applied) {
         let history = self.history();
         let plan = plan_undo(&history.last_calls(calls), force, &*self.blobs);
         self.carry_out(plan)
     }
 
-    pub fn redo(&mut self) -> Option<(Plan, Applied)> {
+    pub(crate) fn redo(&mut self) -> Option<(Plan, Applied)> {
         let plan = plan_redo(&self.history(), false, &*self.blobs)?;
         Some(self.carry_out(plan))
     }
 }
 
 fn settings(root: &Path, home: &Path) -> Settings {
-    Settings { roots: vec![root.to_path_buf()], home: Some(home.to_path_buf()), ..Settings::default() }
+    // What is kept is tested, not what a busy machine has time for.
+    let patience = std::time::Duration::from_secs(20);
+    Settings {
+        roots: vec![root.to_path_buf()],
+        home: Some(home.to_path_buf()),
+        patience,
+        ..Settings::default()
+    }
 }
 
 /// Nothing of the machine's own settings.
-pub fn environment<'a>(command: &'a mut Command, home: &Path) -> &'a mut Command {
+pub(crate) fn environment<'a>(command: &'a mut Command, home: &Path) -> &'a mut Command {
     let path = std::env::var_os("PATH").unwrap();
     command.env_clear().env("PATH", path).env("HOME", home).env("LANG", "C.UTF-8");
     for name in ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"] {
@@ -170,7 +178,7 @@ pub fn environment<'a>(command: &'a mut Command, home: &Path) -> &'a mut Command
 }
 
 /// Every path below `root` with its kind, mode and content; a repository's own files are left out.
-pub fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
+pub(crate) fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut out = BTreeMap::new();
     let mut dirs = vec![root.to_path_buf()];
     while let Some(dir) = dirs.pop() {
@@ -199,7 +207,7 @@ pub fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
 }
 
 /// What git says of the repository: status, index, references, stash, settings.
-pub fn repository(root: &Path, home: &Path) -> String {
+pub(crate) fn repository(root: &Path, home: &Path) -> String {
     let script = "git status --porcelain -z --ignored; git ls-files -s -z; git for-each-ref; git symbolic-ref -q HEAD; \
                   git rev-parse HEAD; git stash list; git stash show -p; git config -l --local; git worktree list; \
                   git log --oneline --all --reflog | sort; cat .git/config; git reflog";
@@ -209,7 +217,7 @@ pub fn repository(root: &Path, home: &Path) -> String {
 }
 
 /// A working tree in which everything that can be lost is there.
-pub fn dirty(base: &Path) -> PathBuf {
+pub(crate) fn dirty(base: &Path) -> PathBuf {
     let root = base.join("work");
     std::fs::create_dir(&root).unwrap();
     let script = r#"
