@@ -13,3 +13,4 @@ mod steering;
 mod subcommands;
 mod support;
 mod tasks;
+mod undo;

@@ -13,7 +13,7 @@ use std::path::PathBuf;
     version,
     about,
     disable_help_subcommand = true,
-    after_help = "Subcommands: demo, sessions, context, doctor, config, models, export (each with --help)\n\
+    after_help = "Subcommands: demo, sessions, context, doctor, config, models, export, undo, redo, rewind (each with --help)\n\
                   Exit codes: 0 ok, 1 error, 2 usage, 3 max turns, 4 budget, 5 permission denied, 6 schema not met,\n\
                   7 model unreachable, 8 repetition, 9 context full, 130 interrupted, 143 terminated"
 )]
@@ -222,11 +222,17 @@ pub(crate) enum Subcommands {
     Models(ModelsArgs),
     /// Write a session as JSONL or Markdown.
     Export(ExportArgs),
+    /// Take back what calls did to files; shown first.
+    Undo(UndoArgs),
+    /// Take back the last undo.
+    Redo(RedoArgs),
+    /// Go back to before a message: conversation, files or both.
+    Rewind(RewindArgs),
 }
 
 /// First words that are subcommands; everything else is a run.
 pub(crate) const SUBCOMMANDS: &[&str] =
-    &["demo", "sessions", "context", "doctor", "config", "models", "export"];
+    &["demo", "sessions", "context", "doctor", "config", "models", "export", "undo", "redo", "rewind"];
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
@@ -312,6 +318,66 @@ pub(crate) struct ExportArgs {
     pub format: ExportFormat,
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub cd: Option<PathBuf>,
+}
+
+/// Whether a plan is carried out.
+#[derive(Debug, Args)]
+pub(crate) struct Consent {
+    /// Do it without asking.
+    #[arg(long, short = 'y')]
+    pub yes: bool,
+    /// Show what would be done, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Also overwrite what was changed since; that is kept first.
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UndoArgs {
+    /// Id, beginning of one, or title; the newest of this directory when left out.
+    pub session: Option<String>,
+    /// Everything since this message: its number or id (see `becket rewind SESSION`).
+    #[arg(long, value_name = "MESSAGE")]
+    pub to: Option<String>,
+    /// The last N calls that changed files; without this, those of the last turn.
+    #[arg(long, value_name = "N", conflicts_with = "to")]
+    pub calls: Option<usize>,
+    #[command(flatten)]
+    pub consent: Consent,
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub cd: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RedoArgs {
+    /// Id, beginning of one, or title; the newest of this directory when left out.
+    pub session: Option<String>,
+    #[command(flatten)]
+    pub consent: Consent,
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub cd: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").requires("message"))]
+pub(crate) struct RewindArgs {
+    /// Id, beginning of one, or title.
+    pub session: String,
+    /// The message to go back to before: its number or id. Without it, messages are listed.
+    #[arg(requires = "what")]
+    pub message: Option<String>,
+    #[arg(long, group = "what")]
+    pub conversation: bool,
+    #[arg(long, group = "what")]
+    pub files: bool,
+    #[arg(long, group = "what")]
+    pub both: bool,
+    #[command(flatten)]
+    pub consent: Consent,
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,
 }

@@ -103,6 +103,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
             date: jiff::Zoned::now().strftime("%Y-%m-%d").to_string(),
         },
         rules: rules(environment, config),
+        snapshots: Some(snapshots(environment, run)),
         edit_hook: Some(reach.hook),
         api_key_source: models::key_source(&reference, &run.settings),
         skills: skills.iter().map(|s| s.name.clone()).collect(),
@@ -120,6 +121,17 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
         settings,
     });
     Ok(Assembled { agent, handle, shell, notes })
+}
+
+/// What is kept of files before calls, for `becket undo`.
+fn snapshots(environment: &Environment, run: &RunSettings) -> becket_snapshot::Settings {
+    becket_snapshot::Settings {
+        roots: run.roots.clone(),
+        home: environment.home.clone(),
+        exclude: vec![environment.data_dir.clone()],
+        all_sessions: run.persist.then(|| environment.sessions_dir()),
+        ..becket_snapshot::Settings::default()
+    }
 }
 
 /// `--append-system-prompt`, and what `--json-schema` asks of the last message.

@@ -119,6 +119,12 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
         Subcommands::Export(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::export::run(&environment, &cwd, &args, &mut out))
             .map(|()| ExitStatus::Ok),
+        Subcommands::Undo(args) => settings::enter(args.cd.as_deref())
+            .and_then(|cwd| cmd::undo::run(&environment, &cwd, &args, &mut out)),
+        Subcommands::Redo(args) => settings::enter(args.cd.as_deref())
+            .and_then(|cwd| cmd::redo::run(&environment, &cwd, &args, &mut out)),
+        Subcommands::Rewind(args) => settings::enter(args.cd.as_deref())
+            .and_then(|cwd| cmd::rewind::run(&environment, &cwd, &args, &mut out)),
     };
     // A reader that has seen enough (`| head`) is no failure.
     match out.flush() {

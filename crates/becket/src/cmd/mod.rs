@@ -6,7 +6,10 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod models;
+pub(crate) mod redo;
+pub(crate) mod rewind;
 pub(crate) mod sessions;
+pub(crate) mod undo;
 
 use crate::environment::Environment;
 use crate::failure::Failure;

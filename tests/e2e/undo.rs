@@ -1,0 +1,201 @@
+//! Undo through the binary: a scripted model edits and destroys, and everything comes back.
+
+use crate::support::{Bench, Running, run};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Every file, link and directory but git's own, with bytes, target and mode.
+fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut out = BTreeMap::new();
+    let mut dirs = vec![root.to_path_buf()];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(&dir).unwrap().map(Result::unwrap) {
+            let (path, meta) = (entry.path(), entry.metadata().unwrap());
+            if path.file_name().is_some_and(|n| n == ".git") {
+                continue;
+            }
+            let mode = meta.permissions().mode();
+            let what = if meta.is_symlink() {
+                format!("link {:?}", std::fs::read_link(&path).unwrap())
+            } else if meta.is_dir() {
+                dirs.push(path.clone());
+                format!("dir {mode:o}")
+            } else {
+                format!("file {mode:o} {:?}", std::fs::read(&path).unwrap())
+            };
+            out.insert(path, what);
+        }
+    }
+    out
+}
+
+fn script(bench: &Bench, steps: &Value) -> PathBuf {
+    let path = bench.home.root().join("script.json");
+    std::fs::write(&path, serde_json::to_vec(&json!({ "steps": steps })).unwrap()).unwrap();
+    path
+}
+
+fn bash(commands: &[&str]) -> Value {
+    let calls: Vec<Value> =
+        commands.iter().map(|c| json!({ "name": "bash", "input": { "command": c } })).collect();
+    json!([{ "text": "Now.", "calls": calls }, { "text": "Done." }])
+}
+
+fn play(bench: &Bench, steps: &Value, prompt: &str, more: &[&str]) {
+    let script = script(bench, steps);
+    let model = format!("script:{}", script.display());
+    let mut command = bench.command();
+    command.args(["-p", "--model", &model, "--permission-mode", "bypassPermissions"]).args(more).arg(prompt);
+    run(&mut command).expect(0);
+}
+
+fn becket(bench: &Bench, args: &[&str], code: i32) -> String {
+    run(bench.command().args(args)).expect(code).stdout
+}
+
+fn git(bench: &Bench, args: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(args).current_dir(bench.project.root());
+    let done = command.output().unwrap();
+    assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+/// A repository with everything that a working tree can have.
+fn dirty() -> Bench {
+    let bench = Bench::new(&[
+        ("kept.txt", "tracked, unchanged\n"),
+        ("changed.txt", "before\n"),
+        ("src/a.rs", "fn a() {}\n"),
+        (".gitignore", "ignored/\n.env\n"),
+    ]);
+    git(&bench, &["init", "-q"]);
+    git(&bench, &["add", "."]);
+    git(&bench, &["commit", "-qm", "one"]);
+    for (name, text) in [
+        ("changed.txt", "after\n"),
+        ("new.txt", "untracked\n"),
+        (".env", "SECRET=1\n"),
+        ("ignored/x.bin", "\0\u{1}bin"),
+    ] {
+        bench.project.write(name, text);
+    }
+    std::os::unix::fs::symlink("kept.txt", bench.project.path("link")).unwrap();
+    std::fs::create_dir(bench.project.path("empty")).unwrap();
+    bench
+}
+
+#[test]
+fn an_edit_is_undone_and_redone_in_other_processes() {
+    let bench = Bench::new(&[("a.txt", "one\ntwo\n")]);
+    let steps = json!([
+        { "text": "Read.", "calls": [{ "name": "read", "input": { "path": "a.txt" } }] },
+        { "text": "Edit.", "calls": [
+            { "name": "edit", "input": { "path": "a.txt", "old": "two", "new": "2" } },
+            { "name": "write", "input": { "path": "deep/er/b.txt", "content": "new\n" } },
+        ] },
+        { "text": "Done." },
+    ]);
+    let before = tree(bench.project.root());
+    play(&bench, &steps, "edit", &[]);
+    let after = tree(bench.project.root());
+    assert_eq!(bench.project.read("a.txt"), "one\n2\n");
+    let shown = becket(&bench, &["undo", "--dry-run"], 0);
+    assert!(shown.contains("restore") && shown.contains("a.txt +1 -1"), "{shown}");
+    assert_eq!(tree(bench.project.root()), after, "a dry run changes nothing");
+    let refused = run(bench.command().arg("undo")).expect(2);
+    assert!(refused.stderr.contains("--yes"), "{}", refused.stderr);
+    becket(&bench, &["undo", "--yes"], 0);
+    assert_eq!(tree(bench.project.root()), before);
+    assert!(becket(&bench, &["undo", "--yes"], 0).contains("Nothing to undo"));
+    becket(&bench, &["redo", "--yes"], 0);
+    assert_eq!(tree(bench.project.root()), after);
+    becket(&bench, &["undo", "--yes", "--calls", "1"], 0);
+    assert_eq!(bench.project.read("a.txt"), "one\n2\n");
+    assert!(!bench.project.path("deep").exists());
+}
+
+#[test]
+fn what_commands_destroy_comes_back() {
+    let bench = dirty();
+    let (before, status) = (tree(bench.project.root()), git(&bench, &["status", "--porcelain"]));
+    let commands = [
+        "ls",
+        "rm -rf src new.txt link empty .env",
+        "git reset -q --hard && git clean -fdxq",
+        "echo over > kept.txt; chmod 755 kept.txt",
+        "rm -rf .git",
+    ];
+    play(&bench, &bash(&commands), "destroy", &[]);
+    assert!(!bench.project.path(".git").exists());
+    let shown = becket(&bench, &["undo", "--yes"], 0);
+    assert_eq!(tree(bench.project.root()), before, "{shown}");
+    assert_eq!(git(&bench, &["status", "--porcelain"]), status);
+}
+
+#[test]
+fn what_a_person_changed_since_is_left_alone_unless_forced() {
+    let bench = dirty();
+    play(&bench, &bash(&["echo model > new.txt; rm changed.txt"]), "go", &[]);
+    bench.project.write("new.txt", "person\n");
+    let shown = becket(&bench, &["undo", "--yes"], 1);
+    assert!(shown.contains("conflict") && shown.contains("changed since"), "{shown}");
+    assert_eq!(bench.project.read("new.txt"), "person\n");
+    assert_eq!(bench.project.read("changed.txt"), "after\n");
+    becket(&bench, &["redo", "--yes"], 0);
+    becket(&bench, &["undo", "--yes", "--force"], 0);
+    assert_eq!(bench.project.read("new.txt"), "untracked\n");
+    becket(&bench, &["redo", "--yes"], 0);
+    assert_eq!(bench.project.read("new.txt"), "person\n", "what force overwrote was kept first");
+}
+
+#[test]
+fn a_command_that_was_running_when_becket_was_killed_is_undone() {
+    let bench = dirty();
+    let before = tree(bench.project.root());
+    let script = script(&bench, &bash(&["rm -rf src new.txt; echo x > added.txt; echo READY; sleep 600"]));
+    let model = format!("script:{}", script.display());
+    let mut command = bench.command();
+    command.args(["-p", "--model", &model, "--permission-mode", "bypassPermissions"]);
+    command.args(["--output-format", "stream-json", "--verbose", "--include-partial-messages", "go"]);
+    let running = Running::start(&mut command);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !bench.project.path("added.txt").exists() {
+        assert!(std::time::Instant::now() < end, "the command did not run");
+        std::thread::yield_now();
+    }
+    running.signal("-KILL");
+    running.wait();
+    let shown = becket(&bench, &["undo", "--yes"], 0);
+    assert_eq!(tree(bench.project.root()), before, "{shown}");
+}
+
+#[test]
+fn rewind_goes_back_to_before_a_message() {
+    let bench = Bench::new(&[("a.txt", "0\n")]);
+    play(&bench, &bash(&["echo 1 > a.txt"]), "first", &[]);
+    play(&bench, &bash(&["echo 2 > a.txt"]), "second", &["-c"]);
+    let id = bench.ledgers()[0].parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    let listed = becket(&bench, &["rewind", &id], 0);
+    assert!(listed.contains("first") && listed.contains("second"), "{listed}");
+    becket(&bench, &["rewind", &id, "2", "--both", "--yes"], 0);
+    assert_eq!(bench.project.read("a.txt"), "1\n");
+    let view = becket(&bench, &["context", &id, "--json"], 0);
+    assert!(!view.contains("second"), "{view}");
+    let reverts = bench.entries().into_iter().filter(|e| e["kind"] == "revert").count();
+    assert!(reverts >= 2, "{reverts}");
+    becket(&bench, &["rewind", &id, "1", "--files", "--yes"], 0);
+    assert_eq!(bench.project.read("a.txt"), "0\n");
+    becket(&bench, &["rewind", &id, "99", "--files", "--yes"], 2);
+    becket(&bench, &["rewind", &id, "1", "--yes"], 2);
+}
+
+#[test]
+fn commands_that_only_read_leave_no_record() {
+    let bench = dirty();
+    play(&bench, &bash(&["ls -la", "cat kept.txt", "git status"]), "look", &["--permission-mode", "default"]);
+    assert!(bench.entries().iter().all(|e| e["kind"] != "file_snapshot"));
+}
