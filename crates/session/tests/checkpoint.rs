@@ -10,7 +10,7 @@ mod ledgers;
 use becket_session::context::Policy;
 use becket_session::context::view::{Checkpoint, View};
 use becket_types::{CallId, EntryKind, Part, Seq};
-use ledgers::{Op, World, cases, ops, plain};
+use ledgers::{Op, World, cases, few_ops, plain};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ proptest! {
 
     /// A session that is opened again and again, each time from a checkpoint, and one that never left memory.
     #[test]
-    fn a_restored_view_goes_on_as_the_folded_one(ops in ops(30), restarts in any::<u64>(), looks in any::<u64>()) {
+    fn a_restored_view_goes_on_as_the_folded_one(ops in few_ops(), restarts in any::<u64>(), looks in any::<u64>()) {
         let mut world = World::new();
         let mut view = world.fresh();
         for (nth, op) in ops.iter().enumerate() {
@@ -93,7 +93,7 @@ proptest! {
 
     /// Undoing entries that lie behind the checkpoint, in any order, the undoing itself included.
     #[test]
-    fn an_undo_reaches_behind_the_checkpoint(ops in ops(30), undone in proptest::collection::vec(0u64..64, 1..4)) {
+    fn an_undo_reaches_behind_the_checkpoint(ops in few_ops(), undone in proptest::collection::vec(0u64..64, 1..4)) {
         let mut world = World::new();
         ops.iter().for_each(|op| world.run(op));
         let mut view = restored(&world.view);
@@ -158,7 +158,7 @@ mod stored {
         let mut session =
             Session::create(root, root, options, Policy::default(), ledgers::scope(0, true)).unwrap();
         let mut compactions = Vec::new();
-        let mut put = |session: &mut Session, kinds: Vec<EntryKind>| {
+        let put = |session: &mut Session, kinds: Vec<EntryKind>| {
             session.append(kinds, Durability::Buffered).unwrap().first().copied().unwrap()
         };
         for n in 0..steps {

@@ -1,15 +1,21 @@
 //! The ledger on a real disk: what was acknowledged comes back, whatever happened to the file in between.
+//!
+//! Properties run 10,000 cases (3,000 where each opens files); `PROPTEST_CASES` for more. Nothing is forced to disk in
+//! them: `power_loss.rs` looks at that.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod disks;
 
 use becket_session::ledger::{BadKind, Item, Ledger, Reader, line};
 use becket_session::store::{Disk, Durability, StoreError, ledger_path};
 use becket_types::{Entry, EntryKind, Message, Millis, Seq, SessionId};
+use disks::Unforced;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 fn entry(seq: u64, kind: EntryKind) -> Entry {
     Entry { seq: Seq(seq), time: Millis(1_700_000_000_000 + seq), kind }
@@ -34,7 +40,7 @@ fn first() -> Entry {
 }
 
 fn create(dir: &Path, first: &[Entry]) -> Ledger {
-    Ledger::create(Arc::new(Disk), dir, first).unwrap()
+    Ledger::create(Arc::new(Unforced), dir, first).unwrap()
 }
 
 struct Found {
@@ -46,7 +52,7 @@ struct Found {
 
 fn open(dir: &Path) -> Found {
     let mut entries = Vec::new();
-    let opened = Ledger::open(Arc::new(Disk), dir, &mut |e| entries.push(e.clone())).unwrap();
+    let opened = Ledger::open(Arc::new(Unforced), dir, &mut |e| entries.push(e.clone())).unwrap();
     Found {
         ledger: opened.ledger,
         entries,
@@ -84,6 +90,9 @@ fn sample(dir: &Path) -> (Vec<u8>, Vec<Vec<Entry>>) {
     drop(ledger);
     (fs::read(ledger_path(dir)).unwrap(), commits)
 }
+
+static SAMPLE: LazyLock<(Vec<u8>, Vec<Vec<Entry>>)> =
+    LazyLock::new(|| sample(tempfile::tempdir().unwrap().path()));
 
 fn sha256(text: &str) -> String {
     becket_session::blobs::id_of(text.as_bytes()).0
@@ -336,12 +345,26 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Mostly a few, sometimes many.
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop_oneof![
+        8 => proptest::collection::vec(step(), 1..6),
+        3 => proptest::collection::vec(step(), 4..12),
+        1 => proptest::collection::vec(step(), 10..40),
+    ]
+}
+
+fn cases(default: u32) -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(cases(3_000))]
 
     /// Model: a list of acknowledged commits with where their lines end.
     #[test]
-    fn what_was_acknowledged_comes_back(steps in proptest::collection::vec(step(), 1..30)) {
+    fn what_was_acknowledged_comes_back(steps in steps()) {
         let dir = tempfile::tempdir().unwrap();
         let path = ledger_path(dir.path());
         let mut model: Vec<(Vec<Entry>, u64)> = Vec::new();
@@ -472,7 +495,7 @@ fn apply(entries: &mut Value, place: &str, damage: &Damage) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+    #![proptest_config(cases(10_000))]
 
     /// A line that proves itself and says nonsense: whatever is in it, the other commits load.
     #[test]
@@ -481,11 +504,10 @@ proptest! {
         place in any::<proptest::sample::Index>(),
         damage in damage(),
     ) {
-        let dir = tempfile::tempdir().unwrap();
-        let (bytes, commits) = sample(dir.path());
+        let (bytes, commits) = &*SAMPLE;
         let mut prev = line::GENESIS.to_owned();
         let mut out = Vec::new();
-        for (i, line) in lines(&bytes).iter().enumerate() {
+        for (i, line) in lines(bytes).iter().enumerate() {
             let commit: Value = serde_json::from_slice(line).unwrap();
             let mut entries = commit["entries"].clone();
             if i == which {
@@ -514,6 +536,7 @@ proptest! {
                 prop_assert!(entries.contains(entry), "entry {}", entry.seq);
             }
         }
+        let dir = tempfile::tempdir().unwrap();
         fs::write(ledger_path(dir.path()), &out).unwrap();
         let mut found = open(dir.path());
         let next = found.ledger.last_seq().0 + 1;
@@ -529,8 +552,7 @@ proptest! {
         cut in 0usize..200,
         junk in proptest::collection::vec(any::<u8>(), 0..300),
     ) {
-        let dir = tempfile::tempdir().unwrap();
-        let (mut bytes, commits) = sample(dir.path());
+        let (mut bytes, commits) = SAMPLE.clone();
         let at = at.index(bytes.len());
         let end = (at + cut).min(bytes.len());
         bytes.splice(at..end, junk);

@@ -91,6 +91,11 @@ pub fn ops(max: usize) -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op(), 1..max)
 }
 
+/// Mostly a few, sometimes many: for what is quadratic in them.
+pub fn few_ops() -> impl Strategy<Value = Vec<Op>> {
+    prop_oneof![6 => ops(10), 3 => ops(24), 1 => ops(48)]
+}
+
 pub fn cases(default: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default);
     ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 20_000, ..ProptestConfig::default() }
