@@ -156,6 +156,8 @@ impl View {
             EntryKind::Session { .. }
             | EntryKind::Usage { .. }
             | EntryKind::Title { .. }
+            | EntryKind::FileSnapshot(_)
+            | EntryKind::FileChanges(_)
             | EntryKind::Unknown(_) => {}
         }
     }
