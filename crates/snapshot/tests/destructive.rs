@@ -38,7 +38,7 @@ fn every_destructive_command_is_undone() {
     let problems = problems.into_inner().unwrap();
     assert!(problems.is_empty(), "{} of {}:\n{}", problems.len(), commands.len(), problems.join("\n\n"));
     let count = destroyed.into_inner();
-    println!(
+    eprintln!(
         "{count} of {} commands destroyed something; these changed nothing: {:#?}",
         commands.len(),
         idle
