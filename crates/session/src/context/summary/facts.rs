@@ -340,7 +340,7 @@ fn outcome(line: &JournalLine) -> Option<String> {
     let changes = changes(r);
     let works = ran.is_some()
         || !changes.is_empty()
-        || matches!(line.tool.as_str(), "bash" | "shell" | "edit" | "write" | "apply_patch");
+        || matches!(line.tool.as_str(), "bash" | "shell" | "edit" | "multi_edit" | "write" | "apply_patch");
     if !works {
         return None;
     }
@@ -386,7 +386,7 @@ fn touched(line: &JournalLine) -> Vec<(String, &'static str)> {
     match (line.tool.as_str(), path) {
         _ if !changed.is_empty() => changed,
         ("read", Some(path)) => vec![(path, "read")],
-        ("edit" | "write", Some(path)) => vec![(path, "changed")],
+        ("edit" | "multi_edit" | "write", Some(path)) => vec![(path, "changed")],
         _ => Vec::new(),
     }
 }
