@@ -261,7 +261,7 @@ async fn pipe(chosen: &Chosen, path: &Path, vars: &Environment, text: &str) -> R
         let _ = stdin.write_all(text.as_bytes()).await;
     };
     let (mut stdout, mut stderr) = (stdout.take(MAX_OUTPUT), stderr.take(64 * 1024));
-    let (_, read, _) = tokio::join!(feed, stdout.read_to_end(&mut out), stderr.read_to_end(&mut said));
+    let ((), read, _) = tokio::join!(feed, stdout.read_to_end(&mut out), stderr.read_to_end(&mut said));
     read.map_err(|e| e.to_string())?;
     if out.len() as u64 >= MAX_OUTPUT {
         return Err("it printed more than 8 MB".to_owned());

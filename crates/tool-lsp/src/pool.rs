@@ -110,7 +110,7 @@ impl Pool {
                     return Ok((Arc::clone(server), life.starts));
                 }
                 Some(why) if why.starts_with("it was not used") => {
-                    life.starts = life.starts.saturating_sub(1)
+                    life.starts = life.starts.saturating_sub(1);
                 }
                 Some(why) => life.ended = Some(why),
             }

@@ -84,8 +84,9 @@ pub(crate) fn find_symbol(text: &str, symbol: &str, line: Option<usize>) -> Opti
         let (before, after) = (&text[..*at], &text[at + symbol.len()..]);
         let starts = symbol.chars().next().is_some_and(word);
         let ends = symbol.chars().next_back().is_some_and(word);
-        !(starts && before.chars().next_back().is_some_and(word))
-            && !(ends && after.chars().next().is_some_and(word))
+        let inside_before = starts && before.chars().next_back().is_some_and(word);
+        let inside_after = ends && after.chars().next().is_some_and(word);
+        !inside_before && !inside_after
     };
     if symbol.is_empty() {
         return None;

@@ -32,7 +32,7 @@ use url::Url;
 /// Without use for this long, a server is ended; the next use starts it again.
 const IDLE: Duration = Duration::from_mins(10);
 /// Time a server has to answer `initialize`.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_mins(1);
 
 /// Time that an answer about diagnostics is listened for; edits wait less.
 const PULL: Duration = Duration::from_secs(30);
@@ -482,8 +482,8 @@ fn answer(shared: &Shared, request: &AnyRequest) -> Result<Value, ResponseError>
             let items = request.params.get("items").and_then(Value::as_array);
             let one = |item: &Value| {
                 let section = item.get("section").and_then(Value::as_str).unwrap_or_default();
-                let parts = section.split('.').filter(|p| !p.is_empty());
-                let found = parts.fold(Some(&shared.options), |at, part| at.and_then(|v| v.get(part)));
+                let mut parts = section.split('.').filter(|p| !p.is_empty());
+                let found = parts.try_fold(&shared.options, |at, part| at.get(part));
                 found.cloned().unwrap_or(Value::Null)
             };
             Ok(items.into_iter().flatten().map(one).collect())

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use url::Url;
 
 /// Time of one call, the start of a server and its loading included.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// Places, or symbols, that are listed.
 const SHOWN: usize = 100;
 
@@ -212,7 +212,7 @@ impl LspTool {
             let ask = || server.ask::<WorkspaceSymbol>(json!({"query": query}), deadline);
             match patient(&server, deadline, ask).await {
                 Ok(found) => {
-                    lines.extend(found.as_array().into_iter().flatten().filter_map(|s| symbol_line(s, env)))
+                    lines.extend(found.as_array().into_iter().flatten().filter_map(|s| symbol_line(s, env)));
                 }
                 Err(reason) => why = Some(format!("{}: {reason}.", server.name)),
             }

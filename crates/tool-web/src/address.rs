@@ -25,7 +25,7 @@ fn v4(ip: Ipv4Addr) -> Option<&'static str> {
         [10, ..] | [192, 168, ..] | [172, 16..=31, ..] => "a private address",
         [100, 64..=127, ..] => "an address inside a provider's network",
         [0, ..] => "an address of this machine",
-        [192, 0, 0, _] | [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => "a reserved address",
+        [192, 0, 0 | 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => "a reserved address",
         [192, 88, 99, _] | [198, 18..=19, ..] | [240..=255, ..] => "a reserved address",
         [224..=239, ..] => "a multicast address",
         _ => return None,
@@ -49,7 +49,7 @@ fn v6(ip: Ipv6Addr) -> Option<&'static str> {
         [0xfe80..=0xfebf, ..] => "a link-local address",
         [0xfec0..=0xfeff, ..] => "a private address",
         [0xff00..=0xffff, ..] => "a multicast address",
-        [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => "a reserved address",
+        [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => "a reserved address",
         [0x2000..=0x3fff, ..] => return None,
         _ => "a reserved address",
     })

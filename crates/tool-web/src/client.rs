@@ -61,7 +61,7 @@ pub(crate) enum FetchError {
     Timeout(String),
     #[error("{0} cannot be reached: {1}.")]
     Network(String, String),
-    #[error("More than {MAX_REDIRECTS} redirects:{0}")]
+    #[error("More than {MAX_REDIRECTS} redirects: {0}")]
     Redirects(String),
 }
 
@@ -246,7 +246,7 @@ impl WebClient {
                 return Ok(none);
             }
             if hops.len() > MAX_REDIRECTS {
-                return Err(FetchError::Redirects(hops.iter().map(|hop| format!(" {hop}")).collect()));
+                return Err(FetchError::Redirects(hops.join(" ")));
             }
             url = next;
         }

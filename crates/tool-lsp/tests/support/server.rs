@@ -2,7 +2,7 @@
 //!
 //! It owns no knowledge of a language: every `ERROR` in a text is an error, every word is a symbol, `def WORD` is its
 //! definition. Its one argument says how it misbehaves; it never touches a file.
-#![expect(clippy::unwrap_used, reason = "a test's server")]
+#![expect(clippy::unwrap_used, clippy::exit, clippy::print_stderr, reason = "a program for tests")]
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
