@@ -100,7 +100,6 @@ pub(crate) struct Walker {
 
 impl Walker {
     /// Looks at everything below `root`. `ignored`: the root itself is.
-    #[expect(clippy::too_many_arguments, reason = "what is looked at, by whose rules, and how far")]
     pub(crate) fn sweep(
         &mut self,
         root: &Path,

@@ -472,7 +472,7 @@ impl<'a> Reader<'a> {
             "dd" => {
                 args.iter().filter_map(|w| Some((w, w.text.strip_prefix("of=")?))).for_each(|(w, file)| {
                     self.target(&Word { text: file.to_owned(), ..w.clone() });
-                })
+                });
             }
             "rsync" | "rclone" | "unison" | "scp" | "sftp" | "robocopy" => self.operands(args),
             "docker" | "podman" | "nerdctl" | "docker-compose" => self.volumes(args),

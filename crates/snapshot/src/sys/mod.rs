@@ -51,8 +51,8 @@ impl Meta {
             mode: stat.st_mode & 0o7777,
             size: stat.st_size as u64,
             stamp: FileStamp(
-                nanos(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
-                nanos(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+                nanos(stat.st_mtime, stat.st_mtime_nsec as i64),
+                nanos(stat.st_ctime, stat.st_ctime_nsec as i64),
                 stat.st_ino,
             ),
             owner: (stat.st_uid, stat.st_gid),
