@@ -198,14 +198,18 @@ impl Answer {
         self.parts.iter().filter_map(call).collect()
     }
 
-    /// All text parts, joined by newline.
-    pub(crate) fn text(&self) -> String {
-        let texts: Vec<&str> = self
-            .parts
-            .iter()
-            .filter_map(|part| if let Part::Text { text, .. } = part { Some(text.as_str()) } else { None })
-            .collect();
-        texts.join("\n")
+    /// All text parts, joined by newline. The answer is over: its parts lose their text, which may be long.
+    pub(crate) fn take_text(&mut self) -> String {
+        let mut texts = self.parts.iter_mut().filter_map(|part| match part {
+            Part::Text { text, .. } => Some(std::mem::take(text)),
+            _ => None,
+        });
+        let mut all = texts.next().unwrap_or_default();
+        for text in texts {
+            all.push('\n');
+            all.push_str(&text);
+        }
+        all
     }
 }
 
@@ -234,7 +238,8 @@ mod tests {
             answer.take(ModelEvent::Finish(FinishReason::ToolCalls), &mut out),
             Some(FinishReason::ToolCalls)
         );
-        assert_eq!((answer.calls().len(), answer.text(), answer.is_empty()), (1, "Hello".to_owned(), false));
+        assert_eq!((answer.calls().len(), answer.is_empty()), (1, false));
+        assert_eq!(answer.take_text(), "Hello");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use becket_types::{
     TurnEnd, TurnResult, visibility,
 };
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 /// `--output-format`.
@@ -163,7 +164,7 @@ impl Printer {
                         ignored: false,
                         extra: serde_json::Map::new(),
                     }];
-                    self.carried = Some(result);
+                    self.carried = Some(result.into_owned());
                     let input = PromptInput { parts, mode: DeliveryMode::Steer, client_id: None };
                     return Ok(Reaction::Send(Command::Prompt(input)));
                 }
@@ -492,9 +493,9 @@ impl Printer {
 }
 
 /// The turns that a schema re-ask took, as one.
-fn merge(carried: Option<TurnResult>, result: &TurnResult) -> TurnResult {
+fn merge(carried: Option<TurnResult>, result: &TurnResult) -> Cow<'_, TurnResult> {
+    let Some(before) = carried else { return Cow::Borrowed(result) };
     let mut result = result.clone();
-    let Some(before) = carried else { return result };
     result.steps += before.steps;
     result.duration.0 += before.duration.0;
     result.api_duration.0 += before.api_duration.0;
@@ -511,7 +512,7 @@ fn merge(carried: Option<TurnResult>, result: &TurnResult) -> TurnResult {
         }
     }
     result.denials.splice(0..0, before.denials);
-    result
+    Cow::Owned(result)
 }
 
 /// 148,231 → `148k`.

@@ -133,7 +133,7 @@ impl Agent {
         self.wire.last_error = None;
         if !empty {
             self.turn.steps += 1;
-            self.turn.say(reply.answer.text(), reason == FinishReason::Length && calls == 0);
+            self.turn.say(reply.answer.take_text(), reason == FinishReason::Length && calls == 0);
             if self.budget.governor.step_succeeded() {
                 let entry = self.budget.governor.entry();
                 self.core.push(entry);
@@ -231,7 +231,7 @@ impl Agent {
         let mut kind = reply_error::kind(&error, begun);
         self.learn_limit(&error);
         self.settle(&mut reply, &FinishReason::Error);
-        self.turn.say(reply.answer.text(), false);
+        self.turn.say(reply.answer.take_text(), false);
         // Calls of a broken answer are never run; asked again, the model may use their ids again.
         self.ids.forget_last();
         self.turn.stop_reason = Some(FinishReason::Error.stop_reason().to_owned());
@@ -262,7 +262,7 @@ impl Agent {
         reply.answer.close();
         let calls = self.settle(&mut reply, &FinishReason::Interrupted);
         self.ids.answered();
-        self.turn.say(reply.answer.text(), false);
+        self.turn.say(reply.answer.take_text(), false);
         self.turn.stop_reason = Some(FinishReason::Interrupted.stop_reason().to_owned());
         self.feed(Input::Cancelled { calls });
     }
