@@ -27,6 +27,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         &["becket-types", "becket-session", "becket-model", "becket-tool", "becket-guard", "becket-snapshot"],
     ),
     ("becket-print", &["becket-types"]),
+    ("becket-tui", &["becket-types"]),
     ("becket-testkit", &["becket-types"]),
     ("becket", &["*"]),
 ];

@@ -17,7 +17,7 @@ use becket_session::context::{ModelScope, Policy};
 use becket_session::store::{self, SessionSummary};
 use becket_session::{CreateOptions, Session};
 use becket_tool_shell::Shell;
-use becket_types::PermissionMode;
+use becket_types::{Event, PermissionMode};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ pub(crate) struct Assembled {
     pub shell: Arc<Shell>,
     /// What people should know before anything runs.
     pub notes: Vec<String>,
+    /// What was said before, for a terminal that shows a resumed session.
+    pub history: Vec<Event>,
 }
 
 pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Result<Assembled, Failure> {
@@ -58,14 +60,18 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
     let shell = toolbox::shell(environment, config, spill);
     let reach = reach::reach(environment, config, &run.roots);
     notes.extend(reach.notes);
-    let mut tools =
-        toolbox::registry(config, Arc::clone(&skills), &shell, &model.info().name, reach.tools)?;
+    let mut tools = toolbox::registry(config, Arc::clone(&skills), &shell, &model.info().name, reach.tools)?;
     let removed = guard.removed_tools(&tools.names());
     tools.retain(|name| !removed.iter().any(|r| r == name));
 
     let mut policy = policy(config);
     policy.protect.extend(tools.protected());
     let (session, resumed) = session(environment, run, policy, becket_agent::scope(model.info()))?;
+    let history = if run.interactive && resumed {
+        becket_session::replay::events(session.entries().map_err(store_failure)?)
+    } else {
+        Vec::new()
+    };
     let mut extra_skills = None;
     if tools.get("skill").is_some() {
         // 2 % of the window, at about four characters a token.
@@ -81,7 +87,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
     };
     let settings = AgentSettings {
         roots: run.roots.clone(),
-        headless: true,
+        headless: !run.interactive,
         resumed,
         max_turns: config.limits.max_turns,
         max_budget_usd: config.limits.max_budget_usd,
@@ -120,7 +126,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
         guard,
         settings,
     });
-    Ok(Assembled { agent, handle, shell, notes })
+    Ok(Assembled { agent, handle, shell, notes, history })
 }
 
 /// What is kept of files before calls, for `becket undo`.

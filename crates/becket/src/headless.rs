@@ -22,7 +22,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         InputFormat::Text => Some(text_prompt(&settings).await?),
         InputFormat::StreamJson => None,
     };
-    let Assembled { agent, handle, shell, notes } = assemble(environment, &settings).await?;
+    let Assembled { agent, handle, shell, notes, .. } = assemble(environment, &settings).await?;
     let options = PrintOptions {
         format: settings.format,
         verbose: settings.verbose,
@@ -44,6 +44,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         line_number: 0,
         ended: prompt.is_some(),
         printer,
+        keep_text: settings.last_message.is_some(),
         last_text: None,
         interrupted: false,
     };
@@ -133,6 +134,8 @@ struct Front {
     /// No more input will come.
     ended: bool,
     printer: Printer,
+    /// Somebody wants the last answer.
+    keep_text: bool,
     last_text: Option<String>,
     interrupted: bool,
 }
@@ -188,7 +191,7 @@ impl Front {
     }
 
     fn remember(&mut self, event: &Event) {
-        if let Event::TurnFinished(result) = event {
+        if let (true, Event::TurnFinished(result)) = (self.keep_text, event) {
             self.last_text = Some(result.text.clone());
         }
     }

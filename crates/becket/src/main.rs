@@ -2,7 +2,7 @@
 //!
 //! Owns everything that touches the surroundings of the process: it is the only crate that prints, exits, or reads HOME
 //! and the environment. Holds no agent logic: what is meant by the arguments ([`settings`]) is handed to the libraries
-//! ([`assemble`]), and events are handed to a front end ([`headless`]).
+//! ([`assemble`]), and events are handed to a front end ([`headless`], [`interactive`]).
 
 mod args;
 mod assemble;
@@ -10,6 +10,7 @@ mod cmd;
 mod environment;
 mod failure;
 mod headless;
+mod interactive;
 mod models;
 mod reach;
 mod settings;
@@ -60,13 +61,15 @@ fn dispatch() -> Result<ExitStatus, Failure> {
         Ok(run) => run,
         Err(error) => return Ok(clap_exit(&error)),
     };
-    if !run.print {
-        return Err(Failure::usage("the interactive terminal is not part of this version")
-            .hint("run headless: becket -p \"task\"; see it work: becket demo; all flags: becket --help"));
-    }
+    let print = run.print;
     let environment = Environment::read();
     let settings = settings::RunSettings::new(run, &environment)?;
-    runtime()?.block_on(headless::run(&environment, settings))
+    let runtime = runtime()?;
+    if print {
+        runtime.block_on(headless::run(&environment, settings))
+    } else {
+        runtime.block_on(interactive::run(&environment, settings))
+    }
 }
 
 /// "File size limit exceeded", the same number on Linux and macOS.

@@ -11,13 +11,15 @@ use becket_types::{PermissionMode, SessionId};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// A headless run, decided.
+/// A run, decided.
 #[derive(Debug)]
 pub(crate) struct RunSettings {
     pub cwd: PathBuf,
     /// The working directory and every further directory, canonical.
     pub roots: Vec<PathBuf>,
     pub settings: Settings,
+    /// In the terminal, and not headless.
+    pub interactive: bool,
     pub prompt: Option<String>,
     pub format: Format,
     pub input: InputFormat,
@@ -138,6 +140,7 @@ impl RunSettings {
             cwd,
             roots,
             settings,
+            interactive: !args.print,
             prompt: args.prompt,
             format: match args.output.output_format {
                 OutputFormat::Text => Format::Text,
