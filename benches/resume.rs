@@ -6,6 +6,11 @@
 //! Goals: 100 MB in 500 ms of CPU and 120 MB; 1 GB in 1 s and 200 MB; turn 5,000 at most 1.2 times turn 50.
 //!
 //! `cargo bench -p becket-session --bench resume -- 10 100 1000` (megabytes; `turns` for the second table). Linux.
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a bench prints what it measured, and stops when it cannot"
+)]
 
 use becket_session::context::{ModelScope, Policy};
 use becket_session::{CreateOptions, Durability, Session, store};
@@ -229,7 +234,7 @@ fn turns() {
             grower.turn();
         }
         turn += SAMPLE;
-        let spent = (used().0 - cpu).as_micros() as u64;
+        let spent = used().0.saturating_sub(cpu).as_micros() as u64;
         println!("{from:>11} {:>9} {:>11}", spent / SAMPLE, (written() - bytes) / SAMPLE);
     }
 }

@@ -1,5 +1,6 @@
 //! What a look at a workspace of 10,000 files costs: the first one of a session, each one after it, one where ten files
 //! changed, and one before a destructive command. Half of the numbers are for a repository with everything committed.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_snapshot::command::{Surroundings, classify};
 use becket_snapshot::{History, Recorder, Settings, Store};

@@ -241,7 +241,7 @@ fn the_turn_goes_on_while_its_summary_is_prepared() {
         }
         let mut n = steps_in_server.lock().unwrap();
         *n += 1;
-        if *n > 45 {
+        if *n > 90 {
             return Answer::text("end").usage(tokens, 10).into();
         }
         let command = format!("seq -w {n}00000 {n}00100 | head -c 800");

@@ -68,7 +68,8 @@ fn jobs_end_with_the_run_and_are_named() {
     let server =
         MockServer::start([Answer::tool("c3", "job_output", json!({"id": 1})), Answer::text("seen")]);
     run(bench.print(Api::Anthropic, &server).args(["--continue", "look"])).expect(0);
-    let told = server.requests().last().unwrap().text();
+    let requests = server.requests();
+    let told = requests.last().unwrap().text();
     assert!(told.contains("Job 1 is lost"), "{told}");
 }
 

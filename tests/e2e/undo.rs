@@ -48,7 +48,11 @@ fn play(bench: &Bench, steps: &Value, prompt: &str, more: &[&str]) {
     let script = script(bench, steps);
     let model = format!("script:{}", script.display());
     let mut command = bench.command();
-    command.args(["-p", "--model", &model, "--permission-mode", "bypassPermissions"]).args(more).arg(prompt);
+    command.args(["-p", "--model", &model]);
+    if !more.contains(&"--permission-mode") {
+        command.args(["--permission-mode", "bypassPermissions"]);
+    }
+    command.args(more).arg(prompt);
     run(&mut command).expect(0);
 }
 

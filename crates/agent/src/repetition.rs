@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn circles_of_any_length_are_seen_by_what_they_bring() {
         for period in [4, 7, 20] {
-            let circle: String = ('a'..'z').take(period).collect();
+            let circle: String = ('a'..='z').take(period).collect();
             let seen = verdicts(&circle.repeat(80 / period + 1));
             assert_eq!(seen.find('n'), Some(period + 24), "{period}: {seen}");
             assert_eq!(seen.find('S'), Some(period + 49), "{period}: {seen}");

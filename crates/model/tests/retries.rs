@@ -1,4 +1,5 @@
 //! Failures over real HTTP: what is sent again, what is not, what the error says.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod common;
 

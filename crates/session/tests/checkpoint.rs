@@ -19,7 +19,7 @@ fn restored(view: &View) -> View {
     let text = serde_json::to_vec(&view.checkpoint()).unwrap();
     let checkpoint: Checkpoint = serde_json::from_slice(&text).unwrap();
     assert_eq!(checkpoint.last_seq(), view.last_seq());
-    View::restore(Policy::default(), view.scope().clone(), checkpoint).expect("consistent")
+    View::restore(Policy::default(), view.scope().clone(), checkpoint).unwrap()
 }
 
 /// Everything the two views are asked for is the same.
@@ -84,7 +84,7 @@ proptest! {
             if restarts >> (nth % 64) & 1 == 1 {
                 view = restored(&view);
             }
-            if looks >> (nth % 64) & 3 == 0 {
+            if (looks >> (nth % 64)).trailing_zeros() >= 2 {
                 assert_same(&mut view, &mut world.fresh(), &world);
             }
         }
@@ -95,7 +95,9 @@ proptest! {
     #[test]
     fn an_undo_reaches_behind_the_checkpoint(ops in few_ops(), undone in proptest::collection::vec(0u64..64, 1..4)) {
         let mut world = World::new();
-        ops.iter().for_each(|op| world.run(op));
+        for op in &ops {
+            world.run(op);
+        }
         let mut view = restored(&world.view);
         for back in undone {
             let target = Seq((world.entries.len() as u64).saturating_sub(back).max(1));
@@ -356,7 +358,7 @@ mod stored {
         }
         drop(session);
         let mut bytes = fs::read(ledger_path(&dir)).unwrap();
-        let lines = bytes.iter().filter(|b| **b == b'\n').count();
+        let lines = String::from_utf8_lossy(&bytes).lines().count();
         let at = bytes.len() - 20 - bytes.iter().rev().skip(1).position(|b| *b == b'\n').unwrap();
         bytes[at - 100] ^= 1;
         fs::write(ledger_path(&dir), bytes).unwrap();

@@ -237,7 +237,7 @@ fn crash_everywhere(script: Script, root: &Path, bytes_too: &dyn Fn(usize) -> bo
                 if seen.insert(hash.finish()) {
                     let hole = matches!(bytes, Bytes::Hole);
                     let tried = std::panic::catch_unwind(|| {
-                        check(&state, &dir, root, &want, moment.acknowledged, hole)
+                        check(&state, &dir, root, &want, moment.acknowledged, hole);
                     });
                     assert!(tried.is_ok(), "power lost after operation {at} ({op:?}): {names:?}, {bytes:?}");
                 }

@@ -1,9 +1,11 @@
 //! Commands that destroy, run for real through bash on a dirty tree; then everything must be as it was: files byte for
 //! byte, modes, links, empty directories, and what git says. A form whose program is missing changes nothing and does
 //! not count; at least 150 must have destroyed something.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod support;
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
@@ -72,22 +74,22 @@ fn one(template: &Path, command: &str) -> Result<bool, String> {
     for path in plan.paths.iter().filter(|p| {
         matches!(p.action, becket_snapshot::Action::Conflict(_) | becket_snapshot::Action::Lost(_))
     }) {
-        problem.push_str(&format!("  {:?} {}\n", path.action, path.path.display()));
+        let _ = writeln!(problem, "  {:?} {}", path.action, path.path.display());
     }
     for failed in &applied.failed {
-        problem.push_str(&format!("  failed {}: {}\n", failed.path.0.display(), failed.reason));
+        let _ = writeln!(problem, "  failed {}: {}", failed.path.0.display(), failed.reason);
     }
     let after = (tree(&base), repository(&root, &home));
     for (path, what) in &before.0 {
         if after.0.get(path) != Some(what) {
-            problem.push_str(&format!("  {}: {what} became {:?}\n", path.display(), after.0.get(path)));
+            let _ = writeln!(problem, "  {}: {what} became {:?}", path.display(), after.0.get(path));
         }
     }
     for path in after.0.keys().filter(|path| !before.0.contains_key(*path)) {
-        problem.push_str(&format!("  {} is left over\n", path.display()));
+        let _ = writeln!(problem, "  {} is left over", path.display());
     }
     if after.1 != before.1 {
-        problem.push_str(&format!("  git before:\n{}\n  git after:\n{}\n", before.1, after.1));
+        let _ = writeln!(problem, "  git before:\n{}\n  git after:\n{}", before.1, after.1);
     }
     if problem.is_empty() { Ok(true) } else { Err(problem) }
 }

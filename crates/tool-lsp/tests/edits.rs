@@ -1,4 +1,5 @@
 //! Edits followed by a real language server process and real formatters.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_tool::{EditHook, ToolEnv, testing};
 use becket_tool_lsp::{AfterEdit, CustomFormatter, CustomServer, FormatSettings, LspSettings, Settings};
@@ -126,7 +127,7 @@ async fn errors_in_other_files_are_told_and_many_are_capped() {
     let told = s.edit("a.toy", "BREAKS b.toy\nERROR:1\n").await;
     assert_eq!(told, "toy: 2 new errors:\na.toy:2:1: bad: ERROR:1\nb.toy:7:1: broken from afar");
     assert_eq!(s.edit("a.toy", "BREAKS ../../../outside\n").await, "");
-    let many: String = (0..50).map(|n| format!("ERROR:{n}\n")).collect();
+    let many = (0..50).map(|n| format!("ERROR:{n}")).collect::<Vec<_>>().join("\n") + "\n";
     let told = s.edit("a.toy", &many).await;
     assert_eq!(told.lines().count(), 12, "{told}");
     assert!(told.starts_with("toy: 50 new errors:") && told.ends_with("… and 40 more"), "{told}");
@@ -201,7 +202,7 @@ async fn nothing_of_the_project_runs_before_it_is_permitted() {
         (Some(false), BYPASS, false),
     ] {
         let s = Session::new(settings(auto, auto));
-        assert_eq!(s.hook.tool(mode, &[Path::new("/nowhere").to_owned()]).is_some(), false);
+        assert!(s.hook.tool(mode, &[Path::new("/nowhere").to_owned()]).is_none());
         assert_eq!(s.edit_in(mode, "a.rs", "fn a\n").await, "", "no configuration of rustfmt");
         s.put("rustfmt.toml", "");
         let told = s.edit_in(mode, "a.rs", "fn b\n").await;

@@ -1,4 +1,5 @@
 //! The `lsp` tool over a real language server process.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_tool::{Tool, ToolEnv, testing};
 use becket_tool_lsp::{AfterEdit, CustomServer, LspSettings, LspTool, Settings};

@@ -211,7 +211,7 @@ fn pages(
 ) -> Result<(), std::sync::mpsc::SendError<News>> {
     let pdf = match Pdf::new(bytes) {
         Ok(pdf) => pdf,
-        Err(error) => return sender.send(News::Failed(why(&error))),
+        Err(error) => return sender.send(News::Failed(why(error))),
     };
     let all = pdf.pages();
     sender.send(News::Total(all.len()))?;
@@ -229,7 +229,7 @@ fn pages(
     Ok(())
 }
 
-fn why(error: &LoadPdfError) -> &'static str {
+fn why(error: LoadPdfError) -> &'static str {
     match error {
         LoadPdfError::Decryption(DecryptionError::PasswordProtected) => "it needs a password",
         LoadPdfError::Decryption(_) => "it is encrypted in a way that cannot be read",

@@ -1,4 +1,5 @@
 //! Both tools over real HTTP on the loopback, which the tests allow.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_testkit::{Gate, MockServer, Reply};
 use becket_tool::{Tool, ToolEnv, testing};

@@ -131,7 +131,8 @@ impl<'a> Parser<'a> {
         }
         let free = |name: &&str| map.get(*name).is_none_or(Value::is_null);
         let plain = |s: &str| s.replace(['_', '-'], "").to_ascii_lowercase();
-        let alias = self.aliases.iter().find(|(other, _)| plain(other) == plain(written)).map(|(_, name)| *name);
+        let alias =
+            self.aliases.iter().find(|(other, _)| plain(other) == plain(written)).map(|(_, name)| *name);
         alias
             .and_then(|name| fields.get_key_value(name))
             .or_else(|| fields.iter().find(|(name, _)| plain(name) == plain(written)))

@@ -93,7 +93,8 @@ impl Files {
             (left.take(), before)
         });
         let Ok((left, before)) = looked.await else {
-            return self.say("What this call may change could not be kept: undo will not bring it back.".to_owned());
+            return self
+                .say("What this call may change could not be kept: undo will not bring it back.".to_owned());
         };
         let mut entries: Vec<EntryKind> =
             left.into_iter().map(|changes| EntryKind::FileChanges(Box::new(changes))).collect();
@@ -140,7 +141,11 @@ impl Files {
 }
 
 /// The first recorder of this process, and what a call of an earlier one did that never ended.
-fn begin(settings: Settings, store: Arc<SessionBlobs>, dir: Option<&Path>) -> (Recorder, Option<FileChanges>) {
+fn begin(
+    settings: Settings,
+    store: Arc<SessionBlobs>,
+    dir: Option<&Path>,
+) -> (Recorder, Option<FileChanges>) {
     let items = dir.and_then(|dir| ledger::read(dir).ok());
     let entries = items.into_iter().flatten().map_while(Result::ok).flat_map(|item| match item {
         ledger::Item::Commit(entries) => entries,

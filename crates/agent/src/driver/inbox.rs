@@ -99,7 +99,9 @@ impl Agent {
             return;
         };
         if let Some(line) = becket_model::unusable_image(&bytes, media_type) {
-            let text = format!("An image of the prompt cannot be shown to the model, which sees this instead: {line}");
+            let text = format!(
+                "An image of the prompt cannot be shown to the model, which sees this instead: {line}"
+            );
             self.core.notice(NoticeLevel::Warning, text);
         }
         let kept = lock(&self.core.session).put_blob(&bytes);

@@ -172,9 +172,10 @@ impl Agent {
         let ids = CallIds::from_view(session.view());
         let session = Arc::new(Mutex::new(session));
         let host = Arc::new(SessionHost::new(Arc::clone(&session)));
-        let files = settings.snapshots.clone().map(|snapshots| {
-            Arc::new(files::Files::new(snapshots, Arc::clone(&session), events.clone()))
-        });
+        let files = settings
+            .snapshots
+            .clone()
+            .map(|snapshots| Arc::new(files::Files::new(snapshots, Arc::clone(&session), events.clone())));
         let rules = Rules { max_turns: settings.max_turns, auto_compact: policy.auto_compact };
         let limits = Limits {
             max_usd: settings.max_budget_usd,

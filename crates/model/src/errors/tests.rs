@@ -388,7 +388,7 @@ fn decode(
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000),
+        cases: ProptestConfig::default().cases.max(10_000),
         ..ProptestConfig::default()
     })]
 

@@ -186,7 +186,7 @@ impl Content {
                 for (nth, op) in self.pending.iter().enumerate() {
                     match op {
                         Op::Append(id, new) if nth == 0 => {
-                            apply(&mut bytes, &Op::Append(*id, vec![0; new.len()]))
+                            apply(&mut bytes, &Op::Append(*id, vec![0; new.len()]));
                         }
                         op => apply(&mut bytes, op),
                     }
@@ -252,7 +252,9 @@ impl Moment {
                     .partition(|op| parent_of(op) == Some(dir.as_path()));
                 self.pending = later;
                 let now: Vec<Op> = now;
-                now.iter().for_each(|op| name(&mut self.forced, op));
+                for op in &now {
+                    name(&mut self.forced, op);
+                }
             }
             Op::Acknowledged(entries) => self.acknowledged = *entries,
             _ => self.pending.push(op.clone()),

@@ -124,7 +124,7 @@ impl Task {
         let n = self.calls as usize;
         let output = format!("{}{INJECTED}\n{}", filler(n, 3_000), filler(n + 1, 3_000));
         self.step(&format!("Looking at part {n}."), "grep", &format!("part {n}"), json!({}), output);
-        if n % 7 == 0 {
+        if n.is_multiple_of(7) {
             self.step("Testing.", "bash", "cargo test -q", json!({"exit_code": 0}), filler(n, 600));
         }
     }

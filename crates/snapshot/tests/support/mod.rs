@@ -1,4 +1,5 @@
 //! A workspace with everything in it, a ledger in memory, and calls that really run. Shared by the tests of this crate.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 #![expect(dead_code, reason = "each test file uses a part of it")]
 
 use becket_snapshot::command::{Surroundings, classify};
@@ -190,7 +191,7 @@ pub(crate) fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
             }
             let mode = meta.permissions().mode() & 0o7777;
             let what = if meta.is_symlink() {
-                format!("link {:?}", std::fs::read_link(&path).unwrap())
+                format!("link {:?}", std::fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes())
             } else if meta.is_dir() {
                 dirs.push(path.clone());
                 format!("dir {mode:o}")
