@@ -9,9 +9,12 @@ use crate::keep::{Caps, Keeper, Pack, Packs, content};
 use crate::plan::{Action, Plan, PlannedPath, left_alone};
 use crate::sys::{self, Kind, Place};
 use becket_types::{
-    CallId, FileChanges, FileNode, FilePath, FileSnapshot, FileState, PathChange, SkippedPath,
+    CallId, FileChanges, FileContent, FileNode, FilePath, FileSnapshot, FileState, PathChange, SkippedPath,
+    hex,
 };
+use sha2::{Digest as _, Sha256};
 use std::io;
+use std::path::Path;
 
 /// What came of a plan.
 #[derive(Debug)]
@@ -132,7 +135,7 @@ impl Run<'_> {
         let stands = place.meta().ok();
         let expected = match (&p.now, &stands) {
             (Some(FileNode::File(now)), Some(meta)) => {
-                meta.kind != Kind::File || now.stamp == Some(meta.stamp)
+                meta.kind != Kind::File || now.stamp == Some(meta.stamp) || holds(&p.path, now)
             }
             _ => true,
         };
@@ -147,5 +150,15 @@ impl Run<'_> {
             },
             _ => Ok(()),
         }
+    }
+}
+
+/// Whether the file still is what the plan saw, by its content: a hard link that went a moment ago has changed its stamp.
+fn holds(path: &Path, now: &FileContent) -> bool {
+    match (&now.sha256, sys::read_file(path, now.size)) {
+        (Some(id), Ok(Some((bytes, meta)))) => {
+            meta.mode == now.mode && hex(&Sha256::digest(bytes)) == id.as_str()
+        }
+        _ => false,
     }
 }

@@ -238,3 +238,17 @@ fn files_too_large_are_named_and_home_is_never_walked() {
     let before = wide.before_command(&CallId("c".into()), becket_snapshot::Risk::default());
     assert!(before.snapshot.files.is_empty() && before.snapshot.manifest.is_none());
 }
+
+#[test]
+fn a_hard_link_made_by_a_call_goes_and_the_other_name_gets_its_bytes_back() {
+    let (_dir, mut lab) = lab();
+    fs::write(lab.root.join("f"), "before").unwrap();
+    let before = tree(&lab.root);
+    let id = lab.begin("make");
+    fs::hard_link(lab.root.join("f"), lab.root.join("b")).unwrap();
+    fs::write(lab.root.join("b"), "through the link").unwrap();
+    lab.end(&id);
+    let (plan, applied) = lab.undo(1, false);
+    assert!(applied.failed.is_empty(), "{:?}", applied.failed);
+    assert_eq!(tree(&lab.root), before, "{:#?}", plan.paths);
+}
