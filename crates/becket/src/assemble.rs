@@ -17,7 +17,7 @@ use becket_session::context::{ModelScope, Policy};
 use becket_session::store::{self, SessionSummary};
 use becket_session::{CreateOptions, Session};
 use becket_tool_shell::Shell;
-use becket_types::{Event, PermissionMode};
+use becket_types::{Event, PermissionMode, SessionId};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,6 +31,7 @@ pub(crate) struct Assembled {
     pub notes: Vec<String>,
     /// What was said before, for a terminal that shows a resumed session.
     pub history: Vec<Event>,
+    pub session: SessionId,
 }
 
 pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Result<Assembled, Failure> {
@@ -72,6 +73,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
     } else {
         Vec::new()
     };
+    let id = session.info().id;
     let mut extra_skills = None;
     if tools.get("skill").is_some() {
         // 2 % of the window, at about four characters a token.
@@ -126,7 +128,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
         guard,
         settings,
     });
-    Ok(Assembled { agent, handle, shell, notes, history })
+    Ok(Assembled { agent, handle, shell, notes, history, session: id })
 }
 
 /// What is kept of files before calls, for `becket undo`.

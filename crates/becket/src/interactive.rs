@@ -1,20 +1,30 @@
 //! `becket`: a session in the terminal. The agent on a thread of its own, the interface on this one.
 //!
-//! Owns what the interface asks of its surroundings: the history of prompts, the editor, the clipboard, Ctrl-Z.
+//! Owns what the interface asks of its surroundings: the history of prompts, the editor, the clipboard, Ctrl-Z; files to
+//! complete ([`files`]), pages ([`pages`]), commands and drafts of the person ([`person`]).
+
+mod files;
+mod pages;
+mod person;
 
 use crate::assemble::{Assembled, assemble};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::RunSettings;
 use becket_print::ExitStatus;
+use becket_tool_shell::Shell;
 use becket_tui::input::{Reply, Request};
 use becket_tui::theme::Theme;
 use becket_tui::{Ended, Host, Options};
-use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput};
+use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput, SessionId};
+use files::Files;
 use futures::future::BoxFuture;
+use pages::Pages;
+use person::{Drafts, Person};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -26,7 +36,8 @@ pub(crate) async fn run(environment: &Environment, settings: RunSettings) -> Res
         return Err(Failure::usage("the interactive session needs a terminal")
             .hint("run headless: becket -p \"task\"; see it work: becket demo; all flags: becket --help"));
     }
-    let Assembled { agent, handle, shell, notes, history } = assemble(environment, &settings).await?;
+    let Assembled { agent, handle, shell, notes, history, session } =
+        assemble(environment, &settings).await?;
     let (sender, events) = mpsc::unbounded_channel();
     for event in history {
         let _ = sender.send(event);
@@ -58,7 +69,7 @@ pub(crate) async fn run(environment: &Environment, settings: RunSettings) -> Res
         commands: handle.commands,
         events,
         terminate: terminate()?,
-        host: Box::new(Surroundings::new(environment)),
+        host: Box::new(Surroundings::new(environment, &settings, session, &shell)),
     };
     let ended = becket_tui::run(io::BufWriter::with_capacity(64 * 1024, io::stdout()), options)
         .await
@@ -105,13 +116,40 @@ fn terminate() -> Result<BoxFuture<'static, ()>, Failure> {
 struct Surroundings {
     history: PathBuf,
     editor: String,
+    files: Files,
+    pages: Arc<Pages>,
+    person: Person,
+    /// `None` for a session that keeps nothing.
+    drafts: Option<Drafts>,
 }
 
 impl Surroundings {
-    fn new(environment: &Environment) -> Self {
+    fn new(
+        environment: &Environment,
+        settings: &RunSettings,
+        session: SessionId,
+        shell: &Arc<Shell>,
+    ) -> Self {
         let editor = ["VISUAL", "EDITOR"].iter().find_map(|name| environment.var(name)).unwrap_or("vi");
-        Self { history: environment.data_dir.join("history.jsonl"), editor: editor.to_owned() }
+        Self {
+            history: environment.data_dir.join("history.jsonl"),
+            editor: editor.to_owned(),
+            files: Files::new(settings.cwd.clone()),
+            pages: Arc::new(Pages {
+                environment: environment.clone(),
+                cwd: settings.cwd.clone(),
+                session: session.to_string(),
+                config: settings.settings.config.clone(),
+            }),
+            person: Person::new(Arc::clone(shell), settings.cwd.clone(), &settings.roots),
+            drafts: settings.persist.then(|| Drafts::new(&environment.data_dir, session)),
+        }
     }
+}
+
+/// An answer that takes a while, made beside the interface.
+fn beside(work: impl FnOnce() -> Option<Reply> + Send + 'static) -> BoxFuture<'static, Option<Reply>> {
+    Box::pin(async move { tokio::task::spawn_blocking(work).await.ok().flatten() })
 }
 
 impl Host for Surroundings {
@@ -136,15 +174,38 @@ impl Host for Surroundings {
                 let editor = self.editor.clone();
                 Box::pin(async move { Some(Reply::Edited(edit(&editor, &text).await)) })
             }
-            Request::Command { name, .. } => Box::pin(async move {
-                Some(Reply::Page {
-                    result: Err(format!("run `becket {name}` in another terminal to see it")),
-                    name,
-                })
+            Request::Command { name, arguments } => {
+                let pages = Arc::clone(&self.pages);
+                beside(move || Some(pages.answer(&name, &arguments)))
+            }
+            Request::Files { query } => self.files.ask(query),
+            Request::Models => beside(|| {
+                Some(Reply::Models(becket_model::catalog::all().into_iter().map(|m| m.id).collect()))
             }),
-            Request::Files { .. } | Request::Draft { .. } | Request::ClipboardImage => {
+            Request::Shell { command } => Box::pin(self.person.run(command)),
+            Request::StopShell => {
+                self.person.stop();
                 Box::pin(async { None })
             }
+            Request::Memorize { text } => {
+                let cwd = self.pages.cwd.clone();
+                beside(move || Some(Reply::Done(person::memorize(&cwd, &text))))
+            }
+            Request::LastDraft => {
+                let draft = self.drafts.as_ref().and_then(Drafts::read);
+                Box::pin(async move { draft.map(Reply::Draft) })
+            }
+            Request::Draft { text } => match &self.drafts {
+                Some(drafts) => {
+                    let keep = drafts.keep(text);
+                    beside(move || {
+                        keep();
+                        None
+                    })
+                }
+                None => Box::pin(async { None }),
+            },
+            Request::ClipboardImage => Box::pin(async { None }),
         }
     }
 

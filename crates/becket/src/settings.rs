@@ -93,7 +93,7 @@ fn config_failure(error: ConfigError) -> Failure {
 }
 
 /// The folder with `.becket` or `.git` nearest above `cwd`; `cwd` itself where there is none.
-fn project_root(cwd: &Path) -> PathBuf {
+pub(crate) fn project_root(cwd: &Path) -> PathBuf {
     let marked = |dir: &&Path| dir.join(".git").exists() || dir.join(".becket").is_dir();
     cwd.ancestors().find(marked).unwrap_or(cwd).to_path_buf()
 }

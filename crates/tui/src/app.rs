@@ -4,9 +4,13 @@
 //! state alone, so every screen can be had from a list of inputs.
 
 use crate::approval::Approvals;
-use crate::commands::{self, Action};
+use crate::commands::{self, Action, Said};
+use crate::completion::{Choice, Completion};
 use crate::composer::{Composer, Outcome, Prompt};
+use crate::draft::Draft;
 use crate::input::{Effect, Input, Reply, Request, Timer};
+use crate::overlay::Overlay;
+use crate::palette::{self, Palette};
 use crate::status::Status;
 use crate::theme::Theme;
 use crate::transcript::Transcript;
@@ -16,8 +20,9 @@ use base64::engine::general_purpose::STANDARD;
 use becket_types::{Command, DeliveryMode, Event, ImageSource, Part, PromptInput};
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent, MouseEventKind};
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout};
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
+use std::ops::Range;
 
 /// Rows that the composer takes at most, in parts of the screen's height.
 const COMPOSER_SHARE: u16 = 3;
@@ -29,6 +34,12 @@ pub struct App {
     composer: Composer,
     approvals: Approvals,
     status: Status,
+    completion: Completion,
+    palette: Option<Palette>,
+    overlay: Option<Overlay>,
+    draft: Draft,
+    /// What the person ran and the model does not know yet; goes with their next message.
+    ran: Vec<String>,
     /// Ctrl-C was pressed on an empty composer: once more quits.
     leaving: bool,
 }
@@ -42,6 +53,11 @@ impl App {
             composer: Composer::default(),
             approvals: Approvals::default(),
             status: Status::default(),
+            completion: Completion::default(),
+            palette: None,
+            overlay: None,
+            draft: Draft::default(),
+            ran: Vec::new(),
             leaving: false,
         }
     }
@@ -51,15 +67,7 @@ impl App {
         match input {
             Input::Key(key) if key.kind == KeyEventKind::Release => Vec::new(),
             Input::Key(key) => self.key(key),
-            Input::Paste(text) if self.approvals.is_open() => {
-                // A paste never answers a question; it waits in the composer.
-                self.composer.paste(&text);
-                Vec::new()
-            }
-            Input::Paste(text) => {
-                self.composer.paste(&text);
-                Vec::new()
-            }
+            Input::Paste(text) => self.paste(&text),
             Input::Mouse(mouse) => self.mouse(mouse),
             Input::Resize { columns, .. } => {
                 self.columns = columns;
@@ -71,6 +79,19 @@ impl App {
             Input::Due(timer) => self.due(timer),
             Input::Terminate => vec![Effect::Quit],
         }
+    }
+
+    fn paste(&mut self, text: &str) -> Vec<Effect> {
+        // A paste never answers a question; it waits in the composer.
+        if !self.approvals.is_open()
+            && self.overlay.is_none()
+            && let Some(palette) = &mut self.palette
+        {
+            return palette.paste(text);
+        }
+        self.composer.paste(text);
+        self.completion.close();
+        self.draft.changed()
     }
 
     fn event(&mut self, event: &Event) -> Vec<Effect> {
@@ -103,32 +124,56 @@ impl App {
             Timer::Chord => self.leaving = false,
             Timer::Arm => self.approvals.arm(),
             Timer::Toast => self.status.end_toast(),
+            Timer::Draft => return self.draft.due(self.composer.text()),
         }
         Vec::new()
     }
 
     fn reply(&mut self, reply: Reply) -> Vec<Effect> {
         match reply {
-            Reply::Edited(Ok(text)) => self.composer.set(text.trim_end_matches('\n')),
+            Reply::Edited(Ok(text)) => {
+                self.composer.set(text.trim_end_matches('\n'));
+                return self.draft.changed();
+            }
             Reply::Edited(Err(why)) => return self.status.toast(why),
             Reply::History(prompts) => self.composer.set_history(prompts),
-            Reply::Draft(text) => self.composer.set(&text),
-            Reply::Image(Ok((media_type, bytes))) => self.composer.paste_image(media_type, bytes),
-            Reply::Image(Err(why)) => return self.status.toast(why),
-            Reply::Page { result: Ok(page), .. } => {
-                self.transcript.note(Weight::Quiet, format!("{}\n{}", page.title, page.markdown));
+            // What was typed meanwhile stands behind it.
+            Reply::Draft(text) => {
+                self.draft.restored();
+                self.composer.replace(0..0, &text);
             }
-            Reply::Page { result: Err(why), .. } => self.transcript.note(Weight::Error, why),
-            Reply::Files { .. } => {}
+            Reply::Image(Ok((media_type, bytes))) => self.composer.paste_image(media_type, bytes),
+            Reply::Page { result: Ok(page), .. } => self.overlay = Some(Overlay::new(page)),
+            Reply::Image(Err(why)) => return self.status.toast(why),
+            Reply::Page { result: Err(why), .. } | Reply::Done(Err(why)) => {
+                self.overlay = None;
+                self.transcript.note(Weight::Error, why);
+            }
+            Reply::Done(Ok(said)) => {
+                self.overlay = None;
+                self.transcript.note(Weight::Quiet, said);
+            }
+            Reply::Files { query, paths } => self.completion.files(&query, &paths),
+            Reply::Models(models) => {
+                if let Some(palette) = &mut self.palette {
+                    palette.models(models.clone());
+                }
+                self.completion.models(models);
+            }
+            Reply::Ran { command, output, failed } => self.ran(&command, &output, failed),
         }
         Vec::new()
     }
 
     fn mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
-        match mouse.kind {
-            MouseEventKind::ScrollUp => self.transcript.scroll(-3, &self.theme),
-            MouseEventKind::ScrollDown => self.transcript.scroll(3, &self.theme),
-            _ => {}
+        let lines = match mouse.kind {
+            MouseEventKind::ScrollUp => -3,
+            MouseEventKind::ScrollDown => 3,
+            _ => return Vec::new(),
+        };
+        match &mut self.overlay {
+            Some(overlay) if !self.approvals.is_open() => overlay.scroll(lines, &self.theme),
+            _ => self.transcript.scroll(lines, &self.theme),
         }
         Vec::new()
     }
@@ -137,8 +182,20 @@ impl App {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let leaving = std::mem::take(&mut self.leaving);
         match key.code {
-            KeyCode::Char('c') if ctrl => return self.ctrl_c(leaving),
             KeyCode::Char('z') if ctrl => return vec![Effect::Suspend],
+            _ if self.approvals.is_open() => {}
+            _ if self.overlay.is_some() => return self.overlay_key(key),
+            _ if self.palette.is_some() => return self.palette_key(key),
+            _ if self.composer.is_searching() => return self.composer_key(key),
+            _ if self.completion.is_open() => match self.completion.key(key) {
+                Choice::None => {}
+                Choice::Moved => return Vec::new(),
+                Choice::Put { range, text, run } => return self.complete(range, &text, run),
+            },
+            _ => {}
+        }
+        match key.code {
+            KeyCode::Char('c') if ctrl => return self.ctrl_c(leaving),
             KeyCode::Char('d') if ctrl && self.composer.is_empty() => return vec![Effect::Quit],
             KeyCode::PageUp if !self.approvals.is_open() => self.transcript.scroll_pages(-1, &self.theme),
             KeyCode::PageDown if !self.approvals.is_open() => self.transcript.scroll_pages(1, &self.theme),
@@ -150,26 +207,91 @@ impl App {
             KeyCode::Char('g') if ctrl => {
                 return vec![Effect::Ask(Request::Edit { text: self.composer.text() })];
             }
+            KeyCode::Char('p') if ctrl => {
+                self.completion.close();
+                self.palette = Some(Palette::open());
+            }
             KeyCode::Esc if self.status.is_working() => return vec![Effect::Send(Command::Interrupt)],
+            KeyCode::Esc if self.status.command().is_some() => return vec![Effect::Ask(Request::StopShell)],
             KeyCode::Tab if self.status.is_working() && !self.composer.is_empty() => {
                 let prompt = self.composer.take();
-                return self.send(prompt, DeliveryMode::Queue);
+                return self.submit(prompt, DeliveryMode::Queue);
             }
-            _ => match self.composer.key(key) {
-                Outcome::Submit(prompt) => return self.submit(prompt),
-                Outcome::Changed | Outcome::Ignored => {}
-            },
+            _ => return self.composer_key(key),
         }
         Vec::new()
+    }
+
+    fn composer_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let before = self.composer.raw().to_owned();
+        if let Outcome::Submit(prompt) = self.composer.key(key) {
+            self.completion.close();
+            return self.submit(prompt, DeliveryMode::Steer);
+        }
+        if self.composer.raw() == before {
+            // Only the cursor moved: what was offered stood where it was.
+            self.completion.close();
+            return Vec::new();
+        }
+        let mut effects = self.draft.changed();
+        if self.composer.is_browsing() || self.composer.is_searching() {
+            self.completion.close();
+        } else {
+            effects.extend(self.completion.refresh(self.composer.raw(), self.composer.cursor()));
+        }
+        effects
+    }
+
+    fn complete(&mut self, range: Range<usize>, text: &str, run: bool) -> Vec<Effect> {
+        self.composer.replace(range, text);
+        if run {
+            let mut prompt = self.composer.take();
+            prompt.text.truncate(prompt.text.trim_end().len());
+            return self.submit(prompt, DeliveryMode::Steer);
+        }
+        let mut effects = self.draft.changed();
+        effects.extend(self.completion.refresh(self.composer.raw(), self.composer.cursor()));
+        effects
+    }
+
+    fn overlay_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let effects = self.overlay.as_mut().and_then(|overlay| overlay.key(key, &self.theme));
+        if effects.is_none() {
+            self.overlay = None;
+        }
+        effects.unwrap_or_default()
+    }
+
+    fn palette_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let Some(palette) = &mut self.palette else { return Vec::new() };
+        match palette.key(key) {
+            palette::Outcome::Stays(effects) => effects,
+            palette::Outcome::Closed => {
+                self.palette = None;
+                Vec::new()
+            }
+            palette::Outcome::Chosen(text) => {
+                self.palette = None;
+                match commands::parse(&text) {
+                    Some(Ok(action)) => self.act(action),
+                    Some(Err(why)) => self.status.toast(why),
+                    None => Vec::new(),
+                }
+            }
+        }
     }
 
     fn ctrl_c(&mut self, leaving: bool) -> Vec<Effect> {
         if self.status.is_working() {
             return vec![Effect::Send(Command::Interrupt)];
         }
+        if self.status.command().is_some() {
+            return vec![Effect::Ask(Request::StopShell)];
+        }
         if !self.composer.is_empty() {
             self.composer.clear();
-            return Vec::new();
+            self.completion.close();
+            return self.draft.gone();
         }
         if leaving {
             return vec![Effect::Quit];
@@ -180,15 +302,40 @@ impl App {
         effects
     }
 
-    fn submit(&mut self, prompt: Prompt) -> Vec<Effect> {
-        match commands::parse(&prompt.text) {
-            Some(Ok(action)) => self.act(action),
-            Some(Err(why)) => {
+    fn submit(&mut self, prompt: Prompt, mode: DeliveryMode) -> Vec<Effect> {
+        let mut effects = self.draft.gone();
+        let more = match Said::of(&prompt) {
+            Said::Command(Ok(action)) => self.act(action),
+            Said::Command(Err(why)) => {
                 self.composer.set(&prompt.text);
                 self.status.toast(why)
             }
-            None => self.send(prompt, DeliveryMode::Steer),
-        }
+            Said::Shell(_) if self.status.command().is_some() => {
+                self.composer.set(&prompt.text);
+                self.status.toast("one command at a time; Esc stops the one that runs".to_owned())
+            }
+            Said::Shell(command) => {
+                self.status.set_command(Some(command.clone()));
+                self.transcript.to_end();
+                vec![
+                    Effect::Ask(Request::Shell { command }),
+                    Effect::Ask(Request::Remember { prompt: prompt.text }),
+                ]
+            }
+            Said::Memory(text) => vec![Effect::Ask(Request::Memorize { text })],
+            Said::Task => self.send(prompt, mode),
+        };
+        effects.extend(more);
+        effects
+    }
+
+    /// A command of the person's ended: shown now, told to the model with the next message.
+    fn ran(&mut self, command: &str, output: &str, failed: bool) {
+        self.status.set_command(None);
+        let weight = if failed { Weight::Warning } else { Weight::Quiet };
+        self.transcript.note(weight, format!("$ {command}\n{output}"));
+        let fence = "`".repeat(longest_run(output, '`').max(2) + 1);
+        self.ran.push(format!("I ran `{command}`:\n{fence}\n{}\n{fence}", output.trim_end()));
     }
 
     fn act(&mut self, action: Action) -> Vec<Effect> {
@@ -217,7 +364,7 @@ impl App {
     }
 
     fn send(&mut self, prompt: Prompt, mode: DeliveryMode) -> Vec<Effect> {
-        let mut parts = Vec::new();
+        let mut parts: Vec<Part> = self.ran.drain(..).map(Part::text).collect();
         if !prompt.text.trim().is_empty() {
             parts.push(Part::text(prompt.text.clone()));
         }
@@ -257,12 +404,17 @@ impl App {
             Constraint::Length(u16::from(area.height > 2)),
         ])
         .areas(area);
+        if let (Some(overlay), false) = (&mut self.overlay, asking) {
+            overlay.draw(frame, area, &self.theme);
+            return Vec::new();
+        }
         self.transcript.draw(frame, transcript, &self.theme);
         if let Some(line) = activity
             && working.height > 0
         {
             frame.buffer_mut().set_line(working.x, working.y, &line, working.width);
         }
+        let above = Rect { height: transcript.height + working.height, ..transcript };
         let mut effects = Vec::new();
         if asking {
             self.approvals.draw(frame, bottom, &self.theme);
@@ -274,6 +426,10 @@ impl App {
                 "what is to be done? / for commands"
             };
             self.composer.draw(frame, bottom, &self.theme, hint);
+            match &mut self.palette {
+                Some(palette) => palette.draw(frame, above, &self.theme),
+                None => self.completion.draw(frame, above, &self.theme),
+            }
         }
         if status.height > 0 {
             let line = self.status.line(status.width, &self.theme);
@@ -286,4 +442,9 @@ impl App {
     pub fn print(&mut self) -> Vec<Line<'static>> {
         self.transcript.print(self.columns, &self.theme)
     }
+}
+
+/// The most `c` in a row.
+fn longest_run(text: &str, c: char) -> usize {
+    text.split(|other| other != c).map(str::len).max().unwrap_or(0)
 }

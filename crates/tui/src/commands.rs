@@ -2,6 +2,7 @@
 //!
 //! A table. What needs more than the screen goes to the host by name; it answers with a page.
 
+use crate::composer::Prompt;
 use crate::theme::Theme;
 use becket_types::{Command, PermissionMode};
 use std::fmt::Write as _;
@@ -17,18 +18,65 @@ pub enum Action {
     Host { name: String, arguments: String },
 }
 
-/// Name, arguments, what it is for.
+/// Name, arguments (in brackets what may be left out), what it is for.
 pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("help", "", "this list"),
     ("compact", "[focus]", "compact the context now; say what matters most"),
     ("model", "NAME", "go on with another model"),
     ("mode", "NAME", "permission mode: default, acceptEdits, plan, dontAsk, bypassPermissions"),
     ("context", "", "what the model sees now, by category and span"),
-    ("sessions", "", "the sessions of this directory"),
+    ("cost", "", "what each request read, wrote and cost"),
+    ("sessions", "[words]", "the sessions of this directory, or those that hold some words"),
+    ("diff", "", "what differs from the last commit"),
+    ("tools", "", "the tools that the model has"),
+    ("skills", "", "the skills that were found"),
+    ("permissions", "", "permission mode and rules"),
+    ("export", "[md|jsonl] FILE", "this session into a file"),
+    ("doctor", "", "checks of models, configuration and storage"),
     ("copy", "", "the last answer to the clipboard"),
     ("theme", "NAME", "dark, light, high-contrast, colour-blind, ansi, plain"),
     ("quit", "", "leave; the session can be resumed"),
 ];
+
+/// Commands that the host answers.
+const HOST: [&str; 9] =
+    ["context", "cost", "sessions", "diff", "tools", "skills", "permissions", "export", "doctor"];
+
+/// Whether a command says nothing without an argument.
+pub fn needs_argument(name: &str) -> bool {
+    COMMANDS.iter().any(|(n, arguments, _)| *n == name && arguments.contains(char::is_uppercase))
+}
+
+/// What a finished text is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    Command(Result<Action, String>),
+    /// `!command`: the person runs it.
+    Shell(String),
+    /// `#text`: one line for AGENTS.md. A heading (`## …`), a number (`#12 …`) and several lines are a task.
+    Memory(String),
+    Task,
+}
+
+impl Said {
+    pub fn of(prompt: &Prompt) -> Self {
+        let text = prompt.text.trim();
+        if !prompt.images.is_empty() {
+            return Self::Task;
+        }
+        if let Some(command) = text.strip_prefix('!').map(str::trim).filter(|c| !c.is_empty()) {
+            return Self::Shell(command.to_owned());
+        }
+        if let Some(line) = text.strip_prefix('#')
+            && !line.starts_with(|c: char| c == '#' || c.is_ascii_digit())
+            && !line.trim().is_empty()
+            && !line.contains('\n')
+        {
+            return Self::Memory(line.trim().to_owned());
+        }
+        parse(text).map_or(Self::Task, Self::Command)
+    }
+}
 
 /// What `text` asks for; `None` when it is no command. `Err` says what to write instead.
 pub fn parse(text: &str) -> Option<Result<Action, String>> {
@@ -59,7 +107,10 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
             .map(|t| Action::Theme(Box::new(t)))
             .ok_or_else(|| format!("themes: {}", Theme::NAMES.join(", "))),
         "copy" => Ok(Action::CopyAnswer),
-        "context" | "sessions" => Ok(Action::Host { name: name.to_owned(), arguments: arguments.to_owned() }),
+        "export" if arguments.is_empty() => needs("a file: /export notes.md, /export jsonl session.jsonl"),
+        name if HOST.contains(&name) => {
+            Ok(Action::Host { name: name.to_owned(), arguments: arguments.to_owned() })
+        }
         _ => Err(format!("there is no command /{name}; /help lists them")),
     }
 }
@@ -68,11 +119,12 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
 pub fn help() -> String {
     const KEYS: &str = "Enter sends, Shift-Enter or \\ Enter a new line · Esc interrupts · Tab queues while it works · \
                         PageUp and wheel scroll · Ctrl-O opens calls · Ctrl-T hidden messages · Ctrl-G editor · \
-                        Ctrl-Z suspends · Ctrl-C twice quits";
+                        Ctrl-P finds a command · Ctrl-R an earlier prompt · Ctrl-Z suspends · Ctrl-C twice quits\n\
+                        @file names a file · !command runs it · #text adds a line to AGENTS.md";
     let mut out = String::from("commands\n");
     for (name, arguments, what) in COMMANDS {
         let call = format!("/{name} {arguments}");
-        let _ = writeln!(out, "{call:<18} {what}");
+        let _ = writeln!(out, "{call:<24} {what}");
     }
     out.push_str(KEYS);
     out
@@ -95,6 +147,17 @@ mod tests {
         for bad in ["/nope", "/model", "/mode yolo", "/theme pink"] {
             assert!(matches!(parse(bad), Some(Err(_))), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_is_said() {
+        let said = |text: &str| Said::of(&Prompt { text: text.to_owned(), images: Vec::new() });
+        assert_eq!(said("!ls -l"), Said::Shell("ls -l".into()));
+        assert_eq!(said("# tabs, not spaces"), Said::Memory("tabs, not spaces".into()));
+        for task in ["!", "#", "#12 fails", "## Plan", "# Plan\nand more", "fix it"] {
+            assert_eq!(said(task), Said::Task, "{task}");
+        }
+        assert_eq!(said("/quit"), Said::Command(Ok(Action::Quit)));
     }
 
     #[test]

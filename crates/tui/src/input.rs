@@ -10,7 +10,6 @@ use std::path::PathBuf;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "one at a time; a box for each delta would cost more")]
 pub enum Input {
     Key(KeyEvent),
     /// Bracketed paste: never keys, never submits.
@@ -41,6 +40,8 @@ pub enum Timer {
     Arm,
     /// A message in the status line goes away.
     Toast,
+    /// The draft is kept.
+    Draft,
 }
 
 /// What a pane asks the runner to do.
@@ -75,6 +76,16 @@ pub enum Request {
     Draft { text: Option<String> },
     /// A command of the interface that needs more than the screen: `/context`, `/sessions`, …
     Command { name: String, arguments: String },
+    /// The draft that this session was left with.
+    LastDraft,
+    /// Names of models, for completion.
+    Models,
+    /// Runs a command of the person's, not of the model's.
+    Shell { command: String },
+    /// Ends the command of [`Request::Shell`] that runs.
+    StopShell,
+    /// One line more in the project's AGENTS.md.
+    Memorize { text: String },
     /// An image from the clipboard.
     ClipboardImage,
 }
@@ -95,6 +106,15 @@ pub enum Reply {
         result: Result<Page, String>,
     },
     Image(Result<(String, Vec<u8>), String>),
+    Models(Vec<String>),
+    /// A command of the person's ended; what it printed, and how it ended.
+    Ran {
+        command: String,
+        output: String,
+        failed: bool,
+    },
+    /// What was asked for is done, in a line for the person, or why not.
+    Done(Result<String, String>),
 }
 
 /// A page that the host made for a command.
@@ -102,6 +122,16 @@ pub enum Reply {
 pub struct Page {
     pub title: String,
     pub markdown: String,
+    /// Asked at its end: yes sends this command to the host again, with these arguments.
+    pub confirm: Option<Confirm>,
     /// The same for panes that draw more than text.
     pub data: Value,
+}
+
+/// A question under a page.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Confirm {
+    pub question: String,
+    pub name: String,
+    pub arguments: String,
 }

@@ -9,6 +9,9 @@
 //! | [`app`] | the panes together: pure |
 //! | [`transcript`] | what was said and done |
 //! | [`composer`] | where people write |
+//! | [`completion`], [`menu`], [`palette`] | what can stand there; a list to choose from; commands by Ctrl-P |
+//! | [`draft`] | when what is being written is kept |
+//! | [`overlay`] | a page over the transcript |
 //! | [`approval`] | may this run? |
 //! | [`status`] | what is going on |
 //! | [`commands`] | slash commands |
@@ -26,8 +29,13 @@
 pub mod app;
 pub mod approval;
 pub mod commands;
+pub mod completion;
 pub mod composer;
+pub mod draft;
 pub mod input;
+pub mod menu;
+pub mod overlay;
+pub mod palette;
 pub mod runner;
 pub mod scheduler;
 pub mod status;

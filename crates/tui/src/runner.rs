@@ -66,6 +66,7 @@ pub async fn run<W: Write>(out: W, options: Options) -> io::Result<Ended> {
     };
     runner.scheduler.at_once(Instant::now());
     runner.perform(Effect::Ask(Request::History)).await?;
+    runner.perform(Effect::Ask(Request::LastDraft)).await?;
     let ended = runner.serve(options.terminate).await;
     let left = runner.screen.leave();
     let lines = runner.app.print();

@@ -23,6 +23,8 @@ pub struct Status {
     /// A message that goes away.
     toast: Option<String>,
     queued: usize,
+    /// A command of the person's that runs.
+    command: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -113,13 +115,25 @@ impl Status {
         self.toast = None;
     }
 
+    /// A command of the person's that runs; `None` when it ended.
+    pub fn set_command(&mut self, command: Option<String>) {
+        self.command = command;
+    }
+
+    pub fn command(&self) -> Option<&str> {
+        self.command.as_deref()
+    }
+
     pub fn set_queued(&mut self, queued: usize) {
         self.queued = queued;
     }
 
     /// What is going on; empty while idle.
     pub fn activity(&self, width: u16, theme: &Theme) -> Option<Line<'static>> {
-        let turn = self.turn.as_ref()?;
+        let Some(turn) = &self.turn else {
+            let line = format!("◐ $ {} · Esc stops it", text::visible(self.command.as_ref()?));
+            return Some(Line::styled(text::fit(&line, usize::from(width)).into_owned(), theme.dim));
+        };
         let time = match turn.seconds {
             0 => String::new(),
             s @ 1..60 => format!(" · {s} s"),

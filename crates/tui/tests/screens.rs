@@ -109,7 +109,7 @@ fn a_question_is_answered_only_after_it_was_seen() {
     ask(&mut stage, "rm -rf build\u{202e}/");
     // Typed ahead: nothing of it counts.
     assert_eq!(stage.key(KeyCode::Char('y')), []);
-    assert_eq!(stage.update(Input::Paste("y\n".into())), []);
+    assert_eq!(stage.update(Input::Paste("y\n".into())), [Effect::Wake(1_000, Timer::Draft)]);
     let screen = stage.screen();
     assert!(screen.contains("? bash wants to run"), "{screen}");
     assert!(screen.contains("$ rm -rf build⟨U+202E⟩/"), "{screen}");
@@ -184,7 +184,7 @@ fn a_large_paste_is_a_chip_and_is_sent_whole() {
     let pasted: Vec<String> = (0..500).map(|i| format!("line {i}")).collect();
     let pasted = pasted.join("\n");
     stage.type_text("look: ");
-    assert_eq!(stage.update(Input::Paste(pasted.clone())), []);
+    stage.update(Input::Paste(pasted.clone()));
     assert!(stage.screen().contains("look: [pasted 500 lines]"), "{}", stage.screen());
     let effects = stage.key(KeyCode::Enter);
     let sent = effects.iter().find_map(|e| match e {

@@ -129,6 +129,16 @@ impl Buffer {
         self.settle();
     }
 
+    /// `range` becomes `text`, the cursor behind it; one step to undo.
+    pub fn replace(&mut self, range: Range<usize>, text: &str) {
+        self.change();
+        self.killing = false;
+        let text = plain(text);
+        self.text.replace_range(range.clone(), &text);
+        self.cursor = range.start + text.len();
+        self.settle();
+    }
+
     pub fn insert_chip(&mut self, chip: Chip) {
         let Some(c) = char::from_u32(CHIPS.start() + self.chips.len() as u32).filter(|c| is_chip(*c)) else {
             return;

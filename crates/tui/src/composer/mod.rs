@@ -4,6 +4,7 @@
 //! its business: it says [`Outcome::Submit`]. Keys follow Emacs and readline.
 
 pub mod buffer;
+mod search;
 
 use crate::text;
 use crate::theme::Theme;
@@ -12,6 +13,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
+use search::Search;
+use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation as _;
 
 /// A paste of more lines or characters than this is folded to a chip.
@@ -24,6 +27,7 @@ pub struct Composer {
     history: Vec<String>,
     /// Place in the history, and what was being written before.
     browsing: Option<(usize, String)>,
+    search: Option<Search>,
     /// First visible row.
     scroll: usize,
 }
@@ -63,9 +67,34 @@ impl Composer {
         self.buffer.set(text);
     }
 
+    /// The text with a character for each chip.
+    pub fn raw(&self) -> &str {
+        self.buffer.text()
+    }
+
+    /// Offset in [`Composer::raw`].
+    pub fn cursor(&self) -> usize {
+        self.buffer.cursor()
+    }
+
+    /// `range` of [`Composer::raw`] becomes `text`.
+    pub fn replace(&mut self, range: Range<usize>, text: &str) {
+        self.buffer.replace(range, text);
+    }
+
+    /// An earlier prompt is shown, not what is being written.
+    pub fn is_browsing(&self) -> bool {
+        self.browsing.is_some()
+    }
+
+    pub fn is_searching(&self) -> bool {
+        self.search.is_some()
+    }
+
     pub fn clear(&mut self) {
         self.buffer.clear();
         self.browsing = None;
+        self.search = None;
     }
 
     /// Prompts of before, oldest first.
@@ -106,6 +135,10 @@ impl Composer {
     }
 
     pub fn key(&mut self, key: KeyEvent) -> Outcome {
+        if self.search.is_some() {
+            self.search_key(key);
+            return Outcome::Changed;
+        }
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);
         let shift = key.modifiers.contains(KeyModifiers::SHIFT);
@@ -160,12 +193,39 @@ impl Composer {
                     self.newer();
                 }
             }
-            KeyCode::Char('p') if ctrl && b.is_empty() => self.older(),
-            KeyCode::Char('n') if ctrl && self.browsing.is_some() => self.newer(),
+            KeyCode::Char('r') if ctrl => self.search = Some(Search::default()),
             KeyCode::Char(c) if !ctrl && !alt => b.insert(c.encode_utf8(&mut [0; 4])),
             _ => return Outcome::Ignored,
         }
         Outcome::Changed
+    }
+
+    fn search_key(&mut self, key: KeyEvent) {
+        let Some(search) = &mut self.search else { return };
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('r') | KeyCode::Up if ctrl || key.code == KeyCode::Up => {
+                search.back(&self.history, search.at.unwrap_or(self.history.len()));
+            }
+            KeyCode::Char('g' | 'c') if ctrl => self.search = None,
+            KeyCode::Esc => self.search = None,
+            KeyCode::Backspace => {
+                search.query.pop();
+                search.at = None;
+                search.again(&self.history);
+            }
+            KeyCode::Char(c) if !ctrl => {
+                search.query.push(c);
+                search.again(&self.history);
+            }
+            // What is found is taken, to be changed or sent.
+            _ => {
+                if let Some(text) = search.at.and_then(|at| self.history.get(at)) {
+                    self.buffer.set(&text.clone());
+                }
+                self.search = None;
+            }
+        }
     }
 
     fn older(&mut self) {
@@ -197,13 +257,19 @@ impl Composer {
 
     /// Rows it wants at this width, at least one.
     pub fn height(&self, width: u16) -> u16 {
+        if self.search.is_some() {
+            return 1;
+        }
         self.rows(usize::from(width)).0.len().min(usize::from(u16::MAX)) as u16
     }
 
     /// Draws it and puts the terminal's cursor where the next character goes (input methods follow it).
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme, hint: &str) {
-        let mark = Span::styled("› ", theme.accent);
         let width = usize::from(area.width);
+        if let Some(search) = &self.search {
+            return draw_search(search, &self.history, frame, area, theme);
+        }
+        let mark = Span::styled("› ", theme.accent);
         let (rows, cursor) = self.rows(width);
         let height = usize::from(area.height);
         let (row, column) = cursor;
@@ -267,4 +333,26 @@ impl Composer {
         }
         (rows, cursor)
     }
+}
+
+/// One row: what is sought and what was found.
+fn draw_search(search: &Search, history: &[String], frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
+    if area.height == 0 || area.width == 0 {
+        return;
+    }
+    let width = usize::from(area.width);
+    let found =
+        search.at.and_then(|at| history.get(at)).map(|t| text::visible(&t.replace('\n', " ↵ ")).into_owned());
+    let asked = text::fit(&format!("earlier: {}", text::visible(&search.query)), width - 1).into_owned();
+    let used = text::width(&asked);
+    let rest = match &found {
+        Some(found) => format!("  {found}"),
+        None if search.query.is_empty() => "  Ctrl-R older · Enter takes it · Esc goes back".to_owned(),
+        None => "  nothing earlier holds that".to_owned(),
+    };
+    let rest = text::fit(&rest, width.saturating_sub(used)).into_owned();
+    let style = if found.is_some() { theme.text } else { theme.dim };
+    let line = Line::from(vec![Span::styled(asked, theme.accent), Span::styled(rest, style)]);
+    frame.buffer_mut().set_line(area.x, area.y, &line, area.width);
+    frame.set_cursor_position(Position::new(area.x + used.min(width - 1) as u16, area.y));
 }

@@ -1,0 +1,170 @@
+//! Files of the project for completion: listed in the background when they are first asked for, matched as one types.
+//!
+//! The rules are those of the search tools: what git ignores is left out. A listing older than [`FRESH`] is made anew when a
+//! new name is begun; until it is there the old one serves. Only the last question is answered.
+
+use becket_tui::input::Reply;
+use frizbee::{Config, Matcher};
+use futures::future::BoxFuture;
+use ignore::WalkBuilder;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// Matches that are given.
+const MATCHES: usize = 50;
+
+/// Files that are listed; the nearest to the root come first in no promised order beyond it.
+const MOST: usize = 1_000_000;
+
+/// How long a listing serves.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// Paths relative to the root, those nearest to it first.
+type Listing = Arc<Vec<String>>;
+
+pub(super) struct Files {
+    root: PathBuf,
+    listing: Arc<watch::Sender<Option<Listing>>>,
+    walking: Arc<AtomicBool>,
+    walked: Arc<Mutex<Option<Instant>>>,
+    last: Arc<AtomicU64>,
+}
+
+impl Files {
+    /// Lists nothing yet.
+    pub(super) fn new(root: PathBuf) -> Self {
+        Self {
+            root,
+            listing: Arc::new(watch::Sender::new(None)),
+            walking: Arc::default(),
+            walked: Arc::default(),
+            last: Arc::default(),
+        }
+    }
+
+    pub(super) fn ask(&self, query: String) -> BoxFuture<'static, Option<Reply>> {
+        let walked = *self.walked.lock().unwrap_or_else(PoisonError::into_inner);
+        if walked.is_none_or(|at| query.is_empty() && at.elapsed() > FRESH) {
+            self.walk();
+        }
+        let last = Arc::clone(&self.last);
+        let turn = last.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut listing = self.listing.subscribe();
+        Box::pin(async move {
+            let paths = listing.wait_for(Option::is_some).await.ok()?.clone()?;
+            if last.load(Ordering::Relaxed) != turn {
+                return None;
+            }
+            let task = tokio::task::spawn_blocking(move || {
+                let paths = matches(&paths, &query);
+                Reply::Files { query, paths }
+            });
+            task.await.ok()
+        })
+    }
+
+    fn walk(&self) {
+        if self.walking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (root, listing) = (self.root.clone(), Arc::clone(&self.listing));
+        let (walking, walked) = (Arc::clone(&self.walking), Arc::clone(&self.walked));
+        let work = move || {
+            listing.send_replace(Some(Arc::new(list(&root))));
+            *walked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            walking.store(false, Ordering::Release);
+        };
+        if std::thread::Builder::new().name("files".to_owned()).spawn(work).is_err() {
+            // Without a thread there are no names to offer; the text can be written all the same.
+            self.walking.store(false, Ordering::Release);
+        }
+    }
+}
+
+fn list(root: &Path) -> Vec<String> {
+    let mut builder = WalkBuilder::new(root);
+    builder.hidden(false).require_git(false).git_global(false).follow_links(false);
+    builder.filter_entry(|entry| entry.file_name() != ".git" || entry.depth() == 0);
+    let files = builder.build().filter_map(Result::ok).filter(|e| e.file_type().is_some_and(|t| !t.is_dir()));
+    let relative = files.filter_map(|e| Some(e.path().strip_prefix(root).ok()?.to_str()?.to_owned()));
+    let mut paths: Vec<String> = relative.take(MOST).collect();
+    paths.sort_by_cached_key(|p| (p.bytes().filter(|b| *b == b'/').count(), p.clone()));
+    paths
+}
+
+/// Best first; the nearest to the root when nothing is asked.
+fn matches(paths: &[String], query: &str) -> Vec<PathBuf> {
+    if query.is_empty() {
+        return paths.iter().take(MATCHES).map(PathBuf::from).collect();
+    }
+    let found = Matcher::new(query, &Config::default()).match_list(paths);
+    found.iter().take(MATCHES).filter_map(|m| paths.get(m.index as usize)).map(PathBuf::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in [
+            ("src/deep/lib.rs", ""),
+            ("src/main.rs", ""),
+            (".github/ci.yml", ""),
+            (".gitignore", "out\n"),
+            ("out/x.rs", ""),
+            (".git/config", ""),
+        ] {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        dir
+    }
+
+    #[tokio::test]
+    async fn what_is_ignored_is_not_offered_and_the_last_question_is_answered() {
+        let dir = tree();
+        let files = Files::new(dir.path().to_owned());
+        let early = files.ask(String::new());
+        let Some(Reply::Files { paths, .. }) = early.await else { panic!("no answer") };
+        let names = [".gitignore", ".github/ci.yml", "src/main.rs", "src/deep/lib.rs"];
+        assert_eq!(paths, names.map(PathBuf::from));
+        let (first, second) = (files.ask("m".into()), files.ask("main".into()));
+        assert_eq!(first.await, None);
+        assert_eq!(
+            second.await,
+            Some(Reply::Files { query: "main".into(), paths: vec!["src/main.rs".into()] })
+        );
+    }
+
+    /// p95 of a key in a project of 100,000 files: at most 50 ms, with room for a busy machine and a slow build.
+    #[test]
+    fn a_hundred_thousand_files_are_matched_within_a_key() {
+        let parts =
+            ["crates", "session", "context", "view", "parser", "model", "server", "client", "tests", "util"];
+        let name = |i: usize| {
+            let part = |n: usize| parts[i / 10_usize.pow(n as u32) % 10];
+            format!("{}/{}/{}/{}_{i}.rs", part(0), part(1), part(2), part(3))
+        };
+        let paths: Vec<String> = (0..100_000).map(name).collect();
+        let mut times: Vec<Duration> = Vec::new();
+        for query in
+            ["s", "se", "ses", "sess", "sesvi", "sessview", "tests/util", "parser_99", "client.rs", "xq"]
+        {
+            for _ in 0..4 {
+                let start = Instant::now();
+                let found = matches(&paths, query);
+                times.push(start.elapsed());
+                assert_eq!(found.is_empty(), query == "xq");
+            }
+        }
+        times.sort();
+        let p95 = times[times.len() * 95 / 100];
+        println!("p95 {p95:?}, worst {:?}", times[times.len() - 1]);
+        assert!(p95 < Duration::from_millis(250), "{p95:?}");
+    }
+}

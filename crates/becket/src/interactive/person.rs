@@ -1,0 +1,192 @@
+//! What a person does beside talking to the model: commands of their own, lines for AGENTS.md, a draft that is kept.
+//!
+//! Commands run by the same shell as the model's: same environment, same limits. Nobody is asked; the person typed them.
+
+use crate::settings;
+use becket_tool::{Host, Tool, ToolEnv};
+use becket_tool_shell::{BashTool, Shell};
+use becket_tui::input::Reply;
+use becket_types::{BlobId, CallId, SessionId};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio_util::sync::CancellationToken;
+
+/// The person's side of the shell.
+pub(super) struct Person {
+    shell: Arc<Shell>,
+    cwd: PathBuf,
+    roots: Arc<[PathBuf]>,
+    /// Where `cd` went, and what else the shell keeps between calls.
+    kept: Arc<Kept>,
+    running: Arc<Mutex<CancellationToken>>,
+}
+
+impl Person {
+    pub(super) fn new(shell: Arc<Shell>, cwd: PathBuf, roots: &[PathBuf]) -> Self {
+        Self { shell, cwd, roots: roots.into(), kept: Arc::default(), running: Arc::default() }
+    }
+
+    pub(super) fn run(&self, command: String) -> impl Future<Output = Option<Reply>> + Send + 'static {
+        let cancel = CancellationToken::new();
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = cancel.clone();
+        let env = ToolEnv {
+            cwd: self.cwd.clone(),
+            roots: Arc::clone(&self.roots),
+            call_id: CallId("person".to_owned()),
+            cancel,
+            progress: Arc::new(|_: &str| {}),
+            host: Arc::clone(&self.kept) as Arc<dyn Host>,
+        };
+        let tool = BashTool::new(Arc::clone(&self.shell));
+        async move {
+            let output = tool.run(json!({ "command": command }), &env).await;
+            Some(Reply::Ran { command, output: output.content, failed: output.is_error })
+        }
+    }
+
+    /// Ends the command that runs.
+    pub(super) fn stop(&self) {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).cancel();
+    }
+}
+
+/// Keeps the state of the shell; whole outputs and file hashes are the model's matter.
+#[derive(Default)]
+struct Kept(Mutex<HashMap<String, Value>>);
+
+impl Host for Kept {
+    fn put_blob(&self, _bytes: &[u8]) -> Result<BlobId, String> {
+        Err("outputs of your own commands are not kept".to_owned())
+    }
+    fn get_blob(&self, _id: &BlobId) -> Option<Vec<u8>> {
+        None
+    }
+    fn note_read(&self, _path: &Path, _sha256: &str) {}
+    fn read_hash(&self, _path: &Path) -> Option<String> {
+        None
+    }
+    fn state(&self, key: &str) -> Option<Value> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+    fn set_state(&self, key: &str, value: Value) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), value);
+    }
+    fn original_output(&self, _call: &CallId) -> Option<(String, String)> {
+        None
+    }
+}
+
+/// One line more in AGENTS.md: the nearest one up to the project's root, or a new one there.
+pub(super) fn memorize(cwd: &Path, text: &str) -> Result<String, String> {
+    let root = settings::project_root(cwd);
+    let files = cwd.ancestors().take_while(|dir| dir.starts_with(&root)).map(|dir| dir.join("AGENTS.md"));
+    let path = files.into_iter().find(|file| file.exists()).unwrap_or_else(|| root.join("AGENTS.md"));
+    let cannot = |e: io::Error| format!("cannot write {}: {e}", path.display());
+    let before = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(e) => return Err(cannot(e)),
+    };
+    let gap = if before.is_empty() || before.ends_with(b"\n") { "" } else { "\n" };
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(&path).map_err(cannot)?;
+    file.write_all(format!("{gap}- {text}\n").as_bytes()).map_err(cannot)?;
+    let made = if before.is_empty() { " (new)" } else { "" };
+    Ok(format!("{}{made}: - {text}", path.display()))
+}
+
+/// The draft of a session, in a file of its own.
+pub(super) struct Drafts {
+    file: PathBuf,
+    /// Writes happen in the order in which they were asked for: a late one is dropped.
+    last: Arc<AtomicU64>,
+    writing: Arc<Mutex<()>>,
+}
+
+impl Drafts {
+    pub(super) fn new(data_dir: &Path, session: SessionId) -> Self {
+        let file = data_dir.join("drafts").join(format!("{session}.md"));
+        Self { file, last: Arc::default(), writing: Arc::default() }
+    }
+
+    pub(super) fn read(&self) -> Option<String> {
+        std::fs::read_to_string(&self.file).ok().filter(|text| !text.is_empty())
+    }
+
+    /// Writes it, or removes it. What cannot be kept is no reason to stop anybody.
+    pub(super) fn keep(&self, text: Option<String>) -> impl FnOnce() + Send + 'static {
+        let turn = self.last.fetch_add(1, Ordering::AcqRel) + 1;
+        let (last, writing, file) = (Arc::clone(&self.last), Arc::clone(&self.writing), self.file.clone());
+        move || {
+            let _one = writing.lock().unwrap_or_else(PoisonError::into_inner);
+            if last.load(Ordering::Acquire) == turn {
+                let _ = write(&file, text.as_deref());
+            }
+        }
+    }
+}
+
+/// Whole or not at all: a crash leaves the draft of before.
+fn write(file: &Path, text: Option<&str>) -> io::Result<()> {
+    let (Some(text), Some(dir)) = (text, file.parent()) else { return std::fs::remove_file(file) };
+    std::fs::create_dir_all(dir)?;
+    let mut new = tempfile::NamedTempFile::new_in(dir)?;
+    new.write_all(text.as_bytes())?;
+    new.persist(file)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use becket_tool_shell::ShellSettings;
+
+    #[test]
+    fn a_line_goes_to_the_nearest_agents_md() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join(".git")).unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        assert!(memorize(&root.join("a/b"), "use tabs").unwrap().contains("(new)"));
+        assert_eq!(std::fs::read_to_string(root.join("AGENTS.md")).unwrap(), "- use tabs\n");
+        std::fs::write(root.join("a/AGENTS.md"), "# Rules").unwrap();
+        memorize(&root.join("a/b"), "no panics").unwrap();
+        assert_eq!(std::fs::read_to_string(root.join("a/AGENTS.md")).unwrap(), "# Rules\n- no panics\n");
+    }
+
+    #[test]
+    fn the_last_draft_wins_and_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let session = SessionId::new();
+        let drafts = Drafts::new(dir.path(), session);
+        assert_eq!(drafts.read(), None);
+        let (first, second) = (drafts.keep(Some("one".into())), drafts.keep(Some("two".into())));
+        second();
+        first();
+        assert_eq!(Drafts::new(dir.path(), session).read().as_deref(), Some("two"));
+        drafts.keep(None)();
+        assert_eq!(drafts.read(), None);
+        assert_eq!(std::fs::read_dir(dir.path().join("drafts")).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_command_runs_in_the_project_and_can_be_stopped() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let env = vec![("PATH".into(), std::env::var_os("PATH").unwrap()), ("SEEN".into(), "yes".into())];
+        let shell = Shell::new(ShellSettings::new(env, root.join("spill")));
+        let person = Person::new(shell, root.clone(), std::slice::from_ref(&root));
+        let Some(Reply::Ran { output, failed, .. }) = person.run("echo $SEEN; pwd".into()).await else {
+            panic!("no answer")
+        };
+        assert!(output.contains("yes") && output.contains(&*root.to_string_lossy()) && !failed, "{output}");
+        let long = tokio::spawn(person.run("sleep 600".into()));
+        tokio::task::yield_now().await;
+        person.stop();
+        let Some(Reply::Ran { failed, .. }) = long.await.unwrap() else { panic!("no answer") };
+        assert!(failed);
+    }
+}

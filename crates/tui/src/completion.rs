@@ -1,0 +1,269 @@
+//! What can stand where something is being typed: commands behind `/`, their arguments, files behind `@`.
+//!
+//! Owns the menu of matches and which part of the text a choice replaces. Commands and themes it knows; models and files it
+//! asks of the host, and shows an answer only while it is still what was asked.
+//!
+//! Closed with Esc it stays closed until something else is being typed.
+
+use crate::commands::{self, COMMANDS};
+use crate::input::{Effect, Request};
+use crate::menu::{Item, Menu};
+use crate::theme::Theme;
+use becket_types::PermissionMode;
+use crossterm::event::{KeyCode, KeyEvent};
+use frizbee::{Config, Matcher};
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use std::ops::Range;
+use std::path::PathBuf;
+
+#[derive(Debug, Default)]
+pub struct Completion {
+    target: Option<Target>,
+    menu: Menu,
+    /// Where Esc closed it.
+    dismissed: Option<(Kind, usize)>,
+    models: Option<Vec<String>>,
+    /// Commands are also found by what they are for.
+    by_purpose: bool,
+}
+
+/// What is being typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    kind: Kind,
+    /// What a choice replaces, in bytes of the text.
+    range: Range<usize>,
+    query: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Command,
+    /// The argument of this command.
+    Argument(String),
+    File,
+}
+
+/// What a key came to.
+#[derive(Debug, PartialEq)]
+pub enum Choice {
+    /// Not a key of the menu.
+    None,
+    /// The menu is another now.
+    Moved,
+    /// Put `text` there; `run`: and the text is finished.
+    Put { range: Range<usize>, text: String, run: bool },
+}
+
+impl Completion {
+    /// One that finds commands also by what they are for.
+    pub fn by_purpose() -> Self {
+        Self { by_purpose: true, ..Self::default() }
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.menu.is_open()
+    }
+
+    pub fn close(&mut self) {
+        self.menu.close();
+        self.target = None;
+    }
+
+    /// The text changed.
+    pub fn refresh(&mut self, text: &str, cursor: usize) -> Vec<Effect> {
+        let Some(target) = target(text, cursor) else {
+            self.dismissed = None;
+            self.close();
+            return Vec::new();
+        };
+        let place = (target.kind.clone(), target.range.start);
+        if self.dismissed.as_ref() == Some(&place) {
+            self.close();
+            return Vec::new();
+        }
+        self.dismissed = None;
+        let mut effects = Vec::new();
+        let items = match &target.kind {
+            Kind::Command => self.commands(&target.query),
+            Kind::Argument(command) => match command.as_str() {
+                "theme" => plain(&target.query, &Theme::NAMES),
+                "mode" => plain(&target.query, &PermissionMode::ALL.map(|m| m.to_string())),
+                "model" => {
+                    if self.models.is_none() {
+                        effects.push(Effect::Ask(Request::Models));
+                    }
+                    plain(&target.query, self.models.as_deref().unwrap_or_default())
+                }
+                _ => Vec::new(),
+            },
+            Kind::File => {
+                effects.push(Effect::Ask(Request::Files { query: target.query.clone() }));
+                // Until the answer is there: what of the last one still fits.
+                let same = self.target.as_ref().is_some_and(|t| t.kind == Kind::File);
+                let before: Vec<&str> = if same {
+                    self.menu.items().iter().map(|i| i.name.as_str()).collect()
+                } else {
+                    Vec::new()
+                };
+                plain(&target.query, &before)
+            }
+        };
+        self.menu.set(items);
+        self.target = Some(target);
+        effects
+    }
+
+    fn commands(&self, query: &str) -> Vec<Item> {
+        let names: Vec<&str> = COMMANDS.iter().map(|(name, ..)| *name).collect();
+        let mut found = best(query, &names);
+        found.sort_by_key(|i| !names[*i].starts_with(query));
+        if self.by_purpose {
+            let purposes: Vec<&str> = COMMANDS.iter().map(|(.., what)| *what).collect();
+            let lower = query.to_lowercase();
+            let more = (0..purposes.len()).filter(|i| purposes[*i].to_lowercase().contains(&lower));
+            found.extend(more.filter(|i| !found.contains(i)).collect::<Vec<_>>());
+        }
+        let item = |i: usize| {
+            let (name, arguments, what) = COMMANDS[i];
+            Item { name: format!("/{name} {arguments}").trim_end().to_owned(), detail: what.to_owned() }
+        };
+        found.into_iter().map(item).collect()
+    }
+
+    /// The host's answer about files.
+    pub fn files(&mut self, query: &str, paths: &[PathBuf]) {
+        if self.target.as_ref().is_some_and(|t| t.kind == Kind::File && t.query == query) {
+            let name = |path: &PathBuf| Item { name: path.to_string_lossy().into_owned(), ..Item::default() };
+            self.menu.set(paths.iter().map(name).collect());
+        }
+    }
+
+    /// The host's answer about models.
+    pub fn models(&mut self, models: Vec<String>) {
+        if let Some(Target { kind: Kind::Argument(command), query, .. }) = &self.target
+            && command == "model"
+        {
+            self.menu.set(plain(query, &models));
+        }
+        self.models = Some(models);
+    }
+
+    /// Keys while it is open.
+    pub fn key(&mut self, key: KeyEvent) -> Choice {
+        if !self.is_open() {
+            return Choice::None;
+        }
+        match key.code {
+            KeyCode::Esc => {
+                self.dismissed = self.target.take().map(|t| (t.kind, t.range.start));
+                self.menu.close();
+                Choice::Moved
+            }
+            KeyCode::Enter if key.modifiers.is_empty() => self.choose(true),
+            KeyCode::Tab => self.choose(false),
+            _ if self.menu.key(key) => Choice::Moved,
+            _ => Choice::None,
+        }
+    }
+
+    fn choose(&mut self, enter: bool) -> Choice {
+        let (Some(target), Some(item)) = (self.target.take(), self.menu.chosen().cloned()) else {
+            return Choice::None;
+        };
+        self.menu.close();
+        let (text, run) = match target.kind {
+            Kind::Command => {
+                let name = item.name.split(' ').next().unwrap_or_default();
+                (format!("{name} "), enter && !commands::needs_argument(&name[1..]))
+            }
+            Kind::Argument(_) => (item.name, enter),
+            Kind::File => (mention(&item.name), false),
+        };
+        Choice::Put { range: target.range, text, run }
+    }
+
+    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
+        self.menu.draw(frame, area, theme);
+    }
+}
+
+/// A path in a prompt.
+fn mention(path: &str) -> String {
+    if path.contains(char::is_whitespace) { format!("@\"{path}\" ") } else { format!("@{path} ") }
+}
+
+/// What `text` has at the cursor that can be completed.
+fn target(text: &str, cursor: usize) -> Option<Target> {
+    let before = text.get(..cursor)?;
+    if let Some(rest) = text.strip_prefix('/')
+        && cursor > 0
+        && !text.contains('\n')
+    {
+        let end = rest.find(char::is_whitespace).map_or(text.len(), |i| i + 1);
+        if cursor <= end {
+            let query = before[1..].to_owned();
+            return (!text[1..end].contains('/')).then_some(Target {
+                kind: Kind::Command,
+                range: 0..end,
+                query,
+            });
+        }
+        let start = end + text[end..].len() - text[end..].trim_start().len();
+        let kind = Kind::Argument(text[1..end].to_owned());
+        return (cursor >= start).then(|| Target {
+            kind,
+            range: start..text.len(),
+            query: text[start..cursor].to_owned(),
+        });
+    }
+    let start = before
+        .rfind(char::is_whitespace)
+        .map_or(0, |i| i + before[i..].chars().next().map_or(1, char::len_utf8));
+    let query = before[start..].strip_prefix('@')?;
+    Some(Target { kind: Kind::File, range: start..cursor, query: query.to_owned() })
+}
+
+fn plain<S: AsRef<str>>(query: &str, names: &[S]) -> Vec<Item> {
+    let item = |i: usize| Item { name: names[i].as_ref().to_owned(), ..Item::default() };
+    best(query, names).into_iter().map(item).collect()
+}
+
+/// Indices of the names that match, best first; all when nothing is asked.
+fn best<S: AsRef<str>>(query: &str, names: &[S]) -> Vec<usize> {
+    if query.is_empty() {
+        return (0..names.len()).collect();
+    }
+    Matcher::new(query, &Config::default()).match_list(names).iter().map(|m| m.index as usize).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `|` is the cursor.
+    fn at(text: &str) -> Option<(Kind, Range<usize>, String)> {
+        let cursor = text.find('|').unwrap();
+        target(&text.replace('|', ""), cursor).map(|t| (t.kind, t.range, t.query))
+    }
+
+    #[test]
+    fn what_is_being_typed() {
+        assert_eq!(at("/|"), Some((Kind::Command, 0..1, String::new())));
+        assert_eq!(at("/mo|del"), Some((Kind::Command, 0..6, "mo".into())));
+        assert_eq!(at("|/model"), None);
+        assert_eq!(at("/usr/bi|"), None);
+        assert_eq!(at("/theme d|"), Some((Kind::Argument("theme".into()), 7..8, "d".into())));
+        assert_eq!(at("see @src/li|"), Some((Kind::File, 4..11, "src/li".into())));
+        assert_eq!(at("a@b|"), None);
+        assert_eq!(at("see @a |"), None);
+        assert_eq!(at("日\u{3000}@x|"), Some((Kind::File, 6..8, "x".into())));
+    }
+
+    #[test]
+    fn a_path_with_spaces_is_quoted() {
+        assert_eq!(mention("src/a.rs"), "@src/a.rs ");
+        assert_eq!(mention("my notes.md"), "@\"my notes.md\" ");
+    }
+}

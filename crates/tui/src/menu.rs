@@ -1,0 +1,100 @@
+//! A short list to choose from: above the composer, and in the palette.
+//!
+//! Owns the entries and which one is chosen. Where they come from and what choosing means is not its business.
+
+use crate::text;
+use crate::theme::Theme;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+/// Entries that are shown at once.
+pub const ROWS: usize = 8;
+
+/// One entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Item {
+    /// What is matched, shown and chosen.
+    pub name: String,
+    /// What it is for, in lesser weight.
+    pub detail: String,
+}
+
+#[derive(Debug, Default)]
+pub struct Menu {
+    items: Vec<Item>,
+    chosen: usize,
+    top: usize,
+}
+
+impl Menu {
+    pub fn is_open(&self) -> bool {
+        !self.items.is_empty()
+    }
+
+    /// Other entries; the first is chosen.
+    pub fn set(&mut self, items: Vec<Item>) {
+        *self = Self { items, chosen: 0, top: 0 };
+    }
+
+    pub fn close(&mut self) {
+        *self = Self::default();
+    }
+
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    pub fn chosen(&self) -> Option<&Item> {
+        self.items.get(self.chosen)
+    }
+
+    /// Up, Down, Ctrl-P, Ctrl-N; true when it was one of them. Around at both ends.
+    pub fn key(&mut self, key: KeyEvent) -> bool {
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        let count = self.items.len();
+        if count == 0 {
+            return false;
+        }
+        self.chosen = match key.code {
+            KeyCode::Up if !ctrl => (self.chosen + count - 1) % count,
+            KeyCode::Char('p') if ctrl => (self.chosen + count - 1) % count,
+            KeyCode::Down if !ctrl => (self.chosen + 1) % count,
+            KeyCode::Char('n') if ctrl => (self.chosen + 1) % count,
+            _ => return false,
+        };
+        self.top = self.top.min(self.chosen).max((self.chosen + 1).saturating_sub(ROWS));
+        true
+    }
+
+    /// Rows it wants.
+    pub fn height(&self) -> u16 {
+        self.items.len().min(ROWS) as u16
+    }
+
+    /// Into the lowest rows of `area`, over what is there.
+    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
+        let height = self.height().min(area.height);
+        let shown = usize::from(height);
+        self.top = self.top.min(self.chosen).max((self.chosen + 1).saturating_sub(shown));
+        let width = usize::from(area.width);
+        let names = self.items.iter().skip(self.top).take(shown).map(|i| text::width(&i.name)).max();
+        let column = names.unwrap_or(0).min(width / 2);
+        let y = area.bottom() - height;
+        for (row, item) in self.items.iter().enumerate().skip(self.top).take(shown) {
+            let mark = if row == self.chosen { "❯ " } else { "  " };
+            let name = text::visible(&item.name).into_owned();
+            let line = if item.detail.is_empty() {
+                text::fit(&format!("{mark}{name}"), width).into_owned()
+            } else {
+                let pad = " ".repeat(column.saturating_sub(text::width(&name)));
+                text::fit(&format!("{mark}{name}{pad}  {}", text::visible(&item.detail)), width).into_owned()
+            };
+            let fill = " ".repeat(width.saturating_sub(text::width(&line)));
+            let style = if row == self.chosen { theme.selected } else { theme.dim };
+            let line = Line::from(vec![Span::styled(line, style), Span::styled(fill, style)]);
+            frame.buffer_mut().set_line(area.x, y + (row - self.top) as u16, &line, area.width);
+        }
+    }
+}

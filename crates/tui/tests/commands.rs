@@ -1,0 +1,322 @@
+//! Commands, completion, pages, drafts and the history by keystrokes: keys and answers of the host in, the screen and what is
+//! asked of host and agent out.
+
+#[allow(dead_code, reason = "each binary uses its part of the stage")]
+mod support;
+
+use becket_tui::input::{Confirm, Effect, Input, Page, Reply, Request, Timer};
+use becket_types::{Access, CallId, Command, DeliveryMode, Event, Part, PermissionRequest};
+use crossterm::event::{KeyCode, MouseEvent, MouseEventKind};
+use serde_json::json;
+use support::{Stage, started};
+
+fn stage() -> Stage {
+    let mut stage = Stage::new(60, 14);
+    stage.event(started());
+    stage
+}
+
+/// What is sent to the agent and asked of the host; without timers and titles.
+fn asked(effects: Vec<Effect>) -> Vec<Effect> {
+    effects.into_iter().filter(|e| matches!(e, Effect::Send(_) | Effect::Ask(_) | Effect::Quit)).collect()
+}
+
+fn host(name: &str, arguments: &str) -> Effect {
+    Effect::Ask(Request::Command { name: name.into(), arguments: arguments.into() })
+}
+
+/// The rows of the menu and the composer's line.
+fn menu(stage: &mut Stage) -> Vec<String> {
+    let screen = stage.screen();
+    let rows: Vec<&str> = screen.lines().collect();
+    let from = rows.iter().position(|r| r.starts_with("❯ ")).unwrap_or(rows.len() - 2);
+    rows[from..rows.len() - 1].iter().map(|r| (*r).to_owned()).collect()
+}
+
+#[test]
+fn a_command_is_found_while_it_is_typed() {
+    let mut stage = stage();
+    stage.type_text("/");
+    assert!(stage.screen().contains("❯ /help"), "{}", stage.screen());
+    stage.type_text("cont");
+    assert_eq!(menu(&mut stage)[0], "❯ /context  what the model sees now, by category and span");
+    assert_eq!(menu(&mut stage).last().unwrap(), "› /cont");
+    assert_eq!(asked(stage.key(KeyCode::Enter)), [host("context", "")]);
+    assert!(!stage.screen().contains('❯'), "{}", stage.screen());
+    // What matches somewhere only comes behind what begins so.
+    stage.type_text("/co");
+    let rows = menu(&mut stage);
+    assert!(rows[0].starts_with("❯ /co") && rows[1].starts_with("  /co"), "{rows:?}");
+    // A path is no command, and an unknown one is said.
+    for _ in 0..3 {
+        stage.key(KeyCode::Backspace);
+    }
+    stage.type_text("/usr/bin");
+    assert!(!stage.screen().contains('❯'), "{}", stage.screen());
+    stage.ctrl('c');
+    stage.type_text("/xyzzy");
+    stage.key(KeyCode::Enter);
+    assert!(stage.screen().contains("there is no command /xyzzy"), "{}", stage.screen());
+}
+
+#[test]
+fn arrows_choose_tab_inserts_escape_closes() {
+    let mut stage = stage();
+    stage.type_text("/mo");
+    assert!(menu(&mut stage)[0].starts_with("❯ /model NAME"));
+    stage.key(KeyCode::Down);
+    assert!(menu(&mut stage)[0].starts_with("❯ /mode NAME"));
+    stage.key(KeyCode::Tab);
+    // Its argument follows.
+    assert_eq!(menu(&mut stage)[0], "❯ default");
+    assert_eq!(menu(&mut stage).last().unwrap(), "› /mode");
+    stage.type_text("pl");
+    assert_eq!(menu(&mut stage), ["❯ plan", "› /mode pl"]);
+    assert_eq!(asked(stage.key(KeyCode::Enter)), [Effect::Send(Command::SetMode { mode: "plan".into() })]);
+    stage.type_text("/he");
+    assert!(stage.screen().contains('❯'));
+    stage.key(KeyCode::Esc);
+    assert!(!stage.screen().contains('❯'));
+    stage.type_text("l");
+    assert!(!stage.screen().contains('❯'), "closed it stays closed");
+    stage.type_text("p");
+    stage.key(KeyCode::Enter);
+    assert!(stage.screen().contains("AGENTS.md"), "help: {}", stage.screen());
+}
+
+#[test]
+fn enter_on_a_command_that_needs_an_argument_asks_for_it() {
+    let mut stage = stage();
+    stage.type_text("/them");
+    assert_eq!(asked(stage.key(KeyCode::Enter)), []);
+    assert_eq!(menu(&mut stage)[0], "❯ dark");
+    stage.key(KeyCode::Up);
+    assert!(menu(&mut stage).contains(&"❯ plain".to_owned()), "around: {:?}", menu(&mut stage));
+    stage.key(KeyCode::Enter);
+    assert!(stage.screen().contains("› what is to be done?"));
+    // Models are the host's.
+    stage.type_text("/model");
+    let effects = asked(stage.update(Input::Key(support::key(' '))));
+    assert_eq!(effects, [Effect::Ask(Request::Models)]);
+    stage.type_text("son");
+    stage.update(Input::Reply(Reply::Models(vec!["openai/gpt-x".into(), "anthropic/sonnet".into()])));
+    assert_eq!(menu(&mut stage), ["❯ anthropic/sonnet", "› /model son"]);
+    assert_eq!(
+        asked(stage.key(KeyCode::Enter)),
+        [Effect::Send(Command::SetModel { model: "anthropic/sonnet".into() })]
+    );
+}
+
+#[test]
+fn the_menu_is_for_what_is_typed_and_not_for_the_history() {
+    let mut stage = stage();
+    stage.update(Input::Reply(Reply::History(vec!["first".into(), "/mode plan".into()])));
+    stage.key(KeyCode::Up);
+    assert!(stage.screen().contains("› /mode plan") && !stage.screen().contains('❯'));
+    stage.key(KeyCode::Up);
+    assert!(stage.screen().contains("› first"));
+}
+
+#[test]
+fn the_palette_finds_commands_by_name_and_purpose() {
+    let mut stage = stage();
+    stage.type_text("half a thought");
+    stage.ctrl('p');
+    assert!(stage.screen().contains("❯ /help"), "{}", stage.screen());
+    stage.type_text("clipboard");
+    assert!(stage.screen().contains("❯ /copy"), "{}", stage.screen());
+    stage.key(KeyCode::Esc);
+    stage.key(KeyCode::Esc);
+    stage.ctrl('p');
+    stage.type_text("cost");
+    assert_eq!(asked(stage.key(KeyCode::Enter)), [host("cost", "")]);
+    // What was being written is still there.
+    assert!(stage.screen().contains("› half a thought"), "{}", stage.screen());
+    stage.ctrl('p');
+    stage.type_text("mode");
+    stage.key(KeyCode::Down);
+    stage.key(KeyCode::Up);
+    stage.ctrl('u');
+    stage.type_text("mode plan");
+    assert_eq!(asked(stage.key(KeyCode::Enter)), [Effect::Send(Command::SetMode { mode: "plan".into() })]);
+}
+
+#[test]
+fn files_are_asked_for_and_only_the_answer_to_the_last_question_is_shown() {
+    let mut stage = stage();
+    let query = |q: &str| Effect::Ask(Request::Files { query: q.into() });
+    let files = |q: &str, paths: &[&str]| {
+        Input::Reply(Reply::Files { query: q.into(), paths: paths.iter().map(Into::into).collect() })
+    };
+    stage.type_text("look at");
+    assert_eq!(asked(stage.update(Input::Key(support::key(' ')))), []);
+    assert_eq!(asked(stage.update(Input::Key(support::key('@')))), [query("")]);
+    stage.update(files("", &["Cargo.toml", "src/lib.rs"]));
+    assert_eq!(menu(&mut stage), ["❯ Cargo.toml", "  src/lib.rs", "› look at @"]);
+    assert_eq!(asked(stage.update(Input::Key(support::key('l')))), [query("l")]);
+    // Before the answer: what of the last one fits.
+    assert!(menu(&mut stage).iter().all(|r| !r.contains("zzz")));
+    stage.type_text("i");
+    stage.update(files("l", &["zzz-late"]));
+    assert!(!stage.screen().contains("zzz-late"));
+    stage.update(files("li", &["src/lib.rs", "my lib.rs"]));
+    stage.key(KeyCode::Down);
+    assert_eq!(asked(stage.key(KeyCode::Enter)), []);
+    assert!(stage.screen().contains("› look at @\"my lib.rs\""), "{}", stage.screen());
+    stage.type_text("and @src");
+    stage.update(files("src", &["src/lib.rs"]));
+    stage.key(KeyCode::Tab);
+    let effects = asked(stage.key(KeyCode::Enter));
+    let sent = effects.iter().find_map(|e| match e {
+        Effect::Send(Command::Prompt(p)) => Some(p.parts.clone()),
+        _ => None,
+    });
+    assert_eq!(sent.unwrap(), [Part::text("look at @\"my lib.rs\" and @src/lib.rs ")]);
+}
+
+fn page(lines: usize, confirm: Option<Confirm>) -> Input {
+    let text: Vec<String> = (0..lines).map(|i| format!("line {i}")).collect();
+    let markdown = format!("```text\n{}\n```", text.join("\n"));
+    Input::Reply(Reply::Page {
+        name: "context".into(),
+        result: Ok(Page { title: "context".into(), markdown, confirm, ..Page::default() }),
+    })
+}
+
+#[test]
+fn a_page_is_shown_scrolls_and_closes() {
+    let mut stage = stage();
+    stage.type_text("draft");
+    stage.update(page(40, None));
+    let screen = stage.screen();
+    assert!(
+        screen.starts_with("── context ───") && screen.contains("line 0") && !screen.contains("line 20"),
+        "{screen}"
+    );
+    stage.key(KeyCode::PageDown);
+    assert!(!stage.screen().contains("line 0\n"));
+    stage.key(KeyCode::End);
+    assert!(stage.screen().contains("line 39"), "{}", stage.screen());
+    stage.key(KeyCode::Home);
+    assert!(stage.screen().contains("line 0\n"), "{}", stage.screen());
+    let wheel = MouseEvent {
+        kind: MouseEventKind::ScrollDown,
+        column: 1,
+        row: 1,
+        modifiers: crossterm::event::KeyModifiers::NONE,
+    };
+    stage.update(Input::Mouse(wheel));
+    assert!(!stage.screen().contains("line 0\n"));
+    assert_eq!(stage.screen(), stage.fresh());
+    stage.resize(30, 6);
+    stage.screen();
+    stage.key(KeyCode::Esc);
+    assert!(stage.screen().contains("› draft"), "{}", stage.screen());
+    stage.update(Input::Reply(Reply::Page { name: "context".into(), result: Err("no session yet".into()) }));
+    assert!(stage.screen().contains("✗ no session yet"));
+}
+
+#[test]
+fn a_question_of_the_agent_goes_before_a_page() {
+    let mut stage = stage();
+    stage.update(page(5, None));
+    stage.event(Event::PermissionAsked(Box::new(PermissionRequest {
+        call_id: CallId("c1".into()),
+        tool: "bash".into(),
+        input: json!({"command": "ls"}),
+        access: Access::execute("ls"),
+        reason: "no rule".into(),
+    })));
+    assert!(stage.screen().contains("? bash wants to run"), "{}", stage.screen());
+    stage.update(Input::Due(Timer::Arm));
+    assert!(matches!(stage.key(KeyCode::Char('n'))[..], [Effect::Send(Command::Decide { .. })]));
+    assert!(stage.screen().contains("line 4"), "the page is back: {}", stage.screen());
+}
+
+#[test]
+fn a_command_of_the_person_runs_and_the_model_reads_it_with_the_next_message() {
+    let mut stage = stage();
+    stage.type_text("!ls -l");
+    let effects = asked(stage.key(KeyCode::Enter));
+    assert_eq!(effects[0], Effect::Ask(Request::Shell { command: "ls -l".into() }));
+    assert!(stage.screen().contains("◐ $ ls -l · Esc stops it"), "{}", stage.screen());
+    stage.type_text("!pwd");
+    stage.key(KeyCode::Enter);
+    assert!(stage.screen().contains("one command at a time"));
+    stage.ctrl('u');
+    assert_eq!(stage.key(KeyCode::Esc), [Effect::Ask(Request::StopShell)]);
+    let ran = Reply::Ran { command: "ls -l".into(), output: "a ``` b\u{1b}[31m\n".into(), failed: false };
+    stage.update(Input::Reply(ran));
+    let screen = stage.screen();
+    assert!(screen.contains("· $ ls -l\n  a ``` b␛[31m") && !screen.contains('◐'), "{screen}");
+    stage.type_text("why?");
+    let effects = stage.key(KeyCode::Enter);
+    let sent = effects.iter().find_map(|e| match e {
+        Effect::Send(Command::Prompt(p)) if p.mode == DeliveryMode::Steer => Some(p.parts.clone()),
+        _ => None,
+    });
+    let told = "I ran `ls -l`:\n````\na ``` b\u{1b}[31m\n````";
+    assert_eq!(sent.unwrap(), [Part::text(told), Part::text("why?")]);
+    stage.type_text("again");
+    let effects = asked(stage.key(KeyCode::Enter));
+    assert!(matches!(&effects[0], Effect::Send(Command::Prompt(p)) if p.parts == [Part::text("again")]));
+}
+
+#[test]
+fn a_hash_remembers_a_line() {
+    let mut stage = stage();
+    stage.type_text("# use tabs");
+    assert_eq!(
+        asked(stage.key(KeyCode::Enter)),
+        [Effect::Ask(Request::Memorize { text: "use tabs".into() })]
+    );
+    stage.update(Input::Reply(Reply::Done(Ok("added to AGENTS.md".into()))));
+    assert!(stage.screen().contains("· added to AGENTS.md"));
+}
+
+#[test]
+fn the_draft_is_kept_a_second_later_and_dropped_when_it_is_sent() {
+    let mut stage = stage();
+    let wake = Effect::Wake(1_000, Timer::Draft);
+    assert_eq!(stage.update(Input::Key(support::key('a'))), std::slice::from_ref(&wake));
+    assert_eq!(stage.update(Input::Key(support::key('b'))), [], "one timer for all that is typed");
+    let keep = |text: Option<&str>| Effect::Ask(Request::Draft { text: text.map(str::to_owned) });
+    assert_eq!(stage.update(Input::Due(Timer::Draft)), [keep(Some("ab"))]);
+    assert_eq!(stage.update(Input::Key(support::key('c'))), [wake]);
+    assert_eq!(asked(stage.key(KeyCode::Enter))[0], keep(None));
+    assert_eq!(stage.update(Input::Due(Timer::Draft)), []);
+}
+
+#[test]
+fn a_draft_comes_back_before_what_was_typed_ahead() {
+    let mut stage = stage();
+    stage.type_text("now");
+    stage.update(Input::Reply(Reply::Draft("before ".into())));
+    assert!(stage.screen().contains("› before now"), "{}", stage.screen());
+    assert_eq!(
+        asked(stage.ctrl('c')),
+        [Effect::Ask(Request::Draft { text: None })],
+        "thrown away, also on the disk"
+    );
+}
+
+#[test]
+fn ctrl_r_finds_earlier_prompts() {
+    let mut stage = stage();
+    let history = ["fix the parser", "write docs", "fix the lexer"].map(str::to_owned).to_vec();
+    stage.update(Input::Reply(Reply::History(history)));
+    stage.type_text("draft");
+    stage.ctrl('r');
+    assert!(stage.screen().contains("earlier:"), "{}", stage.screen());
+    stage.type_text("fix");
+    assert!(stage.screen().contains("earlier: fix  fix the lexer"), "{}", stage.screen());
+    stage.ctrl('r');
+    assert!(stage.screen().contains("earlier: fix  fix the parser"), "{}", stage.screen());
+    stage.key(KeyCode::Esc);
+    assert!(stage.screen().contains("› draft"), "{}", stage.screen());
+    stage.ctrl('r');
+    stage.type_text("docs");
+    assert_eq!(asked(stage.key(KeyCode::Enter)), [], "taken, not sent");
+    assert!(stage.screen().contains("› write docs"), "{}", stage.screen());
+    assert!(matches!(asked(stage.key(KeyCode::Enter))[..], [Effect::Send(_), Effect::Ask(_)]));
+}
