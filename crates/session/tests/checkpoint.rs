@@ -111,6 +111,65 @@ proptest! {
     }
 }
 
+const USER: Op = Op::User { text: 0, image: false, steer: false };
+const RESULT: Op = Op::Result { open: false, n: 0, output: 0, error: false, image: false };
+
+fn calls(n: usize) -> Op {
+    Op::Assistant { parts: vec![(5, n)], finish: 0 }
+}
+
+/// The world after these operations and the view restored then, with the entry reverted in both; and whether that was
+/// done without folding anew.
+fn reverted(ops: &[Op], target: impl FnOnce(&World) -> Seq) -> (World, View, bool) {
+    let mut world = ledgers::built(ops);
+    let mut view = restored(&world.view);
+    let target = target(&world);
+    world.push(EntryKind::Revert { entry: target });
+    view.apply(world.entries.last().unwrap());
+    let stale = view.stale();
+    (world, view, !stale)
+}
+
+/// The first compaction leaves a call because of a message that answers it, too, and that the second one takes out. The call
+/// stays, also when the answering message is in no checkpoint any more and something later is undone.
+#[test]
+fn an_undo_leaves_what_earlier_compactions_left() {
+    let ops = [
+        calls(6),
+        RESULT,
+        Op::OddResult { n: 1 },
+        USER,
+        Op::Compact { tail: 0, keep: 2, idle: true },
+        Op::Pin { n: 0, call: false },
+        USER,
+        Op::Compact { tail: 0, keep: 63, idle: true },
+        Op::Assistant { parts: vec![], finish: 0 },
+        USER,
+    ];
+    let (world, mut view, at_once) = reverted(&ops, |world| world.view.last_seq());
+    assert!(at_once, "nothing that is undone lies behind the checkpoint");
+    assert_eq!(view.live().map(|m| m.seq.0).collect::<Vec<_>>(), [1, 3, 8, 10]);
+    assert_same(&mut view, &mut world.fresh(), &world);
+}
+
+/// Without its pin the first compaction takes the message out: it kept another one as the user's last words, which is in no
+/// checkpoint any more. So the view asks for a fold of everything instead of mistaking this message for the last words.
+#[test]
+fn an_unpinned_message_leaves_with_the_compaction_that_it_was_pinned_for() {
+    let ops = [
+        USER,
+        Op::Pin { n: 0, call: false },
+        USER,
+        Op::Compact { tail: 0, keep: 63, idle: true },
+        USER,
+        Op::Compact { tail: 0, keep: 63, idle: true },
+        USER,
+    ];
+    let (world, _, at_once) = reverted(&ops, |_| Seq(2));
+    assert!(!at_once);
+    assert_eq!(world.fresh().live().map(|m| m.seq.0).collect::<Vec<_>>(), [5, 7]);
+}
+
 mod stored {
     //! The same with sessions on disk, long enough for checkpoints.
 

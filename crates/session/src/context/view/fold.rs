@@ -308,24 +308,24 @@ impl View {
         if target >= entry.seq {
             return;
         }
-        let reverts = self.controls.binary_search_by_key(&target, |c| c.seq).is_ok();
+        let known = self.slot_at(target).is_some()
+            || self.controls.binary_search_by_key(&target, |control| control.seq).is_ok();
         self.control(entry, Act::Revert(target));
-        let gone = match self.slot_at(target) {
-            // Without this message, an earlier one may be the last with the user's words, which a compaction keeps.
-            Some(slot) => {
-                continuation::is_users_words(&slot.message) && Some(target) < self.last_compaction()
-            }
-            None => !reverts && Some(target) <= self.forgotten,
-        };
-        self.stale |= gone && self.forgotten.is_some();
+        self.stale |= !known && Some(target) <= self.forgotten;
         self.refold();
     }
 
-    /// Everything that counts, folded again.
+    /// What a revert changed, folded again. What a compaction leaves depends on all that was live then, also on what later
+    /// ones took out and has left memory. So what one before the first change left stays left (`out` says it); those from
+    /// there on are done anew, and the view is stale if anything that they saw has left memory.
     fn refold(&mut self) {
         let before = std::mem::take(&mut self.effects).dead;
         self.enact_all();
-        for slot in &mut self.log {
+        let changed = before.symmetric_difference(&self.effects.dead).copied();
+        let since = changed.filter(|seq| self.decides(*seq)).min().unwrap_or(Seq(u64::MAX));
+        let revived = !before.is_subset(&self.effects.dead);
+        self.stale |= self.forgotten.is_some() && (revived || self.lost_at >= Some(since));
+        for slot in self.log.iter_mut().filter(|slot| slot.out >= Some(since)) {
             slot.out = None;
         }
         let controls = std::mem::take(&mut self.controls);
@@ -333,7 +333,9 @@ impl View {
         let pins = Effects { dead: self.effects.dead.clone(), ..Effects::default() };
         let all = std::mem::replace(&mut self.effects, pins);
         for control in controls.iter().filter(|control| !all.is_dead(control.seq)) {
-            if let Act::Compaction(compaction) = &control.act {
+            if let Act::Compaction(compaction) = &control.act
+                && control.seq >= since
+            {
                 next = self.take_live(&mut live, next, control.seq);
                 live = self.compacted(live, control.seq, compaction);
             }
@@ -341,20 +343,19 @@ impl View {
         }
         self.take_live(&mut live, next, Seq(u64::MAX));
         self.live = live;
-        // What comes back must be in memory: messages and effects that were reverted, and what a compaction took out.
-        let dead = &self.effects.dead;
-        let undone = |c: &Control| {
-            matches!(c.act, Act::Compaction(_))
-                && (dead.contains(&c.seq) && !before.contains(&c.seq))
-                && self.lost_at >= Some(c.seq)
-        };
-        let revived = !before.is_subset(dead);
-        self.stale |= self.forgotten.is_some() && (revived || controls.iter().any(undone));
         self.controls = controls;
         let counting = self.log.iter().filter(|slot| self.effects.counts(slot));
         self.turn.rescan(&self.left, counting);
         self.stale |= self.turn.newest.assistant.is_some_and(|seq| self.slot_at(seq).is_none());
         self.reattach();
+    }
+
+    /// Whether what a compaction leaves can depend on the entry: not on how messages are shown.
+    fn decides(&self, seq: Seq) -> bool {
+        match self.controls.binary_search_by_key(&seq, |control| control.seq) {
+            Ok(at) => matches!(self.controls[at].act, Act::Compaction(_) | Act::Pin(_)),
+            Err(_) => true,
+        }
     }
 
     /// What the controls add up to, those that were reverted left out.
@@ -375,10 +376,11 @@ impl View {
         }
     }
 
-    /// Adds the messages before `until` that count, from slot `next` on; returns the slot after them.
+    /// Adds the messages before `until` that count and are not out, from slot `next` on; returns the slot after them.
     fn take_live(&self, live: &mut Vec<usize>, next: usize, until: Seq) -> usize {
         let end = self.log.partition_point(|slot| slot.seq < until).max(next);
-        live.extend((next..end).filter(|at| self.effects.counts(&self.log[*at])));
+        let shown = |slot: &Slot| slot.out.is_none() && self.effects.counts(slot);
+        live.extend((next..end).filter(|at| shown(&self.log[*at])));
         end
     }
 
