@@ -8,7 +8,9 @@ use becket_session::context::Policy;
 use becket_session::context::budget::{Budget, estimate_message};
 use becket_session::context::compaction::{Floor, Pins, Previous, Snapshot, Step, Summariser, begin};
 use becket_session::context::view::JournalLine;
-use becket_types::*;
+use becket_types::{
+    CallId, CompactionTrigger, EntryKind, JournalState, Message, MessageId, Part, Seq, Tokens, TurnState,
+};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
