@@ -1,22 +1,24 @@
 //! Markdown as lines, also while it streams in.
 //!
 //! [`Markdown`] keeps the lines of what cannot change any more and lays out only the rest: an answer costs what is new in it,
-//! not what is old. The border between the two is an empty line outside of lists, quotes and fences ([`border`]). Text laid
-//! out piece by piece gives the same lines as text laid out at once.
+//! not what is old. The text is laid out in pieces ([`pieces`]) that are the same however it came in.
 
+mod pieces;
 mod render;
 mod table;
 
 use crate::theme::Theme;
+use pieces::{Context, Pieces};
 use ratatui::text::Line;
+use std::borrow::Cow;
 
 /// The lines of one growing text.
 #[derive(Debug, Default)]
 pub struct Markdown {
     width: usize,
     theme: &'static str,
-    /// Bytes of the text whose lines are in `settled`.
-    settled_to: usize,
+    pieces: Pieces,
+    /// The lines of whole pieces, and of the rest.
     settled: Vec<Line<'static>>,
     tail: Vec<Line<'static>>,
     /// Length of the text that `tail` was made from.
@@ -32,18 +34,16 @@ impl Markdown {
             self.theme = theme.name;
         }
         if text.len() != self.seen {
-            let border = self.settled_to + border(&text[self.settled_to..]);
-            if border > self.settled_to {
-                render::append(&mut self.settled, &text[self.settled_to..border], width, theme);
-                self.settled_to = border;
+            while let Some(piece) = self.pieces.next(text) {
+                let source = source(&piece.context, &text[piece.range], &piece.close);
+                render::append(&mut self.settled, &source, piece.context.joined, width, theme);
             }
             self.tail.clear();
-            let mut tail = Vec::new();
-            render::append(&mut tail, &text[border..], width, theme);
-            if !tail.is_empty() && !self.settled.is_empty() {
-                self.tail.push(Line::default());
+            let (from, context) = self.pieces.rest();
+            render::append(&mut self.tail, &source(context, &text[from..], ""), true, width, theme);
+            if !context.joined && !self.tail.is_empty() && !self.settled.is_empty() {
+                self.tail.insert(0, Line::default());
             }
-            self.tail.append(&mut tail);
             self.seen = text.len();
         }
         self.settled.len() + self.tail.len()
@@ -62,65 +62,11 @@ impl Markdown {
     }
 }
 
-/// Up to where `text`, which begins a block, cannot be changed by what follows: behind the last empty line that ends a block
-/// for sure. An open fence, a list, a quote, an indented block or a link definition hold it back.
-fn border(text: &str) -> usize {
-    let mut safe = 0;
-    let mut at = 0;
-    let mut fence: Option<(char, usize)> = None;
-    // What the block before an empty line may still take in.
-    let mut sticky = false;
-    let mut blank = true;
-    for line in text.split_inclusive('\n') {
-        let start = at;
-        at += line.len();
-        let trimmed = line.trim_start_matches(' ');
-        if let Some((mark, length)) = fence {
-            if closes(trimmed, mark, length) {
-                fence = None;
-            }
-            blank = false;
-            continue;
-        }
-        if line.trim().is_empty() {
-            blank = line.ends_with('\n');
-            continue;
-        }
-        let holds = is_sticky(line);
-        // A block that begins at the margin behind an empty line: nothing before it can change.
-        // A line that is not whole yet may become anything.
-        let whole = line.ends_with('\n');
-        if blank && whole && start > 0 && !(sticky && (holds || line.starts_with([' ', '\t']))) {
-            safe = start;
-            sticky = false;
-        }
-        fence = opens(trimmed);
-        sticky |= holds;
-        blank = false;
+fn source<'a>(context: &Context, text: &'a str, close: &str) -> Cow<'a, str> {
+    if context.lead.is_empty() && close.is_empty() {
+        return Cow::Borrowed(text);
     }
-    safe
-}
-
-/// List items, quotes, indented code, HTML and definitions go on over empty lines.
-fn is_sticky(line: &str) -> bool {
-    let trimmed = line.trim_start();
-    line.starts_with("    ")
-        || line.starts_with('\t')
-        || trimmed.starts_with(['-', '*', '+', '>', '<', '['])
-        || trimmed.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with(['.', ')'])
-            && trimmed.starts_with(|c: char| c.is_ascii_digit())
-}
-
-fn opens(trimmed: &str) -> Option<(char, usize)> {
-    let mark = trimmed.chars().next().filter(|c| matches!(c, '`' | '~'))?;
-    let length = trimmed.chars().take_while(|c| *c == mark).count();
-    let info = &trimmed[length..];
-    (length >= 3 && !(mark == '`' && info.contains('`'))).then_some((mark, length))
-}
-
-fn closes(trimmed: &str, mark: char, length: usize) -> bool {
-    let have = trimmed.chars().take_while(|c| *c == mark).count();
-    have >= length && trimmed[have..].trim().is_empty()
+    Cow::Owned([&context.lead, text, close].concat())
 }
 
 #[cfg(test)]
@@ -143,6 +89,7 @@ mod tests {
         check("# Title\n\ntext", &["# Title", "", "text"]);
         check("- one\n- two\n  - inner\n\n1. a\n2. b", &["- one", "- two", "  - inner", "", "1. a", "2. b"]);
         check("> quoted\n> more", &["│ quoted more"]);
+        check("a\n\n> b\n>\n> c\n\nd", &["a", "", "│ b", "│", "│ c", "", "d"]);
         check("```rust\nfn main() {}\n```", &["  fn main() {}"]);
         check("a\n\n---\n\nb", &["a", "", &"─".repeat(30), "", "b"]);
         check("[text](https://x.y)", &["text (https://x.y)"]);
@@ -155,6 +102,38 @@ mod tests {
     #[test]
     fn an_open_fence_is_code_already() {
         check("```\nlet x", &["  let x"]);
+    }
+
+    /// What is too long for one piece: the same when it came in parts, nothing lost, and the rest stays short.
+    #[test]
+    fn long_blocks_are_cut_the_same_however_they_come() {
+        let repeat = |piece: &dyn Fn(usize) -> String| (0..4_000).map(piece).collect::<String>();
+        let texts = [
+            repeat(&|i| format!("word{i} *em* ")),
+            repeat(&|i| format!("word{i} `code`\n")),
+            repeat(&|i| format!("日本{i}")),
+            format!("```rust\n{}```\nafter", repeat(&|i| format!("let x = {i};\n\n"))),
+            format!("| a | b |\n|---|---|\n{}\nafter", repeat(&|i| format!("| {i} | cell |\n"))),
+            repeat(&|i| format!("- item {i}\n  - inner\n")),
+            repeat(&|i| format!("> quote {i}\n")),
+            repeat(&|i| format!("    code {i}\n")),
+        ];
+        for text in texts {
+            let whole = lines(&mut Markdown::default(), &text, 40);
+            for step in [333, 7_001] {
+                let mut streaming = Markdown::default();
+                let mut at = 0;
+                while at < text.len() {
+                    at = text.ceil_char_boundary((at + step).min(text.len()));
+                    streaming.lay_out(&text[..at], 40, &Theme::plain());
+                    assert!(at - streaming.pieces.rest().0 < 48 * 1024, "{}", &text[..40]);
+                }
+                assert_eq!(lines(&mut streaming, &text, 40), whole);
+            }
+            let digits = |s: &str| s.chars().filter(char::is_ascii_digit).collect::<String>();
+            assert_eq!(digits(&whole.concat()), digits(&text));
+            assert!(!whole.iter().any(|l| l.contains("```")));
+        }
     }
 
     proptest! {

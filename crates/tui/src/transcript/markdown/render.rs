@@ -7,8 +7,8 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-/// Lays out `source` behind `out`, with an empty line between the two.
-pub(super) fn append(out: &mut Vec<Line<'static>>, source: &str, width: usize, theme: &Theme) {
+/// Lays out `source` behind `out`, with an empty line between the two unless they are `joined`.
+pub(super) fn append(out: &mut Vec<Line<'static>>, source: &str, joined: bool, width: usize, theme: &Theme) {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut renderer = Renderer {
         out,
@@ -23,8 +23,9 @@ pub(super) fn append(out: &mut Vec<Line<'static>>, source: &str, width: usize, t
         table: None,
         link: None,
         gap: false,
+        between: Line::default(),
     };
-    renderer.gap = !renderer.out.is_empty();
+    renderer.gap = !joined && !renderer.out.is_empty();
     for event in Parser::new_ext(source, options) {
         renderer.event(event);
     }
@@ -48,6 +49,8 @@ struct Renderer<'a> {
     link: Option<(String, usize)>,
     /// An empty line is due before the next block.
     gap: bool,
+    /// That line: the bars of the quotes that both blocks are in.
+    between: Line<'static>,
 }
 
 impl Renderer<'_> {
@@ -117,9 +120,6 @@ impl Renderer<'_> {
                     }
                     _ => "- ".to_owned(),
                 };
-                if self.gap {
-                    self.blank();
-                }
                 self.prefix.push(Span::raw(" ".repeat(marker.len())));
                 self.marker = Some(Span::styled(marker, self.theme.dim));
             }
@@ -240,18 +240,17 @@ impl Renderer<'_> {
         self.inline.push(Span::styled(shown, style));
     }
 
-    /// A block begins: what is before it is out, with an empty line between.
+    /// A block begins: what is before it is out. The empty line between the two comes with its first line, if it has one.
     fn block(&mut self) {
         self.flush();
         if self.gap {
-            self.blank();
+            let bars = self.prefix.iter().filter(|s| s.content.starts_with('│'));
+            self.between = Line::from(bars.cloned().collect::<Vec<_>>());
         }
     }
 
     fn blank(&mut self) {
-        let prefix: Vec<Span<'static>> =
-            self.prefix.iter().filter(|s| s.content.starts_with('│')).cloned().collect();
-        self.out.push(Line::from(prefix));
+        self.out.push(std::mem::take(&mut self.between));
         self.gap = false;
     }
 
@@ -272,6 +271,9 @@ impl Renderer<'_> {
     }
 
     fn line(&mut self, spans: Vec<Span<'static>>) {
+        if self.gap && !self.out.is_empty() {
+            self.blank();
+        }
         let mut line = self.prefix.clone();
         if let (Some(marker), Some(last)) = (self.marker.take(), line.last_mut()) {
             *last = marker;
