@@ -7,6 +7,7 @@
 //! revealed. Blocks are appended and changed in place, never removed. Sends nothing, reads nothing.
 
 pub mod block;
+mod diff;
 mod events;
 mod markdown;
 mod tool;

@@ -1,6 +1,7 @@
 //! A tool call in the transcript: one line that says what it does and how it went; opened, its input and output.
 
 use super::block::paragraph;
+use super::diff;
 use crate::text;
 use crate::theme::Theme;
 use becket_types::CallId;
@@ -10,6 +11,8 @@ use serde_json::Value;
 
 /// Lines of output that an open call shows.
 const OPEN_LINES: usize = 400;
+/// Lines of a diff that a closed call shows.
+const CLOSED_LINES: usize = 12;
 
 #[derive(Debug)]
 pub struct ToolCall {
@@ -91,19 +94,22 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Line<
             let line = format!("  {}", text::visible(last));
             lines.push(Line::styled(text::fit(&line, width).into_owned(), theme.dim));
         }
-    } else if let Some(diff) = diff(call) {
-        lines.extend(diff_lines(diff, width, theme, 12));
+    } else if let Some(diff) = changes(call) {
+        lines.extend(diff::lines(diff, &call.details["marks"], width, theme, CLOSED_LINES, false));
     }
     lines
 }
 
-fn diff(call: &ToolCall) -> Option<&str> {
+fn changes(call: &ToolCall) -> Option<&str> {
     call.details.get("diff").and_then(Value::as_str).filter(|d| !d.is_empty())
 }
 
 fn output(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Line<'static>> {
-    if let Some(diff) = diff(call) {
-        return diff_lines(diff, width, theme, OPEN_LINES);
+    if let Some(diff) = changes(call) {
+        return diff::lines(diff, &call.details["marks"], width, theme, OPEN_LINES, true);
+    }
+    if let Some(items) = todo(call) {
+        return items.iter().flat_map(|item| checklist(item, width, theme)).collect();
     }
     let total = call.output.lines().count();
     let style = if matches!(call.state, State::Failed { .. }) { theme.error } else { theme.dim };
@@ -118,30 +124,46 @@ fn output(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Line<'static>> {
     lines
 }
 
-/// A unified diff, its headers left out.
-fn diff_lines(diff: &str, width: usize, theme: &Theme, limit: usize) -> Vec<Line<'static>> {
-    let body: Vec<&str> = diff.lines().filter(|l| !l.starts_with("---") && !l.starts_with("+++")).collect();
-    let mut lines: Vec<Line<'static>> = body
-        .iter()
-        .take(limit)
-        .map(|line| {
-            let style = match line.as_bytes().first() {
-                Some(b'+') => theme.added,
-                Some(b'-') => theme.removed,
-                _ => theme.dim,
-            };
-            let shown = format!("  {}", text::visible(line));
-            Line::styled(text::fit(&shown, width).into_owned(), style)
-        })
-        .collect();
-    if body.len() > limit {
-        lines.push(Line::styled(format!("  … {} more lines", body.len() - limit), theme.dim));
-    }
-    lines
+/// The list that a call of `todo` left.
+fn todo(call: &ToolCall) -> Option<&[Value]> {
+    let items = call.details.get("items").and_then(Value::as_array)?;
+    (call.name == "todo").then_some(items.as_slice())
 }
 
-/// What stands at the end of the line: how long, how it ended.
+fn checklist(item: &Value, width: usize, theme: &Theme) -> Vec<Line<'static>> {
+    let content = item.get("content").and_then(Value::as_str).unwrap_or_default();
+    let (mark, style) = match item.get("status").and_then(Value::as_str) {
+        Some("completed") => ("  [x] ", theme.dim),
+        Some("in_progress") => ("  [>] ", theme.accent),
+        _ => ("  [ ] ", theme.text),
+    };
+    paragraph(content, width, mark, "      ", style, style)
+}
+
+/// What stands at the end of the line: what it came to, how long, how it ended.
 fn tail(call: &ToolCall) -> String {
+    let (came_to, ended) = (came_to(call), ended(call));
+    let between = if came_to.is_empty() || ended.is_empty() { "" } else { " · " };
+    format!("{came_to}{between}{ended}")
+}
+
+/// Lines added and removed; things to do that are done.
+fn came_to(call: &ToolCall) -> String {
+    if let Some(diff) = changes(call) {
+        let number = |key| call.details.get(key).and_then(Value::as_u64);
+        let counted = diff::counts(diff);
+        let added = number("additions").unwrap_or(counted.0 as u64);
+        let removed = number("deletions").unwrap_or(counted.1 as u64);
+        return format!("+{added} −{removed}");
+    }
+    if let Some(items) = todo(call) {
+        let done = items.iter().filter(|i| i["status"] == "completed").count();
+        return format!("{done} of {} done", items.len());
+    }
+    String::new()
+}
+
+fn ended(call: &ToolCall) -> String {
     match &call.state {
         State::Streaming | State::Running => String::new(),
         State::Asking => "waits for you".to_owned(),
@@ -169,5 +191,39 @@ pub(super) fn duration(millis: u64) -> String {
         0..1_000 => format!("{millis} ms"),
         1_000..60_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
         _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn shown(name: &str, details: Value, open: bool) -> Vec<String> {
+        let mut call = ToolCall::new(CallId("c".into()), name.to_owned());
+        call.details = details;
+        call.state = State::Done { millis: 20 };
+        call.open = open;
+        lay_out(&call, 40, &Theme::plain()).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_list_of_things_to_do_opens_as_a_checklist() {
+        let details = json!({"items": [
+            {"content": "read", "status": "completed"},
+            {"content": "write a line that is longer than it", "status": "in_progress"},
+            {"content": "test", "status": "pending"},
+        ]});
+        assert_eq!(shown("todo", details.clone(), false), ["● todo   1 of 3 done"]);
+        assert_eq!(
+            shown("todo", details, true)[1..],
+            ["  [x] read", "  [>] write a line that is longer than ", "      it", "  [ ] test"]
+        );
+    }
+
+    #[test]
+    fn an_edit_says_how_many_lines_in_its_line() {
+        let details = json!({"diff": "@@ -1 +1 @@\n-a\n+b\n", "additions": 1, "deletions": 1});
+        assert_eq!(shown("edit", details, false)[0], "● edit   +1 −1");
     }
 }

@@ -1,0 +1,283 @@
+//! A unified diff as lines: numbers, the words that differ, and side by side where there is room.
+//!
+//! Reads what edits report: `diff` (unified, no file headers) and `marks`, triples of a line of it and the bytes from and to
+//! that differ. Marks that do not fit the text are left out, never an error. Compares nothing itself.
+
+use crate::text;
+use crate::theme::Theme;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// Columns from which on the sides stand beside each other.
+pub(super) const SIDE_BY_SIDE: usize = 120;
+
+/// A line of the diff with its numbers in the old and the new file.
+#[derive(Clone, Copy, Debug)]
+struct Row<'a> {
+    kind: Kind,
+    old: Option<usize>,
+    new: Option<usize>,
+    text: &'a str,
+    /// Its place among the lines of the diff.
+    index: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Added,
+    Removed,
+    Same,
+    /// Where a hunk begins, and remarks.
+    Remark,
+}
+
+/// Bytes of a line that differ, by line of the diff.
+type Marks = HashMap<usize, Vec<(usize, usize)>>;
+
+/// Lines added and removed.
+pub(super) fn counts(diff: &str) -> (usize, usize) {
+    let count = |sign| diff.lines().filter(|l| l.starts_with(sign)).count();
+    (count('+'), count('-'))
+}
+
+/// At most `limit` lines of the diff, and how many are left out.
+pub(super) fn lines(
+    diff: &str,
+    marks: &Value,
+    width: usize,
+    theme: &Theme,
+    limit: usize,
+    side_by_side: bool,
+) -> Vec<Line<'static>> {
+    let rows = rows(diff);
+    let widest = rows.iter().filter_map(|r| r.old.max(r.new)).max().unwrap_or(1);
+    let painter = Painter { marks: read_marks(marks), digits: widest.to_string().len(), width, theme };
+    let mut out = if side_by_side && width >= SIDE_BY_SIDE {
+        painter.beside(&rows, limit)
+    } else {
+        rows.iter().take(limit).map(|row| painter.unified(row)).collect()
+    };
+    if rows.len() > limit {
+        out.push(Line::styled(format!("  … {} more lines", rows.len() - limit), theme.dim));
+    }
+    out
+}
+
+fn rows(diff: &str) -> Vec<Row<'_>> {
+    let (mut old, mut new) = (0, 0);
+    let mut out = Vec::new();
+    for (index, line) in diff.lines().enumerate() {
+        if let Some((from, to)) = hunk(line) {
+            (old, new) = (from, to);
+        }
+        let text = line.get(1..).unwrap_or_default();
+        let row = |kind, old, new, text| Row { kind, old, new, text, index };
+        out.push(match line.as_bytes().first() {
+            Some(b'+') => row(Kind::Added, None, Some(new), text),
+            Some(b'-') => row(Kind::Removed, Some(old), None, text),
+            Some(b' ') => row(Kind::Same, Some(old), Some(new), text),
+            None => row(Kind::Same, Some(old), Some(new), ""),
+            _ => row(Kind::Remark, None, None, line),
+        });
+        let kind = out.last().map_or(Kind::Remark, |r| r.kind);
+        old += usize::from(matches!(kind, Kind::Removed | Kind::Same));
+        new += usize::from(matches!(kind, Kind::Added | Kind::Same));
+    }
+    out
+}
+
+/// The first lines of `@@ -3,4 +3,6 @@`.
+fn hunk(line: &str) -> Option<(usize, usize)> {
+    let mut sides = line.strip_prefix("@@ -")?.split(" @@").next()?.split(" +");
+    let mut first = || sides.next()?.split(',').next()?.parse().ok();
+    Some((first()?, first()?))
+}
+
+fn read_marks(marks: &Value) -> Marks {
+    let mut out = Marks::new();
+    for mark in marks.as_array().into_iter().flatten() {
+        let number = |i: usize| mark.get(i).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+        if let (Some(line), Some(from), Some(to)) = (number(0), number(1), number(2)) {
+            out.entry(line).or_default().push((from, to));
+        }
+    }
+    out
+}
+
+struct Painter<'a> {
+    marks: Marks,
+    /// Columns of a line number.
+    digits: usize,
+    width: usize,
+    theme: &'a Theme,
+}
+
+impl Painter<'_> {
+    fn unified(&self, row: &Row<'_>) -> Line<'static> {
+        let (sign, style, _) = self.look(row.kind);
+        if row.kind == Kind::Remark {
+            let shown = format!("  {}", text::visible(row.text));
+            return Line::styled(text::fit(&shown, self.width).into_owned(), style);
+        }
+        let number = row.new.or(row.old).map(|n| n.to_string()).unwrap_or_default();
+        let mut spans = vec![
+            Span::styled(format!("  {number:>digits$} ", digits = self.digits), self.theme.dim),
+            Span::styled(sign, style),
+        ];
+        self.words(row, self.width.saturating_sub(self.digits + 4), &mut spans);
+        Line::from(spans)
+    }
+
+    /// Lines that were removed beside those that were added in their place.
+    fn beside(&self, rows: &[Row<'_>], limit: usize) -> Vec<Line<'static>> {
+        let rows = &rows[..rows.len().min(limit)];
+        let half = (self.width - 5) / 2;
+        let mut out = Vec::new();
+        let mut at = 0;
+        while let Some(row) = rows.get(at) {
+            match row.kind {
+                Kind::Remark => {
+                    out.push(self.unified(row));
+                    at += 1;
+                }
+                Kind::Same => {
+                    out.push(self.pair(Some(row), Some(row), half));
+                    at += 1;
+                }
+                Kind::Removed | Kind::Added => {
+                    let run = |from: usize, kind| rows[from..].iter().take_while(|r| r.kind == kind).count();
+                    let removed = run(at, Kind::Removed);
+                    let added = run(at + removed, Kind::Added);
+                    let (left, right) = rows[at..at + removed + added].split_at(removed);
+                    for i in 0..removed.max(added) {
+                        out.push(self.pair(left.get(i), right.get(i), half));
+                    }
+                    at += removed + added;
+                }
+            }
+        }
+        out
+    }
+
+    fn pair(&self, left: Option<&Row<'_>>, right: Option<&Row<'_>>, half: usize) -> Line<'static> {
+        let mut spans = vec![Span::raw("  ")];
+        let sides = [left.map(|r| (r, r.old)), right.map(|r| (r, r.new))];
+        for (i, side) in sides.into_iter().enumerate() {
+            if i == 1 {
+                spans.push(Span::styled(" │ ", self.theme.border));
+            }
+            let from = spans.len();
+            if let Some((row, number)) = side {
+                let (sign, style, _) = self.look(row.kind);
+                let number = number.map(|n| n.to_string()).unwrap_or_default();
+                spans.push(Span::styled(format!("{number:>digits$} ", digits = self.digits), self.theme.dim));
+                spans.push(Span::styled(sign, style));
+                self.words(row, half.saturating_sub(self.digits + 2), &mut spans);
+            }
+            let used: usize = spans[from..].iter().map(|s| text::width(&s.content)).sum();
+            if i == 0 {
+                spans.push(Span::raw(" ".repeat(half.saturating_sub(used))));
+            }
+        }
+        Line::from(spans)
+    }
+
+    fn look(&self, kind: Kind) -> (&'static str, Style, Style) {
+        match kind {
+            Kind::Added => ("+", self.theme.added, self.theme.added_word),
+            Kind::Removed => ("-", self.theme.removed, self.theme.removed_word),
+            Kind::Same | Kind::Remark => (" ", self.theme.dim, self.theme.dim),
+        }
+    }
+
+    /// The text of a line in `room` columns, with the words that differ marked.
+    fn words(&self, row: &Row<'_>, room: usize, spans: &mut Vec<Span<'static>>) {
+        let (_, style, marked) = self.look(row.kind);
+        let none = Vec::new();
+        let (mut at, mut left) = (0, room);
+        let mut put = |part: &str, style| {
+            if part.is_empty() || left == 0 {
+                return;
+            }
+            let shown = text::visible(part);
+            let shown = text::fit(&shown, left).into_owned();
+            left = left.saturating_sub(text::width(&shown));
+            spans.push(Span::styled(shown, style));
+        };
+        for (from, to) in self.marks.get(&row.index).unwrap_or(&none) {
+            // Bytes are counted with the sign.
+            let (from, to) = (from.saturating_sub(1), to.saturating_sub(1));
+            if from < at || to <= from {
+                continue;
+            }
+            let (Some(before), Some(word)) = (row.text.get(at..from), row.text.get(from..to)) else {
+                continue;
+            };
+            put(before, style);
+            put(word, marked);
+            at = to;
+        }
+        put(&row.text[at..], style);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const DIFF: &str = "@@ -9,3 +9,4 @@\n same\n-let a = 1;\n+let a = 2;\n+let b = 3;\n--- a comment\n\\ No newline at end of file\n";
+
+    fn shown(width: usize, beside: bool) -> Vec<String> {
+        lines(DIFF, &json!([[2, 9, 10], [3, 9, 10], [3, 900, 901], "x"]), width, &Theme::dark(), 50, beside)
+            .iter()
+            .map(|l| l.to_string().trim_end().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn lines_have_numbers_and_nothing_is_taken_for_a_header() {
+        assert_eq!(
+            shown(60, true),
+            [
+                "  @@ -9,3 +9,4 @@",
+                "   9  same",
+                "  10 -let a = 1;",
+                "  10 +let a = 2;",
+                "  11 +let b = 3;",
+                "  11 --- a comment",
+                "  \\ No newline at end of file"
+            ]
+        );
+        assert_eq!(counts(DIFF), (2, 2));
+    }
+
+    #[test]
+    fn words_that_differ_are_marked() {
+        let theme = Theme::dark();
+        let lines = lines(DIFF, &json!([[2, 9, 10]]), 60, &theme, 50, false);
+        let marked: Vec<_> = lines[2].spans.iter().filter(|s| s.style == theme.removed_word).collect();
+        assert_eq!(marked.len(), 1);
+        assert_eq!(marked[0].content, "1");
+    }
+
+    #[test]
+    fn sides_stand_beside_each_other_where_there_is_room() {
+        let lines = shown(120, true);
+        assert_eq!(
+            lines[2].split('│').map(str::trim).collect::<Vec<_>>(),
+            ["10 -let a = 1;", "10 +let a = 2;"]
+        );
+        assert_eq!(lines[3].split('│').map(str::trim).collect::<Vec<_>>(), ["", "11 +let b = 3;"]);
+        assert!(lines.iter().all(|l| text::width(l) <= 120));
+    }
+
+    #[test]
+    fn what_is_too_long_is_counted() {
+        let many: Vec<String> = (0..30).map(|i| format!("+line {i}\n")).collect();
+        let lines = lines(&many.concat(), &Value::Null, 40, &Theme::plain(), 12, false);
+        assert_eq!((lines.len(), lines[12].to_string()), (13, "  … 18 more lines".to_owned()));
+    }
+}
