@@ -90,11 +90,17 @@ impl Stage {
 
     /// What is on the screen now, lines without the spaces at their ends.
     pub(crate) fn screen(&mut self) -> String {
+        self.bytes();
+        text(&self.emulator)
+    }
+
+    /// What the next frame writes.
+    pub(crate) fn bytes(&mut self) -> Vec<u8> {
         let app = &mut self.app;
         self.terminal.draw(|frame| drop(app.draw(frame))).unwrap();
         let bytes = std::mem::take(&mut *self.wire.0.lock().unwrap());
         self.emulator.process(&bytes);
-        text(&self.emulator)
+        bytes
     }
 
     /// The same drawn onto an empty terminal.

@@ -1,0 +1,48 @@
+//! What is written to the terminal: as much as changed, and no more.
+
+#[allow(dead_code, reason = "each binary uses its part of the stage")]
+mod support;
+
+use becket_types::{Event, MessageId};
+use support::{Stage, started};
+
+/// Bytes of the frames that tokens cost, each drawn alone.
+fn cost(stage: &mut Stage, tokens: &[&str]) -> Vec<(usize, Vec<u8>)> {
+    let id = MessageId::new();
+    tokens
+        .iter()
+        .map(|token| {
+            stage.event(Event::TextDelta { message: id, index: 0, text: (*token).to_owned() });
+            (token.len(), stage.bytes())
+        })
+        .collect()
+}
+
+#[test]
+fn a_streamed_token_costs_what_it_says() {
+    let mut stage = Stage::new(120, 40);
+    stage.event(started());
+    stage.event(Event::StepStarted { step: 1 });
+    stage.bytes();
+    let tokens: Vec<&str> = "the parser reads what it is given and says so; ".split_inclusive(' ').collect();
+    let frames = cost(&mut stage, &tokens.repeat(40));
+    // The first changes what is going on; it stays within the screen from here on.
+    for (size, bytes) in &frames[1..] {
+        assert!(bytes.len() <= 3 * size + 100, "{size} {:?}", String::from_utf8_lossy(bytes));
+    }
+}
+
+#[test]
+fn the_screen_is_never_cleared_while_text_comes_in() {
+    let mut stage = Stage::new(80, 24);
+    stage.event(started());
+    stage.bytes();
+    let tokens: Vec<String> = (0..400).map(|i| format!("- item {i} of *many*\n")).collect();
+    let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
+    for (_, bytes) in cost(&mut stage, &tokens) {
+        assert!(!bytes.is_empty());
+        for clear in [&b"\x1b[2J"[..], b"\x1b[3J", b"\x1b[J", b"\x1bc"] {
+            assert!(!bytes.windows(clear.len()).any(|w| w == clear));
+        }
+    }
+}
