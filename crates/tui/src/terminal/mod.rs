@@ -1,7 +1,7 @@
 //! The terminal: its modes on and off, frames onto it, the transcript into its scrollback.
 //!
 //! Invariant: what [`Screen::enter`] turned on, [`Screen::leave`] turns off, also when it is dropped and when a thread
-//! panics. Frames are written in one piece, as a synchronized update. Nothing else writes to the terminal meanwhile.
+//! panics: then before the message is printed, so that it can be read. Frames are written in one piece, as a synchronized update. Nothing else writes to the terminal meanwhile.
 
 use crossterm::cursor::Show;
 use crossterm::event::{
@@ -10,8 +10,8 @@ use crossterm::event::{
 };
 use crossterm::style::{Attribute, SetAttribute};
 use crossterm::terminal::{
-    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, SetTitle,
-    disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
+    LeaveAlternateScreen, SetTitle, disable_raw_mode, enable_raw_mode,
 };
 use crossterm::{execute, queue};
 use ratatui::backend::CrosstermBackend;
@@ -19,6 +19,11 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::{Frame, Terminal};
 use std::io::{self, Write};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The process has the terminal; a panic gives it back.
+static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The terminal while becket has it.
 pub struct Screen<W: Write> {
@@ -29,6 +34,7 @@ pub struct Screen<W: Write> {
 impl<W: Write> Screen<W> {
     /// Takes the terminal over.
     pub fn enter(out: W) -> io::Result<Self> {
+        restore_on_panic();
         let terminal = Terminal::new(CrosstermBackend::new(out))?;
         let mut screen = Self { terminal, entered: false };
         screen.resume()?;
@@ -39,19 +45,25 @@ impl<W: Write> Screen<W> {
     pub fn resume(&mut self) -> io::Result<()> {
         enable_raw_mode()?;
         self.entered = true;
+        TAKEN.store(true, Ordering::SeqCst);
         execute!(
             self.terminal.backend_mut(),
             EnterAlternateScreen,
             EnableBracketedPaste,
             EnableFocusChange,
-            EnableMouseCapture
+            EnableMouseCapture,
+            Clear(ClearType::All)
         )?;
-        self.terminal.clear()
+        // Nothing is known to be on it. `Terminal::clear` would ask the terminal where its cursor is, and wait for the answer.
+        self.terminal.swap_buffers();
+        self.terminal.swap_buffers();
+        Ok(())
     }
 
     /// Gives it back as it was.
     pub fn leave(&mut self) -> io::Result<()> {
-        if !std::mem::replace(&mut self.entered, false) {
+        // Twice would put the cursor back to where it was before what a panic said.
+        if !std::mem::replace(&mut self.entered, false) || !TAKEN.swap(false, Ordering::SeqCst) {
             return Ok(());
         }
         restore(self.terminal.backend_mut())
@@ -89,6 +101,21 @@ impl<W: Write> Drop for Screen<W> {
     fn drop(&mut self) {
         let _ = self.leave();
     }
+}
+
+/// A panic of this thread gives the terminal back before its message comes. Other threads do not end the interface.
+fn restore_on_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let here = std::thread::current().id();
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if std::thread::current().id() == here && TAKEN.swap(false, Ordering::SeqCst) {
+                let _ = restore(&mut io::stdout());
+            }
+            report(panic);
+        }));
+    });
 }
 
 /// Everything off that [`Screen::enter`] turns on. Harmless when it is off.
