@@ -10,7 +10,7 @@ mod person;
 use crate::assemble::{Assembled, assemble};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::settings::RunSettings;
+use crate::settings::{RunSettings, SessionChoice};
 use becket_print::ExitStatus;
 use becket_tool_shell::Shell;
 use becket_tui::input::{Reply, Request};
@@ -31,13 +31,31 @@ use tokio::sync::mpsc;
 /// Prompts that the history file keeps.
 const HISTORY: usize = 1_000;
 
-pub(crate) async fn run(environment: &Environment, settings: RunSettings) -> Result<ExitStatus, Failure> {
+pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) -> Result<ExitStatus, Failure> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return Err(Failure::usage("the interactive session needs a terminal")
             .hint("run headless: becket -p \"task\"; see it work: becket demo; all flags: becket --help"));
     }
+    loop {
+        match session(environment, &settings).await? {
+            Ended::Quit | Ended::AgentGone => return Ok(ExitStatus::Ok),
+            Ended::Terminated => return Ok(ExitStatus::Terminated),
+            Ended::Switch(to) => {
+                settings.prompt = None;
+                settings.title = None;
+                settings.session = match to {
+                    Some(query) => SessionChoice::Resume { query, fork: false },
+                    None => SessionChoice::New { id: None },
+                };
+            }
+        }
+    }
+}
+
+/// One session, until the person leaves it.
+async fn session(environment: &Environment, settings: &RunSettings) -> Result<Ended, Failure> {
     let Assembled { agent, handle, shell, notes, history, session } =
-        assemble(environment, &settings).await?;
+        assemble(environment, settings).await?;
     let (sender, events) = mpsc::unbounded_channel();
     for event in history {
         let _ = sender.send(event);
@@ -69,7 +87,7 @@ pub(crate) async fn run(environment: &Environment, settings: RunSettings) -> Res
         commands: handle.commands,
         events,
         terminate: terminate()?,
-        host: Box::new(Surroundings::new(environment, &settings, session, &shell)),
+        host: Box::new(Surroundings::new(environment, settings, session, &shell)),
     };
     let ended = becket_tui::run(io::BufWriter::with_capacity(64 * 1024, io::stdout()), options)
         .await
@@ -84,10 +102,7 @@ pub(crate) async fn run(environment: &Environment, settings: RunSettings) -> Res
             let _ = writeln!(io::stderr(), "becket: {line}");
         }
     }
-    Ok(match ended {
-        Ended::Quit | Ended::AgentGone => ExitStatus::Ok,
-        Ended::Terminated => ExitStatus::Terminated,
-    })
+    Ok(ended)
 }
 
 fn theme(environment: &Environment) -> Theme {
@@ -182,6 +197,10 @@ impl Host for Surroundings {
             Request::Models => beside(|| {
                 Some(Reply::Models(becket_model::catalog::all().into_iter().map(|m| m.id).collect()))
             }),
+            Request::Sessions => {
+                let pages = Arc::clone(&self.pages);
+                beside(move || Some(Reply::Sessions(pages.session_list())))
+            }
             Request::Shell { command } => Box::pin(self.person.run(command)),
             Request::StopShell => {
                 self.person.stop();

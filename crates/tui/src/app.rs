@@ -160,6 +160,14 @@ impl App {
                 }
                 self.completion.models(models);
             }
+            Reply::Sessions(sessions) => {
+                if let Some(palette) = &mut self.palette {
+                    palette.sessions(sessions.clone());
+                }
+                self.completion.sessions(sessions);
+            }
+            Reply::Found(Ok(session)) => return self.switch(Some(session)),
+            Reply::Found(Err(why)) => self.transcript.note(Weight::Error, why),
             Reply::Ran { command, output, failed } => self.ran(&command, &output, failed),
         }
         Vec::new()
@@ -359,8 +367,17 @@ impl App {
                 }
                 None => self.status.toast("there is no answer to copy yet".to_owned()),
             },
+            Action::New => self.switch(None),
             Action::Host { name, arguments } => vec![Effect::Ask(Request::Command { name, arguments })],
         }
+    }
+
+    /// Only while nothing is under way: what the agent does must not end by the way.
+    fn switch(&mut self, to: Option<String>) -> Vec<Effect> {
+        if self.status.is_working() || self.status.command().is_some() {
+            return self.status.toast("first let it finish, or stop it with Esc".to_owned());
+        }
+        vec![Effect::Switch(to)]
     }
 
     fn send(&mut self, prompt: Prompt, mode: DeliveryMode) -> Vec<Effect> {

@@ -15,6 +15,7 @@ pub enum Action {
     Send(Command),
     Theme(Box<Theme>),
     CopyAnswer,
+    New,
     Host { name: String, arguments: String },
 }
 
@@ -26,6 +27,8 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("mode", "NAME", "permission mode: default, acceptEdits, plan, dontAsk, bypassPermissions"),
     ("context", "", "what the model sees now, by category and span"),
     ("cost", "", "what each request read, wrote and cost"),
+    ("new", "", "a new session; this one can be resumed"),
+    ("resume", "SESSION", "go on with an earlier session"),
     ("sessions", "[words]", "the sessions of this directory, or those that hold some words"),
     ("diff", "", "what differs from the last commit"),
     ("tools", "", "the tools that the model has"),
@@ -39,8 +42,8 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
 ];
 
 /// Commands that the host answers.
-const HOST: [&str; 9] =
-    ["context", "cost", "sessions", "diff", "tools", "skills", "permissions", "export", "doctor"];
+const HOST: [&str; 10] =
+    ["resume", "context", "cost", "sessions", "diff", "tools", "skills", "permissions", "export", "doctor"];
 
 /// Whether a command says nothing without an argument.
 pub fn needs_argument(name: &str) -> bool {
@@ -107,6 +110,8 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
             .map(|t| Action::Theme(Box::new(t)))
             .ok_or_else(|| format!("themes: {}", Theme::NAMES.join(", "))),
         "copy" => Ok(Action::CopyAnswer),
+        "new" => Ok(Action::New),
+        "resume" if arguments.is_empty() => needs("a session: its id, the beginning of one, or its title"),
         "export" if arguments.is_empty() => needs("a file: /export notes.md, /export jsonl session.jsonl"),
         name if HOST.contains(&name) => {
             Ok(Action::Host { name: name.to_owned(), arguments: arguments.to_owned() })

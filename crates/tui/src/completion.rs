@@ -24,6 +24,7 @@ pub struct Completion {
     /// Where Esc closed it.
     dismissed: Option<(Kind, usize)>,
     models: Option<Vec<String>>,
+    sessions: Option<Vec<Item>>,
     /// Commands are also found by what they are for.
     by_purpose: bool,
 }
@@ -96,6 +97,12 @@ impl Completion {
                     }
                     plain(&target.query, self.models.as_deref().unwrap_or_default())
                 }
+                "resume" => {
+                    if self.sessions.is_none() {
+                        effects.push(Effect::Ask(Request::Sessions));
+                    }
+                    among(&target.query, self.sessions.as_deref().unwrap_or_default())
+                }
                 _ => Vec::new(),
             },
             Kind::File => {
@@ -148,6 +155,18 @@ impl Completion {
             self.menu.set(plain(query, &models));
         }
         self.models = Some(models);
+    }
+
+    /// The host's answer about sessions: ids and what they are about.
+    pub fn sessions(&mut self, sessions: Vec<(String, String)>) {
+        let sessions: Vec<Item> =
+            sessions.into_iter().map(|(name, detail)| Item { name, detail }).collect();
+        if let Some(Target { kind: Kind::Argument(command), query, .. }) = &self.target
+            && command == "resume"
+        {
+            self.menu.set(among(query, &sessions));
+        }
+        self.sessions = Some(sessions);
     }
 
     /// Keys while it is open.
@@ -228,6 +247,12 @@ fn target(text: &str, cursor: usize) -> Option<Target> {
 fn plain<S: AsRef<str>>(query: &str, names: &[S]) -> Vec<Item> {
     let item = |i: usize| Item { name: names[i].as_ref().to_owned(), ..Item::default() };
     best(query, names).into_iter().map(item).collect()
+}
+
+/// Found by name or by what they are for.
+fn among(query: &str, items: &[Item]) -> Vec<Item> {
+    let both: Vec<String> = items.iter().map(|i| format!("{} {}", i.name, i.detail)).collect();
+    best(query, &both).into_iter().map(|i| items[i].clone()).collect()
 }
 
 /// Indices of the names that match, best first; all when nothing is asked.

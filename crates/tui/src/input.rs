@@ -59,6 +59,8 @@ pub enum Effect {
     /// Ctrl-Z.
     Suspend,
     Quit,
+    /// Leave this session for another one, or for a new one.
+    Switch(Option<String>),
 }
 
 /// What only the host knows or can do; it answers with a [`Reply`].
@@ -80,6 +82,8 @@ pub enum Request {
     LastDraft,
     /// Names of models, for completion.
     Models,
+    /// The sessions of this directory, for completion.
+    Sessions,
     /// Runs a command of the person's, not of the model's.
     Shell { command: String },
     /// Ends the command of [`Request::Shell`] that runs.
@@ -107,6 +111,10 @@ pub enum Reply {
     },
     Image(Result<(String, Vec<u8>), String>),
     Models(Vec<String>),
+    /// Ids and what they are about, newest first.
+    Sessions(Vec<(String, String)>),
+    /// The session that was asked for: its id, or why there is none.
+    Found(Result<String, String>),
     /// A command of the person's ended; what it printed, and how it ended.
     Ran {
         command: String,

@@ -74,6 +74,10 @@ impl Palette {
         self.completion.models(models);
     }
 
+    pub fn sessions(&mut self, sessions: Vec<(String, String)>) {
+        self.completion.sessions(sessions);
+    }
+
     /// Its line in the last row of `area`, the menu above it.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
         if area.height == 0 || area.width == 0 {

@@ -41,10 +41,12 @@ pub trait Host {
 }
 
 /// Why the loop ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The person left.
     Quit,
+    /// To this session, or to a new one.
+    Switch(Option<String>),
     /// The agent's events ended.
     AgentGone,
     Terminated,
@@ -93,7 +95,7 @@ impl<W: Write> Runner<W> {
     async fn serve(&mut self, mut terminate: BoxFuture<'static, ()>) -> io::Result<Ended> {
         let mut agent_gone = false;
         loop {
-            if let Some(ended) = self.ended {
+            if let Some(ended) = self.ended.take() {
                 return Ok(ended);
             }
             let now = Instant::now();
@@ -197,6 +199,7 @@ impl<W: Write> Runner<W> {
             Effect::Title(title) => self.screen.title(&title)?,
             Effect::Suspend => return self.suspend(),
             Effect::Quit => self.ended = Some(Ended::Quit),
+            Effect::Switch(to) => self.ended = Some(Ended::Switch(to)),
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ fn stage() -> Stage {
 
 /// What is sent to the agent and asked of the host; without timers and titles.
 fn asked(effects: Vec<Effect>) -> Vec<Effect> {
-    effects.into_iter().filter(|e| matches!(e, Effect::Send(_) | Effect::Ask(_) | Effect::Quit)).collect()
+    effects.into_iter().filter(|e| matches!(e, Effect::Send(_) | Effect::Ask(_) | Effect::Quit | Effect::Switch(_))).collect()
 }
 
 fn host(name: &str, arguments: &str) -> Effect {
@@ -319,4 +319,30 @@ fn ctrl_r_finds_earlier_prompts() {
     assert_eq!(asked(stage.key(KeyCode::Enter)), [], "taken, not sent");
     assert!(stage.screen().contains("› write docs"), "{}", stage.screen());
     assert!(matches!(asked(stage.key(KeyCode::Enter))[..], [Effect::Send(_), Effect::Ask(_)]));
+}
+
+#[test]
+fn another_session_is_chosen_from_a_list_and_only_while_idle() {
+    let mut stage = stage();
+    stage.type_text("/resume");
+    assert_eq!(asked(stage.update(Input::Key(support::key(' ')))), [Effect::Ask(Request::Sessions)]);
+    let list = [("0199aa", "2026-11-20  fix the parser"), ("0198bb", "2026-11-19  write docs")];
+    let list = list.map(|(id, what)| (id.to_owned(), what.to_owned())).to_vec();
+    stage.update(Input::Reply(Reply::Sessions(list)));
+    assert_eq!(menu(&mut stage).len(), 3);
+    stage.type_text("docs");
+    assert_eq!(menu(&mut stage), ["❯ 0198bb  2026-11-19  write docs", "› /resume docs"]);
+    assert_eq!(asked(stage.key(KeyCode::Enter)), [host("resume", "0198bb")]);
+    let found = |result: Result<&str, &str>| {
+        Input::Reply(Reply::Found(result.map(str::to_owned).map_err(str::to_owned)))
+    };
+    stage.update(found(Err("you are in that session already")));
+    assert!(stage.screen().contains("✗ you are in that session already"));
+    assert_eq!(stage.update(found(Ok("0198bb"))), [Effect::Switch(Some("0198bb".into()))]);
+    stage.type_text("/new");
+    assert_eq!(asked(stage.key(KeyCode::Enter)), [Effect::Switch(None)]);
+    stage.event(Event::StepStarted { step: 1 });
+    stage.type_text("/new");
+    assert_eq!(asked(stage.key(KeyCode::Enter)), []);
+    assert!(stage.screen().contains("first let it finish"), "{}", stage.screen());
 }

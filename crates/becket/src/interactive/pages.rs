@@ -4,11 +4,12 @@
 
 use crate::args::{ContextArgs, DoctorArgs, ExportArgs, ExportFormat, SessionsArgs};
 use crate::cmd::context::Reading;
-use crate::cmd::{self, one_line, pick_session, short};
+use crate::cmd::{self, one_line, pick_session, short, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::toolbox;
 use becket_config::Config;
+use becket_session::store::SessionSummary;
 use becket_tui::input::{Page, Reply};
 use becket_types::EntryKind;
 use std::fmt::Write as _;
@@ -29,6 +30,9 @@ impl Pages {
     pub(super) fn answer(&self, name: &str, arguments: &str) -> Reply {
         if name == "export" {
             return Reply::Done(self.export(arguments).map_err(|f| said(&f)));
+        }
+        if name == "resume" {
+            return Reply::Found(self.find(arguments).map_err(|f| said(&f)));
         }
         let markdown = match name {
             "context" => self.context(),
@@ -64,6 +68,26 @@ impl Pages {
         let query = Some(query.to_owned()).filter(|q| !q.is_empty());
         let args = SessionsArgs { query, all: false, json: false, limit: 100, cd: None };
         printed(|out| cmd::sessions::run(&self.environment, &self.cwd, &args, out))
+    }
+
+    /// The id of another session.
+    fn find(&self, query: &str) -> Result<String, Failure> {
+        let found = pick_session(&self.environment, &self.cwd, Some(query))?;
+        if found.id.to_string() == self.session {
+            return Err(Failure::usage("you are in that session already"));
+        }
+        Ok(found.id.to_string())
+    }
+
+    /// Ids of the other sessions of this directory and what they are about, newest first.
+    pub(super) fn session_list(&self) -> Vec<(String, String)> {
+        let (environment, cwd) = (&self.environment, Some(self.cwd.as_path()));
+        let (sessions, _) =
+            becket_session::index::list(&environment.index_path(), &environment.sessions_dir(), cwd);
+        let row = |s: &SessionSummary| {
+            (s.id.to_string(), format!("{}  {}", when(s.updated), one_line(s.label(), 60)))
+        };
+        sessions.iter().map(row).filter(|(id, _)| *id != self.session).collect()
     }
 
     fn doctor(&self) -> Result<String, Failure> {
