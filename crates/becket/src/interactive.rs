@@ -54,8 +54,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
 
 /// One session, until the person leaves it.
 async fn session(environment: &Environment, settings: &RunSettings) -> Result<Ended, Failure> {
-    let Assembled { agent, handle, shell, notes, history, session } =
-        assemble(environment, settings).await?;
+    let Assembled { agent, handle, shell, notes, history, session } = assemble(environment, settings).await?;
     let (sender, events) = mpsc::unbounded_channel();
     for event in history {
         let _ = sender.send(event);

@@ -159,8 +159,7 @@ impl Completion {
 
     /// The host's answer about sessions: ids and what they are about.
     pub fn sessions(&mut self, sessions: Vec<(String, String)>) {
-        let sessions: Vec<Item> =
-            sessions.into_iter().map(|(name, detail)| Item { name, detail }).collect();
+        let sessions: Vec<Item> = sessions.into_iter().map(|(name, detail)| Item { name, detail }).collect();
         if let Some(Target { kind: Kind::Argument(command), query, .. }) = &self.target
             && command == "resume"
         {

@@ -18,7 +18,10 @@ fn stage() -> Stage {
 
 /// What is sent to the agent and asked of the host; without timers and titles.
 fn asked(effects: Vec<Effect>) -> Vec<Effect> {
-    effects.into_iter().filter(|e| matches!(e, Effect::Send(_) | Effect::Ask(_) | Effect::Quit | Effect::Switch(_))).collect()
+    effects
+        .into_iter()
+        .filter(|e| matches!(e, Effect::Send(_) | Effect::Ask(_) | Effect::Quit | Effect::Switch(_)))
+        .collect()
 }
 
 fn host(name: &str, arguments: &str) -> Effect {

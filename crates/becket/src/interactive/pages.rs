@@ -100,7 +100,7 @@ impl Pages {
         let (format, file) = match arguments.split_once(char::is_whitespace) {
             Some(("md", file)) => (ExportFormat::Md, file),
             Some(("jsonl", file)) => (ExportFormat::Jsonl, file),
-            _ if arguments.ends_with(".jsonl") => (ExportFormat::Jsonl, arguments),
+            _ if arguments.strip_suffix(".jsonl").is_some() => (ExportFormat::Jsonl, arguments),
             _ => (ExportFormat::Md, arguments),
         };
         let path = self.cwd.join(file.trim());

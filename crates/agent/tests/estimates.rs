@@ -1,0 +1,225 @@
+//! How far becket's figure for a request is from a tokenizer's, over generated sessions of code, prose, JSON, logs and CJK.
+//!
+//! Each step of a session is a request: its figure is told before it is "sent", the tokenizer's count comes back as its
+//! usage, as a provider would report it. The first request of a session calibrates; all later ones are judged. The material
+//! is this repository and a few lines of Chinese, Japanese and Korean; sizes and order come from a fixed seed.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use becket_model::tokens;
+use becket_session::context::budget::{Meter, estimate_json, estimate_message, estimate_text};
+use becket_types::{CallId, Message, Part, Tokens, Usage};
+use proptest::test_runner::{RngAlgorithm, TestRng};
+use rand_like::Rng;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Numbers from proptest's generator, which is a dependency already.
+mod rand_like {
+    use proptest::prelude::Rng as _;
+    use proptest::test_runner::TestRng;
+
+    pub(crate) struct Rng(pub(crate) TestRng);
+
+    impl Rng {
+        pub(crate) fn below(&mut self, n: usize) -> usize {
+            (self.0.next_u64() % n as u64) as usize
+        }
+
+        /// Between `from` and `to`, each order of magnitude as likely as the next.
+        pub(crate) fn size(&mut self, from: usize, to: usize) -> usize {
+            let share = self.below(1_000_000) as f64 / 1e6;
+            (from as f64 * (to as f64 / from as f64).powf(share)) as usize
+        }
+    }
+}
+
+const CJK: &str = "上下文窗口接近上限时，较早的对话会被压缩成摘要，最近的部分保持原样。请先阅读错误信息，再修改函数的实现，最后运行测试。\
+この関数は設定ファイルを読み込み、値が見つからない場合は既定値を返します。テストが失敗した原因を調べてから修正してください。\
+이 함수는 파일을 읽고 줄 단위로 나눈 다음 결과를 돌려줍니다. 오류가 발생하면 원인과 해결 방법을 함께 알려 주세요。\n";
+
+const SESSIONS: usize = 12;
+const STEPS: usize = 60;
+
+/// What requests are made of.
+struct Material {
+    kinds: [String; 5],
+}
+
+impl Material {
+    fn load() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let read = |paths: &[&str]| -> String {
+            paths.iter().map(|path| std::fs::read_to_string(root.join(path)).unwrap()).collect()
+        };
+        let code = read(&[
+            "crates/agent/src/machine.rs",
+            "crates/model/src/assemble.rs",
+            "crates/session/src/blobs.rs",
+            "benches/process.py",
+        ]);
+        let prose = read(&["docs/context-engine.md", "docs/models.md", "docs/agent-loop.md", "README.md"]);
+        let json = read(&["crates/model/src/catalog.json"]);
+        let log = (0..400).fold(String::new(), |log, n| {
+            let file = ["src/lib.rs", "src/context/view.rs", "tests/driver.rs"][n % 3];
+            let ms = (n * 7919) % 1000;
+            let line = format!(
+                "2026-11-20T10:{:02}:{:02}.{ms:03}Z  WARN  {file}:{}: unused `x{n}` (0x{:08x})\n",
+                n / 60 % 60,
+                n % 60,
+                n * 37 % 900,
+                n * 2_654_435
+            );
+            log + &line
+        });
+        Self { kinds: [code, prose, json, log, CJK.repeat(40)] }
+    }
+
+    /// A piece of one kind, of about this many bytes.
+    fn piece(&self, kind: usize, bytes: usize, rng: &mut Rng) -> &str {
+        let text = &self.kinds[kind];
+        let from = text.floor_char_boundary(rng.below(text.len().saturating_sub(bytes).max(1)));
+        &text[from..text.ceil_char_boundary((from + bytes).min(text.len()))]
+    }
+}
+
+/// A session so far: its base estimate, and what a tokenizer makes of it.
+#[derive(Default)]
+struct Sizes {
+    base: Tokens,
+    exact: Tokens,
+}
+
+impl Sizes {
+    fn add(&mut self, message: &Message) {
+        self.base += estimate_message(message);
+        self.exact += exact(message);
+    }
+}
+
+/// What a provider would count: the texts, and some tokens around each message and call.
+fn exact(message: &Message) -> Tokens {
+    let part = |part: &Part| match part {
+        Part::Text { text, .. } => tokens::count(text),
+        Part::ToolCall { name, input, .. } => {
+            tokens::count(name) + tokens::count(&input.to_string()) + Tokens(8)
+        }
+        Part::ToolResult { output, .. } => tokens::count(output) + Tokens(6),
+        _ => Tokens(0),
+    };
+    message.parts.iter().map(part).sum::<Tokens>() + Tokens(4)
+}
+
+fn arguments(material: &Material, rng: &mut Rng) -> (&'static str, Value) {
+    match rng.below(3) {
+        0 => ("read", json!({"path": format!("crates/agent/src/file{}.rs", rng.below(100)), "limit": 200})),
+        1 => (
+            "bash",
+            json!({"command": format!("cargo test -p becket-agent step_{} 2>&1 | tail -40", rng.below(99))}),
+        ),
+        _ => {
+            let bytes = rng.size(100, 3_000);
+            (
+                "edit",
+                json!({"path": "src/lib.rs", "old": material.piece(0, bytes / 2, rng), "new": material.piece(0, bytes, rng)}),
+            )
+        }
+    }
+}
+
+/// One step: sometimes a prompt, an answer with a call, and its result. Gives the answer's exact size.
+fn step(material: &Material, favourite: usize, n: usize, sizes: &mut Sizes, rng: &mut Rng) -> Vec<Message> {
+    let mut messages = Vec::new();
+    if n == 0 || rng.below(8) == 0 {
+        let kind = if favourite == 4 { 4 } else { 1 };
+        let bytes = rng.size(40, 1_500);
+        sizes.add(&Message::user(material.piece(kind, bytes, rng)));
+    }
+    let (name, input) = arguments(material, rng);
+    let bytes = rng.size(30, 900);
+    let text = material.piece(if favourite == 4 { 4 } else { 1 }, bytes, rng);
+    messages.push(Message::assistant(vec![Part::text(text), Part::tool_call(format!("c{n}"), name, input)]));
+    let kind = if rng.below(3) == 0 { rng.below(5) } else { favourite };
+    let bytes = rng.size(80, 16_000);
+    let output = material.piece(kind, bytes, rng);
+    messages.push(Message::tool_result(CallId(format!("c{n}")), name, output, false));
+    messages
+}
+
+/// Plays sessions; `usage` says what is reported for request `n`, whose true usage it gets. Gives the error of each
+/// figure but the first of a session, in shares of the true count.
+fn play(mut usage: impl FnMut(usize, Usage) -> Usage) -> Vec<f64> {
+    let material = Material::load();
+    let mut rng = Rng(TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]));
+    let prompt = material.kinds[1][..6_000].to_owned();
+    let schema =
+        json!({"type": "object", "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}}});
+    let mut errors = Vec::new();
+    for session in 0..SESSIONS {
+        let mut meter = Meter::default();
+        let mut sizes = Sizes {
+            base: estimate_text(&prompt) + estimate_json(&schema),
+            exact: tokens::count(&prompt) + tokens::count(&schema.to_string()),
+        };
+        for n in 0..STEPS {
+            let mut turn = step(&material, session % 5, n, &mut sizes, &mut rng).into_iter();
+            if n > 0 {
+                let figure = meter.used(sizes.base).0 as f64;
+                errors.push((figure / sizes.exact.0 as f64 - 1.0).abs());
+            }
+            let (sent, answer) = (Sizes { ..sizes }, turn.next().unwrap());
+            let (base_sent, context) = (sent.base, sent.exact);
+            sizes = sent;
+            sizes.add(&answer);
+            let output = sizes.exact.0 - context.0;
+            let cached = context.0 / 10 * 9;
+            let true_usage =
+                Usage { input: context.0 - cached, cache_read: cached, output, ..Usage::default() };
+            meter.report(&usage(n, true_usage), base_sent, sizes.base);
+            turn.for_each(|message| sizes.add(&message));
+        }
+    }
+    errors.sort_by(f64::total_cmp);
+    errors
+}
+
+fn share(errors: &[f64], of: f64) -> f64 {
+    errors[((errors.len() - 1) as f64 * of) as usize]
+}
+
+#[test]
+fn figures_are_near_a_tokenizers_counts() {
+    let errors = play(|_, usage| usage);
+    let (median, p99) = (share(&errors, 0.5), share(&errors, 0.99));
+    println!(
+        "{} requests: median {median:.4}, p99 {p99:.4}, largest {:.4}",
+        errors.len(),
+        share(&errors, 1.0)
+    );
+    assert!(errors.len() >= 500);
+    assert!(median <= 0.03 && p99 <= 0.08, "median {median:.4}, p99 {p99:.4}");
+}
+
+/// Counted twice, missing, nothing but what was not cached, nothing but the cache: one such report in ten.
+#[test]
+fn a_single_false_report_changes_next_to_nothing() {
+    let mut kind = 0;
+    let errors = play(|n, usage| {
+        if n % 10 != 9 {
+            return usage;
+        }
+        kind += 1;
+        match kind % 4 {
+            0 => Usage { input: usage.input * 2, cache_read: usage.cache_read * 2, ..usage },
+            1 => Usage::default(),
+            2 => Usage { cache_read: 0, ..usage },
+            _ => Usage { input: 0, cache_read: usage.cache_read / 20, ..usage },
+        }
+    });
+    let (median, p99, most) = (share(&errors, 0.5), share(&errors, 0.99), share(&errors, 1.0));
+    println!("{} requests: median {median:.4}, p99 {p99:.4}, largest {most:.4}", errors.len());
+    assert!(
+        median <= 0.03 && p99 <= 0.10 && most <= 0.25,
+        "median {median:.4}, p99 {p99:.4}, largest {most:.4}"
+    );
+}
