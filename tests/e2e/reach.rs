@@ -76,7 +76,7 @@ fn a_fetch_is_permitted_by_host() {
         if let Some(rule) = rule {
             command.args(["--allowedTools", rule]);
         }
-        run(command.arg("go")).expect(if permitted { 0 } else { 5 });
+        run(command.args(["--", "go"])).expect(if permitted { 0 } else { 5 });
         let last = server.requests()[1].text().to_owned();
         assert_eq!(last.contains("inner page"), permitted, "{rule:?}: {last}");
         assert_eq!(

@@ -180,7 +180,7 @@ async fn the_key_is_in_no_error() {
     }
 }
 
-/// Scenario 39: signed reasoning goes back byte-equal to the model that signed it, and to no other.
+/// Signed reasoning goes back byte-equal to the model that signed it, and to no other.
 #[tokio::test]
 async fn signed_reasoning_comes_back_byte_equal() {
     let signature = "EqQB+/==\u{e9}\\\"";

@@ -52,7 +52,6 @@ async fn six_attempts_at_most() {
     assert_eq!(server.requests().len(), 6);
 }
 
-/// Scenario 19.
 #[tokio::test]
 async fn retry_after_is_honoured_up_to_the_limit() {
     let limited = || Reply::openai_error(429, "requests", "rate_limit_exceeded", "slow down");
@@ -83,7 +82,7 @@ async fn retry_after_is_honoured_up_to_the_limit() {
     }
 }
 
-/// Scenario 29: sent once, said at once.
+/// Sent once, said at once.
 #[tokio::test]
 async fn what_never_heals_is_sent_once() {
     for wire in WIRES {
@@ -147,7 +146,7 @@ async fn x_should_retry_true_is_believed() {
     assert_eq!(ask(&server, Wire::Anthropic).await.text(), "ok");
 }
 
-/// Scenario 28: the same doomed bytes go out once.
+/// The same doomed bytes go out once.
 #[tokio::test]
 async fn a_refused_request_is_not_sent_again() {
     let body = json!({"error": {"code": 400, "type": "exceed_context_size_error", "n_ctx": 4096,

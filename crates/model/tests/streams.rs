@@ -64,7 +64,7 @@ async fn pieces_of_any_size_give_the_same_answer() {
     }
 }
 
-/// Scenario 22. Before the answer begins a cut is healed by a retry; after it, one typed error and no half call.
+/// Before the answer begins a cut is healed by a retry; after it, one typed error and no half call.
 #[tokio::test]
 async fn a_cut_at_every_byte() {
     for wire in WIRES {
@@ -100,7 +100,7 @@ async fn a_cut_at_every_byte() {
     }
 }
 
-/// Scenario 27: bodies that are no answer, each asked for once more, then named.
+/// Bodies that are no answer, each asked for once more, then named.
 #[tokio::test]
 async fn bodies_that_are_no_answer() {
     for wire in WIRES {
@@ -259,7 +259,7 @@ async fn anthropic_dialects() {
     }
 }
 
-/// Scenarios 24 and 25: arguments that are no JSON object, and calls that the limit cut.
+/// Arguments that are no JSON object, and calls that the limit cut.
 #[tokio::test]
 async fn broken_arguments() {
     for wire in WIRES {
@@ -295,7 +295,7 @@ async fn broken_arguments() {
     }
 }
 
-/// Scenario 20: an error event at every place of the stream.
+/// An error event at every place of the stream.
 #[tokio::test]
 async fn an_error_event_at_every_place() {
     for wire in WIRES {
@@ -314,7 +314,7 @@ async fn an_error_event_at_every_place() {
     }
 }
 
-/// Scenario 21: silence is an error after the idle limit, pings are no silence.
+/// Silence is an error after the idle limit, pings are no silence.
 #[tokio::test]
 async fn a_stalled_stream() {
     for wire in WIRES {

@@ -41,7 +41,7 @@ fn holds_together(messages: &[std::sync::Arc<Message>], at: usize) -> Result<(),
 proptest! {
     #![proptest_config(cases(10_000))]
 
-    /// Scenario 66: no orphan results, whatever the history and the tail's budget.
+    /// No orphan results, whatever the history and the tail's budget.
     #[test]
     fn a_cut_never_parts_what_belongs_together(
         ops in prop::collection::vec(op(), 0..24),
@@ -221,9 +221,9 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(250))]
+    #![proptest_config(cases(1_000))]
 
-    /// Scenario 48: a history of many times the window is compacted, whatever the summariser does.
+    /// A history of many times the window is compacted, whatever the summariser does.
     #[test]
     fn ten_times_the_window_succeeds(
         window in prop_oneof![Just(8_000u64), Just(16_384), Just(32_768)],

@@ -379,12 +379,12 @@ mod tests {
             (1_000_000, 1_000_000, 64_000, (32_000, 968_000, 871_200)),
             (128_000, 128_000, 4_096, (4_096, 123_904, 111_513)),
             (400_000, 272_000, 128_000, (32_000, 240_000, 216_000)),
-            // Scenario 75: a small window keeps at least three quarters for input.
+            // A small window keeps at least three quarters for input.
             (16_384, 16_384, 8_192, (4_096, 12_288, 11_059)),
             (32_768, 32_768, 32_768, (8_192, 24_576, 22_118)),
             (65_536, 65_536, 32_000, (16_384, 49_152, 44_236)),
             (40_000, 40_000, 32_000, (10_000, 30_000, 27_000)),
-            // Scenario 51: no declared window.
+            // No declared window.
             (0, 0, 0, (32_000, 96_000, 86_400)),
         ] {
             let budget = Budget::new(window, input, output);
@@ -464,7 +464,7 @@ mod tests {
         assert!(e.learn(Tokens(1_200), Tokens(1_000)));
         let settled = e;
         assert!((e.text_ratio() - 3.0).abs() < 1e-9);
-        // Scenario 52: a doubled report, then the right one again.
+        // A doubled report, then the right one again.
         assert!(!e.learn(Tokens(2_400), Tokens(1_000)));
         assert_eq!(e.scale(Tokens(1_000)), settled.scale(Tokens(1_000)));
         assert!(e.learn(Tokens(1_200), Tokens(1_000)));

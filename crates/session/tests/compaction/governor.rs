@@ -81,7 +81,6 @@ fn three_failures_open_a_breaker_for_an_hour_also_after_a_restart() {
     assert_eq!(Governor::from_state(Some(&serde_json::json!("nonsense"))), Governor::default());
 }
 
-/// Scenario 69.
 #[test]
 fn auto_off_stops_with_a_choice_and_a_larger_window_clears_it() {
     let policy = Policy { auto_compact: false, ..Policy::default() };

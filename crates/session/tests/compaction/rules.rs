@@ -475,7 +475,7 @@ fn the_cheaper_input_is_chosen_by_price() {
     }
 }
 
-/// Scenario 75: a small window with a long system prompt still works.
+/// A small window with a long system prompt still works.
 #[test]
 fn a_system_prompt_of_8k_works_in_windows_of_16k_32k_and_64k() {
     for window in [16_384, 32_768, 65_536] {

@@ -206,7 +206,7 @@ fn prompts_carry_the_rules_and_what_the_summary_needs() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3_000))]
+    #![proptest_config(crate::cases(10_000))]
 
     /// P10: nothing is cut inside a character, and no limit is exceeded.
     #[test]

@@ -180,7 +180,7 @@ fn two_hundred_calls_in_one_turn_never_lose_the_thread() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(crate::cases(10_000))]
 
     /// P1, P5, P6 through the view, for random histories, twice in a row.
     #[test]
