@@ -13,7 +13,7 @@
 //! | `keep` | contents into blobs, within the caps |
 //! | [`recorder`] | before and after a call |
 //! | [`history`] | what can be undone and redone |
-//! | [`plan`], [`apply`] | what an undo would do, and doing it |
+//! | [`plan`], [`mod@apply`] | what an undo would do, and doing it |
 //!
 //! Invariants:
 //! - Nothing is written outside the data directory except by [`apply::apply`], which follows no symbolic link.

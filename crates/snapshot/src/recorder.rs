@@ -1,6 +1,6 @@
 //! Before and after a call: what is at risk is kept, and what the call did is found.
 //!
-//! Model: `known` is what the ledger's records add up to. [`Recorder::before`] looks at the workspace, keeps what is at
+//! Model: `known` is what the ledger's records add up to. `before` looks at the workspace, keeps what is at
 //! risk and gives the differences to `known` as a [`FileSnapshot`], to be written before the call runs;
 //! [`Recorder::after`] looks again and gives what the call did. Files that a repository holds unchanged are not read
 //! beforehand; when a call has changed one, its content is fetched from the repository at once.

@@ -1,7 +1,7 @@
 //! One block of the transcript: what it says, and the lines it was last laid out as.
 //!
 //! Invariant: the lines depend on the body, the width and the theme alone; every change of the body goes through
-//! [`Block::change`], which drops them (a growing answer lays out what is new in it, see [`Markdown`]).
+//! [`Block::change`], which drops them (a growing answer lays out what is new in it, see `Markdown`).
 
 use super::markdown::Markdown;
 use super::tool::{self, ToolCall};

@@ -1,6 +1,6 @@
 //! The transcript: what people and the agent said and did, as blocks, newest at the bottom.
 //!
-//! Owns the blocks ([`block`]), how they come from events ([`events`]), and the window on them ([`window`]). Drawing costs
+//! Owns the blocks ([`block`]), how they come from events (`events`), and the window on them (`window`). Drawing costs
 //! what is visible: a block is laid out when it comes into view, and keeps its lines until it, the width or the theme changes.
 //!
 //! Invariants: a message that is not for people becomes a hidden block, and hidden blocks are drawn only while they are
