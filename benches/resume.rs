@@ -158,15 +158,14 @@ impl Grower {
     }
 }
 
-/// User and system time of this process so far, and the most memory it had.
+/// Time that this process (one thread) had a CPU so far, and the most memory it had.
 fn used() -> (Duration, u64) {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks: u64 = [11, 12].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum();
+    let stat = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let nanoseconds = stat.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak =
         status.lines().find_map(|l| l.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
-    (Duration::from_millis(ticks * 10), peak.unwrap_or(0))
+    (Duration::from_nanos(nanoseconds), peak.unwrap_or(0))
 }
 
 fn written() -> u64 {

@@ -360,6 +360,21 @@ pub fn id_of(bytes: &[u8]) -> BlobId {
     BlobId(hex(&Sha256::digest(bytes)))
 }
 
+/// The file names of the blobs of a session that are not what their names say.
+pub(crate) fn damaged(session_dir: &Path) -> Vec<String> {
+    let Ok(listing) = fs::read_dir(session_dir.join(layout::BLOBS)) else { return Vec::new() };
+    let mut found: Vec<String> = listing
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let id = BlobId(blob_name(&name)?.to_owned());
+            fs::read(entry.path()).ok().and_then(|packed| unpack(&packed, &id)).is_none().then_some(name)
+        })
+        .collect();
+    found.sort();
+    found
+}
+
 fn file_name(id: &BlobId) -> String {
     format!("{id}.zst")
 }
@@ -370,6 +385,21 @@ fn blob_name(file: &str) -> Option<&str> {
 
 fn is_id(id: &str) -> bool {
     id.len() == 64 && id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+/// Whether these are the packed bytes of the blob with this name. Holds no more than a buffer of what comes out, however
+/// much that is.
+pub(crate) fn is_packed(packed: &[u8], id: &str) -> bool {
+    let Ok(decoder) = zstd::stream::read::Decoder::new(packed) else { return false };
+    let (mut bytes, mut hash, mut buffer) = (decoder.take(MAX_BLOB + 1), Sha256::new(), vec![0; BUFFER]);
+    loop {
+        match bytes.read(&mut buffer) {
+            Ok(0) => return bytes.limit() > 0 && hex(&hash.finalize()) == id,
+            Ok(n) => hash.update(buffer.get(..n).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
 }
 
 fn unpack(packed: &[u8], id: &BlobId) -> Option<Vec<u8>> {
@@ -395,6 +425,12 @@ mod tests {
         let id = blobs.put(&bytes);
         assert_eq!(blobs.put(&bytes), id);
         assert_eq!(store(dir.path()).get(&id), Some(bytes));
+        let packed = fs::read(dir.path().join("blobs").join(file_name(&id))).unwrap();
+        assert!(is_packed(&packed, id.as_str()));
+        for other in [&packed[..packed.len() - 1], b"", b"no zstd"] {
+            assert!(!is_packed(other, id.as_str()));
+        }
+        assert!(!is_packed(&packed, &"0".repeat(64)));
         let names: Vec<_> =
             fs::read_dir(dir.path().join("blobs")).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, [std::ffi::OsString::from(format!("{id}.zst"))]);

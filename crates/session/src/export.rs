@@ -1,16 +1,25 @@
-//! A session for people and for other programs: Markdown of what the user saw, or the ledger's own lines.
+//! A session for people and for other programs: Markdown of what the user saw, an HTML page, or the ledger's own lines.
 //!
 //! Markdown holds the user's plain words, the model's answers, and calls with their results; nothing that becket wrote for
 //! the model (continuations, summaries, reminders, rules). JSONL is the ledger byte for byte, damaged lines included.
 //!
 //! Reads entries, changes nothing.
 
-use crate::store::{StoreError, ledger_path};
+use crate::blobs::BlobStore;
+use crate::store::{Disk, StoreError, ledger_path};
 use becket_types::{Entry, EntryKind, ImageSource, Message, MessageId, Part, Role, visibility};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
+
+mod html;
+mod mask;
+mod provenance;
+
+pub use html::Page;
+pub use mask::mask;
 
 /// What an export looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +28,10 @@ pub enum Format {
     Jsonl,
     /// What the user saw.
     Markdown,
+    /// The ledger, and behind it all blobs, one a line.
+    Whole,
+    /// One page that needs nothing else.
+    Html,
 }
 
 /// Writes a stored session. Works on one that is open elsewhere.
@@ -27,13 +40,27 @@ pub enum Format {
 /// [`StoreError::NotFound`], or [`StoreError::Io`] for a failing disk or a closed `out`.
 pub fn export(session_dir: &Path, format: Format, out: &mut dyn Write) -> Result<(), StoreError> {
     match format {
-        Format::Jsonl => {
+        Format::Jsonl | Format::Whole => {
             let path = ledger_path(session_dir);
             let mut file = File::open(&path).map_err(|e| match e.kind() {
                 io::ErrorKind::NotFound => StoreError::NotFound { query: session_dir.display().to_string() },
                 _ => StoreError::io("read", &path)(e),
             })?;
             io::copy(&mut file, out).map_err(StoreError::io("export", &path))?;
+            if format == Format::Whole {
+                crate::import::write_blobs(session_dir, out).map_err(StoreError::io("export", &path))?;
+            }
+        }
+        Format::Html => {
+            let mut page = Page::default();
+            for entry in crate::store::read_entries(session_dir)? {
+                match entry.map_err(StoreError::io("read", session_dir))? {
+                    Ok(entry) => page.take(&entry),
+                    Err(bad) => page.unreadable(bad.to_string()),
+                }
+            }
+            let blobs = BlobStore::in_memory(Arc::new(Disk), Some(session_dir));
+            page.write(&blobs, out).map_err(StoreError::io("export", session_dir))?;
         }
         Format::Markdown => {
             let mut transcript = Transcript::default();
@@ -65,7 +92,7 @@ impl Transcript {
             EntryKind::Title { title } => self.title = Some(title.clone()),
             EntryKind::Message { message } if is_shown(message) => {
                 self.places.insert(message.id, self.messages.len());
-                self.messages.push(message.clone());
+                self.messages.push(Message { seq: entry.seq, ..message.clone() });
             }
             EntryKind::Part { message, part } => {
                 if let Some(shown) = self.places.get(message).and_then(|at| self.messages.get_mut(*at)) {

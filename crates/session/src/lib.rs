@@ -7,9 +7,12 @@
 pub mod blobs;
 pub mod context;
 pub mod export;
+pub mod import;
 pub mod index;
 pub mod ledger;
+pub mod past;
 pub mod replay;
+pub mod salvage;
 mod session;
 pub mod store;
 

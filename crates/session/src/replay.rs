@@ -61,6 +61,7 @@ impl Replay {
             EntryKind::Notice { text, .. } => {
                 self.events.push(Event::Notice { level: NoticeLevel::Info, text });
             }
+            EntryKind::Revert { entry } => self.revert(entry),
             EntryKind::TurnEnd { .. } => self.in_turn = false,
             _ => {}
         }
@@ -96,6 +97,19 @@ impl Replay {
         self.events.push(event);
     }
 
+    /// Where a message of the user's is taken back, the conversation ends before it.
+    fn revert(&mut self, entry: becket_types::Seq) {
+        let at = self
+            .events
+            .iter()
+            .rposition(|event| matches!(event, Event::UserMessage { message, .. } if message.seq == entry));
+        if let Some(at) = at {
+            self.events.truncate(at);
+            self.growing.clear();
+            self.in_turn = false;
+        }
+    }
+
     fn compaction(&mut self, entry: becket_types::Seq, compaction: Compaction) {
         self.events.push(Event::CompactBoundary {
             entry,
@@ -104,6 +118,8 @@ impl Replay {
             post_tokens: compaction.tokens_after,
             summary: compaction.summary,
             anchor: compaction.anchor,
+            tail_from: compaction.tail_from,
+            kept: compaction.kept,
         });
     }
 }

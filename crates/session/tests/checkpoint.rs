@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod given;
 mod ledgers;
 
 use becket_session::context::Policy;
@@ -173,13 +174,12 @@ fn an_unpinned_message_leaves_with_the_compaction_that_it_was_pinned_for() {
 mod stored {
     //! The same with sessions on disk, long enough for checkpoints.
 
-    use super::ledgers;
+    use super::{given, ledgers};
     use becket_session::context::Policy;
     use becket_session::store::{ledger_path, read_entries};
     use becket_session::{CreateOptions, Durability, Session};
     use becket_types::{
-        CallId, Compaction, CompactionSource, CompactionTrigger, ContextMessage, EntryKind, JournalState,
-        Message, Part, PinTarget, Seq, Tokens, TurnState,
+        CallId, Compaction, ContextMessage, EntryKind, JournalState, Message, Part, PinTarget, Seq, TurnState,
     };
     use serde_json::{Value, json};
     use std::fs;
@@ -194,22 +194,9 @@ mod stored {
         let live: Vec<Seq> = session.view().live().map(|m| m.seq).collect();
         EntryKind::Compaction(Box::new(Compaction {
             summary: format!("## Goal\nsummary {nth}"),
-            anchor: None,
-            tail_from: live[live.len() - 5],
-            taken_out: vec![],
-            kept: vec![],
             replaces: None,
-            pruned: vec![],
-            media: vec![],
             state: format!("todo {nth}"),
-            tokens_before: Tokens(0),
-            tokens_after: Tokens(0),
-            trigger: CompactionTrigger::Auto,
-            model: String::new(),
-            source: CompactionSource::Fallback,
-            input: String::new(),
-            snapshot_of: session.last_seq(),
-            turn_state: TurnState::MidTurn,
+            ..given::compaction(session, live[live.len() - 5])
         }))
     }
 

@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod corpus {
+    mod newer;
     pub(crate) mod sound;
 }
 

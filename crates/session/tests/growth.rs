@@ -1,14 +1,20 @@
-//! What a session takes on disk: content once, nothing for looking, and all of it back when it is deleted.
+//! What a session takes on disk: content once, nothing for looking, no more for a late turn than for an early one, and all
+//! of it back when it is deleted.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod given;
+
 use becket_session::context::{ModelScope, Policy};
-use becket_session::store::ledger_path;
+use becket_session::store::{Disk, Io, OpenMode, Outside, ledger_path};
 use becket_session::{CreateOptions, Durability, Session};
-use becket_types::{EntryKind, Message, Part};
-use serde_json::Map;
-use std::fs;
+use becket_types::{CallId, Compaction, EntryKind, FinishReason, JournalState, Message, Part, TurnState};
+use serde_json::{Map, Value, json};
+use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 fn scope() -> ModelScope {
     ModelScope {
@@ -82,6 +88,107 @@ fn five_hundred_edits_of_one_large_file_take_no_more_than_what_is_different() {
     let unique: usize = versions.iter().map(Vec::len).sum();
     let stored = bytes_in(session.dir());
     assert!(stored * 2 <= unique as u64 * 3, "{stored} bytes stored of {unique} unique");
+}
+
+/// Counts what is written.
+#[derive(Debug, Default)]
+struct Counting(AtomicU64);
+
+impl Io for Counting {
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        Disk.create_dir(dir)
+    }
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File> {
+        Disk.open(path, mode)
+    }
+    fn lock(&self, file: &File) -> Result<(), TryLockError> {
+        Disk.lock(file)
+    }
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize> {
+        let written = Disk.write(file, bytes)?;
+        self.0.fetch_add(written as u64, Ordering::Relaxed);
+        Ok(written)
+    }
+    fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
+        Disk.set_len(file, len)
+    }
+    fn len(&self, file: &File) -> io::Result<u64> {
+        Disk.len(file)
+    }
+    fn sync(&self, _: &File) -> io::Result<()> {
+        Ok(())
+    }
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Disk.rename(from, to)
+    }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Disk.link(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Disk.remove(path)
+    }
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        Disk.read(path)
+    }
+}
+
+/// A turn as the agent writes it, of some 30 kB: five calls with their journal; every 20th turn ends in a compaction.
+fn turn(session: &mut Session, n: u64) {
+    let put = |session: &mut Session, kinds| session.append(kinds, Durability::Buffered).unwrap();
+    put(session, vec![EntryKind::Message { message: Message::user(format!("task {n}")) }]);
+    for step in 0..5 {
+        let call = CallId(format!("toolu_{n:010}_{step:010}"));
+        let journal = |state, result| EntryKind::ToolJournal {
+            call_id: call.clone(),
+            state,
+            tool: Some("read".into()),
+            subject: Some(format!("src/file_{n}_{step}.rs")),
+            result,
+        };
+        let answer = Message::assistant(vec![
+            Part::text("Now the next file."),
+            Part::tool_call(call.0.clone(), "read", json!({"path": format!("src/file_{n}_{step}.rs")})),
+        ]);
+        let (id, line) = (answer.id, format!("{n}: let line_{n} = {}; // and so on\n", n * 7_919 % 10_007));
+        let finish = EntryKind::Finish { message: id, reason: FinishReason::ToolCalls };
+        put(session, vec![EntryKind::Message { message: answer }, finish]);
+        put(session, vec![journal(JournalState::Started, Value::Null)]);
+        let result = Message::tool_result(call.clone(), "read", line.repeat(5_000 / line.len()), false);
+        let done = journal(JournalState::Finished, json!({"ok": true}));
+        put(session, vec![done, EntryKind::Message { message: result }]);
+        session.view_mut().context();
+    }
+    if n % 20 == 19 {
+        let tail = session.view().live().map(|m| m.seq).nth_back(4).unwrap();
+        let compaction = Compaction {
+            summary: "## Goal\nWhat was done.\n".repeat(100),
+            turn_state: TurnState::AwaitingUser,
+            ..given::compaction(session, tail)
+        };
+        put(session, vec![EntryKind::Compaction(Box::new(compaction))]);
+    }
+    put(session, vec![EntryKind::TurnEnd { end: "completed".into(), state: TurnState::AwaitingUser }]);
+}
+
+#[test]
+fn a_late_turn_writes_what_an_early_one_wrote() {
+    let root = tempfile::tempdir().unwrap();
+    let io = Arc::new(Counting::default());
+    let outside = Outside { io: Arc::clone(&io) as Arc<dyn Io>, ..Outside::default() };
+    let options = CreateOptions { persist: true, version: "1".into(), outside, ..CreateOptions::default() };
+    let mut session = Session::create(root.path(), root.path(), options, Policy::default(), scope()).unwrap();
+    let mut written = Vec::new();
+    // Means of 500 turns, so that compactions and checkpoints are in them.
+    for part in 0..6 {
+        let before = io.0.load(Ordering::Relaxed);
+        (part * 500..(part + 1) * 500).for_each(|n| turn(&mut session, n));
+        written.push((io.0.load(Ordering::Relaxed) - before) / 500);
+    }
+    println!("bytes a turn: {written:?}");
+    assert!(written[1..].iter().all(|bytes| bytes * 100 <= written[0] * 106), "{written:?}");
 }
 
 #[test]

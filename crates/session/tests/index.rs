@@ -23,16 +23,19 @@ fn home() -> Home {
     Home { root: dir.path().join("sessions"), db: dir.path().join("index.db"), project, _dir: dir }
 }
 
-fn session(home: &Home, cwd: &Path) -> Session {
-    let scope = ModelScope {
+fn scope() -> ModelScope {
+    ModelScope {
         provider: "p".into(),
         model: "m".into(),
         images: true,
         max_images: 10,
         max_media_bytes: 1 << 20,
-    };
+    }
+}
+
+fn session(home: &Home, cwd: &Path) -> Session {
     let options = CreateOptions { persist: true, ..CreateOptions::default() };
-    Session::create(&home.root, cwd, options, Policy::default(), scope).unwrap()
+    Session::create(&home.root, cwd, options, Policy::default(), scope()).unwrap()
 }
 
 fn user(text: &str) -> EntryKind {
@@ -127,6 +130,33 @@ fn a_torn_tail_is_read_when_it_is_whole() {
         assert_eq!(index.search("second", None, 10).unwrap().len(), n, "cut {cut}");
     }
     assert_eq!(index.search("first", None, 10).unwrap().len(), 1);
+}
+
+#[test]
+fn a_ledger_that_lost_its_end_and_grew_again_is_read_anew() {
+    let home = home();
+    let mut a = session(&home, &home.project);
+    a.append(vec![user("the first zebra")], Durability::Synced).unwrap();
+    let (dir, path) = (a.dir().to_path_buf(), store::ledger_path(a.dir()));
+    let kept = fs::metadata(&path).unwrap().len();
+    a.append(vec![user("a giraffe that is lost")], Durability::Buffered).unwrap();
+    drop(a);
+    let mut index = Index::open(&home.db, &home.root).unwrap();
+    assert_eq!(index.catch_up().unwrap(), caught_up(1, 0));
+    // What was never forced is gone, and the session goes on beyond the place where it was.
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(kept).unwrap();
+    let mut again = Session::open(&dir, Policy::default(), scope()).unwrap();
+    again.append(vec![user(&"an okapi ".repeat(100))], Durability::Buffered).unwrap();
+    drop(again);
+    assert_eq!(index.catch_up().unwrap(), caught_up(1, 0));
+    let told = |index: &Index| {
+        let found =
+            |words| index.find(&index::Query { words, limit: 9, ..index::Query::default() }).unwrap().len();
+        (index.list(None).unwrap()[0].messages, ["zebra", "giraffe", "okapi"].map(found))
+    };
+    assert_eq!(told(&index), (Some(2), [1, 0, 1]));
+    drop(index);
+    assert_eq!(told(&Index::rebuild(&home.db, &home.root).unwrap().0), (Some(2), [1, 0, 1]));
 }
 
 #[test]

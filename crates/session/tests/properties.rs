@@ -6,6 +6,7 @@
 
 mod ledgers;
 
+use becket_session::context::view::KindTotals;
 use becket_session::context::{Policy, prune, validate};
 use becket_types::{
     CallId, ContextMessage, Entry, EntryKind, Message, Millis, Part, PruneReason, Role, Seq, Tokens, is_blank,
@@ -13,7 +14,7 @@ use becket_types::{
 use ledgers::{Op, World, built, cases, few_ops, ops, plain};
 use proptest::prelude::*;
 use serde_json::json;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// The words of the last message with the user's own, that counts and is not blank.
@@ -204,6 +205,7 @@ proptest! {
     #[test]
     fn p2_incremental_is_from_scratch_at_every_step(ops in few_ops()) {
         let mut world = World::new();
+        let mut totals = KindTotals::default();
         for op in &ops {
             world.run(op);
             if matches!(op, Op::Build) {
@@ -216,6 +218,12 @@ proptest! {
             prop_assert_eq!(world.view.turn_state(), fresh.turn_state());
             prop_assert_eq!(world.view.open_calls(), fresh.open_calls());
             prop_assert_eq!(world.view.estimated_tokens(), fresh.estimated_tokens());
+            // Sums by kind that are kept up are those of all spans.
+            let mut sums = BTreeMap::new();
+            for span in world.view.spans(&[]) {
+                *sums.entry(span.kind).or_insert(Tokens(0)) += span.tokens;
+            }
+            prop_assert_eq!(totals.update(&world.view, &[]), &sums, "after {:?}", op);
         }
     }
 }

@@ -2,14 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod given;
+
 use becket_session::context::{ModelScope, Policy};
 use becket_session::export::Format;
 use becket_session::store::{self, StoreError};
 use becket_session::{CreateOptions, Durability, Session};
-use becket_types::{
-    Blobs, Compaction, CompactionSource, CompactionTrigger, Entry, EntryKind, FinishReason, Message, Part,
-    Seq, SessionId, Synthetic, Tokens, TurnState,
-};
+use becket_types::{Blobs, Entry, EntryKind, FinishReason, Message, Part, Seq, SessionId, Synthetic};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -111,25 +110,7 @@ fn undoing_a_compaction_gives_the_earlier_view_also_after_a_restart() {
     }
     let before = session.view_mut().context().messages.clone();
     assert_eq!(before.len(), 80);
-    let compaction = Compaction {
-        summary: "## Goal\n".into(),
-        anchor: None,
-        tail_from: Seq(119),
-        taken_out: vec![],
-        kept: vec![],
-        replaces: None,
-        pruned: vec![],
-        media: vec![],
-        state: String::new(),
-        tokens_before: Tokens(1),
-        tokens_after: Tokens(1),
-        trigger: CompactionTrigger::Manual,
-        model: String::new(),
-        source: CompactionSource::Fallback,
-        input: String::new(),
-        snapshot_of: session.last_seq(),
-        turn_state: TurnState::AwaitingUser,
-    };
+    let compaction = given::compaction(&session, Seq(119));
     let made = session.append(vec![EntryKind::Compaction(Box::new(compaction))], Durability::Synced).unwrap();
     assert!(session.view_mut().context().messages.len() < 10);
     let at = session.dir().to_path_buf();

@@ -1,7 +1,7 @@
 //! The context: what the model sees, message by message, with where each came from.
 
 use crate::{BlobId, Message, MessageId, Seq, Tokens};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// What the model sees now: the result of `view(ledger, policy)`.
@@ -49,7 +49,7 @@ pub struct Span {
     pub applied: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpanKind {
     System,

@@ -1,6 +1,6 @@
 //! Ledger entries: what happened, in order. The ledger is never rewritten; everything, undo included, is one more entry.
 
-use crate::{CallId, FinishReason, Message, MessageId, Millis, Part, Seq, Tokens, Usage};
+use crate::{BlobId, CallId, FinishReason, Message, MessageId, Millis, Part, Seq, Tokens, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -78,6 +78,10 @@ pub enum EntryKind {
     Pin {
         target: PinTarget,
     },
+    /// Messages that a compaction took out are in the view again, at their places. A boundary.
+    Restore {
+        messages: Vec<MessageId>,
+    },
     /// T5: the user message is wrapped from this step on.
     Reminder {
         message: MessageId,
@@ -91,7 +95,12 @@ pub enum EntryKind {
     Tools {
         names: Vec<String>,
         hash: String,
+        /// What the model is told of them: a blob with the specs as a JSON array.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        specs: Option<BlobId>,
     },
+    /// A request goes out. With the entries before it, this is enough to make its bytes again.
+    Request(Box<SentRequest>),
     /// What a request used. `purpose` is `turn` or `summary`.
     Usage {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,6 +151,29 @@ pub enum EntryKind {
     /// A kind written by a newer becket: kept, has no effect on the view.
     #[serde(untagged)]
     Unknown(Map<String, Value>),
+}
+
+/// What makes the bytes of one request, beside the entries before it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentRequest {
+    /// `provider/name`.
+    pub model: String,
+    /// `turn` or `summary`, as in `usage`.
+    pub purpose: String,
+    /// Output limit in tokens that was sent.
+    pub max_output: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
+    /// The model was not allowed to call a tool.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_calls: bool,
+    /// Of a summary: a blob `{"system", "prompt"}`. With an empty `system` the prompt stands behind the running
+    /// request, else it is a request of its own, without tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<BlobId>,
+    /// Length of the body, and its hex SHA-256.
+    pub bytes: u64,
+    pub sha256: String,
 }
 
 /// One block of the system prompt.

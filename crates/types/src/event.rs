@@ -4,8 +4,8 @@
 //! derivable from the ledger, so a front end that was away catches up by reading.
 
 use crate::{
-    Access, CallId, CompactionTrigger, Cost, FileChange, FinishReason, Message, MessageId, Millis, Part, Seq,
-    SessionId, Tokens, Usage,
+    Access, CallId, CompactionTrigger, ContextChange, ContextPlan, Cost, FileChange, FinishReason, Message,
+    MessageId, Millis, Part, RewindWhat, Seq, SessionId, SpanKind, Tokens, UndoOutcome, UndoPlan, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -31,8 +31,34 @@ pub enum Command {
         call_id: CallId,
         decision: Decision,
     },
+    /// Take back a prompt that was not delivered yet; answered by [`Event::Withdrawn`] where it is not too late.
+    Withdraw {
+        client_id: String,
+    },
+    /// Another title for the session.
+    Rename {
+        title: String,
+    },
     /// Undo the last compaction.
     UndoCompaction,
+    /// Plan to take back what the last turn did to files. Answered by [`Event::UndoPlanned`]; nothing is changed yet.
+    Undo,
+    /// Plan to take the last undo back.
+    Redo,
+    /// Plan to go back to before this message of the user's.
+    Rewind {
+        to: MessageId,
+        what: RewindWhat,
+    },
+    /// Plan to change what the model sees. Answered by [`Event::ContextPlanned`]; nothing is changed yet.
+    ChangeContext(ContextChange),
+    /// Do what the plan with this number says. Answered by [`Event::UndoDone`] or [`Event::ContextChanged`].
+    CarryOut {
+        plan: u64,
+        /// Overwrite what somebody else changed since, too; what stands there is kept first.
+        #[serde(default)]
+        force: bool,
+    },
     /// No more input will come: end when idle.
     EndInput,
 }
@@ -62,7 +88,13 @@ pub enum DeliveryMode {
 pub enum Decision {
     AllowOnce,
     AllowSession,
-    Deny { reason: Option<String> },
+    /// Once, without these hunks of [`PermissionRequest::preview`], counted through all its files from 0.
+    AllowWithout {
+        rejected: Vec<usize>,
+    },
+    Deny {
+        reason: Option<String>,
+    },
 }
 
 /// What happens in a session, in order.
@@ -86,6 +118,14 @@ pub enum Event {
         message: Message,
         client_id: Option<String>,
         steered: bool,
+    },
+    /// This prompt was taken back: it will not be delivered.
+    Withdrawn {
+        client_id: String,
+    },
+    /// The session has another title.
+    Renamed {
+        title: String,
     },
     StepStarted {
         step: u64,
@@ -148,6 +188,11 @@ pub enum Event {
         post_tokens: Tokens,
         summary: String,
         anchor: Option<String>,
+        /// Messages before this entry are out of the context, but for those in `kept`.
+        #[serde(default)]
+        tail_from: Seq,
+        #[serde(default)]
+        kept: Vec<MessageId>,
     },
     CompactionFailed {
         reason: String,
@@ -174,9 +219,24 @@ pub enum Event {
         used: Tokens,
         usable: Tokens,
         window: Tokens,
+        /// Where a compaction is owed.
+        #[serde(default)]
+        threshold: Tokens,
+        /// What it is made of, estimated.
+        #[serde(default)]
+        kinds: Vec<(SpanKind, Tokens)>,
     },
     Notice {
         level: NoticeLevel,
+        text: String,
+    },
+    /// What an undo, redo or rewind would do; [`Command::CarryOut`] does it.
+    UndoPlanned(Box<UndoPlan>),
+    UndoDone(Box<UndoOutcome>),
+    /// What a change of the context would do; [`Command::CarryOut`] does it.
+    ContextPlanned(Box<ContextPlan>),
+    /// The context was changed by hand; in a sentence.
+    ContextChanged {
         text: String,
     },
     TurnFinished(Box<TurnResult>),
@@ -198,6 +258,31 @@ pub struct PermissionRequest {
     pub access: Access,
     /// Why it asks, in a sentence.
     pub reason: String,
+    /// The rule that would allow it from now on; `None` where no rule would.
+    #[serde(default)]
+    pub offer: Option<RuleOffer>,
+    /// The allow rule that comes nearest and does not match.
+    #[serde(default)]
+    pub nearest: Option<String>,
+    /// What the call would change, file by file; empty where it cannot be said beforehand.
+    #[serde(default)]
+    pub preview: Vec<FilePreview>,
+}
+
+/// A rule that can be allowed, and what it allows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleOffer {
+    pub rule: String,
+    /// What it matches, this call and others, in a sentence.
+    pub covers: String,
+}
+
+/// What a call would change in one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilePreview {
+    pub path: PathBuf,
+    /// Unified diff by hunks, each beginning with its `@@` line.
+    pub hunks: Vec<String>,
 }
 
 /// A call that did not run because it was not permitted.

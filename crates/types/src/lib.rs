@@ -10,32 +10,37 @@
 //! Does no IO, reads no clock, holds no logic beyond small pure functions on its own shapes.
 
 mod call;
+mod change;
 mod context;
 mod entry;
 mod event;
 mod ids;
 mod message;
+mod past;
 mod path;
 mod permission;
 mod snapshot;
 mod text;
+mod undo;
 mod usage;
 
 pub use call::{Access, Effect, FileChange, FileChangeKind, ToolOutput, ToolSpec};
+pub use change::{ContextChange, ContextPlan};
 pub use context::{Context, ContextMessage, Provenance, Span, SpanKind};
 pub use entry::{
     Commit, Compaction, CompactionSource, CompactionTrigger, Entry, EntryKind, JournalState, PinTarget,
-    PruneReason, PrunedCall, SystemItem, SystemKind, TurnState,
+    PruneReason, PrunedCall, SentRequest, SystemItem, SystemKind, TurnState,
 };
 pub use event::{
-    Command, Decision, DeliveryMode, Event, ModelUsage, NoticeLevel, PermissionDenial, PermissionRequest,
-    PromptInput, TurnEnd, TurnResult,
+    Command, Decision, DeliveryMode, Event, FilePreview, ModelUsage, NoticeLevel, PermissionDenial,
+    PermissionRequest, PromptInput, RuleOffer, TurnEnd, TurnResult,
 };
 pub use ids::{BlobId, CallId, EntryId, MessageId, Millis, Seq, SessionId};
 pub use message::{
     FinishReason, ImageSource, Message, Metadata, Origin, Part, Role, Synthetic, TimeMeta, Visibility,
     visibility,
 };
+pub use past::{Place, Places};
 pub use path::lexical;
 pub use permission::PermissionMode;
 pub use snapshot::{
@@ -43,6 +48,7 @@ pub use snapshot::{
     PathChange, SkippedPath,
 };
 pub use text::{cut_end, cut_start, edit_distance, hex, is_blank};
+pub use undo::{ConversationPlan, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan};
 pub use usage::{Cost, Prices, Tokens, Usage};
 
 /// Where the bytes of a blob come from when a message that refers to one is sent.

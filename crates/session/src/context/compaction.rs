@@ -77,6 +77,7 @@
 mod fallback;
 mod governor;
 mod layout;
+mod loss;
 mod outcome;
 mod plan;
 mod prepared;
@@ -85,6 +86,7 @@ mod split;
 mod verify;
 
 pub use governor::{Governor, Need, Owed};
+pub use loss::{Loss, Lost};
 pub use plan::{Ask, Step, begin, begin_with, prepare, stop};
 pub use prepared::{Cover, Prepared, PreparedOutcome};
 pub use snapshot::Request;
@@ -93,7 +95,7 @@ pub use verify::{Breakdown, Floor, Stop, StopReason};
 
 use super::Policy;
 use super::budget::Budget;
-use super::view::JournalLine;
+use super::view::Journal;
 use becket_types::{
     CallId, CompactionSource, CompactionTrigger, EntryKind, Message, MessageId, Prices, PrunedCall, Seq,
     Tokens, TurnState,
@@ -118,7 +120,7 @@ pub struct Snapshot {
     /// What T9 would prune now.
     pub prunable: Vec<PrunedCall>,
     /// Tool calls of the whole session, oldest first.
-    pub journal: Vec<JournalLine>,
+    pub journal: Arc<Journal>,
     /// State entries by name: `todo`, `skills`, `read_files`, `mode`, …
     pub state: BTreeMap<String, Value>,
     /// System prompt, rules and tools, in base tokens (`budget::estimate_*`).

@@ -5,8 +5,10 @@
 pub mod budget;
 pub mod compaction;
 pub mod continuation;
+pub mod edit;
 pub mod escape;
 pub mod media;
+pub mod present;
 pub mod prune;
 pub mod reminder;
 pub mod repair;
@@ -15,6 +17,7 @@ pub mod tail_anchor;
 pub mod validate;
 pub mod view;
 
+pub(crate) use view::Shown;
 pub use view::View;
 
 /// The numbers and lists that the engine works with. Defaults are the ones of `docs/context-engine.md`.

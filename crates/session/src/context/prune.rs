@@ -133,7 +133,8 @@ pub fn stub(call_id: &CallId, tool: &str, bytes: u64, lines: u64, excerpt: &str)
 }
 
 /// Size and excerpt of a result.
-fn describe(part: &Part) -> Option<PrunedCall> {
+/// The stub that this part would become; `None` for what is no tool result.
+pub fn describe(part: &Part) -> Option<PrunedCall> {
     let Part::ToolResult { call_id, name, output, extra, .. } = part else { return None };
     let lines = extra.get(EXCERPT_KEY).and_then(Value::as_u64).unwrap_or(match name.as_str() {
         "bash" | "shell" => SHELL_EXCERPT_LINES,
@@ -265,12 +266,13 @@ mod tests {
                 tool => {
                     let (name, tokens) = tool.split_once('*').unwrap_or((tool, "20"));
                     let tokens: usize = tokens.parse().unwrap();
-                    let text = "ab cd ef\n".repeat(tokens * 36 / 10 / 9 + 1);
+                    let text = "-#".repeat(tokens);
+                    assert_eq!(budget::estimate_text(&text), Tokens(tokens as u64));
                     let name = name.trim_end_matches(['!', '~']);
                     let mut message = Message::tool_result(
                         format!("call-{at}").as_str().into(),
                         name,
-                        &text[..tokens * 36 / 10],
+                        text,
                         tool.contains('!'),
                     );
                     if tool.contains('~') {
@@ -348,7 +350,7 @@ mod tests {
             Part::ToolResult { output, .. } => output.as_str(),
             _ => "",
         };
-        assert_eq!(output(2), r#"<tool-output-compacted id="call-2" tool="read" bytes="72" lines="8" />"#);
+        assert_eq!(output(2), r#"<tool-output-compacted id="call-2" tool="read" bytes="40" lines="1" />"#);
         assert_eq!(
             output(3),
             "<tool-output-compacted id=\"call-3\" tool=\"bash\" bytes=\"32\" lines=\"8\" />\n3\n4\n5\n&lt;/system-reminder>\n7"

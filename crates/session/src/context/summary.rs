@@ -15,7 +15,7 @@ mod head;
 mod sections;
 mod state;
 
-pub use super::view::JournalLine;
+pub use super::view::{Journal, Line};
 pub use facts::Facts;
 pub use head::{Audit, chunks, records, shorten};
 pub use sections::{Sections, Template};

@@ -6,13 +6,19 @@
 //!
 //! Never opened where a session is written, and holds no transaction longer than a batch.
 
+mod batch;
 mod catch_up;
+mod days;
 mod schema;
+mod search;
+mod text;
 
 pub use catch_up::CaughtUp;
+pub use days::{DayStatistics, ToolStatistics};
+pub use search::{Hit, Query};
 
 use crate::store::{self, SessionSummary, path_from_bytes, project_name};
-use becket_types::{Cost, Millis, Seq, SessionId, Usage};
+use becket_types::{Cost, Millis, Usage};
 use rusqlite::{Connection, Row};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -43,21 +49,6 @@ pub struct Index {
     root: PathBuf,
 }
 
-/// A place where a searched text stands.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Hit {
-    pub session: SessionId,
-    pub dir: PathBuf,
-    /// Title or first words of the session.
-    pub label: String,
-    pub seq: Seq,
-    pub time: Millis,
-    /// `user`, `assistant` or `tool`.
-    pub role: String,
-    /// The words around the place.
-    pub snippet: String,
-}
-
 /// Sums over all sessions, or those of one project.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Statistics {
@@ -77,7 +68,8 @@ pub struct ModelStatistics {
     pub cost: Cost,
 }
 
-const COLUMNS: &str = "id, dir, cwd, title, prompt, created, updated, messages, bytes, forked_from, extra";
+const COLUMNS: &str =
+    "id, dir, cwd, title, prompt, created, updated, messages, bytes, forked_from, extra, tags, archived";
 
 impl Index {
     /// Opens the index file `db` over the sessions under `root`. It knows what it knew; [`Index::catch_up`] brings the rest.
@@ -103,32 +95,6 @@ impl Index {
             "SELECT {COLUMNS} FROM sessions WHERE ?1 IS NULL OR project = ?1 ORDER BY updated DESC, id DESC"
         ))?;
         let rows = statement.query_map([project], summary)?;
-        Ok(rows.filter_map(Result::transpose).collect::<Result<_, _>>()?)
-    }
-
-    /// Texts that hold every word of `query` (the last one as the start of a word), the best first. Syntax has no meaning:
-    /// quotes, operators and brackets are words.
-    pub fn search(&self, query: &str, project: Option<&Path>, limit: usize) -> Result<Vec<Hit>, IndexError> {
-        let Some(pattern) = pattern(query) else { return Ok(Vec::new()) };
-        let mut statement = self.connection.prepare_cached(
-            "SELECT s.id, s.dir, coalesce(s.title, s.prompt, ''), e.seq, e.time, e.role,
-                    snippet(texts, 0, '', '', '…', 16)
-             FROM texts JOIN entries e ON e.id = texts.rowid JOIN sessions s ON s.id = e.session
-             WHERE texts MATCH ?1 AND (?2 IS NULL OR s.project = ?2)
-             ORDER BY rank, e.time DESC LIMIT ?3",
-        )?;
-        let rows = statement.query_map((pattern, project.map(project_name), limit as i64), |row| {
-            let Ok(session) = row.get::<_, String>(0)?.parse() else { return Ok(None) };
-            Ok(Some(Hit {
-                session,
-                dir: path_from_bytes(&row.get::<_, Vec<u8>>(1)?),
-                label: row.get(2)?,
-                seq: Seq(unsigned(row, 3)?),
-                time: Millis(unsigned(row, 4)?),
-                role: row.get(5)?,
-                snippet: row.get(6)?,
-            }))
-        })?;
         Ok(rows.filter_map(Result::transpose).collect::<Result<_, _>>()?)
     }
 
@@ -174,14 +140,30 @@ impl Index {
     }
 }
 
+/// Asks the index, brought up to the ledgers first. Damage may show only where a page is read: then the file is made anew,
+/// and asked again.
+///
+/// # Errors
+/// As [`Index::open`], and what `ask` gives.
+pub fn serve<T>(
+    db: &Path,
+    root: &Path,
+    ask: impl Fn(&mut Index) -> Result<T, IndexError>,
+) -> Result<T, IndexError> {
+    let asked = Index::open(db, root).and_then(|mut index| {
+        index.catch_up()?;
+        ask(&mut index)
+    });
+    match asked {
+        Err(IndexError::Sqlite(error)) if schema::is_broken(&error) => ask(&mut Index::rebuild(db, root)?.0),
+        asked => asked,
+    }
+}
+
 /// The sessions of a project (or all): from the index when it serves, from the folders when it does not. With the reason
 /// in that case.
 pub fn list(db: &Path, root: &Path, project: Option<&Path>) -> (Vec<SessionSummary>, Option<IndexError>) {
-    let indexed = Index::open(db, root).and_then(|mut index| {
-        index.catch_up()?;
-        index.list(project)
-    });
-    match indexed {
+    match serve(db, root, |index| index.list(project)) {
         Ok(sessions) => (sessions, None),
         Err(error) => (store::list(root, project), Some(error)),
     }
@@ -207,15 +189,11 @@ fn summary(row: &Row<'_>) -> Result<Option<SessionSummary>, rusqlite::Error> {
         bytes: unsigned(row, 8)?,
         forked_from: row.get::<_, Option<String>>(9)?.and_then(|text| serde_json::from_str(&text).ok()),
         extra: json(row.get(10)?).unwrap_or_default(),
+        tags: row
+            .get::<_, String>(11)
+            .ok()
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default(),
+        archived: row.get(12)?,
     }))
-}
-
-/// The words of a query as FTS5 reads them: each a quoted string, so that none is an operator.
-fn pattern(query: &str) -> Option<String> {
-    let words: Vec<String> = query
-        .split_whitespace()
-        .filter(|word| word.chars().any(char::is_alphanumeric))
-        .map(|word| format!("\"{}\"", word.replace('"', "\"\"").replace('\0', "")))
-        .collect();
-    (!words.is_empty()).then(|| format!("{}*", words.join(" ")))
 }

@@ -9,13 +9,16 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub(super) const VERSION: i64 = 1;
+pub(super) const VERSION: i64 = 3;
 const BUSY: Duration = Duration::from_secs(5);
 
 const SCHEMA: &str = "
     DROP TABLE IF EXISTS texts;
     DROP TABLE IF EXISTS usage;
+    DROP TABLE IF EXISTS tools;
+    DROP TABLE IF EXISTS files;
     DROP TABLE IF EXISTS entries;
+    DROP TABLE IF EXISTS stretches;
     DROP TABLE IF EXISTS sessions;
     CREATE TABLE sessions (
         id TEXT PRIMARY KEY,
@@ -30,22 +33,29 @@ const SCHEMA: &str = "
         bytes INTEGER NOT NULL,
         forked_from TEXT,
         extra TEXT NOT NULL,
+        -- A JSON array.
+        tags TEXT NOT NULL,
+        archived INTEGER NOT NULL,
         -- Where reading goes on: behind the last good line, its hash, its last sequence number.
         good INTEGER NOT NULL,
         head TEXT NOT NULL,
         last_seq INTEGER NOT NULL
     ) STRICT;
-    CREATE TABLE entries (
+    -- A part of a ledger, in bytes: whole lines. Times are those of its first and last entry by the clock.
+    CREATE TABLE stretches (
         id INTEGER PRIMARY KEY,
         session TEXT NOT NULL,
-        seq INTEGER NOT NULL,
-        time INTEGER NOT NULL,
-        role TEXT NOT NULL
+        start INTEGER NOT NULL,
+        behind INTEGER NOT NULL,
+        earliest INTEGER NOT NULL,
+        latest INTEGER NOT NULL
     ) STRICT;
-    CREATE INDEX entries_session ON entries (session);
+    CREATE INDEX stretches_session ON stretches (session);
     CREATE TABLE usage (
         session TEXT NOT NULL,
         model TEXT NOT NULL,
+        -- Days since 1970 in UTC.
+        day INTEGER NOT NULL,
         requests INTEGER NOT NULL,
         input INTEGER NOT NULL,
         output INTEGER NOT NULL,
@@ -53,10 +63,26 @@ const SCHEMA: &str = "
         cache_write INTEGER NOT NULL,
         reasoning INTEGER NOT NULL,
         cost REAL NOT NULL,
-        PRIMARY KEY (session, model)
+        PRIMARY KEY (session, model, day)
     ) STRICT;
-    -- rowid is entries.id
-    CREATE VIRTUAL TABLE texts USING fts5 (text, tokenize = 'unicode61 remove_diacritics 2');
+    CREATE TABLE tools (
+        session TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        day INTEGER NOT NULL,
+        calls INTEGER NOT NULL,
+        failed INTEGER NOT NULL,
+        PRIMARY KEY (session, tool, day)
+    ) STRICT;
+    CREATE TABLE files (
+        session TEXT NOT NULL,
+        path TEXT NOT NULL,
+        changed INTEGER NOT NULL,
+        PRIMARY KEY (session, path)
+    ) STRICT, WITHOUT ROWID;
+    -- rowid is stretches.id. Which words stand in a stretch, and nothing else: the texts are in the ledger.
+    CREATE VIRTUAL TABLE texts USING fts5 (
+        text, content = '', contentless_delete = 1, detail = none, tokenize = 'unicode61 remove_diacritics 2'
+    );
 ";
 
 /// Opens the index; makes it where it is missing, older or broken.
@@ -80,6 +106,10 @@ fn try_open(db: &Path) -> Result<Connection, IndexError> {
     connection.busy_timeout(BUSY)?;
     use_write_ahead_log(&connection)?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
+    // The log is cut to this when it was written back, however long a batch made it.
+    connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
+    // What a search looks through is put together in memory.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     migrate(&mut connection)?;
     Ok(connection)
 }

@@ -13,15 +13,19 @@
 //!
 //! Knows entries only as JSON with a sequence number; what they mean is the context engine's business.
 
+mod ahead;
 mod backwards;
 pub mod line;
 mod open;
 mod reader;
+mod take_over;
 mod writer;
 
 pub(crate) use backwards::has_line_ending;
 pub use open::Opened;
+pub(crate) use reader::claimed_format;
 pub use reader::{BadKind, BadRecord, End, Item, Reader};
+pub use take_over::take_over;
 
 use crate::store::{Durability, Io, StoreError};
 use becket_types::{Entry, Seq};
@@ -29,7 +33,7 @@ use line::Draft;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use writer::DiskLedger;
@@ -112,8 +116,8 @@ impl Ledger {
     /// Appends one commit. Its sequence numbers must go on from [`Ledger::last_seq`].
     ///
     /// # Errors
-    /// Only for entries that cannot be a line: [`StoreError::Encode`], [`StoreError::TooLarge`]. Nothing happened then.
-    /// A failing disk is a warning, see [`Ledger::take_warnings`].
+    /// For entries that cannot be a line ([`StoreError::Encode`], [`StoreError::TooLarge`]), and when another process took
+    /// the ledger over ([`StoreError::TakenOver`]). Nothing happened then. A failing disk is a warning, see [`Ledger::take_warnings`].
     pub fn append(&mut self, entries: &[Entry], durability: Durability) -> Result<(), StoreError> {
         let Some(last) = entries.last() else { return Ok(()) };
         let last = last.seq;
@@ -148,7 +152,7 @@ impl Ledger {
         let (line, hash) = draft.finish();
         match &mut self.place {
             Place::Memory(lines) => lines.push(line),
-            Place::Disk(disk) => disk.append(line, durability),
+            Place::Disk(disk) => disk.append(line, durability)?,
         }
         self.head = hash;
         self.last_seq = last;
@@ -169,6 +173,26 @@ impl Ledger {
             Place::Memory(_) => Vec::new(),
             Place::Disk(disk) => disk.take_warnings(),
         }
+    }
+
+    /// As [`Ledger::read`], from a copy of what waits in memory: the ledger may be appended to meanwhile.
+    pub fn read_apart(&self) -> Result<Reader<Box<dyn BufRead + Send>>, StoreError> {
+        let copy = |lines: &mut dyn Iterator<Item = &Vec<u8>>| -> Cursor<Vec<u8>> {
+            Cursor::new(lines.flatten().copied().collect())
+        };
+        let input: Box<dyn BufRead + Send> = match &self.place {
+            Place::Memory(lines) => Box::new(copy(&mut lines.iter())),
+            Place::Disk(disk) => {
+                let waiting = copy(&mut disk.waiting());
+                match disk.open_for_reading()? {
+                    Some(file) => {
+                        Box::new(BufReader::with_capacity(1 << 16, file).chain(&b"\n"[..]).chain(waiting))
+                    }
+                    None => Box::new(waiting),
+                }
+            }
+        };
+        Ok(Reader::new(input))
     }
 
     /// Reads the whole ledger again, what waits in memory included.

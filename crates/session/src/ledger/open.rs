@@ -1,7 +1,7 @@
 //! Opening a ledger that is there: lock, read forward, set the torn tail aside.
 
 use super::writer::{DiskLedger, Stage, locked};
-use super::{BadRecord, End, Item, Ledger, Place, Reader, not_found_or, torn_path};
+use super::{BadRecord, End, Item, Ledger, Place, Reader, ahead, not_found_or, torn_path};
 use crate::store::{Io, OpenMode, StoreError, layout, write_all};
 use becket_types::Entry;
 use std::fs::File;
@@ -39,7 +39,7 @@ fn take_lock(disk: &mut DiskLedger) -> io::Result<File> {
 }
 
 impl Ledger {
-    /// Opens the ledger in `dir` and hands every entry, in order, to `visit`. Only one line is in memory at a time.
+    /// Opens the ledger in `dir` and hands every entry, in order, to `visit`. A few lines are in memory at a time.
     ///
     /// A ledger that can be read but not written opens, too: what is appended waits in memory, and a warning says so.
     ///
@@ -72,12 +72,12 @@ impl Ledger {
         let input = BufReader::with_capacity(1 << 16, &reading);
         let mut reader = Reader::resume(input, from.unwrap_or_else(End::start));
         let mut bad: Vec<BadRecord> = Vec::new();
-        while let Some(item) = reader.next_item().map_err(StoreError::io("read", &path))? {
-            match item {
-                Item::Commit(entries) => entries.iter().for_each(&mut *visit),
-                Item::Bad(record) => bad.push(record),
-            }
-        }
+        let length = reading.metadata().map_or(0, |meta| meta.len());
+        ahead::read_to_end(&mut reader, length.saturating_sub(start), &mut |item| match item {
+            Item::Commit(entries) => entries.iter().for_each(&mut *visit),
+            Item::Bad(record) => bad.push(record),
+        })
+        .map_err(StoreError::io("read", &path))?;
         let end = reader.end().clone();
         bad.retain(|record| record.offset < end.good);
         if !bad.is_empty() && start > 0 {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read as _};
 
 /// Sequence numbers beyond this are damage: JSON readers in other languages could not hold them.
 const MAX_SEQ: u64 = 1 << 53;
@@ -155,28 +155,13 @@ impl<R: BufRead> Reader<R> {
     /// Reads a line into the buffer, without its newline; a line beyond the limit leaves only its start there.
     fn fill(&mut self) -> io::Result<Option<(u64, bool)>> {
         self.buffer.clear();
-        let mut length = 0u64;
-        loop {
-            let chunk = match self.input.fill_buf() {
-                Ok(chunk) => chunk,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) => return Err(e),
-            };
-            if chunk.is_empty() {
-                return Ok((length > 0).then_some((length, false)));
-            }
-            let newline = chunk.iter().position(|b| *b == b'\n');
-            let text = chunk.get(..newline.unwrap_or(chunk.len())).unwrap_or_default();
-            if self.buffer.len() <= MAX_LINE {
-                self.buffer.extend_from_slice(text);
-            }
-            let used = text.len() + usize::from(newline.is_some());
-            self.input.consume(used);
-            length += used as u64;
-            if newline.is_some() {
-                return Ok(Some((length, true)));
-            }
+        let mut most = self.input.by_ref().take(MAX_LINE as u64 + 1);
+        let mut length = most.read_until(b'\n', &mut self.buffer)?;
+        let terminated = self.buffer.pop_if(|byte| *byte == b'\n').is_some();
+        if self.buffer.len() > MAX_LINE {
+            length += self.input.skip_until(b'\n')?;
         }
+        Ok((length > 0).then_some((length as u64, terminated)))
     }
 
     fn judge(&mut self, offset: u64, bytes: u64, terminated: bool) {
@@ -246,6 +231,22 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
+/// The format and the version of becket that a ledger's first bytes claim, whatever its lines look like otherwise.
+pub(crate) fn claimed_format(input: &mut impl io::Read) -> Option<(u32, String)> {
+    const HEAD: u64 = 4 << 10;
+    let mut head = Vec::new();
+    input.take(HEAD).read_to_end(&mut head).ok()?;
+    let head = String::from_utf8_lossy(&head);
+    let line = head.split('\n').next().unwrap_or_default();
+    // A quote inside a JSON string is escaped, so neither key occurs in anybody's text.
+    let after = |key: &str| line.split_once(key).map(|(_, rest)| rest.trim_start());
+    let digits = after(r#""format":"#)?;
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    let format = digits.get(..end)?.parse().ok()?;
+    let version = after(r#""version":""#).and_then(|v| v.split('"').next()).unwrap_or_default();
+    Some((format, version.to_owned()))
+}
+
 impl<R: BufRead> Iterator for Reader<R> {
     type Item = io::Result<Item>;
 
@@ -275,6 +276,10 @@ const KINDS: &[&str] = &[
     "interrupt",
     "turn_end",
     "notice",
+    "request",
+    "restore",
+    "file_snapshot",
+    "file_changes",
 ];
 
 fn has_a_known_kind_and_an_unknown_shape(entry: &Entry) -> bool {

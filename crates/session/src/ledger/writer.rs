@@ -4,9 +4,13 @@
 //! writes from its front, one `write(2)` a line, until it is empty or the disk says no. A line leaves the queue only when
 //! the file has it whole. The file itself is made together with its first line (`ledger.new`, then renamed), so a
 //! `ledger.jsonl` without a whole first commit does not come about.
+//!
+//! A line counts as written when `lock` and `ledger.jsonl` still name the files that are open here. Whoever takes a session
+//! over puts other files in their places (see [`super::take_over`]), so a process that was stopped meanwhile writes where
+//! nobody reads, and notices.
 
 use super::not_found_or;
-use crate::store::{Durability, Io, OpenMode, StoreError, layout, write_all};
+use crate::store::{Durability, FromStart, Io, Named, OpenMode, StoreError, layout, write_all};
 use becket_types::SessionId;
 use std::collections::VecDeque;
 use std::fs::{File, TryLockError};
@@ -24,8 +28,8 @@ pub(super) enum Stage {
     ReadOnly {
         total: u64,
     },
-    /// Somebody else has it; this process keeps its commits in memory for good.
-    Lost,
+    /// It is not ours any more; this process keeps its commits in memory for good. The file as it was, where there was one.
+    Lost(Option<File>),
 }
 
 #[derive(Debug)]
@@ -49,6 +53,7 @@ pub(super) struct DiskLedger {
     sync_failing: bool,
     pub(super) warnings: Vec<String>,
     conflict: Option<StoreError>,
+    taken_over: bool,
 }
 
 impl DiskLedger {
@@ -68,6 +73,7 @@ impl DiskLedger {
             sync_failing: false,
             warnings: Vec::new(),
             conflict: None,
+            taken_over: false,
         }
     }
 
@@ -94,26 +100,37 @@ impl DiskLedger {
         self.conflict.take()
     }
 
-    /// The file as far as it exists.
-    pub(super) fn open_for_reading(&self) -> Result<Option<File>, StoreError> {
-        if matches!(self.stage, Stage::New | Stage::Lost) {
-            return Ok(None);
-        }
+    /// The file as far as it exists: the one that was written here, also when its name is gone.
+    pub(super) fn open_for_reading(&self) -> Result<Option<FromStart>, StoreError> {
         let path = layout::ledger_path(&self.dir);
-        File::open(&path).map(Some).map_err(|e| not_found_or(e, &self.dir, &path))
+        let file = match &self.stage {
+            Stage::New | Stage::Lost(None) => return Ok(None),
+            Stage::Writable(file) | Stage::Lost(Some(file)) => {
+                file.try_clone().map_err(StoreError::io("read", &path))?
+            }
+            Stage::ReadOnly { .. } => File::open(&path).map_err(|e| not_found_or(e, &self.dir, &path))?,
+        };
+        Ok(Some(FromStart { file, at: 0 }))
     }
 
-    pub(super) fn append(&mut self, line: Vec<u8>, durability: Durability) {
+    /// # Errors
+    /// [`StoreError::TakenOver`]: this line is nowhere. All else that a disk does is a warning.
+    pub(super) fn append(&mut self, line: Vec<u8>, durability: Durability) -> Result<(), StoreError> {
         self.backlog.push_back(line);
         if durability == Durability::Synced {
             self.sync_owed = true;
         }
         self.flush();
+        if self.taken_over {
+            self.backlog.clear();
+            return Err(StoreError::TakenOver { id: layout::id_of(&self.dir).unwrap_or_default() });
+        }
+        Ok(())
     }
 
     /// Writes what waits, in order, and forces it to disk where that is owed. True when nothing waits.
     pub(super) fn flush(&mut self) -> bool {
-        if matches!(self.stage, Stage::Lost) {
+        if matches!(self.stage, Stage::Lost(_)) {
             return self.backlog.is_empty();
         }
         let waited = self.backlog.len();
@@ -127,8 +144,16 @@ impl DiskLedger {
                 true
             }
             Err(error) => {
-                if let Some(conflict) = self.as_conflict(&error) {
-                    self.stage = Stage::Lost;
+                if matches!(self.stage, Stage::Lost(_)) {
+                    // Said where it was noticed; but not of what waited before.
+                    if self.taken_over && self.backlog.len() > 1 {
+                        self.warnings.push(format!(
+                            "{} commits that waited for the disk are in memory only: another process took this session over.",
+                            self.backlog.len() - 1
+                        ));
+                    }
+                } else if let Some(conflict) = self.as_conflict(&error) {
+                    self.stage = Stage::Lost(None);
                     self.warnings.push(format!("This session is not saved: {conflict}."));
                     self.conflict = Some(conflict);
                 } else if !std::mem::replace(&mut self.failing, true) {
@@ -145,8 +170,14 @@ impl DiskLedger {
 
     fn write_backlog(&mut self) -> io::Result<()> {
         while let Some(line) = self.backlog.pop_front() {
-            let written = self.ready().and_then(|()| self.write_line(&line));
+            let written = self
+                .ready()
+                .and_then(|()| self.still_ours())
+                .and_then(|()| self.write_line(&line))
+                .and_then(|()| self.still_ours());
             if let Err(error) = written {
+                // A place that refused the line may know that the session is another's by now.
+                let _ = self.still_ours();
                 self.backlog.push_front(line);
                 return Err(error);
             }
@@ -186,6 +217,47 @@ impl DiskLedger {
                 Err(error)
             }
         }
+    }
+
+    /// Before a write: whether it is ours to make. After it: whether it went where others look.
+    fn still_ours(&mut self) -> io::Result<()> {
+        let Stage::Writable(file) = &self.stage else { return Ok(()) };
+        // The lock last: a line that was written before it was replaced is in the copy of whoever replaced it.
+        let of_ledger = self.io.named(file, &layout::ledger_path(&self.dir));
+        let of_lock = self.lock.as_ref().map(|lock| self.io.named(lock, &self.dir.join(layout::LOCK)));
+        // What cannot be told changes nothing: the next line asks again.
+        match (of_lock, of_ledger) {
+            (Some(Ok(Named::Other)), _) => {
+                self.taken_over = true;
+                self.lose();
+            }
+            (_, Ok(Named::Nothing | Named::Other)) => {
+                self.warnings.push(format!(
+                    "The folder of this session ({}) was deleted, moved or replaced while it ran: from here on it is kept \
+                     in memory only.",
+                    self.dir.display()
+                ));
+                self.lose();
+            }
+            (Some(Ok(Named::Nothing)), _) => match self.take_lock() {
+                Ok(lock) => self.lock = Some(lock),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.taken_over = true;
+                    self.lose();
+                }
+                Err(_) => {}
+            },
+            _ => {}
+        }
+        if matches!(self.stage, Stage::Lost(_)) { Err(io::ErrorKind::NotFound.into()) } else { Ok(()) }
+    }
+
+    fn lose(&mut self) {
+        let file = match std::mem::replace(&mut self.stage, Stage::Lost(None)) {
+            Stage::Writable(file) => Some(file),
+            _ => None,
+        };
+        self.stage = Stage::Lost(file);
     }
 
     /// Makes the file ready to be written, where it is there at all.
@@ -293,7 +365,7 @@ impl Drop for DiskLedger {
     /// runs its own program.
     fn drop(&mut self) {
         if let Some(lock) = &self.lock {
-            let _ = lock.unlock();
+            let _ = self.io.unlock(lock);
         }
     }
 }

@@ -5,8 +5,8 @@
 //! every line before: a ledger that became another one is noticed. Lines before it are not read again on opening.
 //!
 //! Written beside its place and renamed into it, when a commit ends a turn or compacts, a compaction is in force, and the
-//! ledger has grown by [`GROWTH`] and by [`SHARE`] times the size of the last one: so it adds at most an eighth to what is
-//! written, however long the session is. Never on opening. Not forced to disk: its checksum says whether it is whole.
+//! ledger has grown by [`GROWTH`] and by [`SHARE`] times the size of the last one: so it adds little to what is written and to
+//! what a turn costs, however long the session is, and opening reads no more than that on top of it. Never on opening. Not forced to disk: its checksum says whether it is whole.
 
 use super::SessionInfo;
 use crate::context::view::Checkpoint;
@@ -20,14 +20,14 @@ use std::path::Path;
 
 /// Bytes that a ledger grows by before a checkpoint is worth its while.
 const GROWTH: u64 = 1 << 20;
-const SHARE: u64 = 8;
+const SHARE: u64 = 24;
 /// Hex digits of the checksum in front, and a newline.
 const HEAD: usize = 65;
 const LEVEL: i32 = 1;
 /// Packed text of a view is a small multiple of this at most.
 const MAX_TEXT: usize = 1 << 30;
 /// Whoever changes what folding gives changes this number or the version of the program.
-const FOLD: &str = concat!(env!("CARGO_PKG_VERSION"), " fold 1");
+const FOLD: &str = concat!(env!("CARGO_PKG_VERSION"), " fold 5");
 
 /// What is in the file.
 #[derive(Serialize, Deserialize)]
@@ -112,9 +112,11 @@ pub(super) fn write(
         title: title.map(str::to_owned),
         view,
     };
-    let mut packed = zstd::stream::write::Encoder::new(Vec::new(), LEVEL).ok()?;
-    serde_json::to_writer(&mut packed, &saved).ok()?;
-    let packed = packed.finish().ok()?;
+    // The serializer writes a few bytes at a time; each call of the packer costs more than packing them.
+    let packed = zstd::stream::write::Encoder::new(Vec::new(), LEVEL).ok()?;
+    let mut text = io::BufWriter::with_capacity(1 << 16, packed);
+    serde_json::to_writer(&mut text, &saved).ok()?;
+    let packed = text.into_inner().ok()?.finish().ok()?;
     let mut file = hex(&Sha256::digest(&packed)).into_bytes();
     file.push(b'\n');
     file.extend_from_slice(&packed);

@@ -3,7 +3,8 @@
 //! A working directory may hold any bytes, and JSON only text: then the text is what people would read, and the bytes stand
 //! beside it in hex.
 
-use crate::store::{CWD_BYTES, cwd_of, layout};
+use crate::ledger::claimed_format;
+use crate::store::{CWD_BYTES, StoreError, cwd_of, layout};
 use becket_types::{Entry, EntryKind, Seq, SessionId};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -55,6 +56,24 @@ impl SessionInfo {
             forked_from: *forked_from,
             extra: extra.clone(),
         })
+    }
+}
+
+/// Writing goes by the rules of one format.
+///
+/// # Errors
+/// [`StoreError::Newer`]: the session in this folder has a later one.
+pub(super) fn refuse_newer(dir: &Path) -> Result<(), StoreError> {
+    let claimed =
+        std::fs::File::open(layout::ledger_path(dir)).ok().and_then(|mut file| claimed_format(&mut file));
+    match claimed {
+        Some((format, version)) if format > FORMAT => Err(StoreError::Newer {
+            id: layout::id_of(dir).unwrap_or_default(),
+            format,
+            known: FORMAT,
+            version,
+        }),
+        _ => Ok(()),
     }
 }
 

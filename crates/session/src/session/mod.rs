@@ -19,9 +19,10 @@ use crate::blobs::BlobStore;
 use crate::context::{ModelScope, Policy, View};
 use crate::export::{self, Format};
 use crate::ledger::{AnyReader, BadRecord, Item, Ledger, line};
+use crate::past::Past;
 use crate::store::{Durability, Outside, StoreError, layout};
 use becket_types::{BlobId, Blobs, CallId, Entry, EntryKind, Message, Millis, Part, Seq, SessionId};
-use info::info_or_unknown;
+use info::{info_or_unknown, refuse_newer};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -119,8 +120,8 @@ impl Session {
     /// Opens the session in this folder and brings the view up to its end.
     ///
     /// # Errors
-    /// [`StoreError::Locked`] when another process writes it, [`StoreError::NotFound`], [`StoreError::Io`] when the
-    /// ledger cannot be read. Damage is no error: it is passed over and noticed.
+    /// [`StoreError::Locked`] when another process writes it, [`StoreError::Newer`], [`StoreError::NotFound`],
+    /// [`StoreError::Io`] when the ledger cannot be read. Damage is no error: it is passed over and noticed.
     pub fn open(session_dir: &Path, policy: Policy, scope: ModelScope) -> Result<Self, StoreError> {
         Self::open_with(session_dir, policy, scope, Outside::default())
     }
@@ -132,6 +133,7 @@ impl Session {
         scope: ModelScope,
         outside: Outside,
     ) -> Result<Self, StoreError> {
+        refuse_newer(session_dir)?;
         let found = checkpoint::read(outside.io.as_ref(), session_dir);
         let restored = found.and_then(|(saved, progress)| {
             let (info, end, title) = (saved.info(), saved.end(), saved.title);
@@ -210,6 +212,7 @@ impl Session {
         policy: Policy,
         scope: ModelScope,
     ) -> Result<Self, StoreError> {
+        refuse_newer(source)?;
         let limit = upto.unwrap_or(Seq(u64::MAX));
         let persist = options.persist;
         let mut reader = crate::ledger::read(source)?;
@@ -251,7 +254,8 @@ impl Session {
     /// Appends one commit and shows it to the view. The new sequence numbers, in order; messages carry theirs.
     ///
     /// # Errors
-    /// Only for entries that cannot be written at all; nothing happened then. A failing disk is a notice.
+    /// For entries that cannot be written at all, and when another process took the session over
+    /// ([`StoreError::TakenOver`]); nothing happened then. A failing disk is a notice.
     pub fn append(&mut self, kinds: Vec<EntryKind>, durability: Durability) -> Result<Vec<Seq>, StoreError> {
         if kinds.is_empty() {
             return Ok(Vec::new());
@@ -413,8 +417,11 @@ impl Session {
     }
 
     /// The whole output of an earlier call, as the tool gave it: `(tool, output)`. From memory, or from the ledger and
-    /// the blobs when the view let go of it.
+    /// the blobs when the view let go of it. `None` also for what was taken back or left out by hand.
     pub fn original_output(&self, call: &CallId) -> Option<(String, String)> {
+        if self.view.output_at(call).is_some_and(|seq| self.view.is_reverted(seq)) {
+            return None;
+        }
         if let Some((tool, output, spill)) = self.view.original_output(call) {
             return Some((tool.to_owned(), self.spilled(spill).unwrap_or_else(|| output.to_owned())));
         }
@@ -423,6 +430,11 @@ impl Session {
         let EntryKind::Message { message } = entry.kind else { return None };
         result_in(&message, call)
             .map(|(tool, output, spill)| (tool.clone(), self.spilled(spill).unwrap_or(output.clone())))
+    }
+
+    /// All that was said and done, to be searched while the session goes on.
+    pub fn past(&self) -> Result<Past, StoreError> {
+        Ok(Past::new(self.ledger.read_apart()?, &self.view, self.blobs()))
     }
 
     fn spilled(&self, spill: Option<&BlobId>) -> Option<String> {
@@ -435,10 +447,15 @@ impl Session {
     /// [`StoreError::Io`] for a failing disk or a closed `out`.
     pub fn export(&self, format: Format, out: &mut dyn Write) -> Result<(), StoreError> {
         match format {
-            Format::Jsonl if self.ledger.is_persistent() && self.ledger.backlog() == 0 => {
+            Format::Jsonl | Format::Whole if self.ledger.is_persistent() && self.ledger.backlog() == 0 => {
                 export::export(&self.dir, format, out)
             }
-            Format::Jsonl => self.write_lines(out),
+            Format::Html => {
+                let mut page = export::Page::default();
+                self.entries()?.for_each(|entry| page.take(&entry));
+                page.write(&self.blobs, out).map_err(StoreError::io("export", &self.dir))
+            }
+            Format::Jsonl | Format::Whole => self.write_lines(out),
             Format::Markdown => {
                 let mut transcript = export::Transcript::default();
                 self.entries()?.for_each(|entry| transcript.take(&entry));

@@ -12,10 +12,22 @@ use std::path::PathBuf;
 pub enum StoreError {
     /// Another process writes this session.
     #[error(
-        "session {id} is open in another process; fork it to go on in a copy (--fork-session), or end the other one \
-         first"
+        "session {id} is open in another process; go on in a copy (--fork-session), take it over so that the other one \
+         writes no more (--take-over), or only read it (becket export {id}, becket context {id})"
     )]
     Locked { id: String, dir: PathBuf },
+    /// Another process writes this session from here on; nothing more can be added here.
+    #[error(
+        "session {id} was taken over by another process: nothing more is done or saved here; go on there, or in a copy \
+         (becket --resume {id} --fork-session)"
+    )]
+    TakenOver { id: SessionId },
+    /// It was written by a version that may mean other things by the same words.
+    #[error(
+        "session {id} has format {format} of a newer becket ({version}); this one writes format {known} and leaves it as \
+         it is: update becket, or read it with `becket export {id}`"
+    )]
+    Newer { id: SessionId, format: u32, known: u32, version: String },
     #[error("there is no session {query:?}; `becket sessions` lists what there is")]
     NotFound { query: String },
     #[error("session {id} exists already; resume it (--resume {id}) or choose another id")]

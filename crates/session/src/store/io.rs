@@ -16,12 +16,22 @@ pub enum OpenMode {
     Read,
     /// For reading and appending; must be there.
     Append,
-    /// For appending; made when it is not there, emptied when it is.
+    /// For reading and appending; made when it is not there, emptied when it is.
     Fresh,
     /// For appending; made when it is not there, left as it is otherwise.
     Touch,
     /// For appending; must not be there.
     New,
+}
+
+/// What a path names, as seen from a file that was opened there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    Same,
+    /// Another file: it was replaced.
+    Other,
+    /// Nothing: it was deleted or moved.
+    Nothing,
 }
 
 /// What storage asks of the disk.
@@ -43,8 +53,20 @@ pub trait Io: Send + Sync + Debug {
     /// A second name for the same bytes; a copy where the file system has no hard links.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// A session's folder, with everything in it.
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::remove_dir_all(dir)
+    }
+    /// Gives a lock back before its file is closed.
+    fn unlock(&self, file: &File) -> io::Result<()> {
+        file.unlock()
+    }
     /// The whole file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+    /// Whether `path` still names this file.
+    fn named(&self, file: &File, path: &Path) -> io::Result<Named> {
+        sys::named(file, path)
+    }
 }
 
 /// Writes all of `bytes`; in the normal case with one call.
@@ -77,7 +99,7 @@ impl Io for Disk {
             OpenMode::Append => options.read(true).append(true),
             OpenMode::Fresh => {
                 // `append` and `truncate` exclude each other in one call.
-                let file = options.append(true).create(true).open(path)?;
+                let file = options.read(true).append(true).create(true).open(path)?;
                 file.set_len(0)?;
                 return Ok(file);
             }

@@ -43,9 +43,17 @@ pub struct SessionSummary {
     pub forked_from: Option<(SessionId, Seq)>,
     /// What else its first entry says.
     pub extra: Map<String, Value>,
+    /// Words that it was filed under.
+    pub tags: Vec<String>,
+    /// Put away: not in the usual lists.
+    pub archived: bool,
 }
 
 impl SessionSummary {
+    /// Names of the states that file a session.
+    pub const TAGS: &'static str = "tags";
+    pub const ARCHIVED: &'static str = "archived";
+
     /// What to call it in a list.
     pub fn label(&self) -> &str {
         self.title.as_deref().or(self.prompt.as_deref()).unwrap_or("(no message yet)")
@@ -145,6 +153,8 @@ fn with_title(dir: &Path, title: &str) -> Option<SessionSummary> {
 const TITLE: &[u8] = br#""kind":"title""#;
 const SESSION: &[u8] = br#""kind":"session""#;
 const MESSAGE: &[u8] = br#""kind":"message""#;
+const TAGS: &[u8] = br#""key":"tags""#;
+const ARCHIVED: &[u8] = br#""key":"archived""#;
 
 /// What a list says about the session in this folder; `None` when there is no readable ledger.
 pub fn summary(dir: &Path) -> Option<SessionSummary> {
@@ -164,6 +174,8 @@ pub fn summary(dir: &Path) -> Option<SessionSummary> {
         bytes,
         forked_from: None,
         extra: Map::new(),
+        tags: Vec::new(),
+        archived: false,
     };
     let whole = bytes <= 2 * PART;
     let mut start = Vec::new();
@@ -172,7 +184,7 @@ pub fn summary(dir: &Path) -> Option<SessionSummary> {
     let rest = (2 * PART).saturating_sub(start.len() as u64);
     reader.take(if whole { rest } else { rest.min(PART) }).read_to_end(&mut start).ok()?;
     for line in start.split(|b| *b == b'\n') {
-        facts_of_line(line, &mut summary, &[SESSION, MESSAGE, TITLE]);
+        facts_of_line(line, &mut summary, &[SESSION, MESSAGE, TITLE, TAGS, ARCHIVED]);
     }
     if whole {
         summary.messages = Some(occurrences(&start, MESSAGE));
@@ -181,7 +193,7 @@ pub fn summary(dir: &Path) -> Option<SessionSummary> {
         file.seek(SeekFrom::Start(bytes.saturating_sub(PART))).ok()?;
         file.take(PART).read_to_end(&mut tail).ok()?;
         for line in tail.split(|b| *b == b'\n').skip(1) {
-            facts_of_line(line, &mut summary, &[TITLE]);
+            facts_of_line(line, &mut summary, &[TITLE, TAGS, ARCHIVED]);
         }
     }
     Some(summary)
@@ -224,6 +236,11 @@ impl SessionSummary {
                 self.extra.clone_from(extra);
             }
             EntryKind::Title { title } => self.title = Some(title.clone()),
+            EntryKind::State { key, value } if key == Self::TAGS => {
+                let tags = value.as_array().map(Vec::as_slice).unwrap_or_default();
+                self.tags = tags.iter().filter_map(|tag| tag.as_str().map(str::to_owned)).collect();
+            }
+            EntryKind::State { key, value } if key == Self::ARCHIVED => self.archived = *value == true,
             EntryKind::Message { message } if self.prompt.is_none() => self.prompt = first_words(message),
             _ => {}
         }

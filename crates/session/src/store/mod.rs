@@ -8,14 +8,15 @@ mod io;
 pub(crate) mod layout;
 mod listing;
 mod sys;
+pub mod trash;
 
 pub use error::{Candidate, StoreError};
 pub(crate) use io::write_all;
-pub use io::{Disk, Io, OpenMode};
+pub use io::{Disk, Io, Named, OpenMode};
 pub use layout::{canonical, ledger_path, project_dir, project_name, session_dir};
 pub(crate) use listing::{CWD_BYTES, cwd_of};
 pub use listing::{SessionSummary, find, list, most_recent, session_dirs, summary};
-pub(crate) use sys::path_from_bytes;
+pub(crate) use sys::{FromStart, path_from_bytes};
 
 use crate::ledger::{BadRecord, Item, Reader};
 use becket_types::{Entry, Millis};
@@ -23,7 +24,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 /// How much a commit must survive.
@@ -43,9 +44,18 @@ pub struct Outside {
     pub clock: Arc<dyn Fn() -> Millis + Send + Sync>,
 }
 
+/// Where sessions are kept when nothing else is said: the disk, until the program names another place.
+static PLACE: OnceLock<Arc<dyn Io>> = OnceLock::new();
+
+/// From here on sessions are kept there. Once, before any session is touched; true when that was so.
+pub fn keep_in(place: Arc<dyn Io>) -> bool {
+    PLACE.set(place).is_ok()
+}
+
 impl Default for Outside {
     fn default() -> Self {
-        Self { io: Arc::new(Disk), clock: Arc::new(wall_clock) }
+        let io = PLACE.get().map_or_else(|| Arc::new(Disk) as Arc<dyn Io>, Arc::clone);
+        Self { io, clock: Arc::new(wall_clock) }
     }
 }
 

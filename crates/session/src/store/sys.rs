@@ -1,11 +1,13 @@
-//! What the operating system decides about files: permission bits, directory flushes, and paths as bytes.
+//! What the operating system decides about files: permission bits, directory flushes, which file a name stands for, and
+//! paths as bytes.
 //!
 //! Sessions hold what people typed and what their tools printed, so directories are 0700 and files 0600 where the
 //! platform has such bits. Does nothing else.
 
+use super::Named;
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// New files are for their owner alone.
@@ -34,6 +36,48 @@ pub(super) fn private_dir(dir: &Path) -> io::Result<()> {
 /// Makes the names in `dir` durable. Platforms that cannot open a directory keep names durable by themselves.
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(dir)?.sync_all() } else { Ok(()) }
+}
+
+/// What `path` names, as seen from `file`. Platforms that keep an open file under its name say that it is the same.
+pub(super) fn named(file: &File, path: &Path) -> io::Result<Named> {
+    let found = match std::fs::metadata(path) {
+        Ok(found) => found,
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Named::Nothing);
+        }
+        Err(e) => return Err(e),
+    };
+    let ours = file.metadata()?;
+    #[cfg(unix)]
+    let same = {
+        use std::os::unix::fs::MetadataExt;
+        (found.dev(), found.ino()) == (ours.dev(), ours.ino())
+    };
+    #[cfg(not(unix))]
+    let same = found.is_file() == ours.is_file();
+    Ok(if same { Named::Same } else { Named::Other })
+}
+
+/// Reads a file from its start, whatever else reads it.
+pub(crate) struct FromStart {
+    pub file: File,
+    pub at: u64,
+}
+
+impl Read for FromStart {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        #[cfg(unix)]
+        let n = std::os::unix::fs::FileExt::read_at(&self.file, buffer, self.at)?;
+        #[cfg(not(unix))]
+        let n = {
+            use std::io::{Seek, SeekFrom};
+            let mut file = &self.file;
+            file.seek(SeekFrom::Start(self.at))?;
+            file.read(buffer)?
+        };
+        self.at += n as u64;
+        Ok(n)
+    }
 }
 
 /// The path that `bytes` (as [`OsStr::as_encoded_bytes`] gave them) stand for.

@@ -5,7 +5,7 @@ use becket_session::context::budget::{Budget, estimate_message, estimate_text};
 use becket_session::context::compaction::{
     Failure, Floor, Outcome, Pins, Previous, Snapshot, Step, Summariser, SummaryRequest, begin,
 };
-use becket_session::context::view::JournalLine;
+use becket_session::context::view::{Journal, Line};
 use becket_types::*;
 use proptest::prelude::*;
 use serde_json::{Map, json};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
     pub messages: Vec<Arc<Message>>,
-    pub journal: Vec<JournalLine>,
+    pub journal: Journal,
     seq: u64,
     calls: u64,
 }
@@ -56,11 +56,11 @@ impl Log {
         self.push(Message::assistant(parts.collect()));
         for (id, bytes) in ids.iter().zip(outputs).take(answered) {
             self.push(Message::tool_result(CallId(id.clone()), tool, filler(*bytes), false));
-            self.journal.push(JournalLine {
-                call_id: CallId(id.clone()),
-                tool: tool.to_owned(),
-                subject: Some(format!("run {id}")),
-                result: json!({"exit_code": 0}),
+            self.journal.push(Line {
+                call_id: id,
+                tool,
+                subject: Some(&format!("run {id}")),
+                result: r#"{"exit_code":0}"#,
                 state: JournalState::Finished,
                 seq: Seq(self.seq),
             });
@@ -141,7 +141,7 @@ pub(crate) fn snapshot(log: &Log, window: u64) -> Snapshot {
         previous: None,
         pins: Pins::default(),
         prunable: Vec::new(),
-        journal: log.journal.clone(),
+        journal: Arc::new(log.journal.clone()),
         state: BTreeMap::new(),
         floor: Floor { system: Tokens(window / 50), tools: Tokens(window / 50), ..Floor::default() },
         used: Tokens(0),

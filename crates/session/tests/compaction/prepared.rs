@@ -9,7 +9,7 @@ use becket_session::context::compaction::{
 use becket_types::*;
 use proptest::prelude::*;
 
-/// A lone turn of `steps` steps with 6,000 bytes of output each.
+/// A lone turn of `steps` steps with 7,000 bytes of output each.
 fn busy(steps: usize) -> Log {
     let mut log = Log::default();
     log.user("the task");
@@ -19,7 +19,7 @@ fn busy(steps: usize) -> Log {
 
 fn more(log: &mut Log, steps: usize) {
     for _ in 0..steps {
-        log.step("bash", &[6_000]);
+        log.step("bash", &[7_000]);
     }
 }
 

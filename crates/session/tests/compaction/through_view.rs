@@ -1,7 +1,7 @@
 //! Compaction through the real view: what is planned from it is what it shows afterwards.
 
 use super::logs::*;
-use becket_session::context::budget::{Budget, Meter};
+use becket_session::context::budget::{Budget, Meter, estimate_text};
 use becket_session::context::compaction::{Floor, Governor, Need, Owed, Request, Snapshot, Step, Summariser};
 use becket_session::context::continuation::is_users_words;
 use becket_session::context::{ModelScope, Policy, View};
@@ -104,12 +104,15 @@ fn floor() -> (Floor, Vec<SystemItem>, Vec<ToolSpec>) {
 
 #[test]
 fn the_floor_is_what_a_request_starts_with() {
-    let (floor, _, _) = floor();
+    let (floor, ..) = floor();
     let want = Floor {
-        system: Tokens(1_667),
-        rules: Tokens(250),
+        system: estimate_text(&filler(6_000)),
+        rules: estimate_text(&filler(900)),
         skills: Tokens(0),
-        tools: Tokens(167 + 2 + 5 + 8),
+        tools: estimate_text(&filler(600))
+            + estimate_text("bash")
+            + estimate_text(r#"{"type":"object"}"#)
+            + Tokens(8),
     };
     assert_eq!(floor, want);
 }

@@ -96,7 +96,7 @@ pub(crate) fn sound(root: &Path) -> PathBuf {
         &mut session,
         vec![
             EntryKind::System { items: vec![item] },
-            EntryKind::Tools { names: vec!["bash".into(), "read".into()], hash: "h".into() },
+            EntryKind::Tools { names: vec!["bash".into(), "read".into()], hash: "h".into(), specs: None },
             EntryKind::ModelSwitch { model: "p/m".into() },
             EntryKind::Title { title: "A task".into() },
             message(Message::user("Build it, please.")),

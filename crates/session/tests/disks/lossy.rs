@@ -197,6 +197,49 @@ impl Content {
     }
 }
 
+/// Bytes that reach a disk together.
+const SECTOR: usize = 512;
+
+impl Content {
+    /// Some of what was not forced, whatever the order it was written in: each append whole, not there, or in some of its
+    /// sectors; each cut done or not; the length of the file as far as it was or not. Nothing drawn: all of it.
+    fn some(&self, draw: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
+        let (mut bytes, mut length) = (self.forced.clone(), self.forced.len());
+        for op in &self.pending {
+            match op {
+                Op::Append(_, new) => {
+                    let whole = draw(4);
+                    for (nth, sector) in new.chunks(SECTOR).enumerate() {
+                        if whole <= 1 || (whole == 2 && draw(2) == 0) {
+                            let (from, to) = (length + nth * SECTOR, length + nth * SECTOR + sector.len());
+                            bytes.resize(bytes.len().max(to), 0);
+                            bytes[from..to].copy_from_slice(sector);
+                        }
+                    }
+                    length += new.len();
+                }
+                Op::Cut(_, len) => {
+                    length = *len as usize;
+                    if draw(2) == 0 {
+                        bytes.truncate(length);
+                    }
+                }
+                _ => {}
+            }
+        }
+        match draw(4) {
+            // Nothing of the end: as long as it was when it was forced, or in between.
+            3 if bytes.len() > self.forced.len() => {
+                let behind = (bytes.len() - self.forced.len()) as u64;
+                bytes.truncate(self.forced.len() + draw(behind) as usize);
+            }
+            2 => bytes.resize(bytes.len().max(length), 0),
+            _ => {}
+        }
+        bytes
+    }
+}
+
 fn apply(bytes: &mut Vec<u8>, op: &Op) {
     match op {
         Op::Append(_, new) => bytes.extend_from_slice(new),
@@ -261,28 +304,55 @@ impl Moment {
         }
     }
 
-    /// Files and folders after the power was lost now. A name in a folder that is missing is missing.
+    /// Files and folders after the power was lost now.
     pub fn state(&self, names: Names, bytes: Bytes) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
-        let mut found = self.forced.clone();
         let last = self.pending.len();
+        let there = |nth: usize| match names {
+            Names::All => true,
+            Names::Forced => false,
+            Names::Without(back) => last - 1 - nth != back,
+            Names::Only(back) => last - 1 - nth == back,
+        };
+        let found = self.names(there);
+        self.found(found, |file| file.after(bytes))
+    }
+
+    /// The same with some of the names and some of the bytes that were not forced, drawn for each by itself. Files do not
+    /// overlap, so a subset of what was asked for is what any order of it leaves behind.
+    pub fn some_state(&self, draw: &mut impl FnMut(u64) -> u64) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+        let names = draw(3);
+        let found = self.names(|_| names == 0 || draw(2) == 0);
+        self.found(found, |file| file.some(draw))
+    }
+
+    fn names(&self, mut there: impl FnMut(usize) -> bool) -> BTreeMap<PathBuf, Option<usize>> {
+        let mut found = self.forced.clone();
         for (nth, op) in self.pending.iter().enumerate() {
-            let there = match names {
-                Names::All => true,
-                Names::Forced => false,
-                Names::Without(back) => last - 1 - nth != back,
-                Names::Only(back) => last - 1 - nth == back,
-            };
-            if there {
+            if there(nth) {
                 name(&mut found, op);
             }
         }
+        found
+    }
+
+    /// A name in a folder that is missing is missing.
+    fn found(
+        &self,
+        found: BTreeMap<PathBuf, Option<usize>>,
+        mut bytes: impl FnMut(&Content) -> Vec<u8>,
+    ) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+        // What stands under two names is the same file.
+        let mut files: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
         let mut state: BTreeMap<PathBuf, Option<Vec<u8>>> = BTreeMap::new();
         // Folders come before what is in them.
         for (path, id) in found {
             let there = path.parent().is_some_and(|dir| dir == self.root || state.get(dir) == Some(&None));
             if there {
-                let bytes = id.map(|id| self.files.get(&id).cloned().unwrap_or_default().after(bytes));
-                state.insert(path, bytes);
+                let content = id.map(|id| {
+                    let made = || bytes(&self.files.get(&id).cloned().unwrap_or_default());
+                    files.entry(id).or_insert_with(made).clone()
+                });
+                state.insert(path, content);
             }
         }
         state

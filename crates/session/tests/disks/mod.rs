@@ -7,6 +7,7 @@
     reason = "each test uses a part; a test that cannot go on fails"
 )]
 
+pub mod hooked;
 pub mod lossy;
 
 use becket_session::store::{Disk, Io, OpenMode};

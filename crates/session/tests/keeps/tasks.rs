@@ -7,7 +7,7 @@
 use becket_session::context::Policy;
 use becket_session::context::budget::{Budget, estimate_message};
 use becket_session::context::compaction::{Floor, Pins, Previous, Snapshot, Step, Summariser, begin};
-use becket_session::context::view::JournalLine;
+use becket_session::context::view::{Journal, Line};
 use becket_types::{
     CallId, CompactionTrigger, EntryKind, JournalState, Message, MessageId, Part, Seq, Tokens, TurnState,
 };
@@ -67,7 +67,7 @@ pub(crate) struct Kept {
 struct Task {
     number: usize,
     messages: Vec<Arc<Message>>,
-    journal: Vec<JournalLine>,
+    journal: Journal,
     previous: Option<Previous>,
     pin: MessageId,
     /// The user's last message.
@@ -82,7 +82,7 @@ impl Task {
         let mut task = Self {
             number,
             messages: Vec::new(),
-            journal: Vec::new(),
+            journal: Journal::default(),
             previous: None,
             pin: pin.id,
             last: String::new(),
@@ -111,11 +111,11 @@ impl Task {
         let input = json!({ "command": subject });
         self.push(Message::assistant(vec![Part::text(text), Part::tool_call(id.as_str(), tool, input)]));
         self.push(Message::tool_result(id.clone(), tool, output, false));
-        self.journal.push(JournalLine {
-            call_id: id,
-            tool: tool.to_owned(),
-            subject: Some(subject.to_owned()),
-            result,
+        self.journal.push(Line {
+            call_id: id.as_str(),
+            tool,
+            subject: Some(subject),
+            result: &result.to_string(),
             state: JournalState::Finished,
             seq: Seq(self.seq),
         });
@@ -161,7 +161,7 @@ impl Task {
             previous: self.previous.clone(),
             pins: Pins { messages: HashSet::from([self.pin]), ..Pins::default() },
             prunable: Vec::new(),
-            journal: self.journal.clone(),
+            journal: Arc::new(self.journal.clone()),
             state: BTreeMap::new(),
             floor: Floor { system: Tokens(2_000), ..Floor::default() },
             used: Tokens(0),
@@ -228,7 +228,7 @@ fn measure(task: &Task, facts: &[(Kind, String)]) -> Kept {
         let body = previous.summary.split_once(heading).map_or("", |(_, rest)| rest);
         body.split("\n#").next().unwrap_or_default().to_owned()
     };
-    let commands: Vec<&str> = task.journal.iter().filter_map(|l| l.subject.as_deref()).collect();
+    let commands: Vec<&str> = task.journal.iter().filter_map(|l| l.subject).collect();
     let done = section("### Done");
     let vouched = done.split_once("From the tool journal:").map_or("", |(_, list)| list);
     let untrue = |line: &&str| {

@@ -58,6 +58,7 @@ pub enum Op {
     Compact { tail: usize, keep: usize, idle: bool },
     Revert { back: usize },
     Pin { n: usize, call: bool },
+    Restore { n: usize },
     OddReminder { n: usize },
     Boundary { kind: u8, n: usize },
     Build,
@@ -80,6 +81,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (n(), n(), any::<bool>()).prop_map(|(tail, keep, idle)| Op::Compact { tail, keep, idle }),
         1 => n().prop_map(|back| Op::Revert { back }),
         1 => (n(), any::<bool>()).prop_map(|(n, call)| Op::Pin { n, call }),
+        1 => n().prop_map(|n| Op::Restore { n }),
         1 => n().prop_map(|n| Op::OddReminder { n }),
         1 => (0u8..8, n()).prop_map(|(kind, n)| Op::Boundary { kind, n }),
         6 => Just(Op::Build),
@@ -164,7 +166,7 @@ fn boundary(kind: u8, n: usize) -> EntryKind {
                 text: TEXTS[n % TEXTS.len()].into(),
             }],
         },
-        1 => EntryKind::Tools { names: vec!["read".into()], hash: (n % 3).to_string() },
+        1 => EntryKind::Tools { names: vec!["read".into()], hash: (n % 3).to_string(), specs: None },
         2 => EntryKind::ModelSwitch { model: MODELS[n % 2].into() },
         3 => EntryKind::TurnEnd { end: "completed".into(), state: TurnState::AwaitingUser },
         4 => EntryKind::Interrupt,
@@ -184,6 +186,13 @@ impl World {
             ids: 0,
             steps: 0,
         }
+    }
+
+    /// Goes on with these entries, with message ids of its own.
+    pub fn with(entries: Vec<Entry>, ids: u128) -> Self {
+        let mut world = Self { entries, ids, ..Self::new() };
+        world.view = world.fresh();
+        world
     }
 
     fn id(&mut self) -> MessageId {
@@ -314,6 +323,10 @@ impl World {
                     PinTarget::Message(self.some_message(*n))
                 };
                 self.push(EntryKind::Pin { target });
+            }
+            Op::Restore { n } => {
+                let messages = vec![self.some_message(*n), self.some_message(n / 2)];
+                self.push(EntryKind::Restore { messages });
             }
             Op::OddReminder { n } => {
                 let message = self.some_message(*n);

@@ -3,6 +3,7 @@
 use super::{Floor, Pins, Previous, Snapshot, Summariser};
 use crate::context::{View, budget::Budget, prune};
 use becket_types::{CompactionTrigger, MessageId, Millis, Tokens};
+use std::sync::Arc;
 
 /// Names of the state entries that come back behind the summary.
 const STATE_KEYS: [&str; 7] = ["todo", "read_files", "skills", "mode", "cwd", "shell_cwd", "jobs"];
@@ -62,7 +63,7 @@ impl Snapshot {
             previous,
             pins,
             prunable: prune::select(view, request.now).calls,
-            journal: view.journal().to_vec(),
+            journal: Arc::clone(view.journal()),
             state,
             floor: request.floor,
             used: request.used,

@@ -10,7 +10,7 @@
 use super::Sections;
 use super::state::{one_line, todo};
 use crate::context::continuation::{is_users_words, words};
-use crate::context::view::JournalLine;
+use crate::context::view::{Journal, Line};
 use becket_types::{JournalState, Message, Part, Tokens, is_blank};
 use serde_json::Value;
 use std::borrow::Borrow;
@@ -52,7 +52,7 @@ pub struct Facts {
 impl Facts {
     /// `messages` are all of the snapshot's; `previous` is the summary before, whose quotes carry over.
     pub fn new<M: Borrow<Message>>(
-        journal: &[JournalLine],
+        journal: &Journal,
         messages: &[M],
         previous: Option<&Sections>,
         state: &BTreeMap<String, Value>,
@@ -89,29 +89,30 @@ impl Facts {
         self.user_runs.extend(runs(text));
     }
 
-    fn read_journal(&mut self, journal: &[JournalLine]) {
+    fn read_journal(&mut self, journal: &Journal) {
         let mut seen = HashSet::new();
         let mut paths = HashSet::new();
         for line in journal.iter().rev() {
-            for (path, kind) in touched(line) {
+            let result = line.value();
+            for (path, kind) in touched(&line, &result) {
                 if paths.insert(path.clone()) {
                     self.files.push((path, kind));
                 }
             }
-            let subject = line.subject.as_deref().unwrap_or_default();
-            let name = format!("{} `{}`", one_line(&line.tool, 60), one_line(subject, 160).replace('`', "'"));
+            let subject = line.subject.unwrap_or_default();
+            let name = format!("{} `{}`", one_line(line.tool, 60), one_line(subject, 160).replace('`', "'"));
             match line.state {
                 JournalState::Intended => {}
                 JournalState::Started => self.unknown.push(format!(
                     "- {name}: started, effect unknown; look before running it again [{}]",
-                    one_line(line.call_id.as_str(), 60)
+                    one_line(line.call_id, 60)
                 )),
                 JournalState::Finished => {
-                    if let Some(how) = outcome(line).filter(|_| seen.insert((line.tool.as_str(), subject))) {
-                        if line.result.get("exit_code").is_some() {
+                    if let Some(how) = outcome(&line, &result).filter(|_| seen.insert((line.tool, subject))) {
+                        if result.get("exit_code").is_some() {
                             self.ran.push((subject.trim().to_owned(), how.clone()));
                         }
-                        let entry = format!("- {name}: {how} [{}]", one_line(line.call_id.as_str(), 60));
+                        let entry = format!("- {name}: {how} [{}]", one_line(line.call_id, 60));
                         self.done.push((entry, subject.to_owned()));
                     }
                 }
@@ -334,13 +335,12 @@ fn flag(result: &Value, names: &[&str]) -> bool {
 }
 
 /// What a finished call came to; `None` for calls that only looked.
-fn outcome(line: &JournalLine) -> Option<String> {
-    let r = &line.result;
+fn outcome(line: &Line<'_>, r: &Value) -> Option<String> {
     let ran = ["exit_code", "exit"].iter().find_map(|k| r.get(k)).and_then(Value::as_i64);
     let changes = changes(r);
     let works = ran.is_some()
         || !changes.is_empty()
-        || matches!(line.tool.as_str(), "bash" | "shell" | "edit" | "multi_edit" | "write" | "apply_patch");
+        || matches!(line.tool, "bash" | "shell" | "edit" | "multi_edit" | "write" | "apply_patch");
     if !works {
         return None;
     }
@@ -376,14 +376,14 @@ fn changes(result: &Value) -> Vec<(String, &'static str)> {
         .collect()
 }
 
-fn touched(line: &JournalLine) -> Vec<(String, &'static str)> {
-    if line.state != JournalState::Finished || flag(&line.result, &["denied"]) {
+fn touched(line: &Line<'_>, result: &Value) -> Vec<(String, &'static str)> {
+    if line.state != JournalState::Finished || flag(result, &["denied"]) {
         return Vec::new();
     }
-    let changed = changes(&line.result);
-    let failed = flag(&line.result, &["is_error", "error"]);
-    let path = line.subject.as_deref().filter(|s| !failed && !is_blank(s)).map(str::to_owned);
-    match (line.tool.as_str(), path) {
+    let changed = changes(result);
+    let failed = flag(result, &["is_error", "error"]);
+    let path = line.subject.filter(|s| !failed && !is_blank(s)).map(str::to_owned);
+    match (line.tool, path) {
         _ if !changed.is_empty() => changed,
         ("read", Some(path)) => vec![(path, "read")],
         ("edit" | "multi_edit" | "write", Some(path)) => vec![(path, "changed")],

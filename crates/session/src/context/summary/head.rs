@@ -11,6 +11,9 @@ const OUTPUT_CHARS: usize = 2_000;
 /// A tool's input (file contents, patches), in characters.
 const INPUT_CHARS: usize = 1_000;
 
+/// What a line end between two records costs at most, in base tokens.
+const LINE_END: u64 = 2;
+
 /// Calls whose outputs are named but not shown.
 type Stubs<'a> = HashSet<&'a CallId>;
 
@@ -111,7 +114,7 @@ pub fn chunks(records: &[String], max: Tokens) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let (mut current, mut size) = (String::new(), 0);
     for record in records {
-        let cost = estimate_text(record).0 + 1;
+        let cost = estimate_text(record).0 + LINE_END;
         if size + cost > max && !current.is_empty() {
             out.push(std::mem::take(&mut current));
             size = 0;
@@ -133,8 +136,8 @@ fn slices(text: &str, max: u64) -> Vec<String> {
     let mut out = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        // 3.6 bytes a token at best, 1.5 at worst: try the best and shrink until it fits.
-        let mut take = cut_end(rest, (max * 18 / 5) as usize);
+        // 4 bytes a token is usual: try that and shrink until it fits.
+        let mut take = cut_end(rest, (max * 4) as usize);
         while estimate_text(take).0 > max && take.len() > 8 {
             take = cut_end(take, take.len() * 3 / 4);
         }
@@ -167,7 +170,7 @@ impl Audit {
                 continue;
             }
             let text = record(message, &none, 4);
-            let cost = estimate_text(&text).0 + 1;
+            let cost = estimate_text(&text).0 + LINE_END;
             if cost > left {
                 let room = (left * 3) as usize;
                 if room > 200 {

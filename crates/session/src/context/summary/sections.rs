@@ -154,7 +154,11 @@ impl Sections {
                 self.items.iter_mut().map(|(_, body)| body).chain(std::iter::once(&mut self.preface));
             let Some(longest) = bodies.max_by_key(|body| body.len()) else { return text };
             if longest.len() < 64 {
-                return cut_end(&text, (max.0 as usize).saturating_mul(3)).trim_end().to_owned();
+                let mut cut = cut_end(&text, (max.0 as usize).saturating_mul(4));
+                while estimate_text(cut) > max {
+                    cut = cut_end(cut, cut.len() * 9 / 10);
+                }
+                return cut.trim_end().to_owned();
             }
             // Towards the size that fits, in steps, so that several long sections give alike.
             let excess = ((size.0 - max.0) * 4) as usize + CUT_MARK.len();

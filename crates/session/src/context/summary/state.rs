@@ -53,7 +53,9 @@ pub(super) fn todo(value: &Value) -> Option<String> {
         .filter_map(|item| {
             let text = item.as_str().or_else(|| field(item, &["content", "text", "title", "task"]))?;
             let status = field(item, &["status", "state"]).unwrap_or("pending");
-            Some(format!("- [{}] {}", escape_tags(status), one_line(text, 300)))
+            // What is open must be there whole; the todo tool takes at most 500 characters.
+            let room = if status == "completed" { 300 } else { OTHER_BYTES };
+            Some(format!("- [{}] {}", escape_tags(status), one_line(text, room)))
         })
         .collect();
     (!lines.is_empty()).then(|| format!("Todo list:\n{}", lines.join("\n")))

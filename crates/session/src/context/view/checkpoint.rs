@@ -7,8 +7,9 @@
 //!
 //! [`View::checkpoint`] names every field of [`View`]: one that is added must be decided on here.
 
-use super::facts::{Answer, Calls, Turn, Words};
-use super::fold::{Act, Control};
+use super::calls::{Answer, Calls};
+use super::facts::{Turn, Words};
+use super::fold::{Act, Control, Heir};
 use super::{Slot, View};
 use crate::context::{ModelScope, Policy};
 use becket_types::{
@@ -17,7 +18,7 @@ use becket_types::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// A view without the texts that it does not show. See the module.
@@ -35,6 +36,7 @@ pub struct Checkpoint {
     system_items: Vec<SystemItem>,
     model: Option<String>,
     tools_hash: Option<(Vec<String>, String)>,
+    offered: BTreeSet<String>,
     live_tokens: Tokens,
     lead_tokens: Tokens,
     noticed: Vec<String>,
@@ -68,7 +70,9 @@ enum ActRecord {
     Compaction(Box<Compaction>),
     Revert(Seq),
     Pin(PinTarget),
+    Restore(Vec<MessageId>),
     Remind(MessageId),
+    Heir(Heir),
 }
 
 impl View {
@@ -88,6 +92,7 @@ impl View {
             system_items,
             model,
             tools_hash,
+            offered,
             effects: _,
             live,
             live_tokens,
@@ -124,6 +129,7 @@ impl View {
             system_items: system_items.clone(),
             model: model.clone(),
             tools_hash: tools_hash.clone(),
+            offered: offered.clone(),
             live_tokens: *live_tokens,
             lead_tokens: *lead_tokens,
             noticed: noticed.iter().cloned().collect(),
@@ -157,7 +163,8 @@ impl View {
         let mut calls = |calls: &[PrunedCall]| {
             let mut calls = calls.to_vec();
             for call in &mut calls {
-                if self.calls.get(&call.call_id).is_some_and(|record| record.answer == Answer::NotAsked) {
+                let known = self.calls.get(&call.call_id).is_some();
+                if known && self.calls.answer(&call.call_id) == Answer::NotAsked {
                     whole &= call.excerpt.is_empty();
                     call.excerpt.clear();
                 }
@@ -180,7 +187,9 @@ impl View {
             }
             Act::Revert(target) => ActRecord::Revert(*target),
             Act::Pin(target) => ActRecord::Pin(target.clone()),
+            Act::Restore(messages) => ActRecord::Restore(messages.clone()),
             Act::Remind(id) => ActRecord::Remind(*id),
+            Act::Heir(heir) => ActRecord::Heir(*heir),
         };
         (ControlRecord { seq: control.seq, time: control.time, act }, whole && !replaced)
     }
@@ -201,6 +210,7 @@ impl View {
         view.system(&checkpoint.system_items);
         view.model = checkpoint.model;
         view.tools_hash = checkpoint.tools_hash;
+        view.offered = checkpoint.offered;
         view.controls = checkpoint.controls.into_iter().map(Control::from).collect();
         view.enact_all();
         view.live_tokens = checkpoint.live_tokens;
@@ -264,7 +274,9 @@ impl From<ControlRecord> for Control {
             ActRecord::Compaction(compaction) => Act::Compaction(Arc::new(*compaction)),
             ActRecord::Revert(target) => Act::Revert(target),
             ActRecord::Pin(target) => Act::Pin(target),
+            ActRecord::Restore(messages) => Act::Restore(messages),
             ActRecord::Remind(id) => Act::Remind(id),
+            ActRecord::Heir(heir) => Act::Heir(heir),
         };
         Self { seq: record.seq, time: record.time, act }
     }

@@ -11,6 +11,7 @@ use becket_types::{
     CallId, Compaction, Entry, EntryKind, FinishReason, Message, MessageId, Millis, Part, PinTarget,
     PrunedCall, Role, Seq, SystemItem, SystemKind, Tokens, is_blank,
 };
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -27,23 +28,44 @@ pub(super) struct Control {
 
 #[derive(Debug)]
 pub(super) enum Act {
-    Prune { calls: Vec<PrunedCall>, media: Vec<(MessageId, u32)> },
+    Prune {
+        calls: Vec<PrunedCall>,
+        media: Vec<(MessageId, u32)>,
+    },
     Compaction(Arc<Compaction>),
     Revert(Seq),
     Pin(PinTarget),
+    Restore(Vec<MessageId>),
     Remind(MessageId),
+    /// A continuation.
+    Heir(Heir),
+}
+
+/// A continuation that says again what a message said: it is pinned where that was, and goes with it when that is reverted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Heir {
+    pub(super) id: MessageId,
+    /// The compaction that it follows.
+    pub(super) of: Seq,
+    /// The message whose words it says.
+    pub(super) said: MessageId,
+    pub(super) said_at: Seq,
 }
 
 /// What the controls in force add up to.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     /// Entries that count as if they were not there.
-    dead: HashSet<Seq>,
+    pub(super) dead: HashSet<Seq>,
     pub(super) wrapped: HashSet<MessageId>,
     pub(super) pruned: HashMap<CallId, Mark>,
     /// Media parts that are text, and the entry that says so: it speaks of messages before it only.
     pub(super) media: HashMap<(MessageId, u32), Seq>,
     pub(super) pinned_messages: HashSet<MessageId>,
+    /// Pinned messages that stand in the view under another id.
+    pub(super) heirs: HashMap<MessageId, MessageId>,
+    /// Continuations that say a message's words again, and where that message is.
+    said: HashMap<MessageId, Seq>,
     pub(super) pinned_calls: HashSet<CallId>,
     pub(super) compaction: Option<(Seq, Arc<Compaction>)>,
 }
@@ -56,6 +78,11 @@ impl Effects {
 
     pub(super) fn is_dead(&self, seq: Seq) -> bool {
         self.dead.contains(&seq)
+    }
+
+    /// When the message's words were first said.
+    fn said_at(&self, message: &Message) -> Seq {
+        self.said.get(&message.id).copied().unwrap_or(message.seq)
     }
 
     fn enact(&mut self, control: &Control) {
@@ -74,7 +101,20 @@ impl Effects {
             Act::Remind(id) => {
                 self.wrapped.insert(*id);
             }
-            Act::Revert(_) => {}
+            Act::Heir(heir) => self.inherit(*heir),
+            Act::Revert(_) | Act::Restore(_) => {}
+        }
+    }
+
+    fn inherit(&mut self, heir: Heir) {
+        self.said.insert(heir.id, heir.said_at);
+        let taken = self
+            .compaction
+            .as_ref()
+            .is_some_and(|(seq, compaction)| *seq == heir.of && compaction.taken_out.contains(&heir.said));
+        if taken && self.pinned_messages.contains(&heir.said) {
+            self.heirs.insert(heir.said, heir.id);
+            self.pinned_messages.insert(heir.id);
         }
     }
 
@@ -121,6 +161,7 @@ impl View {
                 self.control(entry, Act::Pin(target));
                 self.recount();
             }
+            EntryKind::Restore { messages } => self.restore_entry(entry, messages),
             EntryKind::Reminder { message, .. } => {
                 // What a request has shown plain stays plain: a record that comes too late has no effect.
                 if self.can_remind(message) {
@@ -133,14 +174,15 @@ impl View {
                     self.bump = true;
                 }
             }
-            EntryKind::Tools { names, hash } => {
+            EntryKind::Tools { names, hash, .. } => {
                 if self.tools_hash.as_ref().is_none_or(|(n, h)| n != names || h != hash) {
                     self.tools_hash = Some((names.clone(), hash.clone()));
+                    self.offered.extend(names.iter().cloned());
                     self.bump = true;
                 }
             }
             EntryKind::ToolJournal { call_id, state, tool, subject, result } => {
-                self.calls.note(seq, call_id, *state, tool.as_ref(), subject.as_ref(), result);
+                self.calls.note(seq, call_id, *state, tool.as_deref(), subject.as_deref(), result);
             }
             EntryKind::State { key, value } => {
                 self.states.insert(key.clone(), value.clone());
@@ -154,6 +196,7 @@ impl View {
                 self.noticed.insert(text.clone());
             }
             EntryKind::Session { .. }
+            | EntryKind::Request(_)
             | EntryKind::Usage { .. }
             | EntryKind::Title { .. }
             | EntryKind::FileSnapshot(_)
@@ -170,6 +213,14 @@ impl View {
         }
         self.turn.message(&message, seq);
         let owner = message.metadata.compaction_continue.then(|| self.last_compaction()).flatten();
+        if let Some(heir) = owner.and_then(|of| self.heir(&message, of)) {
+            if self.effects.is_dead(heir.said_at) {
+                self.effects.dead.insert(seq);
+            }
+            let control = Control { seq, time: Millis(0), act: Act::Heir(heir) };
+            self.effects.enact(&control);
+            self.controls.push(control);
+        }
         let at = self.log.len();
         let tokens = budget::estimate_message(&message);
         let done = message.role != Role::Assistant;
@@ -179,6 +230,22 @@ impl View {
             self.live_tokens += tokens;
             self.attach(at, 0);
         }
+    }
+
+    /// Whose words the continuation says again, if it does: those that its compaction took out for it, or those beside
+    /// the media that are no longer shown.
+    fn heir(&mut self, message: &Message, of: Seq) -> Option<Heir> {
+        let at = if continuation::is_replay(message) {
+            let compaction = self.effects.compaction.as_ref().filter(|(seq, _)| *seq == of)?;
+            let said = *compaction.1.taken_out.last()?;
+            self.slot_of(&said)?
+        } else if message.metadata.had_media {
+            *self.live.iter().rev().find(|at| continuation::is_users_words(&self.log[**at].message))?
+        } else {
+            return None;
+        };
+        let slot = &self.log[at];
+        Some(Heir { id: message.id, of, said: slot.message.id, said_at: slot.seq })
     }
 
     pub(super) fn last_compaction(&self) -> Option<Seq> {
@@ -277,7 +344,7 @@ impl View {
         self.bump = true;
     }
 
-    fn control(&mut self, entry: &Entry, act: Act) {
+    pub(super) fn control(&mut self, entry: &Entry, act: Act) {
         let control = Control { seq: entry.seq, time: entry.time, act };
         self.effects.enact(&control);
         self.controls.push(control);
@@ -322,7 +389,11 @@ impl View {
         let before = std::mem::take(&mut self.effects).dead;
         self.enact_all();
         let changed = before.symmetric_difference(&self.effects.dead).copied();
-        let since = changed.filter(|seq| self.decides(*seq)).min().unwrap_or(Seq(u64::MAX));
+        let mut since = changed.filter(|seq| self.decides(*seq)).min().unwrap_or(Seq(u64::MAX));
+        // What came back was taken out by some compaction before: all are done anew.
+        if self.controls.iter().any(|c| c.seq >= since && matches!(c.act, Act::Restore(_))) {
+            since = Seq(0);
+        }
         let revived = !before.is_subset(&self.effects.dead);
         self.stale |= self.forgotten.is_some() && (revived || self.lost_at >= Some(since));
         for slot in self.log.iter_mut().filter(|slot| slot.out >= Some(since)) {
@@ -333,11 +404,18 @@ impl View {
         let pins = Effects { dead: self.effects.dead.clone(), ..Effects::default() };
         let all = std::mem::replace(&mut self.effects, pins);
         for control in controls.iter().filter(|control| !all.is_dead(control.seq)) {
-            if let Act::Compaction(compaction) = &control.act
-                && control.seq >= since
-            {
-                next = self.take_live(&mut live, next, control.seq);
-                live = self.compacted(live, control.seq, compaction);
+            if control.seq >= since {
+                match &control.act {
+                    Act::Compaction(compaction) => {
+                        next = self.take_live(&mut live, next, control.seq);
+                        live = self.compacted(live, control.seq, compaction);
+                    }
+                    Act::Restore(ids) => {
+                        next = self.take_live(&mut live, next, control.seq);
+                        live = self.restored(live, ids);
+                    }
+                    _ => {}
+                }
             }
             self.effects.enact(control);
         }
@@ -353,7 +431,12 @@ impl View {
     /// Whether what a compaction leaves can depend on the entry: not on how messages are shown.
     fn decides(&self, seq: Seq) -> bool {
         match self.controls.binary_search_by_key(&seq, |control| control.seq) {
-            Ok(at) => matches!(self.controls[at].act, Act::Compaction(_) | Act::Pin(_)),
+            Ok(at) => {
+                matches!(
+                    self.controls[at].act,
+                    Act::Compaction(_) | Act::Pin(_) | Act::Restore(_) | Act::Heir(..)
+                )
+            }
             Err(_) => true,
         }
     }
@@ -366,6 +449,14 @@ impl View {
                 && !dead.contains(&control.seq)
             {
                 dead.insert(target);
+            }
+        }
+        // Words that were taken back are not said again.
+        for control in &self.controls {
+            if let Act::Heir(heir) = control.act
+                && dead.contains(&heir.said_at)
+            {
+                dead.insert(control.seq);
             }
         }
         self.effects = Effects { dead, ..Effects::default() };
@@ -389,7 +480,9 @@ impl View {
         let out: HashSet<MessageId> = compaction.taken_out.iter().copied().collect();
         let kept: HashSet<MessageId> = compaction.kept.iter().copied().collect();
         let message = |at: &usize| &self.log[*at].message;
-        let last_words = live.iter().rev().find(|at| continuation::is_users_words(message(at))).copied();
+        // A message that came back may be newer than what a continuation says again.
+        let words = live.iter().filter(|at| continuation::is_users_words(message(at)));
+        let last_words = words.max_by_key(|at| self.effects.said_at(message(at))).copied();
         let stays = |at: &usize| {
             let m = message(at);
             m.seq >= compaction.tail_from
@@ -419,7 +512,7 @@ impl View {
         live.iter().zip(keep).filter_map(|(at, keep)| keep.then_some(*at)).collect()
     }
 
-    fn reattach(&mut self) {
+    pub(super) fn reattach(&mut self) {
         self.calls.clear_answers();
         for nth in 0..self.live.len() {
             self.attach(self.live[nth], 0);
@@ -494,7 +587,7 @@ impl View {
     }
 }
 
-fn results_of(message: &Message) -> impl Iterator<Item = &CallId> {
+pub(super) fn results_of(message: &Message) -> impl Iterator<Item = &CallId> {
     message.parts.iter().filter_map(|part| match part {
         Part::ToolResult { call_id, .. } => Some(call_id),
         _ => None,

@@ -15,16 +15,24 @@
 //!
 //! Does not write entries: reminders, prunes, notices that are due are returned for the driver to append.
 
+mod calls;
 mod checkpoint;
 mod facts;
 mod fold;
+mod journal;
+mod names;
+mod past;
 mod render;
+mod restore;
 pub(super) mod shape;
 mod spans;
 #[cfg(test)]
 mod tests;
 
 pub use checkpoint::Checkpoint;
+pub use journal::{Journal, Line};
+pub(crate) use past::Shown;
+pub use spans::KindTotals;
 
 use super::validate::{Validator, Violation};
 use super::{ModelScope, Policy, reminder, repair};
@@ -32,26 +40,13 @@ use becket_types::{
     BlobId, CallId, Compaction, Context, Entry, EntryKind, FinishReason, JournalState, Message, MessageId,
     Part, PruneReason, Role, Seq, SystemItem, Tokens, ToolSpec, TurnState, visibility,
 };
-use facts::{Answer, Calls, Turn, Words};
+use calls::{Answer, Calls};
+use facts::{Turn, Words};
 use fold::{Control, Effects};
 use render::Cursor;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-
-/// One tool call as the journal knows it, in order of first mention.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct JournalLine {
-    pub call_id: CallId,
-    pub tool: String,
-    /// One line for people: the command, the path.
-    pub subject: Option<String>,
-    pub result: Value,
-    pub state: JournalState,
-    /// The entry that mentioned the call first.
-    pub seq: Seq,
-}
 
 /// What T5 looks at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,6 +103,8 @@ pub struct View {
     system_items: Vec<SystemItem>,
     model: Option<String>,
     tools_hash: Option<(Vec<String>, String)>,
+    /// Names of all tools that were ever offered.
+    offered: BTreeSet<String>,
 
     effects: Effects,
     /// Slots that the view shows, by ledger order.
@@ -152,6 +149,7 @@ impl View {
             system_items: Vec::new(),
             model: None,
             tools_hash: None,
+            offered: BTreeSet::new(),
             effects: Effects::default(),
             live: Vec::new(),
             live_tokens: Tokens(0),
@@ -256,7 +254,7 @@ impl View {
     }
 
     /// Every call that the journal names, in order of first mention, under the ids that are shown.
-    pub fn journal(&self) -> &[JournalLine] {
+    pub fn journal(&self) -> &Arc<Journal> {
         &self.calls.journal
     }
 
@@ -289,7 +287,7 @@ impl View {
         let (shown, record) = self.calls.find(id)?;
         let slot = self.slot_at(record.result?)?;
         slot.message.parts.iter().find_map(|part| match part {
-            Part::ToolResult { call_id, name, output, spill, .. } if call_id == shown => {
+            Part::ToolResult { call_id, name, output, spill, .. } if call_id.as_str() == shown => {
                 Some((name.as_str(), output.as_str(), spill.as_ref()))
             }
             _ => None,
@@ -337,6 +335,22 @@ impl View {
         self.effects.pinned_calls.contains(id)
     }
 
+    /// Messages that were pinned and are not shown, whatever took them out. One whose words a compaction's continuation
+    /// says again is shown.
+    pub fn lost_pins(&self) -> Vec<MessageId> {
+        let shown: HashSet<MessageId> = self.live().map(|m| m.id).collect();
+        let stands = |mut id: MessageId| {
+            while let (false, Some(heir)) = (shown.contains(&id), self.effects.heirs.get(&id)) {
+                id = *heir;
+            }
+            shown.contains(&id)
+        };
+        let mut lost: Vec<MessageId> =
+            self.effects.pinned_messages.iter().filter(|id| !stands(**id)).copied().collect();
+        lost.sort_unstable();
+        lost
+    }
+
     /// Whether this tool message holds the result that is shown for the call.
     pub(super) fn answers(&self, message: &Message, call: &CallId) -> bool {
         matches!(self.calls.answer(call), Answer::At((at, _)) if self.log[at].seq == message.seq)
@@ -371,9 +385,12 @@ impl View {
         result
     }
 
-    /// Stubs for tools that the context calls and the model no longer has; to be sent beside `tools`.
+    /// Stubs for tools that the context calls and the model no longer has; to be sent beside `tools`. A name that the
+    /// model made up gets none, for then one slip would change the head of every later request; except where there are
+    /// no tools at all, which providers refuse beside calls.
     pub fn tool_stubs(&self, tools: &[ToolSpec]) -> Vec<ToolSpec> {
-        repair::stub_tools(self.cursor.called.iter().map(String::as_str), tools)
+        let called = self.cursor.called.iter().map(String::as_str);
+        repair::stub_tools(called.filter(|name| tools.is_empty() || self.offered.contains(*name)), tools)
     }
 
     /// The entry that records media shown as text because the request would hold too much; `None` when all are recorded.

@@ -6,7 +6,7 @@
 
 use super::super::{escape, media, repair};
 use super::View;
-use super::facts::Answer;
+use super::calls::Answer;
 use super::shape::{Paint, Shaped, shape, shape_result};
 use becket_types::{
     CallId, Context, ContextMessage, Message, MessageId, Part, Provenance, Role, Seq, Synthetic, is_blank,

@@ -4,8 +4,9 @@ use super::super::{budget, media};
 use super::View;
 use becket_types::{
     BlobId, ContextMessage, ImageSource, Origin, Part, Role, Span, SpanKind, Synthetic, SystemItem,
-    SystemKind, ToolSpec,
+    SystemKind, Tokens, ToolSpec,
 };
+use std::collections::BTreeMap;
 
 impl View {
     /// Every span of the context as it was last built, in the order it is sent: system prompt and rules, tools, messages.
@@ -16,6 +17,41 @@ impl View {
             out.extend(message.message.parts.iter().map(|part| part_span(message, part)));
         }
         out
+    }
+}
+
+/// How many tokens of a context are of each kind: the sums of [`View::spans`], kept up at the cost of what is new.
+///
+/// It may trust that messages only grow at their end while the generation stays. Who changes the system prompt or the
+/// tools begins with a new one.
+#[derive(Debug, Default)]
+pub struct KindTotals {
+    generation: Option<u64>,
+    seen: usize,
+    totals: BTreeMap<SpanKind, Tokens>,
+}
+
+impl KindTotals {
+    /// The sums for the context as `view` last built it.
+    pub fn update(&mut self, view: &View, tools: &[ToolSpec]) -> &BTreeMap<SpanKind, Tokens> {
+        let context = &view.context;
+        if self.generation != Some(context.generation) || self.seen > context.messages.len() {
+            *self = Self { generation: Some(context.generation), ..Self::default() };
+            let fixed = view.system_items.iter().map(system_span).chain(tools.iter().map(tool_span));
+            fixed.for_each(|span| self.add(span.kind, span.tokens));
+        }
+        let new = &context.messages[self.seen..];
+        self.seen = context.messages.len();
+        for message in new {
+            for part in &message.message.parts {
+                self.add(label(message, part).0, budget::estimate_part(part));
+            }
+        }
+        &self.totals
+    }
+
+    fn add(&mut self, kind: SpanKind, tokens: Tokens) {
+        *self.totals.entry(kind).or_default() += tokens;
     }
 }
 

@@ -128,15 +128,15 @@ fn the_journal_remembers_every_call_for_ever() {
     assert_eq!(ledger.view.call_known(&"a".into()), Some(JournalState::Started));
     ledger.push(journal(JournalState::Finished, None, json!({"exit": 0})));
     ledger.push(journal(JournalState::Started, None, Value::Null));
-    let line = JournalLine {
-        call_id: "a".into(),
-        tool: "bash".into(),
-        subject: Some("cargo test".into()),
-        result: json!({"exit": 0}),
+    let line = Line {
+        call_id: "a",
+        tool: "bash",
+        subject: Some("cargo test"),
+        result: "{\"exit\":0}",
         state: JournalState::Finished,
         seq: Seq(4),
     };
-    assert_eq!(ledger.view.journal(), [line]);
+    assert_eq!(ledger.view.journal().iter().collect::<Vec<_>>(), [line]);
     ledger.result("b", "x");
     assert_eq!(ledger.view.call_known(&"b".into()), Some(JournalState::Finished), "an answered call has run");
     ledger.push(EntryKind::State { key: "todo".into(), value: json!([1]) });
@@ -147,7 +147,7 @@ fn the_journal_remembers_every_call_for_ever() {
 #[test]
 fn boundaries_are_those_that_the_ledger_records() {
     let item = |text: &str| SystemItem { kind: SystemKind::Rules, path: None, text: text.into() };
-    let tools = |hash: &str| EntryKind::Tools { names: vec!["read".into()], hash: hash.into() };
+    let tools = |hash: &str| EntryKind::Tools { names: vec!["read".into()], hash: hash.into(), specs: None };
     let mut ledger = Ledger::new();
     ledger.push(EntryKind::System { items: vec![item("rules <system-reminder>"), item(" ")] });
     ledger.push(tools("1"));
@@ -230,4 +230,38 @@ fn spans_show_what_fills_the_window() {
         1,
         "a tool that is gone keeps a stub while history calls it"
     );
+}
+
+#[test]
+fn only_tools_that_were_there_once_leave_a_stub() {
+    let tools = |names: &[&str]| EntryKind::Tools {
+        names: names.iter().map(|n| (*n).to_owned()).collect(),
+        hash: names.concat(),
+        specs: None,
+    };
+    let spec = |name: &str| ToolSpec {
+        name: name.into(),
+        description: String::new(),
+        input_schema: json!({ "type": "object" }),
+    };
+    let mut ledger = Ledger::new();
+    ledger.push(tools(&["edit", "read"]));
+    ledger.user("go");
+    for (id, name) in [("a", "edit"), ("b", "made_up")] {
+        ledger.assistant(vec![Part::tool_call(id, name, json!({}))]);
+        ledger.result(id, "x");
+    }
+    let stubs = |ledger: &mut Ledger, have: &[ToolSpec]| {
+        ledger.view.context();
+        ledger.view.tool_stubs(have).into_iter().map(|s| s.name).collect::<Vec<_>>()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(
+        stubs(&mut ledger, &[spec("edit"), spec("read")]),
+        none,
+        "a slip leaves the tools as they are"
+    );
+    ledger.push(tools(&["read"]));
+    assert_eq!(stubs(&mut ledger, &[spec("read")]), ["edit"]);
+    assert_eq!(stubs(&mut ledger, &[]), ["edit", "made_up"], "calls are never sent without any tool");
 }

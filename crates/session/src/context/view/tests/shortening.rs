@@ -39,7 +39,7 @@ fn t9_a_pruned_output_is_a_stub_until_undone_or_pinned() {
 #[test]
 fn t9_outside_compactions_only_in_batches_that_pay() {
     let mut ledger = Ledger::new();
-    for (turn, size) in [(0, 60_000), (1, 60_000), (2, 10), (3, 10)] {
+    for (turn, size) in [(0, 70_000), (1, 70_000), (2, 10), (3, 10)] {
         ledger.user("task");
         let id = format!("c{turn}");
         ledger.calls(&[&id]);
@@ -154,6 +154,60 @@ fn t8_undo_restores_the_view_exactly_also_twice_and_after_a_restart() {
 }
 
 #[test]
+fn p6_words_that_were_taken_back_are_not_said_again_by_a_continuation() {
+    for (rule, media) in [("unanswered", false), ("media", true)] {
+        let mut ledger = Ledger::new();
+        ledger.user("task 1");
+        ledger.assistant(vec![Part::text("done")]);
+        let before = ledger.lines();
+        let mut wrong = Message::user("a slip");
+        wrong.parts.extend(media.then(|| image("shot")));
+        let taken = ledger.message(wrong);
+        let live: Vec<Arc<Message>> = ledger.view.live().cloned().collect();
+        let again = crate::context::continuation::continuation(
+            Message::user("again").id,
+            &live,
+            ledger.view.turn_state(),
+        );
+        let (end, id) = (taken.next(), ledger.id_at(taken));
+        ledger.compact(end, |c| c.taken_out = if media { vec![] } else { vec![id] });
+        ledger.message(again.unwrap());
+        assert!(ledger.lines().last().is_some_and(|line| line.contains("a slip")), "{rule}");
+        // Another compaction of all: the continuation stands for the last words of the user.
+        let end = ledger.view.last_seq().next();
+        ledger.compact(end, |_| {});
+        let shown = ledger.lines();
+        let undo = ledger.push(EntryKind::Revert { entry: taken });
+        assert_eq!(ledger.lines(), ["s SUMMARY".to_owned(), before[0].clone()], "{rule}");
+        ledger.push(EntryKind::Revert { entry: undo });
+        assert_eq!(ledger.lines(), shown, "{rule}");
+    }
+}
+
+#[test]
+fn p6_words_that_came_back_are_newer_than_those_that_a_continuation_says_again() {
+    let mut ledger = Ledger::new();
+    let first = ledger.user("task 1");
+    let second = ledger.user("task 2");
+    let undo = ledger.push(EntryKind::Revert { entry: second });
+    let live: Vec<Arc<Message>> = ledger.view.live().cloned().collect();
+    let again = crate::context::continuation::continuation(
+        Message::user("again").id,
+        &live,
+        ledger.view.turn_state(),
+    );
+    let (end, id) = (ledger.view.last_seq().next(), ledger.id_at(first));
+    ledger.compact(end, |c| c.taken_out = vec![id]);
+    ledger.message(again.unwrap());
+    ledger.assistant(vec![Part::text("done")]);
+    ledger.push(EntryKind::Revert { entry: undo });
+    assert_eq!(ledger.lines(), ["s SUMMARY", "u task 2", "u task 1", "a done"]);
+    let end = ledger.view.last_seq().next();
+    ledger.compact(end, |_| {});
+    assert_eq!(ledger.lines(), ["s SUMMARY", "u task 2"]);
+}
+
+#[test]
 fn messages_that_left_memory_are_asked_for_again() {
     let mut ledger = Ledger::new();
     ledger.user("task");
@@ -225,4 +279,39 @@ fn media_policy_for_the_whole_request() {
     failed.parts.push(image("i"));
     ledger.message(failed);
     assert_eq!(ledger.lines()[2], "t #a=no\n[Attached image/png: i, 3x4]", "no image beside an error");
+}
+
+#[test]
+fn messages_that_a_compaction_folded_away_come_back_with_their_results() {
+    let mut ledger = Ledger::new();
+    ledger.user("one");
+    let asks = ledger.calls(&["a", "b"]);
+    ledger.result("a", "out a");
+    let second = ledger.result("b", "out b");
+    ledger.assistant(vec![Part::text("answer one")]);
+    ledger.user("two");
+    ledger.assistant(vec![Part::text("answer two")]);
+    let last = ledger.user("three");
+    let before = ledger.lines();
+    let compaction = ledger.compact(last, |_| {});
+    let compacted = ledger.lines();
+    assert!(!compacted.iter().any(|l| l.contains("out")), "{compacted:#?}");
+
+    // One result brings the call and the other result.
+    let restore = ledger.push(EntryKind::Restore { messages: vec![ledger.id_at(second)] });
+    let lines = ledger.lines();
+    let at = |text: &str| lines.iter().position(|l| l.contains(text));
+    assert!(
+        at("SUMMARY") < at("out a") && at("out a") < at("out b") && at("out b") < at("three"),
+        "{lines:#?}"
+    );
+    assert!(at("answer one").is_none() && ledger.view.check().is_ok());
+    let fresh =
+        View::fold(Policy::default(), scope(), &ledger.entries).live().map(|m| m.seq).collect::<Vec<_>>();
+    assert!(fresh.contains(&asks));
+
+    ledger.push(EntryKind::Revert { entry: restore });
+    assert_eq!(ledger.lines(), compacted);
+    ledger.push(EntryKind::Revert { entry: compaction });
+    assert_eq!(ledger.lines(), before);
 }

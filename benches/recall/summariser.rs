@@ -1,0 +1,71 @@
+//! Who writes the summaries: a program with a dial for how much it loses, or a real model behind a command.
+
+use crate::recall::task::{Fact, Kind, dice};
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+#[derive(Clone, Debug)]
+pub(crate) enum Summariser {
+    /// Finds every fact that stands in its input, and keeps so many of a hundred: the same ones whoever asks, others in each
+    /// round, so that what is lost adds up as it does with models.
+    Keeps(u64),
+    /// A shell command: the request on its input, the summary on its output.
+    Command(String),
+}
+
+impl Summariser {
+    /// A summary of `input` in the fixed shape; `round` counts compactions.
+    pub(crate) fn write(
+        &self,
+        task: u64,
+        round: u64,
+        facts: &[Fact],
+        system: &str,
+        input: &str,
+    ) -> Result<String, String> {
+        match self {
+            Self::Keeps(percent) => Ok(shape(task, round, facts, input, *percent)),
+            Self::Command(command) => ask(command, &format!("{system}\n\n{input}")),
+        }
+    }
+}
+
+fn shape(task: u64, round: u64, facts: &[Fact], input: &str, percent: u64) -> String {
+    let lines = |kinds: &[Kind]| -> String {
+        let mine = facts.iter().enumerate().filter(|(_, fact)| kinds.contains(&fact.kind));
+        let kept = mine.filter(|(n, fact)| {
+            input.contains(&fact.key) && dice(&[task, round, *n as u64, 5]) % 100 < percent
+        });
+        kept.fold(String::new(), |text, (_, fact)| text + "- " + &fact.line() + "\n")
+    };
+    format!(
+        "## Goal\nPort the module to the new storage.\n\n## Instructions\n{}\n## Progress\n### Done\n{}\n### In progress\n- the \
+         port\n\n### Blocked\n\n## Decisions\n{}\n## Discoveries\n{}\n## Next steps\n1. go on\n\n## Relevant files\n{}",
+        lines(&[Kind::Constraint]),
+        lines(&[Kind::Command]),
+        lines(&[Kind::Decision, Kind::Failed]),
+        lines(&[Kind::Identifier, Kind::Output]),
+        lines(&[Kind::File]),
+    )
+}
+
+fn ask(command: &str, prompt: &str) -> Result<String, String> {
+    let say = |error: std::io::Error| format!("{command}: {error}");
+    let mut child = Command::new("sh")
+        .args(["-c", command])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(say)?;
+    let mut input = child.stdin.take().ok_or("no pipe")?;
+    let prompt = prompt.to_owned();
+    let sending = std::thread::spawn(move || input.write_all(prompt.as_bytes()));
+    let output = child.wait_with_output().map_err(say)?;
+    // A command that does not read its whole input is its own business.
+    let _ = sending.join();
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(format!("{command} ended with {}", output.status))
+    }
+}

@@ -1,0 +1,305 @@
+//! What a compaction would lose: identifiers, paths, decisions and constraints that stood in what leaves the view and
+//! stand nowhere in what is left.
+//!
+//! Said by the user, by the model, or given to a tool; outputs of tools are not searched: each comes back by its id, and
+//! their number is told. A sentence counts as kept when a line of what is left has most of its words. Pure text: what is
+//! found is a hint for people, nothing is decided by it.
+
+use becket_types::{Message, Part, Role, Seq};
+use serde::Serialize;
+use serde_json::Value;
+use std::borrow::Borrow;
+use std::collections::{HashMap, HashSet};
+
+/// Words in a sentence that tell of a decision.
+const DECISIONS: &[&str] = &[
+    "decided",
+    "decision",
+    "chose",
+    "chosen",
+    "instead of",
+    "rather than",
+    "rejected",
+    "ruled out",
+    "does not work",
+    "doesn't work",
+    "won't work",
+    "gave up",
+    "we will use",
+    "i will use",
+];
+/// Words in a sentence of the user's that make it a constraint.
+const CONSTRAINTS: &[&str] = &[
+    "must",
+    "never",
+    "always",
+    "don't",
+    "do not",
+    "only",
+    "make sure",
+    "without",
+    "avoid",
+    "keep",
+    "not allowed",
+];
+/// Folders that most projects have: what begins with one is a path, however short.
+const FOLDERS: &[&str] = &[
+    "src", "lib", "test", "tests", "docs", "bin", "app", "crates", "packages", "vendor", "scripts",
+    "benches", "examples",
+];
+/// Share of a sentence's words that one line must have.
+const SAME: f64 = 0.6;
+/// Longer sentences are no sentences.
+const SENTENCE: usize = 400;
+
+/// One thing that would be lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    pub text: String,
+    /// The last message that says it.
+    pub seq: Seq,
+    pub times: u32,
+    pub by_user: bool,
+}
+
+/// See the module. The most said first; what the user said before all else.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Loss {
+    pub identifiers: Vec<Lost>,
+    pub paths: Vec<Lost>,
+    pub decisions: Vec<Lost>,
+    pub constraints: Vec<Lost>,
+    /// Outputs of tools among what leaves; each comes back with `recall`.
+    pub outputs: usize,
+}
+
+impl Loss {
+    /// Of `gone`, compared with the text of everything that stays.
+    pub fn of<M: Borrow<Message>>(gone: &[M], left: &str) -> Self {
+        let left = Left::new(left);
+        let (mut words, mut sentences) = (Found::default(), Found::default());
+        let mut outputs = 0;
+        for message in gone.iter().map(Borrow::borrow) {
+            for part in &message.parts {
+                match part {
+                    Part::Text { text, synthetic: false, .. } => {
+                        words.take(tokens(text), message);
+                        sentences.take(sentences_of(text), message);
+                    }
+                    Part::ToolCall { input, .. } => {
+                        strings(input, &mut |text| words.take(tokens(text), message));
+                    }
+                    Part::ToolResult { .. } => outputs += 1,
+                    _ => {}
+                }
+            }
+        }
+        let mut loss = Self { outputs, ..Self::default() };
+        for lost in words.sorted() {
+            if left.text.contains(&lost.text) {
+                continue;
+            }
+            let list = if is_path(&lost.text) { &mut loss.paths } else { &mut loss.identifiers };
+            list.push(lost);
+        }
+        for lost in sentences.sorted() {
+            let lower = lost.text.to_lowercase();
+            let says = |words: &[&str]| words.iter().any(|w| holds_word(&lower, w));
+            let (constraint, decision) = (lost.by_user && says(CONSTRAINTS), says(DECISIONS));
+            if !(constraint || decision) || left.says(&lower) {
+                continue;
+            }
+            if constraint { loss.constraints.push(lost) } else { loss.decisions.push(lost) }
+        }
+        loss
+    }
+
+    pub fn is_empty(&self) -> bool {
+        [&self.identifiers, &self.paths, &self.decisions, &self.constraints]
+            .iter()
+            .all(|list| list.is_empty())
+    }
+
+    /// The lists under the names people know them by.
+    pub fn lists(&self) -> [(&'static str, &[Lost]); 4] {
+        [
+            ("constraints", &self.constraints),
+            ("decisions", &self.decisions),
+            ("paths", &self.paths),
+            ("identifiers", &self.identifiers),
+        ]
+    }
+}
+
+/// What is left, ready to be asked.
+struct Left<'a> {
+    text: &'a str,
+    lines: Vec<HashSet<String>>,
+}
+
+impl<'a> Left<'a> {
+    fn new(text: &'a str) -> Self {
+        let lines = text.lines().map(|line| content_words(&line.to_lowercase())).filter(|w| !w.is_empty());
+        Self { text, lines: lines.collect() }
+    }
+
+    /// Whether a line has most of the sentence's words.
+    fn says(&self, sentence: &str) -> bool {
+        let words = content_words(sentence);
+        let enough = (words.len() as f64 * SAME).ceil() as usize;
+        words.is_empty() || self.lines.iter().any(|line| words.intersection(line).count() >= enough)
+    }
+}
+
+#[derive(Default)]
+struct Found(HashMap<String, (Seq, u32, bool)>);
+
+impl Found {
+    fn take(&mut self, texts: impl IntoIterator<Item = String>, message: &Message) {
+        for text in texts {
+            let (seq, times, by_user) = self.0.entry(text).or_insert((message.seq, 0, false));
+            *seq = message.seq.max(*seq);
+            *times += 1;
+            *by_user |= message.role == Role::User;
+        }
+    }
+
+    fn sorted(self) -> Vec<Lost> {
+        let lost = |(text, (seq, times, by_user))| Lost { text, seq, times, by_user };
+        let mut all: Vec<Lost> = self.0.into_iter().map(lost).collect();
+        all.sort_by(|a, b| {
+            b.by_user
+                .cmp(&a.by_user)
+                .then(b.times.cmp(&a.times))
+                .then(b.seq.cmp(&a.seq))
+                .then(a.text.cmp(&b.text))
+        });
+        all
+    }
+}
+
+fn strings(value: &Value, take: &mut dyn FnMut(&str)) {
+    match value {
+        Value::String(text) => take(text),
+        Value::Array(items) => items.iter().for_each(|item| strings(item, take)),
+        Value::Object(map) => map.values().for_each(|item| strings(item, take)),
+        _ => {}
+    }
+}
+
+/// Words that name something: paths, URLs, identifiers, numbers of tickets and errors.
+fn tokens(text: &str) -> Vec<String> {
+    let outside = |c: char| !(c.is_alphanumeric() || "_./:-#@~".contains(c));
+    text.split(outside)
+        .map(|word| word.trim_matches(|c: char| ".:-".contains(c)))
+        .filter(|word| word.len() <= 200 && (is_path(word) || is_identifier(word)))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn is_path(word: &str) -> bool {
+    if word.contains("://") || word.chars().count() < 4 {
+        return false;
+    }
+    let named = |part: &str| part.chars().filter(|c| c.is_alphabetic()).count() >= 2;
+    let extension = word.rsplit_once('.').is_some_and(|(stem, end)| {
+        (1..=5).contains(&end.len())
+            && end.chars().all(|c| c.is_ascii_alphanumeric())
+            && end.chars().any(|c| c.is_ascii_lowercase())
+            && named(stem)
+    });
+    // `and/or` is none.
+    let parts = word.split('/').filter(|part| named(part)).count();
+    let rooted = ["/", "./", "../", "~/"].iter().any(|start| word.starts_with(start));
+    let folder = word.split_once('/').is_some_and(|(first, _)| FOLDERS.contains(&first));
+    extension || parts >= 3 || (parts >= 1 && rooted) || (parts >= 2 && folder)
+}
+
+fn is_identifier(word: &str) -> bool {
+    let count = word.chars().count();
+    if count < 3 {
+        return false;
+    }
+    let any = |test: fn(char) -> bool| word.chars().any(test);
+    let inner = |mark: &str| word.trim_matches('_').contains(mark) && any(char::is_alphabetic);
+    let camel = word.chars().zip(word.chars().skip(1)).any(|(a, b)| a.is_lowercase() && b.is_uppercase());
+    let mixed =
+        any(|c| c.is_ascii_digit()) && (any(char::is_alphabetic) || word.starts_with('#') || count >= 4);
+    inner("_") || inner("::") || camel || mixed || word.contains("://")
+}
+
+fn sentences_of(text: &str) -> Vec<String> {
+    text.lines()
+        .flat_map(|line| {
+            line.split_inclusive(['.', '!', '?', ';']).fold(Vec::<String>::new(), |mut out, piece| {
+                // A full stop inside a name ends no sentence.
+                match out.last_mut() {
+                    Some(last) if !last.ends_with(' ') && !piece.starts_with(' ') => last.push_str(piece),
+                    _ => out.push(piece.to_owned()),
+                }
+                out
+            })
+        })
+        .map(|sentence| sentence.trim().trim_start_matches(['-', '*', '#', '>', ' ']).to_owned())
+        .filter(|sentence| sentence.len() <= SENTENCE && sentence.split_whitespace().count() >= 3)
+        .collect()
+}
+
+fn holds_word(text: &str, word: &str) -> bool {
+    let edge = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
+    text.match_indices(word).any(|(at, found)| {
+        edge(text[..at].chars().next_back()) && edge(text[at + found.len()..].chars().next())
+    })
+}
+
+/// Words of four letters and more: what a sentence is about.
+fn content_words(text: &str) -> HashSet<String> {
+    let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    words.filter(|word| word.chars().count() >= 4).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn texts(list: &[Lost]) -> Vec<&str> {
+        list.iter().map(|lost| lost.text.as_str()).collect()
+    }
+
+    #[test]
+    fn what_is_said_and_not_kept_is_named_and_the_rest_is_not() {
+        let user = Message::user(
+            "Fix the parser. Never touch vendor/generated.rs! The ticket is ACME-4711, see https://x.example/4711.",
+        );
+        let mut model = Message::assistant(vec![
+            Part::text("I decided to use a hand-written lexer instead of logos. Some plain words here too."),
+            Part::tool_call("c1", "bash", json!({"command": "cargo test -p parser_core -- span_test"})),
+        ]);
+        model.seq = Seq(7);
+        let output =
+            Message::tool_result("c1".into(), "bash", "lots_of output::Noise in/many/files.rs", false);
+        let gone = [user, model, output];
+        let loss = Loss::of(&gone, "the ticket ACME-4711 and parser_core");
+        assert_eq!(texts(&loss.constraints), ["Never touch vendor/generated.rs!"]);
+        assert_eq!(texts(&loss.decisions), ["I decided to use a hand-written lexer instead of logos."]);
+        assert_eq!(texts(&loss.paths), ["vendor/generated.rs"]);
+        assert_eq!(texts(&loss.identifiers), ["https://x.example/4711", "span_test"]);
+        assert_eq!((loss.outputs, loss.identifiers[1].seq), (1, Seq(7)));
+
+        let kept = "never touch vendor/generated.rs\nhand-written lexer instead of logos was decided\nspan_test \
+                    https://x.example/4711 ACME-4711 parser_core";
+        let loss = Loss::of(&gone, kept);
+        assert!(loss.is_empty(), "{loss:?}");
+    }
+
+    #[test]
+    fn plain_words_versions_and_abbreviations_name_nothing() {
+        for word in ["hello", "e.g", "and/or", "well-known", "it's", "a.b", "12", "..."] {
+            assert!(tokens(word).is_empty(), "{word}");
+        }
+        for word in ["main.rs", "src/lib", "snake_case", "camelCase", "a::b", "E0308", "8080", "#42"] {
+            assert_eq!(tokens(word), [word]);
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Items of the context dropped, collapsed, pinned or brought back by hand: planned on a copy, shown, reversible.
+//!
+//! A change is one commit: `revert`, `prune`, `pin` or `restore` entries, and a notice that names them, so that undo knows
+//! what belongs together. Nothing is deleted. A plan changes nothing; it holds as long as nothing is appended.
+
+use super::{View, budget, prune};
+use becket_types::{
+    CallId, Context, ContextChange, ContextPlan, Entry, EntryKind, Message, MessageId, Millis, Origin,
+    PinTarget, Prices, PruneReason, Role, Seq, Tokens, Usage,
+};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+/// Key of the notice that belongs to a change: `{op, items, entries}`.
+const EDIT: &str = "context_edit";
+/// Keys of the notices of undo and redo: the number of the notice that is meant, and the entries that undo it.
+const UNDO: &str = "context_undo";
+const REDO: &str = "context_redo";
+
+/// Why a change cannot be made, and what to do instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub why: String,
+    pub hint: &'static str,
+}
+
+/// A change worked out on a copy of the view.
+#[derive(Clone, Debug)]
+pub struct Edit {
+    /// What people are shown.
+    pub plan: ContextPlan,
+    kinds: Vec<EntryKind>,
+    change: &'static str,
+    /// The notice that is undone or redone.
+    of: Option<Seq>,
+}
+
+impl Edit {
+    /// The entries that make it so, behind the entry `last`.
+    pub fn into_entries(self, last: Seq) -> Vec<EntryKind> {
+        let entries: Vec<u64> = (1..=self.kinds.len() as u64).map(|n| last.0 + n).collect();
+        let (key, value) = match self.change {
+            "undo" => (UNDO, json!({ "of": self.of, "entries": entries })),
+            "redo" => (REDO, json!({ "of": self.of, "entries": entries })),
+            op => (EDIT, json!({ "op": op, "items": self.plan.items, "entries": entries })),
+        };
+        let mut extra = Map::new();
+        extra.insert(key.to_owned(), value);
+        let mut kinds = self.kinds;
+        kinds.push(EntryKind::Notice { text: self.plan.what, extra });
+        kinds
+    }
+}
+
+/// What `change` would do to a view that was folded from `entries`.
+///
+/// # Errors
+/// It names nothing that is there, or something that must stay.
+pub fn plan(
+    view: &mut View,
+    entries: &[Entry],
+    change: &ContextChange,
+    prices: Option<Prices>,
+) -> Result<Edit, Refused> {
+    let (kinds, what, of) = match change {
+        ContextChange::Drop { items } => {
+            let kinds = drop_items(view, &chosen(view, items)?)?;
+            let what = format!("Left out of the context by hand: {}.", counted(kinds.len(), "message"));
+            (kinds, what, None)
+        }
+        ContextChange::Collapse { items } => {
+            let kinds = collapse(view, &chosen(view, items)?)?;
+            (kinds, "Outputs shortened to stubs by hand.".to_owned(), None)
+        }
+        ContextChange::Pin { items } => {
+            let kinds = pin(&chosen(view, items)?);
+            let what = format!("Pinned: {}.", counted(kinds.len(), "item"));
+            (kinds, what, None)
+        }
+        ContextChange::Restore { items } => {
+            let kinds = restore(entries, view, items)?;
+            (kinds, "Messages that a compaction had folded away brought back.".to_owned(), None)
+        }
+        ContextChange::Undo => undo(entries)?,
+        ContextChange::Redo => redo(entries)?,
+    };
+    let effect = effect(view, entries, &kinds);
+    let (usd_once, usd_saved_per_request) = costs(&effect, prices).unzip();
+    let plan = ContextPlan {
+        plan: 0,
+        what,
+        items: change.items().to_vec(),
+        tokens_before: effect.before,
+        tokens_after: effect.after,
+        messages: effect.messages as u64,
+        messages_unchanged: effect.same as u64,
+        tokens_resent: effect.behind,
+        usd_once,
+        usd_saved_per_request,
+    };
+    Ok(Edit { plan, kinds, change: change.name(), of })
+}
+
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+fn refused<T>(why: impl Into<String>, hint: &'static str) -> Result<T, Refused> {
+    Err(Refused { why: why.into(), hint })
+}
+
+fn queries(list: &[String]) -> impl Iterator<Item = &str> {
+    list.iter().flat_map(|text| text.split(',')).map(str::trim).filter(|query| !query.is_empty())
+}
+
+fn chosen(view: &View, list: &[String]) -> Result<Vec<Item>, Refused> {
+    let mut items = Vec::new();
+    for query in queries(list) {
+        items.extend(find(view, query)?);
+    }
+    Ok(items)
+}
+
+/// A message, or one call of one.
+enum Item {
+    Message(Arc<Message>),
+    Call(CallId),
+}
+
+/// What a person calls an item: `12`, `12-15`, a call id, the beginning of a message id.
+fn find(view: &View, query: &str) -> Result<Vec<Item>, Refused> {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    let range = match query.split_once('-') {
+        Some((a, b)) => number(a).zip(number(b)),
+        None => number(query).map(|n| (n, n)),
+    };
+    let mut found: Vec<Item> = Vec::new();
+    if let Some((from, to)) = range {
+        let within = view.live().filter(|m| (from..=to).contains(&m.seq.0));
+        found.extend(within.map(|m| Item::Message(Arc::clone(m))));
+    }
+    if found.is_empty() {
+        let id = CallId::from(query);
+        let calls = view.live().any(|m| m.call_ids().any(|c| *c == id));
+        found.extend(calls.then_some(Item::Call(id)));
+    }
+    if found.is_empty() && query.len() >= 4 {
+        let mut by_id = view.live().filter(|m| m.id.to_string().starts_with(query));
+        if let (Some(message), None) = (by_id.next(), by_id.next()) {
+            found.push(Item::Message(Arc::clone(message)));
+        }
+    }
+    if found.is_empty() {
+        let compaction =
+            view.compaction().filter(|(seq, _)| range.is_some_and(|(a, b)| (a..=b).contains(&seq.0)));
+        let hint = match compaction {
+            Some(_) => "the summary is undone as a whole: becket compact SESSION --undo",
+            None => "becket context SESSION lists the items with their numbers",
+        };
+        return refused(format!("the context holds no item {query:?} that can be changed"), hint);
+    }
+    Ok(found)
+}
+
+/// The messages that make a whole with an item: an answer with calls and all of its results.
+fn whole(view: &View, item: &Item) -> Vec<Arc<Message>> {
+    let calls: HashSet<&CallId> = match item {
+        Item::Call(id) => HashSet::from([id]),
+        Item::Message(m) => m.call_ids().chain(m.result_of()).collect(),
+    };
+    if let (Item::Message(message), true) = (item, calls.is_empty()) {
+        return vec![Arc::clone(message)];
+    }
+    let asked = view.live().find(|m| m.role == Role::Assistant && m.call_ids().any(|id| calls.contains(id)));
+    let all: HashSet<&CallId> = asked.map_or(calls, |m| m.call_ids().collect());
+    let belongs = |m: &&Arc<Message>| m.call_ids().chain(m.result_of()).any(|id| all.contains(id));
+    view.live().filter(belongs).cloned().collect()
+}
+
+fn drop_items(view: &View, items: &[Item]) -> Result<Vec<EntryKind>, Refused> {
+    let mut out = BTreeSet::new();
+    let last = view.live().rev().find(|m| m.is_user_turn()).map(|m| m.id);
+    for message in items.iter().flat_map(|item| whole(view, item)) {
+        if Some(message.id) == last || message.metadata.compaction_continue {
+            let why = format!("message {} is what the model is working on, and stays", message.seq);
+            return refused(why, "a rewind goes back to before a message");
+        }
+        if view.is_pinned(&message.id) || message.result_of().is_some_and(|id| view.is_call_pinned(id)) {
+            let why = format!("message {} is pinned", message.seq);
+            return refused(why, "take the pin back first, by undo");
+        }
+        out.insert(message.seq);
+    }
+    Ok(out.into_iter().map(|entry| EntryKind::Revert { entry }).collect())
+}
+
+fn collapse(view: &View, items: &[Item]) -> Result<Vec<EntryKind>, Refused> {
+    let (mut calls, mut media, mut freed) = (Vec::new(), Vec::new(), Tokens(0));
+    for message in items.iter().flat_map(|item| whole(view, item)) {
+        for (at, part) in message.parts.iter().enumerate() {
+            let Some(call) = prune::describe(part) else {
+                if part.is_media() && message.role == Role::User {
+                    media.push((message.id, at as u32));
+                }
+                continue;
+            };
+            if !view.is_pruned(&call.call_id) {
+                freed += budget::estimate_part(part);
+                calls.push(call);
+            }
+        }
+    }
+    if calls.is_empty() && media.is_empty() {
+        return refused(
+            "there is no output, image or file in these items that is not a stub already",
+            "text can be dropped",
+        );
+    }
+    Ok(vec![EntryKind::Prune { calls, media, freed_tokens: freed, reason: PruneReason::Manual }])
+}
+
+fn pin(items: &[Item]) -> Vec<EntryKind> {
+    let target = |item: &Item| match item {
+        Item::Call(id) => PinTarget::Call(id.clone()),
+        Item::Message(m) => m.result_of().map_or(PinTarget::Message(m.id), |id| PinTarget::Call(id.clone())),
+    };
+    items.iter().map(|item| EntryKind::Pin { target: target(item) }).collect()
+}
+
+/// Messages of the ledger that are not in the view any more, by number or id.
+fn restore(entries: &[Entry], view: &View, list: &[String]) -> Result<Vec<EntryKind>, Refused> {
+    let live: HashSet<MessageId> = view.live().map(|m| m.id).collect();
+    let repeated: HashSet<MessageId> =
+        view.compaction().map(|(_, c)| c.taken_out.iter().copied().collect()).unwrap_or_default();
+    let gone = |m: &Message| {
+        !live.contains(&m.id) && !repeated.contains(&m.id) && !matches!(m.origin, Origin::Synthetic(_))
+    };
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    let mut messages = Vec::new();
+    for query in queries(list) {
+        let range = match query.split_once('-') {
+            Some((a, b)) => number(a).zip(number(b)),
+            None => number(query).map(|n| (n, n)),
+        };
+        let fits = |entry: &Entry, message: &Message| {
+            range.is_some_and(|(a, b)| (a..=b).contains(&entry.seq.0))
+                || (query.len() >= 4 && message.id.to_string().starts_with(query))
+                || message.call_ids().chain(message.result_of()).any(|id| id.as_str() == query)
+        };
+        let found = messages.len();
+        messages.extend(entries.iter().filter_map(|entry| match &entry.kind {
+            EntryKind::Message { message } if fits(entry, message) && gone(message) => Some(message.id),
+            _ => None,
+        }));
+        if messages.len() == found {
+            let why = format!("no message {query:?} was folded away by a compaction");
+            return refused(why, "becket compact SESSION --folded lists those that were");
+        }
+    }
+    Ok(vec![EntryKind::Restore { messages }])
+}
+
+/// Numbers of the entries that a notice names.
+fn named(extra: &Map<String, Value>, key: &str) -> Option<Vec<Seq>> {
+    let list = extra.get(key)?.get("entries")?.as_array()?;
+    Some(list.iter().filter_map(Value::as_u64).map(Seq).collect())
+}
+
+/// Changes that count, and undone ones, each with its notice, its words and its entries.
+type Change = (Seq, String, Vec<Seq>);
+
+fn changes(entries: &[Entry]) -> (Vec<Change>, Vec<(Change, Vec<Seq>)>) {
+    let (mut made, mut undone): (Vec<Change>, Vec<(Change, Vec<Seq>)>) = (Vec::new(), Vec::new());
+    for entry in entries {
+        let EntryKind::Notice { text, extra } = &entry.kind else { continue };
+        if let Some(list) = named(extra, EDIT) {
+            made.push((entry.seq, text.clone(), list));
+            undone.clear();
+        } else if let Some(list) = named(extra, UNDO) {
+            undone.extend(made.pop().map(|change| (change, list)));
+        } else if named(extra, REDO).is_some() {
+            made.extend(undone.pop().map(|(change, _)| change));
+        }
+    }
+    (made, undone)
+}
+
+/// Entries, words, and the notice that is meant.
+type Back = (Vec<EntryKind>, String, Option<Seq>);
+
+fn undo(entries: &[Entry]) -> Result<Back, Refused> {
+    let Some((of, text, list)) = changes(entries).0.pop() else {
+        return refused("no change of the context is there to undo", "a compaction has an undo of its own");
+    };
+    let kinds = list.into_iter().rev().map(|entry| EntryKind::Revert { entry }).collect();
+    Ok((kinds, format!("Taken back: {text}"), Some(of)))
+}
+
+fn redo(entries: &[Entry]) -> Result<Back, Refused> {
+    let Some(((of, text, _), list)) = changes(entries).1.pop() else {
+        return refused("no undone change of the context is there to redo", "an undo comes first");
+    };
+    let kinds = list.into_iter().rev().map(|entry| EntryKind::Revert { entry }).collect();
+    Ok((kinds, format!("Done again: {text}"), Some(of)))
+}
+
+/// Sizes before and after, and where the bytes begin to differ.
+struct Effect {
+    before: Tokens,
+    after: Tokens,
+    /// Messages that stay as they are, from the start.
+    same: usize,
+    messages: usize,
+    /// Tokens behind that place, afterwards.
+    behind: Tokens,
+}
+
+fn effect(view: &mut View, entries: &[Entry], kinds: &[EntryKind]) -> Effect {
+    let before = view.context().clone();
+    let tokens_before = view.estimated_tokens();
+    let mut next = View::fold(view.policy().clone(), view.scope().clone(), entries);
+    for (n, kind) in kinds.iter().enumerate() {
+        let seq = Seq(next.last_seq().0.max(view.last_seq().0) + 1 + n as u64);
+        next.apply(&Entry { seq, time: Millis(0), kind: kind.clone() });
+    }
+    let after = next.context().clone();
+    let same = common(&before, &after);
+    Effect {
+        before: tokens_before,
+        after: next.estimated_tokens(),
+        same,
+        messages: before.messages.len(),
+        behind: after.messages[same..].iter().map(|m| m.tokens).sum(),
+    }
+}
+
+fn common(before: &Context, after: &Context) -> usize {
+    before.messages.iter().zip(&after.messages).take_while(|(a, b)| a.message == b.message).count()
+}
+
+/// What the next request costs more than from the cache, and what each one after it costs less.
+fn costs(effect: &Effect, prices: Option<Prices>) -> Option<(f64, f64)> {
+    let prices = prices?;
+    let behind = effect.behind.0;
+    let fresh = prices.cost(&Usage { cache_write: behind, ..Usage::default() }).0;
+    let cached = prices.cost(&Usage { cache_read: behind, ..Usage::default() }).0;
+    let saved = effect.before.0.saturating_sub(effect.after.0);
+    let each = prices.cost(&Usage { cache_read: saved, ..Usage::default() }).0;
+    Some((fresh - cached, each))
+}

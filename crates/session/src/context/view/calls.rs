@@ -1,0 +1,209 @@
+//! Which calls there are, under which id each is shown, how far it got, and where its result is.
+//!
+//! What is kept of a call stays for as long as the session does, so it is small: a name, a few numbers, a line of the
+//! journal. Where results are is kept of those calls only that are shown.
+
+use super::super::repair;
+use super::Place;
+use super::journal::{Journal, Line};
+use super::names::Names;
+use becket_types::{CallId, JournalState, Seq};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Where the result of a call is, among the messages that the view shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Answer {
+    /// The call itself is not shown.
+    #[default]
+    NotAsked,
+    Open,
+    At(Place),
+}
+
+/// What is kept of a call for ever, also when its texts have left memory.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct CallRecord {
+    /// The message that calls.
+    pub(super) at: Seq,
+    /// The message that holds its first result.
+    pub(super) result: Option<Seq>,
+    /// Its line in the journal.
+    line: Option<u32>,
+}
+
+/// Every call of the session under the id that it is shown with: unique, and fit for every provider.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Calls {
+    /// Shown ids, and what is known of each, by number.
+    ids: Names,
+    known: Vec<CallRecord>,
+    /// Ids in the ledger of those that are shown under another one, by number.
+    originals: HashMap<usize, CallId>,
+    /// Of those that are shown, by number.
+    answers: HashMap<usize, Answer>,
+    /// Ledger ids that are shown otherwise, or were used more than once: the newest shown id, and how often.
+    aliases: HashMap<CallId, (CallId, u32)>,
+    /// Shared with checkpoints and snapshots, which only read: it grows for ever and is too long to copy.
+    pub(super) journal: Arc<Journal>,
+    /// Lines of calls that no message holds.
+    strays: HashMap<CallId, u32>,
+}
+
+impl Calls {
+    /// Takes in a call of the message at `at`. Returns the id to show when it is another one.
+    pub(super) fn register(&mut self, id: &CallId, at: Seq) -> Option<CallId> {
+        let safe = repair::safe_id(id.as_str());
+        let mut count = self.aliases.get(id).map_or(1, |(_, n)| *n);
+        let mut shown = safe.clone();
+        while self.ids.find(&shown).is_some() {
+            count += 1;
+            shown = repair::numbered_id(&safe, count).into();
+        }
+        let number = self.known.len();
+        self.ids.add(&shown);
+        self.known.push(CallRecord { at, result: None, line: None });
+        let renamed = (*shown != *id.as_str()).then(|| CallId(shown.into_owned()))?;
+        self.originals.insert(number, id.clone());
+        self.aliases.insert(id.clone(), (renamed.clone(), count));
+        Some(renamed)
+    }
+
+    /// The id under which the newest call with this ledger id is shown.
+    pub(super) fn shown<'a>(&'a self, id: &'a CallId) -> &'a CallId {
+        self.aliases.get(id).map_or(id, |(shown, _)| shown)
+    }
+
+    /// The ledger's id of a shown one.
+    pub(super) fn original<'a>(&'a self, shown: &'a CallId) -> &'a CallId {
+        self.number(shown).and_then(|number| self.originals.get(&number)).unwrap_or(shown)
+    }
+
+    fn number(&self, shown: &CallId) -> Option<usize> {
+        self.ids.find(shown.as_str())
+    }
+
+    pub(super) fn get(&self, shown: &CallId) -> Option<&CallRecord> {
+        self.number(shown).map(|number| &self.known[number])
+    }
+
+    /// By shown id first, then by the ledger's.
+    pub(super) fn find(&self, id: &CallId) -> Option<(&str, &CallRecord)> {
+        let number = self.number(id).or_else(|| self.number(self.shown(id)))?;
+        Some((self.ids.get(number), &self.known[number]))
+    }
+
+    pub(super) fn renamed_results(&self) -> HashMap<Seq, CallId> {
+        let renamed = self.originals.keys();
+        renamed
+            .filter_map(|at| Some((self.known[*at].result?, CallId(self.ids.get(*at).to_owned()))))
+            .collect()
+    }
+
+    pub(super) fn answered(&mut self, shown: &CallId, at: Seq) {
+        if let Some(number) = self.number(shown) {
+            self.known[number].result.get_or_insert(at);
+        }
+    }
+
+    pub(super) fn answer(&self, shown: &CallId) -> Answer {
+        self.number(shown).and_then(|number| self.answers.get(&number)).copied().unwrap_or_default()
+    }
+
+    /// A shown message calls.
+    pub(super) fn ask(&mut self, shown: &CallId) {
+        if let Some(number) = self.number(shown) {
+            self.answers.entry(number).or_insert(Answer::Open);
+        }
+    }
+
+    /// A shown message answers. Whether the call was open.
+    pub(super) fn reply(&mut self, shown: &CallId, place: Place) -> bool {
+        let number = self.number(shown);
+        match number.and_then(|number| self.answers.get_mut(&number)) {
+            Some(answer @ Answer::Open) => {
+                *answer = Answer::At(place);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Messages have moved; `places` has the new place of each old one. What has no place any more was not shown.
+    pub(super) fn moved(&mut self, places: &[usize]) {
+        for answer in self.answers.values_mut() {
+            if let Answer::At((at, _)) = answer {
+                *at = places[*at];
+            }
+        }
+    }
+
+    /// Whether all that it points at is there.
+    pub(super) fn is_consistent(&self, is_result: impl Fn(Place) -> bool) -> bool {
+        let lines = self.journal.len();
+        let there = |answer: &Answer| if let Answer::At(place) = answer { is_result(*place) } else { true };
+        let mut lines_of =
+            self.known.iter().filter_map(|record| record.line).chain(self.strays.values().copied());
+        self.ids.len() == self.known.len()
+            && self.originals.keys().chain(self.answers.keys()).all(|number| *number < self.known.len())
+            && self.answers.values().all(there)
+            && lines_of.all(|line| (line as usize) < lines)
+    }
+
+    /// Nothing is shown.
+    pub(super) fn clear_answers(&mut self) {
+        self.answers.clear();
+    }
+
+    /// Writes to the journal line of the newest call with this ledger id.
+    pub(super) fn note(
+        &mut self,
+        seq: Seq,
+        id: &CallId,
+        state: JournalState,
+        tool: Option<&str>,
+        subject: Option<&str>,
+        result: &Value,
+    ) {
+        let shown = self.shown(id).clone();
+        let known = self.number(&shown).map(|number| &mut self.known[number].line);
+        let at = known.as_ref().and_then(|line| **line).or_else(|| self.strays.get(&shown).copied());
+        let journal = Arc::make_mut(&mut self.journal);
+        let at = at.unwrap_or_else(|| {
+            let at = u32::try_from(journal.len()).unwrap_or(u32::MAX);
+            if let Some(line) = known {
+                *line = Some(at);
+            } else {
+                self.strays.insert(shown.clone(), at);
+            }
+            journal.push(Line { call_id: shown.as_str(), tool: "", subject: None, result: "", state, seq });
+            at
+        }) as usize;
+        // A state never goes back: what has finished stays finished.
+        let before = journal.get(at).map_or(state, |line| line.state);
+        let state = if rank(state) >= rank(before) { state } else { before };
+        let result = (!result.is_null()).then(|| result.to_string());
+        journal.amend(at, state, tool, subject, result.as_deref());
+    }
+
+    /// How far the newest call with this ledger id got. One that has a result has finished.
+    pub(super) fn state(&self, id: &CallId) -> Option<JournalState> {
+        let shown = self.shown(id);
+        let record = self.get(shown);
+        if record.is_some_and(|r| r.result.is_some()) {
+            return Some(JournalState::Finished);
+        }
+        let line = record.and_then(|r| r.line).or_else(|| self.strays.get(shown).copied())?;
+        self.journal.get(line as usize).map(|line| line.state)
+    }
+}
+
+fn rank(state: JournalState) -> u8 {
+    match state {
+        JournalState::Intended => 0,
+        JournalState::Started => 1,
+        JournalState::Finished => 2,
+    }
+}

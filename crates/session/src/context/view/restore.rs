@@ -1,0 +1,50 @@
+//! Messages that a compaction took out and a `restore` entry brings back, at their places in ledger order.
+//!
+//! A call comes with all of its results, and a result with its call. What has left memory makes the view stale, as with an
+//! undo. A later compaction may take them out again.
+
+use super::fold::{Act, results_of};
+use super::{Slot, View};
+use becket_types::{CallId, Entry, MessageId, Role};
+use std::collections::HashSet;
+
+impl View {
+    pub(super) fn restore_entry(&mut self, entry: &Entry, messages: &[MessageId]) {
+        // What is asked for, or what belongs to it, may have left memory.
+        self.stale |= self.forgotten.is_some();
+        let live = std::mem::take(&mut self.live);
+        self.live = self.restored(live, messages);
+        self.control(entry, Act::Restore(messages.to_vec()));
+        self.reattach();
+    }
+
+    /// The live messages and those of `ids` that a compaction took out, at their places; calls with all of their results.
+    pub(super) fn restored(&mut self, live: Vec<usize>, ids: &[MessageId]) -> Vec<usize> {
+        let ids: HashSet<MessageId> = ids.iter().copied().collect();
+        let out = |slot: &Slot| slot.out.is_some() && self.effects.counts(slot);
+        let asked = |slot: &&Slot| ids.contains(&slot.message.id) && out(slot);
+        let mut calls: HashSet<CallId> = HashSet::new();
+        for slot in self.log.iter().filter(asked) {
+            calls.extend(slot.message.call_ids().chain(results_of(&slot.message)).cloned());
+        }
+        // The answer that made one of these calls, and so all that it called for.
+        for slot in self.log.iter().filter(|slot| slot.message.role == Role::Assistant && out(slot)) {
+            if slot.message.call_ids().any(|id| calls.contains(id)) {
+                calls.extend(slot.message.call_ids().cloned());
+            }
+        }
+        let belongs = |slot: &Slot| {
+            out(slot)
+                && (ids.contains(&slot.message.id)
+                    || slot.message.call_ids().chain(results_of(&slot.message)).any(|id| calls.contains(id)))
+        };
+        let back: Vec<usize> =
+            self.log.iter().enumerate().filter(|(_, slot)| belongs(slot)).map(|(at, _)| at).collect();
+        for at in &back {
+            self.log[*at].out = None;
+        }
+        let mut live = [live, back].concat();
+        live.sort_unstable();
+        live
+    }
+}

@@ -1,0 +1,294 @@
+//! Sessions from elsewhere: becket's own JSONL, byte for byte, and those of Claude Code, Codex and opencode.
+//!
+//! Model: a foreign file becomes a [`Conversation`], messages in becket's own shapes with the times they were said at, and
+//! a count of what could not be carried, by what it is. [`Conversation::write`] makes a session of it, with every call and
+//! result under its own name and id: tools that becket does not have are stubs in requests, so any model can go on.
+//!
+//! A file of becket's own is kept as it is: the same id, the same lines. Damaged lines are named and kept, too.
+//!
+//! Invariants: nothing is dropped without being counted; no session that is there is changed. The formats of others were
+//! read from what their programs write; what is not known there is counted as left out.
+
+mod claude;
+mod codex;
+mod opencode;
+mod own;
+
+pub(crate) use own::write_blobs;
+pub use own::{Imported, import_own};
+
+use crate::context::{ModelScope, Policy};
+use crate::store::{Outside, StoreError};
+use crate::{CreateOptions, Durability, Session};
+use becket_types::{EntryKind, FinishReason, ImageSource, Message, Millis, Part, Role, TurnState};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Whose file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    Becket,
+    Claude,
+    Codex,
+    OpenCode,
+}
+
+impl Source {
+    /// As people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Becket => "becket",
+            Self::Claude => "Claude Code",
+            Self::Codex => "Codex",
+            Self::OpenCode => "opencode",
+        }
+    }
+
+    /// By the first record; `None` when it is nobody's that is known.
+    pub fn of(text: &str) -> Option<Self> {
+        let head = text.trim_start_matches('\u{feff}').trim_start();
+        for line in head.lines().filter(|l| !l.trim().is_empty()).take(20) {
+            let Ok(Value::Object(record)) = serde_json::from_str::<Value>(line) else { break };
+            let has = |key: &str| record.contains_key(key);
+            if has("prev") && has("entries") && has("hash") {
+                return Some(Self::Becket);
+            }
+            if has("payload") && has("type") || has("record_type") {
+                return Some(Self::Codex);
+            }
+            if has("sessionId") || has("parentUuid") || has("leafUuid") || has("isSnapshotUpdate") {
+                return Some(Self::Claude);
+            }
+            if has("instructions") && has("timestamp") && has("id") {
+                return Some(Self::Codex);
+            }
+        }
+        let whole: Value = serde_json::from_str(head).ok()?;
+        (whole["info"].is_object() && whole["messages"].is_array()).then_some(Self::OpenCode)
+    }
+}
+
+/// A foreign session, ready to be written.
+#[derive(Clone, Debug, Default)]
+pub struct Conversation {
+    pub source: &'static str,
+    /// Its id there.
+    pub id: Option<String>,
+    pub title: Option<String>,
+    pub cwd: Option<PathBuf>,
+    /// The last model that answered, by its name there.
+    pub model: Option<String>,
+    /// In order, each with its time.
+    pub messages: Vec<(Millis, Message)>,
+    /// What could not be carried: what, and how often.
+    pub left_out: BTreeMap<String, u64>,
+}
+
+/// Reads a foreign file.
+///
+/// # Errors
+/// In words for people: what is wrong with it.
+pub fn read(source: Source, text: &str) -> Result<Conversation, String> {
+    let mut conversation = match source {
+        Source::Claude => claude::read(text),
+        Source::Codex => codex::read(text),
+        Source::OpenCode => opencode::read(text)?,
+        Source::Becket => return Err("a ledger is imported as it is".to_owned()),
+    };
+    conversation.source = source.name();
+    conversation.pair();
+    if conversation.messages.is_empty() {
+        return Err(format!("no message could be read from this file of {}", source.name()));
+    }
+    Ok(conversation)
+}
+
+impl Conversation {
+    fn leave_out(&mut self, what: impl Into<String>) {
+        *self.left_out.entry(what.into()).or_default() += 1;
+    }
+
+    /// The blocks of a message; a plain text is one. What is neither is counted.
+    fn blocks(&mut self, content: &Value) -> Vec<Value> {
+        match content {
+            Value::Array(blocks) => blocks.clone(),
+            Value::String(text) => vec![json!({ "type": "text", "text": text })],
+            Value::Null => Vec::new(),
+            _ => {
+                self.leave_out("messages of an unknown shape");
+                Vec::new()
+            }
+        }
+    }
+
+    /// Results without a call before them cannot be sent, and are counted.
+    fn pair(&mut self) {
+        let mut calls = HashSet::new();
+        let mut orphans = 0;
+        self.messages.retain(|(_, message)| {
+            calls.extend(message.call_ids().cloned());
+            let keeps = message.result_of().is_none_or(|id| calls.contains(id));
+            orphans += u64::from(!keeps);
+            keeps && !message.parts.is_empty()
+        });
+        if orphans > 0 {
+            self.left_out.insert("results without a call".to_owned(), orphans);
+        }
+    }
+
+    /// A new session of the project `cwd` with these messages.
+    ///
+    /// # Errors
+    /// As [`Session::create`].
+    pub fn write(
+        &self,
+        root: &Path,
+        cwd: &Path,
+        version: &str,
+        policy: Policy,
+        scope: ModelScope,
+    ) -> Result<Session, StoreError> {
+        let clock = Arc::new(AtomicU64::new(self.messages.first().map_or(0, |(time, _)| time.0)));
+        let told = Arc::clone(&clock);
+        let outside =
+            Outside { clock: Arc::new(move || Millis(told.load(Ordering::Relaxed))), ..Outside::default() };
+        let mut extra = Map::new();
+        let left_out: Map<String, Value> = self.left_out.iter().map(|(k, n)| (k.clone(), json!(n))).collect();
+        extra.insert(
+            "imported".to_owned(),
+            json!({ "from": self.source, "id": self.id, "model": self.model, "left_out": left_out }),
+        );
+        let options = CreateOptions {
+            version: version.to_owned(),
+            persist: true,
+            extra,
+            outside,
+            ..CreateOptions::default()
+        };
+        let mut session = Session::create(root, cwd, options, policy, scope)?;
+        if let Some(title) = &self.title {
+            session.append(vec![EntryKind::Title { title: title.clone() }], Durability::Buffered)?;
+        }
+        let mut last = None;
+        for (at, (time, message)) in self.messages.iter().enumerate() {
+            clock.fetch_max(time.0, Ordering::Relaxed);
+            let mut kinds = vec![EntryKind::Message { message: message.clone() }];
+            if message.role == Role::Assistant {
+                let calls = message.call_ids().next().is_some();
+                let reason = if calls { FinishReason::ToolCalls } else { FinishReason::Stop };
+                kinds.push(EntryKind::Finish { message: message.id, reason });
+                let next = self.messages.get(at + 1).map(|(_, m)| m.role);
+                if !calls && next.is_none_or(|role| role == Role::User) {
+                    kinds.push(EntryKind::TurnEnd {
+                        end: "completed".to_owned(),
+                        state: TurnState::AwaitingUser,
+                    });
+                }
+            }
+            last = Some(message.role);
+            session.append(kinds, Durability::Buffered)?;
+        }
+        // Whatever was under way there is not under way here: the next word is the user's.
+        if last != Some(Role::Assistant) {
+            session.append(vec![EntryKind::Interrupt], Durability::Buffered)?;
+        }
+        let text = format!("Imported from {}.", self.source);
+        session.append(vec![EntryKind::Notice { text, extra: Map::new() }], Durability::Synced)?;
+        Ok(session)
+    }
+}
+
+/// `2026-11-21T14:05:06.789Z` as milliseconds since 1970; 0 for anything else.
+fn millis(value: &Value) -> Millis {
+    if let Some(number) = value.as_u64() {
+        return Millis(number);
+    }
+    let parse = |text: &str| -> Option<u64> {
+        let (date, time) = text.split_once('T')?;
+        let mut date = date.split('-').map(str::parse::<i64>);
+        let (year, month, day) = (date.next()?.ok()?, date.next()?.ok()?, date.next()?.ok()?);
+        let time = time.trim_end_matches('Z').split(['+']).next()?;
+        let mut parts = time.split(':');
+        let (hour, minute) = (parts.next()?.parse::<i64>().ok()?, parts.next()?.parse::<i64>().ok()?);
+        let seconds = parts.next()?.parse::<f64>().ok()?;
+        // Days since 1970 by the civil calendar: years begin in March, eras have 400 years.
+        let shifted = if month <= 2 { year - 1 } else { year };
+        let era = shifted.div_euclid(400);
+        let of_era = shifted.rem_euclid(400);
+        let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+        let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+        let whole = (days * 86_400 + hour * 3_600 + minute * 60) * 1_000;
+        u64::try_from(whole + (seconds * 1_000.0).round() as i64).ok()
+    };
+    Millis(value.as_str().and_then(parse).unwrap_or(0))
+}
+
+/// An image from base64 text, or from a `data:` URL.
+fn image(media_type: &str, base64: &str) -> Part {
+    Part::Image {
+        media_type: media_type.to_owned(),
+        source: ImageSource::Base64(base64.to_owned()),
+        name: None,
+        width: None,
+        height: None,
+        extra: Map::new(),
+    }
+}
+
+/// The parts of `data:image/png;base64,…`.
+fn data_url(url: &str) -> Option<Part> {
+    let (kind, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
+    kind.starts_with("image/").then(|| image(kind, data))
+}
+
+fn reasoning(provider: &str, model: &str, text: &str, signature: Option<&str>) -> Part {
+    Part::Reasoning {
+        text: text.to_owned(),
+        signature: signature.filter(|s| !s.is_empty()).map(str::to_owned),
+        redacted: None,
+        provider: provider.to_owned(),
+        model: model.to_owned(),
+        extra: Map::new(),
+    }
+}
+
+/// Arguments as an object, whatever they were.
+fn arguments(value: &Value) -> Value {
+    match value {
+        Value::Object(_) => value.clone(),
+        Value::String(text) => match serde_json::from_str::<Value>(text) {
+            Ok(object @ Value::Object(_)) => object,
+            _ => json!({ "input": text }),
+        },
+        Value::Null => json!({}),
+        other => json!({ "input": other }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_written() {
+        for (text, want) in [
+            ("1970-01-01T00:00:00Z", 0),
+            ("2024-02-29T12:30:15.250Z", 1_709_209_815_250),
+            ("2026-11-21T14:05:06.789Z", 1_795_269_906_789),
+            ("yesterday", 0),
+        ] {
+            assert_eq!(millis(&json!(text)), Millis(want), "{text}");
+        }
+        assert_eq!(millis(&json!(1_767_036_059_338_u64)), Millis(1_767_036_059_338));
+    }
+
+    #[test]
+    fn arguments_are_objects() {
+        assert_eq!(arguments(&json!("{\"a\":1}")), json!({"a": 1}));
+        assert_eq!(arguments(&json!("*** Begin Patch")), json!({"input": "*** Begin Patch"}));
+        assert_eq!(arguments(&json!([1])), json!({"input": [1]}));
+    }
+}

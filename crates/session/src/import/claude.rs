@@ -1,0 +1,232 @@
+//! Claude Code: `~/.claude/projects/<project>/<session>.jsonl`.
+//!
+//! One record a line. `user` and `assistant` records form a tree by `uuid` and `parentUuid` (`logicalParentUuid` across a
+//! compaction); the conversation is the branch that ends in the last record. An answer is several records with one
+//! `message.id`, one block each; results are blocks of user records. Subagents (`isSidechain`), summaries, hooks,
+//! snapshots and the program's own notes are not part of it.
+
+use super::{Conversation, image, millis, reasoning};
+use becket_types::{CallId, Message, Part};
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+
+pub(super) fn read(text: &str) -> Conversation {
+    let mut out = Conversation::default();
+    let mut records: Vec<Value> = Vec::new();
+    for line in text.lines().filter(|l| !l.trim().is_empty()) {
+        match serde_json::from_str(line) {
+            Ok(record) => records.push(record),
+            Err(_) => out.leave_out("unreadable lines"),
+        }
+    }
+    let mut seen = HashSet::new();
+    records.retain(|record| {
+        let again = record["uuid"].as_str().is_some_and(|id| !seen.insert(id.to_owned()));
+        if again {
+            out.leave_out("records that stand twice");
+        }
+        !again
+    });
+    let on_branch = branch(&records);
+    let mut reader = Reader { out, answers: HashMap::new(), names: HashMap::new() };
+    for record in &records {
+        reader.record(record, &on_branch);
+    }
+    reader.out
+}
+
+/// Ids of the records that lead to the last one: its ancestors, the other blocks of their answers, and the results of
+/// their calls, which hang from side branches where calls ran side by side.
+fn branch(records: &[Value]) -> HashSet<&str> {
+    let by_id: HashMap<&str, &Value> =
+        records.iter().filter_map(|r| Some((r["uuid"].as_str()?, r))).collect();
+    let spoken = |r: &&Value| {
+        matches!(r["type"].as_str(), Some("user" | "assistant"))
+            && r["isSidechain"] != true
+            && r["uuid"].is_string()
+    };
+    let mut found = HashSet::new();
+    let mut at = records.iter().rev().find(spoken).and_then(|r| r["uuid"].as_str());
+    while let Some(id) = at {
+        if !found.insert(id) {
+            break;
+        }
+        let record = by_id.get(id);
+        at = record.and_then(|r| r["parentUuid"].as_str().or_else(|| r["logicalParentUuid"].as_str()));
+    }
+    let mut answers: HashSet<&str> = HashSet::new();
+    let mut calls: HashSet<&str> = HashSet::new();
+    for record in records.iter().filter(|r| r["uuid"].as_str().is_some_and(|id| found.contains(id))) {
+        answers.extend(record["message"]["id"].as_str());
+    }
+    for record in records.iter().filter(spoken) {
+        let id = record["uuid"].as_str().unwrap_or_default();
+        let blocks = record["message"]["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if record["message"]["id"].as_str().is_some_and(|m| answers.contains(m)) {
+            found.insert(id);
+            calls.extend(blocks.iter().filter(|b| b["type"] == "tool_use").filter_map(|b| b["id"].as_str()));
+        }
+        if blocks.iter().filter_map(|b| b["tool_use_id"].as_str()).any(|call| calls.contains(call)) {
+            found.insert(id);
+        }
+    }
+    found
+}
+
+struct Reader {
+    out: Conversation,
+    /// Place of each answer by its id there.
+    answers: HashMap<String, usize>,
+    /// Tool of each call.
+    names: HashMap<String, String>,
+}
+
+impl Reader {
+    fn record(&mut self, record: &Value, on_branch: &HashSet<&str>) {
+        let out = &mut self.out;
+        if let Some(id) = record["sessionId"].as_str() {
+            out.id.get_or_insert_with(|| id.to_owned());
+        }
+        if let Some(cwd) = record["cwd"].as_str() {
+            out.cwd.get_or_insert_with(|| cwd.into());
+        }
+        let kind = record["type"].as_str().unwrap_or("unknown");
+        match kind {
+            "summary" => out.title = record["summary"].as_str().map(str::to_owned).or(out.title.take()),
+            "custom-title" => out.title = record["customTitle"].as_str().map(str::to_owned),
+            "ai-title" => out.title = record["aiTitle"].as_str().map(str::to_owned).or(out.title.take()),
+            "user" | "assistant" => {
+                if record["isSidechain"] == true {
+                    return out.leave_out("messages of subagents");
+                }
+                if !record["uuid"].as_str().is_some_and(|id| on_branch.contains(id)) {
+                    return out.leave_out("messages of branches that were left");
+                }
+                if record["isCompactSummary"] == true {
+                    return out.leave_out("summaries of compactions (their originals are carried)");
+                }
+                if record["isMeta"] == true {
+                    return out.leave_out("notes of the program");
+                }
+                if record["isApiErrorMessage"] == true {
+                    return out.leave_out("errors of the API");
+                }
+                if kind == "user" { self.user(record) } else { self.assistant(record) }
+            }
+            other => out.leave_out(format!("records of kind {other}")),
+        }
+    }
+
+    fn user(&mut self, record: &Value) {
+        let time = millis(&record["timestamp"]);
+        let mut words = Vec::new();
+        for block in &self.out.blocks(&record["message"]["content"]) {
+            match block["type"].as_str() {
+                Some("text") => words.extend(self.words(block["text"].as_str().unwrap_or_default())),
+                Some("tool_result") => {
+                    let result = self.result(block);
+                    self.out.messages.push((time, result));
+                }
+                _ => words.extend(self.media(block)),
+            }
+        }
+        if !words.is_empty() {
+            let mut message = Message::user("");
+            message.parts = words;
+            self.out.messages.push((time, message));
+        }
+    }
+
+    /// A person's text; what the program wrote in their place is left out.
+    fn words(&mut self, text: &str) -> Option<Part> {
+        const NOTES: [&str; 5] =
+            ["<command-name>", "<command-message>", "<local-command-", "<bash-", "<system-reminder>"];
+        if text.trim().is_empty() {
+            return None;
+        }
+        if NOTES.iter().any(|note| text.trim_start().starts_with(note))
+            || text.starts_with("Caveat: The messages below")
+        {
+            self.out.leave_out("commands typed at the program");
+            return None;
+        }
+        Some(Part::text(text))
+    }
+
+    fn media(&mut self, block: &Value) -> Option<Part> {
+        let source = &block["source"];
+        let data = source["media_type"].as_str().zip(source["data"].as_str());
+        match (block["type"].as_str(), source["type"].as_str(), data) {
+            (Some("image"), Some("base64"), Some((kind, data))) => Some(image(kind, data)),
+            (kind, ..) => {
+                self.out.leave_out(format!("attachments of kind {}", kind.unwrap_or("unknown")));
+                None
+            }
+        }
+    }
+
+    fn result(&mut self, block: &Value) -> Message {
+        let id = block["tool_use_id"].as_str().unwrap_or_default();
+        let name = self.names.get(id).cloned().unwrap_or_else(|| "unknown".to_owned());
+        let (mut text, mut images) = (String::new(), Vec::new());
+        match &block["content"] {
+            Value::String(whole) => text.clone_from(whole),
+            Value::Array(blocks) => {
+                for piece in blocks {
+                    match piece["text"].as_str() {
+                        Some(piece) => {
+                            text.push_str(if text.is_empty() { "" } else { "\n" });
+                            text.push_str(piece);
+                        }
+                        None => images.extend(self.media(piece)),
+                    }
+                }
+            }
+            _ => {}
+        }
+        let mut message = Message::tool_result(CallId::from(id), name, text, block["is_error"] == true);
+        message.parts.extend(images);
+        message
+    }
+
+    fn assistant(&mut self, record: &Value) {
+        let message = &record["message"];
+        let model = message["model"].as_str().unwrap_or("unknown").to_owned();
+        let mut parts: Vec<Part> = Vec::new();
+        for block in &self.out.blocks(&message["content"]) {
+            let text = |key: &str| block[key].as_str().unwrap_or_default();
+            match block["type"].as_str() {
+                Some("text") if text("text").trim().is_empty() => {}
+                Some("text") => parts.push(Part::text(text("text"))),
+                Some("thinking") => {
+                    parts.push(reasoning("anthropic", &model, text("thinking"), block["signature"].as_str()));
+                }
+                Some("redacted_thinking") => {
+                    let mut part = reasoning("anthropic", &model, "", None);
+                    if let Part::Reasoning { redacted, .. } = &mut part {
+                        *redacted = Some(text("data").to_owned());
+                    }
+                    parts.push(part);
+                }
+                Some("tool_use") => {
+                    self.names.insert(text("id").to_owned(), text("name").to_owned());
+                    parts.push(Part::tool_call(text("id"), text("name"), super::arguments(&block["input"])));
+                }
+                other => self.out.leave_out(format!("blocks of kind {}", other.unwrap_or("unknown"))),
+            }
+        }
+        self.out.model = Some(model);
+        let known = message["id"].as_str().and_then(|id| self.answers.get(id)).copied();
+        if let Some((_, answer)) = known.and_then(|at| self.out.messages.get_mut(at)) {
+            answer.parts.extend(parts);
+            return;
+        }
+        if parts.is_empty() {
+            return;
+        }
+        if let Some(id) = message["id"].as_str() {
+            self.answers.insert(id.to_owned(), self.out.messages.len());
+        }
+        self.out.messages.push((millis(&record["timestamp"]), Message::assistant(parts)));
+    }
+}

@@ -1,0 +1,232 @@
+//! Searching: words in what was said and done, and sessions by project, time, model, tag and file touched.
+//!
+//! The index knows which words stand in which stretch of which ledger; the stretches that hold all words of a query are read
+//! again, and the entries in them are matched, ranked and cut out in memory. So the index keeps no copy of any text.
+
+use super::text::text_of;
+use super::{COLUMNS, Index, IndexError, summary, unsigned};
+use crate::ledger::{Item, Reader};
+use crate::store::{SessionSummary, layout, path_from_bytes, project_name};
+use becket_types::{Entry, Millis, Seq, SessionId};
+use rusqlite::{Connection, Params, ToSql};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Stretches of ledgers that a search looks through, the newest first.
+const STRETCHES: usize = 64;
+
+/// A place where a searched text stands.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Hit {
+    pub session: SessionId,
+    pub dir: PathBuf,
+    /// Title or first words of the session.
+    pub label: String,
+    pub seq: Seq,
+    pub time: Millis,
+    /// `user`, `assistant` or `tool`.
+    pub role: String,
+    /// The words around the place.
+    pub snippet: String,
+}
+
+/// What is looked for; what is left empty does not matter.
+#[derive(Clone, Debug, Default)]
+pub struct Query<'a> {
+    pub words: &'a str,
+    pub project: Option<&'a Path>,
+    /// From this time on; for sessions, last written since then.
+    pub since: Option<Millis>,
+    /// Before this time; for sessions, begun before it.
+    pub until: Option<Millis>,
+    /// A part of a model's name.
+    pub model: Option<&'a str>,
+    /// A part of the path of a file that was read or changed.
+    pub file: Option<&'a str>,
+    pub tag: Option<&'a str>,
+    /// Also what is archived.
+    pub archived: bool,
+    pub limit: usize,
+}
+
+/// Conditions on the session `s`; parameters 2 and on.
+const OF_SESSION: &str = "(?2 IS NULL OR s.project = ?2)
+    AND (?3 IS NULL OR EXISTS (SELECT 1 FROM usage u WHERE u.session = s.id AND instr(lower(u.model), lower(?3)) > 0))
+    AND (?4 IS NULL OR EXISTS (SELECT 1 FROM files f WHERE f.session = s.id AND instr(f.path, ?4) > 0))
+    AND (?5 IS NULL OR EXISTS (SELECT 1 FROM json_each(s.tags) t WHERE t.value = ?5))
+    AND (?6 OR NOT s.archived)";
+
+impl Query<'_> {
+    /// The parameters of a statement with [`OF_SESSION`]: its own `first`, those conditions', from, until, how many.
+    fn parameters<T: ToSql>(&self, first: T) -> impl Params {
+        (
+            first,
+            self.project.map(project_name),
+            self.model,
+            self.file,
+            self.tag,
+            self.archived,
+            self.since.map(|t| t.0 as i64),
+            self.until.map(|t| t.0 as i64),
+            self.limit as i64,
+        )
+    }
+}
+
+impl Index {
+    /// Texts that hold every word of `query` (the last one as the start of a word), the best first. Syntax has no meaning:
+    /// quotes, operators and brackets are words.
+    pub fn search(&self, query: &str, project: Option<&Path>, limit: usize) -> Result<Vec<Hit>, IndexError> {
+        self.find(&Query { words: query, project, limit, archived: true, ..Query::default() })
+    }
+
+    /// The same, narrowed down.
+    pub fn find(&self, query: &Query<'_>) -> Result<Vec<Hit>, IndexError> {
+        let (Some(pattern), Some(words)) = (pattern(query.words), words(query.words)) else {
+            return Ok(Vec::new());
+        };
+        let mut statement = self.connection.prepare_cached(&format!(
+            "SELECT s.id, s.dir, coalesce(s.title, s.prompt, ''), e.start, e.behind
+             FROM texts JOIN stretches e ON e.id = texts.rowid JOIN sessions s ON s.id = e.session
+             WHERE texts MATCH ?1 AND {OF_SESSION}
+               AND (?7 IS NULL OR e.latest >= ?7) AND (?8 IS NULL OR e.earliest < ?8)
+             ORDER BY e.latest DESC, e.id DESC LIMIT ?9"
+        ))?;
+        let stretches = Query { limit: STRETCHES, ..query.clone() };
+        let rows = statement.query_map(stretches.parameters(match_all(&words)), |row| {
+            let Ok(session) = row.get::<_, String>(0)?.parse() else { return Ok(None) };
+            let dir = path_from_bytes(&row.get::<_, Vec<u8>>(1)?);
+            Ok(Some((session, dir, row.get::<_, String>(2)?, unsigned(row, 3)?..unsigned(row, 4)?)))
+        })?;
+        let mut found = Found::new(&self.connection)?;
+        for row in rows {
+            let Some((session, dir, label, bytes)) = row? else { continue };
+            // A ledger that cannot be read now has nothing to show; the others have.
+            for entry in entries_in(&dir, bytes).unwrap_or_default() {
+                let in_time = query.since.is_none_or(|since| entry.time >= since)
+                    && query.until.is_none_or(|until| entry.time < until);
+                let Some((role, text)) = text_of(&entry).filter(|_| in_time) else { continue };
+                if may_hold(&text, &words) {
+                    let hit = Hit {
+                        session,
+                        dir: dir.clone(),
+                        label: label.clone(),
+                        seq: entry.seq,
+                        time: entry.time,
+                        role: role.to_owned(),
+                        snippet: String::new(),
+                    };
+                    found.add(hit, &text)?;
+                }
+            }
+        }
+        found.best(&pattern, query.limit)
+    }
+
+    /// Sessions that fit, whatever their words; the most recently written first.
+    pub fn sessions(&self, query: &Query<'_>) -> Result<Vec<SessionSummary>, IndexError> {
+        let columns: Vec<String> = COLUMNS.split(", ").map(|column| format!("s.{column}")).collect();
+        let mut statement = self.connection.prepare_cached(&format!(
+            "SELECT {} FROM sessions s WHERE ?1 AND {OF_SESSION}
+               AND (?7 IS NULL OR s.updated >= ?7) AND (?8 IS NULL OR s.created < ?8)
+             ORDER BY s.updated DESC, s.id DESC LIMIT ?9",
+            columns.join(", ")
+        ))?;
+        let rows = statement.query_map(query.parameters(true), summary)?;
+        Ok(rows.filter_map(Result::transpose).collect::<Result<_, _>>()?)
+    }
+}
+
+/// The entries in a part of a ledger.
+fn entries_in(dir: &Path, bytes: Range<u64>) -> io::Result<Vec<Entry>> {
+    let mut file = File::open(layout::ledger_path(dir))?;
+    file.seek(SeekFrom::Start(bytes.start))?;
+    let mut reader = Reader::new(BufReader::new(file.take(bytes.end.saturating_sub(bytes.start))));
+    let mut entries = Vec::new();
+    while let Some(item) = reader.next_item()? {
+        // The first line follows one that is not read here: its entries come all the same.
+        if let Item::Commit(commit) = item {
+            entries.extend(commit);
+        }
+    }
+    Ok(entries)
+}
+
+/// Texts that may be hits, in a table in memory: what decides, ranks and cuts out is the same tokenizer as the index'.
+struct Found<'a> {
+    connection: &'a Connection,
+    hits: Vec<Hit>,
+}
+
+impl<'a> Found<'a> {
+    fn new(connection: &'a Connection) -> Result<Self, IndexError> {
+        connection.execute_batch(
+            "CREATE VIRTUAL TABLE IF NOT EXISTS temp.found USING fts5 (
+                 text, time UNINDEXED, tokenize = 'unicode61 remove_diacritics 2');
+             DELETE FROM temp.found;",
+        )?;
+        Ok(Self { connection, hits: Vec::new() })
+    }
+
+    fn add(&mut self, hit: Hit, text: &str) -> Result<(), IndexError> {
+        self.connection
+            .prepare_cached("INSERT INTO temp.found (rowid, text, time) VALUES (?1, ?2, ?3)")?
+            .execute((self.hits.len() as i64, text, hit.time.0 as i64))?;
+        self.hits.push(hit);
+        Ok(())
+    }
+
+    fn best(self, pattern: &str, limit: usize) -> Result<Vec<Hit>, IndexError> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT rowid, snippet(found, 0, '', '', '…', 16) FROM temp.found
+             WHERE found MATCH ?1 ORDER BY rank, time DESC LIMIT ?2",
+        )?;
+        let rows = statement.query_map((pattern, limit as i64), |row| {
+            let hit = self.hits.get(unsigned(row, 0)? as usize).cloned();
+            let snippet = row.get(1)?;
+            Ok(hit.map(|hit| Hit { snippet, ..hit }))
+        })?;
+        let best = rows.filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        self.connection.execute_batch("DELETE FROM temp.found")?;
+        Ok(best)
+    }
+}
+
+/// The tokens of a query; accents that are characters of their own belong to the letter before.
+fn words(query: &str) -> Option<Vec<String>> {
+    let plain: String = query.chars().filter(|c| !('\u{300}'..='\u{36f}').contains(c)).collect();
+    let words: Vec<String> = plain
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    (!words.is_empty()).then_some(words)
+}
+
+/// All of the words, the last one as the start of a word.
+fn match_all(words: &[String]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    format!("{}*", quoted.join(" "))
+}
+
+/// False where the text surely lacks one of the words.
+fn may_hold(text: &str, words: &[String]) -> bool {
+    if !text.is_ascii() {
+        return true;
+    }
+    let text = text.to_ascii_lowercase();
+    words.iter().all(|word| !word.is_ascii() || text.contains(word.as_str()))
+}
+
+/// The words of a query as FTS5 reads them: each a quoted string, so that none is an operator.
+fn pattern(query: &str) -> Option<String> {
+    let words: Vec<String> = query
+        .split_whitespace()
+        .filter(|word| word.chars().any(char::is_alphanumeric))
+        .map(|word| format!("\"{}\"", word.replace('"', "\"\"").replace('\0', "")))
+        .collect();
+    (!words.is_empty()).then(|| format!("{}*", words.join(" ")))
+}

@@ -1,0 +1,429 @@
+//! Searching a session's own past: what was said and done and is not before the model's eyes any more, ranked.
+//!
+//! Model: each text part, call and output is a *text*, cut into *passages* of a few lines. A text is ranked by its best
+//! passage with BM25, so that rare words count most and a fact in a long log is found as well as one in a short message;
+//! words that stand elsewhere in the same text count half. Reads the ledger once from its start, spilled outputs whole.
+//!
+//! Left out: what the view shows, what is not for people (summaries, continuations, reminders, rules), what was taken back
+//! or left out by hand, reasoning, and what `recall` itself gave.
+//!
+//! The full text index is not asked: it knows the first 8 kB of an output and nothing of what was spilled, and is never
+//! opened where a session is written.
+
+use crate::StoreError;
+use crate::context::{Shown, View};
+use crate::export::is_shown;
+use crate::ledger::{Item, Reader};
+use becket_types::{Blobs, Entry, EntryKind, Message, MessageId, Part, Place, Places, Role, Seq};
+use memchr::memmem::Finder;
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::io::BufRead;
+use std::sync::Arc;
+
+/// The tool whose outputs are copies of the past.
+const RECALL: &str = "recall";
+/// BM25's weights of repetition (the usual one) and of length (less than usual: passages are short anyway, and the shortest
+/// are seldom the ones that tell something).
+const K: f64 = 1.2;
+const B: f64 = 0.3;
+/// What a word counts that stands elsewhere in the text, beside one in its best passage.
+const ELSEWHERE: f64 = 0.5;
+/// Bytes of a passage, which is what a hit shows.
+const PASSAGE: usize = 400;
+/// Words of a query that count.
+const WORDS: usize = 16;
+/// Candidates kept in memory, and how many of them stay when there are more.
+const POOL: usize = 4_000;
+const STAY: usize = 1_000;
+
+/// A session's past at one moment. The session may go on meanwhile.
+pub struct Past {
+    reader: Reader<Box<dyn BufRead + Send>>,
+    shown: Shown,
+    blobs: Arc<dyn Blobs>,
+}
+
+impl fmt::Debug for Past {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Past").field("shown", &self.shown).finish_non_exhaustive()
+    }
+}
+
+impl Past {
+    pub(crate) fn new(reader: Reader<Box<dyn BufRead + Send>>, view: &View, blobs: Arc<dyn Blobs>) -> Self {
+        Self { reader, shown: view.shown(), blobs }
+    }
+
+    /// The best `limit` places for `query`; none when it has no word. A place is never before the model's eyes already.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when the ledger cannot be read. Damaged records are passed over.
+    pub fn search(mut self, query: &str, limit: usize) -> Result<Places, StoreError> {
+        let mut ranking = Ranking::new(query);
+        if ranking.words.is_empty() {
+            return Ok(Places::default());
+        }
+        // Messages that may still grow.
+        let mut open: HashMap<MessageId, (Seq, Role)> = HashMap::new();
+        while let Some(entries) = next(&mut self.reader)? {
+            for entry in entries {
+                self.take(&entry, &mut open, &mut ranking);
+            }
+        }
+        Ok(ranking.best(limit))
+    }
+
+    fn take(&self, entry: &Entry, open: &mut HashMap<MessageId, (Seq, Role)>, ranking: &mut Ranking) {
+        match &entry.kind {
+            EntryKind::Message { message } if self.may_show(message, entry.seq) => {
+                if message.role == Role::Assistant {
+                    open.insert(message.id, (entry.seq, message.role));
+                }
+                for part in &message.parts {
+                    self.look(message.id, entry.seq, message.role, part, ranking);
+                }
+            }
+            EntryKind::Part { message, part } => {
+                if let Some((seq, role)) = open.get(message) {
+                    self.look(*message, *seq, *role, part, ranking);
+                }
+            }
+            EntryKind::Finish { message, .. } => {
+                open.remove(message);
+            }
+            _ => {}
+        }
+    }
+
+    fn may_show(&self, message: &Message, seq: Seq) -> bool {
+        is_shown(message) && !self.shown.reverted.contains(&seq)
+    }
+
+    fn look(&self, message: MessageId, seq: Seq, role: Role, part: &Part, ranking: &mut Ranking) {
+        let live = self.shown.messages.contains_key(&message);
+        match part {
+            Part::Text { .. } | Part::ToolCall { .. } if live => {}
+            Part::ToolResult { call_id, name, output, spill, .. } if name != RECALL => {
+                let id = self.shown.renamed.get(&seq).unwrap_or(call_id);
+                let visible = (live && !self.shown.stubs.contains(id)).then_some(output.as_str());
+                let whole = spill.as_ref().and_then(|id| self.blobs.get(id));
+                let whole = whole.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+                let text = match (&whole, visible) {
+                    (None, Some(_)) => return,
+                    (Some(whole), _) => whole,
+                    (None, None) => output,
+                };
+                ranking.add(text, visible, || (id.as_str().to_owned(), seq, format!("output of {name}")));
+            }
+            _ => {
+                if let Some((who, text)) = said(part, role) {
+                    ranking.add(&text, None, || (format!("m{seq}"), seq, who));
+                }
+            }
+        }
+    }
+
+    /// The whole of message `seq`, and who said it. `None` for what is no message, not for people, or taken back.
+    ///
+    /// # Errors
+    /// As [`Past::search`].
+    pub fn message(mut self, seq: Seq) -> Result<Option<(String, String)>, StoreError> {
+        let mut found: Option<Message> = None;
+        while let Some(entries) = next(&mut self.reader)? {
+            for entry in entries {
+                match entry.kind {
+                    EntryKind::Message { message } if entry.seq == seq => {
+                        if !self.may_show(&message, seq) {
+                            return Ok(None);
+                        }
+                        found = Some(message);
+                    }
+                    EntryKind::Part { message, part } => {
+                        if let Some(open) = found.as_mut().filter(|m| m.id == message) {
+                            open.parts.push(part);
+                        }
+                    }
+                    EntryKind::Finish { message, .. } if found.as_ref().is_some_and(|m| m.id == message) => {
+                        return Ok(found.and_then(|m| self.whole(&m)));
+                    }
+                    _ => {}
+                }
+            }
+            if found.as_ref().is_some_and(|m| m.role != Role::Assistant) {
+                break;
+            }
+        }
+        Ok(found.and_then(|m| self.whole(&m)))
+    }
+
+    fn whole(&self, message: &Message) -> Option<(String, String)> {
+        let mut by = None;
+        let mut texts = Vec::new();
+        for part in &message.parts {
+            let (who, text) = match part {
+                Part::ToolResult { name, output, spill, .. } => {
+                    let whole = spill.as_ref().and_then(|id| self.blobs.get(id));
+                    let whole = whole.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+                    (format!("output of {name}"), whole.unwrap_or_else(|| output.clone()))
+                }
+                _ => match said(part, message.role) {
+                    Some(said) => said,
+                    None => continue,
+                },
+            };
+            by.get_or_insert(who);
+            texts.push(text);
+        }
+        Some((by?, texts.join("\n\n")))
+    }
+}
+
+/// The entries of the next commit.
+fn next(reader: &mut Reader<Box<dyn BufRead + Send>>) -> Result<Option<Vec<Entry>>, StoreError> {
+    loop {
+        match reader.next_item().map_err(StoreError::io("read", "the ledger"))? {
+            None => return Ok(None),
+            Some(Item::Commit(entries)) => return Ok(Some(entries)),
+            Some(Item::Bad(_)) => {}
+        }
+    }
+}
+
+/// What a part says beside outputs, and who says it.
+fn said(part: &Part, role: Role) -> Option<(String, String)> {
+    match part {
+        Part::Text { text, synthetic: false, ignored: false, .. } => {
+            let who = if role == Role::User { "user" } else { "assistant" };
+            Some((who.to_owned(), text.clone()))
+        }
+        Part::ToolCall { name, input, .. } if name != RECALL => {
+            let mut text = name.clone();
+            flatten(input, &mut text);
+            Some((format!("call of {name}"), text))
+        }
+        _ => None,
+    }
+}
+
+/// An input as lines of plain text: what is written in a string can be found as it was meant.
+fn flatten(input: &Value, text: &mut String) {
+    match input {
+        Value::Object(map) => {
+            for (key, value) in map {
+                text.push('\n');
+                text.push_str(key);
+                text.push(':');
+                flatten(value, text);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| flatten(value, text)),
+        Value::String(value) => {
+            text.push(' ');
+            text.push_str(value);
+        }
+        other => {
+            text.push(' ');
+            text.push_str(&other.to_string());
+        }
+    }
+}
+
+struct Word {
+    text: String,
+    finder: Finder<'static>,
+    /// Passages that hold it.
+    passages: u32,
+}
+
+/// By word: twice how often it stands in a passage, once where it is a part of a longer word.
+type Counts = [u8; WORDS];
+
+/// A text that holds a word, by its best passage.
+struct Candidate {
+    place: Place,
+    counts: Counts,
+    /// Words that stand anywhere in the text, as bits.
+    all: u32,
+    /// Of the passage, in bytes.
+    length: usize,
+}
+
+struct Ranking {
+    words: Vec<Word>,
+    pool: Vec<Candidate>,
+    /// Texts that hold a word.
+    total: usize,
+    /// All that was looked at.
+    passages: u32,
+    bytes: u64,
+    /// The passage at hand in lower case.
+    lower: String,
+}
+
+impl Ranking {
+    fn new(query: &str) -> Self {
+        let mut seen = HashSet::new();
+        let words = query.split(|c| !is_word(c)).filter(|word| !word.is_empty()).map(str::to_lowercase);
+        let words = words.filter(|word| seen.insert(word.clone())).take(WORDS);
+        let words = words.map(|text| Word { finder: Finder::new(&text).into_owned(), text, passages: 0 });
+        let (words, pool, lower) = (words.collect(), Vec::new(), String::new());
+        Self { words, pool, total: 0, passages: 0, bytes: 0, lower }
+    }
+
+    /// Takes in a text. What stands in `visible` does not count.
+    fn add(&mut self, text: &str, visible: Option<&str>, name: impl FnOnce() -> (String, Seq, String)) {
+        let (mut all, mut found): (u32, Vec<(&str, Counts)>) = (0, Vec::new());
+        for passage in passages(text) {
+            self.passages += 1;
+            self.bytes += passage.len() as u64;
+            lower_into(passage, &mut self.lower);
+            let Some(counts) = count(&self.lower, &self.words) else { continue };
+            if visible.is_some_and(|visible| self.stands_in(visible, passage)) {
+                continue;
+            }
+            for (word, _) in self.words.iter_mut().zip(counts).filter(|(_, n)| *n > 0) {
+                word.passages += 1;
+            }
+            all |= mask(&counts);
+            found.push((passage, counts));
+        }
+        let scale = self.scale();
+        // Of equals the last: what was said later holds.
+        let best = found
+            .into_iter()
+            .map(|(passage, counts)| (scale.score(&counts, all, passage.len()), passage, counts))
+            .max_by(|(a, ..), (b, ..)| a.total_cmp(b));
+        let Some((_, passage, counts)) = best else { return };
+        self.total += 1;
+        let (id, seq, who) = name();
+        let place = Place { id, seq, who, snippet: passage.trim().to_owned() };
+        self.pool.push(Candidate { place, counts, all, length: passage.len() });
+        if self.pool.len() > POOL {
+            self.rank();
+            self.pool.truncate(STAY);
+        }
+    }
+
+    /// Whether every line of the passage that holds a word is visible.
+    fn stands_in(&self, visible: &str, passage: &str) -> bool {
+        let mut lower = String::new();
+        passage.lines().all(|line| {
+            lower_into(line, &mut lower);
+            count(&lower, &self.words).is_none() || visible.contains(line)
+        })
+    }
+
+    fn scale(&self) -> Scale {
+        let all = f64::from(self.passages);
+        let rarity = |word: &Word| {
+            let holding = f64::from(word.passages);
+            ((all - holding + 0.5) / (holding + 0.5)).ln_1p()
+        };
+        Scale { rarity: self.words.iter().map(rarity).collect(), average: (self.bytes as f64 / all).max(1.0) }
+    }
+
+    /// Best first, the newest first among equals.
+    fn rank(&mut self) {
+        let scale = self.scale();
+        let score = |c: Candidate| (scale.score(&c.counts, c.all, c.length), c);
+        let mut scored: Vec<(f64, Candidate)> = self.pool.drain(..).map(score).collect();
+        scored.sort_by(|(a, x), (b, y)| b.total_cmp(a).then(y.place.seq.cmp(&x.place.seq)));
+        self.pool.extend(scored.into_iter().map(|(_, candidate)| candidate));
+    }
+
+    fn best(mut self, limit: usize) -> Places {
+        self.rank();
+        // A file that was read five times is one place: the newest.
+        let mut seen = HashSet::new();
+        let mut places: Vec<Place> = self.pool.into_iter().map(|candidate| candidate.place).collect();
+        places.retain(|place| seen.insert(place.snippet.clone()));
+        places.truncate(limit);
+        Places { places, total: self.total }
+    }
+}
+
+/// How much each word tells, and how long a passage is on average.
+struct Scale {
+    rarity: Vec<f64>,
+    average: f64,
+}
+
+impl Scale {
+    fn score(&self, counts: &Counts, all: u32, length: usize) -> f64 {
+        let norm = K * (1.0 - B + B * length as f64 / self.average);
+        let (mut score, mut held) = (0.0, 0.0);
+        for (nth, (n, rarity)) in counts.iter().zip(&self.rarity).enumerate() {
+            if *n > 0 {
+                let often = f64::from(*n) / 2.0;
+                score += rarity * often * (K + 1.0) / (often + norm);
+                held += rarity;
+            } else if all >> nth & 1 == 1 {
+                score += rarity * ELSEWHERE;
+                held += rarity * ELSEWHERE;
+            }
+        }
+        // Who holds more of what was asked for is more likely meant than who says one of the words often.
+        score * held
+    }
+}
+
+/// What holds the parts of a name together belongs to the word.
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// `None` when there is none of them.
+fn count(lower: &str, words: &[Word]) -> Option<Counts> {
+    let (mut counts, mut any): (Counts, bool) = ([0; WORDS], false);
+    for (count, word) in counts.iter_mut().zip(words) {
+        for at in word.finder.find_iter(lower.as_bytes()) {
+            let inside = |c: Option<char>| c.is_some_and(is_word);
+            let end = at + word.text.len();
+            let part = inside(lower[..at].chars().next_back()) || inside(lower[end..].chars().next());
+            // A part of a name counts half, a letter or two in the middle of a word nothing.
+            if !part || word.text.len() > 2 {
+                *count = count.saturating_add(if part { 1 } else { 2 });
+                any = true;
+            }
+        }
+    }
+    any.then_some(counts)
+}
+
+fn mask(counts: &Counts) -> u32 {
+    counts.iter().enumerate().fold(0, |mask, (nth, n)| mask | u32::from(*n > 0) << nth)
+}
+
+fn lower_into(text: &str, lower: &mut String) {
+    lower.clear();
+    if text.is_ascii() {
+        lower.push_str(text);
+        lower.make_ascii_lowercase();
+    } else {
+        lower.extend(text.chars().flat_map(char::to_lowercase));
+    }
+}
+
+/// Pieces of whole lines; a line that is longer is cut between words.
+fn passages(mut rest: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (passage, behind) = rest.split_at(passage_end(rest));
+        rest = behind;
+        Some(passage)
+    })
+}
+
+fn passage_end(text: &str) -> usize {
+    if text.len() <= PASSAGE {
+        return text.len();
+    }
+    let window = &text[..text.floor_char_boundary(PASSAGE)];
+    let line = window.rfind('\n').map(|at| at + 1);
+    let gap = || window.char_indices().rev().find(|(_, c)| !is_word(*c)).map(|(at, c)| at + c.len_utf8());
+    line.or_else(gap).unwrap_or(window.len())
+}

@@ -1,0 +1,151 @@
+//! The trash: sessions that were thrown away, kept for 30 days and brought back as they were.
+//!
+//! A session is its folder, so throwing it away is one rename into `trash/<project>/<session>`, with the time in a file
+//! `trashed` of its own. Nothing that another process writes is moved or deleted. Only [`purge`] deletes, and only what has
+//! lain here long enough; and [`discard_unused`] a session in which nothing ever happened.
+
+use super::{Io, OpenMode, SessionSummary, StoreError, layout, session_dirs, summary, write_all};
+use becket_types::{Millis, SessionId};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How long a session is kept here.
+pub const KEPT: Millis = Millis(30 * 86_400_000);
+/// A longer ledger holds more than its first entry, whatever the path of its project.
+const MOST_OF_A_FIRST_ENTRY: u64 = 64 * 1024;
+const STAMP: &str = "trashed";
+
+/// A session in the trash.
+#[derive(Clone, Debug)]
+pub struct Trashed {
+    pub summary: SessionSummary,
+    pub at: Millis,
+    /// Of the whole folder.
+    pub bytes: u64,
+}
+
+/// Moves a session into the trash below `trash`.
+///
+/// # Errors
+/// [`StoreError::Locked`] while a process writes it, [`StoreError::Exists`] when it lies there already.
+pub fn throw_away(io: &dyn Io, trash: &Path, dir: &Path, now: Millis) -> Result<PathBuf, StoreError> {
+    let failed = || StoreError::io("throw away", dir);
+    let _lock = locked(io, dir)?;
+    let target = trash.join(project_of(dir)).join(dir.file_name().unwrap_or_default());
+    if target.exists() {
+        return Err(StoreError::Exists { id: layout::id_of(dir).unwrap_or_default() });
+    }
+    io.create_dir(target.parent().unwrap_or(trash)).map_err(failed())?;
+    let stamp = io.open(&dir.join(STAMP), OpenMode::Fresh).map_err(failed())?;
+    write_all(io, &stamp, now.0.to_string().as_bytes()).map_err(failed())?;
+    io.rename(dir, &target).map_err(failed())?;
+    Ok(target)
+}
+
+/// All sessions in the trash, the last thrown away first.
+pub fn trashed(trash: &Path) -> Vec<Trashed> {
+    let of = |dir: &PathBuf| {
+        let stamp = fs::read_to_string(dir.join(STAMP)).ok();
+        let at = stamp.and_then(|text| text.trim().parse().ok()).map(Millis);
+        let summary = summary(dir)?;
+        // Without a stamp it counts from when it was last written to.
+        Some(Trashed { at: at.unwrap_or(summary.updated), bytes: size(dir), summary })
+    };
+    let mut found: Vec<Trashed> = session_dirs(trash, None).iter().filter_map(of).collect();
+    found.sort_by_key(|t| std::cmp::Reverse((t.at, t.summary.id)));
+    found
+}
+
+/// Moves a session back to where it was below `root`.
+///
+/// # Errors
+/// [`StoreError::Exists`] when there is one of that id again.
+pub fn bring_back(io: &dyn Io, root: &Path, trashed: &Trashed) -> Result<PathBuf, StoreError> {
+    let dir = &trashed.summary.dir;
+    let failed = || StoreError::io("bring back", dir);
+    let target = root.join(project_of(dir)).join(dir.file_name().unwrap_or_default());
+    if target.exists() {
+        return Err(StoreError::Exists { id: trashed.summary.id });
+    }
+    io.create_dir(target.parent().unwrap_or(root)).map_err(failed())?;
+    io.rename(dir, &target).map_err(failed())?;
+    let _ = io.remove(&target.join(STAMP));
+    Ok(target)
+}
+
+/// Deletes for good what has lain in the trash for [`KEPT`], or all of it. The ids and bytes that are gone.
+///
+/// # Errors
+/// [`StoreError::Io`] of the first folder that cannot be deleted; what was before it is gone.
+pub fn purge(io: &dyn Io, trash: &Path, now: Millis, all: bool) -> Result<Vec<(SessionId, u64)>, StoreError> {
+    let mut gone = Vec::new();
+    for old in trashed(trash) {
+        let dir = &old.summary.dir;
+        if !(all || now.0.saturating_sub(old.at.0) >= KEPT.0) || locked(io, dir).is_err() {
+            continue;
+        }
+        io.remove_dir(dir).map_err(StoreError::io("delete", dir))?;
+        gone.push((old.summary.id, old.bytes));
+    }
+    Ok(gone)
+}
+
+/// Deletes a session in which nothing happened: only its first entry is there, and no file beside its ledger. Whether it
+/// was one. Left alone while a process writes it.
+///
+/// # Errors
+/// [`StoreError::Io`] where it cannot be read or deleted.
+pub fn discard_unused(io: &dyn Io, dir: &Path) -> Result<bool, StoreError> {
+    let failed = || StoreError::io("discard", dir);
+    if !dir.exists() {
+        return Ok(false);
+    }
+    let Ok(_lock) = locked(io, dir) else { return Ok(false) };
+    for file in fs::read_dir(dir).map_err(failed())? {
+        let name = file.map_err(failed())?.file_name();
+        if name != layout::LOCK && name != layout::LEDGER {
+            return Ok(false);
+        }
+    }
+    let ledger = layout::ledger_path(dir);
+    if fs::metadata(&ledger).map_err(failed())?.len() > MOST_OF_A_FIRST_ENTRY {
+        return Ok(false);
+    }
+    let ledger = fs::read(ledger).map_err(failed())?;
+    if ledger.iter().position(|b| *b == b'\n').is_none_or(|at| at + 1 != ledger.len()) {
+        return Ok(false);
+    }
+    io.remove_dir(dir).map_err(failed())?;
+    Ok(true)
+}
+
+/// Held until it is dropped: nobody else may write the session.
+fn locked(io: &dyn Io, dir: &Path) -> Result<fs::File, StoreError> {
+    let path = dir.join(layout::LOCK);
+    let file = io.open(&path, OpenMode::Touch).map_err(StoreError::io("lock", &path))?;
+    match io.lock(&file) {
+        Ok(()) => Ok(file),
+        Err(_) => Err(StoreError::Locked {
+            id: layout::id_of(dir).unwrap_or_default().to_string(),
+            dir: dir.to_path_buf(),
+        }),
+    }
+}
+
+fn project_of(dir: &Path) -> PathBuf {
+    dir.parent().and_then(Path::file_name).map(PathBuf::from).unwrap_or_default()
+}
+
+/// Bytes of all files below a folder; links are not followed.
+pub fn size(dir: &Path) -> u64 {
+    fn walk(dir: &Path) -> io::Result<u64> {
+        let mut sum = 0;
+        for entry in fs::read_dir(dir)?.flatten() {
+            let metadata = entry.metadata()?;
+            sum += if metadata.is_dir() { walk(&entry.path()).unwrap_or(0) } else { metadata.len() };
+        }
+        Ok(sum)
+    }
+    walk(dir).unwrap_or(0)
+}

@@ -1,0 +1,127 @@
+//! A disk with a hook in front of each call: to fail it, to count it, or to do something else in between, as another process
+//! would.
+
+use becket_session::store::{Disk, Io, Named, OpenMode};
+use std::fmt;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// What a call is about, for hooks that are choosy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    Dir,
+    Open,
+    Lock,
+    Write,
+    Cut,
+    Length,
+    Sync,
+    Rename,
+    Link,
+    Remove,
+    Read,
+    Named,
+}
+
+type Hook = Box<dyn Fn(usize, Call) -> io::Result<()> + Send + Sync>;
+
+/// The disk; `hook` sees the number of each call (from 1) before it happens, and its error is the call's. Syncs only count:
+/// nothing is forced. A write that fails writes `share` 64ths of its bytes first.
+pub struct Hooked {
+    calls: AtomicUsize,
+    on: AtomicBool,
+    hook: Hook,
+    share: usize,
+}
+
+impl fmt::Debug for Hooked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hooked").field("calls", &self.calls).finish_non_exhaustive()
+    }
+}
+
+impl Hooked {
+    pub fn new(
+        share: usize,
+        hook: impl Fn(usize, Call) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let (calls, on) = (AtomicUsize::new(0), AtomicBool::new(true));
+        Arc::new(Self { calls, on, hook: Box::new(hook), share })
+    }
+
+    pub fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// From here on nothing is hooked.
+    pub fn heal(&self) {
+        self.on.store(false, Ordering::SeqCst);
+    }
+
+    fn before(&self, call: Call) -> io::Result<()> {
+        let n = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.on.load(Ordering::SeqCst) { (self.hook)(n, call) } else { Ok(()) }
+    }
+}
+
+impl Io for Hooked {
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        self.before(Call::Dir)?;
+        Disk.create_dir(dir)
+    }
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File> {
+        self.before(Call::Open)?;
+        Disk.open(path, mode)
+    }
+    fn lock(&self, file: &File) -> Result<(), TryLockError> {
+        self.before(Call::Lock).map_err(TryLockError::Error)?;
+        Disk.lock(file)
+    }
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize> {
+        if let Err(error) = self.before(Call::Write) {
+            let torn = &bytes[..bytes.len() * self.share / 64];
+            if !torn.is_empty() {
+                Disk.write(file, torn)?;
+            }
+            return Err(error);
+        }
+        Disk.write(file, bytes)
+    }
+    fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
+        self.before(Call::Cut)?;
+        Disk.set_len(file, len)
+    }
+    fn len(&self, file: &File) -> io::Result<u64> {
+        self.before(Call::Length)?;
+        Disk.len(file)
+    }
+    fn sync(&self, _: &File) -> io::Result<()> {
+        self.before(Call::Sync)
+    }
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        self.before(Call::Sync)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.before(Call::Rename)?;
+        Disk.rename(from, to)
+    }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.before(Call::Link)?;
+        Disk.link(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.before(Call::Remove)?;
+        Disk.remove(path)
+    }
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.before(Call::Read)?;
+        Disk.read(path)
+    }
+    fn named(&self, file: &File, path: &Path) -> io::Result<Named> {
+        self.before(Call::Named)?;
+        Disk.named(file, path)
+    }
+}

@@ -1,0 +1,29 @@
+//! Entries that many tests need and none is about.
+
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
+
+use becket_session::Session;
+use becket_types::{Compaction, CompactionSource, CompactionTrigger, Seq, Tokens, TurnState};
+
+/// A compaction of what is before `tail_from`, made without a model in the middle of a turn.
+pub fn compaction(session: &Session, tail_from: Seq) -> Compaction {
+    Compaction {
+        summary: "## Goal\n".into(),
+        anchor: None,
+        tail_from,
+        taken_out: vec![],
+        kept: vec![],
+        replaces: session.view().compaction().map(|(seq, _)| seq),
+        pruned: vec![],
+        media: vec![],
+        state: String::new(),
+        tokens_before: Tokens(0),
+        tokens_after: Tokens(0),
+        trigger: CompactionTrigger::Auto,
+        model: String::new(),
+        source: CompactionSource::Fallback,
+        input: String::new(),
+        snapshot_of: session.last_seq(),
+        turn_state: TurnState::MidTurn,
+    }
+}
