@@ -47,7 +47,7 @@ impl Settings {
             rows.push(Row {
                 key: format!("credential for {provider}"),
                 value: credential.value.to_string(),
-                source: Source::Environment(credential.variable.clone()).to_string(),
+                source: credential.source.to_string(),
             });
         }
         rows

@@ -67,7 +67,7 @@ pub fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
         Err(error) => return Err(unreadable(error)),
     };
     if !metadata.is_file() {
-        return Err(refused("is not a regular file; put the configuration in a plain file"));
+        return Err(refused("is not a regular file; name a plain one"));
     }
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(unreadable)?;

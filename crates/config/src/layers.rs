@@ -90,6 +90,10 @@ pub struct Inputs<'a> {
     /// `--settings`: a label for messages (the file, or `--settings`) and JSON or TOML text.
     pub settings: Option<(String, String)>,
     pub env: &'a BTreeMap<String, String>,
+    /// The person's file of keys, TOML: `anthropic = "…"`, `openai = "…"`. The environment goes before it.
+    pub keys: Option<(PathBuf, String)>,
+    /// The person trusts this project. Where they do not (yet), its files only narrow what tools may do.
+    pub trusted: bool,
     pub flags: Vec<Flag>,
     pub home: &'a Path,
     pub cwd: &'a Path,
@@ -337,7 +341,7 @@ impl Builder<'_> {
             let mut value = node.to_value();
             if matches!(source, Source::Project(_) | Source::Local(_)) {
                 let so_far = self.merged.get(&key).map(|m| &m.value);
-                if let Ruling::Ignored { why } = ruling(&key, &value, so_far) {
+                if let Ruling::Ignored { why } = ruling(&key, &value, so_far, self.inputs.trusted) {
                     let (origin, text) = file.unwrap_or_default();
                     self.warnings.push(Problem {
                         origin: origin.to_owned(),
@@ -394,11 +398,51 @@ impl Builder<'_> {
             }
         };
         self.check_ranges(&config);
+        let credentials = self.credentials(&config);
         if !self.errors.is_empty() {
             return Err(ConfigError::Invalid(self.errors));
         }
-        let credentials = credentials(&config, self.inputs.env);
         Ok(Settings { config, warnings: self.warnings, credentials, merged: self.merged })
+    }
+
+    /// By provider: from the environment, else from the person's file of keys.
+    fn credentials(&mut self, config: &Config) -> BTreeMap<String, Credential> {
+        let kept = self.kept_keys();
+        let mut out = BTreeMap::new();
+        for (provider, names) in KEYS {
+            let chosen = match *provider {
+                "anthropic" => &config.providers.anthropic.api_key_env,
+                _ => &config.providers.openai.api_key_env,
+            };
+            let names: Vec<&str> = chosen.as_deref().map_or_else(|| names.to_vec(), |name| vec![name]);
+            let env = self.inputs.env;
+            let held = names
+                .iter()
+                .find_map(|n| env.get(*n).map(|v| v.trim()).filter(|v| !v.is_empty()).map(|v| (*n, v)));
+            let found = match (held, kept.get(*provider), &self.inputs.keys) {
+                (Some((name, value)), ..) => Some((value, Source::Environment(name.to_owned()))),
+                (None, Some(value), Some((path, _))) => Some((value.as_str(), Source::User(path.clone()))),
+                _ => None,
+            };
+            if let Some((value, source)) = found {
+                out.insert((*provider).to_owned(), Credential { value: Secret::new(value), source });
+            }
+        }
+        out
+    }
+
+    /// The person's file of keys. What is wrong with it is said without any of its text.
+    fn kept_keys(&mut self) -> BTreeMap<String, String> {
+        let Some((path, text)) = &self.inputs.keys else { return BTreeMap::new() };
+        let wrong = match toml::from_str::<BTreeMap<String, String>>(text) {
+            Ok(keys) => match keys.keys().find(|name| KEYS.iter().all(|(known, _)| known != name)) {
+                None => return keys.into_iter().map(|(k, v)| (k, v.trim().to_owned())).collect(),
+                Some(_) => "it holds more than keys for anthropic and openai".to_owned(),
+            },
+            Err(_) => "it is not TOML of the form anthropic = \"KEY\"".to_owned(),
+        };
+        self.errors.push(Problem { origin: path.display().to_string(), at: None, key: None, message: wrong });
+        BTreeMap::new()
     }
 
     fn complain(&mut self, key: &str, message: impl Into<String>) {
@@ -449,22 +493,4 @@ impl Builder<'_> {
         }
         self.check_key_name("web.search.api_key_env", config.web.search.api_key_env.as_deref());
     }
-}
-
-fn credentials(config: &Config, env: &BTreeMap<String, String>) -> BTreeMap<String, Credential> {
-    let mut out = BTreeMap::new();
-    for (provider, names) in KEYS {
-        let chosen = match *provider {
-            "anthropic" => &config.providers.anthropic.api_key_env,
-            _ => &config.providers.openai.api_key_env,
-        };
-        let names: Vec<&str> = chosen.as_deref().map_or_else(|| names.to_vec(), |name| vec![name]);
-        if let Some((name, value)) =
-            names.iter().find_map(|n| env.get(*n).filter(|v| !v.trim().is_empty()).map(|v| (*n, v.trim())))
-        {
-            let credential = Credential { value: Secret::new(value), variable: name.to_owned() };
-            out.insert((*provider).to_owned(), credential);
-        }
-    }
-    out
 }

@@ -13,6 +13,7 @@
 //! - Parsing is bounded: 1 MB, 32 levels, regular files only.
 //! - Secrets are never shown.
 
+mod amend;
 mod document;
 mod error;
 mod explain;
@@ -23,6 +24,7 @@ mod scope;
 mod secret;
 mod tree;
 
+pub use amend::{Amend, amend};
 pub use error::{ConfigError, Problem};
 pub use explain::Row;
 pub use files::{MAX_BYTES, Places, read_files, read_text};
@@ -30,6 +32,7 @@ pub use layers::{Flag, Inputs, Layer, Scope, SettingSources, Settings, Source, l
 pub use schema::{
     Config, ContextConfig, Effort, FormatCommand, FormatConfig, LimitsConfig, LspConfig, LspServer,
     PermissionsConfig, ProviderConfig, ProvidersConfig, PruneConfig, RulesConfig, SearchConfig,
-    SearchProvider, ShellConfig, SkillsConfig, ToolsConfig, WebConfig, json_schema,
+    SearchProvider, ShellConfig, SkillsConfig, StatusLineConfig, ToolsConfig, UiConfig, WebConfig,
+    json_schema,
 };
 pub use secret::{Credential, Secret};

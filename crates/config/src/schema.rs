@@ -35,6 +35,7 @@ pub struct Config {
     pub format: FormatConfig,
     pub lsp: LspConfig,
     pub web: WebConfig,
+    pub ui: UiConfig,
 }
 
 #[derive(JsonSchema)]
@@ -272,6 +273,31 @@ pub enum SearchProvider {
     Tavily,
     Exa,
     Searxng,
+}
+
+/// The interactive session. Not from a project.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct UiConfig {
+    /// `dark`, `light`, `system`, `high-contrast`, `colour-blind`, `ansi`, `plain`, or one of `ui.themes`.
+    pub theme: Option<String>,
+    /// Vim's keys in the composer.
+    pub vim: bool,
+    /// How you are told while you look elsewhere: `off`, `bell`, `osc9`, `osc99`, `osc777`; by the terminal when not set.
+    pub notifications: Option<String>,
+    pub status_line: StatusLineConfig,
+    /// Chords by name, such as `editor = "ctrl+x"`; `/keys` lists the names.
+    pub keys: BTreeMap<String, String>,
+    /// Themes of your own: a `base`, and colours such as `accent = "#79b8ff"` or `"cyan"` by what they mean.
+    pub themes: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// A program that prints the status line. It reads JSON on standard input.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct StatusLineConfig {
+    /// A command for `sh`.
+    pub command: Option<String>,
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -13,11 +13,12 @@ pub(crate) enum Ruling {
     Ignored { why: String },
 }
 
-/// Judges one value of a project file. `so_far` is what the weaker layers say.
-pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>) -> Ruling {
+/// Judges one value of a project file. `so_far` is what the weaker layers say; `trusted`: the person trusts the project.
+pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: bool) -> Ruling {
     let ignored = |why: &str| Ruling::Ignored { why: why.to_owned() };
     let section = key.split('.').next().unwrap_or_default();
     match key {
+        _ if !trusted && !narrows(key) => ignored("this directory is not trusted"),
         _ if section == "providers" => ignored("a project does not decide where credentials are sent"),
         "permissions.allow" => ignored("a project does not allow itself to run or change anything"),
         "add_dirs" => ignored("a project does not open further folders"),
@@ -31,6 +32,7 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>) -> Ruling
         "format.auto" | "lsp.enabled" if *value == Value::Bool(false) => Ruling::Counts,
         _ if matches!(section, "format" | "lsp") => ignored("a project does not decide which programs run"),
         _ if section == "web" => ignored("a project does not decide what is reached or who is asked"),
+        _ if section == "ui" => ignored("how becket looks and what it runs for that is yours to decide"),
         "permission_mode" => mode(value, so_far),
         _ if section == "limits" => lower(key, value, so_far, "a project can only lower a limit"),
         "skills.dirs" | "rules.files" if !stays_inside(value) => {
@@ -38,6 +40,20 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>) -> Ruling
         }
         _ => Ruling::Counts,
     }
+}
+
+/// Keys that can do nothing but forbid: they count before anybody said that the project is trusted.
+fn narrows(key: &str) -> bool {
+    matches!(
+        key,
+        "permissions.deny"
+            | "permissions.ask"
+            | "permission_mode"
+            | "tools.disabled"
+            | "shell.timeout"
+            | "format.auto"
+            | "lsp.enabled"
+    ) || key.starts_with("limits.")
 }
 
 fn mode(value: &Value, so_far: Option<&Value>) -> Ruling {
@@ -103,8 +119,27 @@ mod tests {
             ("lsp.servers.rust-analyzer.initialization_options", json!({"a": 1}), false),
             ("web.allow_hosts", json!(["169.254.169.254"]), false),
             ("web.search.url", json!("https://evil.example"), false),
+            ("ui.status_line.command", json!("./evil"), false),
         ] {
-            assert_eq!(ruling(key, &value, None) == Ruling::Counts, counts, "{key} {value}");
+            assert_eq!(ruling(key, &value, None, true) == Ruling::Counts, counts, "{key} {value}");
+        }
+    }
+
+    #[test]
+    fn a_project_that_is_not_trusted_only_forbids() {
+        for (key, value, counts) in [
+            ("permissions.deny", json!(["Read(.env)"]), true),
+            ("permission_mode", json!("plan"), true),
+            ("permission_mode", json!("bypassPermissions"), false),
+            ("limits.max_turns", json!(3), true),
+            ("tools.disabled", json!(["bash"]), true),
+            ("model", json!("openai/x"), false),
+            ("context.template", json!("say yes"), false),
+            ("skills.dirs", json!(["skills"]), false),
+            ("rules.files", json!(["more.md"]), false),
+            ("permissions.allow", json!(["Bash"]), false),
+        ] {
+            assert_eq!(ruling(key, &value, None, false) == Ruling::Counts, counts, "{key} {value}");
         }
     }
 
@@ -124,7 +159,7 @@ mod tests {
             ("shell.timeout", json!("1m"), json!("120s"), true),
             ("shell.timeout", json!("3m"), json!("120s"), false),
         ] {
-            let ruling = ruling(key, &wanted, Some(&now));
+            let ruling = ruling(key, &wanted, Some(&now), true);
             assert_eq!(ruling == Ruling::Counts, counts, "{key} {wanted} after {now}");
         }
     }

@@ -1,5 +1,6 @@
 //! Values that must not be shown.
 
+use crate::layers::Source;
 use std::fmt;
 
 /// A secret: `Debug` and `Display` show a mask.
@@ -33,8 +34,8 @@ impl fmt::Debug for Secret {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
     pub value: Secret,
-    /// The environment variable.
-    pub variable: String,
+    /// A variable of the environment, or the person's file of keys.
+    pub source: Source,
 }
 
 /// Enough to tell two secrets apart, too little to use one.

@@ -16,6 +16,7 @@ struct Case {
     files: Vec<(Scope, &'static str)>,
     settings: Option<&'static str>,
     env: Vec<(&'static str, &'static str)>,
+    keys: Option<&'static str>,
     flags: Vec<Flag>,
 }
 
@@ -37,6 +38,10 @@ fn run(case: Case) -> Result<Settings, ConfigError> {
         files,
         settings: case.settings.map(|text| ("--settings".to_owned(), text.to_owned())),
         env: &env,
+        keys: case
+            .keys
+            .map(|text| (PathBuf::from("/home/u/.config/becket/credentials.toml"), text.to_owned())),
+        trusted: true,
         flags: case.flags,
         home: Path::new("/home/u"),
         cwd: Path::new("/repo/sub"),
@@ -74,6 +79,7 @@ fn the_stronger_layer_wins_and_says_so() {
         settings: Some(r#"{"model": "settings"}"#),
         env: vec![("BECKET_MODEL", "environment")],
         flags: vec![Flag { key: "model", value: json!("flag"), flag: "--model" }],
+        ..Case::default()
     };
     type Step = (&'static str, fn(&mut Case));
     let steps: [Step; 7] = [
@@ -281,6 +287,22 @@ fn numbers_may_carry_units() {
 }
 
 #[test]
+fn the_file_of_keys_is_used_where_the_environment_has_none() {
+    let keys = Some("anthropic = \"sk-ant-kept-0123456789\"\nopenai = ' sk-kept '\n");
+    let settings =
+        run(Case { keys, env: vec![("OPENAI_API_KEY", "sk-environment")], ..Case::default() }).unwrap();
+    assert_eq!(settings.credentials["anthropic"].value.expose(), "sk-ant-kept-0123456789");
+    let file = PathBuf::from("/home/u/.config/becket/credentials.toml");
+    assert_eq!(settings.credentials["anthropic"].source, Source::User(file));
+    assert_eq!(settings.credentials["openai"].value.expose(), "sk-environment");
+    assert!(!format!("{:?}{:?}", settings.explain(), settings.credentials).contains("sk-ant-kept"));
+    for wrong in ["anthropic = 3 # sk-hidden", "sk-hidden", "gemini = 'sk-hidden'"] {
+        let said = problems(Case { keys: Some(wrong), ..Case::default() });
+        assert!(said.contains("credentials.toml") && !said.contains("hidden"), "{said}");
+    }
+}
+
+#[test]
 fn credentials_are_found_by_name_and_never_shown() {
     let settings = run(Case {
         files: vec![(
@@ -296,7 +318,7 @@ fn credentials_are_found_by_name_and_never_shown() {
     })
     .unwrap();
     assert_eq!(settings.credentials["anthropic"].value.expose(), "token-0123456789-abcd");
-    assert_eq!(settings.credentials["openai"].variable, "MY_KEY");
+    assert_eq!(settings.credentials["openai"].source, Source::Environment("MY_KEY".into()));
     let shown = format!("{:?}{:?}", settings.explain(), settings.credentials);
     for secret in ["token-0123", "short", "pw", "k=s"] {
         assert!(!shown.contains(secret), "{secret} in {shown}");
@@ -415,7 +437,7 @@ proptest! {
         let layer = |scope: Scope, text: &str| Layer { scope, path: path(scope), text: text.to_owned() };
         let env = BTreeMap::new();
         let with = |files: Vec<Layer>| load(&Inputs {
-            files, settings: None, env: &env, flags: vec![], home: Path::new("/h"), cwd: Path::new("/repo"),
+            files, settings: None, env: &env, keys: None, trusted: true, flags: vec![], home: Path::new("/h"), cwd: Path::new("/repo"),
         }).unwrap().config;
         let before = with(vec![layer(Scope::User, &user_text)]);
         for scope in [Scope::Project, Scope::Local] {
@@ -443,7 +465,7 @@ proptest! {
             let _ = load(&Inputs {
                 files: vec![Layer { scope: Scope::User, path: path(Scope::User), text: text.clone() }],
                 settings: Some(("x".to_owned(), settings)),
-                env: &env, flags: vec![], home: Path::new("/h"), cwd: Path::new("/repo"),
+                env: &env, keys: None, trusted: true, flags: vec![], home: Path::new("/h"), cwd: Path::new("/repo"),
             });
         }
     }

@@ -3,11 +3,13 @@
 //! A command runs without a question only if every part of it may. A deny rule that matches any part, at any depth,
 //! denies the whole.
 
-use crate::path::{inside, is_sink, pattern_meets_secret, protected, secret};
+use crate::path::{inside, is_sink, protected};
 use crate::rule::{CommandPattern, Rule, exact_rule};
+use crate::secret::{pattern_meets_secret, secret};
+use crate::shell::escape::{escape, git_folders};
 use crate::shell::script::{Paths, Redirect, read};
 use crate::shell::unwrap::{Unwrapped, base_name, is_launcher, unwrap};
-use crate::shell::{Dirs, Known, Script, Simple, Word, gitcmd, readonly, script};
+use crate::shell::{Dirs, Known, Script, Simple, Word, readonly, script};
 use crate::wording::{candidates, raw, suggestion, variants};
 use crate::{Guard, Kind, Verdict};
 use becket_types::{PermissionMode, edit_distance};
@@ -196,7 +198,7 @@ impl<'a> Judge<'a> {
                 }
             }
             if covered.is_none() {
-                covered = self.allowed_by(&words, &texts);
+                covered = self.allowed_by(&words, &texts, command.dirs.as_deref());
             }
             match unwrap(&words) {
                 Unwrapped::Plain => return self.plain(&words, command, covered),
@@ -285,8 +287,8 @@ impl<'a> Judge<'a> {
 
     /// The allow rule for this form of the command, if one covers it: its wildcard does not stretch over options that
     /// run something else.
-    fn allowed_by(&self, words: &[Word], texts: &[String]) -> Option<Rule> {
-        let escape = gitcmd::escape(words);
+    fn allowed_by(&self, words: &[Word], texts: &[String], dirs: Option<&[PathBuf]>) -> Option<Rule> {
+        let escape = escape(words).or_else(|| self.leaves(words, dirs).then(|| "-C".to_owned()));
         // The first two are what was written; the others drop folders and quotes, which only deny rules may do.
         self.guard
             .rules(Kind::Allow)
@@ -297,6 +299,18 @@ impl<'a> Judge<'a> {
                 matched && (rule.is_bare() || escape.as_ref().is_none_or(|option| rule.says(option)))
             })
             .cloned()
+    }
+
+    /// Whether `git -C` leads out of the workspace, to a repository whose configuration git would obey.
+    fn leaves(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> bool {
+        let mut dirs = dirs.map(<[PathBuf]>::to_vec);
+        for folder in git_folders(words) {
+            dirs = if folder.is_literal() { self.places(&folder.text, dirs.as_deref()) } else { None };
+            if !dirs.as_ref().is_some_and(|dirs| dirs.iter().all(|d| inside(d, &self.guard.settings.roots))) {
+                return true;
+            }
+        }
+        false
     }
 
     fn plain(&mut self, words: &[Word], command: &Simple, covered: Option<Rule>) {
@@ -319,7 +333,7 @@ impl<'a> Judge<'a> {
         }
         let text = raw(words);
         let shown = becket_types::cut_end(&text, 120);
-        let mut reason = match (free, gitcmd::escape(words)) {
+        let mut reason = match (free, escape(words)) {
             (_, Some(option)) => {
                 format!("`{shown}` holds `{option}`, which can run or destroy something else")
             }
@@ -403,7 +417,9 @@ impl<'a> Judge<'a> {
         }
         for word in words.iter().skip(1).filter(|w| w.known != Known::Dynamic) {
             for text in candidates(&word.text).into_iter().filter(|t| !t.contains([' ', '\n'])) {
-                let pattern = (word.known == Known::Glob).then(|| pattern_meets_secret(text)).flatten();
+                // Git and the searchers take quoted wildcards for wildcards, too.
+                let wild = word.known == Known::Glob || text.contains(['*', '?']);
+                let pattern = wild.then(|| pattern_meets_secret(text)).flatten();
                 let places = self.places(text, dirs).unwrap_or_else(|| vec![PathBuf::from(text)]);
                 for path in places {
                     let excused = self.guard.excuses("read", &path) || self.guard.excuses("edit", &path);

@@ -14,11 +14,15 @@
 //! It is no sandbox: it judges what is written, not what a program will do.
 
 mod command;
+mod explain;
 mod path;
 mod rule;
+mod search;
+mod secret;
 mod shell;
 mod wording;
 
+pub use explain::{covers, how_to_allow};
 pub use rule::{Rule, RuleError, Rules, split_rules};
 
 use becket_types::{Access, Effect, PermissionMode};
@@ -84,6 +88,16 @@ struct Matchers {
     allow: Vec<(Rule, PathMatcher)>,
     ask: Vec<(Rule, PathMatcher)>,
     deny: Vec<(Rule, PathMatcher)>,
+}
+
+impl Matchers {
+    fn of(&self, kind: Kind) -> &[(Rule, PathMatcher)] {
+        match kind {
+            Kind::Allow => &self.allow,
+            Kind::Ask => &self.ask,
+            Kind::Deny => &self.deny,
+        }
+    }
 }
 
 impl fmt::Debug for Guard {
@@ -280,12 +294,9 @@ impl Guard {
     }
 
     pub(crate) fn path_rule(&self, kind: Kind, tool: &str, path: &Path) -> Option<&Rule> {
-        let list = match kind {
-            Kind::Allow => &self.matchers.allow,
-            Kind::Ask => &self.matchers.ask,
-            Kind::Deny => &self.matchers.deny,
-        };
-        list.iter()
+        self.matchers
+            .of(kind)
+            .iter()
             .find(|(rule, matcher)| rule.covers_tool(tool) && matcher.matches(path))
             .map(|(rule, _)| rule)
     }
@@ -304,7 +315,7 @@ impl Guard {
 
     /// Whether an allow rule matches a sensitive path and writes out what makes it sensitive.
     pub(crate) fn excuses(&self, tool: &str, path: &Path) -> bool {
-        let words = [path::secret(path), path::protected(path, &self.settings.own)];
+        let words = [secret::secret(path), path::protected(path, &self.settings.own)];
         self.matchers.allow.iter().any(|(rule, matcher)| {
             rule.covers_tool(tool)
                 && matcher.matches(path)
@@ -332,7 +343,7 @@ impl Guard {
             tool,
             path,
             "Read",
-            path::secret(path).map(|found| format!("{found} may hold secrets")),
+            secret::secret(path).map(|found| format!("{found} may hold secrets")),
             true,
         )
     }
@@ -340,7 +351,7 @@ impl Guard {
     pub(crate) fn write_path(&self, tool: &str, path: &Path) -> Verdict {
         let sensitive = path::protected(path, &self.settings.own)
             .map(|found| format!("it belongs to {found}, which other programs obey later"))
-            .or_else(|| path::secret(path).map(|found| format!("{found} may hold secrets")));
+            .or_else(|| secret::secret(path).map(|found| format!("{found} may hold secrets")));
         self.path(tool, path, "Edit", sensitive, self.settings.mode == PermissionMode::AcceptEdits)
     }
 
@@ -356,10 +367,7 @@ impl Guard {
             return Verdict::Ask { reason: format!("the rule {rule} asks about {shown}"), rule: None };
         }
         let suggestion = format!("{name}(/{})", globset::escape(&path.to_string_lossy()));
-        let ask = |reason: String| {
-            let rule = Some(suggestion.clone());
-            Verdict::Ask { reason: format!("{reason}; to allow it: --allowedTools '{suggestion}'"), rule }
-        };
+        let ask = |reason: String| Verdict::Ask { reason, rule: Some(suggestion.clone()) };
         if let Some(why) = sensitive {
             return if self.excuses(tool, path) {
                 Verdict::Allow { why: "a rule names it".to_owned() }
@@ -396,7 +404,7 @@ impl Guard {
             Some(subject) if !tool.starts_with("mcp__") => format!("{}({subject})", title(tool)),
             _ => title(tool),
         };
-        let reason = format!("no rule allows {tool}; to allow it: --allowedTools '{rule}'");
+        let reason = format!("no rule allows {tool}");
         Verdict::Ask { reason, rule: Rule::parse(&rule).is_ok().then_some(rule) }
     }
 
@@ -456,13 +464,7 @@ impl Guard {
         if reasons.is_empty() {
             reasons.push("nothing in it is known to be harmless");
         }
-        let mut reason = format!("`{shown}`: {}", reasons.join("; "));
-        if let Some(rule) = rule.as_ref().filter(|r| r.len() <= 300 && !r.contains('\n')) {
-            reason.push_str("; to allow it: --allowedTools '");
-            reason.push_str(&rule.replace('\'', "'\\''"));
-            reason.push('\'');
-        }
-        Verdict::Ask { reason, rule }
+        Verdict::Ask { reason: format!("`{shown}`: {}", reasons.join("; ")), rule }
     }
 }
 
@@ -515,5 +517,5 @@ fn searched_secret(tool: &str, input: &Value) -> Option<String> {
         .chain(names)
         .filter_map(|key| input.get(key)?.as_str())
         .filter(|text| text.len() < 512)
-        .find_map(path::pattern_meets_secret)
+        .find_map(secret::pattern_meets_secret)
 }

@@ -1,9 +1,8 @@
-//! Paths as rules see them: folded by their text, compared component by component, and the lists of places that are
-//! sensitive: files that hold secrets, and files that git, shells, editors or becket itself will obey later.
+//! Paths as rules see them: folded by their text, compared component by component, and the list of places that git, shells,
+//! editors or becket itself will obey later.
 //!
 //! Nothing is looked up on disk: a place is sensitive by its name, whether it exists or not.
 
-use globset::GlobBuilder;
 use std::path::{Component, Path, PathBuf};
 
 /// Whether `path` is one of `roots` or below one. Paths under `/proc` and `/dev` belong to no root.
@@ -20,95 +19,6 @@ pub(crate) fn is_sink(path: &Path) -> bool {
         .iter()
         .any(|p| path == Path::new(p))
 }
-
-const SECRET_DIRS: &[&str] =
-    &[".ssh", ".aws", ".gnupg", ".azure", ".kube", ".password-store", ".docker", "gcloud", "keyrings", "gh"];
-
-const SECRET_FILES: &[&str] = &[
-    ".env",
-    ".env.*",
-    "*.env",
-    ".envrc",
-    ".envrc.*",
-    "id_rsa",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ed25519",
-    "id_*_sk",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.jks",
-    "*.keystore",
-    "*.kdbx",
-    "*.ppk",
-    "*.pkcs12",
-    ".netrc",
-    "_netrc",
-    ".pgpass",
-    ".my.cnf",
-    ".npmrc",
-    ".pypirc",
-    ".git-credentials",
-    ".htpasswd",
-    ".vault-token",
-    ".dockercfg",
-    ".dockerconfigjson",
-    ".boto",
-    ".s3cfg",
-    "credentials",
-    "credentials.json",
-    "credentials.toml",
-    "credentials.yml",
-    "credentials.yaml",
-    "credentials.db",
-    ".credentials",
-    ".credentials.*",
-    "secret.*",
-    "secrets.*",
-    "service-account*.json",
-    "service_account*.json",
-    "client_secret*.json",
-    "application_default_credentials.json",
-    "*.tfvars",
-    "*.tfstate",
-    "shadow",
-    "gshadow",
-    "sudoers",
-    "environ",
-    "auth.json",
-    "hosts.yml",
-    ".bash_history",
-    ".zsh_history",
-    ".psql_history",
-    ".python_history",
-    ".node_repl_history",
-];
-
-/// Shown to everybody by convention.
-const NOT_SECRET: &[&str] = &[
-    ".env.example",
-    ".env.sample",
-    ".env.template",
-    ".env.dist",
-    ".env.defaults",
-    "example.env",
-    "sample.env",
-    "template.env",
-    "secrets.rs",
-    "secrets.md",
-    "secrets.py",
-    "secrets.go",
-    "secrets.ts",
-    "secrets.js",
-    "secret.rs",
-    "secret.py",
-    "secret.go",
-    "secret.ts",
-    "secret.js",
-    "secret.md",
-];
 
 const PROTECTED_DIRS: &[&str] = &[
     ".git",
@@ -175,27 +85,6 @@ const PROTECTED_FILES: &[&str] = &[
     ".gdbinit",
 ];
 
-/// The component of `path` that makes it a secret.
-pub(crate) fn secret(path: &Path) -> Option<String> {
-    let names: Vec<String> = names(path);
-    if let Some(dir) = names.iter().find(|name| SECRET_DIRS.contains(&name.as_str())) {
-        let ambiguous = matches!(dir.as_str(), "gcloud" | "gh" | "keyrings");
-        if !ambiguous || names.iter().any(|n| matches!(n.as_str(), ".config" | ".local")) {
-            return Some(dir.clone());
-        }
-    }
-    let last = names.last()?;
-    let system = matches!(last.as_str(), "shadow" | "gshadow" | "sudoers" | "environ");
-    let named =
-        SECRET_FILES.iter().any(|pattern| wild(pattern, last)) && !NOT_SECRET.contains(&last.as_str());
-    let fits = match last.as_str() {
-        _ if system => path.starts_with("/etc") || path.starts_with("/proc"),
-        "hosts.yml" | "auth.json" => names.iter().any(|n| n.starts_with('.')),
-        _ => true,
-    };
-    (named && fits).then(|| last.clone())
-}
-
 /// The component of `path` that makes writing it dangerous later. `own` are becket's own folders.
 pub(crate) fn protected(path: &Path, own: &[PathBuf]) -> Option<String> {
     if let Some(folder) = own.iter().find(|folder| path.starts_with(folder)) {
@@ -218,37 +107,6 @@ pub(crate) fn protected(path: &Path, own: &[PathBuf]) -> Option<String> {
     }
     let last = names.last()?;
     PROTECTED_FILES.contains(&last.as_str()).then(|| last.clone())
-}
-
-/// Whether a file name pattern written on a command line is likely to reach secrets.
-pub(crate) fn pattern_meets_secret(pattern: &str) -> Option<String> {
-    const SAMPLES: &[&str] = &[
-        ".env",
-        ".env.local",
-        ".netrc",
-        ".npmrc",
-        ".git-credentials",
-        "id_rsa",
-        "id_ed25519",
-        "server.pem",
-        "private.key",
-        "credentials.json",
-        "secrets.yml",
-    ];
-    let path = Path::new(pattern);
-    if let Some(found) = secret(path) {
-        return Some(found);
-    }
-    let last = path.file_name()?.to_str()?.to_lowercase();
-    let says_something = last.starts_with('.') || last.chars().any(char::is_alphanumeric);
-    // A whole class such as `*.json` or `s*` is no request for secrets; a hidden or key-like pattern is.
-    let hidden =
-        last.starts_with('.') || last.starts_with("id_") || last.contains("cred") || last.contains("secret");
-    if !says_something || !hidden || !last.contains(['*', '?', '[', '{']) {
-        return None;
-    }
-    let glob = GlobBuilder::new(&last).literal_separator(true).build().ok()?.compile_matcher();
-    SAMPLES.iter().find(|s| glob.is_match(s)).map(|s| (*s).to_owned())
 }
 
 fn names(path: &Path) -> Vec<String> {
@@ -287,39 +145,6 @@ pub(crate) fn wild(pattern: &str, text: &str) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn secrets_are_known_by_name() {
-        for path in [
-            "/p/.env",
-            "/p/.env.production",
-            "/p/sub/.ENV",
-            "/home/u/.ssh/config",
-            "/home/u/.aws/credentials",
-            "/p/key.pem",
-            "/home/u/.netrc",
-            "/home/u/.config/gh/hosts.yml",
-            "/etc/shadow",
-            "/proc/1/environ",
-            "/p/secrets.yml",
-            "/p/credentials",
-        ] {
-            assert!(secret(Path::new(path)).is_some(), "{path}");
-        }
-        for path in [
-            "/p/.env.example",
-            "/p/src/environ.rs",
-            "/p/src/secrets.rs",
-            "/p/gh/main.go",
-            "/p/environment",
-            "/p/id_rsa.pub",
-            "/p/src/credentials/mod.rs",
-            "/p/hosts.yml",
-            "/p/shadow",
-        ] {
-            assert_eq!(secret(Path::new(path)), None, "{path}");
-        }
-    }
 
     #[test]
     fn what_will_be_obeyed_later_is_protected() {

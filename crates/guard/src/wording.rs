@@ -2,8 +2,9 @@
 //! becket offers for it. Judges nothing.
 
 use crate::rule::exact_rule;
+use crate::shell::Word;
+use crate::shell::escape::escape;
 use crate::shell::unwrap::base_name;
-use crate::shell::{Word, gitcmd};
 
 /// The forms in which a rule may know the command: as written, in canonical quoting, and for deny rules without
 /// quotes, without folders, without what is set before it.
@@ -35,11 +36,13 @@ pub(crate) fn raw(words: &[Word]) -> String {
     words.iter().map(|w| w.raw.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-/// The parts of a word that may name a file: the word, what follows `=`, what follows `:`.
+/// The parts of a word that may name a file: the word, what follows the letter of an option, `=`, `:` or `@`.
 pub(crate) fn candidates(text: &str) -> Vec<&str> {
     let mut out = Vec::new();
-    if !text.starts_with('-') {
-        out.push(text);
+    match text.strip_prefix('-').map(|rest| rest.split_at_checked(1)) {
+        None => out.push(text),
+        Some(Some((letter, value))) if letter != "-" && !value.is_empty() => out.push(value),
+        Some(_) => {}
     }
     for mark in ['=', ':', '@'] {
         if let Some((_, value)) = text.split_once(mark)
@@ -89,7 +92,7 @@ pub(crate) fn suggestion(words: &[Word]) -> String {
     let name = words[0].text.as_str();
     let whole = exact_rule(&raw(words));
     let plain = !name.contains(|c: char| c.is_whitespace() || "()*\\\"'".contains(c));
-    if !plain || RISKY.contains(&base_name(name)) || gitcmd::escape(words).is_some() {
+    if !plain || RISKY.contains(&base_name(name)) || escape(words).is_some() {
         return whole;
     }
     if !SUBCOMMANDS.contains(&name) {

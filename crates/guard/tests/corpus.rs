@@ -1,4 +1,4 @@
-//! Two corpora: strings that must never slip through, and ordinary reading that must not be asked about.
+//! Corpora: strings that must never slip through, ordinary reading, and ordinary work under a rule, that must not be asked about.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -78,6 +78,29 @@ fn nothing_slips_past_the_table_or_a_wildcard_rule() {
         }
     }
     assert!(through.is_empty(), "{} slipped through:\n{}", through.len(), through.join("\n"));
+}
+
+#[test]
+fn a_wildcard_does_not_stretch_over_what_runs_something_else() {
+    let corpus = lines(include_str!("corpus/rules.txt"));
+    assert!(corpus.len() >= 1_000, "{}", corpus.len());
+    let rules = ["Bash(git *)", "Bash(npm test)", "Read(src/**)"];
+    let mut through = Vec::new();
+    for mode in PermissionMode::ALL.into_iter().filter(|mode| *mode != PermissionMode::BypassPermissions) {
+        let guard = guard(&rules, mode);
+        for command in &corpus {
+            if let Verdict::Allow { why } = check(&guard, command) {
+                through.push(format!("{mode}: {command:?}: {why}"));
+            }
+        }
+    }
+    assert!(through.is_empty(), "{} slipped through:\n{}", through.len(), through.join("\n"));
+    let guard = guard(&rules, PermissionMode::Default);
+    let ordinary = lines(include_str!("corpus/ordinary_git.txt"));
+    assert!(ordinary.len() >= 100, "{}", ordinary.len());
+    let asked: Vec<&String> =
+        ordinary.iter().filter(|c| !matches!(check(&guard, c), Verdict::Allow { .. })).collect();
+    assert!(asked.is_empty(), "{asked:?}");
 }
 
 #[test]

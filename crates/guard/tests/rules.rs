@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
-use becket_guard::{Guard, GuardSettings, Rule, Rules, Verdict, split_rules};
+use becket_guard::{Guard, GuardSettings, Rule, Rules, Verdict, how_to_allow, split_rules};
 use becket_types::{Access, Effect, PermissionMode};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -283,7 +283,8 @@ fn reasons_say_what_and_what_to_do() {
     let reason = |text: &str| {
         let (tool, access) = call(text);
         match guard.check(&tool, &access, &Value::Null) {
-            Verdict::Ask { reason, .. } | Verdict::Deny { reason, .. } => reason,
+            Verdict::Ask { reason, rule } => reason + &rule.map(|r| how_to_allow(&r)).unwrap_or_default(),
+            Verdict::Deny { reason, .. } => reason,
             Verdict::Allow { why } => why,
         }
     };

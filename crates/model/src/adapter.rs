@@ -4,10 +4,12 @@ use crate::assemble::AnswerOf;
 use crate::http::Transport;
 use crate::ids::{IdRule, SeenCalls};
 use crate::media::MediaCache;
+use crate::settings::Settings;
 use crate::stream::{Decoder, exchange};
 use crate::wire::{Encoder, WireCache};
-use crate::{ErrorKind, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request};
+use crate::{Digest, ErrorKind, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request, catalog};
 use becket_types::Blobs;
+use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,6 +22,36 @@ pub(crate) struct Env<'a> {
     pub ids: IdRule,
     /// The provider's own host, where all of its dialect holds.
     pub official: bool,
+}
+
+/// What a model keeps from request to request: the bytes of messages, decoded media, the calls that were seen.
+pub(crate) struct Memory<E: Encoder> {
+    cache: Mutex<WireCache<E>>,
+    media: MediaCache,
+    pub seen: SeenCalls,
+}
+
+impl<E: Encoder> Default for Memory<E> {
+    fn default() -> Self {
+        Self { cache: Mutex::default(), media: MediaCache::default(), seen: SeenCalls::default() }
+    }
+}
+
+impl<E: for<'a> Encoder<Env<'a> = Env<'a>>> Memory<E> {
+    /// The body of `request`, and its SHA-256.
+    pub(crate) fn body(
+        &self,
+        request: &Request<'_>,
+        info: &ModelInfo,
+        (ids, official): (IdRule, bool),
+        head: impl FnOnce() -> Vec<u8>,
+        tail: &'static [u8],
+    ) -> (Vec<Bytes>, Digest) {
+        let blobs = request.blobs.as_ref();
+        let env = Env { info, blobs, media: &self.media, seen: &self.seen, ids, official };
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.body(request, &env, head, tail)
+    }
 }
 
 /// One wire format.
@@ -37,25 +69,30 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     fn max_body(&self) -> Option<usize>;
 }
 
+/// The texts of the system prompt that are not blank, in order.
+pub(crate) fn system_texts<'a>(request: &'a Request<'_>) -> Vec<&'a str> {
+    let texts = request.context.system.iter().map(AsRef::as_ref);
+    texts.filter(|text| !becket_types::is_blank(text)).collect()
+}
+
 pub(crate) struct HttpModel<P: Protocol> {
     info: ModelInfo,
     protocol: Arc<P>,
     transport: Arc<Transport>,
-    cache: Mutex<WireCache<P::Encoder>>,
-    media: MediaCache,
-    seen: SeenCalls,
+    memory: Memory<P::Encoder>,
 }
 
 impl<P: Protocol> HttpModel<P> {
-    pub(crate) fn new(info: ModelInfo, protocol: P, transport: Transport) -> Self {
-        Self {
-            info,
-            protocol: Arc::new(protocol),
-            transport: Arc::new(transport),
-            cache: Mutex::default(),
-            media: MediaCache::default(),
-            seen: SeenCalls::default(),
-        }
+    /// The model `provider/name` behind `transport`.
+    pub(crate) fn new(
+        (provider, name): (&str, &str),
+        protocol: P,
+        transport: Transport,
+        settings: &Settings,
+    ) -> Self {
+        let mut info = catalog::lookup(provider, name);
+        crate::adjust(&mut info, settings, transport.local);
+        Self { info, protocol: Arc::new(protocol), transport: Arc::new(transport), memory: Memory::default() }
     }
 }
 
@@ -65,19 +102,11 @@ impl<P: Protocol> Model for HttpModel<P> {
     }
 
     fn prepare(&self, request: &Request<'_>) -> Result<Prepared, ModelError> {
-        let env = Env {
-            info: &self.info,
-            blobs: request.blobs.as_ref(),
-            media: &self.media,
-            seen: &self.seen,
-            ids: self.protocol.ids(),
-            official: self.protocol.official(),
-        };
+        let dialect = (self.protocol.ids(), self.protocol.official());
         let head = || self.protocol.head(request, &self.info);
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let body = cache.body(request, &env, head, self.protocol.tail(request));
-        drop(cache);
-        let prepared = Prepared { body, tag: request.max_output, replaceable: false };
+        let (body, digest) =
+            self.memory.body(request, &self.info, dialect, head, self.protocol.tail(request));
+        let prepared = Prepared { body, digest, tag: request.max_output, replaceable: false };
         if let Some(max) = self.protocol.max_body()
             && prepared.len() > max
         {
@@ -99,7 +128,7 @@ impl<P: Protocol> Model for HttpModel<P> {
             provider: self.info.provider.clone(),
             model: self.info.name.clone(),
             cap: prepared.tag,
-            seen: self.seen.clone(),
+            seen: self.memory.seen.clone(),
             server: self.transport.server.clone(),
         };
         let protocol = Arc::clone(&self.protocol);

@@ -6,6 +6,7 @@
 //! Invariants: a tool call part comes out only when its arguments are known to be complete or known to be wrong; a call
 //! that the output limit cut never comes out. Deltas that arrive together are joined, so cost follows what arrives.
 
+use crate::errors::{Failure, classify};
 use crate::ids::SeenCalls;
 use crate::{ErrorKind, ModelError, ModelEvent};
 use becket_types::{CallId, FinishReason, Part, Usage};
@@ -79,6 +80,11 @@ impl Assembler {
 
     pub(crate) fn server(&self) -> &str {
         &self.of.server
+    }
+
+    /// The error that a server sent in place of an answer, or in the middle of one.
+    pub(crate) fn failed(&self, body: &str) -> ModelError {
+        classify(&Failure { body, server: self.server(), ..Failure::default() })
     }
 
     /// Takes the events so far.

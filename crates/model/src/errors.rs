@@ -41,6 +41,7 @@ impl ErrorKind {
         match self {
             Self::RateLimit
             | Self::Overloaded
+            | Self::Loading
             | Self::Server
             | Self::Network
             | Self::Dns
@@ -68,6 +69,7 @@ impl ErrorKind {
             Self::NotFound => "does not know this model or address",
             Self::RateLimit => "limits the rate of requests",
             Self::Overloaded => "is overloaded",
+            Self::Loading => "is still loading the model",
             Self::Server => "failed",
             Self::Network => "cannot be reached",
             Self::Dns => "has a name that cannot be resolved",
@@ -97,6 +99,12 @@ impl ErrorKind {
             }
             Self::ContextOverflow => Some("Compact the session, or switch to a model with a larger window."),
             Self::TooLarge => Some("Compact the session; images and files weigh most."),
+            Self::RateLimit | Self::Overloaded => {
+                Some("Try again later, or name a model to go on with (`--fallback-model`).")
+            }
+            Self::Loading => Some("Try again once the model is loaded."),
+            Self::Server | Self::Timeout => Some("Try again; if it stays so, check the server."),
+            Self::InvalidRequest => Some("`becket context` shows what is sent; another model may take it."),
             _ => None,
         }
     }
@@ -159,9 +167,6 @@ pub(crate) fn classify(failure: &Failure<'_>) -> ModelError {
 }
 
 fn hint_for(kind: ErrorKind, text: &str) -> Option<&'static str> {
-    if text.contains("loading model") {
-        return Some("The server is still loading the model; wait a moment.");
-    }
     if kind == ErrorKind::NotFound && text.contains("try pulling it first") {
         return Some("Pull the model on the server first: `ollama pull NAME`.");
     }
@@ -389,10 +394,9 @@ const WORDS: &[(ErrorKind, &[&str])] = &[
         ],
     ),
     (ErrorKind::TooLarge, &["request_too_large", "request entity too large", "payload too large"]),
-    (
-        ErrorKind::Overloaded,
-        &["overloaded", "server_is_overloaded", "loading model", "no available workers", "at capacity"],
-    ),
+    // llama.cpp; Hugging Face's servers.
+    (ErrorKind::Loading, &["loading model", "is currently loading"]),
+    (ErrorKind::Overloaded, &["overloaded", "server_is_overloaded", "no available workers", "at capacity"]),
     (
         ErrorKind::Auth,
         &[
@@ -476,6 +480,7 @@ fn kind_of(status: Option<u16>, codes: &str, text: &str) -> ErrorKind {
         ErrorKind::Auth,
         ErrorKind::NotFound,
         ErrorKind::Refusal,
+        ErrorKind::Loading,
         ErrorKind::Overloaded,
         ErrorKind::InvalidRequest,
         ErrorKind::RateLimit,

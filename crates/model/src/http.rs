@@ -315,12 +315,17 @@ fn build(url: &Url, local: bool, settings: &Settings) -> Result<Client, String> 
     let proxied = !local && (settings.proxies.https.is_some() || settings.proxies.http.is_some());
     if proxied {
         let exceptions = settings.proxies.no_proxy.as_deref().and_then(reqwest::NoProxy::from_string);
-        let text = |e: reqwest::Error| e.without_url().to_string();
+        // The address may hold a login, so it is not shown.
+        let refused = |name: &'static str| {
+            move |_| format!("the proxy in {name} is no address; write it as http://HOST:PORT, or unset it")
+        };
         if let Some(https) = &settings.proxies.https {
-            builder = builder.proxy(reqwest::Proxy::https(https).map_err(text)?.no_proxy(exceptions.clone()));
+            let proxy = reqwest::Proxy::https(https).map_err(refused("HTTPS_PROXY or ALL_PROXY"))?;
+            builder = builder.proxy(proxy.no_proxy(exceptions.clone()));
         }
         if let Some(http) = &settings.proxies.http {
-            builder = builder.proxy(reqwest::Proxy::http(http).map_err(text)?.no_proxy(exceptions));
+            let proxy = reqwest::Proxy::http(http).map_err(refused("HTTP_PROXY or ALL_PROXY"))?;
+            builder = builder.proxy(proxy.no_proxy(exceptions));
         }
     }
     if url.scheme() == "http" && !proxied {

@@ -32,7 +32,7 @@ mod stream;
 pub mod tokens;
 mod wire;
 
-pub use media::unusable_image;
+pub use media::{thumbnail, unusable_image};
 pub use record::{Recorder, Replay};
 pub use reference::ModelRef;
 pub use scripted::ScriptedModel;
@@ -86,11 +86,16 @@ pub enum ToolChoice {
     None,
 }
 
+/// SHA-256 of a request's body.
+pub type Digest = [u8; 32];
+
 /// A request turned into bytes: ready to send, also several times.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     /// The body in pieces; pieces are shared between requests, so a step pays for what is new only.
     pub body: Vec<Bytes>,
+    /// Of the body; it costs what is new in it.
+    pub digest: Digest,
     /// The adapter's own business (the scripted model's cursor, …); opaque to callers.
     pub tag: u64,
     /// The caller has another model to turn to: overload is not waited out for long. Adapters leave it false.
@@ -181,6 +186,8 @@ pub enum ErrorKind {
     NotFound,
     RateLimit,
     Overloaded,
+    /// The server is there, the model is not in its memory yet: it heals with time alone.
+    Loading,
     /// 5xx other than overloaded.
     Server,
     /// Cannot connect, connection reset.

@@ -81,6 +81,26 @@ pub fn unusable_image(bytes: &[u8], media_type: &str) -> Option<String> {
     }
 }
 
+/// An image for people: as PNG, no larger than `most` (pixels), with its size. `None` where it cannot be decoded.
+pub fn thumbnail(bytes: &[u8], most: (u32, u32)) -> Option<(Vec<u8>, (u32, u32))> {
+    let (format, _) = format_of(bytes)?;
+    let decoded = decode(bytes, format).ok()?;
+    let (width, height) = decoded.dimensions();
+    let small = if width > most.0 || height > most.1 { decoded.thumbnail(most.0, most.1) } else { decoded };
+    let mut png = Cursor::new(Vec::new());
+    // Other depths are several times as large and look the same.
+    small.to_rgba8().write_to(&mut png, ImageFormat::Png).ok()?;
+    Some((png.into_inner(), small.dimensions()))
+}
+
+fn decode(bytes: &[u8], format: ImageFormat) -> image::ImageResult<DynamicImage> {
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    let mut limits = image::Limits::default();
+    limits.max_alloc = Some(MAX_ALLOC);
+    reader.limits(limits);
+    reader.decode()
+}
+
 fn fit(bytes: &[u8], declared: &str, name: Option<&str>) -> Media {
     if bytes.is_empty() {
         return stub(declared, name, "the file is empty");
@@ -88,11 +108,7 @@ fn fit(bytes: &[u8], declared: &str, name: Option<&str>) -> Media {
     let Some((format, media_type)) = format_of(bytes) else {
         return stub(declared, name, &format!("it is {}", nature(bytes)));
     };
-    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
-    let mut limits = image::Limits::default();
-    limits.max_alloc = Some(MAX_ALLOC);
-    reader.limits(limits);
-    let decoded = match reader.decode() {
+    let decoded = match decode(bytes, format) {
         Ok(decoded) => decoded,
         Err(image::ImageError::Limits(_)) => return stub(declared, name, "it is too large to decode"),
         Err(_) => return stub(declared, name, "the file is damaged"),
@@ -191,6 +207,18 @@ mod tests {
     fn large_images_are_scaled_and_keep_their_proportions() {
         assert_eq!(size(&fit(&png(3136, 784), "image/png", None)), Some((1568, 392)));
         assert_eq!(size(&fit(&png(4000, 1), "image/png", None)), Some((1568, 1)));
+    }
+
+    #[test]
+    fn people_see_small_images_as_they_are_and_large_ones_scaled() {
+        for ((width, height), want) in [((3, 2), (3, 2)), ((1600, 400), (800, 200)), ((100, 4800), (10, 480))]
+        {
+            let (png, size) = thumbnail(&png(width, height), (800, 480)).unwrap();
+            assert_eq!(size, want);
+            assert_eq!(image::load_from_memory(&png).unwrap().dimensions(), want);
+        }
+        assert_eq!(thumbnail(b"<svg/>", (800, 480)), None);
+        assert_eq!(thumbnail(b"\x89PNG\r\n\x1a\n", (800, 480)), None);
     }
 
     #[test]

@@ -28,6 +28,12 @@ impl ModelRef {
             }
             return Ok(Self::Script(PathBuf::from(file)));
         }
+        if text.contains(char::is_control) {
+            return Err(unknown(
+                &text.escape_debug().to_string(),
+                "A name is one line without control characters.",
+            ));
+        }
         match text.split_once('/') {
             Some(("anthropic", name)) if !name.is_empty() => Ok(Self::Anthropic(name.to_owned())),
             Some(("openai", name)) if !name.is_empty() => Ok(Self::OpenAi(name.to_owned())),
@@ -89,6 +95,7 @@ mod tests {
             ("script:", None),
             ("openai/", None),
             ("ollama/x", None),
+            ("openai/x\ny", None),
             ("", None),
         ] {
             let got = ModelRef::parse(text);

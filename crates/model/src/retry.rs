@@ -2,7 +2,8 @@
 //!
 //! Pure: takes what went wrong and how often, gives a delay or the error to end with. Delays double from a second up
 //! to half a minute, plus up to a quarter of jitter; a server that names a longer wait gets it, up to the limit the user
-//! set. Errors that will never heal are not retried.
+//! set. A server that loads its model is looked at every few seconds, by a clock of its own. Errors that will never heal
+//! are not retried.
 
 use crate::{ErrorKind, ModelError};
 use becket_types::Millis;
@@ -15,6 +16,8 @@ const LONGEST: Duration = Duration::from_secs(32);
 /// within 3 s.
 const QUICK_FIRST: Duration = Duration::from_millis(300);
 const LOCAL_ATTEMPTS: u32 = 4;
+/// Between two looks at a server that loads its model.
+const LOOK: Duration = Duration::from_secs(2);
 /// The resolver tries several times itself.
 const DNS_ATTEMPTS: u32 = 3;
 /// Overload, where another model stands ready.
@@ -31,6 +34,8 @@ pub(crate) struct Policy {
     pub max_attempts: u32,
     /// Longest wait that a server may ask for.
     pub max_wait: Duration,
+    /// Longest wait for a model that is being loaded.
+    pub max_loading: Duration,
     /// The server is on this machine.
     pub local: bool,
     /// Another model stands ready.
@@ -48,6 +53,25 @@ impl Policy {
             _ => self.max_attempts,
         };
         limit.min(self.max_attempts)
+    }
+
+    /// The model is being loaded, and `waited` for already: the delay before the next look, or the error to end with.
+    pub(crate) fn next_look(&self, waited: Duration, error: ModelError) -> Result<Duration, ModelError> {
+        let left = self.max_loading.saturating_sub(waited);
+        if !error.retryable {
+            return Err(error);
+        }
+        if left.is_zero() {
+            let seconds = self.max_loading.as_secs();
+            return Err(ModelError {
+                message: format!("{} (becket waited for it for {seconds} s)", error.message),
+                hint: Some("Try again once the model is loaded, or raise --max-wait.".to_owned()),
+                retryable: false,
+                ..error
+            });
+        }
+        let asked = Duration::from_millis(error.retry_after.unwrap_or_default().0);
+        Ok(LOOK.max(asked).min(left))
     }
 
     /// How often a request that fails in this way is sent again.
@@ -116,8 +140,13 @@ pub(crate) fn wait_from_headers<'a>(
 mod tests {
     use super::*;
 
-    const POLICY: Policy =
-        Policy { max_attempts: 6, max_wait: Duration::from_mins(1), local: false, replaceable: false };
+    const POLICY: Policy = Policy {
+        max_attempts: 6,
+        max_wait: Duration::from_mins(1),
+        max_loading: Duration::from_secs(9),
+        local: false,
+        replaceable: false,
+    };
 
     fn failing(kind: ErrorKind, retry_after: Option<u64>) -> ModelError {
         let mut error = ModelError::new(kind, "x");
@@ -193,6 +222,30 @@ mod tests {
         let total: Duration =
             (1..9).map_while(|n| POLICY.next(n, failing(ErrorKind::Dns, None), 1.0).ok()).sum();
         assert!(total < Duration::from_secs(2), "{total:?}");
+    }
+
+    #[test]
+    fn a_model_that_is_being_loaded_is_looked_at_until_the_time_is_up() {
+        let looks = |retry_after| {
+            let mut waited = Duration::ZERO;
+            let mut looks = Vec::new();
+            loop {
+                match POLICY.next_look(waited, failing(ErrorKind::Loading, retry_after)) {
+                    Ok(delay) => {
+                        waited += delay;
+                        looks.push(delay.as_secs());
+                    }
+                    Err(error) => return (looks, error),
+                }
+            }
+        };
+        let (seconds, error) = looks(None);
+        assert_eq!(seconds, [2, 2, 2, 2, 1]);
+        assert!(error.message.contains("9 s") && !error.retryable, "{error:?}");
+        assert!(error.hint.unwrap().contains("--max-wait"));
+        assert_eq!(looks(Some(5_000)).0, [5, 4], "the server's own wish counts");
+        let forbidden = ModelError { retryable: false, ..failing(ErrorKind::Loading, None) };
+        assert_eq!(POLICY.next_look(Duration::ZERO, forbidden.clone()), Err(forbidden));
     }
 
     #[test]

@@ -4,12 +4,10 @@
 //! format is in `docs/scripted-model.md`. Requests are encoded as for Chat Completions, so the byte cache and everything
 //! that looks at requests behaves as with a real model; only nothing is sent.
 
-use crate::adapter::Env;
+use crate::adapter::Memory;
 use crate::assemble::{AnswerOf, Assembler};
 use crate::chat::{ChatEncoder, head_rest, tail};
-use crate::ids::{IdRule, SeenCalls};
-use crate::media::MediaCache;
-use crate::wire::WireCache;
+use crate::ids::IdRule;
 use crate::{ErrorKind, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request};
 use becket_types::{FinishReason, Message, Millis, Part, Prices, Role, Usage};
 use futures::stream::{BoxStream, StreamExt as _, unfold};
@@ -168,9 +166,7 @@ struct Cursor {
 pub struct ScriptedModel {
     info: ModelInfo,
     script: Script,
-    cache: Mutex<WireCache<ChatEncoder>>,
-    media: MediaCache,
-    seen: SeenCalls,
+    memory: Memory<ChatEncoder>,
     needs_all: bool,
     pending: Mutex<(u64, VecDeque<(u64, Facts)>)>,
     cursor: Mutex<Cursor>,
@@ -228,9 +224,7 @@ impl ScriptedModel {
             needs_all: matchers.clone().any(Match::needs_all),
             cursor: Mutex::new(Cursor { given: vec![0; script.steps.len()], ..Cursor::default() }),
             script,
-            cache: Mutex::default(),
-            media: MediaCache::default(),
-            seen: SeenCalls::default(),
+            memory: Memory::default(),
             pending: Mutex::default(),
         })
     }
@@ -465,22 +459,12 @@ impl Model for ScriptedModel {
     }
 
     fn prepare(&self, request: &Request<'_>) -> Result<Prepared, ModelError> {
-        let env = Env {
-            info: &self.info,
-            blobs: request.blobs.as_ref(),
-            media: &self.media,
-            seen: &self.seen,
-            ids: IdRule::Any,
-            official: false,
-        };
         let head = || {
             let mut out = format!("{{\"model\":{}", Value::from(self.info.name.as_str())).into_bytes();
             head_rest(request, &mut out);
             out
         };
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let body = cache.body(request, &env, head, tail(request));
-        drop(cache);
+        let (body, digest) = self.memory.body(request, &self.info, (IdRule::Any, false), head, tail(request));
         let bytes = body.iter().map(bytes::Bytes::len).sum();
         let facts = self.facts(request, bytes);
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -490,7 +474,7 @@ impl Model for ScriptedModel {
             pending.1.pop_front();
         }
         pending.1.push_back((tag, facts));
-        Ok(Prepared { body, tag, replaceable: false })
+        Ok(Prepared { body, digest, tag, replaceable: false })
     }
 
     fn send(&self, prepared: Prepared) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
@@ -501,7 +485,7 @@ impl Model for ScriptedModel {
             provider: self.info.provider.clone(),
             model: self.info.name.clone(),
             cap: 0,
-            seen: self.seen.clone(),
+            seen: self.memory.seen.clone(),
             server: "the script".to_owned(),
         };
         let items = match self.answer(&facts.unwrap_or_default()) {

@@ -96,6 +96,8 @@ pub struct Settings {
     pub proxies: Proxies,
     /// Longest wait a server may ask for before it is an error.
     pub max_wait: Duration,
+    /// How long a server may take to load its model.
+    pub max_loading: Duration,
     /// Silence after which a stream counts as dead; pings are no silence.
     pub idle_timeout: Duration,
     /// The same for the time before the first byte from a server on this machine, which reads the whole prompt first.
@@ -117,6 +119,7 @@ impl Default for Settings {
             openai: Endpoint::default(),
             proxies: Proxies::default(),
             max_wait: Duration::from_mins(1),
+            max_loading: Duration::from_mins(5),
             idle_timeout: Duration::from_mins(2),
             local_first_byte: Duration::from_mins(15),
             hint_after: Duration::from_secs(20),

@@ -155,7 +155,11 @@ impl SseParser {
 fn give(name: &str, data: &[u8], sink: &mut impl Sink) -> Result<(), ModelError> {
     match std::str::from_utf8(data) {
         Ok(data) => sink.event(name, data),
-        Err(_) => Err(ModelError::new(ErrorKind::StreamBroken, "The stream holds bytes that are not UTF-8.")),
+        Err(_) => {
+            let message = "The server's event stream holds bytes that are not UTF-8.";
+            Err(ModelError::new(ErrorKind::StreamBroken, message)
+                .hint("Try again; if it stays so, check the server, or a proxy in between."))
+        }
     }
 }
 

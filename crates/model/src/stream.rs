@@ -85,6 +85,8 @@ struct Exchange {
     make: MakeDecoder,
     policy: Policy,
     attempt: u32,
+    /// How long the server has loaded its model by now; nothing where it does not.
+    loading: Option<Duration>,
     logical_id: String,
     state: State,
     queue: VecDeque<Result<ModelEvent, ModelError>>,
@@ -105,6 +107,7 @@ pub(crate) fn exchange(
     let policy = Policy {
         max_attempts: settings.max_attempts,
         max_wait: settings.max_wait,
+        max_loading: settings.max_loading,
         local: transport.local,
         replaceable: prepared.replaceable,
     };
@@ -114,6 +117,7 @@ pub(crate) fn exchange(
         body: prepared.body,
         make,
         attempt: 0,
+        loading: None,
         logical_id: Uuid::now_v7().to_string(),
         state: State::Ready,
         queue: VecDeque::new(),
@@ -253,21 +257,21 @@ impl Exchange {
             Patience::Over(error) => self.broke(&mut reading, error),
             Patience::Got(Some(Ok(chunk))) => {
                 self.last_life = Instant::now();
-                self.hinted = false;
                 match reading.take(&chunk, &self.transport) {
                     Err(error) => self.broke(&mut reading, error),
                     Ok(()) if reading.decoder.ended() => self.finish(reading),
                     Ok(()) => {
+                        let waiting = self.queue.len();
                         self.pass_on(&mut reading);
+                        // Pings are life, but nothing that people wait for: they are not told again and again.
+                        self.hinted &= self.queue.len() == waiting;
                         self.state = State::Reading(reading);
                     }
                 }
             }
             Patience::Got(Some(Err(_))) if settled => self.finish(reading),
             Patience::Got(Some(Err(_))) => {
-                let message = format!("{} broke off in the middle of its answer.", self.transport.server);
-                let error = ModelError::new(ErrorKind::StreamBroken, message)
-                    .hint("Check the network, or try again.");
+                let error = broke_off(&self.transport.server);
                 self.broke(&mut reading, error);
             }
             Patience::Got(None) => match reading.close(&self.transport) {
@@ -298,7 +302,9 @@ impl Exchange {
 
     fn finish(&mut self, mut reading: Box<Reading>) {
         if reading.decoder.assembler().is_empty_answer() {
-            let error = reading.malformed("an empty answer", &self.transport.server);
+            let error = reading
+                .malformed("an empty answer", &self.transport.server)
+                .hint("Try again; if it stays so, try another model.");
             return self.broke(&mut reading, error);
         }
         reading.decoder.assembler().end();
@@ -325,6 +331,9 @@ impl Exchange {
 
     /// Before the answer began: wait and send again, or end.
     fn failed(&mut self, error: ModelError) {
+        if error.kind == ErrorKind::Loading {
+            return self.loads(error);
+        }
         let status = error.status;
         let text = error.message.clone();
         let max = self.policy.retries_for(error.kind);
@@ -342,6 +351,30 @@ impl Exchange {
             Err(error) => self.queue.push_back(Err(error)),
         }
     }
+
+    /// The server loads its model: said once, and not counted as a failure.
+    fn loads(&mut self, error: ModelError) {
+        let waited = self.loading.unwrap_or_default();
+        match self.policy.next_look(waited, error) {
+            Ok(delay) => {
+                if self.loading.is_none() {
+                    let most = self.policy.max_loading.as_secs();
+                    let server = &self.transport.server;
+                    let text = format!("{server} is still loading the model; waiting for up to {most} s.");
+                    self.queue.push_back(Ok(ModelEvent::Notice(text)));
+                }
+                self.loading = Some(waited + delay);
+                self.attempt -= 1;
+                self.state = State::Waiting(self.transport.settings().sleeper.sleep(delay));
+            }
+            Err(error) => self.queue.push_back(Err(error)),
+        }
+    }
+}
+
+fn broke_off(server: &str) -> ModelError {
+    ModelError::new(ErrorKind::StreamBroken, format!("{server} broke off in the middle of its answer."))
+        .hint("Check the network, or try again.")
 }
 
 enum Patience<T> {
@@ -374,10 +407,15 @@ impl Reading {
     fn close(&mut self, transport: &Transport) -> Result<(), ModelError> {
         match self.shape {
             Shape::Events => {
-                self.parser.end(&mut Feed(self.decoder.as_mut()))?;
+                let rest = self.parser.end(&mut Feed(self.decoder.as_mut()));
                 if self.decoder.ended() || self.decoder.assembler().has_reason() {
                     return Ok(());
                 }
+                // What cannot be read at the very end is a torn event, not a strange one.
+                rest.map_err(|error| match error.kind {
+                    ErrorKind::StreamBroken => broke_off(&transport.server),
+                    _ => error,
+                })?;
                 let message = format!("{} ended its answer without an end event.", transport.server);
                 Err(ModelError::new(ErrorKind::StreamBroken, message)
                     .hint("Try again; if it stays so, check the server."))

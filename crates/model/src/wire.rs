@@ -7,9 +7,10 @@
 //! Bytes are kept in few large shared pieces, merged like the digits of a binary counter: a step copies its own bytes and,
 //! amortised, each byte a logarithmic number of times. Nothing here knows a wire format.
 
-use crate::Request;
+use crate::{Digest, Request};
 use becket_types::{ContextMessage, ToolSpec};
 use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -63,6 +64,8 @@ struct Lane<E> {
     encoder: E,
     pieces: Vec<Bytes>,
     head: Option<(HeadKey, Bytes)>,
+    /// What was hashed so far: the head and all pieces. Begun anew with each head.
+    digest: Option<Sha256>,
     used: u64,
 }
 
@@ -76,6 +79,7 @@ impl<E: Encoder> Lane<E> {
             encoder: E::default(),
             pieces: Vec::new(),
             head: None,
+            digest: None,
             used: 0,
         }
     }
@@ -109,14 +113,14 @@ impl<E> Default for WireCache<E> {
 }
 
 impl<E: Encoder> WireCache<E> {
-    /// The body of `request`. `head` gives everything up to the first message, `tail` closes the body.
+    /// The body of `request`, and its SHA-256. `head` gives everything up to the first message, `tail` closes the body.
     pub(crate) fn body(
         &mut self,
         request: &Request<'_>,
         env: &E::Env<'_>,
         head: impl FnOnce() -> Vec<u8>,
         tail: &'static [u8],
-    ) -> Vec<Bytes> {
+    ) -> (Vec<Bytes>, Digest) {
         self.clock += 1;
         let clock = self.clock;
         let lane = self.lane(request);
@@ -130,6 +134,9 @@ impl<E: Encoder> WireCache<E> {
         lane.first = messages.first().cloned();
         lane.last = messages.last().cloned();
         if !fresh.is_empty() {
+            if let Some(digest) = &mut lane.digest {
+                digest.update(&fresh);
+            }
             add(&mut lane.pieces, Bytes::from(fresh));
         }
         if !lane.head.as_ref().is_some_and(|(key, _)| key.fits(request)) {
@@ -141,6 +148,7 @@ impl<E: Encoder> WireCache<E> {
                 empty: messages.is_empty(),
             };
             lane.head = Some((key, Bytes::from(head())));
+            lane.digest = None;
         }
         let mut body = Vec::with_capacity(lane.pieces.len() + 2);
         body.extend(lane.head.iter().map(|(_, bytes)| bytes.clone()));
@@ -148,8 +156,16 @@ impl<E: Encoder> WireCache<E> {
         let mut end = Vec::new();
         lane.encoder.close(&mut end);
         end.extend_from_slice(tail);
+        let so_far = lane.digest.get_or_insert_with(|| {
+            let mut digest = Sha256::new();
+            for piece in &body {
+                digest.update(piece);
+            }
+            digest
+        });
+        let digest = so_far.clone().chain_update(&end).finalize().into();
         body.push(Bytes::from(end));
-        body
+        (body, digest)
     }
 
     fn lane(&mut self, request: &Request<'_>) -> &mut Lane<E> {

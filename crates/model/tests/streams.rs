@@ -348,6 +348,31 @@ async fn silence_before_the_first_byte_is_borne_longer_on_this_machine() {
     assert_eq!(outcome.text(), "late");
 }
 
+/// A server that reads a long prompt and pings meanwhile is told of once, not after each ping.
+#[tokio::test]
+async fn a_wait_with_pings_is_told_once() {
+    use futures::StreamExt as _;
+    let (first, second) = (Gate::new(), Gate::new());
+    let ping = ": ping\n\n";
+    let body = format!("{ping}{ping}{}", Answer::text("late").sse(Wire::Chat));
+    let reply = Reply::sse(body).gate_at(ping.len(), &first).gate_at(2 * ping.len(), &second);
+    let server = MockServer::start([reply]);
+    let (mut settings, _) = settings(&server.url());
+    settings.hint_after = Duration::from_millis(20);
+    settings.idle_timeout = Duration::from_mins(1);
+    let model = open(&model_ref(Wire::Chat), &settings).unwrap();
+    let (tools, blobs, context) = (common::tools(), common::no_blobs(), context(vec![Message::user("hi")]));
+    let mut stream = model.send(model.prepare(&common::request(&context, &tools, &blobs)).unwrap());
+    assert!(matches!(stream.next().await, Some(Ok(ModelEvent::Notice(_)))));
+    first.open();
+    let more = tokio::time::timeout(Duration::from_millis(300), stream.next()).await;
+    assert!(more.is_err(), "nothing new to tell: {more:?}");
+    second.open();
+    let rest: Vec<_> = stream.collect().await;
+    assert!(rest.iter().all(|event| !matches!(event, Ok(ModelEvent::Notice(_)))), "{rest:?}");
+    assert!(matches!(rest.last(), Some(Ok(ModelEvent::Finish(FinishReason::Stop)))), "{rest:?}");
+}
+
 #[tokio::test]
 async fn deltas_arrive_while_the_answer_is_still_being_written() {
     use futures::StreamExt as _;

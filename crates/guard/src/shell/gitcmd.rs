@@ -1,7 +1,7 @@
-//! Git subcommands that only read, and the git options that make any subcommand run something else.
+//! Git subcommands that only read. Which options make one run something else: [`super::escape`].
 
 use super::readonly::{PathArg, options};
-use super::word::Word;
+use super::word::{Known, Word};
 
 struct Sub {
     names: &'static str,
@@ -190,13 +190,15 @@ fn by_table(sub: &Sub, words: &[Word]) -> Result<Vec<PathArg>, String> {
     Ok(places(&parsed.positional))
 }
 
-/// Revisions and paths look alike: `HEAD:dir/file` is placed by what follows the colon, anything else as a path.
+/// Revisions and paths look alike: `HEAD:dir/file` is placed by what follows the colon, anything else as a path. Git takes
+/// quoted wildcards for wildcards, too.
 fn places(words: &[Word]) -> Vec<PathArg> {
+    let known = |w: &Word| if w.text.contains(['*', '?', '[']) { w.known.max(Known::Glob) } else { w.known };
     words
         .iter()
         .map(|w| PathArg {
             text: w.text.rsplit(':').next().unwrap_or_default().to_owned(),
-            known: w.known,
+            known: known(w),
             content: true,
         })
         .filter(|p| !p.text.is_empty())
@@ -218,7 +220,7 @@ fn listing(sub: &str, words: &[Word]) -> Result<Vec<PathArg>, String> {
 }
 
 fn keyword(sub: &str, words: &[Word]) -> Result<Vec<PathArg>, String> {
-    let action = words.first().map(|w| w.text.as_str());
+    let action = words.first().map(|w| w.text.as_str()).filter(|text| !text.starts_with('-'));
     let fine = matches!(
         (sub, action),
         ("stash", Some("list" | "show")) | ("worktree", Some("list")) | ("reflog", None | Some("show"))
@@ -226,8 +228,13 @@ fn keyword(sub: &str, words: &[Word]) -> Result<Vec<PathArg>, String> {
     if !fine {
         return Err(format!("`git {sub}` with these arguments changes something"));
     }
-    let parsed =
-        options(words.get(1..).unwrap_or_default(), "puqn", "n", &[DIFF, LOG, "porcelain"].join(" "), false)?;
+    let parsed = options(
+        &words[usize::from(action.is_some())..],
+        "puqn",
+        "n",
+        &[DIFF, LOG, "porcelain"].join(" "),
+        false,
+    )?;
     Ok(places(&parsed.positional))
 }
 
@@ -254,121 +261,4 @@ fn config(words: &[Word]) -> Result<Vec<PathArg>, String> {
     } else {
         Err("this git setting may hold credentials".to_owned())
     }
-}
-
-/// What makes `words` (a command with its name) run or destroy something that its name does not tell. A rule with a
-/// wildcard does not cover it; a rule that writes the option out does.
-pub(crate) fn escape(words: &[Word]) -> Option<String> {
-    let name = super::unwrap::base_name(words.first()?.text.as_str());
-    let rest = &words[1..];
-    let has = |test: &dyn Fn(&str) -> bool| rest.iter().find(|w| test(&w.text)).map(|w| w.text.clone());
-    match name {
-        "git" => git_escape(rest),
-        "find" => has(&|t| {
-            matches!(
-                t,
-                "-exec"
-                    | "-execdir"
-                    | "-ok"
-                    | "-okdir"
-                    | "-delete"
-                    | "-fprint"
-                    | "-fprint0"
-                    | "-fprintf"
-                    | "-fls"
-            )
-        }),
-        "fd" | "fdfind" => has(&|t| matches!(t, "-x" | "-X") || t.starts_with("--exec")),
-        "rg" => has(&|t| t.starts_with("--pre") && t != "--pretty" || t.starts_with("--hostname-bin")),
-        "sort" => has(&|t| t.starts_with("--compress") || t.starts_with("-o") || t.starts_with("--output")),
-        "tar" | "bsdtar" => has(&|t| {
-            t.starts_with("--checkpoint-action")
-                || t.starts_with("--to-command")
-                || t.starts_with("--use-compress")
-                || t.starts_with("-I")
-                || t.starts_with("--rsh-command")
-                || t.starts_with("--info-script")
-                || t == "-F"
-        }),
-        "rsync" => has(&|t| t == "-e" || t.starts_with("--rsh") || t.starts_with("--rsync-path")),
-        "tree" => has(&|t| t.starts_with("-o") || t.starts_with("--output") || t == "-R"),
-        _ => None,
-    }
-}
-
-fn git_escape(words: &[Word]) -> Option<String> {
-    let mut rest = words.iter();
-    let mut sub = None;
-    while let Some(word) = rest.next() {
-        let text = word.text.as_str();
-        match text {
-            "-c" | "--config-env" | "--exec-path" | "--git-dir" | "--work-tree" | "-p" | "--paginate" => {
-                return Some(text.to_owned());
-            }
-            "-C" | "--namespace" => {
-                rest.next();
-            }
-            _ if text.starts_with("--exec-path=")
-                || text.starts_with("--config-env=")
-                || text.starts_with("--git-dir=")
-                || text.starts_with("--work-tree=")
-                || (text.starts_with("-c") && !text.starts_with("--")) =>
-            {
-                return Some(text.to_owned());
-            }
-            _ if text.starts_with('-') => {}
-            _ => {
-                sub = Some(word);
-                break;
-            }
-        }
-    }
-    let sub = sub?;
-    if !sub.is_literal() {
-        return Some(sub.raw.clone());
-    }
-    let rest: Vec<&str> = rest.map(|w| w.text.as_str()).collect();
-    let any = |names: &[&str]| {
-        rest.iter()
-            .find(|t| names.iter().any(|n| **t == *n || (n.starts_with("--") && t.starts_with(n))))
-            .map(|t| (*t).to_owned())
-    };
-    let first = rest.first().copied().unwrap_or_default();
-    match sub.text.as_str() {
-        // Sets what git runs or where it fetches from, for good.
-        "config"
-            if !rest
-                .iter()
-                .any(|t| matches!(*t, "--get" | "--get-all" | "--list" | "-l" | "get" | "list")) =>
-        {
-            Some("config".to_owned())
-        }
-        "rebase" => any(&["-x", "--exec", "--exe", "--ex"]),
-        "bisect" if first == "run" => Some("run".to_owned()),
-        "submodule" if first == "foreach" => Some(first.to_owned()),
-        "difftool" | "mergetool" | "filter-branch" | "daemon" | "instaweb" | "web--browse" | "send-email"
-        | "shell" | "remote-ext" | "remote-fd" | "credential" | "fast-import" | "upload-pack"
-        | "receive-pack" | "hook" | "help" | "maintenance" | "gui" | "citool" | "svn" | "p4"
-        | "cvsserver" | "http-backend" => Some(sub.text.clone()),
-        "grep" => {
-            rest.iter().find(|t| t.starts_with("-O") || t.starts_with("--open")).map(|t| (*t).to_owned())
-        }
-        "clone" => any(&["-u", "--upload-pack", "--up", "-c", "--config", "--template"])
-            .or_else(|| helper_url(&rest)),
-        "fetch" | "pull" | "ls-remote" => any(&["--upload-pack", "--up"]).or_else(|| helper_url(&rest)),
-        "push" => any(&["--receive-pack", "--rec", "--exec", "--exe"]).or_else(|| helper_url(&rest)),
-        "archive" => any(&["--exec", "--exe", "--remote", "--rem", "--output", "--out", "-o"]),
-        "init" => any(&["--template", "--temp"]),
-        "diff" | "log" | "show" | "format-patch" | "shortlog" | "range-diff" | "diff-tree" | "stash"
-        | "whatchanged" => {
-            any(&["--ext-diff", "--ext", "--output", "--out", "--textconv", "--no-index", "--show-signature"])
-        }
-        "cat-file" => any(&["--textconv", "--filters"]),
-        _ => None,
-    }
-}
-
-/// A remote whose address is a command line.
-fn helper_url(words: &[&str]) -> Option<String> {
-    words.iter().find(|t| t.contains("ext::") || t.contains("fd::")).map(|t| (*t).to_owned())
 }

@@ -8,6 +8,7 @@
 //! Invariants: nothing is run or looked up on disk; every nested command is found or there is a doubt; no length or
 //! count makes the answer looser.
 
+pub(crate) mod escape;
 pub(crate) mod gitcmd;
 pub(crate) mod readonly;
 pub(crate) mod script;

@@ -116,7 +116,15 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
         }
         _ => {}
     }
-    Ok(files(&positional, entry.args != Args::Names))
+    let mut found = files(&positional, entry.args != Args::Names);
+    if entry.args == Args::Pattern {
+        // Patterns of files that it searches; `!` leaves them out.
+        let patterns = parsed.values.into_iter().filter(|(name, pattern)| {
+            matches!(name.as_str(), "g" | "glob" | "iglob" | "include") && !pattern.starts_with('!')
+        });
+        found.extend(patterns.map(|(_, text)| PathArg { text, known: Known::Glob, content: true }));
+    }
+    Ok(found)
 }
 
 fn files(words: &[Word], content: bool) -> Vec<PathArg> {
@@ -132,6 +140,8 @@ pub(super) struct Parsed {
     pub positional: Vec<Word>,
     /// Names of the options seen, letters and long names.
     pub seen: Vec<String>,
+    /// Values by the option's name.
+    pub values: Vec<(String, String)>,
 }
 
 /// Splits `words`; an option that is not listed, or a word that could become one, is an error.
@@ -142,12 +152,14 @@ pub(super) fn options(
     long: &str,
     tame: bool,
 ) -> Result<Parsed, String> {
-    let mut out = Parsed { positional: Vec::new(), seen: Vec::new() };
+    let mut out = Parsed { positional: Vec::new(), seen: Vec::new(), values: Vec::new() };
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         match word.known {
             Known::Dynamic => return Err(format!("{} is not known before it runs", word.raw)),
-            Known::Glob if !tame && word.text.starts_with(['*', '?', '[', '-']) => {
+            Known::Glob
+                if !tame && word.text.starts_with(['*', '?', '[', '-']) && !keeps_name(&word.text) =>
+            {
                 return Err(format!(
                     "the pattern {} may match a name that reads as an option (write ./{0})",
                     word.raw
@@ -173,10 +185,11 @@ pub(super) fn options(
             let takes = long.split_whitespace().any(|l| l.strip_suffix('=') == Some(name));
             let alone = long.split_whitespace().any(|l| l == name);
             match value {
-                Some(_) if takes => {}
+                Some(value) if takes => out.values.push((name.to_owned(), value.to_owned())),
                 None if alone => {}
                 None if takes => {
-                    rest.next().filter(|w| w.is_literal()).ok_or_else(|| unknown(word))?;
+                    let value = rest.next().filter(|w| w.is_literal()).ok_or_else(|| unknown(word))?;
+                    out.values.push((name.to_owned(), value.text.clone()));
                 }
                 _ => return Err(unknown(word)),
             }
@@ -191,9 +204,13 @@ pub(super) fn options(
         for (at, letter) in option.char_indices() {
             if valued.contains(letter) {
                 out.seen.push(letter.to_string());
-                if at + letter.len_utf8() == option.len() {
-                    rest.next().filter(|w| w.is_literal()).ok_or_else(|| unknown(word))?;
-                }
+                let attached = &option[at + letter.len_utf8()..];
+                let value = if attached.is_empty() {
+                    rest.next().filter(|w| w.is_literal()).ok_or_else(|| unknown(word))?.text.as_str()
+                } else {
+                    attached
+                };
+                out.values.push((letter.to_string(), value.to_owned()));
                 break;
             }
             if !flags.contains(letter) {
@@ -203,6 +220,12 @@ pub(super) fn options(
         }
     }
     Ok(out)
+}
+
+/// Whatever names the pattern matches, they are the same option: `--include=*.rs`.
+fn keeps_name(pattern: &str) -> bool {
+    let wild = pattern.find(['*', '?', '[']).unwrap_or(pattern.len());
+    pattern.starts_with("--") && pattern[..wild].contains('=')
 }
 
 fn unknown(word: &Word) -> String {

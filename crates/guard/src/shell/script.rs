@@ -102,6 +102,11 @@ pub(crate) fn read(source: &str, dirs: Dirs, paths: &Paths<'_>) -> Script {
     walker.out
 }
 
+/// Whether a substitution in backquotes is read once more without its backslashes.
+fn has_escapes(text: &str) -> bool {
+    text.starts_with('`') && [r"\\", r"\`", r"\$"].iter().any(|escape| text.contains(escape))
+}
+
 /// Control and format characters, and white space that the grammar and bash may take differently.
 fn is_odd(c: char) -> bool {
     (c.is_control() && !matches!(c, '\n' | '\t'))
@@ -187,6 +192,10 @@ impl Walker<'_> {
             "program" | "compound_statement" | "do_group" | "else_clause" | "elif_clause"
             | "if_statement" | "while_statement" | "case_statement" | "case_item" | "negated_command" => {
                 self.block(node, depth);
+            }
+            "command_substitution" if has_escapes(text_of(node, self.source)) => {
+                self.doubt("it escapes characters inside backquotes, which makes other commands of them");
+                self.apart(node, depth);
             }
             "subshell" | "command_substitution" | "process_substitution" => self.apart(node, depth),
             "pipeline" => {

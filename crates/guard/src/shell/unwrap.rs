@@ -174,6 +174,15 @@ pub(crate) fn unwrap(words: &[Word]) -> Unwrapped {
             0,
         ) {
             Unwrapped::Command(mut inner) => {
+                let place = replaced(rest);
+                for word in &mut inner {
+                    if place.as_ref().is_some_and(|place| word.text.contains(place.as_str())) {
+                        // What is read takes its place.
+                        word.known = Known::Dynamic;
+                        word.variables = None;
+                        word.text = word.text.replacen(place.as_deref().unwrap_or_default(), "$@", 1);
+                    }
+                }
                 inner.push(Word { known: Known::Dynamic, variables: None, ..Word::literal("$@") });
                 Unwrapped::Command(inner)
             }
@@ -188,6 +197,13 @@ pub(crate) fn unwrap(words: &[Word]) -> Unwrapped {
         },
         _ => Unwrapped::Plain,
     }
+}
+
+/// What `xargs -I` replaces.
+fn replaced(words: &[Word]) -> Option<String> {
+    let at = words.iter().position(|w| w.text.starts_with("-I"))?;
+    let attached = &words[at].text[2..];
+    if attached.is_empty() { words.get(at + 1).map(|w| w.text.clone()) } else { Some(attached.to_owned()) }
 }
 
 /// Skips options: `flags` stand alone (`*` at the end: with a value attached), `valued` take the next word; then skips

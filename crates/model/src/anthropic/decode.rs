@@ -3,7 +3,6 @@
 
 use crate::ModelError;
 use crate::assemble::{AnswerOf, Assembler, not_json, other_shape, parse_event};
-use crate::errors::{Failure, classify};
 use crate::stream::Decoder;
 use becket_types::{FinishReason, Usage};
 use serde::Deserialize;
@@ -167,10 +166,6 @@ impl AnthropicDecoder {
             reasoning: value["output_tokens_details"]["thinking_tokens"].as_u64().unwrap_or(old.reasoning),
         });
     }
-
-    fn failed(&self, body: &str) -> ModelError {
-        classify(&Failure { body, server: self.assembler.server(), ..Failure::default() })
-    }
 }
 
 fn reason(word: &str) -> FinishReason {
@@ -201,7 +196,7 @@ impl Decoder for AnthropicDecoder {
             }
         };
         if event.error.is_some() || event.kind == "error" {
-            return Err(self.failed(data));
+            return Err(self.assembler.failed(data));
         }
         match event.kind.as_str() {
             "content_block_delta" => {
@@ -236,7 +231,7 @@ impl Decoder for AnthropicDecoder {
     fn document(&mut self, json: &str) -> Result<(), ModelError> {
         let value = parse_event::<Value>(json).ok_or_else(|| not_json(json, self.assembler.server()))?;
         if value["type"] == "error" || !value["error"].is_null() || !value["detail"].is_null() {
-            return Err(self.failed(json));
+            return Err(self.assembler.failed(json));
         }
         if !value["content"].is_array() {
             return Err(other_shape(json, self.assembler.server()));

@@ -7,7 +7,7 @@
 mod decode;
 mod encode;
 
-use crate::adapter::{HttpModel, Protocol};
+use crate::adapter::{HttpModel, Protocol, system_texts};
 use crate::assemble::AnswerOf;
 use crate::http::{Transport, join};
 use crate::ids::IdRule;
@@ -15,7 +15,7 @@ use crate::settings::{Credential, Settings};
 use crate::shortcut::Shortcut;
 use crate::stream::Decoder;
 use crate::wire::put;
-use crate::{ErrorKind, ModelError, ModelInfo, Request, ToolChoice, catalog};
+use crate::{ErrorKind, ModelError, ModelInfo, Request, ToolChoice};
 pub(crate) use decode::AnthropicDecoder;
 use encode::AnthropicEncoder;
 use serde_json::json;
@@ -49,9 +49,7 @@ pub(crate) fn open(name: &str, settings: &Settings) -> Result<HttpModel<Anthropi
         None => {}
     }
     let transport = Transport::new(url, "ANTHROPIC_BASE_URL", endpoint, &headers, settings)?;
-    let mut info = catalog::lookup("anthropic", name);
-    crate::adjust(&mut info, settings, transport.local);
-    Ok(HttpModel::new(info, Anthropic { official }, transport))
+    Ok(HttpModel::new(("anthropic", name), Anthropic { official }, transport, settings))
 }
 
 impl Protocol for Anthropic {
@@ -69,13 +67,7 @@ impl Protocol for Anthropic {
             thinking(effort, &info.name, request.max_output, &mut out);
         }
         out.extend_from_slice(br#","cache_control":{"type":"ephemeral"}"#);
-        let blocks: Vec<&str> = request
-            .context
-            .system
-            .iter()
-            .map(AsRef::as_ref)
-            .filter(|text| !becket_types::is_blank(text))
-            .collect();
+        let blocks = system_texts(request);
         if !blocks.is_empty() {
             out.extend_from_slice(b",\"system\":[");
             for (i, text) in blocks.iter().enumerate() {

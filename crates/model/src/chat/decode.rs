@@ -4,7 +4,6 @@
 
 use crate::ModelError;
 use crate::assemble::{AnswerOf, Arguments, Assembler, not_json, other_shape, parse_arguments, parse_event};
-use crate::errors::{Failure, classify};
 use crate::stream::Decoder;
 use becket_types::{FinishReason, Usage};
 use serde::Deserialize;
@@ -248,10 +247,6 @@ impl ChatDecoder {
             reasoning: count(&usage["completion_tokens_details"]["reasoning_tokens"]),
         });
     }
-
-    fn failed(&self, body: &str) -> ModelError {
-        classify(&Failure { body, server: self.assembler.server(), ..Failure::default() })
-    }
 }
 
 fn is_complete(arguments: &str) -> bool {
@@ -289,7 +284,7 @@ impl Decoder for ChatDecoder {
         };
         let failed = chunk.error.as_ref().is_some_and(|error| !error.is_null());
         if name == "error" || failed || chunk.object.as_ref().is_some_and(|object| **object == "error") {
-            return Err(self.failed(data));
+            return Err(self.assembler.failed(data));
         }
         self.chunk(chunk);
         Ok(())
@@ -300,9 +295,9 @@ impl Decoder for ChatDecoder {
         if !value["error"].is_null()
             || !value["detail"].is_null()
             || value["object"] == "error"
-            || value.is_array()
+            || value.as_array().is_some_and(|items| !items.is_empty())
         {
-            return Err(self.failed(json));
+            return Err(self.assembler.failed(json));
         }
         if !value["choices"].is_array() {
             return Err(other_shape(json, self.assembler.server()));

@@ -6,7 +6,7 @@
 mod decode;
 mod encode;
 
-use crate::adapter::{HttpModel, Protocol};
+use crate::adapter::{HttpModel, Protocol, system_texts};
 use crate::assemble::AnswerOf;
 use crate::http::{Transport, join};
 use crate::ids::IdRule;
@@ -14,7 +14,7 @@ use crate::settings::{Credential, Settings};
 use crate::shortcut::Shortcut;
 use crate::stream::Decoder;
 use crate::wire::put;
-use crate::{ErrorKind, ModelError, ModelInfo, Request, ToolChoice, catalog};
+use crate::{ErrorKind, ModelError, ModelInfo, Request, ToolChoice};
 pub(crate) use decode::ChatDecoder;
 pub(crate) use encode::ChatEncoder;
 use serde_json::json;
@@ -58,9 +58,7 @@ pub(crate) fn open(name: &str, settings: &Settings) -> Result<HttpModel<Chat>, M
         }
     }
     let transport = Transport::new(url, "OPENAI_BASE_URL", endpoint, &headers, settings)?;
-    let mut info = catalog::lookup("openai", name);
-    crate::adjust(&mut info, settings, transport.local);
-    Ok(HttpModel::new(info, Chat { host }, transport))
+    Ok(HttpModel::new(("openai", name), Chat { host }, transport, settings))
 }
 
 impl Protocol for Chat {
@@ -132,13 +130,7 @@ pub(crate) fn head_rest(request: &Request<'_>, out: &mut Vec<u8>) {
         put(out, &tools);
     }
     out.extend_from_slice(b",\"messages\":[");
-    let system: Vec<&str> = request
-        .context
-        .system
-        .iter()
-        .map(AsRef::as_ref)
-        .filter(|text| !becket_types::is_blank(text))
-        .collect();
+    let system = system_texts(request);
     if !system.is_empty() {
         out.extend_from_slice(b"{\"role\":\"system\",\"content\":");
         put(out, &system.join("\n\n"));

@@ -248,7 +248,14 @@ const KINDS: &[(&str, u16, &str, K, bool)] = &[
         "llama.cpp loading",
         503,
         r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#,
-        K::Overloaded,
+        K::Loading,
+        true,
+    ),
+    (
+        "Hugging Face loading",
+        503,
+        r#"{"error":"Model bigscience/bloom is currently loading","estimated_time":20.0}"#,
+        K::Loading,
         true,
     ),
     (

@@ -1,0 +1,226 @@
+//! One value more in the text of a configuration file, everything else byte for byte as it was: comments, order, spaces.
+//!
+//! Pure: text in, text out. What cannot be changed safely is refused with what to write by hand. The result is read again and
+//! compared before it is given out.
+
+use serde_json::{Map, Value};
+use toml::de::{DeTable, DeValue};
+
+/// What is done with the key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Amend {
+    /// It has this value.
+    Set(Value),
+    /// Its list has this element too.
+    Add(String),
+}
+
+/// `text`, in TOML, with `[section] key` amended; a section may be a path (`providers.openai`), and is empty for the file's
+/// own keys. `Err` says what to do by hand.
+pub fn amend(text: &str, section: &str, key: &str, how: &Amend) -> Result<String, String> {
+    let by_hand = |why: &str| {
+        let value = match how {
+            Amend::Set(value) => literal(value),
+            Amend::Add(element) => format!("[…, {}]", literal(&Value::from(element.as_str()))),
+        };
+        let place = if section.is_empty() {
+            "above the first section".to_owned()
+        } else {
+            format!("under [{section}]")
+        };
+        format!("{why}; write it there yourself: {key} = {value} {place}")
+    };
+    let before = read(text).map_err(|e| by_hand(&format!("the file cannot be read as TOML ({e})")))?;
+    let out = match place(text, section, key) {
+        Some(Found::List(start, empty)) => match how {
+            Amend::Add(element) => {
+                let comma = if empty { "" } else { ", " };
+                let element = literal(&Value::from(element.as_str()));
+                format!("{}{element}{comma}{}", &text[..=start], &text[start + 1..])
+            }
+            Amend::Set(_) => return Err(by_hand("the key holds a list")),
+        },
+        Some(Found::Scalar(start, end)) => match how {
+            Amend::Set(value) => format!("{}{}{}", &text[..start], literal(value), &text[end..]),
+            Amend::Add(_) => return Err(by_hand("the key holds no list")),
+        },
+        None => {
+            let line = match how {
+                Amend::Set(value) => format!("{key} = {}\n", literal(value)),
+                Amend::Add(element) => format!("{key} = [{}]\n", literal(&Value::from(element.as_str()))),
+            };
+            inserted(text, section, &line)
+        }
+    };
+    let wanted = amended(before, section, key, how);
+    match read(&out) {
+        Ok(after) if after == wanted => Ok(out),
+        _ => Err(by_hand("the file is written in a way that cannot be changed safely")),
+    }
+}
+
+enum Found {
+    /// Where its `[` is; nothing is in it.
+    List(usize, bool),
+    Scalar(usize, usize),
+}
+
+fn place(text: &str, section: &str, key: &str) -> Option<Found> {
+    let table = DeTable::parse(text).ok()?;
+    let mut table = table.get_ref();
+    for name in names(section) {
+        let DeValue::Table(inner) = table.get(name)?.get_ref() else { return None };
+        table = inner;
+    }
+    let value = table.get(key)?;
+    let span = value.span();
+    Some(match value.get_ref() {
+        DeValue::Array(items) => Found::List(span.start, items.is_empty()),
+        _ => Found::Scalar(span.start, span.end),
+    })
+}
+
+fn names(section: &str) -> impl Iterator<Item = &str> {
+    section.split('.').filter(|name| !name.is_empty())
+}
+
+/// Below the header of the section, or with a header at the end.
+fn inserted(text: &str, section: &str, line: &str) -> String {
+    if section.is_empty() {
+        // Keys of the file itself end where the first section begins.
+        let rows = text.split_inclusive('\n').take_while(|row| !row.trim_start().starts_with('['));
+        let at = rows.map(str::len).sum();
+        let (before, after) = text.split_at(at);
+        let kept = before.trim_end();
+        let gap = if kept.is_empty() { "" } else { "\n" };
+        let rest = if after.is_empty() { "" } else { "\n" };
+        return format!("{kept}{gap}{line}{rest}{after}");
+    }
+    let mut at = 0;
+    for row in text.split_inclusive('\n') {
+        at += row.len();
+        let bare = row.split('#').next().unwrap_or_default().trim();
+        if bare.strip_prefix('[').and_then(|r| r.strip_suffix(']')).is_some_and(|name| name.trim() == section)
+        {
+            let gap = if row.ends_with('\n') { "" } else { "\n" };
+            return format!("{}{gap}{line}{}", &text[..at], &text[at..]);
+        }
+    }
+    let gap = match text {
+        "" => "",
+        text if text.ends_with('\n') => "\n",
+        _ => "\n\n",
+    };
+    format!("{text}{gap}[{section}]\n{line}")
+}
+
+fn read(text: &str) -> Result<Value, String> {
+    toml::from_str(text).map_err(|e| e.message().to_owned())
+}
+
+fn amended(mut tree: Value, section: &str, key: &str, how: &Amend) -> Value {
+    let mut table = &mut tree;
+    for name in names(section) {
+        let Value::Object(map) = table else { return tree };
+        table = map.entry(name).or_insert_with(|| Value::Object(Map::new()));
+    }
+    if let Value::Object(section) = table {
+        match how {
+            Amend::Set(value) => {
+                section.insert(key.to_owned(), value.clone());
+            }
+            Amend::Add(element) => {
+                let list = section.entry(key).or_insert_with(|| Value::Array(Vec::new()));
+                if let Value::Array(items) = list {
+                    items.insert(0, Value::from(element.as_str()));
+                }
+            }
+        }
+    }
+    tree
+}
+
+/// A value as TOML writes it.
+fn literal(value: &Value) -> String {
+    match value {
+        // JSON's escapes are TOML's, but for what TOML forbids as it is.
+        Value::String(text) => Value::from(text.as_str()).to_string().replace('\u{7f}', "\\u007F"),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn add(text: &str, rule: &str) -> Result<String, String> {
+        amend(text, "permissions", "allow", &Amend::Add(rule.to_owned()))
+    }
+
+    #[test]
+    fn a_rule_is_added_and_all_else_stays() {
+        for (before, after) in [
+            ("", "[permissions]\nallow = [\"Bash(ls *)\"]\n"),
+            ("model = \"x\" # mine", "model = \"x\" # mine\n\n[permissions]\nallow = [\"Bash(ls *)\"]\n"),
+            ("[permissions] # p\ndeny = []\n", "[permissions] # p\nallow = [\"Bash(ls *)\"]\ndeny = []\n"),
+            ("[permissions]\nallow = []", "[permissions]\nallow = [\"Bash(ls *)\"]"),
+            (
+                "[permissions]\nallow = [ # why\n  \"Read\", # r\n]\n[ui]\nvim = true\n",
+                "[permissions]\nallow = [\"Bash(ls *)\",  # why\n  \"Read\", # r\n]\n[ui]\nvim = true\n",
+            ),
+            ("permissions.allow = ['a']\n", "permissions.allow = [\"Bash(ls *)\", 'a']\n"),
+            ("permissions = {allow = ['a']}", "permissions = {allow = [\"Bash(ls *)\", 'a']}"),
+        ] {
+            assert_eq!(add(before, "Bash(ls *)").as_deref(), Ok(after), "{before}");
+        }
+        let quoted = add("", "Bash(echo \"a\\b\" \u{1})").unwrap();
+        assert_eq!(read(&quoted).unwrap()["permissions"]["allow"][0], "Bash(echo \"a\\b\" \u{1})");
+    }
+
+    #[test]
+    fn what_cannot_be_changed_safely_is_said() {
+        for bad in ["permissions = 3", "[permissions", "[permissions]\nallow = \"x\"", "permissions = {}"] {
+            let said = add(bad, "Read").unwrap_err();
+            assert!(said.contains("write it there yourself"), "{bad}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_set() {
+        let set = |text: &str, value: Value| amend(text, "ui", "theme", &Amend::Set(value));
+        assert_eq!(
+            set("[ui]\ntheme = 'dark' # d\n", json!("light")).unwrap(),
+            "[ui]\ntheme = \"light\" # d\n"
+        );
+        assert_eq!(set("", json!("light")).unwrap(), "[ui]\ntheme = \"light\"\n");
+        assert!(set("[ui]\ntheme = []", json!("light")).is_err());
+    }
+
+    #[test]
+    fn keys_of_the_file_itself_and_of_a_section_below_another_are_set() {
+        let model = |text: &str| amend(text, "", "model", &Amend::Set(json!("a/b")));
+        for (before, after) in [
+            ("", "model = \"a/b\"\n"),
+            ("# mine\neffort = \"low\"\n", "# mine\neffort = \"low\"\nmodel = \"a/b\"\n"),
+            (
+                "effort = \"low\"\n\n[ui]\nvim = true\n",
+                "effort = \"low\"\nmodel = \"a/b\"\n\n[ui]\nvim = true\n",
+            ),
+            ("[ui]\nvim = true\n", "model = \"a/b\"\n\n[ui]\nvim = true\n"),
+            ("model = 'c' # d\n[ui]\n", "model = \"a/b\" # d\n[ui]\n"),
+        ] {
+            assert_eq!(model(before).as_deref(), Ok(after), "{before}");
+        }
+        let url = |text: &str| amend(text, "providers.openai", "base_url", &Amend::Set(json!("http://h/v1")));
+        assert_eq!(url("").unwrap(), "[providers.openai]\nbase_url = \"http://h/v1\"\n");
+        assert_eq!(
+            url("[providers.openai]\nbase_url = 'x'\n").unwrap(),
+            "[providers.openai]\nbase_url = \"http://h/v1\"\n"
+        );
+        assert_eq!(
+            url("[providers.anthropic]\nbase_url = 'x'\n").unwrap(),
+            "[providers.anthropic]\nbase_url = 'x'\n\n[providers.openai]\nbase_url = \"http://h/v1\"\n"
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! What a search that may run may open of the files it meets.
+//!
+//! A search names a folder, and that is what was judged. Its files are judged here, one by one, without a question: nobody
+//! wants to be asked a thousand times. What would be asked about or denied by itself is left out, and the search says so.
+
+use crate::rule::PathMatcher;
+use crate::{Guard, Kind, Rule, searched_secret, secret};
+use becket_types::{Access, PermissionMode};
+use serde_json::Value;
+use std::path::Path;
+
+impl Guard {
+    /// Whether a permitted call of `tool` may open a file that it met below what `access` names. A file that is named
+    /// itself may be opened. Below a folder count: deny rules in every mode; outside `bypassPermissions` also ask rules
+    /// that the folder did not meet itself, and secrets that neither an allow rule nor the search's own file pattern writes
+    /// out.
+    pub fn may_read(
+        &self,
+        tool: &str,
+        access: &Access,
+        input: &Value,
+    ) -> impl Fn(&Path) -> bool + Send + Sync + use<> + 'static {
+        let named = access.paths.clone();
+        let all = self.settings.mode == PermissionMode::BypassPermissions;
+        let secrets = all || searched_secret(tool, input).is_some();
+        let deny: Vec<_> = self.covering(Kind::Deny, tool).map(|(_, matcher)| matcher.clone()).collect();
+        let asks = self.covering(Kind::Ask, tool).map(|(_, matcher)| matcher);
+        let ask: Vec<_> =
+            asks.filter(|m| !all && !named.iter().any(|path| m.matches(path))).cloned().collect();
+        let allow: Vec<_> = self.covering(Kind::Allow, tool).cloned().collect();
+        move |path| {
+            let mut root = Path::new("");
+            for name in &named {
+                if path == name {
+                    return true;
+                }
+                if path.starts_with(name) {
+                    root = name;
+                }
+            }
+            !deny.iter().chain(&ask).any(|matcher| matcher.matches(path))
+                && (secrets || !secret::is_secret_below(root, path) || excused(&allow, path))
+        }
+    }
+
+    fn covering<'a>(&'a self, kind: Kind, tool: &'a str) -> impl Iterator<Item = &'a (Rule, PathMatcher)> {
+        self.matchers.of(kind).iter().filter(move |(rule, _)| rule.covers_tool(tool))
+    }
+}
+
+/// Whether a rule matches a secret and writes out what makes it one.
+fn excused(allow: &[(Rule, PathMatcher)], path: &Path) -> bool {
+    allow.iter().any(|(rule, matcher)| {
+        matcher.matches(path) && secret::secret(path).is_some_and(|word| rule.says(&word))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GuardSettings, Rules};
+    use std::path::PathBuf;
+
+    fn may(
+        allow: &[&str],
+        ask: &[&str],
+        deny: &[&str],
+        mode: PermissionMode,
+        root: &str,
+        path: &str,
+    ) -> bool {
+        let guard = Guard::new(GuardSettings {
+            rules: Rules::parse(allow, ask, deny).unwrap(),
+            mode,
+            roots: vec![PathBuf::from("/p")],
+            home: PathBuf::from("/home/u"),
+            own: Vec::new(),
+        });
+        guard.may_read("grep", &Access::read(PathBuf::from(root)), &Value::Null)(Path::new(path))
+    }
+
+    #[test]
+    fn files_are_judged_one_by_one_below_what_was_named() {
+        use PermissionMode::{BypassPermissions as Bypass, Default as Plain};
+        let none: &[&str] = &[];
+        for (allow, ask, deny, mode, root, path, want) in [
+            (none, none, none, Plain, "/p", "/p/src/a.rs", true),
+            (none, none, none, Plain, "/p", "/p/.env", false),
+            (none, none, none, Plain, "/p/.env", "/p/.env", true),
+            (none, none, none, Bypass, "/p", "/p/.env", true),
+            (&["Read(.env)"], none, none, Plain, "/p", "/p/.env", true),
+            (&["Read(**)", "Grep"], none, none, Plain, "/p", "/p/.env", false),
+            (none, &["Read(docs/**)"], none, Plain, "/p", "/p/docs/a", false),
+            (none, &["Read(docs/**)"], none, Plain, "/p/docs", "/p/docs/a", true),
+            (none, &["Read(docs/**)"], none, Bypass, "/p", "/p/docs/a", true),
+            (none, &["Edit(docs/**)"], none, Plain, "/p", "/p/docs/a", true),
+            (none, none, &["Read(docs/**)"], Plain, "/p", "/p/docs/a", false),
+            (none, none, &["Read(docs/**)"], Bypass, "/p", "/p/docs/a", false),
+            (&["Read(docs/**)"], none, &["Grep(docs/x/**)"], Plain, "/p", "/p/docs/x/a", false),
+            // A folder elsewhere that a person has allowed: its files are met like others.
+            (none, none, none, Plain, "/opt/lib", "/opt/lib/a.c", true),
+            (none, none, none, Plain, "/opt/lib", "/opt/lib/key.pem", false),
+            (none, none, none, Plain, "/home/u/.ssh", "/home/u/.ssh/config", true),
+        ] {
+            assert_eq!(
+                may(allow, ask, deny, mode, root, path),
+                want,
+                "{allow:?} {ask:?} {deny:?} {mode} {path}"
+            );
+        }
+        let guard = Guard::new(GuardSettings::default());
+        let input = serde_json::json!({"pattern": "x", "glob": "*.pem"});
+        assert!(guard.may_read("grep", &Access::read(PathBuf::from("/p")), &input)(Path::new("/p/a.pem")));
+    }
+}
