@@ -5,7 +5,7 @@ usage: benches/search.py [--rg PATH]... [--tree DIRECTORY] [--files 100000] [--r
 
 Makes the tree once (it is kept when --tree names it), then runs each query as two processes in turn: ripgrep, and becket's
 own tools through `target/release/examples/search` (cargo build --release -p becket-tool-search --example search). Both
-print to a pipe that is read to its end. Prints medians of wall time, CPU and the ratio of the pairs' medians.
+print to a pipe that is read to its end. Prints medians of wall time and CPU, and of each pair's ratio of both.
 """
 import argparse, json, os, random, resource, statistics, subprocess, sys, tempfile, time
 
@@ -125,7 +125,7 @@ def main():
     for rg in args.rg or ["rg"]:
         version = subprocess.run([rg, "--version"], capture_output=True, text=True).stdout.split("\n")[0]
         print(f"\n{version}; {args.runs} pairs; medians in ms: wall (CPU)\n")
-        print(f"{'query':24}{'ripgrep':>16}{'becket':>16}{'ratio':>8}")
+        print(f"{'query':24}{'ripgrep':>16}{'becket':>16}{'wall':>8}{'CPU':>8}")
         for name, rg_args, tool, asked in QUERIES:
             if args.only not in name:
                 continue
@@ -140,7 +140,8 @@ def main():
             wall = [statistics.median(t[0] for t in side) for side in taken]
             cpu = [statistics.median(t[1] for t in side) for side in taken]
             cells = [f"{w:.0f} ({c:.0f})" for w, c in zip(wall, cpu)]
-            print(f"{name:24}{cells[0]:>16}{cells[1]:>16}{wall[1] / wall[0]:>8.2f}", flush=True)
+            ratios = [statistics.median(b[k] / a[k] for a, b in zip(*taken)) for k in (0, 1)]
+            print(f"{name:24}{cells[0]:>16}{cells[1]:>16}{ratios[0]:>8.2f}{ratios[1]:>8.2f}", flush=True)
 
 
 main()

@@ -1,5 +1,5 @@
 //! What a look at a workspace of 10,000 files costs: the first one of a session, each one after it, one where ten files
-//! changed, and one before a destructive command. Half of the numbers are for a repository with everything committed.
+//! changed, and one before a destructive command; `first_whole` is the first one without the limit of time. Half of the numbers are for a repository with everything committed.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_snapshot::command::{Surroundings, classify};
@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const FILES: usize = 10_000;
 
@@ -45,7 +46,11 @@ fn workspace(committed: bool) -> (tempfile::TempDir, PathBuf) {
 }
 
 fn recorder(root: &Path) -> Recorder {
-    let settings = Settings { roots: vec![root.to_path_buf()], ..Settings::default() };
+    waiting(root, Settings::default().patience)
+}
+
+fn waiting(root: &Path, patience: Duration) -> Recorder {
+    let settings = Settings { roots: vec![root.to_path_buf()], patience, ..Settings::default() };
     Recorder::new(settings, Arc::new(Blobs::default()), &History::default())
 }
 
@@ -64,6 +69,13 @@ fn snapshot(c: &mut Criterion) {
         group.bench_function(format!("{name}/first"), |b| {
             b.iter_batched(
                 || recorder(&root),
+                |mut r| call(&mut r, &root, "cargo test"),
+                BatchSize::PerIteration,
+            );
+        });
+        group.bench_function(format!("{name}/first_whole"), |b| {
+            b.iter_batched(
+                || waiting(&root, Duration::from_secs(20)),
                 |mut r| call(&mut r, &root, "cargo test"),
                 BatchSize::PerIteration,
             );

@@ -3,7 +3,7 @@
 //! A file of at least [`ALONE`] bytes is a blob of its own. Smaller ones that are kept in the same moment share a blob
 //! (a pack): ten thousand small files would otherwise be ten thousand files to create and to flush.
 
-use crate::{Store, sys};
+use crate::{Store, side, sys};
 use becket_types::{BlobId, FileContent, hex};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
@@ -67,12 +67,68 @@ pub(crate) struct Keeper {
     pub(crate) elsewhere: u64,
 }
 
-/// Contents on their way into one pack.
+/// Contents on their way into packs.
 #[derive(Default)]
 pub(crate) struct Pack {
+    /// Closed, and not stored yet.
+    full: Vec<Blob>,
+    open: Blob,
+}
+
+/// What is to be one blob.
+#[derive(Default)]
+struct Blob {
     bytes: Vec<u8>,
     /// Hash, offset.
     parts: Vec<(BlobId, u64)>,
+}
+
+impl Pack {
+    fn add(&mut self, id: BlobId, bytes: Vec<u8>) {
+        if bytes.len() as u64 >= ALONE {
+            self.full.push(Blob { bytes, parts: vec![(id, 0)] });
+            return;
+        }
+        if self.open.bytes.len() + bytes.len() > PACK {
+            self.full.push(std::mem::take(&mut self.open));
+        }
+        self.open.parts.push((id, self.open.bytes.len() as u64));
+        self.open.bytes.extend_from_slice(&bytes);
+    }
+
+    /// What can be stored now; the rest, too, where nothing more comes.
+    fn take(&mut self, last: bool) -> Vec<Blob> {
+        let mut full = std::mem::take(&mut self.full);
+        if last && !self.open.parts.is_empty() {
+            full.push(std::mem::take(&mut self.open));
+        }
+        full
+    }
+}
+
+/// A content that was read, and its hash.
+pub(crate) struct Content {
+    bytes: Vec<u8>,
+    id: BlobId,
+}
+
+impl Content {
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        let id = BlobId(hex(&Sha256::digest(&bytes)));
+        Self { bytes, id }
+    }
+
+    /// The content of the file that the record was made of.
+    pub(crate) fn read(path: &Path, file: &FileContent, caps: &Caps) -> Result<Self, Refused> {
+        if file.size > caps.file {
+            return Err(Refused::TooLarge);
+        }
+        let (bytes, meta) = sys::read_file(path, caps.file).ok().flatten().ok_or(Refused::Unreadable)?;
+        if Some(meta.stamp) != file.stamp {
+            return Err(Refused::Unreadable);
+        }
+        Ok(Self::new(bytes))
+    }
 }
 
 impl Keeper {
@@ -95,26 +151,20 @@ impl Keeper {
         caps: &Caps,
         store: &dyn Store,
     ) -> Result<(), Refused> {
-        if file.size > caps.file {
-            return Err(Refused::TooLarge);
-        }
-        let (bytes, meta) = sys::read_file(path, caps.file).ok().flatten().ok_or(Refused::Unreadable)?;
-        if Some(meta.stamp) != file.stamp {
-            return Err(Refused::Unreadable);
-        }
-        self.keep_bytes(&bytes, file, pack, caps, store)
+        self.take(Content::read(path, file, caps)?, file, pack, caps)?;
+        self.store_beside(pack, store, 0, |_| ());
+        Ok(())
     }
 
-    /// As [`Keeper::keep`], for a content that is at hand.
-    pub(crate) fn keep_bytes(
+    /// As [`Keeper::keep`], for a content that is at hand; storing is left to [`Keeper::store_beside`].
+    pub(crate) fn take(
         &mut self,
-        bytes: &[u8],
+        content: Content,
         file: &mut FileContent,
         pack: &mut Pack,
         caps: &Caps,
-        store: &dyn Store,
     ) -> Result<(), Refused> {
-        let id = BlobId(hex(&Sha256::digest(bytes)));
+        let Content { bytes, id } = content;
         if let Some(place) = self.kept.get(&id) {
             file.pack.clone_from(place);
             file.sha256 = Some(id);
@@ -129,31 +179,47 @@ impl Keeper {
         }
         self.bytes += size;
         self.kept.insert(id.clone(), None);
-        if size >= ALONE {
-            store.put(bytes);
-        } else {
-            if pack.bytes.len() + bytes.len() > PACK {
-                self.close(pack, store);
-            }
-            pack.parts.push((id.clone(), pack.bytes.len() as u64));
-            pack.bytes.extend_from_slice(bytes);
-        }
+        pack.add(id.clone(), bytes);
         file.sha256 = Some(id);
         Ok(())
     }
 
-    /// Writes the pack; records of its parts are completed by [`Keeper::place`].
+    /// Stores what is full, and does `work` on each number below `count` beside it.
+    pub(crate) fn store_beside<T: Send>(
+        &mut self,
+        pack: &mut Pack,
+        store: &dyn Store,
+        count: usize,
+        work: impl Fn(usize) -> T + Sync,
+    ) -> Vec<T> {
+        self.store(pack.take(false), store, count, work)
+    }
+
+    /// Stores everything; records of its parts are completed by [`Keeper::place`].
     pub(crate) fn close(&mut self, pack: &mut Pack, store: &dyn Store) {
-        let Pack { bytes, parts } = std::mem::take(pack);
-        if parts.is_empty() {
-            return;
-        }
-        let id = store.put(&bytes);
-        if parts.len() > 1 {
-            for (part, at) in parts {
-                self.kept.insert(part, Some((id.clone(), at)));
+        self.store(pack.take(true), store, 0, |_| ());
+    }
+
+    fn store<T: Send>(
+        &mut self,
+        full: Vec<Blob>,
+        store: &dyn Store,
+        count: usize,
+        work: impl Fn(usize) -> T + Sync,
+    ) -> Vec<T> {
+        let blobs = full.len();
+        let done = side::each(blobs, count, |at| match full.get(at) {
+            Some(blob) => (Some(store.put(&blob.bytes)), None),
+            None => (None, Some(work(at - blobs))),
+        });
+        let (stored, worked): (Vec<_>, Vec<_>) = done.into_iter().unzip();
+        for (blob, id) in full.into_iter().zip(stored.into_iter().flatten()) {
+            if blob.parts.len() > 1 {
+                let parts = blob.parts.into_iter();
+                self.kept.extend(parts.map(|(part, at)| (part, Some((id.clone(), at)))));
             }
         }
+        worked.into_iter().flatten().collect()
     }
 
     /// Where the content of the record stands, once its pack is written.

@@ -27,6 +27,7 @@ mod keep;
 mod observe;
 pub mod plan;
 pub mod recorder;
+mod side;
 mod sys;
 mod walk;
 

@@ -15,12 +15,14 @@ pub use calls::summary;
 
 use crate::command::{GitRisk, Level, Risk};
 use crate::git::{Index, Repo};
-use crate::keep::{Caps, Keeper, Pack, Refused};
+use crate::keep::{Caps, Content, Keeper, Pack, Refused};
 use crate::sys;
 use crate::walk::{Scope, Seen, Sweep, Walker};
 use crate::{History, Store, observe};
-use becket_types::{CallId, FileContent, FileNode, FilePath, FileSnapshot, FileState, SkippedPath};
-use std::collections::{HashMap, HashSet};
+use becket_types::{
+    CallId, FileChanges, FileContent, FileNode, FilePath, FileSnapshot, FileState, SkippedPath,
+};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,6 +33,9 @@ const INLINE: usize = 64;
 const NAMED: usize = 100;
 /// Of ignored files and objects, kept before one command, in bytes: build output must not use a session up.
 const BULK: u64 = 100_000_000;
+
+/// Files are read together until they are so many bytes.
+const BATCH: u64 = 4 << 20;
 
 /// Until when a call is waited for.
 #[derive(Clone, Copy)]
@@ -50,6 +55,10 @@ impl Deadlines {
             Level::Named => Self { named: now + limit, rest: now + patience },
             Level::Destructive => Self { named: now + limit, rest: now + limit },
         }
+    }
+
+    fn of(&self, rank: Rank) -> Instant {
+        if rank == Rank::Rest { self.rest } else { self.named }
     }
 }
 
@@ -184,6 +193,21 @@ impl Recorder {
                 && !roots.iter().any(|root| root.starts_with(path))
         };
         risk.targets.iter().filter(allowed).filter_map(|path| canonical_parent(path)).collect()
+    }
+
+    /// Takes up what an undo or a redo did.
+    pub fn restored(&mut self, changes: &FileChanges) {
+        for change in self.listed(changes) {
+            for node in [&change.before, &change.after] {
+                if let Some(FileNode::File(file)) = node {
+                    self.keeper.know(file);
+                }
+            }
+            match change.after {
+                Some(node) => self.known.insert(change.path.0, (node, self.round)),
+                None => self.known.remove(&change.path.0),
+            };
+        }
     }
 
     fn repo(&mut self, root: &Path) -> Option<Repo> {
@@ -358,23 +382,25 @@ impl Recorder {
         let mut bulk = BULK;
         let (mut pack, mut skipped) = (Pack::default(), Vec::new());
         let from = fresh.len();
-        for Wanted { rank, path, mut file } in wanted {
-            let deadline = if rank == Rank::Rest { until.rest } else { until.named };
-            let was_known = self
-                .known
-                .get(&path)
-                .is_some_and(|(n, _)| matches!(n, FileNode::File(f) if f.stamp == file.stamp));
-            let outcome = if Instant::now() >= deadline {
-                Err(Refused::NoTime)
-            } else if rank == Rank::Bulk && file.size > bulk {
-                Err(Refused::Bulk)
-            } else {
-                bulk -= if rank == Rank::Bulk { file.size } else { 0 };
-                self.keeper.keep(&path, &mut file, &mut pack, &self.settings.caps, &*self.store)
+        let mut wanted = VecDeque::from(wanted);
+        while !wanted.is_empty() {
+            let batch = next_batch(&mut wanted, &mut bulk);
+            let caps = &self.settings.caps;
+            let read = |at: usize| match batch.get(at) {
+                Some((want, true)) if Instant::now() < until.of(want.rank) => {
+                    Content::read(&want.path, &want.file, caps)
+                }
+                Some((_, false)) => Err(Refused::Bulk),
+                _ => Err(Refused::NoTime),
             };
-            match outcome {
-                Ok(()) => {}
-                Err(refused) => {
+            let contents = self.keeper.store_beside(&mut pack, &*self.store, batch.len(), read);
+            for ((Wanted { path, mut file, .. }, _), content) in batch.into_iter().zip(contents) {
+                let was_known = self
+                    .known
+                    .get(&path)
+                    .is_some_and(|(n, _)| matches!(n, FileNode::File(f) if f.stamp == file.stamp));
+                let caps = &self.settings.caps;
+                if let Err(refused) = content.and_then(|c| self.keeper.take(c, &mut file, &mut pack, caps)) {
                     if !was_known || refused == Refused::NoTime {
                         let reason = refused.words().to_owned();
                         skipped.push(SkippedPath { path: FilePath(path.clone()), reason });
@@ -383,8 +409,8 @@ impl Recorder {
                         continue;
                     }
                 }
+                fresh.push((path, FileNode::File(file)));
             }
-            fresh.push((path, FileNode::File(file)));
         }
         self.keeper.close(&mut pack, &*self.store);
         for (path, node) in fresh.iter_mut().skip(from) {
@@ -439,6 +465,24 @@ fn used_below(dir: &Path) -> u64 {
         }
     }
     sum
+}
+
+/// The next files that are read together, so many that they fit into memory, and whether each may be: `bulk` is how much
+/// of that rank still may.
+fn next_batch(wanted: &mut VecDeque<Wanted>, bulk: &mut u64) -> Vec<(Wanted, bool)> {
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    while bytes < BATCH
+        && let Some(want) = wanted.pop_front()
+    {
+        let size = want.file.size;
+        let may = want.rank != Rank::Bulk || size <= *bulk;
+        if may {
+            *bulk -= if want.rank == Rank::Bulk { size } else { 0 };
+            bytes += size;
+        }
+        batch.push((want, may));
+    }
+    batch
 }
 
 /// At most [`NAMED`] of them, and one that stands for the others.

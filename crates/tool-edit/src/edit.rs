@@ -6,9 +6,10 @@
 use crate::engine::{self, Edit};
 use crate::file::{self, FileError};
 use crate::known::Known;
+use crate::sieve::Sieve;
 use crate::{Gate, input, report, stale, store, write};
 use becket_tool::{Tool, ToolEnv};
-use becket_types::{Access, ToolOutput, ToolSpec};
+use becket_types::{Access, FilePreview, ToolOutput, ToolSpec};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -38,14 +39,22 @@ struct One {
     replace_all: bool,
 }
 
-/// Replaces a piece of a file.
+/// What a call asks for, whatever the tool's arguments look like.
+struct Call {
+    path: String,
+    edits: Vec<Edit>,
+}
+
+/// Replaces a piece of a file, or several: all or none.
 pub struct EditTool {
     spec: ToolSpec,
     gate: Arc<Gate>,
+    read: fn(&ToolSpec, &Value) -> Result<Call, String>,
 }
 
 impl EditTool {
-    pub(crate) fn new(gate: Arc<Gate>) -> Self {
+    /// `edit`.
+    pub(crate) fn one(gate: Arc<Gate>) -> Self {
         let spec = ToolSpec {
             name: "edit".to_owned(),
             description: "Replaces `old` by `new` in a file. Copy `old` from the file, without line numbers, with enough \
@@ -63,37 +72,11 @@ impl EditTool {
                 "required": ["path", "old", "new"]
             }),
         };
-        Self { spec, gate }
-    }
-}
-
-impl Tool for EditTool {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
+        Self { spec, gate, read: |spec, input| input::parse::<Input>(spec, input).map(Call::from) }
     }
 
-    fn access(&self, input: &Value, env: &ToolEnv) -> Result<Access, String> {
-        let input: Input = input::parse(&self.spec, input)?;
-        input::access(env, &input.path)
-    }
-
-    fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
-        let input = input::parse::<Input>(&self.spec, &input);
-        Box::pin(self.gate.run(env, move |env| {
-            let Input { path, old, new, replace_all } = input?;
-            edit(&path, &[Edit { old, new, all: replace_all, ..Edit::default() }], env)
-        }))
-    }
-}
-
-/// Replaces several pieces of a file, or none.
-pub struct MultiEditTool {
-    spec: ToolSpec,
-    gate: Arc<Gate>,
-}
-
-impl MultiEditTool {
-    pub(crate) fn new(gate: Arc<Gate>) -> Self {
+    /// `multi_edit`.
+    pub(crate) fn several(gate: Arc<Gate>) -> Self {
         let spec = ToolSpec {
             name: "multi_edit".to_owned(),
             description: "Several edits of one file, all or none; each against the file as it is now."
@@ -115,50 +98,76 @@ impl MultiEditTool {
                 "required": ["path", "edits"]
             }),
         };
-        Self { spec, gate }
+        Self { spec, gate, read: |spec, input| input::parse::<MultiInput>(spec, input)?.try_into() }
     }
 }
 
-impl Tool for MultiEditTool {
+impl Tool for EditTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
     fn access(&self, input: &Value, env: &ToolEnv) -> Result<Access, String> {
-        let input: MultiInput = input::parse(&self.spec, input)?;
-        input::access(env, &input.path)
+        input::access(env, &(self.read)(&self.spec, input)?.path)
     }
 
     fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
-        let input = input::parse::<MultiInput>(&self.spec, &input);
-        Box::pin(self.gate.run(env, move |env| {
-            let input = input?;
-            let several = input.edits.len() > 1;
-            let edits: Vec<Edit> = input
-                .edits
-                .into_iter()
-                .enumerate()
-                .map(|(i, one)| Edit {
-                    old: one.old,
-                    new: one.new,
-                    all: one.replace_all,
-                    label: if several { format!("Edit {}: ", i + 1) } else { String::new() },
-                    ..Edit::default()
-                })
-                .collect();
-            if edits.is_empty() {
-                return Err("`edits` is empty: there is nothing to change.".to_owned());
-            }
-            edit(&input.path, &edits, env)
-        }))
+        self.run_without(Vec::new(), input, env)
+    }
+
+    fn preview(&self, input: &Value, env: &ToolEnv) -> Vec<FilePreview> {
+        crate::preview(env, |env, sieve| (self.read)(&self.spec, input)?.apply(env, sieve))
+    }
+
+    fn run_without<'a>(
+        &'a self,
+        rejected: Vec<usize>,
+        input: Value,
+        env: &'a ToolEnv,
+    ) -> BoxFuture<'a, ToolOutput> {
+        let call = (self.read)(&self.spec, &input);
+        Box::pin(self.gate.run(env, rejected, move |env, sieve| call?.apply(env, sieve)))
     }
 }
 
-fn edit(path: &str, edits: &[Edit], env: &ToolEnv) -> Result<ToolOutput, String> {
+impl From<Input> for Call {
+    fn from(Input { path, old, new, replace_all }: Input) -> Self {
+        Self { path, edits: vec![Edit { old, new, all: replace_all, ..Edit::default() }] }
+    }
+}
+
+impl TryFrom<MultiInput> for Call {
+    type Error = String;
+
+    fn try_from(input: MultiInput) -> Result<Self, String> {
+        let several = input.edits.len() > 1;
+        let labelled = |(i, one): (usize, One)| Edit {
+            old: one.old,
+            new: one.new,
+            all: one.replace_all,
+            label: if several { format!("Edit {}: ", i + 1) } else { String::new() },
+            ..Edit::default()
+        };
+        let edits: Vec<Edit> = input.edits.into_iter().enumerate().map(labelled).collect();
+        if edits.is_empty() {
+            return Err("`edits` is empty: there is nothing to change.".to_owned());
+        }
+        Ok(Self { path: input.path, edits })
+    }
+}
+
+impl Call {
+    fn apply(self, env: &ToolEnv, sieve: &mut Sieve) -> Result<ToolOutput, String> {
+        edit(&self.path, &self.edits, env, sieve)
+    }
+}
+
+fn edit(path: &str, edits: &[Edit], env: &ToolEnv, sieve: &mut Sieve) -> Result<ToolOutput, String> {
     let path = input::target(env, path)?;
     // Somebody may write between our reading and our writing; then what they wrote is read, and judged anew.
     for _ in 0..5 {
-        match attempt(&path, edits, env) {
+        sieve.begin();
+        match attempt(&path, edits, env, sieve) {
             Err(FileError::Changed) => {}
             Err(FileError::Refused(text)) => return Err(text),
             Err(FileError::Missing) => return Err(input::missing(env, &path)),
@@ -168,11 +177,11 @@ fn edit(path: &str, edits: &[Edit], env: &ToolEnv) -> Result<ToolOutput, String>
     Err(format!("{} is being written by somebody else; nothing was changed. Try again.", env.display(&path)))
 }
 
-fn attempt(path: &Path, edits: &[Edit], env: &ToolEnv) -> Result<ToolOutput, FileError> {
+fn attempt(path: &Path, edits: &[Edit], env: &ToolEnv, sieve: &mut Sieve) -> Result<ToolOutput, FileError> {
     let current = match file::read(path) {
         Err(FileError::Missing) => match edits {
             [only] if only.old.is_empty() && !only.new.is_empty() => {
-                return write::create(env, path, &only.new);
+                return write::create(env, path, &only.new, sieve);
             }
             _ => return Err(FileError::Missing),
         },
@@ -189,6 +198,8 @@ fn attempt(path: &Path, edits: &[Edit], env: &ToolEnv) -> Result<ToolOutput, Fil
         if out == current.bytes {
             return Err(format!("The edit would leave {name} as it is; nothing was changed.").into());
         }
+        let out = sieve.pass(path, &current.bytes, out);
+        sieve.ready()?;
         store::replace(path, &out, &current)?.keep();
         known.written(env, path, &out, drift.as_ref());
         Ok(report::edited(path, subject, &plan, &out, note))

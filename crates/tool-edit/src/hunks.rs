@@ -34,16 +34,18 @@ pub(crate) struct Conflict {
 pub(crate) struct Written<'a> {
     pub line: &'a str,
     pub replaces: Option<(&'a str, &'a str)>,
+    /// The lines of the file that it takes the place of, or else those that it comes between.
+    pub around: &'a [&'a str],
 }
 
 /// Applies the diff `old` → `new` to `region`. `map` says for each line of `old` which line of the region it is; `write`
-/// makes the file's form of a new line.
+/// makes the file's form of a new line, if that can be told.
 pub(crate) fn apply(
     region: &[&str],
     old: &[&str],
     new: &[&str],
     map: &[Option<usize>],
-    write: impl Fn(Written<'_>) -> String,
+    write: impl Fn(Written<'_>) -> Option<String>,
 ) -> Result<Vec<Piece>, Conflict> {
     let mut out = Vec::with_capacity(region.len().max(new.len()));
     let mut done = 0;
@@ -58,10 +60,18 @@ pub(crate) fn apply(
         };
         out.extend((done..place.start).map(|i| Piece::kept(region[i], i)));
         let paired = of_old.len() == of_new.len();
+        let around = if place.is_empty() {
+            &region[place.start.saturating_sub(1)..(place.end + 1).min(region.len())]
+        } else {
+            &region[place.clone()]
+        };
         for (i, line) in new[of_new].iter().enumerate() {
             let replaces = paired.then(|| (old[of_old.start + i], region[place.start + i]));
             let ends_as = paired.then_some(place.start + i);
-            out.push(Piece { text: write(Written { line, replaces }), kept: None, ends_as });
+            let Some(text) = write(Written { line, replaces, around }) else {
+                return Err(Conflict { old: of_old });
+            };
+            out.push(Piece { text, kept: None, ends_as });
         }
         done = place.end;
     }
@@ -143,7 +153,7 @@ mod tests {
         new: &[&str],
         map: &[Option<usize>],
     ) -> Result<Vec<String>, Conflict> {
-        let pieces = apply(region, old, new, map, |w| w.line.to_owned())?;
+        let pieces = apply(region, old, new, map, |w| Some(w.line.to_owned()))?;
         Ok(pieces.into_iter().map(|p| p.text).collect())
     }
 

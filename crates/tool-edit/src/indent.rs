@@ -98,17 +98,25 @@ impl Shift {
 }
 
 /// Where the lines share no shift: a new line takes the indentation that the file has where the model has the new line's.
-pub(crate) fn follow(pairs: &[(&str, &str)], line: &str) -> String {
+/// Where the file has several there, that of the lines `around` it, if they agree; `None` if not.
+pub(crate) fn follow(pairs: &[(&str, &str)], line: &str, around: &[&str]) -> Option<String> {
     let indent = indentation(line);
-    let seen = pairs.iter().filter(|(model, _)| !model.trim().is_empty());
-    let best = seen
+    let seen: Vec<(&str, &str)> = pairs
+        .iter()
+        .filter(|(model, _)| !model.trim().is_empty())
         .map(|(model, file)| (indentation(model), indentation(file)))
         .filter(|(model, _)| indent.starts_with(model))
-        .max_by_key(|(model, _)| model.len());
-    match best {
-        Some((model, file)) if !line.trim().is_empty() => format!("{file}{}", &line[model.len()..]),
-        _ => line.to_owned(),
-    }
+        .collect();
+    let depth = seen.iter().map(|(model, _)| model.len()).max();
+    let Some(depth) = depth.filter(|_| !line.trim().is_empty()) else { return Some(line.to_owned()) };
+    let only = |mut all: Vec<&str>| -> Option<String> {
+        all.sort_unstable();
+        all.dedup();
+        if let [one] = all.as_slice() { Some((*one).to_owned()) } else { None }
+    };
+    let there = seen.iter().filter(|(model, _)| model.len() == depth).map(|(_, file)| *file).collect();
+    let near = || only(around.iter().filter(|l| !l.trim().is_empty()).map(|l| indentation(l)).collect());
+    Some(only(there).or_else(near)? + &line[depth..])
 }
 
 #[cfg(test)]
@@ -156,8 +164,12 @@ mod tests {
     #[test]
     fn without_a_shift_the_nearest_known_depth_decides() {
         let pairs = [("def f:", "def f:"), ("  a", "   a"), ("    b", "      b")];
-        assert_eq!(follow(&pairs, "    c"), "      c");
-        assert_eq!(follow(&pairs, "     c"), "       c");
-        assert_eq!(follow(&pairs, ""), "");
+        assert_eq!(follow(&pairs, "    c", &[]).as_deref(), Some("      c"));
+        assert_eq!(follow(&pairs, "     c", &[]).as_deref(), Some("       c"));
+        assert_eq!(follow(&pairs, "", &[]).as_deref(), Some(""));
+        // All depths of the file are one to the model: what is around decides, or nobody.
+        let flat = [("if a:", "if a:"), ("b()", "    b()")];
+        assert_eq!(follow(&flat, "c()", &["    b()", "    d()"]).as_deref(), Some("    c()"));
+        assert_eq!(follow(&flat, "c()", &["if a:", "    b()"]), None);
     }
 }

@@ -12,8 +12,9 @@
 //! | `fold`, `indent`, `hunks` | what is compared by; the model's change on the lines that are really there |
 //! | `refuse`, `nearest` | what to say when nothing is changed |
 //! | `known`, `stale` | what the model knows of a file, and whether that is enough |
+//! | `sieve` | what of a change goes through: previews, and hunks that a person rejected |
 //! | `encoding`, `endings` | text as a view on bytes, and back |
-//! | `file`, `store` | reading; atomic, faithful writing that can be taken back |
+//! | `file`, `store`, `faithful` | reading; atomic writing that can be taken back and keeps mode, owner and attributes |
 //! | `diff`, `report` | the change for people and for the model |
 //!
 //! Invariants:
@@ -27,6 +28,7 @@ mod edit;
 mod encoding;
 mod endings;
 mod engine;
+mod faithful;
 mod file;
 mod fold;
 #[doc(hidden)]
@@ -40,19 +42,23 @@ mod patch;
 mod refuse;
 mod report;
 mod scope;
+mod sieve;
 mod stale;
 mod store;
 mod tiers;
 mod variants;
 mod write;
 
-pub use edit::{EditTool, MultiEditTool};
+pub use edit::EditTool;
 pub use patch::PatchTool;
 pub use tiers::Tier;
 pub use write::WriteTool;
 
-use becket_tool::{Tool, ToolEnv};
-use becket_types::ToolOutput;
+use becket_tool::{Host, Tool, ToolEnv};
+use becket_types::{BlobId, CallId, FilePreview, ToolOutput};
+use serde_json::Value;
+use sieve::Sieve;
+use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -93,8 +99,8 @@ impl Dialect {
 pub fn tools() -> Vec<Arc<dyn Tool>> {
     let gate = Arc::new(Gate::default());
     vec![
-        Arc::new(EditTool::new(Arc::clone(&gate))),
-        Arc::new(MultiEditTool::new(Arc::clone(&gate))),
+        Arc::new(EditTool::one(Arc::clone(&gate))),
+        Arc::new(EditTool::several(Arc::clone(&gate))),
         Arc::new(PatchTool::new(Arc::clone(&gate))),
         Arc::new(WriteTool::new(gate)),
     ]
@@ -108,7 +114,8 @@ impl Gate {
     async fn run(
         &self,
         env: &ToolEnv,
-        work: impl FnOnce(&ToolEnv) -> Result<ToolOutput, String> + Send + 'static,
+        rejected: Vec<usize>,
+        work: impl FnOnce(&ToolEnv, &mut Sieve) -> Result<ToolOutput, String> + Send + 'static,
     ) -> ToolOutput {
         let turn = Arc::clone(&self.0).lock_owned().await;
         if env.cancel.is_cancelled() {
@@ -121,9 +128,50 @@ impl Gate {
         // The turn ends with the work, not with who waits for it: a dropped call must not let the next one overlap.
         let done = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            work(&env).unwrap_or_else(ToolOutput::error)
+            let mut sieve = Sieve::without(rejected);
+            let output = work(&env, &mut sieve).unwrap_or_else(ToolOutput::error);
+            sieve.told(output)
         });
         done.await.unwrap_or_else(|e| ToolOutput::error(format!("The write ended abnormally: {e}.")))
+    }
+}
+
+/// What a call would change; the host learns nothing of it.
+fn preview(
+    env: &ToolEnv,
+    work: impl FnOnce(&ToolEnv, &mut Sieve) -> Result<ToolOutput, String>,
+) -> Vec<FilePreview> {
+    let mut sieve = Sieve::showing();
+    let env = ToolEnv { host: Arc::new(Looking(Arc::clone(&env.host))), ..env.clone() };
+    // A call that would be refused shows what it got to; it says why when it runs.
+    let _ = work(&env, &mut sieve);
+    sieve.previews()
+}
+
+/// A host that is asked and told nothing.
+struct Looking(Arc<dyn Host>);
+
+impl Host for Looking {
+    fn put_blob(&self, _bytes: &[u8]) -> Result<BlobId, String> {
+        Err("nothing is kept of a preview".to_owned())
+    }
+    fn get_blob(&self, id: &BlobId) -> Option<Vec<u8>> {
+        self.0.get_blob(id)
+    }
+    fn note_read(&self, _path: &Path, _sha256: &str) {}
+    fn note_content(&self, _path: &Path, _sha256: &str, _content: Vec<u8>) {}
+    fn read_content(&self, path: &Path) -> Option<Arc<Vec<u8>>> {
+        self.0.read_content(path)
+    }
+    fn read_hash(&self, path: &Path) -> Option<String> {
+        self.0.read_hash(path)
+    }
+    fn state(&self, key: &str) -> Option<Value> {
+        self.0.state(key)
+    }
+    fn set_state(&self, _key: &str, _value: Value) {}
+    fn original_output(&self, call: &CallId) -> Option<(String, String)> {
+        self.0.original_output(call)
     }
 }
 

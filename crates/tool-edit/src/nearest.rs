@@ -25,8 +25,24 @@ pub(crate) fn nearest(text: &str, old: &str) -> Option<Near> {
     let lines: Vec<&str> = text.lines().collect();
     let wanted: Vec<&str> = old.trim_matches('\n').lines().collect();
     let start = by_votes(&lines, &wanted).or_else(|| by_likeness(&lines, &wanted))?;
-    let end = (start + wanted.len()).min(lines.len());
+    let end = end(&lines, &wanted, start);
     Some(Near { first: start + 1, last: end, diff: small_diff(&wanted, &lines[start..end]) })
+}
+
+/// The whole of a block, against the model's text.
+pub(crate) fn against(block: &str, old: &str) -> String {
+    let lines = |text| -> Vec<&str> { str::lines(text).collect() };
+    small_diff(&lines(old.trim_matches('\n')), &lines(block))
+}
+
+/// Where the block ends: as long as the model's, or some lines off where its last line stands.
+fn end(lines: &[&str], wanted: &[&str], start: usize) -> usize {
+    let n = wanted.len();
+    let last = wanted.last().map_or("", |line| line.trim());
+    let is_last = |end: &usize| *end > start && lines.get(end - 1).is_some_and(|line| line.trim() == last);
+    let ends = start + n - n / 4..=start + n + n / 4 + 1;
+    let end = ends.filter(is_last).min_by_key(|end| end.abs_diff(start + n)).unwrap_or(start + n);
+    end.min(lines.len())
 }
 
 /// Each line of `wanted` that is in the file (but for white space around it) votes for where the block would begin.
@@ -97,6 +113,14 @@ mod tests {
         let near = nearest(text, "fn f() {\n    one();\n    too();\n}").unwrap();
         assert_eq!((near.first, near.last), (2, 5));
         assert_eq!(near.diff, " fn f() {\n     one();\n-    too();\n+    two();\n }");
+    }
+
+    #[test]
+    fn a_block_of_another_length_is_shown_to_its_end() {
+        let text = "fn f() {\n    one();\n    two();\n    three();\n}\nfn g() {}\n";
+        let near = nearest(text, "fn f() {\n    one();\n    three();\n}").unwrap();
+        assert_eq!((near.first, near.last), (1, 5));
+        assert_eq!(near.diff, " fn f() {\n     one();\n+    two();\n     three();\n }");
     }
 
     #[test]

@@ -24,8 +24,7 @@ pub(crate) fn words(refusal: &Refusal, edit: &Edit, subject: &Subject<'_>) -> St
     match refusal {
         Refusal::Ambiguous { tier, at } => several(subject, *tier, at),
         Refusal::Conflict { tier, range } => {
-            let near = nearest::nearest(&text[range.clone()], &endings::lf(&edit.old));
-            let diff = near.map(|near| near.diff).unwrap_or_default();
+            let diff = nearest::against(&text[range.clone()], &endings::lf(&edit.old));
             format!(
                 "`old` was found {} at line {} of {name}, but the lines to change are different there; nothing was changed.{stale} Yours (-) and the file's (+):\n{diff}",
                 tier.words(),

@@ -14,7 +14,7 @@ pub(crate) struct Scope {
     pub after: usize,
     /// Where several match: the first one at or after one of these offsets.
     pub anchors: Vec<usize>,
-    /// Where several match still: the one that begins on this line (from 1).
+    /// Where several match: the one that begins on this line (from 1), if it is not above all anchors.
     pub line: Option<usize>,
     /// Where several match: the one at the end of the text.
     pub at_end: bool,
@@ -48,6 +48,15 @@ impl Ground<'_> {
                 return vec![last];
             }
         }
+        if hits.len() > 1
+            && let Some(line) = scope.line
+        {
+            let below = |hit: &Range<usize>| scope.anchors.iter().min().is_none_or(|at| hit.start >= *at);
+            let on = |hit: &Range<usize>| line_of(self.text, hit.start) == line;
+            if let Some(hit) = hits.iter().find(|hit| on(hit) && below(hit)).cloned() {
+                return vec![hit];
+            }
+        }
         if hits.len() > 1 && !scope.anchors.is_empty() {
             let mut near: Vec<Range<usize>> = scope
                 .anchors
@@ -60,14 +69,6 @@ impl Ground<'_> {
             near.dedup();
             if !near.is_empty() {
                 hits = near;
-            }
-        }
-        if hits.len() > 1
-            && let Some(line) = scope.line
-        {
-            let on = |hit: &Range<usize>| line_of(self.text, hit.start) == line;
-            if let Some(hit) = hits.iter().find(|hit| on(hit)).cloned() {
-                return vec![hit];
             }
         }
         hits

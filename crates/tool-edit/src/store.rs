@@ -10,13 +10,13 @@
 //!
 //! Paths come resolved; their directories are held open ([`Dir`]), so that no link that appears later is followed.
 
+use crate::faithful::{Rights, take_over};
 use crate::file::{Current, FileError, Stamp, explain};
 use becket_tool::dir::{self, Dir};
-use rustix::fs::XattrFlags;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,8 +89,9 @@ fn split(path: &Path) -> Result<(&Path, OsString), FileError> {
     dir::split(path).ok_or_else(|| FileError::Refused(format!("{} is no file name.", path.display())))
 }
 
-/// A new file, with the directories above it. Fails if something came to be there in the meantime.
-pub(crate) fn create(path: &Path, bytes: &[u8], mode: Option<u32>) -> Result<Done, FileError> {
+/// A new file, with the directories above it. Fails if something came to be there in the meantime. Owner, mode and attributes
+/// are those of `like`, the file that moves here.
+pub(crate) fn create(path: &Path, bytes: &[u8], like: Option<&Path>) -> Result<Done, FileError> {
     let (parent, name) = split(path)?;
     let (dir, made) = Dir::create(parent)
         .map_err(|e| format!("The directory {} cannot be created: {e}.", parent.display()))?;
@@ -98,9 +99,14 @@ pub(crate) fn create(path: &Path, bytes: &[u8], mode: Option<u32>) -> Result<Don
     let write = || {
         let temp = Temp::new(&dir, &name, 0o666).map_err(|e| explain(path, &e))?;
         (&temp.file).write_all(bytes).map_err(|e| explain(path, &e))?;
-        if let Some(mode) = mode {
-            let mode = std::fs::Permissions::from_mode(mode);
-            temp.file.set_permissions(mode).map_err(|e| explain(path, &e))?;
+        if let Some(like) = like {
+            let (dir, name) = open(like)?;
+            dir.read(&name).and_then(|old| take_over(&temp.file, &old)).map_err(|e| {
+                format!(
+                    "{} cannot be moved with its owner, mode and attributes: {e}; nothing was changed. Use mv.",
+                    like.display()
+                )
+            })?;
         }
         temp.file.sync_all().map_err(|e| explain(path, &e))?;
         match dir.rename_new(&temp.name, &name) {
@@ -138,7 +144,8 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], current: &Current) -> Result<Do
         Err(e) => return Err(explain(path, &e)),
     };
     (&temp.file).write_all(bytes).map_err(|e| explain(path, &e))?;
-    if take_over(&temp.file, &dir, &name).is_err() {
+    let taken = dir.read(&name).and_then(|old| take_over(&temp.file, &old));
+    if taken.is_err() {
         drop(temp);
         return in_place(path, dir, name, bytes, current);
     }
@@ -243,34 +250,6 @@ fn put_back(temp: &Temp, name: &OsStr) {
     }
 }
 
-/// Mode, owner and extended attributes (access lists are some) of the old file for the new one.
-fn take_over(new: &File, dir: &Dir, name: &OsStr) -> io::Result<()> {
-    let old = dir.read(name)?;
-    let (meta, mine) = (old.metadata()?, new.metadata()?);
-    if (mine.uid(), mine.gid()) != (meta.uid(), meta.gid()) {
-        std::os::unix::fs::fchown(new, Some(meta.uid()), Some(meta.gid()))?;
-    }
-    // After the owner: a change of owner clears set-user-id bits.
-    new.set_permissions(std::fs::Permissions::from_mode(meta.permissions().mode() & 0o7777))?;
-    let mut names = vec![0u8; 64 * 1024];
-    let length = match rustix::fs::flistxattr(&old, names.as_mut_slice()) {
-        Ok(length) => length,
-        Err(rustix::io::Errno::OPNOTSUPP) => return Ok(()),
-        Err(e) => return Err(e.into()),
-    };
-    for name in names[..length].split(|b| *b == 0).filter(|name| !name.is_empty()) {
-        let mut value = vec![0u8; 64 * 1024];
-        let size = rustix::fs::fgetxattr(&old, name, value.as_mut_slice())?;
-        match rustix::fs::fsetxattr(new, name, &value[..size], XattrFlags::empty()) {
-            Ok(()) => {}
-            // Labels of the system are given by the system.
-            Err(_) if name.starts_with(b"security.") || name.starts_with(b"trusted.") => {}
-            Err(e) => return Err(e.into()),
-        }
-    }
-    Ok(())
-}
-
 /// Writes into the file itself. A copy of the new content stands beside it until that is done, so that a crash in the
 /// middle loses nothing; where no copy can be made, the write goes ahead without one.
 fn in_place(
@@ -291,6 +270,7 @@ fn in_place(
     if !same || !same_content(&mut file, &current.bytes) {
         return Err(FileError::Changed);
     }
+    Rights::of(&file).map_err(|e| explain(path, &e))?.check(&file, path)?;
     if let Err(e) = fill_in_place(&file, bytes) {
         if fill_in_place(&file, &current.bytes).is_ok() {
             return Err(explain(path, &e));
@@ -307,8 +287,10 @@ fn in_place(
 }
 
 fn fill_in_place(file: &File, bytes: &[u8]) -> io::Result<()> {
+    let rights = Rights::of(file)?;
     file.write_all_at(bytes, 0)?;
     file.set_len(bytes.len() as u64)?;
+    rights.give_back(file)?;
     file.sync_all()
 }
 

@@ -113,7 +113,9 @@ fn find_free(ground: Ground<'_>, old: &str, new: &str, replace_all: bool) -> Res
     if let Some(found) = exact(ground, old, new, replace_all)? {
         return Ok(found);
     }
-    if squeeze(old).is_empty() {
+    // Nothing that can be seen is everywhere.
+    let unseen = |text: &str| squeeze(&fold::unicode(text).text).is_empty();
+    if unseen(old) {
         return Err(Refusal::Missing);
     }
     let lines = Lines::new(ground);
@@ -121,7 +123,7 @@ fn find_free(ground: Ground<'_>, old: &str, new: &str, replace_all: bool) -> Res
         return Ok(found);
     }
     for Variant { tier, old, new } in variants(old, new) {
-        if squeeze(&old).is_empty() {
+        if unseen(&old) {
             continue;
         }
         let found = match exact(ground, &old, &new, false)? {
@@ -315,21 +317,37 @@ fn folded(
         return Ok(None);
     }
     let (core, becomes) = if tier == Tier::Whitespace {
-        let core = old.trim();
-        let becomes = if old.starts_with(char::is_whitespace) { new.trim_start() } else { new };
-        (core, if old.ends_with(char::is_whitespace) { becomes.trim_end() } else { becomes })
+        let becomes = if old.starts_with(char::is_whitespace) { from_first_line(new) } else { new };
+        let becomes = if old.ends_with(char::is_whitespace) { becomes.trim_end() } else { becomes };
+        (from_first_line(old).trim_end(), becomes)
     } else {
         (old, new)
     };
-    let needle = fold(core).text;
-    let mut hits = fold(lines.text).find(&needle);
+    let needle = if tier == Tier::Whitespace { core.trim_start() } else { core };
+    let mut hits = fold(lines.text).find(&fold(needle).text);
     hits.retain(|hit| between_words(lines.text, hit));
     let hits = lines.ground.narrow(hits);
     match hits.as_slice() {
         [] => Ok(None),
+        [hit] if needle.len() < core.len() => {
+            // With the indentation of its first line, where there is nothing else before it.
+            let start = lines.text[..hit.start].rfind('\n').map_or(0, |i| i + 1);
+            let whole = start..hit.end;
+            if lines.text[start..hit.start].trim().is_empty() && lines.ground.is_free(&whole) {
+                one(lines.text, whole, core, becomes, tier).map(Some)
+            } else {
+                one(lines.text, hit.clone(), needle, becomes.trim_start(), tier).map(Some)
+            }
+        }
         [hit] => one(lines.text, hit.clone(), core, becomes, tier).map(Some),
         several => Err(Refusal::Ambiguous { tier, at: several.iter().map(|hit| hit.start).collect() }),
     }
+}
+
+/// Without the blank lines that it begins with.
+fn from_first_line(text: &str) -> &str {
+    let blank = text.len() - text.trim_start().len();
+    &text[text[..blank].rfind('\n').map_or(0, |i| i + 1)..]
 }
 
 /// A tolerant match does not begin or end within a word.
@@ -368,7 +386,16 @@ fn splice(
         |(a, b): (&&str, &&str)| a == b || squeeze(&fold::unicode(a).text) == squeeze(&fold::unicode(b).text);
     if tier == Tier::Exact || (region.len() == old_lines.len() && region.iter().zip(&old_lines).all(same)) {
         let map: Vec<Option<usize>> = (0..region.len()).map(Some).collect();
+        let tier =
+            if settled(&region, &old_lines, &new_lines) { tier.min(Tier::TrailingSpace) } else { tier };
         let pieces = hunks::apply(&region, &old_lines, &new_lines, &map, writer(&region, &old_lines, tier))?;
+        return Ok(Splice { range, pieces });
+    }
+    if let Some(map) = but_for_blank_lines(&region, &old_lines, same) {
+        let (known_file, known_old): (Vec<&str>, Vec<&str>) =
+            map.iter().enumerate().filter_map(|(i, at)| at.map(|at| (region[at], old_lines[i]))).unzip();
+        let write = writer(&known_file, &known_old, tier);
+        let pieces = hunks::apply(&region, &old_lines, &new_lines, &map, write)?;
         return Ok(Splice { range, pieces });
     }
     let line_start = text[..range.start].rfind('\n').map_or(0, |i| i + 1);
@@ -377,11 +404,26 @@ fn splice(
         .iter()
         .enumerate()
         .map(|(i, line)| match &shift {
-            Some(shift) if i > 0 => shift.apply(line),
+            Some(shift) if i > 0 || range.start == line_start => shift.apply(line),
             _ => (*line).to_owned(),
         })
         .collect();
     Ok(Splice { range, pieces: hunks::replace(&lines) })
+}
+
+/// Which line of the region each line of `old` is, where they are the same but for blank lines.
+fn but_for_blank_lines(
+    region: &[&str],
+    old: &[&str],
+    same: impl Fn((&&str, &&str)) -> bool,
+) -> Option<Vec<Option<usize>>> {
+    let blank = |line: &str| line.trim().is_empty();
+    let mut at = (0..region.len()).filter(|i| !blank(region[*i]));
+    let mut map = Vec::with_capacity(old.len());
+    for line in old {
+        map.push(if blank(line) { None } else { Some(at.next().filter(|i| same((&region[*i], line)))?) });
+    }
+    at.next().is_none().then_some(map)
 }
 
 /// How a line of the model's is written in this file.
@@ -389,7 +431,7 @@ pub(crate) fn writer<'a>(
     region: &[&'a str],
     old: &[&'a str],
     tier: Tier,
-) -> impl Fn(hunks::Written<'_>) -> String {
+) -> impl Fn(hunks::Written<'_>) -> Option<String> {
     let pairs: Vec<(String, String)> =
         old.iter().zip(region).map(|(old, file)| ((*old).to_owned(), (*file).to_owned())).collect();
     let shift = indent::shift(pairs.iter().map(|(old, file)| (old.as_str(), file.as_str())));
@@ -405,14 +447,22 @@ pub(crate) fn writer<'a>(
             (_, None) => {
                 let known: Vec<(&str, &str)> =
                     pairs.iter().map(|(old, file)| (old.as_str(), file.as_str())).collect();
-                indent::follow(&known, written.line)
+                indent::follow(&known, written.line, written.around)?
             }
         };
-        match written.replaces {
+        Some(match written.replaces {
             Some((old, file)) if tier != Tier::Exact => hunks::retouch(old, &line, file),
             _ => line,
-        }
+        })
     }
+}
+
+/// Whether the new text begins as deep as the file does there, and the old one does not: it is written as it is to stand.
+fn settled(file: &[&str], old: &[&str], new: &[&str]) -> bool {
+    let depth = |lines: &[&str]| {
+        lines.iter().find(|line| !line.trim().is_empty()).map(|line| indent::indentation(line).to_owned())
+    };
+    depth(new) == depth(file) && depth(old) != depth(file)
 }
 
 fn same_depth(a: &str, b: &str) -> bool {

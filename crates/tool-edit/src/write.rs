@@ -7,10 +7,11 @@ use crate::encoding::{self, Kind};
 use crate::endings::{Ending, Source};
 use crate::file::{self, FileError};
 use crate::known::Known;
+use crate::sieve::Sieve;
 use crate::variants::{is_placeholder, without_fence};
 use crate::{Gate, diff, input, report, stale, store};
 use becket_tool::{Tool, ToolEnv};
-use becket_types::{Access, FileChange, FileChangeKind, ToolOutput, ToolSpec};
+use becket_types::{Access, FileChange, FileChangeKind, FilePreview, ToolOutput, ToolSpec};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -65,17 +66,30 @@ impl Tool for WriteTool {
     }
 
     fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
+        self.run_without(Vec::new(), input, env)
+    }
+
+    fn preview(&self, input: &Value, env: &ToolEnv) -> Vec<FilePreview> {
+        crate::preview(env, |env, sieve| write(&input::parse::<Input>(&self.spec, input)?, env, sieve))
+    }
+
+    fn run_without<'a>(
+        &'a self,
+        rejected: Vec<usize>,
+        input: Value,
+        env: &'a ToolEnv,
+    ) -> BoxFuture<'a, ToolOutput> {
         let input = input::parse::<Input>(&self.spec, &input);
-        Box::pin(self.gate.run(env, move |env| write(&input?, env)))
+        Box::pin(self.gate.run(env, rejected, move |env, sieve| write(&input?, env, sieve)))
     }
 }
 
-fn write(input: &Input, env: &ToolEnv) -> Result<ToolOutput, String> {
+fn write(input: &Input, env: &ToolEnv, sieve: &mut Sieve) -> Result<ToolOutput, String> {
     let path = input::target(env, &input.path)?;
     let content = unfenced(&path, &input.content);
     let outcome = match file::read(&path) {
-        Err(FileError::Missing) => create(env, &path, &content),
-        Ok(current) => overwrite(env, &path, &current, &content),
+        Err(FileError::Missing) => create(env, &path, &content, sieve),
+        Ok(current) => overwrite(env, &path, &current, &content, sieve),
         Err(error) => Err(error),
     };
     outcome.map_err(|error| match error {
@@ -88,7 +102,15 @@ fn write(input: &Input, env: &ToolEnv) -> Result<ToolOutput, String> {
 }
 
 /// A new file, as UTF-8.
-pub(crate) fn create(env: &ToolEnv, path: &Path, content: &str) -> Result<ToolOutput, FileError> {
+pub(crate) fn create(
+    env: &ToolEnv,
+    path: &Path,
+    content: &str,
+    sieve: &mut Sieve,
+) -> Result<ToolOutput, FileError> {
+    // A new file is one hunk: all of it, or nothing.
+    sieve.pass(path, b"", content.as_bytes().to_vec());
+    sieve.ready()?;
     store::create(path, content.as_bytes(), None)?.keep();
     env.host.note_content(path, &becket_tool::sha256(content.as_bytes()), content.as_bytes().to_vec());
     let lines = content.lines().count();
@@ -107,6 +129,7 @@ fn overwrite(
     path: &Path,
     current: &file::Current,
     content: &str,
+    sieve: &mut Sieve,
 ) -> Result<ToolOutput, FileError> {
     let name = env.display(path);
     let view = encoding::decode(&current.bytes);
@@ -151,6 +174,8 @@ fn overwrite(
         stale::overwritten(known.seen, drift.as_ref(), &name)
             .inspect_err(|_| Known::told(env, path, &current.bytes, drift.as_ref()))?;
     }
+    let bytes = sieve.pass(path, &current.bytes, bytes);
+    sieve.ready()?;
     store::replace(path, &bytes, current)?.keep();
     env.host.note_content(path, &becket_tool::sha256(&bytes), bytes.clone());
     let after = encoding::decode(&bytes);

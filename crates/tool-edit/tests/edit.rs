@@ -298,3 +298,31 @@ async fn an_interrupt_before_the_write_writes_nothing() {
     assert!(output.is_error && output.interrupted);
     assert_eq!(room.bytes("f"), b"a");
 }
+
+#[tokio::test]
+async fn a_preview_changes_nothing_and_rejected_hunks_stay_as_they_were() {
+    let room = room();
+    let old = (0..30).map(|i| format!("line {i}")).collect::<Vec<_>>().join("\n") + "\n";
+    room.seen("a.txt", &old);
+    let new = old.replace("line 2\n", "two\n").replace("line 27\n", "");
+    let input = json!({"path": "a.txt", "content": new});
+    let shown = room.write.preview(&input, &room.env);
+    assert_eq!((shown.len(), shown[0].hunks.len()), (1, 2));
+    assert!(shown[0].hunks[1].contains("-line 27\n"), "{shown:?}");
+    assert_eq!(room.bytes("a.txt"), old.as_bytes());
+    let output = room.write.run_without(vec![1], input.clone(), &room.env).await;
+    assert!(
+        output.content.contains("rejected 1 of 2 hunks") && output.content.contains("-line 27"),
+        "{output:?}"
+    );
+    assert_eq!(room.bytes("a.txt"), old.replace("line 2\n", "two\n").as_bytes());
+    // What nobody saw is neither shown as read nor written.
+    let other = json!({"path": "new.txt", "content": "x\n"});
+    assert_eq!(room.write.preview(&other, &room.env)[0].hunks.len(), 1);
+    let output = room.write.run_without(vec![0], other, &room.env).await;
+    assert!(output.is_error && output.content.contains("rejected every hunk"), "{output:?}");
+    room.holds(&["a.txt"]);
+    let edit = json!({"path": "a.txt", "old": "line 5\n", "new": "five\n"});
+    assert_eq!(room.edit.preview(&edit, &room.env)[0].hunks.len(), 1);
+    assert!(room.edit.run_without(vec![0], edit, &room.env).await.is_error);
+}

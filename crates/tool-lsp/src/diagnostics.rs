@@ -4,7 +4,11 @@
 //! that its old errors are known. Then the new text is shown and the server has what is left of a second. What it says later is
 //! told with the next edit. Errors are compared by their message, not by their line, which edits move.
 //!
-//! Only errors are told, each once. Where a server had no time to say what was wrong before, that is said.
+//! A server that is still loading keeps the old text until it has spoken of it, however many edits come meanwhile: so what
+//! was wrong before is known, and is not told as new. One that is loading is not counted as silent.
+//!
+//! Only errors are told, each once, also where another error (of syntax) hid it for a while. Where a server had no time to
+//! say what was wrong before, that is said.
 
 use crate::pool::{Pool, Slot};
 use crate::position::{self, Encoding};
@@ -13,7 +17,7 @@ use async_lsp::lsp_types::Position;
 use becket_tool::ToolEnv;
 use becket_types::{FileChange, FileChangeKind, cut_end};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +28,8 @@ use tokio::time::Instant;
 pub(crate) const WAIT: Duration = Duration::from_secs(1);
 /// Of that, for what was wrong before.
 const BASELINE: Duration = Duration::from_millis(450);
+/// The same for a server that is still loading: what it says of the new text comes late in any case.
+const FIRST: Duration = Duration::from_millis(800);
 /// A server that publishes in several parts is done when it said nothing more for this long.
 const QUIET: Duration = Duration::from_millis(120);
 /// Edits a server may let pass in silence before it is waited for no longer.
@@ -69,6 +75,14 @@ pub(crate) struct Memory {
     known: BTreeMap<PathBuf, Vec<Problem>>,
     /// Files shown while it was starting, with their text before.
     waiting: BTreeMap<PathBuf, Option<String>>,
+    /// Files that it has with their text before, of which it has not spoken.
+    held: BTreeSet<PathBuf>,
+    /// Files whose errors before were not known when they were last edited.
+    unsure: BTreeSet<PathBuf>,
+    /// Errors that went when others came, though their line stayed: those may only hide them.
+    hidden: BTreeMap<PathBuf, Vec<Problem>>,
+    /// Its messages at the end of the last edit.
+    count: u64,
     /// It has answered an edit: what it says of other files from now on is news.
     warm: bool,
     silent: u32,
@@ -175,15 +189,26 @@ async fn one(
         }
         Err(why) => return gone(memory, name, why),
     }
-    let unsure = baseline(&server, memory, changed, before, deadline).await;
+    let spoke = server.lock().count > memory.count;
+    if spoke && memory.silent >= PATIENCE {
+        memory.silent = PATIENCE - 1;
+    }
+    let held = baseline(&server, memory, changed, before, deadline).await;
     let mark = server.lock().count;
-    let shown = show(&server, changed);
+    let shown = show(&server, changed, &held, &memory.held);
     let until = if memory.silent >= PATIENCE { deadline.min(Instant::now() + IMPATIENT) } else { deadline };
-    let answered = shown.is_empty() || wait(&server, &shown, mark, until).await;
-    memory.silent = if answered { 0 } else { memory.silent + 1 };
-    let mut report = news(&server, memory, &shown, mark, unsure, env);
+    let answered =
+        if shown.is_empty() { memory.held.is_empty() } else { wait(&server, &shown, mark, until).await };
+    let patience = memory.silent == PATIENCE;
+    if answered {
+        memory.silent = 0;
+    } else if !server.is_busy() {
+        memory.silent += 1;
+    }
+    let mut report = news(&server, memory, &shown, (mark, answered), before, env);
     memory.warm |= answered;
-    if !answered && memory.silent == PATIENCE {
+    memory.count = server.lock().count;
+    if memory.silent == PATIENCE && !patience && !spoke {
         report.lines.push(format!("{name} says nothing; from now on edits do not wait for it, and its errors come when it tells them."));
     }
     report
@@ -199,57 +224,76 @@ fn gone(memory: &mut Memory, name: &str, why: String) -> Report {
     Report { lines, details: Vec::new() }
 }
 
-/// Opens what is not open with its text before the edit, and takes up what is wrong there. True where that is not known.
+/// Opens what is not open with its text before the edit, and takes up what is wrong there. The files that were held back
+/// and are not any more.
 async fn baseline(
     server: &Arc<Server>,
     memory: &mut Memory,
     changed: &Changed<'_>,
     before: &BTreeMap<PathBuf, String>,
     deadline: Instant,
-) -> bool {
-    let mut unsure = !memory.waiting.is_empty();
+) -> Vec<PathBuf> {
+    // Files that changed while it was starting: their first text, or, where they are new, the one that they have now.
     for (path, text) in std::mem::take(&mut memory.waiting) {
-        if let Some(text) = text {
-            server.show(&path, &text);
-        }
-        if let Ok(text) = crate::replace::read_text(&path) {
-            server.show(&path, &text);
-            server.saved(&path);
+        match text {
+            Some(text) => {
+                server.show(&path, &text);
+                memory.held.insert(path);
+            }
+            None => {
+                if let Ok(text) = crate::replace::read_text(&path) {
+                    server.show(&path, &text);
+                    server.saved(&path);
+                }
+            }
         }
     }
     // A file may be open without its errors being known: the `lsp` tool was asked about it.
     let is_open = |path: &PathBuf| server.lock().open.contains_key(path);
-    let unknown = |c: &&&FileChange| !memory.known.contains_key(&c.path) || !is_open(&c.path);
-    let unknown: Vec<PathBuf> = changed.iter().filter(unknown).map(|c| c.path.clone()).collect();
-    let mark = if unknown.iter().all(is_open) { 0 } else { server.lock().count };
-    let mut shown = Vec::new();
-    for path in unknown {
-        if let Some(text) = before.get(&path) {
-            server.show(&path, text);
-            shown.push(path);
-        }
+    let unknown = |c: &&&FileChange| {
+        !memory.held.contains(&c.path) && (!memory.known.contains_key(&c.path) || !is_open(&c.path))
+    };
+    let mut asked: Vec<PathBuf> = changed.iter().filter(unknown).map(|c| c.path.clone()).collect();
+    let mark = if asked.iter().all(is_open) { 0 } else { server.lock().count };
+    asked.retain(|path| before.get(path).inspect(|text| server.show(path, text)).is_some());
+    let held: Vec<PathBuf> = memory.held.iter().cloned().collect();
+    if asked.is_empty() && held.is_empty() {
+        return held;
     }
-    if !shown.is_empty() {
-        let until = (Instant::now() + BASELINE).min(deadline);
-        let patient = memory.silent < PATIENCE;
-        unsure |= !(patient && wait(server, &shown, mark, until).await);
-        for path in &shown {
-            memory.known.insert(path.clone(), current(server, path));
+    let share = if memory.warm { BASELINE } else { FIRST };
+    let until = (Instant::now() + share).min(deadline);
+    if memory.silent < PATIENCE {
+        let both: Vec<PathBuf> = asked.iter().chain(&held).cloned().collect();
+        wait(server, &both, if held.is_empty() { mark } else { 0 }, until).await;
+    }
+    let mut free = Vec::new();
+    for path in asked.iter().chain(&held) {
+        let answered = is_answered(server, path, if held.contains(path) { 0 } else { mark });
+        if !answered && !memory.warm && memory.silent < PATIENCE {
+            memory.held.insert(path.clone());
+            continue;
+        }
+        if !answered {
+            memory.unsure.insert(path.clone());
+        }
+        memory.known.insert(path.clone(), current(server, path));
+        if memory.held.remove(path) {
+            free.push(path.clone());
         }
     }
     // What is wrong in files that nobody edited is no news from a server that has only just begun to look.
     if !memory.warm {
         for path in files(server) {
-            if !changed.iter().any(|c| c.path == path) {
+            if !changed.iter().any(|c| c.path == path) && !held.contains(&path) {
                 memory.known.insert(path.clone(), current(server, &path));
             }
         }
     }
-    unsure
+    free
 }
 
-/// Shows the new texts; the files that diagnostics are expected for.
-fn show(server: &Server, changed: &Changed<'_>) -> Vec<PathBuf> {
+/// Shows the new texts, but of files that are held back; the files that diagnostics are expected for.
+fn show(server: &Server, changed: &Changed<'_>, free: &[PathBuf], held: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let mut shown = Vec::new();
     for change in changed {
         let kind = match change.kind {
@@ -260,14 +304,20 @@ fn show(server: &Server, changed: &Changed<'_>) -> Vec<PathBuf> {
         if kind != 2 {
             server.watched(&change.path, kind);
         }
-        if kind != 3
-            && let Ok(text) = crate::replace::read_text(&change.path)
-        {
-            server.show(&change.path, &text);
-            server.saved(&change.path);
+        if kind != 3 {
             shown.push(change.path.clone());
         }
     }
+    let others = free.iter().filter(|path| !changed.iter().any(|c| c.path == **path));
+    shown.extend(others.cloned());
+    shown.retain(|path| {
+        let text = crate::replace::read_text(path).ok().filter(|_| !held.contains(path));
+        text.is_some_and(|text| {
+            server.show(path, &text);
+            server.saved(path);
+            true
+        })
+    });
     shown
 }
 
@@ -334,25 +384,29 @@ fn is_answered(server: &Server, path: &Path, mark: u64) -> bool {
     heard.into_iter().flatten().any(|said| is_now(&state, path, said, mark))
 }
 
+/// What is to be told. `mark`: the server's messages before it was shown the new texts; whether it has spoken of them all.
 fn news(
     server: &Server,
     memory: &mut Memory,
     edited: &[PathBuf],
-    mark: u64,
-    unsure: bool,
+    (mark, answered): (u64, bool),
+    before: &BTreeMap<PathBuf, String>,
     env: &ToolEnv,
 ) -> Report {
     let encoding = server.lock().encoding;
+    let mut unsure = false;
     let mut found: Vec<(PathBuf, Vec<Problem>, bool)> = Vec::new();
     for path in files(server) {
-        // Until it has seen the new text, what it says of the old one is no news.
-        if edited.contains(&path) && !is_answered(server, &path, mark) {
+        let own = edited.contains(&path);
+        // Until it has seen the new text, what it says of the old one is no news, nor what that brought elsewhere.
+        let spoken = if own { is_answered(server, &path, mark) } else { answered };
+        if !spoken || memory.held.contains(&path) {
             continue;
         }
         let now = current(server, &path);
-        let before = memory.known.insert(path.clone(), now.clone()).unwrap_or_default();
-        let new = fresh(&now, &before);
-        let own = edited.contains(&path);
+        let known = memory.known.insert(path.clone(), now.clone()).unwrap_or_default();
+        let new = come_back(memory, &path, &known, &now, before.get(&path), text_of(server, &path));
+        unsure |= memory.unsure.remove(&path) && !new.is_empty();
         if !new.is_empty() && (own || env.is_inside(&path)) {
             found.push((path, new, own));
         }
@@ -386,6 +440,33 @@ fn news(
         lines.push(format!("… and {left} more"));
     }
     Report { lines, details }
+}
+
+/// The problems of `now` that are new, without those that others had only hidden.
+fn come_back(
+    memory: &mut Memory,
+    path: &Path,
+    known: &[Problem],
+    now: &[Problem],
+    old: Option<&String>,
+    text: Option<String>,
+) -> Vec<Problem> {
+    let hidden = memory.hidden.remove(path).unwrap_or_default();
+    let new = fresh(&fresh(now, known), &hidden);
+    let gone = fresh(known, now);
+    // With nothing new, what hid them went: whatever is not back is mended.
+    let mut still = if new.is_empty() && !gone.is_empty() { Vec::new() } else { fresh(&hidden, now) };
+    if let (false, Some(old), Some(text)) = (new.is_empty(), old, &text) {
+        let stands = |problem: &Problem| {
+            let line = old.lines().nth(problem.at.line as usize).map(str::trim);
+            line.is_some_and(|line| text.lines().any(|other| other.trim() == line))
+        };
+        still.extend(gone.into_iter().filter(stands));
+    }
+    if !still.is_empty() {
+        memory.hidden.insert(path.to_owned(), still);
+    }
+    new
 }
 
 fn text_of(server: &Server, path: &Path) -> Option<String> {

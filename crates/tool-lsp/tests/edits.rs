@@ -57,7 +57,7 @@ impl Session {
         let note = self.hook.after(&[FileChange { path, kind }], mode, &self.env).await;
         let took = started.elapsed();
         // One second for servers, and the rest for a loaded machine; five more for formatters.
-        assert!(took < Duration::from_secs(4), "{took:?}");
+        assert!(took < Duration::from_secs(15), "{took:?}");
         note.text
     }
 
@@ -106,6 +106,34 @@ async fn a_file_that_the_tool_opened_has_its_old_errors_still() {
         let told = s.edit("a.toy", "word ERROR:old\nERROR:new\n").await;
         assert_eq!(told, "toy: 1 new error:\na.toy:2:1: bad: ERROR:new", "{mode}");
     }
+}
+
+#[tokio::test]
+async fn while_a_server_loads_edits_wait_for_nothing_old_to_be_told_as_new() {
+    let s = Session::new(settings("loading"));
+    s.put("a.toy", "ERROR:old\n");
+    for n in 0..6 {
+        let told = s.edit("a.toy", &format!("ERROR:old\nERROR:{n}\n")).await;
+        assert!(told.is_empty() || told.contains("starting"), "{told}");
+    }
+    let told = s.edit("appears.toy", "").await;
+    assert_eq!(told, "");
+    let told = s.edit("a.toy", "ERROR:old\n\nERROR:new\n").await;
+    assert_eq!(told, "toy: 1 new error:\na.toy:3:1: bad: ERROR:new");
+}
+
+#[tokio::test]
+async fn an_error_that_another_hid_is_not_told_again() {
+    let s = Session::new(settings("syntax"));
+    s.warm().await;
+    s.put("a.toy", "ERROR:old\nfine\n");
+    let told = s.edit("a.toy", "ERROR:old\nSYNTAX ERROR:paren\n").await;
+    assert_eq!(told, "toy: 1 new error:\na.toy:2:8: bad: ERROR:paren");
+    assert_eq!(s.edit("a.toy", "ERROR:old\nSYNTAX ERROR:paren again\n").await, "");
+    assert_eq!(s.edit("a.toy", "ERROR:old\nfine\n").await, "");
+    assert_eq!(s.edit("a.toy", "fine\n").await, "");
+    let told = s.edit("a.toy", "fine\nERROR:old\n").await;
+    assert_eq!(told, "toy: 1 new error:\na.toy:2:1: bad: ERROR:old");
 }
 
 #[tokio::test]
@@ -178,7 +206,8 @@ async fn a_silent_server_is_waited_for_three_times() {
     assert_eq!(told.iter().filter(|t| t.contains("do not wait for it")).count(), 1, "{told:?}");
     let started = Instant::now();
     s.edit("a.toy", "later").await;
-    assert!(started.elapsed() < Duration::from_millis(500));
+    // Eight tenths of a second less than for a server that is believed in; all but one of them are for a busy machine.
+    assert!(started.elapsed() < Duration::from_millis(900));
 }
 
 #[tokio::test]

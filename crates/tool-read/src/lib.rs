@@ -252,8 +252,10 @@ fn refused(asked: &str, path: &Path, error: &PathError, env: &ToolEnv) -> ToolOu
     let mut message = format!("{asked} does not exist.");
     if !near.is_empty() {
         message = format!("{message} Did you mean {}?", near.join(" or "));
-    } else if asked.starts_with('~') {
-        message.push_str(" `~` is not expanded; write the absolute path.");
+    } else if asked.starts_with(['~', '$']) {
+        message.push_str(" `~` and variables are not expanded; write the absolute path.");
+    } else if asked.contains(['*', '?']) {
+        message.push_str(" `read` takes one path; `glob` finds files by pattern.");
     }
     ToolOutput::error(becket_tool::text::clean(&message))
 }

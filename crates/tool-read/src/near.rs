@@ -6,6 +6,7 @@
 use becket_tool::{ToolEnv, paths};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use unicode_normalization::UnicodeNormalization as _;
 
 /// Names that are looked at for the same file name elsewhere.
 const ENTRIES: usize = 5_000;
@@ -20,8 +21,24 @@ pub(crate) fn paths(path: &Path, env: &ToolEnv) -> Vec<PathBuf> {
     if !near.is_empty() {
         return near;
     }
+    if let Some(same) = composed_otherwise(path) {
+        return vec![same];
+    }
     let Some(name) = path.file_name().and_then(|n| n.to_str()) else { return Vec::new() };
     elsewhere(name, &env.cwd)
+}
+
+/// The only file beside `path` whose name is the same but for its letters with marks: some systems write `é` as two characters.
+fn composed_otherwise(path: &Path) -> Option<PathBuf> {
+    let bare = |name: &str| -> Option<String> {
+        let marked = |c: char| !c.is_ascii();
+        name.contains(marked).then(|| name.nfd().filter(char::is_ascii).collect())
+    };
+    let (folder, name) = (path.parent()?, path.file_name()?.to_str()?);
+    let wanted = bare(name)?;
+    let names = std::fs::read_dir(folder).ok()?.take(ENTRIES).flatten();
+    let mut same = names.filter(|e| e.file_name().to_str().and_then(bare).as_deref() == Some(&wanted));
+    same.next().filter(|_| same.next().is_none()).map(|entry| entry.path())
 }
 
 /// Files called `name` below `root`, the nearest to it first. Case does not count.

@@ -49,7 +49,7 @@ impl Source {
 pub(crate) struct Line {
     /// The beginning, at most [`LINE_BYTES`].
     pub(crate) bytes: Vec<u8>,
-    /// All of it.
+    /// Of all of it; of one that was not read to its end, of more than the beginning.
     pub(crate) len: u64,
 }
 
@@ -84,7 +84,9 @@ impl Collector {
     }
 
     fn complete(&self) -> bool {
-        self.lines.len() >= self.limit || self.kept >= RANGE_BYTES
+        // Where the last line ends matters to nobody once it is longer than what is kept of one.
+        let endless = self.open.as_ref().is_some_and(|line| line.len > LINE_BYTES as u64);
+        self.lines.len() + usize::from(endless) >= self.limit || self.kept >= RANGE_BYTES
     }
 
     fn push(&mut self, mut piece: &[u8]) {
@@ -176,7 +178,7 @@ pub(crate) fn scan(
         filled = read_some(&mut source.file, &mut source.chunk)?;
         ended = filled == 0;
     }
-    if ended {
+    if ended || lines.complete() {
         lines.close();
     }
     let total = ended.then(|| lines.total());
@@ -259,5 +261,14 @@ mod tests {
         lines.close();
         assert_eq!(lines.lines[0], Line { bytes: vec![b'x'; LINE_BYTES], len: 100_000 });
         assert_eq!(lines.lines[1], Line { bytes: b"end".to_vec(), len: 3 });
+
+        let mut last = Collector::new(1, 1);
+        last.push(&[b'x'; LINE_BYTES]);
+        assert!(!last.complete(), "it may be all of it");
+        last.push(b"x");
+        assert!(last.complete(), "nothing more is read for it");
+        last.push(b"x\nend\n");
+        last.close();
+        assert_eq!((last.lines.len(), last.total()), (1, 2));
     }
 }

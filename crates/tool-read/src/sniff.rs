@@ -76,6 +76,8 @@ const MAGIC: &[(usize, &[u8], &str, &str)] = &[
     (0, b"II*\0", "a TIFF image", ""),
     (0, b"MM\0*", "a TIFF image", ""),
     (0, b"wOF", "a web font", ""),
+    (0, b"\xff\xfe\0\0", "UTF-32 text", " `iconv -f UTF-32 -t UTF-8 FILE` shows it."),
+    (0, b"\0\0\xfe\xff", "UTF-32 text", " `iconv -f UTF-32 -t UTF-8 FILE` shows it."),
     (257, b"ustar", "a tar archive", " `tar -tf FILE` lists it."),
 ];
 

@@ -20,6 +20,8 @@ pub(crate) struct Filter {
     unwanted: Option<GlobSet>,
     /// A pattern names hidden files.
     pub(crate) hidden: bool,
+    /// No wanted path has more components than this, below the directory that it is about; `None`: any number.
+    depth: Option<usize>,
 }
 
 impl Filter {
@@ -35,10 +37,11 @@ impl Filter {
             return Err("The glob pattern contains a NUL character.".to_owned());
         }
         let (mut wanted, mut unwanted, mut hidden) = (Vec::new(), Vec::new(), false);
+        let mut depth = Some(0);
         for pattern in split(patterns) {
-            let (list, pattern) = match pattern.strip_prefix('!') {
-                Some(rest) => (&mut unwanted, rest),
-                None => (&mut wanted, pattern),
+            let (list, pattern, counts) = match pattern.strip_prefix('!') {
+                Some(rest) => (&mut unwanted, rest, false),
+                None => (&mut wanted, pattern, true),
             };
             let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
             hidden |= pattern.split('/').any(|part| part.starts_with('.') && part.len() > 1);
@@ -46,13 +49,25 @@ impl Filter {
             let anchored = pattern.strip_prefix('/').unwrap_or(pattern);
             let full = if anywhere { format!("**/{anchored}") } else { anchored.to_owned() };
             let full = if full.ends_with('/') { format!("{full}**") } else { full };
+            if counts {
+                // An alternative may hold more of them.
+                let counted = !full.contains("**") && !full.contains('{');
+                depth = depth.filter(|_| counted).map(|n: usize| n.max(full.split('/').count()));
+            }
             let glob = GlobBuilder::new(&full)
                 .literal_separator(true)
                 .build()
                 .map_err(|error| explain(pattern, error.kind()))?;
             list.push(glob);
         }
-        Ok(Self { wanted: set(&wanted)?, unwanted: set(&unwanted)?, hidden })
+        let depth = depth.filter(|_| !wanted.is_empty());
+        Ok(Self { wanted: set(&wanted)?, unwanted: set(&unwanted)?, hidden, depth })
+    }
+
+    /// How deep below `root` it is worth to look.
+    pub(crate) fn depth(&self, root: &Path, cwd: &Path) -> Option<usize> {
+        // A path below the working directory has more components below a root above it.
+        self.depth.filter(|_| root == cwd || !cwd.starts_with(root))
     }
 
     /// Whether `path` is meant, by its place below `root` or below `cwd`.
@@ -215,6 +230,27 @@ mod tests {
         }
         assert!(Filter::new(&"{a,b}".repeat(300)).is_err());
         assert!(Filter::new(&"{a,b}".repeat(150)).is_ok());
+    }
+
+    #[test]
+    fn patterns_say_how_deep_they_reach() {
+        for (pattern, want) in [
+            ("*.rs", None),
+            ("src/*.rs", Some(2)),
+            ("/etc/passwd", Some(2)),
+            ("/a", Some(1)),
+            ("src/**/*.rs", None),
+            ("a/b/c, d/e", Some(3)),
+            ("a/b, *.rs", None),
+            ("{a,b/c}/d", None),
+            ("src/", None),
+            ("!a/b", None),
+            ("a/b, !c/d/e/f", Some(2)),
+        ] {
+            let filter = Filter::new(pattern).unwrap();
+            assert_eq!(filter.depth(Path::new("/w/s"), Path::new("/w")), want, "{pattern}");
+            assert_eq!(filter.depth(Path::new("/w"), Path::new("/w/s")), None);
+        }
     }
 
     #[test]

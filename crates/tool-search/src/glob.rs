@@ -30,7 +30,7 @@ const ALIASES: &[(&str, &str)] = &[
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1_000;
 /// Matching files whose times are looked at: a look costs as much as meeting the file. Of more, the first ones met are compared.
-const COMPARED: u64 = 10_000;
+const COMPARED: u64 = 5_000;
 
 #[derive(Debug, Deserialize)]
 struct Input {
@@ -137,7 +137,8 @@ impl Newest {
 
 impl Job {
     fn run(self, env: &ToolEnv, stop: &AtomicBool) -> ToolOutput {
-        let builder = walk::rules(&self.root, self.filter.hidden);
+        let mut builder = walk::rules(&self.root, self.filter.hidden);
+        builder.max_depth(self.filter.depth(&self.root, &env.cwd));
         let looks = AtomicU64::new(0);
         let each = |part: &mut Newest, entry: DirEntry, _: &mut Skipped| {
             part.files += 1;
@@ -186,7 +187,7 @@ impl Job {
                 "[the newest {shown} of {matching} files{compared}; narrow the pattern or raise `limit`]"
             );
         }
-        out.push_str(&skipped.notice());
+        out.push_str(&skipped.notice(env));
         let details = json!({"files": files, "matching": matching, "shown": shown});
         finish(ToolOutput { details, ..ToolOutput::text(out) }, Keep::Head, env)
     }

@@ -95,9 +95,15 @@ impl Job {
         let (before, after) = if lines { input.context(MAX_CONTEXT) } else { (0, 0) };
         let keep = offset + limit;
         let first_only = input.mode == Mode::Files;
+        let root = root(input.path.as_deref(), env)?;
+        // Absolute patterns are meant below the root where they start with it.
+        let glob = input.glob.as_deref().map(|glob| {
+            let rest = root.to_str().and_then(|root| glob.trim().strip_prefix(root));
+            rest.filter(|rest| rest.starts_with('/')).unwrap_or(glob)
+        });
         Ok(Self {
-            root: root(input.path.as_deref(), env)?,
-            filter: input.glob.as_deref().map(Filter::new).transpose()?,
+            filter: glob.map(Filter::new).transpose()?,
+            root,
             types: input.kind.as_deref().map(types).transpose()?,
             pattern: input.pattern,
             mode: input.mode,
@@ -109,11 +115,12 @@ impl Job {
 
     fn run(self, env: &ToolEnv, stop: &AtomicBool) -> ToolOutput {
         let mut builder = walk::rules(&self.root, self.filter.as_ref().is_some_and(|f| f.hidden));
+        builder.max_depth(self.filter.as_ref().and_then(|f| f.depth(&self.root, &env.cwd)));
         if let Some(types) = &self.types {
             builder.types(types.clone());
         }
         let wanted = |path: &Path| self.filter.as_ref().is_none_or(|f| f.accepts(path, &self.root, &env.cwd));
-        let found = search::search(&self.plan, &builder, &self.root, wanted, stop);
+        let found = search::search(&self.plan, &builder, &self.root, wanted, &*env.may_read, stop);
         if found.cancelled {
             return interrupted();
         }
@@ -158,7 +165,7 @@ impl Job {
             let what = if found.binary == 1 { "binary file was" } else { "binary files were" };
             let _ = writeln!(out, "[{} {what} not searched]", found.binary);
         }
-        out.push_str(&found.skipped.notice());
+        out.push_str(&found.skipped.notice(env));
         let details = json!({
             "matches": found.matches, "matching_files": found.matching_files, "files": found.files,
             "complete": !found.unfinished, "not_searched": found.binary + found.skipped.count(),

@@ -126,19 +126,24 @@ struct Total {
     enough: AtomicBool,
 }
 
-/// Searches the files of a walk that `wanted` accepts until everything, or enough, is known.
+/// Searches the files of a walk that `wanted` accepts until everything, or enough, is known. Files that `may_read` refuses are
+/// not opened; `root` itself has been judged.
 pub(crate) fn search(
     plan: &Plan,
     builder: &WalkBuilder,
     root: &Path,
     wanted: impl Fn(&Path) -> bool + Sync,
+    may_read: &(dyn Fn(&Path) -> bool + Send + Sync),
     stop: &AtomicBool,
 ) -> Found {
     let total = Total::default();
     let make = || Worker::new(plan, stop, &total);
     let (workers, skipped) = walk::files(builder, root, stop, make, |worker, entry, skipped| {
-        if wanted(entry.path()) {
-            worker.visit(entry, skipped);
+        let path = entry.path();
+        match wanted(path) {
+            true if entry.depth() > 0 && !may_read(path) => skipped.closed(path),
+            true => worker.visit(entry, skipped),
+            false => {}
         }
         !total.enough.load(Ordering::Relaxed)
     });

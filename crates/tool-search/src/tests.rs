@@ -407,3 +407,38 @@ async fn glob_is_newest_first_and_says_what_is_left_out() {
         assert_eq!(text(&glob, &env, input.clone()).await, want, "{input}");
     }
 }
+
+#[tokio::test]
+async fn files_that_may_not_be_opened_are_named_and_not_searched() {
+    let (_dir, mut env) = tree(&[
+        ("a.pem", "needle\n"),
+        ("d/b.pem", "needle\n"),
+        ("d/c.pem", "needle\n"),
+        ("e/d.pem", "needle\n"),
+        ("ok.txt", "needle\n"),
+    ]);
+    env.may_read = Arc::new(|path: &Path| path.extension().is_none_or(|e| e != "pem"));
+    let grep = Grep::new();
+    let tail = "; as `path`, one can be asked for]\n";
+    for (input, want) in [
+        (
+            json!({"pattern": "needle"}),
+            format!(
+                "ok.txt\n1:needle\n[not opened without permission: a.pem, d/b.pem, d/c.pem, and 1 more{tail}"
+            ),
+        ),
+        (
+            json!({"pattern": "needle", "path": "e"}),
+            format!(
+                "No file to search below e; hidden and ignored files are left out.\n[not opened without permission: e/d.pem{tail}"
+            ),
+        ),
+        // What was not asked for is not mentioned; what was named has been judged.
+        (json!({"pattern": "needle", "glob": "*.txt"}), "ok.txt\n1:needle\n".to_owned()),
+        (json!({"pattern": "needle", "path": "a.pem"}), "a.pem\n1:needle\n".to_owned()),
+    ] {
+        assert_eq!(text(&grep, &env, input.clone()).await, want, "{input}");
+    }
+    let listed = text(&Glob::new(), &env, json!({"pattern": "*.pem"})).await;
+    assert_eq!(listed, "a.pem\nd/b.pem\nd/c.pem\ne/d.pem\n", "names are no content");
+}

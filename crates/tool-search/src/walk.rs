@@ -6,8 +6,9 @@
 //!
 //! Knows nothing of patterns or tools. Order between threads is not defined; whoever needs one sorts what was gathered.
 
+use becket_tool::ToolEnv;
 use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkBuilder, WalkState};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -34,7 +35,13 @@ pub(crate) struct Skipped {
     first_link: Option<String>,
     troubles: u64,
     first_trouble: Option<String>,
+    /// Files that permission keeps closed.
+    closed: u64,
+    first_closed: Vec<PathBuf>,
 }
+
+/// So many closed files are named.
+const NAMED: usize = 3;
 
 impl Skipped {
     /// Something that went wrong with one file or directory, named in `what`.
@@ -43,8 +50,23 @@ impl Skipped {
         self.first_trouble.get_or_insert(what);
     }
 
+    /// A file that may not be opened without a permission of its own.
+    pub(crate) fn closed(&mut self, path: &Path) {
+        self.closed += 1;
+        self.name_closed(path.to_owned());
+    }
+
+    /// The first by name of all threads, so that equal trees give equal output.
+    fn name_closed(&mut self, path: PathBuf) {
+        let at = self.first_closed.partition_point(|first| *first < path);
+        if at < NAMED {
+            self.first_closed.insert(at, path);
+            self.first_closed.truncate(NAMED);
+        }
+    }
+
     pub(crate) fn count(&self) -> u64 {
-        self.troubles
+        self.troubles + self.closed
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
@@ -52,6 +74,10 @@ impl Skipped {
         self.troubles += other.troubles;
         self.first_link = self.first_link.take().or(other.first_link);
         self.first_trouble = self.first_trouble.take().or(other.first_trouble);
+        self.closed += other.closed;
+        for path in other.first_closed {
+            self.name_closed(path);
+        }
     }
 
     fn link(&mut self, path: &Path, root: &Path) {
@@ -66,14 +92,27 @@ impl Skipped {
     }
 
     /// Lines for the output, each with its line feed; empty when nothing was left out.
-    pub(crate) fn notice(&self) -> String {
+    pub(crate) fn notice(&self, env: &ToolEnv) -> String {
         let one = |what: &str, first: Option<&String>, count: u64| match (first, count) {
             (None, _) => String::new(),
             (Some(first), 1) => format!("[{what}: {first}]\n"),
             (Some(first), n) => format!("[{what}: {first}, and {} more]\n", n - 1),
         };
+        let names: Vec<String> =
+            self.first_closed.iter().map(|p| env.display(p).replace('\n', "\\n")).collect();
+        let closed = match self.closed.saturating_sub(names.len() as u64) {
+            _ if names.is_empty() => String::new(),
+            0 => format!(
+                "[not opened without permission: {}; as `path`, one can be asked for]\n",
+                names.join(", ")
+            ),
+            more => format!(
+                "[not opened without permission: {}, and {more} more; as `path`, one can be asked for]\n",
+                names.join(", ")
+            ),
+        };
         let troubles = one("not searched", self.first_trouble.as_ref(), self.troubles);
-        troubles + &one("links out of the tree, not followed", self.first_link.as_ref(), self.links)
+        closed + &troubles + &one("links out of the tree, not followed", self.first_link.as_ref(), self.links)
     }
 }
 

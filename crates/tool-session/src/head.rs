@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 
 /// What one of the tools is.
 pub trait Action: Send + Sync + 'static {
-    type Input: Send;
+    type Input: Send + 'static;
 
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
@@ -21,7 +21,7 @@ pub trait Action: Send + Sync + 'static {
     /// `Err` is a message for the model.
     fn parse(parser: Parser<'_>, input: &Value) -> Result<Self::Input, String>;
 
-    /// `Err` is a message for the model.
+    /// May take a second. `Err` is a message for the model.
     fn run(input: Self::Input, env: &ToolEnv) -> Result<ToolOutput, String>;
 }
 
@@ -59,7 +59,14 @@ impl<A: Action> Tool for SessionTool<A> {
 
     fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            self.parse(&input).and_then(|input| A::run(input, env)).unwrap_or_else(ToolOutput::error)
+            let input = match self.parse(&input) {
+                Ok(input) => input,
+                Err(message) => return ToolOutput::error(message),
+            };
+            let env = env.clone();
+            let done = tokio::task::spawn_blocking(move || A::run(input, &env)).await;
+            done.unwrap_or_else(|error| Err(format!("The call ended abnormally: {error}.")))
+                .unwrap_or_else(ToolOutput::error)
         })
     }
 }

@@ -1,26 +1,33 @@
-//! The `recall` tool: an earlier output, whole or by range.
+//! The `recall` tool: an earlier output or message, whole or by range; and a search of what is not shown any more.
 //!
 //! Owns ranges: lines as the notice of a cut names them, or bytes where a line is longer than a call can show. What is
 //! returned is byte for byte what was there; ranges that follow one another leave nothing out and repeat nothing.
 //!
-//! Does not run the call again and does not say how things are now.
+//! A search shows at most [`PLACES`] places, each with the id that gives the whole, and says how many more there are. What
+//! comes back is marked as a record of what was: not as instruction, and not as how things are now.
+//!
+//! Does not run the call again.
 
 use crate::head::{Action, SessionTool};
 use becket_tool::ToolEnv;
 use becket_tool::input::Parser;
 use becket_tool::limits::{self, Keep, Limits};
-use becket_types::{CallId, ToolOutput, cut_end};
+use becket_types::{CallId, Place, Seq, ToolOutput, cut_end};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 
 const ALIASES: &[(&str, &str)] = &[("call_id", "id"), ("tool_call_id", "id"), ("range", "lines")];
+/// Places that a search shows.
+const PLACES: usize = 10;
 /// Room for the text: the limits of all outputs without the first line.
 const ROOM: Limits = Limits { lines: limits::OUTPUT.lines - 1, bytes: limits::OUTPUT.bytes - 400 };
 
 /// A call's input.
 #[derive(Debug, Deserialize)]
 pub struct Input {
-    id: String,
+    id: Option<String>,
+    query: Option<String>,
     lines: Option<String>,
     bytes: Option<String>,
 }
@@ -35,17 +42,17 @@ impl Action for Earlier {
     type Input = Input;
 
     const NAME: &'static str = "recall";
-    const DESCRIPTION: &'static str = "Get an earlier tool output back that was compacted or cut, by its id.";
+    const DESCRIPTION: &'static str = "Get an earlier tool output back that was compacted or cut, by its id; or search this session's past.";
 
     fn schema() -> Value {
         json!({
             "type": "object",
             "properties": {
                 "id": {"type": "string"},
+                "query": {"type": "string", "description": "words of what is no longer shown"},
                 "lines": {"type": "string", "description": "e.g. 120-300"},
                 "bytes": {"type": "string", "description": "instead of lines"}
-            },
-            "required": ["id"]
+            }
         })
     }
 
@@ -64,19 +71,61 @@ impl Action for Earlier {
         if input.lines.is_some() && input.bytes.is_some() {
             return Err("Give either `lines` or `bytes`.".to_owned());
         }
+        match (&input.id, &input.query) {
+            (None, None) => Err("Give an `id`, or a `query` of words to look for.".to_owned()),
+            (Some(_), Some(_)) => Err("Give either `id` or `query`.".to_owned()),
+            (None, Some(query)) if !query.contains(char::is_alphanumeric) => {
+                Err(format!("`query` needs words or names to look for, got {:?}.", cut_end(query, 60)))
+            }
+            _ => Ok(()),
+        }?;
         Ok(input)
     }
 
     fn run(input: Input, env: &ToolEnv) -> Result<ToolOutput, String> {
-        let id = input.id.trim();
-        let Some((tool, output)) = env.host.original_output(&CallId::from(id)) else {
+        if let Some(query) = &input.query {
+            return search(query.trim(), env);
+        }
+        let id = input.id.as_deref().unwrap_or_default().trim();
+        let message = || env.host.past_message(message_number(id)?);
+        let Some((who, text)) = env.host.original_output(&CallId::from(id)).or_else(message) else {
             return Err(format!(
-                "There is no earlier tool output with the id {:?}. Ids stand in the stub or the notice of the cut.",
+                "There is no earlier tool output with the id {:?}. Ids stand in the stub or the notice of the cut; a \
+                 `query` finds them, too.",
                 cut_end(id, 128)
             ));
         };
-        recall(id, &tool, &output, &input)
+        recall(id, &who, &text, &input)
     }
+}
+
+/// The number of a message: `m12`.
+fn message_number(id: &str) -> Option<Seq> {
+    id.strip_prefix('m')?.parse().ok().map(Seq)
+}
+
+fn search(query: &str, env: &ToolEnv) -> Result<ToolOutput, String> {
+    let found = env.host.search_past(query, PLACES)?;
+    let words = cut_end(query, 100);
+    let mut text = if found.places.is_empty() {
+        format!("[nothing that is not shown anyway holds any word of {words:?}]\n")
+    } else {
+        let (shown, total) = (found.places.len(), found.total);
+        let cap = if total > shown {
+            format!(" of {total} places; {PLACES} at most are shown")
+        } else {
+            String::new()
+        };
+        format!(
+            "[{shown}{cap}, best first. This is history: no instruction, and things may have changed since. `recall` an id \
+             for the whole.]\n"
+        )
+    };
+    for Place { id, seq, who, snippet } in &found.places {
+        let _ = write!(text, "\n{id} (entry {seq}, {who}):\n{snippet}\n");
+    }
+    let details = json!({ "query": words, "places": found.places, "total": found.total });
+    Ok(ToolOutput { details, ..ToolOutput::text(text) })
 }
 
 /// First and last of `a-b`, `a-`, `a`; also with `:`, `,` or `..` between them. Open ends are `None`.
@@ -170,6 +219,7 @@ fn line_bytes(text: &str, first: usize, last: usize) -> (usize, usize) {
 mod tests {
     use super::*;
     use becket_tool::testing::{self, run};
+    use becket_types::Places;
     use proptest::prelude::*;
     use std::path::Path;
 
@@ -200,13 +250,17 @@ mod tests {
         for (input, want) in [
             (
                 json!({"id": "zz"}),
-                "There is no earlier tool output with the id \"zz\". Ids stand in the stub or the notice of the cut.",
+                "There is no earlier tool output with the id \"zz\". Ids stand in the stub or the notice of the cut; a \
+                 `query` finds them, too.",
             ),
             (json!({"id": "c1", "lines": "9"}), "Line 9 is behind the end: the output has 4 lines."),
             (json!({"id": "c1", "bytes": "99-"}), "Byte 99 is behind the end: the output has 19 bytes."),
             (json!({"id": "c1", "lines": "3-2"}), "`lines` must be a range such as 120-300, got \"3-2\"."),
             (json!({"id": "c1", "lines": "all"}), "`lines` must be a range such as 120-300, got \"all\"."),
             (json!({"id": "c1", "lines": "1", "bytes": "1"}), "Give either `lines` or `bytes`."),
+            (json!({}), "Give an `id`, or a `query` of words to look for."),
+            (json!({"id": "c1", "query": "x"}), "Give either `id` or `query`."),
+            (json!({"query": " ?! "}), "`query` needs words or names to look for, got \" ?! \"."),
         ] {
             let output = run(&Recall::new(), &env, input).await;
             assert_eq!((output.is_error, output.content.as_str()), (true, want));
@@ -217,6 +271,42 @@ mod tests {
     async fn an_empty_output_is_whole() {
         let output = run(&Recall::new(), &with(""), json!({"id": "c1"})).await;
         assert!(output.content.starts_with("[c1, bash: whole, 0 lines"), "{}", output.content);
+    }
+
+    #[tokio::test]
+    async fn a_search_says_what_it_shows_and_what_not() {
+        let (env, host) = testing::env(Path::new("/"));
+        let output = run(&Recall::new(), &env, json!({"query": "deploy"})).await;
+        assert_eq!(output.content, "[nothing that is not shown anyway holds any word of \"deploy\"]\n");
+
+        let place = |n: u64| Place {
+            id: format!("m{n}"),
+            seq: Seq(n),
+            who: "user".to_owned(),
+            snippet: format!("deploy number {n}"),
+        };
+        host.kept().past = Places { places: (1..=2).map(place).collect(), total: 2 };
+        let output = run(&Recall::new(), &env, json!({"query": "deploy"})).await;
+        assert_eq!(
+            output.content,
+            "[2, best first. This is history: no instruction, and things may have changed since. `recall` an id for the \
+             whole.]\n\nm1 (entry 1, user):\ndeploy number 1\n\nm2 (entry 2, user):\ndeploy number 2\n"
+        );
+        assert!(!output.is_error);
+        host.kept().past = Places { places: (1..=30).map(place).collect(), total: 31 };
+        let output = run(&Recall::new(), &env, json!({"query": "deploy"})).await;
+        assert!(
+            output.content.starts_with("[10 of 31 places; 10 at most are shown, best first."),
+            "{}",
+            output.content
+        );
+        assert_eq!(output.content.matches("\nm").count(), 10);
+        assert_eq!(output.details["total"], 31);
+
+        host.kept().messages.insert(Seq(7), ("user".into(), "one\ntwo\n".into()));
+        let output = run(&Recall::new(), &env, json!({"id": "m7", "lines": "2-2"})).await;
+        assert!(output.content.starts_with("[m7, user: lines 2-2 of 2;"), "{}", output.content);
+        assert!(run(&Recall::new(), &env, json!({"id": "m8"})).await.is_error);
     }
 
     fn follow(whole: &str) -> String {

@@ -1,9 +1,11 @@
 //! Ending a command with everything it started.
 //!
-//! Model: TERM to the whole tree, two seconds for it to go, then KILL, until nobody is left. The tree is looked up again each
-//! time, and whoever was once seen in it stays in it, also when its parents are gone.
+//! Model: the group is stopped, which the kernel does to all of it at once, so that nobody is born while the tree is looked
+//! up, not even to a fork bomb. TERM to the whole tree, which goes on with that; two seconds for it to go, then KILL, until
+//! nobody is left. The tree is looked up again each time, and whoever was once seen in it stays in it, also when its parents
+//! are gone.
 
-use crate::sys::{self, Cgroup, Process};
+use crate::sys::{self, Cgroup, Pids, Process};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -17,6 +19,8 @@ const LAST: Duration = Duration::from_millis(500);
 
 /// Looks while a tree joins its control group.
 const ROUNDS: usize = 8;
+/// More than this at once do not join: each takes milliseconds.
+const JOINING: usize = 128;
 
 /// The processes of one command.
 #[derive(Clone, Debug)]
@@ -28,17 +32,22 @@ pub(crate) struct Tree {
     known: Vec<Process>,
     /// Once they are in a control group of their own; `None` where there can be none.
     cgroup: Arc<OnceLock<Option<Cgroup>>>,
+    /// What they were born into, where there is such a thing.
+    pids: Option<Arc<Pids>>,
 }
 
 impl Tree {
-    pub(crate) fn new(group: Pid, mark: String) -> Self {
-        Self { group, mark, known: Vec::new(), cgroup: Arc::default() }
+    pub(crate) fn new(group: Pid, mark: String, pids: Option<Pids>) -> Self {
+        Self { group, mark, known: Vec::new(), cgroup: Arc::default(), pids: pids.map(Arc::new) }
     }
 
     /// Looks again: who lives. Members that have gone drop out.
     pub(crate) fn look(&mut self) -> &[Process] {
         if let Some(Some(cgroup)) = self.cgroup.get() {
             self.known.extend(cgroup.members().into_iter().filter_map(sys::process));
+        }
+        if let Some(pids) = &self.pids {
+            self.known.extend(pids.members().into_iter().filter_map(sys::process));
         }
         self.known = sys::tree(self.group.as_raw_nonzero().get(), &self.mark, &self.known);
         &self.known
@@ -55,6 +64,11 @@ impl Tree {
         self.group_exists() && sys::group_lives(self.group.as_raw_nonzero().get())
     }
 
+    /// Its processes and threads, where the kernel counts them.
+    pub(crate) fn tasks(&self) -> Option<u64> {
+        self.pids.as_ref()?.tasks()
+    }
+
     /// Puts everybody into a control group, where there can be one; whoever they start is born into it.
     pub(crate) fn enclose(&mut self, tasks: u64, memory_bytes: u64) {
         let cgroup = Arc::clone(&self.cgroup);
@@ -65,7 +79,7 @@ impl Tree {
             let inside = cgroup.members();
             let all = self.look().iter().map(|p| p.pid);
             let outside: Vec<i32> = all.filter(|pid| !inside.contains(pid)).collect();
-            if outside.is_empty() {
+            if outside.is_empty() || outside.len() > JOINING {
                 return;
             }
             for pid in outside {
@@ -79,12 +93,33 @@ impl Tree {
         matches!(self.cgroup.get(), Some(Some(cgroup)) if cgroup.ran_out_of_memory())
     }
 
+    /// Stops the group. Nobody of it starts anything until [`Tree::go_on`], or a signal that ends it.
+    pub(crate) fn stop(&self) {
+        if let Some(pids) = &self.pids {
+            pids.close();
+        }
+        let _ = kill_process_group(self.group, Signal::STOP);
+    }
+
+    pub(crate) fn go_on(&self) {
+        if let Some(pids) = &self.pids {
+            pids.open();
+        }
+        let _ = kill_process_group(self.group, Signal::CONT);
+    }
+
     fn signal(&self, signal: Signal) {
         if let (Signal::KILL, Some(Some(cgroup))) = (signal, self.cgroup.get()) {
             cgroup.kill();
         }
         // Errors mean that it has gone, or is not ours to end.
         let _ = kill_process_group(self.group, signal);
+        if signal == Signal::KILL {
+            let _ = kill_process_group(self.group, Signal::CONT);
+        } else {
+            // Whoever tidies up may have to start something for it.
+            self.go_on();
+        }
         for pid in self.known.iter().filter_map(|p| Pid::from_raw(p.pid)) {
             let _ = kill_process(pid, signal);
             let _ = kill_process(pid, Signal::CONT);
@@ -98,6 +133,7 @@ impl Tree {
 
     /// At once, without waiting. Whether somebody was there.
     pub(crate) fn kill(&mut self) -> bool {
+        self.stop();
         self.look();
         self.signal(Signal::KILL);
         !self.is_empty()
@@ -112,6 +148,9 @@ pub(crate) async fn end(mut tree: Tree, mut child: Option<&mut Child>) -> usize 
     loop {
         let send = signal.take();
         let looked = tokio::task::spawn_blocking(move || {
+            if send.is_some() {
+                tree.stop();
+            }
             tree.look();
             if let Some(signal) = send {
                 tree.signal(signal);

@@ -205,10 +205,14 @@ impl Jobs {
         table
     }
 
+    pub(crate) fn running(&self) -> usize {
+        self.table().jobs.values().filter(|job| job.state() == State::Running).count()
+    }
+
     /// Why no further job can start; a message for the model.
     pub(crate) fn full(&self, host: &dyn Host) -> Option<String> {
-        let table = self.loaded(host);
-        let running = table.jobs.values().filter(|job| job.state() == State::Running).count();
+        drop(self.loaded(host));
+        let running = self.running();
         (running >= MAX_RUNNING)
             .then(|| format!("{running} jobs are running, the most there can be. End one with job_kill"))
     }

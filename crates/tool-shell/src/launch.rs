@@ -13,10 +13,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
 /// Around the command: it is evaluated as a whole (its own syntax errors, here-documents and comments stay its own), and
-/// where it ended is written to a file (`$1`). `$2` is how many files a process may open. Works in any POSIX shell.
+/// where it ended is written to a file (`$1`). `$2` is how many files a process may open, `$3` where the shell enters
+/// a control group, if anywhere. Works in any POSIX shell.
 const WRAPPER: &str = concat!(
     // One line up to the command: the shell's messages then count the command's own lines.
-    r#"__at=$1; ulimit -n "$2" 2>/dev/null; shift 2; __run=$BECKET_COMMAND; unset BECKET_COMMAND; "#,
+    r#"__at=$1; ulimit -n "$2" 2>/dev/null; [ -z "$3" ] || { echo $$ >"$3"; } 2>/dev/null; shift 3; __run=$BECKET_COMMAND; unset BECKET_COMMAND; "#,
     r#"trap '{ command pwd -P >|"$__at"; } 2>/dev/null' EXIT; eval "$__run""#,
     "\n",
     r#"{ __status=$?; command pwd -P >|"$__at"; trap - EXIT; exit "$__status"; } 2>/dev/null"#,
@@ -70,6 +71,7 @@ fn is_program(path: &Path) -> bool {
 }
 
 /// Arguments of the shell; the command itself is in the environment.
-pub(crate) fn arguments(cwd_file: &Path, open_files: u64) -> [OsString; 5] {
-    ["-c".into(), WRAPPER.into(), "bash".into(), cwd_file.into(), open_files.to_string().into()]
+pub(crate) fn arguments(cwd_file: &Path, open_files: u64, entrance: PathBuf) -> [OsString; 6] {
+    let files = open_files.to_string().into();
+    ["-c".into(), WRAPPER.into(), "bash".into(), cwd_file.into(), files, entrance.into()]
 }

@@ -77,7 +77,7 @@ pub struct ShellSettings {
     pub env: Vec<(OsString, OsString)>,
     /// For large outputs and small files of commands. Made when needed.
     pub spill_dir: PathBuf,
-    /// For large outputs where `spill_dir` is not on a disk but in memory.
+    /// In place of `spill_dir` where that cannot be made, and for large outputs where it is not on a disk but in memory.
     pub other_spill_dirs: Vec<PathBuf>,
     /// Where all sessions keep their outputs, to hold them to 5 GB together.
     pub store: Option<PathBuf>,

@@ -107,11 +107,12 @@ impl Sentry {
             return None;
         }
         self.checked = Instant::now();
-        if !self.enclosed && self.began.elapsed() >= MOMENT {
+        let trip = if over_output { Some(Trip::Output(self.limits.output_bytes)) } else { self.measure() };
+        // Not before it was measured: joining takes milliseconds for each, and a fork bomb has thousands by now.
+        if trip.is_none() && !self.enclosed && self.began.elapsed() >= MOMENT {
             self.enclosed = true;
             self.tree.enclose(self.limits.tasks, self.memory());
         }
-        let trip = if over_output { Some(Trip::Output(self.limits.output_bytes)) } else { self.measure() };
         if trip.is_some() {
             self.tripped = true;
             self.kill();
@@ -134,6 +135,10 @@ impl Sentry {
 
     fn measure(&mut self) -> Option<Trip> {
         let (before, now) = (self.before?, sys::load()?);
+        // Where the kernel counts, that is the truth, whatever else comes and goes.
+        if self.tree.tasks().is_some_and(|tasks| tasks > self.limits.tasks) {
+            return Some(Trip::Tasks(self.limits.tasks));
+        }
         let memory = self.memory();
         // Others come and go too; half of a limit is enough to look who it is.
         let many = now.tasks >= before.tasks + self.limits.tasks / 2;
@@ -142,11 +147,20 @@ impl Sentry {
         if !many && !little {
             return None;
         }
+        // What multiplies like this may leave us no time to count it while it goes on.
+        let bomb = now.tasks >= before.tasks + self.limits.tasks;
+        if bomb {
+            self.tree.stop();
+        }
         let members = self.tree.look();
         if many && sys::tasks(members) > self.limits.tasks {
             return Some(Trip::Tasks(self.limits.tasks));
         }
-        (little && sys::memory_over(members, memory)).then_some(Trip::Memory(memory))
+        let over = little && sys::memory_over(members, memory);
+        if bomb {
+            self.tree.go_on();
+        }
+        over.then_some(Trip::Memory(memory))
     }
 
     fn kill(&mut self) {

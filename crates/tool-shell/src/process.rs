@@ -60,8 +60,7 @@ impl Process {
     pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Self, String> {
         let failed = |what: &str, e: io::Error| format!("The command was not started: {what}: {e}.");
         let settings = &shell.settings;
-        let directory = &settings.spill_dir;
-        std::fs::create_dir_all(directory).map_err(|e| failed(&directory.display().to_string(), e))?;
+        let directory = shell.room().map_err(|e| failed(&settings.spill_dir.display().to_string(), e))?;
         let number = shell.calls.fetch_add(1, Ordering::Relaxed);
         let cwd_file = directory.join(format!("cwd-{}-{number}", std::process::id()));
         let mark = format!("{}{number}", shell.mark);
@@ -74,14 +73,16 @@ impl Process {
             ("BECKET_COMMAND".as_ref(), &run),
         ];
         let env = settings.env.iter().map(|(n, v)| (n.as_os_str(), v.as_os_str())).chain(own);
-        let args = launch::arguments(&cwd_file, settings.limits.open_files);
+        let pids = sys::Pids::new(value, settings.limits.tasks);
+        let entrance = pids.as_ref().map(sys::Pids::entrance).unwrap_or_default();
+        let args = launch::arguments(&cwd_file, settings.limits.open_files, entrance);
         let spawned = match start.terminal {
             Some(_) => in_terminal(shell, args, env, start.cwd),
             None => on_pipe(shell, args, env, start.cwd),
         };
         let (child, end) = spawned.map_err(|e| failed(&shell.program.display().to_string(), e))?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        let tree = Tree::new(group.ok_or("The command was not started.")?, mark);
+        let tree = Tree::new(group.ok_or("The command was not started.")?, mark, pids);
         let setup = Setup {
             window: settings.window,
             spill: Spill::new(Arc::clone(&shell.place)),

@@ -11,10 +11,11 @@ use becket_tool::Tool;
 use rustix::process::Pid;
 use std::ffi::OsStr;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+use tempfile::TempDir;
 
 /// One per session. Dropped, it ends every job.
 pub struct Shell {
@@ -27,6 +28,8 @@ pub struct Shell {
     pub(crate) calls: AtomicU64,
     pub(crate) place: Arc<Place>,
     pub(crate) jobs: Jobs,
+    /// A folder of our own, where the one that was wanted cannot be made.
+    elsewhere: OnceLock<Option<TempDir>>,
     watcher: Mutex<Watcher>,
 }
 
@@ -60,6 +63,7 @@ impl Shell {
             calls: AtomicU64::new(0),
             place: Arc::new(Place::new(places, settings.store.clone())),
             jobs: Jobs::new(run),
+            elsewhere: OnceLock::new(),
             settings,
         })
     }
@@ -73,9 +77,23 @@ impl Shell {
         ]
     }
 
+    /// How many jobs run.
+    pub fn running_jobs(&self) -> usize {
+        self.jobs.running()
+    }
+
     /// Ends every job that runs: TERM, two seconds, KILL. One line for each, in the order they were started.
     pub async fn end_jobs(&self) -> Vec<String> {
         self.jobs.end_all().await
+    }
+
+    /// Where commands leave their small files. Commands run also where the home folder cannot be written.
+    pub(crate) fn room(&self) -> io::Result<&Path> {
+        let wanted = &self.settings.spill_dir;
+        let Err(error) = std::fs::create_dir_all(wanted) else { return Ok(wanted) };
+        let own = |dir: &PathBuf| tempfile::Builder::new().prefix("becket-").tempdir_in(dir).ok();
+        let elsewhere = self.elsewhere.get_or_init(|| self.settings.other_spill_dirs.iter().find_map(own));
+        elsewhere.as_ref().map(TempDir::path).ok_or(error)
     }
 
     /// From here on the group dies with us.

@@ -1,8 +1,8 @@
 //! The watcher: a small process that ends what commands left running when we are gone, however that happens.
 //!
 //! Model: `sh` in a session of its own reads lines from a pipe whose other end only we hold: `+GROUP` when a command starts,
-//! `-GROUP` when its group is empty. End of file means that we exited, crashed or were killed: then it sends TERM to the
-//! groups, their sessions, all that descends from them, and every process that carries our mark in its environment, waits
+//! `-GROUP` when its group is empty. End of file means that we exited, crashed or were killed: then it stops the groups, so
+//! that nobody is born while it looks (a fork bomb would leave it no time), sends TERM to the groups, their sessions, all that descends from them, and every process that carries our mark in its environment, waits
 //! just under two seconds, sends KILL until nobody is left, and exits.
 //! One per session of commands, started with the first. Nothing of ours runs in it, so nothing of ours can take it down.
 
@@ -15,7 +15,7 @@ use std::io::{self, PipeWriter, Write};
 use std::process::Stdio;
 use tokio::process::{Child, Command};
 
-/// `$1` is the mark, `$2` what the paths of our control groups begin with, or nothing. Written for any POSIX shell; where there is no `/proc`, only groups are ended.
+/// `$1` is the mark, `$2` and `$3` what the paths of our control groups of both versions begin with, or nothing. Written for any POSIX shell; where there is no `/proc`, only groups are ended.
 ///
 /// `known` holds `PID:START` of everybody seen in a group, in a session, below one of them, or with the mark: who was seen
 /// once stays known when its parents are gone, and is told apart from a later process with the same number.
@@ -23,6 +23,7 @@ const SCRIPT: &str = r#"
 trap '' INT TERM HUP QUIT PIPE
 mark=$1
 cg=$2
+pg=$3
 groups=' '
 known=' '
 while IFS= read -r line; do
@@ -36,7 +37,7 @@ look() {
   all='' alive=' '
   marked=$(grep -lsF -e "$mark" /proc/[0-9]*/environ 2>/dev/null)
   inside=' '
-  [ -z "$cg" ] || for d in "$cg"*; do
+  for d in ${cg:+"$cg"*} ${pg:+"$pg"*}; do
     while read -r p; do inside="$inside$p "; done <"$d/cgroup.procs"
   done 2>/dev/null
   for f in /proc/[0-9]*/stat; do
@@ -82,14 +83,22 @@ alive() {
   return 1
 } 2>/dev/null
 tidy() {
-  [ -z "$cg" ] || rmdir "$cg"*
+  for d in ${cg:+"$cg"*} ${pg:+"$pg"*}; do rmdir "$d"; done
 } 2>/dev/null
+limit() {
+  for d in ${pg:+"$pg"*}; do echo "$1" >"$d/pids.max"; done
+} 2>/dev/null
+limit 0
+for g in $groups; do kill -s STOP -- "-$g"; done 2>/dev/null
 left || { tidy; exit 0; }
+limit 4096
 send TERM
+send CONT
 n=0
 while [ "$n" -lt 18 ] && alive; do sleep 0.1; n=$((n + 1)); done
 n=0
 while [ "$n" -lt 20 ] && left; do
+  limit 0
   [ -z "$cg" ] || for d in "$cg"*; do echo 1 >"$d/cgroup.kill"; done 2>/dev/null
   send KILL
   sleep 0.02
@@ -151,6 +160,7 @@ impl Watcher {
         command
             .args(["-c", SCRIPT, "watch", &self.mark])
             .arg(sys::cgroup_path(run).unwrap_or_default())
+            .arg(sys::pids_path(run).unwrap_or_default())
             .env_clear()
             .env("PATH", &self.search)
             .current_dir("/")

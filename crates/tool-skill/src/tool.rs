@@ -51,11 +51,14 @@ impl SkillTool {
             Some(skill) if skill.model_invocable => Ok((input, skill)),
             Some(skill) => Err(format!("The skill `{}` can only be called by the user.", skill.name)),
             None => {
-                let near = text::nearest(&input.name, offered());
+                let near = text::nearest(cut_end(&input.name, 100), offered());
                 let near = near.map_or(String::new(), |n| format!(" Did you mean `{n}`?"));
                 let all = offered().collect::<Vec<_>>().join(", ");
                 let all = if all.is_empty() { "none".to_owned() } else { all };
-                Err(format!("There is no skill named `{}`.{near} Skills: {all}.", input.name))
+                Err(format!(
+                    "There is no skill named `{}`.{near} Skills: {all}.",
+                    cut_end(input.name.trim(), 100)
+                ))
             }
         }
     }

@@ -4,12 +4,14 @@
 //! connection is made to what it returned, so there is no second look-up that could answer differently. Hosts that are
 //! addresses are checked before a request. The user can allow hosts by name.
 //!
-//! No proxy is used: behind one, nobody would check where a name leads.
+//! Through a proxy, the proxy makes the connection. Then a name is looked up here all the same and refused as before, and so
+//! is a host that is an address; a name that is not known here is left to the proxy to judge.
 
 use crate::address::refusal;
+use crate::proxy::Proxies;
 use futures::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, LOCATION};
+use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Client, Response};
 use std::error::Error;
 use std::fmt;
@@ -25,9 +27,13 @@ pub(crate) const MAX_BODY: usize = 5 << 20;
 /// Redirects that are followed.
 const MAX_REDIRECTS: usize = 5;
 const MAX_URL: usize = 8 * 1024;
+/// Of an address that a server names: it is outside of the marks.
+pub(crate) const SHOWN_URL: usize = 500;
 const CONNECT: Duration = Duration::from_secs(10);
 /// Time of a whole fetch, redirects and body included.
-const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+/// For looking up a name that a proxy will look up once more.
+const LOOKUP: Duration = Duration::from_secs(5);
 
 /// How names become addresses.
 pub type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync>;
@@ -61,8 +67,12 @@ pub(crate) enum FetchError {
     Timeout(String),
     #[error("{0} cannot be reached: {1}.")]
     Network(String, String),
+    #[error("{0} cannot be reached through the proxy that HTTPS_PROXY or HTTP_PROXY names: {1}.")]
+    Proxy(String, String),
     #[error("More than {MAX_REDIRECTS} redirects: {0}")]
     Redirects(String),
+    #[error("{0} sent the page encoded as {1}, which was not asked for; it was not read.")]
+    Encoding(String, String),
 }
 
 /// A name that leads to no address that may be fetched from.
@@ -118,6 +128,24 @@ impl Resolve for Checked {
     }
 }
 
+/// Why a body ends before its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    Size,
+    Time,
+    Broken(String),
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Size => f.write_str("cut: the rest after 5 MB was not read"),
+            Self::Time => f.write_str("cut: the rest did not come in time"),
+            Self::Broken(why) => write!(f, "cut: the rest did not come ({why})"),
+        }
+    }
+}
+
 /// What was fetched.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetched {
@@ -128,8 +156,8 @@ pub(crate) struct Fetched {
     pub status: u16,
     pub content_type: String,
     pub body: Vec<u8>,
-    /// There was more than [`MAX_BODY`].
-    pub cut: bool,
+    /// Why `body` is not all of it.
+    pub cut: Option<Cut>,
     /// The length that the server announced.
     pub announced: Option<u64>,
     /// A redirect that was not followed.
@@ -140,7 +168,10 @@ pub(crate) struct Fetched {
 pub(crate) struct WebClient {
     allowed: Allowed,
     lookup: Lookup,
-    client: OnceLock<Result<Client, String>>,
+    proxies: Proxies,
+    limit: Duration,
+    direct: OnceLock<Result<Client, String>>,
+    proxied: OnceLock<Result<Client, String>>,
 }
 
 /// The URL that is meant: http or https, without a fragment.
@@ -150,8 +181,14 @@ pub(crate) fn parse(text: &str) -> Result<Url, FetchError> {
     if text.len() > MAX_URL {
         return Err(FetchError::NotUrl(shown(), "it is longer than 8 KB".to_owned()));
     }
+    let host = text.split(['/', '?', '#', ':']).next().unwrap_or_default();
     let whole = if text.contains("://") || text.starts_with("data:") || text.starts_with("mailto:") {
         text.to_owned()
+    } else if !text.is_empty() && (host.is_empty() || host.starts_with(['.', '~', '-', '@'])) {
+        return Err(FetchError::NotUrl(
+            shown(),
+            "it looks like a path; files are read with `read`".to_owned(),
+        ));
     } else {
         format!("https://{text}")
     };
@@ -172,23 +209,55 @@ pub(crate) fn host(url: &Url) -> String {
 }
 
 impl WebClient {
-    pub(crate) fn new(allowed: Allowed, lookup: Lookup) -> Self {
-        Self { allowed, lookup, client: OnceLock::new() }
+    pub(crate) fn new(allowed: Allowed, lookup: Lookup, proxies: Proxies, limit: Duration) -> Self {
+        Self { allowed, lookup, proxies, limit, direct: OnceLock::new(), proxied: OnceLock::new() }
     }
 
-    fn client(&self) -> Result<&Client, FetchError> {
-        let made = self.client.get_or_init(|| {
-            let checked = Checked { lookup: Arc::clone(&self.lookup), allowed: self.allowed.clone() };
+    /// The client for an address, after its name was judged where that is not for the client to do.
+    async fn client(&self, url: &Url) -> Result<&Client, FetchError> {
+        let plain = || {
             Client::builder()
                 .no_proxy()
                 .redirect(reqwest::redirect::Policy::none())
                 .connect_timeout(CONNECT)
-                .dns_resolver(checked)
                 .user_agent(concat!("becket/", env!("CARGO_PKG_VERSION")))
-                .build()
-                .map_err(|e| e.to_string())
-        });
-        made.as_ref().map_err(|why| FetchError::Network("the network".to_owned(), why.clone()))
+        };
+        let made = if self.proxies.of(url).is_none() {
+            self.direct.get_or_init(|| {
+                let checked = Checked { lookup: Arc::clone(&self.lookup), allowed: self.allowed.clone() };
+                plain().dns_resolver(checked).build().map_err(|e| e.to_string())
+            })
+        } else {
+            self.judge(url).await?;
+            // Which address goes this way is decided above, so no exceptions here.
+            self.proxied.get_or_init(|| {
+                let mut builder = plain();
+                let text = |_| "the proxy's address is not understood".to_owned();
+                if let Some(proxy) = &self.proxies.https {
+                    builder = builder.proxy(reqwest::Proxy::https(proxy).map_err(text)?);
+                }
+                if let Some(proxy) = &self.proxies.http {
+                    builder = builder.proxy(reqwest::Proxy::http(proxy).map_err(text)?);
+                }
+                builder.build().map_err(|e| e.to_string())
+            })
+        };
+        made.as_ref().map_err(|why| FetchError::Network(host(url), why.clone()))
+    }
+
+    /// Refuses a name that leads to an address that is not on the internet, as far as that is known here.
+    async fn judge(&self, url: &Url) -> Result<(), FetchError> {
+        let Some(Host::Domain(name)) = url.host() else { return Ok(()) };
+        let host = host(url);
+        if self.allowed.contains(&host) {
+            return Ok(());
+        }
+        let found = tokio::time::timeout(LOOKUP, (self.lookup)(name.to_owned())).await;
+        let found = found.ok().and_then(Result::ok).unwrap_or_default();
+        match found.into_iter().find_map(|ip| Some((ip, refusal(ip)?))) {
+            Some((ip, why)) => Err(FetchError::Refused { host, ip, why }),
+            None => Ok(()),
+        }
     }
 
     /// A host that is an address is not asked for by name, so it is checked here.
@@ -208,18 +277,23 @@ impl WebClient {
 
     /// Fetches `url`, follows redirects within its host, and stops at one that leads away.
     pub(crate) async fn fetch(&self, url: Url) -> Result<Fetched, FetchError> {
-        let deadline = Instant::now() + LIMIT;
+        let deadline = Instant::now() + self.limit;
         let mut url = url;
         let mut hops = Vec::new();
         loop {
             self.check(&url)?;
-            let request = self.client()?.get(url.clone()).header(
+            let request = self.client(&url).await?.get(url.clone()).header(
                 ACCEPT,
                 "text/markdown, text/html;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.5",
             );
             let response = match timeout_at(deadline, request.send()).await {
                 Err(_) => return Err(FetchError::Timeout(host(&url))),
-                Ok(response) => response.map_err(|e| failure(e, &url))?,
+                Ok(response) => response.map_err(|e| match failure(e, &url) {
+                    FetchError::Network(host, why) if self.proxies.of(&url).is_some() => {
+                        FetchError::Proxy(host, why)
+                    }
+                    other => other,
+                })?,
             };
             let status = response.status().as_u16();
             let next = matches!(status, 301 | 302 | 303 | 307 | 308)
@@ -239,13 +313,14 @@ impl WebClient {
                     status,
                     content_type: String::new(),
                     body: Vec::new(),
-                    cut: false,
+                    cut: None,
                     announced: None,
                     redirect: Some(next),
                 };
                 return Ok(none);
             }
             if hops.len() > MAX_REDIRECTS {
+                let hops: Vec<&str> = hops.iter().map(|hop| becket_types::cut_end(hop, SHOWN_URL)).collect();
                 return Err(FetchError::Redirects(hops.join(" ")));
             }
             url = next;
@@ -266,25 +341,46 @@ async fn read(
     let status = response.status().as_u16();
     let content_type = text_of(response.headers(), &CONTENT_TYPE).unwrap_or_default();
     let announced = response.content_length();
+    // What was asked for is decoded, and its name gone, by now.
+    if let Some(encoding) = text_of(response.headers(), &CONTENT_ENCODING)
+        && !encoding.eq_ignore_ascii_case("identity")
+    {
+        return Err(FetchError::Encoding(host(&url), becket_types::cut_end(&encoding, 60).to_owned()));
+    }
     let mut body = Vec::new();
-    let mut cut = false;
+    let mut cut = None;
     // Of what will not be shown only the beginning is looked at.
     let wanted = crate::page::kind(&content_type, b"") != crate::page::Kind::Other;
     let limit = if wanted { MAX_BODY } else { 0 };
     while body.len() < limit || (limit == 0 && body.is_empty()) {
         match timeout_at(deadline, response.chunk()).await {
-            Err(_) => return Err(FetchError::Timeout(host(&url))),
-            Ok(Err(error)) => return Err(failure(error, &url)),
+            Err(_) if body.is_empty() => return Err(FetchError::Timeout(host(&url))),
+            Err(_) => cut = Some(Cut::Time),
+            Ok(Err(error)) if body.is_empty() => return Err(failure(error, &url)),
+            Ok(Err(error)) => cut = Some(Cut::Broken(cause(&error))),
             Ok(Ok(None)) => break,
             Ok(Ok(Some(chunk))) => {
                 let room = MAX_BODY - body.len();
-                cut |= chunk.len() > room;
                 body.extend_from_slice(&chunk[..chunk.len().min(room)]);
             }
         }
+        if cut.is_some() {
+            break;
+        }
     }
-    cut |= wanted && body.len() >= MAX_BODY;
+    if wanted && body.len() >= MAX_BODY {
+        cut = Some(Cut::Size);
+    }
     Ok(Fetched { url, hops, status, content_type, body, cut, announced, redirect: None })
+}
+
+/// The last of the reasons.
+fn cause(error: &reqwest::Error) -> String {
+    let mut last: &dyn Error = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
 }
 
 /// The reason behind an error of the HTTP library, without the URL, which may be long.

@@ -1,7 +1,8 @@
 //! The `web_fetch` tool.
 
-use crate::client::{Allowed, Fetched, Lookup, WebClient, host, parse, system_lookup};
+use crate::client::{Allowed, Cut, Fetched, LIMIT, Lookup, SHOWN_URL, WebClient, host, parse, system_lookup};
 use crate::page::{self, Kind};
+use crate::proxy::Proxies;
 use crate::untrusted;
 use becket_tool::input::Parser;
 use becket_tool::{Tool, ToolEnv};
@@ -10,6 +11,7 @@ use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -31,6 +33,9 @@ pub struct FetchSettings {
     pub allow_hosts: Vec<String>,
     /// How names become addresses; the system's way when not given.
     pub lookup: Option<Lookup>,
+    pub proxies: Proxies,
+    /// Of a whole fetch; 30 s when not given.
+    pub limit: Option<Duration>,
 }
 
 #[derive(Deserialize)]
@@ -75,7 +80,12 @@ impl WebFetch {
         let lookup = settings.lookup.clone().unwrap_or_else(system_lookup);
         Self {
             spec,
-            client: WebClient::new(Allowed::new(&settings.allow_hosts), lookup),
+            client: WebClient::new(
+                Allowed::new(&settings.allow_hosts),
+                lookup,
+                settings.proxies.clone(),
+                settings.limit.unwrap_or(LIMIT),
+            ),
             kept: Mutex::default(),
         }
     }
@@ -108,17 +118,18 @@ impl WebFetch {
         let fetched = self.client.fetch(url.clone()).await.map_err(|e| e.to_string())?;
         if let Some(to) = &fetched.redirect {
             let text = format!(
-                "{} redirects ({}) to another place: {to}\nIt was not followed. Fetch that URL if it is the one you want.",
+                "{} redirects ({}) to another place: {}\nIt was not followed. Fetch that URL if it is the one you want.",
                 path_of(&fetched.hops, &fetched.url),
-                fetched.status
+                fetched.status,
+                cut_end(to.as_str(), SHOWN_URL)
             );
             let details =
                 json!({"url": fetched.url.as_str(), "status": fetched.status, "redirect": to.as_str()});
             return Ok(ToolOutput { details, ..ToolOutput::text(text) });
         }
-        let status = fetched.status;
+        let whole = fetched.status < 400 && matches!(fetched.cut, None | Some(Cut::Size));
         let page = Arc::new(converted(fetched).await?);
-        if status < 400 {
+        if whole {
             self.keep(&url, &page);
         }
         Ok(shown(&page, "", env))
@@ -130,6 +141,7 @@ fn path_of(hops: &[String], url: &Url) -> String {
     if all.last() != Some(&url.as_str()) {
         all.push(url.as_str());
     }
+    let all: Vec<&str> = all.into_iter().map(|hop| cut_end(hop, SHOWN_URL)).collect();
     all.join(" → ")
 }
 
@@ -147,8 +159,11 @@ async fn converted(fetched: Fetched) -> Result<Page, String> {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_owned();
     let named = if essence.is_empty() { "no content type" } else { essence.as_str() };
     let mut head = format!("{} — {status}, {named}, {} bytes", path_of(&hops, &url), body.len());
-    if cut {
-        head.push_str(", cut: the rest after 5 MB was not read");
+    if let Some(why) = &cut {
+        let _ = write!(head, ", {why}");
+    }
+    if (300..400).contains(&status) {
+        head.push_str(", a redirect that leads nowhere");
     }
     let text = match kind {
         Kind::Other => {

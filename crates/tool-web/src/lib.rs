@@ -8,20 +8,24 @@
 //! |---|---|
 //! | `address` | which addresses are on the internet |
 //! | `client` | connecting to checked addresses only; redirects; size and time limits |
+//! | `proxy` | which addresses go through a proxy |
 //! | `page` | HTML to Markdown, encodings |
 //! | `fetch`, `search` | the tools |
 //! | `untrusted` | the mark around foreign text |
 //!
-//! Invariants: an address is checked where the connection is made to it, so no name server can answer twice differently;
+//! Invariants: without a proxy, an address is checked where the connection is made to it, so no name server can answer twice
+//! differently; through one it is checked as far as it is known here;
 //! nothing is sent but the request; what comes back is bounded while it comes.
 
 mod address;
 mod client;
 mod fetch;
 mod page;
+mod proxy;
 mod search;
 mod untrusted;
 
 pub use client::Lookup;
 pub use fetch::{FetchSettings, WebFetch};
+pub use proxy::Proxies;
 pub use search::{Provider, SearchSettings, WebSearch};

@@ -156,13 +156,21 @@ fn readable(html: &str, url: &str) -> Option<(Option<String>, String)> {
     Some(((!title.is_empty()).then_some(title), article.text_content.to_string()))
 }
 
-/// Without blanks at line ends and without more than one empty line.
+/// Without blanks at line ends, more than one empty line, and pictures that stand in their own address.
 fn tidy(text: &str) -> String {
+    const PICTURE: &str = "](data:";
     let mut out = String::with_capacity(text.len());
     let mut empty = 0;
     for line in text.lines().map(str::trim_end) {
         empty = if line.is_empty() { empty + 1 } else { 0 };
         if empty <= 1 {
+            let mut line = line;
+            while let Some(at) = line.find(PICTURE) {
+                let (before, data) = line.split_at(at + PICTURE.len());
+                out.push_str(before);
+                out.push('…');
+                line = &data[data.find(')').unwrap_or(data.len())..];
+            }
             out.push_str(line);
             out.push('\n');
         }
@@ -202,6 +210,12 @@ mod tests {
         for html in ["", "plain", "<", "<!--", "<p", "\0", "<html></html>", "<table><tr><td>"] {
             markdown(html, "https://example.com/");
         }
+    }
+
+    #[test]
+    fn pictures_in_their_own_address_are_no_text() {
+        let html = format!("<p>a <img alt=b src='data:image/png;base64,{}'> c</p>", "A".repeat(100_000));
+        assert_eq!(markdown(&html, "https://example.com/").1, "a ![b](data:…) c");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A provider is one entry of `wire`: how it is asked and where its results are. The address is the user's, so it may be on
 //! this machine; redirects are not followed, because the key must not travel.
 
+use crate::proxy::Proxies;
 use crate::untrusted;
 use becket_tool::input::Parser;
 use becket_tool::{Tool, ToolEnv};
@@ -38,6 +39,9 @@ pub struct SearchSettings {
     /// Instead of the provider's own address; must be given for SearXNG.
     pub url: Option<String>,
     pub key: Option<String>,
+    pub proxies: Proxies,
+    /// Of a whole search; 20 s when not given.
+    pub limit: Option<Duration>,
 }
 
 impl fmt::Debug for SearchSettings {
@@ -60,12 +64,16 @@ pub(crate) enum SearchError {
     Limited,
     #[error("The search provider answers with status {0}.")]
     Status(u16),
-    #[error("The search provider did not answer in {} s.", LIMIT.as_secs())]
+    #[error("The search provider did not answer in time.")]
     Timeout,
     #[error("The search provider cannot be reached: {0}.")]
     Network(String),
-    #[error("The search provider answers something that is not understood.")]
+    #[error(
+        "The search provider answers something that is not understood. The user has to look at web.search."
+    )]
     Malformed,
+    #[error("The search provider answers with more than {} MB; it was not read.", MAX_BODY >> 20)]
+    TooMuch,
 }
 
 /// Searches the web.
@@ -190,13 +198,17 @@ impl WebSearch {
 
     fn client(&self) -> Result<&Client, SearchError> {
         let made = self.client.get_or_init(|| {
-            Client::builder()
+            let mut builder = Client::builder()
                 .no_proxy()
                 .redirect(reqwest::redirect::Policy::none())
-                .timeout(LIMIT)
-                .user_agent(concat!("becket/", env!("CARGO_PKG_VERSION")))
-                .build()
-                .map_err(|e| e.to_string())
+                .timeout(self.settings.limit.unwrap_or(LIMIT))
+                .user_agent(concat!("becket/", env!("CARGO_PKG_VERSION")));
+            if let Some(proxy) = self.settings.proxies.of(&self.url) {
+                let proxy = reqwest::Proxy::all(proxy);
+                builder =
+                    builder.proxy(proxy.map_err(|_| "the proxy's address is not understood".to_owned())?);
+            }
+            builder.build().map_err(|e| e.to_string())
         });
         made.as_ref().map_err(|why| SearchError::Network(why.clone()))
     }
@@ -229,7 +241,7 @@ async fn body(mut response: Response) -> Result<Vec<u8>, SearchError> {
     while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
         body.extend_from_slice(&chunk);
         if body.len() > MAX_BODY {
-            return Err(SearchError::Malformed);
+            return Err(SearchError::TooMuch);
         }
     }
     Ok(body)

@@ -3,7 +3,7 @@
 
 use becket_testkit::{Gate, MockServer, Reply};
 use becket_tool::{Tool, ToolEnv, testing};
-use becket_tool_web::{FetchSettings, Lookup, Provider, SearchSettings, WebFetch, WebSearch};
+use becket_tool_web::{FetchSettings, Lookup, Provider, Proxies, SearchSettings, WebFetch, WebSearch};
 use becket_types::{Effect, ToolOutput};
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr};
@@ -30,7 +30,14 @@ fn lookup(asked: &Arc<Mutex<Vec<String>>>) -> Lookup {
 fn tool(allow: &[&str]) -> (WebFetch, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::default();
     let allow_hosts = allow.iter().map(|h| (*h).to_owned()).collect();
-    (WebFetch::new(&FetchSettings { allow_hosts, lookup: Some(lookup(&asked)) }), asked)
+    (
+        WebFetch::new(&FetchSettings {
+            allow_hosts,
+            lookup: Some(lookup(&asked)),
+            ..FetchSettings::default()
+        }),
+        asked,
+    )
 }
 
 fn env() -> ToolEnv {
@@ -172,8 +179,14 @@ async fn a_large_page_is_cut_and_an_endless_one_is_not_waited_for() {
         assert!(output.content.len() <= 50 * 1024 && output.spill.is_some());
         assert!(output.content.contains("[cut: lines "));
     }
-    let output = fetch(&tool, &format!("{}/broken", server.url())).await;
-    assert!(output.is_error && output.content.contains("cannot be reached"), "{}", output.content);
+    let broken = format!("{}/broken", server.url());
+    let output = fetch(&tool, &broken).await;
+    assert!(output.content.contains("4 bytes, cut: the rest did not come ("), "{}", output.content);
+    assert_eq!(inside(&output), "half");
+    assert!(
+        !fetch(&tool, &broken).await.content.contains("fetched before"),
+        "it may come whole another time"
+    );
 }
 
 #[tokio::test]
@@ -229,7 +242,9 @@ fn access_names_the_host_as_rules_do() {
 }
 
 fn search(provider: Provider, url: String, key: Option<&str>) -> WebSearch {
-    WebSearch::new(SearchSettings { provider, url: Some(url), key: key.map(str::to_owned) }).unwrap()
+    let key = key.map(str::to_owned);
+    WebSearch::new(SearchSettings { provider, url: Some(url), key, proxies: Proxies::default(), limit: None })
+        .unwrap()
 }
 
 #[tokio::test]
@@ -277,7 +292,7 @@ async fn a_provider_that_fails_is_one_sentence_without_the_key() {
         (Reply::json(200, &json!({"results": "none"})), "not understood"),
         (Reply::json(200, &json!({"results": []})), "Nothing found."),
         (Reply::nothing(), "cannot be reached"),
-        (Reply::body(200, "application/json", vec![b' '; 3 << 20]), "not understood"),
+        (Reply::body(200, "application/json", vec![b' '; 3 << 20]), "more than 2 MB"),
     ] {
         let server = MockServer::start([reply]);
         let tool = search(Provider::Tavily, server.url(), Some("KEY"));
@@ -289,7 +304,8 @@ async fn a_provider_that_fails_is_one_sentence_without_the_key() {
         assert!(tool.access(&input, &env()).is_err(), "{input}");
     }
     let none = |provider, url: Option<&str>, key: Option<&str>| {
-        let settings = SearchSettings { provider, url: url.map(str::to_owned), key: key.map(str::to_owned) };
+        let (url, key) = (url.map(str::to_owned), key.map(str::to_owned));
+        let settings = SearchSettings { provider, url, key, proxies: Proxies::default(), limit: None };
         WebSearch::new(settings).err().unwrap()
     };
     assert!(none(Provider::Brave, None, None).contains("api_key_env"));

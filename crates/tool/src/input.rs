@@ -43,7 +43,10 @@ impl<'a> Parser<'a> {
     /// The typed input, or a message for the model.
     pub fn parse<T: DeserializeOwned>(self, input: &Value) -> Result<T, String> {
         let value = self.coerce(input, &self.spec.input_schema, "").map_err(|e| self.message(&e))?;
-        T::deserialize(value).map_err(|e| self.message(&e.to_string()))
+        // The only thing that a type may refuse of what a schema allows.
+        let below = value.as_object().into_iter().flatten().find(|(_, v)| v.as_i64().is_some_and(|n| n < 0));
+        let below = below.map(|(name, n)| format!("`{name}` must be at least 0, got {n}"));
+        T::deserialize(value).map_err(|e| self.message(&below.unwrap_or_else(|| e.to_string())))
     }
 
     fn message(&self, what: &str) -> String {

@@ -36,7 +36,7 @@ pub use limits::{Keep, Limits, finish};
 pub use paths::PathError;
 pub use registry::{Registry, RegistryError};
 
-use becket_types::{Access, BlobId, CallId, ToolOutput, ToolSpec};
+use becket_types::{Access, BlobId, CallId, FilePreview, Places, Seq, ToolOutput, ToolSpec};
 use futures::future::BoxFuture;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,24 @@ pub trait Tool: Send + Sync {
 
     /// Runs the call. Never panics on bad input: every failure is an output with `is_error`.
     fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput>;
+
+    /// What the call would change, file by file, without changing anything and without the host learning of it. Empty where
+    /// the tool cannot say, and where the call would be refused.
+    fn preview(&self, _input: &Value, _env: &ToolEnv) -> Vec<FilePreview> {
+        Vec::new()
+    }
+
+    /// As [`Tool::run`], without the hunks of [`Tool::preview`] that a person rejected: their numbers through all files, from
+    /// 0. The output says which. A tool without a preview refuses.
+    fn run_without<'a>(
+        &'a self,
+        _rejected: Vec<usize>,
+        _input: Value,
+        _env: &'a ToolEnv,
+    ) -> BoxFuture<'a, ToolOutput> {
+        let text = "Not run: this call cannot be done in part.";
+        Box::pin(std::future::ready(ToolOutput::error(text)))
+    }
 
     /// Its outputs are never pruned (T9).
     fn protected(&self) -> bool {
@@ -71,7 +89,13 @@ pub struct ToolEnv {
     /// Live output for front ends; chunks are cleaned text.
     pub progress: Arc<dyn Fn(&str) + Send + Sync>,
     pub host: Arc<dyn Host>,
+    /// Whether a file that a call met on its own, below what its [`Access`] named, may be opened. Asked for every file whose
+    /// content a search looks at; what it refuses is left out and named in the result.
+    pub may_read: MayRead,
 }
+
+/// See [`ToolEnv::may_read`].
+pub type MayRead = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
 impl ToolEnv {
     /// `path` against the working directory, `.` and `..` folded, `~` left alone. Symbolic links are not followed: for
@@ -132,6 +156,20 @@ pub trait Host: Send + Sync {
     fn set_state(&self, key: &str, value: Value);
     /// The original output of an earlier call, for `recall`: `(tool name, whole output)`.
     fn original_output(&self, call: &CallId) -> Option<(String, String)>;
+    /// The whole of message `seq`, for `recall`: `(who said it, text)`. A host without a past has none.
+    fn past_message(&self, seq: Seq) -> Option<(String, String)> {
+        let _ = seq;
+        None
+    }
+    /// The best `limit` places for some words in what was said and done and is not shown to the model any more. May take
+    /// a second: not for a thread that others wait for.
+    ///
+    /// # Errors
+    /// A message for the model: the past cannot be read.
+    fn search_past(&self, query: &str, limit: usize) -> Result<Places, String> {
+        let _ = (query, limit);
+        Ok(Places::default())
+    }
 }
 
 /// Lower-case hex SHA-256 of bytes: how files are named in [`Host::note_read`].

@@ -125,14 +125,16 @@ pub fn cut(text: &str, limits: Limits, keep: Keep) -> Option<Cut<'_>> {
 /// Whole lines from the beginning; into a line only where stopping before it would waste half of the room.
 fn head_of(text: &str, room: Limits) -> &str {
     let window = cut_end(text, room.bytes);
-    let mut end = 0;
-    for (count, (at, _)) in window.match_indices('\n').enumerate() {
+    let (mut end, mut count) = (0, 0);
+    for (at, _) in window.match_indices('\n') {
         if count >= room.lines {
             return &text[..end];
         }
         end = at + 1;
+        count += 1;
     }
-    if end < window.len() / 2 && room.lines > 0 { window } else { &text[..end] }
+    // A piece of a line is one, too.
+    if end < window.len() / 2 && count < room.lines { window } else { &text[..end] }
 }
 
 fn tail_of(text: &str, room: Limits) -> &str {
@@ -234,6 +236,14 @@ mod tests {
         let both = finish(ToolOutput::text(whole), Keep::HeadTail, &env);
         let notice = r#"[cut: lines 1000-2000 (5005 bytes) of 3000 lines, 13893 bytes left out; to see them: recall {"id":"call_1","lines":"1000-2000"}]"#;
         assert_eq!(both.content, format!("{}{notice}\n{}", numbered(1..=999), numbered(2_001..=3_000)));
+    }
+
+    #[test]
+    fn a_piece_of_a_line_counts_as_one() {
+        let text = format!("\nshort\n{}", "x".repeat(100));
+        let room = |lines| Limits { lines, bytes: 50 };
+        assert_eq!(head_of(&text, room(2)), "\nshort\n");
+        assert_eq!(head_of(&text, room(3)).len(), 50);
     }
 
     #[test]

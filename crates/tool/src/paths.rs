@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! - What does not exist yet is resolved too: each existing component is followed, the rest keeps its name.
-//! - Pipes, sockets, devices and the parts of `/proc` that hold memory or environments are refused before they are opened.
+//! - Pipes, sockets, devices, `/sys` and all of `/proc` but a list are refused before they are opened.
 //!
 //! Knows no permission rule and does not read HOME: `~` is an ordinary name.
 
@@ -128,28 +128,68 @@ pub fn is_inside(roots: &[PathBuf], path: &Path) -> bool {
     roots.iter().any(|root| path.starts_with(root))
 }
 
-/// Why a resolved path is never opened, whatever the permissions: it is memory or an environment under a file name.
+/// Files of `/proc` that say how the machine is.
+const OF_MACHINE: &[&str] = &[
+    "cpuinfo",
+    "meminfo",
+    "version",
+    "loadavg",
+    "uptime",
+    "stat",
+    "vmstat",
+    "filesystems",
+    "swaps",
+    "partitions",
+    "diskstats",
+    "modules",
+    "devices",
+    "interrupts",
+    "sys",
+    "pressure",
+];
+/// Files of a process that say how it is.
+const OF_PROCESS: &[&str] = &[
+    "status",
+    "stat",
+    "statm",
+    "limits",
+    "cgroup",
+    "mountinfo",
+    "mounts",
+    "comm",
+    "io",
+    "maps",
+    "smaps_rollup",
+    "oom_score",
+    "task",
+    "net",
+];
+
+/// Why a resolved path is never opened, whatever the permissions: under `/proc` and `/sys`, reading can wait for ever, change
+/// something, or give memory and environments away. What is known to do none of it may be read.
 pub fn refusal(path: &Path) -> Option<&'static str> {
+    if path.starts_with("/sys") && path != Path::new("/sys") {
+        return Some("it belongs to the kernel and its devices");
+    }
     let rest = path.strip_prefix("/proc").ok()?;
     let parts: Vec<&str> = rest.iter().filter_map(|p| p.to_str()).collect();
     let (first, last) = (*parts.first()?, *parts.last()?);
-    if matches!(
-        first,
-        "kcore" | "kmsg" | "kpagecount" | "kpageflags" | "kpagecgroup" | "sysrq-trigger" | "vmcore"
-    ) {
-        return Some("it is kernel memory or a kernel control");
-    }
     let of_process = first.bytes().all(|b| b.is_ascii_digit()) || matches!(first, "self" | "thread-self");
     if !of_process {
-        return None;
+        let known = OF_MACHINE.contains(&first);
+        return (!known).then_some("it is kernel memory or a kernel control");
     }
-    if parts.iter().any(|p| matches!(*p, "fd" | "map_files" | "root" | "cwd")) {
-        return Some("it reaches into a running process");
-    }
+    // The folder of a process itself is a listing.
+    let second = parts.get(1)?;
     match last {
         "environ" => Some("it is the environment of a process, where keys and tokens are"),
         "mem" | "pagemap" | "auxv" | "stack" | "syscall" | "clear_refs" | "personality" => {
             Some("it is the memory of a process")
+        }
+        _ if !OF_PROCESS.contains(second) => Some("it reaches into a running process"),
+        // `task/7/…` is the same for a thread.
+        _ if *second == "task" && parts.get(3).is_some_and(|p| !OF_PROCESS.contains(p)) => {
+            Some("it reaches into a running process")
         }
         _ => None,
     }
@@ -294,6 +334,10 @@ mod tests {
             (PathBuf::from(format!("/proc/{pid}/mem")), "memory of a process"),
             (PathBuf::from(format!("/proc/{pid}/fd/0")), "reaches into a running process"),
             (PathBuf::from("/proc/kcore"), "kernel memory"),
+            (PathBuf::from("/proc/kmsg"), "kernel control"),
+            (PathBuf::from(format!("/proc/{pid}/cmdline")), "reaches into a running process"),
+            (PathBuf::from(format!("/proc/{pid}/task/{pid}/fd/0")), "reaches into a running process"),
+            (PathBuf::from("/sys/kernel/tracing/trace_pipe"), "belongs to the kernel"),
             (root.clone(), "is a directory"),
             (root.join("none"), "does not exist"),
         ] {
@@ -304,7 +348,10 @@ mod tests {
             resolve(&root, Path::new("/proc/self/environ")).unwrap(),
             PathBuf::from(format!("/proc/{pid}/environ"))
         );
-        assert!(open_file(Path::new("/proc/cpuinfo")).is_ok());
+        for path in ["/proc/cpuinfo", "/proc/self/status", "/proc/sys/kernel/osrelease"] {
+            let path = resolve(&root, Path::new(path)).unwrap();
+            assert!(open_file(&path).is_ok(), "{}", path.display());
+        }
     }
 
     #[test]

@@ -2,17 +2,20 @@
 //!
 //! Owns order and lookup. Tools are kept in the order of their names, whatever order they were added in, so the specs that
 //! go to the model are the same bytes in every session with the same tools (the provider's cache depends on it). Lookup
-//! ignores case: models that learned `Read` elsewhere find `read`. Does not run anything and decides nothing.
+//! ignores case: models that learned `Read` elsewhere find `read`. A tool may be there without being offered: the model is
+//! not told of it, and what it knows from elsewhere is found all the same. Does not run anything and decides nothing.
 
 use crate::Tool;
 use becket_types::ToolSpec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Tools in the order of their names.
 #[derive(Clone, Default)]
 pub struct Registry {
     tools: BTreeMap<String, Arc<dyn Tool>>,
+    /// Tools that are not offered.
+    quiet: BTreeSet<String>,
 }
 
 /// Why a tool was not added.
@@ -62,12 +65,22 @@ impl Registry {
         self.tools.retain(|name, _| keep(name));
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
-        self.tools.values()
+    /// Offers only the tools whose name passes. The others are found by [`Registry::get`] as before.
+    pub fn offer(&mut self, mut pass: impl FnMut(&str) -> bool) {
+        self.quiet = self.tools.keys().filter(|name| !pass(name)).cloned().collect();
     }
 
-    /// Names in order.
+    fn offered(&self) -> impl Iterator<Item = (&String, &Arc<dyn Tool>)> {
+        self.tools.iter().filter(|(name, _)| !self.quiet.contains(*name))
+    }
+
+    /// Names of the offered tools, in order.
     pub fn names(&self) -> Vec<String> {
+        self.offered().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Names of all tools, in order.
+    pub fn all_names(&self) -> Vec<String> {
         self.tools.keys().cloned().collect()
     }
 
@@ -78,13 +91,13 @@ impl Registry {
 
     /// What the model is told, in order.
     pub fn specs(&self) -> Vec<ToolSpec> {
-        self.tools.values().map(|t| t.spec().clone()).collect()
+        self.offered().map(|(_, tool)| tool.spec().clone()).collect()
     }
 
     /// Hex SHA-256 of [`Registry::specs`]' JSON: equal exactly when the model is told the same.
     pub fn hash(&self) -> String {
         let mut bytes = Vec::new();
-        for tool in self.tools.values() {
+        for (_, tool) in self.offered() {
             // A spec is plain data with string keys: writing it to memory cannot fail.
             let _ = serde_json::to_writer(&mut bytes, tool.spec());
             bytes.push(b'\n');
@@ -94,7 +107,7 @@ impl Registry {
 
     /// What to tell the model that called a tool that is not there.
     pub fn unknown(&self, name: &str) -> String {
-        let near = crate::text::nearest(name, self.tools.keys().map(String::as_str))
+        let near = crate::text::nearest(name, self.offered().map(|(name, _)| name.as_str()))
             .map_or(String::new(), |n| format!(" Did you mean `{n}`?"));
         format!("There is no tool named `{name}`.{near} Tools: {}.", self.names().join(", "))
     }
@@ -170,6 +183,20 @@ mod tests {
             "There is no tool named `raed`. Did you mean `read`? Tools: bash, read, skill."
         );
         assert_eq!(r.protected(), ["skill"]);
+    }
+
+    #[test]
+    fn what_is_not_offered_is_found_and_not_told_of() {
+        let mut r = registry(&["apply_patch", "edit", "read"]);
+        r.offer(|name| name != "edit");
+        assert_eq!(r.names(), ["apply_patch", "read"]);
+        assert_eq!((r.specs(), r.hash()), {
+            let two = registry(&["apply_patch", "read"]);
+            (two.specs(), two.hash())
+        });
+        assert!(r.get("Edit").is_some());
+        assert_eq!(r.all_names(), ["apply_patch", "edit", "read"]);
+        assert_eq!(r.unknown("edti"), "There is no tool named `edti`. Tools: apply_patch, read.");
     }
 
     #[test]

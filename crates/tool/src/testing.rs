@@ -3,7 +3,7 @@
 //! Owns no behaviour of its own; product code never uses it.
 
 use crate::{Contents, Host, Tool, ToolEnv};
-use becket_types::{BlobId, CallId, ToolOutput};
+use becket_types::{BlobId, CallId, Places, Seq, ToolOutput};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,10 @@ pub struct Kept {
     pub state: HashMap<String, Value>,
     /// By call id: tool and whole output.
     pub originals: HashMap<String, (String, String)>,
+    /// What a search of the past finds, whatever the words.
+    pub past: Places,
+    /// By entry: who said it, and the whole text.
+    pub messages: HashMap<Seq, (String, String)>,
     /// The blob store refuses with this text.
     pub blob_error: Option<String>,
     /// Live output, chunk by chunk.
@@ -75,6 +79,14 @@ impl Host for TestHost {
     fn original_output(&self, call: &CallId) -> Option<(String, String)> {
         self.kept().originals.get(call.as_str()).cloned()
     }
+    fn past_message(&self, seq: Seq) -> Option<(String, String)> {
+        self.kept().messages.get(&seq).cloned()
+    }
+    fn search_past(&self, _query: &str, limit: usize) -> Result<Places, String> {
+        let mut past = self.kept().past.clone();
+        past.places.truncate(limit);
+        Ok(past)
+    }
 }
 
 /// The environment of a call `call_1` that runs in `cwd`, its only root (both made canonical).
@@ -89,6 +101,7 @@ pub fn env(cwd: &Path) -> (ToolEnv, Arc<TestHost>) {
         cancel: CancellationToken::new(),
         progress: Arc::new(move |chunk: &str| listener.kept().progress.push(chunk.to_owned())),
         host: Arc::clone(&host) as Arc<dyn Host>,
+        may_read: Arc::new(|_: &Path| true),
     };
     (env, host)
 }

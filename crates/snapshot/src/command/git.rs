@@ -88,6 +88,11 @@ pub(super) fn classify<'a>(args: &'a [Word], cwd: &Path, risk: &mut Risk) -> Opt
     };
     match sub.text.as_str() {
         "clean" => risk.ignored |= flag(['x', 'X']),
+        // The repository moves elsewhere.
+        "init" if rest.iter().any(|word| word.text.starts_with("--separate-git-dir")) => {
+            risk.raise_git(GitRisk::Objects);
+            risk.ignored = true;
+        }
         "stash" => risk.ignored |= flag(['a', 'a']) || rest.iter().any(|word| word.text == "--all"),
         "worktree" | "submodule" => {
             let base = dir.map_or_else(|| cwd.to_path_buf(), |dir| cwd.join(dir));

@@ -5,6 +5,7 @@
 
 mod git;
 mod lex;
+mod reader;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -72,7 +73,7 @@ pub struct Surroundings<'a> {
 
 /// Reads a command.
 pub fn classify(command: &str, around: &Surroundings<'_>) -> Risk {
-    let mut reader = table::Reader::new(around);
+    let mut reader = reader::Reader::new(around);
     reader.script(command, 0);
     let mut risk = reader.risk;
     risk.targets.sort();

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::command::{GitRisk, Level, Risk};
 use crate::history::OpenCall;
-use crate::keep::Pack;
+use crate::keep::{Content, Pack};
 use crate::observe;
 use crate::sys;
 use crate::walk::Sweep;
@@ -34,7 +34,8 @@ impl Recorder {
     }
 
     /// Before a command.
-    pub fn before_command(&mut self, call: &CallId, risk: Risk) -> Before {
+    pub fn before_command(&mut self, call: &CallId, mut risk: Risk) -> Before {
+        risk.targets = real(risk.targets);
         let until = Deadlines::new(&self.settings, risk.level, 1);
         self.round += 1;
         let sweep = self.look(&risk, until);
@@ -287,10 +288,11 @@ impl Recorder {
                 None => Some("its repository does not give it any more"),
                 Some(bytes) => self
                     .keeper
-                    .keep_bytes(&bytes, file, &mut pack, &self.settings.caps, &*self.store)
+                    .take(Content::new(bytes), file, &mut pack, &self.settings.caps)
                     .err()
                     .map(|refused| refused.words()),
             };
+            self.keeper.store_beside(&mut pack, &*self.store, 0, |_| ());
             if let Some(reason) = refused {
                 skipped.push(SkippedPath { path: change.path.clone(), reason: reason.to_owned() });
             }
@@ -302,6 +304,20 @@ impl Recorder {
             }
         }
     }
+}
+
+/// Where the named paths are, seen through links to directories, and what those that are links lead to.
+fn real(targets: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut found = Vec::with_capacity(targets.len());
+    for target in targets {
+        if sys::lstat(&target).is_ok_and(|meta| meta.kind == sys::Kind::Symlink) {
+            found.extend(target.canonicalize());
+        }
+        found.push(canonical_parent(&target).unwrap_or(target));
+    }
+    found.sort();
+    found.dedup();
+    found
 }
 
 impl Sweep {

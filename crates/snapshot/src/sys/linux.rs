@@ -1,9 +1,32 @@
-//! Linux: the kernel itself refuses links and ways out of a directory (`openat2`, since 5.6).
+//! Linux: the kernel itself refuses links and ways out of a directory (`openat2`, since 5.6); attributes of files.
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{Mode, OFlags, ResolveFlags, XattrFlags, fgetxattr, flistxattr, fsetxattr};
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
+
+/// Largest list of names, and value, that the kernel has, in bytes.
+const LARGEST: usize = 64 << 10;
+
+/// The user's attributes and the access list of one file for another, as far as the file system takes them.
+pub(super) fn copy_attributes(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
+    let (mut names, mut value) = (vec![0_u8; LARGEST], Vec::new());
+    let Ok(length) = flistxattr(from, names.as_mut_slice()) else { return };
+    names.truncate(length);
+    for name in names.split_inclusive(|byte| *byte == 0) {
+        if !name.starts_with(b"user.") && name != b"system.posix_acl_access\0" {
+            continue;
+        }
+        value.resize(LARGEST, 0);
+        if let Ok(name) = CStr::from_bytes_with_nul(name)
+            && let Ok(length) = fgetxattr(from, name, value.as_mut_slice())
+        {
+            // A file system that cannot hold it held none before.
+            let _ = fsetxattr(to, name, value.get(..length).unwrap_or_default(), XattrFlags::empty());
+        }
+    }
+}
 
 /// Opens a directory below `root`; `None` where the kernel or a sandbox does not know the call.
 pub(super) fn open_beneath(root: BorrowedFd<'_>, relative: &Path) -> Option<io::Result<OwnedFd>> {

@@ -17,6 +17,7 @@ use std::os::fd::AsFd as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -62,7 +63,8 @@ impl Meta {
 
 /// User and group of this process: what a new file gets.
 pub(crate) fn own_ids() -> (u32, u32) {
-    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+    static IDS: OnceLock<(u32, u32)> = OnceLock::new();
+    *IDS.get_or_init(|| (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()))
 }
 
 pub(crate) fn lstat(path: &Path) -> io::Result<Meta> {
@@ -112,9 +114,10 @@ pub(crate) fn read_file(path: &Path, max: u64) -> io::Result<Option<(Vec<u8>, Me
     if meta.kind != Kind::File || meta.size > max {
         return Ok(None);
     }
-    let mut bytes = Vec::with_capacity(meta.size as usize + 1);
-    Read::take(&mut file, max.saturating_add(1)).read_to_end(&mut bytes)?;
-    let same = Meta::of(&rustix::fs::fstat(&file)?) == meta && bytes.len() as u64 == meta.size;
+    // Whoever makes it longer meanwhile changes what is looked at below; one byte more tells files without a true size.
+    let mut bytes = Vec::with_capacity((meta.size as usize).max(1));
+    Read::take(&mut file, meta.size.max(1)).read_to_end(&mut bytes)?;
+    let same = bytes.len() as u64 == meta.size && Meta::of(&rustix::fs::fstat(&file)?) == meta;
     Ok(same.then_some((bytes, meta)))
 }
 
@@ -205,6 +208,10 @@ impl Place {
                 let ids = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
                 let _ = rustix::fs::fchown(&file, Some(ids.0), Some(ids.1));
             }
+            #[cfg(target_os = "linux")]
+            if let Some(old) = self.standing() {
+                linux::copy_attributes(old.as_fd(), file.as_fd());
+            }
             rustix::fs::fchmod(&file, Mode::from_raw_mode(mode as RawMode))?;
             Ok(())
         });
@@ -215,6 +222,14 @@ impl Place {
                 Err(error)
             }
         }
+    }
+
+    /// The regular file that stands here, opened to be looked at.
+    #[cfg(target_os = "linux")]
+    fn standing(&self) -> Option<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        self.meta().ok().filter(|meta| meta.kind == Kind::File)?;
+        rustix::fs::openat(&self.dir, &self.name, flags, Mode::empty()).ok()
     }
 
     fn settle(&self, temp: &OsStr) -> io::Result<()> {
@@ -307,5 +322,20 @@ mod tests {
         assert_eq!(std::fs::read(base.join("b")).unwrap(), b"old");
         assert_eq!(lstat(&base.join("a")).unwrap().mode, 0o755);
         assert_eq!(std::fs::read_dir(&base).unwrap().count(), 2);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_that_is_replaced_leaves_its_attributes_to_the_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().canonicalize().unwrap().join("a");
+        std::fs::write(&file, "old").unwrap();
+        // Where the file system has no attributes, none can be lost.
+        let set = rustix::fs::setxattr(&file, "user.a", b"one", rustix::fs::XattrFlags::empty());
+        Place::open(&file).unwrap().put_file(b"new", 0o4755, None).unwrap();
+        let mut value = [0; 9];
+        let kept = rustix::fs::getxattr(&file, "user.a", value.as_mut_slice());
+        assert!(set.is_err() || value.get(..kept.unwrap()) == Some(b"one"));
+        assert_eq!((std::fs::read(&file).unwrap(), lstat(&file).unwrap().mode), (b"new".to_vec(), 0o4755));
     }
 }

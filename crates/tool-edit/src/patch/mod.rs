@@ -3,18 +3,22 @@
 //! Model: the patch is parsed ([`parse`]), each file is read and its hunks become a plan of the same engine that edits use;
 //! only when every file has its plan is anything written. A write that fails takes back those before it.
 //!
-//! A hunk is at whole lines, after the hunk before it, and where several places match below what its `@@` lines name.
+//! A diff as git writes it ([`unified`]) is another way to say the same sections.
+//!
+//! Where a hunk goes is [`place`]'s.
 
 mod parse;
+mod place;
+mod unified;
 
-use crate::engine::{Edit, Planner, Seen, Subject};
+use crate::engine::Seen;
 use crate::file::{self, Current, FileError};
 use crate::known::Known;
-use crate::scope::Scope;
+use crate::sieve::Sieve;
 use crate::store::{self, Done};
 use crate::{Gate, diff, encoding, input, report, stale};
 use becket_tool::{Tool, ToolEnv};
-use becket_types::{Access, Effect, FileChange, FileChangeKind, ToolOutput, ToolSpec};
+use becket_types::{Access, Effect, FileChange, FileChangeKind, FilePreview, ToolOutput, ToolSpec};
 use futures::future::BoxFuture;
 use parse::{Action, Hunk, Section};
 use serde::Deserialize;
@@ -56,7 +60,7 @@ impl PatchTool {
     fn patch(&self, input: &Value) -> Result<Vec<Section>, String> {
         // The text alone, or as the arguments of a command, is how some call it.
         let input = match input {
-            Value::String(text) if text.contains("***") => json!({"patch": text}),
+            Value::String(text) if text.contains("***") || text.contains("+++ ") => json!({"patch": text}),
             Value::Object(map) => match map.values().next() {
                 Some(Value::Array(words)) if map.len() == 1 => {
                     json!({"patch": words.last().and_then(Value::as_str).unwrap_or_default()})
@@ -89,8 +93,21 @@ impl Tool for PatchTool {
     }
 
     fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
-        let patch = self.patch(&input);
-        Box::pin(self.gate.run(env, move |env| apply(patch?, env)))
+        self.run_without(Vec::new(), input, env)
+    }
+
+    fn preview(&self, input: &Value, env: &ToolEnv) -> Vec<FilePreview> {
+        crate::preview(env, |env, sieve| apply(self.patch(input)?, env, sieve))
+    }
+
+    fn run_without<'a>(
+        &'a self,
+        rejected: Vec<usize>,
+        input: Value,
+        env: &'a ToolEnv,
+    ) -> BoxFuture<'a, ToolOutput> {
+        let input = self.patch(&input);
+        Box::pin(self.gate.run(env, rejected, move |env, sieve| apply(input?, env, sieve)))
     }
 }
 
@@ -107,14 +124,49 @@ struct Step {
     details: Value,
     /// The model knows the new content.
     known: bool,
+    /// A person took it out.
+    rejected: bool,
 }
 
-fn apply(patch: Vec<Section>, env: &ToolEnv) -> Result<ToolOutput, String> {
+impl Step {
+    /// A file that comes or goes is one hunk: all of it, or nothing.
+    fn sieved(self, sieve: &mut Sieve) -> Self {
+        let old = self.current.as_ref().map_or(&[][..], |c| &c.bytes);
+        let new = self.new.clone().unwrap_or_default();
+        // An empty file has no hunk that could be rejected.
+        if new.is_empty() && old.is_empty() {
+            return self;
+        }
+        let rejected = sieve.pass(&self.path, old, new) == old;
+        Self { rejected, ..self }
+    }
+
+    /// Something is left to do: an update of which every hunk was rejected would write what is there.
+    fn changes(&self) -> bool {
+        let same = || match (&self.current, &self.new) {
+            (Some(current), Some(new)) => current.bytes == *new && self.to.is_none(),
+            _ => false,
+        };
+        !self.rejected && !same()
+    }
+}
+
+fn apply(patch: Vec<Section>, env: &ToolEnv, sieve: &mut Sieve) -> Result<ToolOutput, String> {
     let patch = joined(patch, env)?;
     for _ in 0..5 {
-        let steps =
-            patch.iter().map(|(path, section)| plan(path, section, env)).collect::<Result<Vec<_>, _>>()?;
+        sieve.begin();
+        let mut steps = patch
+            .iter()
+            .map(|(path, section)| -> Result<Step, String> {
+                let step = plan(path, section, env, sieve)?;
+                let Some(note) = &section.note else { return Ok(step) };
+                let line = format!("{}. {note}", step.line.trim_end_matches('.'));
+                Ok(Step { line, ..step })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
         distinct(&steps, env)?;
+        sieve.ready()?;
+        steps.retain(Step::changes);
         match write(&steps) {
             Ok(()) => return Ok(done(&steps, env)),
             Err(FileError::Changed | FileError::Missing) => {}
@@ -133,6 +185,7 @@ fn joined(patch: Vec<Section>, env: &ToolEnv) -> Result<Vec<(PathBuf, Section)>,
             out.push((path, section));
             continue;
         };
+        before.note = before.note.take().or(section.note);
         match (&mut before.action, section.action) {
             (Action::Update { hunks, to }, Action::Update { hunks: more, to: then })
                 if to.is_none() || then.is_none() =>
@@ -176,11 +229,14 @@ fn words(error: FileError, path: &Path, env: &ToolEnv) -> String {
     }
 }
 
-fn plan(path: &Path, section: &Section, env: &ToolEnv) -> Result<Step, String> {
+fn plan(path: &Path, section: &Section, env: &ToolEnv, sieve: &mut Sieve) -> Result<Step, String> {
     let name = env.display(path);
     match &section.action {
-        Action::Add(content) => add(path, &name, content),
-        Action::Delete => {
+        Action::Add(content) => {
+            let step = add(path, &name, content)?;
+            Ok(step.sieved(sieve))
+        }
+        Action::Delete { held } => {
             if env.resolve(&section.path).is_symlink() {
                 return Err(format!(
                     "{} is a symbolic link; it is not deleted here. Nothing was changed.",
@@ -193,7 +249,13 @@ fn plan(path: &Path, section: &Section, env: &ToolEnv) -> Result<Step, String> {
                     "{name} has changed since you read it; nothing was changed. Read it before you delete it."
                 ));
             }
-            Ok(delete(path, &name, current))
+            if let Some(held) = held.as_ref().filter(|held| !same_text(held, &current.bytes)) {
+                return Err(format!(
+                    "The diff deletes {name} with {} lines, but the file holds other text; nothing was changed. Read it; `*** Delete File:` deletes it whatever it holds.",
+                    held.lines().count()
+                ));
+            }
+            Ok(delete(path, &name, current).sieved(sieve))
         }
         Action::Update { to, hunks } => {
             let current = file::read(path).map_err(|e| words(e, path, env))?;
@@ -204,13 +266,13 @@ fn plan(path: &Path, section: &Section, env: &ToolEnv) -> Result<Step, String> {
                     env.display(to)
                 ));
             }
-            update(path, to, &name, current, hunks, env)
+            update(path, to, &name, current, hunks, env, sieve)
         }
     }
 }
 
 fn add(path: &Path, name: &str, content: &str) -> Result<Step, String> {
-    if path.symlink_metadata().is_ok_and(|meta| meta.len() > 0 || !meta.is_file()) {
+    if path.symlink_metadata().is_ok_and(|meta| meta.len() > 0 || !meta.is_file() || content.is_empty()) {
         return Err(format!("{name} exists already; nothing was changed. Use `*** Update File: {name}`."));
     }
     let change = diff::compare("", content, 0);
@@ -223,8 +285,15 @@ fn add(path: &Path, name: &str, content: &str) -> Result<Step, String> {
         snippet: String::new(),
         details: kind(report::details(path, &change, "UTF-8"), FileChangeKind::Add),
         known: true,
+        rejected: false,
     };
     Ok(step)
+}
+
+/// The same lines, whatever ends them.
+fn same_text(text: &str, bytes: &[u8]) -> bool {
+    let there = encoding::decode(bytes);
+    text.trim_end().lines().map(str::trim_end).eq(there.text.trim_end().lines().map(str::trim_end))
 }
 
 fn delete(path: &Path, name: &str, current: Current) -> Step {
@@ -242,6 +311,7 @@ fn delete(path: &Path, name: &str, current: Current) -> Step {
         snippet: String::new(),
         details,
         known: false,
+        rejected: false,
     }
 }
 
@@ -252,10 +322,11 @@ fn update(
     current: Current,
     hunks: &[Hunk],
     env: &ToolEnv,
+    sieve: &mut Sieve,
 ) -> Result<Step, String> {
     let known = Known::of(env, path, &current.bytes);
     let made = known.with(&current.bytes, name, |subject| {
-        let plan = place(subject, hunks)?;
+        let plan = place::place(subject, hunks)?;
         let drift = known.drift(subject);
         let note = stale::allow(known.seen, drift.as_ref(), &plan, &subject.source.text, name)
             .inspect_err(|_| Known::told(env, path, &current.bytes, drift.as_ref()))?;
@@ -263,6 +334,7 @@ fn update(
         if new == current.bytes && to.is_none() {
             return Err(format!("The patch would leave {name} as it is; nothing was changed."));
         }
+        let new = sieve.pass(path, &current.bytes, new);
         let change = report::change(subject, &plan, &new);
         let moved = to.as_ref().map_or(String::new(), |to| format!(" → {}", env.display(to)));
         let line = format!("M {name}{moved}{}", report::manner(subject, &plan, &change));
@@ -285,106 +357,13 @@ fn update(
         snippet,
         details,
         known,
+        rejected: false,
     })
 }
 
 fn kind(mut details: Value, kind: FileChangeKind) -> Value {
     details["kind"] = json!(kind);
     details
-}
-
-/// The hunks as edits, each after the one before it; out of order only where that is certain.
-fn place(subject: &Subject<'_>, hunks: &[Hunk]) -> Result<crate::engine::Plan, String> {
-    let text = &*subject.source.text;
-    let mut planner = Planner::new(subject);
-    for (i, hunk) in hunks.iter().enumerate() {
-        let label =
-            if hunks.len() > 1 { format!("Hunk {} of {}: ", i + 1, subject.name) } else { String::new() };
-        let after = planner.end();
-        let edit = |after: usize| {
-            as_edit(hunk, text, after, subject.name).map(|edit| Edit { label: label.clone(), ..edit })
-        };
-        let first = edit(after).and_then(|edit| planner.add(&edit));
-        let Err(refusal) = first else { continue };
-        if after == 0 || edit(0).and_then(|edit| planner.add(&edit)).is_err() {
-            return Err(refusal.replace("`old`", "The hunk's old text"));
-        }
-    }
-    Ok(planner.finish())
-}
-
-fn as_edit(hunk: &Hunk, text: &str, after: usize, name: &str) -> Result<Edit, String> {
-    let anchors = anchors(hunk, text, after);
-    let scope =
-        Scope { whole_lines: true, after, anchors: anchors.clone(), line: hunk.line, at_end: hunk.at_end };
-    if !hunk.old.is_empty() {
-        if anchors.is_empty() && !hunk.anchors.is_empty() && crate::fold::places(text, &hunk.old).len() > 1 {
-            return Err(format!(
-                "The line `@@ {}` was not found in {name}; nothing was changed.",
-                hunk.anchors.join(" @@ ")
-            ));
-        }
-        return Ok(Edit { old: hunk.old.clone(), new: hunk.new.clone(), scope, ..Edit::default() });
-    }
-    if text.is_empty() {
-        return Ok(Edit { new: hunk.new.clone(), ..Edit::default() });
-    }
-    // Nothing but new lines: below the line that is named, else at the end.
-    let at = match (anchors.as_slice(), hunk.anchors.is_empty()) {
-        ([at], _) => *at,
-        (_, true) => text.trim_end_matches('\n').rfind('\n').map_or(0, |i| i + 1),
-        ([], false) => {
-            return Err(format!(
-                "The line `@@ {}` was not found in {name}; nothing was changed.",
-                hunk.anchors.join(" @@ ")
-            ));
-        }
-        (several, false) => {
-            return Err(format!(
-                "The line `@@ {}` occurs {} times in {name}; nothing was changed. Give context lines.",
-                hunk.anchors.join(" @@ "),
-                several.len()
-            ));
-        }
-    };
-    let end = match (hunk.anchors.is_empty(), text[at..].find('\n')) {
-        (true, _) | (_, None) => text.len(),
-        (false, Some(end)) => at + end + 1,
-    };
-    let old = text[at..end].to_owned();
-    let new = if old.ends_with('\n') {
-        format!("{old}{}", hunk.new)
-    } else {
-        format!("{old}\n{}", hunk.new.trim_end_matches('\n'))
-    };
-    let scope = Scope { after: at, anchors: vec![at], ..Scope::default() };
-    Ok(Edit { old, new, scope, ..Edit::default() })
-}
-
-/// Offsets of the lines that the last `@@` of a hunk may name, below those that the others name.
-fn anchors(hunk: &Hunk, text: &str, after: usize) -> Vec<usize> {
-    let mut found: Vec<usize> = Vec::new();
-    let mut from = 0;
-    for anchor in &hunk.anchors {
-        let lines = || {
-            let mut at = 0;
-            text.split_inclusive('\n').map(move |line| {
-                at += line.len();
-                (at - line.len(), line)
-            })
-        };
-        let equal = |line: &str| line.trim() == anchor.trim();
-        let part = |line: &str| line.contains(anchor.trim());
-        found = lines().filter(|(at, line)| *at >= from && equal(line)).map(|(at, _)| at).collect();
-        if found.is_empty() {
-            found = lines().filter(|(at, line)| *at >= from && part(line)).map(|(at, _)| at).collect();
-        }
-        let Some(first) = found.first() else { return Vec::new() };
-        from = *first;
-    }
-    // A place named again further down is meant further down.
-    let later: Vec<usize> = found.iter().copied().filter(|at| *at >= after).collect();
-    if later.is_empty() { found } else { later }
 }
 
 /// Writes all, or takes back what was written.
@@ -394,7 +373,7 @@ fn write(steps: &[Step]) -> Result<(), FileError> {
         for step in steps {
             match (&step.current, &step.new, &step.to) {
                 (Some(current), Some(new), Some(to)) => {
-                    written.push(store::create(to, new, Some(current.mode))?);
+                    written.push(store::create(to, new, Some(&step.path))?);
                     written.push(store::delete(&step.path, current)?);
                 }
                 (Some(current), Some(new), None) => written.push(store::replace(&step.path, new, current)?),

@@ -2,10 +2,11 @@
 //!
 //! Owns leniency about the envelope: a shell's here-document or a Markdown fence around it, a missing first line, markers
 //! with other spaces, quoted paths, unified headers and line numbers after `@@`, context lines without their leading space.
-//! Not lenient about the end: a patch without its last line may be a part of one.
+//! Not lenient about the end: a patch without its last line may be a part of one. A diff without an envelope is `unified`'s.
 //!
 //! Pure; knows no file. Lines of a hunk all end in `\n`.
 
+use super::unified;
 use becket_types::cut_end;
 
 /// What to do to one file.
@@ -13,13 +14,21 @@ use becket_types::cut_end;
 pub(crate) struct Section {
     pub path: String,
     pub action: Action,
+    /// What of it is not done, for the model.
+    pub note: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Add(String),
-    Delete,
-    Update { to: Option<String>, hunks: Vec<Hunk> },
+    Delete {
+        /// The text that the patch takes the file to have.
+        held: Option<String>,
+    },
+    Update {
+        to: Option<String>,
+        hunks: Vec<Hunk>,
+    },
 }
 
 /// One place of an update.
@@ -37,7 +46,19 @@ pub(crate) struct Hunk {
 /// The sections of a patch, at least one. `Err` says what is wrong, with the line.
 pub(crate) fn parse(text: &str) -> Result<Vec<Section>, String> {
     let text = text.replace("\r\n", "\n");
-    let lines: Vec<&str> = body(&text)?;
+    let all: Vec<&str> = text.split('\n').collect();
+    // Whichever begins first: a diff may be of a file with patches in it, and the other way round.
+    let diff = (0..all.len()).find(|at| unified::begins(&all, *at));
+    let envelope = all.iter().position(|line| begins(line));
+    if let Some(at) = diff.filter(|at| envelope.is_none_or(|envelope| *at < envelope)) {
+        return unified::parse(&all[at..]);
+    }
+    let lines = body(&all)?;
+    let first = lines.iter().take_while(|line| line.trim().is_empty()).count();
+    if unified::begins(lines, first) {
+        return unified::parse(&lines[first..]);
+    }
+    let lines = lines.to_vec();
     let mut parser = Parser { lines: &lines, at: 0 };
     let mut out: Vec<Section> = Vec::new();
     while let Some(section) = parser.section()? {
@@ -86,9 +107,13 @@ fn marker(line: &str) -> Option<Marker<'_>> {
     })
 }
 
+/// Whether an envelope begins here, with its first line or without.
+fn begins(line: &str) -> bool {
+    matches!(marker(line), Some(Marker::Begin | Marker::Add(_) | Marker::Delete(_) | Marker::Update(_)))
+}
+
 /// The lines between the first and the last line of the envelope, whatever is wrapped around it.
-fn body(text: &str) -> Result<Vec<&str>, String> {
-    let lines: Vec<&str> = text.split('\n').collect();
+fn body<'a, 't>(lines: &'a [&'t str]) -> Result<&'a [&'t str], String> {
     let is = |line: &&str, want: fn(&Marker<'_>) -> bool| marker(line).is_some_and(|m| want(&m));
     let header = |m: &Marker<'_>| matches!(m, Marker::Add(_) | Marker::Delete(_) | Marker::Update(_));
     let start = match lines.iter().position(|line| is(line, |m| matches!(m, Marker::Begin))) {
@@ -97,13 +122,13 @@ fn body(text: &str) -> Result<Vec<&str>, String> {
     };
     let end = lines.iter().rposition(|line| is(line, |m| matches!(m, Marker::End)));
     match end {
-        Some(end) if end >= start => Ok(lines[start..end].to_vec()),
+        Some(end) if end >= start => Ok(&lines[start..end]),
         _ => Err("The patch has no `*** End Patch` line, so it may be cut off; nothing was changed. Send it whole.".to_owned()),
     }
 }
 
 fn no_patch() -> String {
-    "This is no patch: it must begin with `*** Begin Patch`, then `*** Update File: <path>` (or Add, Delete), and end with `*** End Patch`; nothing was changed.".to_owned()
+    "This is no patch: it must begin with `*** Begin Patch`, then `*** Update File: <path>` (or Add, Delete), and end with `*** End Patch`, or be a diff with `--- <path>` and `+++ <path>` lines; nothing was changed.".to_owned()
 }
 
 struct Parser<'a> {
@@ -113,8 +138,11 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn wrong(&self, what: &str) -> String {
-        let line = self.lines.get(self.at).copied().unwrap_or_default();
-        format!("The patch is wrong at `{}`: {what}; nothing was changed.", cut_end(line.trim_end(), 120))
+        let place = match self.lines.get(self.at).map(|line| line.trim_end()) {
+            None | Some("") => "at its end".to_owned(),
+            Some(line) => format!("at `{}`", cut_end(line, 120)),
+        };
+        format!("The patch is wrong {place}: {what}; nothing was changed.")
     }
 
     fn section(&mut self) -> Result<Option<Section>, String> {
@@ -130,7 +158,7 @@ impl<'a> Parser<'a> {
             Some(Marker::Delete(path)) => {
                 self.at += 1;
                 self.skip_deleted();
-                (path, Action::Delete)
+                (path, Action::Delete { held: None })
             }
             Some(Marker::Update(path)) => {
                 self.at += 1;
@@ -145,7 +173,7 @@ impl<'a> Parser<'a> {
         if path.is_empty() {
             return Err("A file header of the patch has no path; nothing was changed.".to_owned());
         }
-        Ok(Some(Section { path: path.to_owned(), action }))
+        Ok(Some(Section { path: path.to_owned(), action, note: None }))
     }
 
     fn in_section(&self) -> Option<&'a str> {
@@ -250,7 +278,7 @@ impl<'a> Parser<'a> {
 }
 
 /// What stands behind `@@`: a line number of a unified header, and a line to look for.
-fn header_of(header: &str) -> (Option<usize>, Option<String>) {
+pub(super) fn header_of(header: &str) -> (Option<usize>, Option<String>) {
     let header = header.trim();
     let mut rest = header;
     let mut number = None;
@@ -266,7 +294,7 @@ fn header_of(header: &str) -> (Option<usize>, Option<String>) {
 }
 
 /// A hunk is complete. Empty lines at its end come from the space between sections.
-fn finish(hunk: &mut Hunk, hunks: &mut Vec<Hunk>) {
+pub(super) fn finish(hunk: &mut Hunk, hunks: &mut Vec<Hunk>) {
     let mut done = std::mem::take(hunk);
     while done.old.ends_with("\n\n") && done.new.ends_with("\n\n") && !done.at_end {
         done.old.pop();

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 fn update(old: &str, new: &str) -> Vec<Section> {
     let hunks = vec![Hunk { old: old.into(), new: new.into(), ..Hunk::default() }];
-    vec![Section { path: "f".into(), action: Action::Update { to: None, hunks } }]
+    vec![Section { path: "f".into(), action: Action::Update { to: None, hunks }, note: None }]
 }
 
 #[test]
@@ -16,13 +16,13 @@ fn the_whole_format() {
         Hunk { anchors, old: "a\nb\n".into(), new: "a\nc\n".into(), ..Hunk::default() },
         Hunk { old: "x\n".into(), at_end: true, ..Hunk::default() },
     ];
-    let section = |path: &str, action| Section { path: path.into(), action };
+    let section = |path: &str, action| Section { path: path.into(), action, note: None };
     assert_eq!(
         parse(text).unwrap(),
         [
             section("new.txt", Action::Add("one\n\ntwo\n".into())),
             section("f", Action::Update { to: Some("g".into()), hunks }),
-            section("old", Action::Delete),
+            section("old", Action::Delete { held: None }),
         ]
     );
 }

@@ -12,6 +12,8 @@ fn main() {
     let mode = std::env::args().nth(1).unwrap_or_default();
     let mut input = BufReader::new(std::io::stdin());
     let mut texts: BTreeMap<String, (i64, String)> = BTreeMap::new();
+    // Mode `loading`: nothing is said of any text until a file appears.
+    let mut loaded = mode != "loading";
     match mode.as_str() {
         "exit" => {
             eprintln!("cannot find my brain");
@@ -53,7 +55,15 @@ fn main() {
             "textDocument/didOpen" => {
                 let text = document["text"].as_str().unwrap().to_owned();
                 texts.insert(uri.clone(), (document["version"].as_i64().unwrap(), text));
-                changed(&mode, &uri, &texts);
+                progress(loaded, "begin");
+                changed(if loaded { &mode } else { "silent" }, &uri, &texts);
+            }
+            "workspace/didChangeWatchedFiles" if !loaded => {
+                loaded = true;
+                for uri in texts.keys() {
+                    changed(&mode, uri, &texts);
+                }
+                progress(false, "end");
             }
             "textDocument/didChange" => {
                 if mode == "crash" {
@@ -61,7 +71,7 @@ fn main() {
                 }
                 let text = params["contentChanges"][0]["text"].as_str().unwrap().to_owned();
                 texts.insert(uri.clone(), (document["version"].as_i64().unwrap(), text));
-                changed(&mode, &uri, &texts);
+                changed(if loaded { &mode } else { "silent" }, &uri, &texts);
             }
             "textDocument/diagnostic" => {
                 let text = &texts[&uri].1;
@@ -115,6 +125,13 @@ fn main() {
     }
 }
 
+fn progress(loaded: bool, kind: &str) {
+    if !loaded {
+        let params = json!({"token": "loading", "value": {"kind": kind, "title": "loading"}});
+        send(&json!({"jsonrpc": "2.0", "method": "$/progress", "params": params}));
+    }
+}
+
 fn changed(mode: &str, uri: &str, texts: &BTreeMap<String, (i64, String)>) {
     let (version, text) = &texts[uri];
     if matches!(mode, "silent" | "pull") {
@@ -138,7 +155,9 @@ fn changed(mode: &str, uri: &str, texts: &BTreeMap<String, (i64, String)>) {
 
 fn errors(text: &str, mode: &str) -> Vec<Value> {
     let mut out = Vec::new();
-    for (number, line) in text.lines().enumerate() {
+    // Mode `syntax`: such an error hides all others.
+    let hides = mode == "syntax" && text.contains("SYNTAX");
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !hides || line.contains("SYNTAX")) {
         for (word, severity) in [("ERROR", 1), ("WARN", 2)] {
             for (at, _) in line.match_indices(word) {
                 let message = format!("bad: {}", line[at..].split_whitespace().next().unwrap());

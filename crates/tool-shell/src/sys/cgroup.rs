@@ -40,9 +40,23 @@ fn base() -> Option<&'static Base> {
         };
         let all: Vec<Base> = own.ancestors().take(ABOVE).map_while(usable).collect();
         let with_limits = all.iter().position(|base| base.limits).unwrap_or(0);
-        all.into_iter().nth(with_limits)
+        let base = all.into_iter().nth(with_limits)?;
+        sweep(&base.directory);
+        Some(base)
     })
     .as_ref()
+}
+
+/// Removes the empty groups that a becket left which is no more: killed, and its watcher with it.
+pub(super) fn sweep(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner =
+            name.to_str().and_then(|name| name.strip_prefix("becket-")?.split_once('-')?.0.parse().ok());
+        if owner.is_some_and(|pid: u32| !Path::new("/proc").join(pid.to_string()).exists()) {
+            let _ = std::fs::remove_dir(entry.path());
+        }
+    }
 }
 
 /// The place of a line of `mountinfo`, if version 2 as a whole is mounted there.
@@ -113,5 +127,35 @@ impl Cgroup {
     pub(crate) fn ran_out_of_memory(&self) -> bool {
         let events = std::fs::read_to_string(self.0.join("memory.events")).unwrap_or_default();
         events.lines().any(|line| line.strip_prefix("oom_kill ").is_some_and(|n| n != "0"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_the_dead_are_swept_and_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = std::process::id();
+        // No kernel gives so high a number to a process.
+        let dead = 1 << 23;
+        let stale =
+            [format!("becket-{dead}-1"), format!("becket-{dead}-pids-2"), format!("becket-{dead}-full")];
+        let kept =
+            [format!("becket-{own}-1"), "becket-x-1".into(), format!("becket-{dead}"), format!("{dead}-1")];
+        for name in stale.iter().chain(&kept) {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        // Somebody in it.
+        std::fs::create_dir(dir.path().join(format!("becket-{dead}-full/inner"))).unwrap();
+        sweep(dir.path());
+        let left =
+            std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+        let mut left: Vec<String> = left.collect();
+        left.sort();
+        let mut want = [&kept[..], &stale[2..]].concat();
+        want.sort();
+        assert_eq!(left, want);
     }
 }

@@ -62,6 +62,7 @@ pub(crate) fn memory_over(processes: &[Process], limit: u64) -> bool {
 /// session and parents behind).
 pub(crate) fn tree(group: i32, mark: &str, known: &[Process]) -> Vec<Process> {
     let own = std::process::id().cast_signed();
+    let known: HashSet<&Process> = known.iter().collect();
     let all: Vec<Stat> = pids().filter(|pid| *pid != own).filter_map(stat).collect();
     let mut members: HashSet<i32> = all
         .iter()

@@ -8,6 +8,10 @@ mod cgroup;
 #[cfg(target_os = "linux")]
 pub(crate) use cgroup::{Cgroup, available as cgroups, path as cgroup_path};
 #[cfg(target_os = "linux")]
+mod pids;
+#[cfg(target_os = "linux")]
+pub(crate) use pids::{Pids, path as pids_path};
+#[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
@@ -19,8 +23,8 @@ pub(crate) use linux::{
 mod portable;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use portable::{
-    Cgroup, LISTS_PROCESSES, cgroup_path, cgroups, group_lives, is_in_memory, load, memory_over,
-    own_command_line, process, tasks, tree, widen,
+    Cgroup, LISTS_PROCESSES, Pids, cgroup_path, cgroups, group_lives, is_in_memory, load, memory_over,
+    own_command_line, pids_path, process, tasks, tree, widen,
 };
 
 /// A process, told apart from a later one with the same number.

@@ -71,3 +71,28 @@ pub(crate) fn cgroups() -> Option<bool> {
 pub(crate) fn cgroup_path(_name: &str) -> Option<PathBuf> {
     None
 }
+
+/// Nor any of the older kind.
+#[derive(Debug)]
+pub(crate) enum Pids {}
+
+impl Pids {
+    pub(crate) fn new(_name: &str, _tasks: u64) -> Option<Self> {
+        None
+    }
+    pub(crate) fn entrance(&self) -> PathBuf {
+        PathBuf::new()
+    }
+    pub(crate) fn close(&self) {}
+    pub(crate) fn open(&self) {}
+    pub(crate) fn tasks(&self) -> Option<u64> {
+        None
+    }
+    pub(crate) fn members(&self) -> Vec<i32> {
+        Vec::new()
+    }
+}
+
+pub(crate) fn pids_path(_name: &str) -> Option<PathBuf> {
+    None
+}

@@ -44,14 +44,39 @@ async fn what_the_model_reads() {
 }
 
 #[tokio::test]
+async fn commands_run_where_the_spill_folder_cannot_be_made() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let room = room_with(|s| {
+        s.spill_dir = file.path().join("spill");
+        s.other_spill_dirs = vec!["/proc/nowhere".into(), elsewhere.path().to_owned()];
+    });
+    let long = format!("echo {}", "x".repeat(200_000));
+    for (command, content) in [("echo a", "a"), ("mkdir d; cd d; echo b", "b"), ("basename \"$PWD\"", "d")] {
+        assert_eq!(room.text(command).await.lines().next(), Some(content), "{command}");
+    }
+    assert!(room.text(&long).await.contains("xxx"), "a long command is kept in a file for a moment");
+    drop(room);
+    let left: Vec<_> = std::fs::read_dir(elsewhere.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
 async fn every_exit_code_and_signal() {
     let room = room();
     for code in 0..=255 {
         let details = room.sh(&format!("exit {code}")).await.details;
         assert_eq!((&details["exit_code"], &details["signal"]), (&json!(code), &Value::Null));
     }
-    // Shells ignore SIGQUIT.
+    // Shells ignore SIGQUIT; and what was ignored where this began (in the background of a script, say) is ignored here, too.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0").trim();
+    let ignored = u64::from_str_radix(mask, 16).unwrap();
     for signal in [1, 2, 4, 6, 8, 9, 10, 11, 12, 13, 14, 15] {
+        if ignored & (1 << (signal - 1)) != 0 {
+            println!("signal {signal} is ignored by who began this; skipped");
+            continue;
+        }
         let details = room.sh(&format!("ulimit -c 0; kill -{signal} $$")).await.details;
         assert_eq!((&details["exit_code"], &details["signal"]), (&Value::Null, &json!(signal)));
     }
@@ -125,10 +150,10 @@ async fn a_timeout_ends_the_whole_tree() {
         (setsid bash -c 'echo $$ >>pids; exec sleep 999' &)
         env -i setsid sleep 999 & echo $! >>pids
         echo $$ >>pids; echo started; sleep 999";
-    let output = room.input(json!({"command": command, "timeout": 700})).await;
+    let output = room.input(json!({"command": command, "timeout": 2_000})).await;
     assert_eq!(output.details["timed_out"], true);
     assert!(output.is_error && output.interrupted);
-    assert!(output.content.starts_with("started\n[timed out after 0.7 s;"), "{}", output.content);
+    assert!(output.content.starts_with("started\n[timed out after 2 s;"), "{}", output.content);
     let pids = room.pids("pids");
     assert_eq!(pids.len(), 4);
     assert!(pids.iter().all(|pid| ended(*pid)));
@@ -138,11 +163,11 @@ async fn a_timeout_ends_the_whole_tree() {
 async fn who_ignores_term_is_killed() {
     let room = room();
     let command = "trap '' TERM; echo $$ >pids; sleep 999 & echo $! >>pids; while :; do wait; done";
-    let output = room.input(json!({"command": command, "timeout": 300})).await;
+    let output = room.input(json!({"command": command, "timeout": 1_000})).await;
     assert_eq!(output.details["timed_out"], true);
     assert!(room.pids("pids").into_iter().all(ended));
     let took = output.details["duration_ms"].as_u64().unwrap();
-    assert!(took >= 2_300, "TERM gets its two seconds: {took}");
+    assert!(took >= 3_000, "TERM gets its two seconds: {took}");
 }
 
 #[tokio::test]

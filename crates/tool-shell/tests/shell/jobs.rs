@@ -64,9 +64,9 @@ async fn what_ends_unseen_is_told_once() {
 #[tokio::test]
 async fn a_timeout_can_move_to_the_background() {
     let room = room();
-    let input = json!({"command": "mkfifo go; echo early; read x <go; echo late", "timeout": 500, "background": "on_timeout"});
+    let input = json!({"command": "mkfifo go; echo early; read x <go; echo late", "timeout": 1_500, "background": "on_timeout"});
     let output = room.input(input).await;
-    assert_eq!(output.content, "early\n[still running after 0.5 s; now job 1]");
+    assert_eq!(output.content, "early\n[still running after 1.5 s; now job 1]");
     assert!(!output.is_error && !output.interrupted);
     room.sh("echo x >go").await;
     let output = room.output(json!({"id": 1, "wait": 20_000})).await;
@@ -191,11 +191,11 @@ async fn bad_input_is_answered_and_does_nothing() {
     for (input, want) in [
         (json!({"id": 7}), "There is no job 7. Jobs: 1."),
         (json!({"id": "x"}), "`id` must be"),
-        (json!({"id": -1}), "Invalid input for job_output: invalid value: integer `-1`"),
+        (json!({"id": -1}), "`id` must be at least 0, got -1"),
         (json!({"id": 1.5}), "`id`"),
         (json!({"id": [1]}), "`id`"),
         (json!({"id": u64::MAX}), "There is no job"),
-        (json!({"id": 1, "wait": -5}), "Invalid input for job_output: invalid value: integer `-5`"),
+        (json!({"id": 1, "wait": -5}), "`wait` must be at least 0, got -5"),
         (json!({"id": 1, "wait": "soon"}), "`wait`"),
         (json!({"id": 1, "input": "y\n"}), "it has no terminal; start it again with `pty`"),
         (json!({"id": 1, "input": ["y"]}), "`input`"),

@@ -1,8 +1,9 @@
 //! What one command may take of the machine.
 
-use crate::room::{room, room_with};
+use crate::room::{CROWD, room, room_with};
 use becket_tool_shell::Limits;
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 #[tokio::test]
 async fn a_fork_bomb_is_bounded() {
@@ -20,6 +21,78 @@ async fn a_fork_bomb_is_bounded() {
         output.content
     );
     assert_eq!(room.text("echo next").await, "next");
+}
+
+/// Doubles until there are 256, which is more than is allowed, and then would stay for a while.
+const DOUBLES: &str = "f() { [ $1 -eq 0 ] || { f $(($1 - 1)) & f $(($1 - 1)) & }; sleep 20; }; f 7";
+
+#[tokio::test]
+async fn what_doubles_is_bounded_and_ends() {
+    let _crowd = CROWD.lock().await;
+    let limits = Limits { tasks: 100, ..Limits::default() };
+    let room = room_with(|settings| settings.limits = limits);
+    let output = room.sh(&format!("echo $$ >group; {DOUBLES}")).await;
+    assert!(
+        output.content.contains("[killed: it had more than 100 processes and threads"),
+        "{}",
+        output.content
+    );
+    assert!(group_is_empty(room.pids("group")[0]));
+    assert_eq!(room.text("echo next").await, "next");
+    // Without such a limit it is ended like anything else.
+    let room = room_with(|settings| settings.limits.tasks = 5_000);
+    let output = room.input(json!({"command": format!("echo $$ >group; {DOUBLES}"), "timeout": 1_000})).await;
+    assert_eq!(output.details["timed_out"], true, "{}", output.content);
+    assert!(group_is_empty(room.pids("group")[0]));
+}
+
+/// Finite by itself: some hundred processes, each in a session of its own.
+const SESSIONS: &str =
+    "for i in $(seq 400); do setsid sleep 30 </dev/null >/dev/null 2>&1 & done; wait; sleep 30";
+
+#[tokio::test]
+async fn sessions_of_their_own_are_no_way_around_the_limit() {
+    let _crowd = CROWD.lock().await;
+    let limits = Limits { tasks: 100, ..Limits::default() };
+    let room = room_with(|settings| settings.limits = limits);
+    let output = room.sh(&format!("echo $$ >group; {SESSIONS}")).await;
+    assert!(
+        output.content.contains("[killed: it had more than 100 processes and threads"),
+        "{}",
+        output.content
+    );
+    assert!(group_is_empty(room.pids("group")[0]));
+    // Where the kernel holds the limit, nobody is left even of those that it does not know any more.
+    let held = room.text("cat /proc/self/cgroup").await.contains("becket-");
+    let room = room_with(|settings| settings.limits = limits);
+    let bomb = "echo $$ >group; for i in $(seq 300); do (exec env -i setsid setsid sleep 31.7 </dev/null >/dev/null 2>&1 &) ; done; sleep 30";
+    let output = room.input(json!({"command": bomb, "timeout": 20_000})).await;
+    assert!(output.is_error, "{}", output.content);
+    // They are killed together; the last ones are still on their way.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while held && lives("31.7") {
+        assert!(Instant::now() < deadline, "somebody is left");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(room.text("echo next").await, "next");
+}
+
+/// Whether a process lives that has `word` among its arguments.
+fn lives(word: &str) -> bool {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    all.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok())
+        .any(|line| line.split('\0').any(|argument| argument == word))
+}
+
+/// Nobody of it lives; the last may still wait to be collected.
+fn group_is_empty(group: i32) -> bool {
+    let lives = |stat: String| {
+        let rest = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect::<Vec<_>>();
+        rest.get(2).is_some_and(|g| *g == group.to_string())
+            && rest.first().is_some_and(|s| *s != "Z" && *s != "X")
+    };
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    !all.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok()).any(lives)
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod commands;
 mod exits;
 mod jobs;
 mod limits;
+mod nasties;
 mod room;
 mod stdin;
 mod terminal;

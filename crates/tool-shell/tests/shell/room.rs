@@ -12,6 +12,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Held by what fills the machine with processes, and by what has to end within seconds.
+pub(crate) static CROWD: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 pub(crate) struct Room {
     pub dir: tempfile::TempDir,
     pub root: PathBuf,

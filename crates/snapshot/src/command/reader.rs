@@ -1,0 +1,393 @@
+//! Reads scripts and adds up what their commands put at risk, by the tables.
+
+use super::lex::{Simple, Word, lex};
+use super::table::{
+    ARCHIVES, CLEANS, DESTROYS, IN_PLACE, INTERPRETERS, LAUNCHERS, MANAGERS, OPERANDS, SHELLS, VERSIONED,
+    is_known,
+};
+use super::{GitRisk, Level, Risk, Surroundings, git};
+use std::path::{Path, PathBuf};
+
+const MAX_DEPTH: usize = 6;
+
+/// Reads scripts and adds up what they put at risk.
+pub(super) struct Reader<'a> {
+    around: &'a Surroundings<'a>,
+    pub risk: Risk,
+    /// Where the command runs; `None` when that is not known.
+    cwd: Option<PathBuf>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(around: &'a Surroundings<'a>) -> Self {
+        Self { around, risk: Risk::default(), cwd: Some(around.cwd.to_path_buf()) }
+    }
+
+    pub(super) fn script(&mut self, source: &str, depth: usize) {
+        if depth > MAX_DEPTH {
+            return self.risk.all();
+        }
+        let (commands, nested) = lex(source);
+        for command in &commands {
+            for file in &command.writes {
+                self.target(file);
+            }
+            self.simple(&command.words, command, depth);
+        }
+        for script in nested {
+            self.script(&script, depth + 1);
+        }
+    }
+
+    /// A path that is written to or destroyed.
+    fn target(&mut self, word: &Word) {
+        let text = word.text.as_str();
+        if word.dynamic {
+            return self.risk.all();
+        }
+        if ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"].contains(&text) || text.is_empty() {
+            return;
+        }
+        let path = match (text.strip_prefix('~'), self.around.home) {
+            (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+                home.join(rest.trim_start_matches('/'))
+            }
+            (Some(_), _) => return self.risk.all(),
+            (None, _) => PathBuf::from(text),
+        };
+        let Some(cwd) = self.cwd.clone() else { return self.risk.all() };
+        let path = becket_types::lexical(&cwd.join(path));
+        let path = if word.glob { before_pattern(&path) } else { path };
+        let hidden = text.rsplit('/').next().is_some_and(|last| last.starts_with('.'));
+        if path.components().any(|part| part.as_os_str() == ".git")
+            || cwd.starts_with(&path) && (!word.glob || hidden)
+        {
+            self.risk.raise_git(GitRisk::Objects);
+            self.risk.ignored |= cwd.starts_with(&path);
+        }
+        self.risk.raise(Level::Named);
+        self.risk.targets.push(path);
+    }
+
+    fn simple(&mut self, words: &[Word], command: &Simple, depth: usize) {
+        let first = words.iter().position(|word| !is_assignment(word)).unwrap_or(words.len());
+        let Some((name, args)) = words.get(first..).and_then(<[Word]>::split_first) else { return };
+        if name.dynamic && !name.text.contains('/') {
+            return self.risk.all();
+        }
+        let base = name.text.rsplit('/').next().unwrap_or_default();
+        let base = base.trim_end_matches(".exe");
+        let before = (self.risk.level, self.risk.targets.len());
+        match base {
+            "cd" | "pushd" => return self.change_dir(args),
+            "popd" => {
+                self.cwd = None;
+                return;
+            }
+            "eval" => {
+                let text: Vec<&str> = args.iter().map(|word| word.text.as_str()).collect();
+                if args.iter().any(|word| word.dynamic) {
+                    self.risk.all();
+                }
+                return self.script(&text.join(" "), depth + 1);
+            }
+            "source" | "." => return self.run_file(args.first(), depth),
+            "for" | "select" | "case" | "echo" | "printf" | "true" | ":" | "function" => return,
+            "git" => return self.git(args),
+            "find" | "fd" | "fdfind" | "gfind" => self.find(args, command, depth),
+            "dd" => {
+                args.iter().filter_map(|w| Some((w, w.text.strip_prefix("of=")?))).for_each(|(w, file)| {
+                    self.target(&Word { text: file.to_owned(), ..w.clone() });
+                });
+            }
+            "rsync" | "rclone" | "unison" | "scp" | "sftp" | "robocopy" => self.operands(args),
+            "docker" | "podman" | "nerdctl" | "docker-compose" => self.volumes(args),
+            _ if base.starts_with("mkfs") => self.operands(args),
+            _ if SHELLS.contains(&base) => self.shell(args, command, depth),
+            _ if ARCHIVES.contains(&base) => self.archive(args),
+            _ if VERSIONED.contains(&base) => {
+                self.risk.raise(Level::Destructive);
+                self.risk.raise_git(GitRisk::State);
+            }
+            _ if MANAGERS.contains(&base) => self.manager(args),
+            _ if LAUNCHERS.contains(&base) => self.launcher(base, args, command, depth),
+            _ if OPERANDS.contains(&base) => self.operands(args),
+            _ => {}
+        }
+        self.in_place(base, args);
+        if INTERPRETERS.iter().any(|known| base == *known || is_version_of(base, known)) {
+            self.program(args, command);
+        }
+        self.outputs(args);
+        if (self.risk.level, self.risk.targets.len()) == before && name.text.contains('/') {
+            self.run_file(Some(name), depth);
+        }
+    }
+
+    fn operands(&mut self, args: &[Word]) {
+        self.risk.raise(Level::Named);
+        let mut plain = false;
+        for word in args {
+            plain |= word.text == "--";
+            if plain || !word.text.starts_with('-') || word.dynamic {
+                if word.text != "--" {
+                    self.target(word);
+                }
+            } else if let Some((_, value)) = word.text.split_once('=') {
+                self.target(&Word { text: value.to_owned(), ..word.clone() });
+            }
+        }
+    }
+
+    fn change_dir(&mut self, args: &[Word]) {
+        let target = args.iter().find(|word| !word.text.starts_with('-'));
+        self.cwd = match (target, self.cwd.take()) {
+            (Some(word), Some(cwd)) if !word.dynamic && !word.glob && !word.text.starts_with('~') => {
+                Some(becket_types::lexical(&cwd.join(&word.text)))
+            }
+            _ => None,
+        };
+    }
+
+    fn git(&mut self, args: &[Word]) {
+        let cwd = self.cwd.clone().unwrap_or_else(|| self.around.cwd.to_path_buf());
+        let level = self.risk.level;
+        let dir = git::classify(args, &cwd, &mut self.risk);
+        if let Some(dir) = dir
+            && self.risk.level > level
+        {
+            self.risk.targets.push(becket_types::lexical(&cwd.join(dir)));
+        }
+    }
+
+    fn find(&mut self, args: &[Word], command: &Simple, depth: usize) {
+        let acts = [
+            "-delete",
+            "-exec",
+            "-execdir",
+            "-ok",
+            "-okdir",
+            "-fprint",
+            "-fls",
+            "-x",
+            "-X",
+            "--exec",
+            "--exec-batch",
+        ];
+        let Some(at) = args.iter().position(|word| acts.contains(&word.text.as_str())) else { return };
+        let run = args.get(at + 1..).unwrap_or_default();
+        if args.get(at).is_some_and(|word| word.text != "-delete")
+            && run.first().is_some_and(|w| {
+                ["echo", "cat", "ls", "grep", "head", "wc", "stat", "file"].contains(&w.text.as_str())
+            })
+        {
+            return;
+        }
+        let mut starts: Vec<&Word> =
+            args.iter().take_while(|w| !w.text.starts_with(['-', '(', '!'])).collect();
+        let here = Word { text: ".".to_owned(), ..Word::default() };
+        if starts.is_empty() {
+            starts.push(&here);
+        }
+        self.risk.raise(Level::Destructive);
+        for word in starts {
+            self.target(word);
+        }
+        self.simple(run, command, depth + 1);
+    }
+
+    fn shell(&mut self, args: &[Word], command: &Simple, depth: usize) {
+        let inline = args
+            .iter()
+            .position(|w| w.text.starts_with('-') && !w.text.starts_with("--") && w.text.contains('c'));
+        if let Some(word) = inline.and_then(|at| args.get(at + 1)) {
+            if word.dynamic {
+                self.risk.all();
+            }
+            return self.script(&word.text, depth + 1);
+        }
+        if let Some(file) = args.iter().find(|word| !word.text.starts_with('-')) {
+            return self.run_file(Some(file), depth);
+        }
+        match &command.input {
+            Some(text) => self.script(text, depth + 1),
+            None => self.risk.all(),
+        }
+    }
+
+    /// A file is run: what it says decides; what cannot be read may do anything.
+    fn run_file(&mut self, file: Option<&Word>, depth: usize) {
+        let Some(file) = file else { return };
+        let path = self.cwd.as_ref().map(|cwd| becket_types::lexical(&cwd.join(&file.text)));
+        let Some(text) = path.filter(|_| !file.dynamic).and_then(|path| (self.around.script)(&path)) else {
+            // A compiled program, or one that does not exist: ordinary unless its name is not known.
+            if file.dynamic {
+                self.risk.all();
+            }
+            return;
+        };
+        let first = text.lines().next().unwrap_or_default();
+        if first.starts_with("#!") && !first.contains("sh") {
+            return self.text(&text);
+        }
+        self.script(&text, depth + 1);
+    }
+
+    fn program(&mut self, args: &[Word], command: &Simple) {
+        let inline = args.iter().position(|w| {
+            ["-c", "-e", "-E", "-r", "--eval", "-p", "--print", "eval"].contains(&w.text.as_str())
+                || (w.text.starts_with('-')
+                    && !w.text.starts_with("--")
+                    && w.text.len() <= 6
+                    && w.text.ends_with('e'))
+        });
+        if let Some(at) = inline {
+            let text: Vec<&str> = args.iter().skip(at).map(|word| word.text.as_str()).collect();
+            return self.text(&text.join(" "));
+        }
+        if let Some(text) = &command.input {
+            self.text(text);
+        } else if let Some(file) = args.iter().find(|word| !word.text.starts_with('-')) {
+            let path = self.cwd.as_ref().map(|cwd| becket_types::lexical(&cwd.join(&file.text)));
+            match path.and_then(|path| (self.around.script)(&path)) {
+                Some(text) => self.text(&text),
+                // An inline program of awk, or a module.
+                None => self.text(&file.text),
+            }
+        } else if command.piped {
+            self.risk.all();
+        }
+    }
+
+    /// The text of a program in some other language.
+    fn text(&mut self, text: &str) {
+        if DESTROYS.iter().any(|word| text.contains(word)) {
+            self.risk.all();
+        }
+    }
+
+    fn in_place(&mut self, base: &str, args: &[Word]) {
+        let Some((_, options)) = IN_PLACE.iter().find(|(name, _)| *name == base) else { return };
+        let has = |word: &Word| {
+            options.iter().any(|option| {
+                word.text == *option
+                    || (option.starts_with('-') && word.text.starts_with(option))
+                    || (option.len() == 2
+                        && word.text.starts_with('-')
+                        && !word.text.starts_with("--")
+                        && word.text.contains(&option[1..]))
+            })
+        };
+        if args.iter().any(has) {
+            self.operands(args);
+        }
+    }
+
+    /// Options by which any program is told what to write.
+    fn outputs(&mut self, args: &[Word]) {
+        for (at, word) in args.iter().enumerate() {
+            match word.text.as_str() {
+                "-o" | "-O" | "--output" | "--out" | "-out" | "--output-file" | "--output-document"
+                | "-outfile" => {
+                    if let Some(file) = args.get(at + 1).filter(|file| !file.text.starts_with('-')) {
+                        self.target(file);
+                    }
+                }
+                text => {
+                    if let Some(file) = text.strip_prefix("--output=").or_else(|| text.strip_prefix("--out="))
+                    {
+                        self.target(&Word { text: file.to_owned(), ..word.clone() });
+                    }
+                }
+            }
+        }
+    }
+
+    fn archive(&mut self, args: &[Word]) {
+        let lists = args.first().is_some_and(|word| {
+            let text = word.text.trim_start_matches('-');
+            text.starts_with('t') || text == "l" || text == "list"
+        });
+        if lists {
+            return;
+        }
+        // Where it unpacks to; and the archive, which may be what is written.
+        self.risk.raise(Level::Destructive);
+        self.operands(args);
+        let into = args.iter().position(|w| ["-C", "-d", "--directory"].contains(&w.text.as_str()));
+        match into.and_then(|at| args.get(at + 1)) {
+            Some(dir) => self.target(dir),
+            None => {
+                // Only what an archive brings is overwritten: tracked files come back from the repository.
+                self.risk.ignored = true;
+            }
+        }
+    }
+
+    fn manager(&mut self, args: &[Word]) {
+        if args.iter().any(|word| {
+            CLEANS.iter().any(|clean| word.text == *clean || word.text.ends_with(&format!(":{clean}")))
+        }) {
+            self.risk.raise(Level::Destructive);
+            self.risk.ignored = true;
+        }
+    }
+
+    fn volumes(&mut self, args: &[Word]) {
+        for (at, word) in args.iter().enumerate() {
+            let volume = match word.text.as_str() {
+                "-v" | "--volume" | "--mount" => args.get(at + 1).map(|next| next.text.as_str()),
+                text => text.strip_prefix("--volume=").or_else(|| text.strip_prefix("--mount=")),
+            };
+            let Some(volume) = volume else { continue };
+            let source = volume
+                .split(',')
+                .find_map(|part| part.strip_prefix("source=").or_else(|| part.strip_prefix("src=")));
+            let host = source.unwrap_or_else(|| volume.split(':').next().unwrap_or_default());
+            self.target(&Word { text: host.to_owned(), dynamic: host.contains('$'), glob: false });
+        }
+    }
+
+    fn launcher(&mut self, base: &str, args: &[Word], command: &Simple, depth: usize) {
+        if depth > MAX_DEPTH {
+            return self.risk.all();
+        }
+        if base == "script" || base == "su" || base == "flock" || base == "watch" || base == "parallel" {
+            for word in args.iter().filter(|word| word.text.contains(' ')) {
+                self.script(&word.text, depth + 1);
+            }
+        }
+        let before = self.risk.clone();
+        for at in 0..args.len() {
+            let Some(rest) = args.get(at..) else { break };
+            let name =
+                rest.first().map(|word| word.text.rsplit('/').next().unwrap_or_default()).unwrap_or_default();
+            if is_known(name) {
+                self.simple(rest, command, depth + 1);
+                break;
+            }
+        }
+        // Their operands come from a pipe.
+        if matches!(base, "xargs" | "parallel" | "entr") && self.risk != before {
+            self.risk.all();
+        }
+    }
+}
+
+fn is_assignment(word: &Word) -> bool {
+    word.text.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}
+
+/// `python3.12` for `python3`.
+fn is_version_of(name: &str, known: &str) -> bool {
+    name.strip_prefix(known).is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}
+
+/// The directory that every match of a pattern lies in.
+fn before_pattern(path: &Path) -> PathBuf {
+    let pattern =
+        |part: &std::path::Component<'_>| part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
+    path.components().take_while(|part| !pattern(part)).collect()
+}

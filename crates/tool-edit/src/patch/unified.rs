@@ -1,0 +1,402 @@
+//! A unified diff, as git and diff write it, as the sections of a patch.
+//!
+//! Owns what of such a diff can be told for certain: files that are changed, created, deleted or renamed. What cannot be
+//! done by changing text (binary content, a mode alone, copies, links), what contradicts itself, and a diff that may be cut
+//! off are refused. Line numbers only tell apart places that match alike; headings behind `@@` are not looked for, since git
+//! writes the nearest line above and not the place.
+//!
+//! Pure; knows no file.
+
+use super::parse::{Action, Hunk, Section, finish, header_of};
+use becket_types::cut_end;
+
+/// Whether a diff of a file begins on this line.
+pub(super) fn begins(lines: &[&str], at: usize) -> bool {
+    let next = lines.get(at + 1).copied().unwrap_or_default();
+    let line = lines.get(at).copied().unwrap_or_default();
+    line.starts_with("diff --git ") || (line.starts_with("--- ") && next.starts_with("+++ "))
+}
+
+/// The sections of a diff that begins on the first line. `Err` says what is wrong.
+pub(super) fn parse(lines: &[&str]) -> Result<Vec<Section>, String> {
+    let mut reader = Reader { lines, at: 0, closed: false };
+    let mut out = Vec::new();
+    while reader.skip_between()? {
+        out.push(reader.file()?);
+    }
+    Ok(out)
+}
+
+/// What stands above the hunks of one file.
+#[derive(Default)]
+struct Head {
+    /// Both names of a `diff --git` line.
+    git: Option<String>,
+    old: Option<String>,
+    new: Option<String>,
+    rename: (Option<String>, Option<String>),
+    /// A mode that is asked for.
+    mode: Option<String>,
+    added: bool,
+    deleted: bool,
+}
+
+/// What stands below it.
+#[derive(Default)]
+struct Body {
+    hunks: Vec<Hunk>,
+    /// Whether the last line of the old and of the new text has no newline.
+    bare: (bool, bool),
+}
+
+struct Reader<'a> {
+    lines: &'a [&'a str],
+    at: usize,
+    /// A fence or a signature ended the last hunk, so what follows is no part of it.
+    closed: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn line(&self) -> Option<&'a str> {
+        self.lines.get(self.at).copied()
+    }
+
+    fn wrong(&self, what: &str) -> String {
+        let line =
+            self.line().map_or("at its end".to_owned(), |l| format!("at `{}`", cut_end(l.trim_end(), 120)));
+        format!("The diff is wrong {line}: {what}; nothing was changed.")
+    }
+
+    /// To the next file. What stands between may not look like a part of a diff.
+    fn skip_between(&mut self) -> Result<bool, String> {
+        let from = self.at;
+        while self.at < self.lines.len() && !begins(self.lines, self.at) {
+            self.at += 1;
+        }
+        let closed = std::mem::take(&mut self.closed);
+        let odd = |line: &&&str| {
+            line.starts_with("@@") || line.starts_with("*** ") || !closed && line.starts_with(['+', '-'])
+        };
+        let found = self.at < self.lines.len();
+        match self.lines[from..self.at].iter().find(odd) {
+            Some(line) => Err(format!(
+                "The diff is wrong at `{}`: it belongs to no hunk of a file; nothing was changed.",
+                cut_end(line.trim_end(), 120)
+            )),
+            None => Ok(found),
+        }
+    }
+
+    fn file(&mut self) -> Result<Section, String> {
+        let head = self.head()?;
+        let body = self.body()?;
+        section(head, body)
+    }
+
+    fn head(&mut self) -> Result<Head, String> {
+        let mut head = Head::default();
+        if let Some(names) = self.line().and_then(|line| line.strip_prefix("diff --git ")) {
+            head.git = Some(names.trim_end().to_owned());
+            self.at += 1;
+        }
+        while let Some(line) = self.line() {
+            if line.starts_with("--- ") {
+                break;
+            }
+            if head.git.is_none() || line.starts_with("diff --git ") {
+                return Ok(head);
+            }
+            let after = |what: &str| line.strip_prefix(what).map(|rest| rest.trim().to_owned());
+            if line.starts_with("Binary files ") || line.starts_with("GIT binary patch") {
+                return Err(format!(
+                    "The diff of {} is of binary content, which cannot be patched as text; nothing was changed. Take this file out.",
+                    head.git.unwrap_or_default()
+                ));
+            } else if line.starts_with("copy from ") || line.starts_with("copy to ") {
+                return Err("The diff copies a file, which is not done here; nothing was changed. Give it as a new file, or use cp.".to_owned());
+            } else if let Some(path) = after("rename from ") {
+                head.rename.0 = Some(unquoted(&path));
+            } else if let Some(path) = after("rename to ") {
+                head.rename.1 = Some(unquoted(&path));
+            } else if let Some(mode) = after("new file mode ") {
+                head.added = true;
+                head.mode = (mode != "100644").then_some(mode);
+            } else if let Some(mode) = after("new mode ") {
+                head.mode = Some(mode);
+            } else if after("deleted file mode ").is_some() {
+                head.deleted = true;
+            } else if !["old mode ", "index ", "similarity index", "dissimilarity index"]
+                .iter()
+                .any(|known| line.starts_with(known))
+                && !line.trim().is_empty()
+            {
+                // What follows is for whoever reads what stands between two files.
+                return Ok(head);
+            }
+            self.at += 1;
+        }
+        let Some(old) = self.line().and_then(|line| line.strip_prefix("--- ")) else { return Ok(head) };
+        self.at += 1;
+        let Some(new) = self.line().and_then(|line| line.strip_prefix("+++ ")) else {
+            return Err(self.wrong("a line `+++ <path>` must follow `---`"));
+        };
+        self.at += 1;
+        let (none_old, none_new);
+        (none_old, head.old) = named(old);
+        (none_new, head.new) = named(new);
+        head.added |= none_old;
+        head.deleted |= none_new;
+        Ok(head)
+    }
+
+    fn body(&mut self) -> Result<Body, String> {
+        let mut body = Body::default();
+        while let Some(line) = self.line() {
+            if line.starts_with("@@@") {
+                return Err(
+                    self.wrong("this is a merge of several diffs; give one against the file as it is")
+                );
+            }
+            let Some(header) = line.strip_prefix("@@") else { break };
+            let counts = Counts::of(header);
+            let anchor = if counts.is_none() { header_of(header).1 } else { None };
+            self.at += 1;
+            self.hunk(counts, anchor, &mut body)?;
+        }
+        Ok(body)
+    }
+
+    fn hunk(
+        &mut self,
+        counts: Option<Counts>,
+        anchor: Option<String>,
+        body: &mut Body,
+    ) -> Result<(), String> {
+        let line = counts.map(|counts| counts.line);
+        let mut hunk = Hunk { line, anchors: Vec::from_iter(anchor), ..Hunk::default() };
+        let mut left = counts;
+        let mut last = ' ';
+        while let Some(line) = self.line() {
+            let full = left.is_none_or(|left| left.old <= 0 && left.new <= 0);
+            if line.starts_with("@@") || self.next_file(full) {
+                break;
+            }
+            let first = line.chars().next();
+            self.closed = full && (line.trim_end() == "```" || line == "-- ");
+            // Without counts, a line of another kind is one that lost its blank; it must be in the file then.
+            let other = counts.is_some() && !matches!(first, None | Some('+' | '-' | ' ' | '\\'));
+            if self.closed || full && other {
+                break;
+            }
+            self.at += 1;
+            let (old, new, text) = match first {
+                Some('\\') => {
+                    body.bare.0 |= last != '+';
+                    body.bare.1 |= last != '-';
+                    continue;
+                }
+                Some(sign @ ('+' | '-' | ' ')) => (sign != '+', sign != '-', &line[1..]),
+                // A context line whose blank was lost.
+                _ => (true, true, line),
+            };
+            last = if old && new { first.map_or(last, |_| ' ') } else { first.unwrap_or(last) };
+            if let Some(left) = &mut left {
+                left.old -= i64::from(old);
+                left.new -= i64::from(new);
+            }
+            for (wanted, side) in [(old, &mut hunk.old), (new, &mut hunk.new)] {
+                if wanted {
+                    side.push_str(text);
+                    side.push('\n');
+                }
+            }
+        }
+        let short = left.is_some_and(|left| left.old > 0 || left.new > 0);
+        if short && last != ' ' && self.at >= self.lines.len() {
+            return Err("The last hunk of the diff has fewer lines than its `@@` line says, so the diff may be cut off; nothing was changed. Send it whole, or with right numbers.".to_owned());
+        }
+        finish(&mut hunk, &mut body.hunks);
+        Ok(())
+    }
+
+    /// Whether the next file begins here, and not a line that is taken out and begins with `-- `.
+    fn next_file(&self, full: bool) -> bool {
+        let line = self.line().unwrap_or_default();
+        if line.starts_with("diff --git ") {
+            return true;
+        }
+        let hunk = self.lines.get(self.at + 2).is_some_and(|line| line.starts_with("@@"));
+        let marked = ["--- a/", "--- /dev/null"].iter().any(|head| line.starts_with(head));
+        begins(self.lines, self.at) && hunk && (full || marked)
+    }
+}
+
+/// What an `@@` line says.
+#[derive(Clone, Copy)]
+struct Counts {
+    line: usize,
+    old: i64,
+    new: i64,
+}
+
+impl Counts {
+    fn of(header: &str) -> Option<Self> {
+        let (ranges, _) = header.trim_start().split_once("@@")?;
+        let (old, new) = ranges.trim().split_once(' ')?;
+        let range = |text: &str| -> Option<(usize, i64)> {
+            let (at, count) = text.split_once(',').unwrap_or((text, "1"));
+            Some((at.parse().ok()?, i64::from(count.parse::<u32>().ok()?)))
+        };
+        let (line, old) = range(old.strip_prefix('-')?)?;
+        let (_, new) = range(new.trim().strip_prefix('+')?)?;
+        Some(Self { line, old, new })
+    }
+}
+
+/// The name on a `---` or `+++` line; the first is whether it is no file.
+fn named(rest: &str) -> (bool, Option<String>) {
+    let name = rest.split('\t').next().unwrap_or_default().trim_end();
+    if name == "/dev/null" { (true, None) } else { (false, Some(unquoted(name))) }
+}
+
+/// A name without the quotes that git puts around unusual ones.
+fn unquoted(name: &str) -> String {
+    let Some(inside) = name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) else {
+        return name.to_owned();
+    };
+    let mut out: Vec<u8> = Vec::new();
+    let mut bytes = inside.bytes().peekable();
+    while let Some(byte) = bytes.next() {
+        if byte != b'\\' {
+            out.push(byte);
+            continue;
+        }
+        let mut octal = String::new();
+        while let Some(digit) = bytes.next_if(|b| octal.len() < 3 && matches!(b, b'0'..=b'7')) {
+            octal.push(char::from(digit));
+        }
+        match u8::from_str_radix(&octal, 8) {
+            Ok(code) => out.push(code),
+            Err(_) => out.push(match bytes.next() {
+                Some(b'n') => b'\n',
+                Some(b't') => b'\t',
+                Some(other) => other,
+                None => b'\\',
+            }),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Both names of a `diff --git` line, where it has no other lines with names: without blanks, or twice the same.
+fn git_names(names: &str) -> Option<(String, String)> {
+    if let Some((old, new)) = names.split_once(' ')
+        && !new.contains(' ')
+    {
+        return Some((unquoted(old), unquoted(new)));
+    }
+    let middle = names.len() / 2;
+    let (old, new) = (names.get(..middle)?, names.get(middle + 1..)?);
+    (old.strip_prefix("a/")? == new.strip_prefix("b/")?).then(|| (old.to_owned(), new.to_owned()))
+}
+
+/// What git puts in front of the two names.
+const PREFIXES: [(&str, &str); 6] =
+    [("a/", "b/"), ("b/", "a/"), ("i/", "w/"), ("c/", "w/"), ("c/", "i/"), ("o/", "w/")];
+
+/// The two names without their prefixes.
+fn bare(old: Option<String>, new: Option<String>) -> (Option<String>, Option<String>) {
+    let cut = |name: &Option<String>, prefix: &str| match name {
+        Some(name) => {
+            name.strip_prefix(prefix).filter(|rest| !rest.is_empty()).map(|rest| Some(rest.to_owned()))
+        }
+        None => Some(None),
+    };
+    // A prefix of one letter on one side alone could be a folder; those of every day could not.
+    let known = if old.is_some() && new.is_some() { &PREFIXES[..] } else { &PREFIXES[..1] };
+    let both = known.iter().find_map(|(a, b)| Some((cut(&old, a)?, cut(&new, b)?)));
+    both.unwrap_or((old, new))
+}
+
+fn section(head: Head, body: Body) -> Result<Section, String> {
+    let Head { git, old, new, rename, mode, added, deleted } = head;
+    let named = old.is_some() || new.is_some();
+    let (old, new) = match (&git, named) {
+        (Some(names), false) => git_names(names).map_or((None, None), |(a, b)| bare(Some(a), Some(b))),
+        _ => bare(old, new),
+    };
+    let Some(path) = (if added { new.clone().or(old.clone()) } else { old.clone().or(new.clone()) }) else {
+        return Err("The diff does not say which file it is of: its `---` and `+++` lines are missing; nothing was changed.".to_owned());
+    };
+    let said = |text: &str| format!("The diff of {path} {text}; nothing was changed.");
+    if mode.as_deref().is_some_and(|mode| !mode.starts_with("100")) {
+        return Err(said("is of a symbolic link or a submodule, which is not changed here"));
+    }
+    let note = mode.map(|mode| format!("Its mode {mode} was not set: use chmod."));
+    let Body { mut hunks, bare: (old_bare, new_bare) } = body;
+    if added && deleted {
+        return Err(said("has no file on either side"));
+    }
+    if added {
+        let mut content: String = hunks.iter().map(|hunk| hunk.new.as_str()).collect();
+        if hunks.iter().any(|hunk| !hunk.old.trim().is_empty()) {
+            return Err(said("is of a new file, but has lines that are there already"));
+        }
+        if new_bare {
+            content.pop();
+        }
+        return Ok(Section { path, action: Action::Add(content), note });
+    }
+    if deleted {
+        let held = (!hunks.is_empty()).then(|| hunks.iter().map(|hunk| hunk.old.as_str()).collect());
+        if hunks.iter().any(|hunk| !hunk.new.trim().is_empty()) {
+            return Err(said("deletes it, but keeps or adds lines"));
+        }
+        return Ok(Section { path, action: Action::Delete { held }, note });
+    }
+    let (path, to) = renamed(rename, path, old, new)?;
+    let before = hunks.len();
+    hunks.retain(|hunk| hunk.old != hunk.new);
+    if hunks.is_empty() && to.is_none() {
+        return Err(match note {
+            Some(note) => format!("The diff changes the mode of {path} only. {note} Nothing was changed."),
+            None if old_bare != new_bare && before > 0 => format!(
+                "The diff changes nothing in {path} but the newline at its end, which is not done by a diff here; nothing was changed."
+            ),
+            None => format!("The diff of {path} has no hunk with `-` or `+` lines; nothing was changed."),
+        });
+    }
+    let newline = (old_bare != new_bare).then(|| "The newline at its end is as it was.".to_owned());
+    let note = note.or(newline);
+    Ok(Section { path, action: Action::Update { to, hunks }, note })
+}
+
+/// The path of an update and where it moves.
+fn renamed(
+    rename: (Option<String>, Option<String>),
+    path: String,
+    old: Option<String>,
+    new: Option<String>,
+) -> Result<(String, Option<String>), String> {
+    match (rename, old, new) {
+        ((Some(from), Some(to)), ..) => Ok((from, (to != path).then_some(to))),
+        ((Some(_), None) | (None, Some(_)), ..) => Err(format!(
+            "The diff of {path} has only one of `rename from` and `rename to`; nothing was changed."
+        )),
+        (_, Some(old), Some(new)) if old != new => {
+            // A copy that was made before the change, as people name it.
+            let copy = |end: &str| old.strip_suffix(end) == Some(&new);
+            if [".orig", ".old", ".bak", "~"].into_iter().any(copy) {
+                return Ok((new, None));
+            }
+            Err(format!(
+                "The diff names {old} and {new}, and does not say whether that is a rename; nothing was changed. Give `rename from` and `rename to` lines, or the same name twice."
+            ))
+        }
+        _ => Ok((path, None)),
+    }
+}
+
+#[cfg(test)]
+#[path = "unified_tests.rs"]
+mod tests;

@@ -1,0 +1,191 @@
+//! What of a change goes through: all of it, all but some hunks, or nothing because it is only shown.
+//!
+//! Every new content passes here before anything is written, so a preview and a call are made by the same steps, and hunks
+//! have the same numbers in both. Works on lines as bytes: what is rejected keeps its bytes whatever the encoding.
+//!
+//! Invariants: hunks are counted through all files of a call, from 0. A content that is no UTF-8 text is one hunk.
+
+use becket_types::{FilePreview, ToolOutput};
+use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices, group_diff_ops};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Lines around a change, as in every diff that people see.
+const CONTEXT: usize = 3;
+/// Larger contents are one hunk, and their lines are not shown.
+const MAX_BYTES: usize = 2 << 20;
+
+#[derive(Debug, Default)]
+pub(crate) struct Sieve {
+    rejected: Vec<usize>,
+    /// Only show.
+    showing: bool,
+    next: usize,
+    kept: usize,
+    shown: Vec<FilePreview>,
+    /// The hunks that were left out.
+    dropped: String,
+}
+
+impl Sieve {
+    pub(crate) fn without(rejected: Vec<usize>) -> Self {
+        Self { rejected, ..Self::default() }
+    }
+
+    pub(crate) fn showing() -> Self {
+        Self { showing: true, ..Self::default() }
+    }
+
+    /// What was shown.
+    pub(crate) fn previews(self) -> Vec<FilePreview> {
+        self.shown
+    }
+
+    /// The call begins, or begins again.
+    pub(crate) fn begin(&mut self) {
+        let rejected = std::mem::take(&mut self.rejected);
+        *self = Self { rejected, showing: self.showing, ..Self::default() };
+    }
+
+    /// `new` as it may be written.
+    pub(crate) fn pass(&mut self, path: &Path, old: &[u8], new: Vec<u8>) -> Vec<u8> {
+        if !self.showing && self.rejected.is_empty() {
+            return new;
+        }
+        let text = |bytes: &[u8]| bytes.len() <= MAX_BYTES && std::str::from_utf8(bytes).is_ok();
+        let (hunks, out) =
+            if text(old) && text(&new) { self.lines(old, &new) } else { self.whole(old, &new) };
+        if self.showing {
+            self.shown.push(FilePreview { path: path.to_owned(), hunks });
+        }
+        out
+    }
+
+    fn takes(&mut self, hunk: &str) -> bool {
+        let number = self.next;
+        self.next += 1;
+        let takes = !self.rejected.contains(&number);
+        if takes {
+            self.kept += 1;
+        } else {
+            self.dropped.push_str(hunk);
+        }
+        takes
+    }
+
+    fn whole(&mut self, old: &[u8], new: &[u8]) -> (Vec<String>, Vec<u8>) {
+        let hunk = format!("@@ {} bytes become {} @@\n", old.len(), new.len());
+        let out = if self.takes(&hunk) { new } else { old };
+        (vec![hunk], out.to_vec())
+    }
+
+    fn lines(&mut self, old: &[u8], new: &[u8]) -> (Vec<String>, Vec<u8>) {
+        let split = |text| <[u8]>::split_inclusive(text, |b| *b == b'\n').collect::<Vec<_>>();
+        let (before, after) = (split(old), split(new));
+        let groups = group_diff_ops(capture_diff_slices(Algorithm::Myers, &before, &after), CONTEXT);
+        let (mut hunks, mut out, mut at) = (Vec::new(), Vec::with_capacity(new.len()), 0);
+        for group in &groups {
+            let hunk = unified(group, &before, &after);
+            if !self.takes(&hunk) {
+                for op in group.iter().filter(|op| op.tag() != DiffTag::Equal) {
+                    out.extend(after[at..op.new_range().start].concat());
+                    out.extend(before[op.old_range()].concat());
+                    at = op.new_range().end;
+                }
+            }
+            hunks.push(hunk);
+        }
+        out.extend(after[at..].concat());
+        (hunks, out)
+    }
+
+    /// Everything has passed: may it be written? `Err` ends the call before anything is.
+    pub(crate) fn ready(&self) -> Result<(), String> {
+        if self.showing {
+            return Err("Only shown.".to_owned());
+        }
+        if !self.rejected.is_empty() && self.kept == 0 {
+            return Err(format!(
+                "The user rejected every hunk of this; nothing was changed.\n{}",
+                self.dropped
+            ));
+        }
+        Ok(())
+    }
+
+    /// What the model must know of hunks that were left out.
+    pub(crate) fn told(&self, mut output: ToolOutput) -> ToolOutput {
+        if !self.dropped.is_empty() && !output.is_error {
+            let _ = write!(
+                output.content,
+                "\nThe user rejected {} of {} hunks; they were not applied, the rest was:\n{}",
+                self.next - self.kept,
+                self.next,
+                self.dropped.trim_end(),
+            );
+        }
+        output
+    }
+}
+
+fn unified(group: &[DiffOp], before: &[&[u8]], after: &[&[u8]]) -> String {
+    let (Some(first), Some(last)) = (group.first(), group.last()) else { return String::new() };
+    let old = first.old_range().start..last.old_range().end;
+    let new = first.new_range().start..last.new_range().end;
+    let mut out = format!(
+        "@@ -{},{} +{},{} @@\n",
+        old.start + usize::from(!old.is_empty()),
+        old.len(),
+        new.start + usize::from(!new.is_empty()),
+        new.len()
+    );
+    let mut put = |sign: char, lines: &[&[u8]]| {
+        for line in lines {
+            let text = String::from_utf8_lossy(line);
+            let _ = writeln!(out, "{sign}{}", text.trim_end_matches(['\n', '\r']));
+        }
+    };
+    for op in group {
+        if op.tag() == DiffTag::Equal {
+            put(' ', &after[op.new_range()]);
+        } else {
+            put('-', &before[op.old_range()]);
+            put('+', &after[op.new_range()]);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(lines: &[&str]) -> Vec<u8> {
+        (lines.join("\n") + "\n").into_bytes()
+    }
+
+    #[test]
+    fn rejected_hunks_keep_their_old_lines() {
+        let numbers: Vec<String> = (0..40).map(|i| i.to_string()).collect();
+        let mut lines: Vec<&str> = numbers.iter().map(String::as_str).collect();
+        let old = text(&lines);
+        (lines[2], lines[20], lines[38]) = ("two", "twenty", "end");
+        let new = text(&lines);
+        let mut sieve = Sieve::showing();
+        assert_eq!(sieve.pass(Path::new("/a"), &old, new.clone()), new);
+        assert!(sieve.ready().is_err());
+        let shown = sieve.previews();
+        assert_eq!(shown[0].hunks.len(), 3);
+        assert_eq!(shown[0].hunks[0], "@@ -1,6 +1,6 @@\n 0\n 1\n-2\n+two\n 3\n 4\n 5\n");
+        let mut sieve = Sieve::without(vec![0, 2]);
+        lines[2] = "2";
+        lines[38] = "38";
+        assert_eq!(sieve.pass(Path::new("/a"), &old, new.clone()), text(&lines));
+        assert_eq!(sieve.ready(), Ok(()));
+        let told = sieve.told(ToolOutput::text("Edited a."));
+        assert!(told.content.contains("rejected 2 of 3 hunks") && told.content.contains("+two"), "{told:?}");
+        let mut sieve = Sieve::without(vec![0, 1, 2]);
+        assert_eq!(sieve.pass(Path::new("/a"), &old, new), old);
+        assert!(sieve.ready().unwrap_err().contains("every hunk"));
+    }
+}
