@@ -3,9 +3,10 @@
 //! Model: tools run beside one another and only borrow the host, so what they set is kept here and written into the
 //! ledger by the driver with the next commit (`SessionHost::drain`). Locks are held for a look-up, never across an await.
 
+use crate::watch::{Watch, Watching};
 use becket_session::Session;
 use becket_tool::{Contents, Host};
-use becket_types::{BlobId, CallId, EntryKind};
+use becket_types::{BlobId, CallId, EntryKind, Places, Seq};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::io::Read;
@@ -24,6 +25,7 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct SessionHost {
     session: Arc<Mutex<Session>>,
     kept: Mutex<Kept>,
+    watch: Watch,
 }
 
 #[derive(Default)]
@@ -41,7 +43,7 @@ struct Kept {
 
 impl SessionHost {
     /// Takes up what the ledger knows of files read.
-    pub(crate) fn new(session: Arc<Mutex<Session>>) -> Self {
+    pub(crate) fn new(session: Arc<Mutex<Session>>, watching: Watching) -> Self {
         let mut kept = Kept::default();
         {
             let session = lock(&session);
@@ -49,13 +51,19 @@ impl SessionHost {
             if let Some(Value::Object(files)) = view.state(READ_FILES) {
                 kept.reads.extend(pairs(files));
             }
-            for line in view.journal() {
-                if let Some(Value::Object(files)) = line.result.get("reads") {
+            for line in view.journal().iter() {
+                if line.result.contains("\"reads\"")
+                    && let Some(Value::Object(files)) = line.value().get("reads")
+                {
                     kept.reads.extend(pairs(files));
                 }
             }
         }
-        Self { session, kept: Mutex::new(kept) }
+        Self { session, kept: Mutex::new(kept), watch: Watch::new(watching) }
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
     }
 
     /// State entries set since last asked, and the files read since then.
@@ -106,6 +114,7 @@ impl Host for SessionHost {
     }
 
     fn note_read(&self, path: &Path, sha256: &str) {
+        self.watch.play(path, sha256);
         let mut kept = lock(&self.kept);
         if kept.reads.get(path).is_some_and(|known| known == sha256) {
             return;
@@ -141,6 +150,17 @@ impl Host for SessionHost {
 
     fn original_output(&self, call: &CallId) -> Option<(String, String)> {
         lock(&self.session).original_output(call)
+    }
+
+    fn past_message(&self, seq: Seq) -> Option<(String, String)> {
+        let past = lock(&self.session).past().ok()?;
+        past.message(seq).ok()?
+    }
+
+    fn search_past(&self, query: &str, limit: usize) -> Result<Places, String> {
+        // The session goes on while its ledger is read.
+        let past = lock(&self.session).past();
+        past.and_then(|past| past.search(query, limit)).map_err(|error| error.to_string())
     }
 }
 
@@ -179,7 +199,7 @@ mod tests {
         };
         let options = CreateOptions { persist: true, ..CreateOptions::default() };
         let session = Session::create(dir.path(), dir.path(), options, Policy::default(), scope).unwrap();
-        let host = SessionHost::new(Arc::new(Mutex::new(session)));
+        let host = SessionHost::new(Arc::new(Mutex::new(session)), Watching::Off);
         let id = host.put_blob_from(&mut Nosy { host: &host, left: 1 << 20 }).unwrap();
         let whole = vec![b'x'; 1 << 20];
         assert_eq!(host.put_blob(&whole).unwrap(), id);

@@ -12,6 +12,8 @@
 //! | [`repetition`] | the guard against the same calls again and again |
 //! | [`rules`] | AGENTS.md and CLAUDE.md |
 //! | [`prompt`] | the system prompt |
+//! | [`undo`] | undo, redo and rewind of a session |
+//! | [`watch`] | files in play that somebody else changes |
 //!
 //! Prints nothing, reads no environment and no HOME, exits nowhere.
 
@@ -25,6 +27,9 @@ mod reply_error;
 pub mod rules;
 pub mod settings;
 mod spend;
+pub mod undo;
+pub mod watch;
+mod written_call;
 
 pub use driver::{Agent, AgentHandle};
 pub use settings::{AgentParts, AgentSettings, FindModel, scope};

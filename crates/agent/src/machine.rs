@@ -13,8 +13,13 @@
 //!
 //! No clock, no IO, no ids made here: prompts are numbers that the driver gave out, texts pass through untouched.
 
+mod terms;
+
 use becket_types::{CompactionTrigger, DeliveryMode, FinishReason, TurnEnd};
 use std::collections::VecDeque;
+pub use terms::{
+    Action, Answer, Break, BreakKind, CompactionEnd, Facts, Input, NotRun, Note, Owed, Repetition,
+};
 
 /// The driver's number of a prompt in its inbox.
 pub type PromptId = u64;
@@ -55,7 +60,12 @@ pub enum Phase {
     Assessing,
     Requesting,
     RunningTools,
-    Compacting { trigger: CompactionTrigger, in_turn: bool },
+    Compacting {
+        trigger: CompactionTrigger,
+        in_turn: bool,
+    },
+    /// Files or the conversation go back, or it is looked at what that would do.
+    Restoring,
     Exited,
 }
 
@@ -76,163 +86,6 @@ struct Turn {
     compactions: u32,
     /// An overflow was answered by a compaction since the last answer.
     overflowed: bool,
-}
-
-/// What happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
-    Prompt {
-        id: PromptId,
-        mode: DeliveryMode,
-    },
-    /// Go on with a turn that an earlier process left unfinished. Ignored unless idle.
-    Continue,
-    Interrupt,
-    Compact,
-    UndoCompaction,
-    EndInput,
-    /// Outcome of [`Action::Assess`].
-    Assessed(Facts),
-    /// Outcome of [`Action::Request`]: the answer is whole.
-    Answered(Answer),
-    /// Outcome of [`Action::Request`]: it failed.
-    Broke(Break),
-    /// Outcome of [`Action::CancelRequest`]: this many whole calls are in the partial answer.
-    Cancelled {
-        calls: usize,
-    },
-    /// Outcome of [`Action::RunTools`], cancelled or not: every call has a result.
-    ToolsDone,
-    /// Outcome of [`Action::Compact`].
-    CompactionDone(CompactionEnd),
-}
-
-/// What only the driver can know before a request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// A limit in money, tokens or time is used up; says which.
-    pub over: Option<String>,
-    pub repetition: Repetition,
-    pub owed: Owed,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Repetition {
-    #[default]
-    None,
-    /// Tell the model; reported once per repetition.
-    Nudge(String),
-    /// End the turn.
-    Stop(String),
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Owed {
-    #[default]
-    No,
-    Compact,
-    /// Too full, and no compaction is allowed or useful; says what fills the window.
-    Full(String),
-}
-
-/// A whole answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    pub finish: FinishReason,
-    /// Tool calls in it.
-    pub calls: usize,
-    /// Neither text nor calls: nothing at all, or thinking only.
-    pub empty: bool,
-}
-
-/// A failed request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Break {
-    pub kind: BreakKind,
-    /// How the turn ends if this is final.
-    pub end: TurnEnd,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BreakKind {
-    /// The answer had begun and broke: asking again may help.
-    Stream,
-    /// A success status with something that is no answer: one re-ask.
-    Malformed,
-    /// The context is too long for the model.
-    Overflow,
-    /// Asking again is useless, or was done by the model client already.
-    Final,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CompactionEnd {
-    Done,
-    /// Refused or useless; says what fills the window.
-    Failed(String),
-    /// By an interrupt; the history is as it was.
-    Cancelled,
-}
-
-/// Why calls of an answer get results without being run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotRun {
-    /// The answer was cut by the output limit.
-    Cut,
-    /// The model called tools in the wrap-up, where it was asked not to.
-    WrapUp,
-    /// The answer was refused or filtered.
-    Refused,
-    /// The user interrupted.
-    Interrupted,
-}
-
-/// A message of the harness to the model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// The same calls again and again; says which.
-    Repetition(String),
-    /// The answer's text was cut by the output limit.
-    CutText,
-    /// The turn limit is reached: sum up, call no tools.
-    WrapUp { limit: u64 },
-}
-
-/// What to do, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    StartTurn,
-    /// Append these prompts. `steered`: the model has answered in this turn already.
-    Deliver {
-        prompts: Vec<PromptId>,
-        steered: bool,
-    },
-    /// Report [`Facts`].
-    Assess,
-    /// Send. `attempt` 0 is the first; later ones wait a moment before they send.
-    Request {
-        step: u64,
-        attempt: u32,
-        wrap_up: bool,
-    },
-    /// The last answer, whole or partial, leaves the view (a `revert` entry).
-    Supersede,
-    CancelRequest,
-    RunTools,
-    /// Write a result for each call of the last answer without running it.
-    CloseCalls(NotRun),
-    /// The second one in a row means: do not wait for the tools to stop.
-    CancelTools,
-    Compact {
-        trigger: CompactionTrigger,
-    },
-    CancelCompaction,
-    Note(Note),
-    UndoCompaction,
-    /// Write that the user interrupted.
-    MarkInterrupt,
-    EndTurn(TurnEnd),
-    Exit,
 }
 
 /// One transition.
@@ -271,6 +124,13 @@ impl State {
         self
     }
 
+    /// Forgets a prompt that waits.
+    pub fn withdraw(mut self, id: PromptId) -> Self {
+        self.steer.retain(|waits| *waits != id);
+        self.queue.retain(|waits| *waits != id);
+        self
+    }
+
     /// Prompts that wait, steering ones first.
     pub fn waiting(&self) -> impl Iterator<Item = PromptId> + '_ {
         self.steer.iter().chain(&self.queue).copied()
@@ -300,6 +160,13 @@ impl State {
                 self.undo_asked = true;
                 self.wake(out);
             }
+            Input::Restore => {
+                if self.phase == Phase::Idle {
+                    out.push(Action::Restore);
+                    self.phase = Phase::Restoring;
+                }
+            }
+            Input::Restored if self.phase == Phase::Restoring => self.idle(out),
             Input::EndInput => {
                 self.end_input = true;
                 self.wake(out);
@@ -324,6 +191,7 @@ impl State {
             | Input::Answered(_)
             | Input::Broke(_)
             | Input::Cancelled { .. }
+            | Input::Restored
             | Input::ToolsDone => {}
         }
     }
@@ -461,7 +329,7 @@ impl State {
             Some(NotRun::WrapUp) => self.end_max_turns(out),
             Some(NotRun::Cut) if self.turn.cuts <= MAX_CUTS => {
                 if answer.calls == 0 {
-                    out.push(Action::Note(Note::CutText));
+                    out.push(Action::Note(Note::Cut));
                 }
                 self.iterate(out);
             }
@@ -473,14 +341,30 @@ impl State {
         }
     }
 
-    /// Nothing at all, or thinking only: one automatic re-ask, then an error that says so.
+    /// Nothing at all, or thinking only: one automatic re-ask, then an error that says so. What the output limit cut
+    /// before anything was whole is told to the model, and asked for again as often as cut text is.
     fn empty_answer(&mut self, finish: &FinishReason, out: &mut Vec<Action>) {
         out.push(Action::Supersede);
-        if self.turn.re_asked {
-            let message = format!(
-                "The model answered twice in a row without any text or tool call (stop reason `{}`).",
-                finish.stop_reason()
-            );
+        let cut = *finish == FinishReason::Length && !self.turn.wrapping;
+        if cut && self.turn.cuts < MAX_CUTS {
+            self.turn.cuts += 1;
+            out.push(Action::Note(Note::Cut));
+            return self.iterate(out);
+        }
+        if cut || self.turn.re_asked {
+            let message = if cut {
+                format!(
+                    "{} answers in a row were cut by the output limit before a call or a text was whole. Ask for smaller \
+                     steps, or choose a model or a server setting with a larger output limit.",
+                    self.turn.cuts + 1
+                )
+            } else {
+                format!(
+                    "The model answered twice in a row without any text or tool call (stop reason `{}`). Ask again in other \
+                     words, or choose another model.",
+                    finish.stop_reason()
+                )
+            };
             return self.end_broken(
                 TurnEnd::ModelError { kind: "malformed".to_owned(), message, status: None },
                 out,
@@ -561,7 +445,7 @@ impl State {
 
     fn interrupt(&mut self, out: &mut Vec<Action>) {
         match self.phase {
-            Phase::Idle | Phase::Exited => {}
+            Phase::Idle | Phase::Restoring | Phase::Exited => {}
             Phase::Assessing => self.turn.stopping = true,
             Phase::Requesting => {
                 if !self.turn.stopping {

@@ -14,6 +14,7 @@ pub(crate) fn kind(error: &ModelError, begun: bool) -> BreakKind {
         ErrorKind::StreamBroken | ErrorKind::Stalled if begun => BreakKind::Stream,
         ErrorKind::RateLimit
         | ErrorKind::Overloaded
+        | ErrorKind::Loading
         | ErrorKind::Server
         | ErrorKind::Network
         | ErrorKind::Timeout
@@ -31,10 +32,16 @@ pub(crate) fn end(error: &ModelError) -> TurnEnd {
         return TurnEnd::Refusal { reason: error.message.clone() };
     }
     let message = match &error.hint {
-        Some(hint) => format!("{} {hint}", error.message),
+        Some(hint) => format!("{} {hint}", sentence(&error.message)),
         None => error.message.clone(),
     };
     TurnEnd::ModelError { kind: name(error.kind), message, status: error.status }
+}
+
+/// With a stop at its end, for something to follow.
+pub(crate) fn sentence(text: &str) -> String {
+    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{text}{stop}")
 }
 
 /// The machine name of an error kind, as JSON has it.
@@ -48,6 +55,7 @@ pub(crate) fn another_model_may_help(kind: ErrorKind) -> bool {
     matches!(
         kind,
         ErrorKind::Overloaded
+            | ErrorKind::Loading
             | ErrorKind::Server
             | ErrorKind::RateLimit
             | ErrorKind::NotFound

@@ -2,12 +2,13 @@
 //!
 //! Model: rules are read from disk when a session starts, again after each compaction, and never taken from a summary.
 //! Order: the user's own files, then from the repository's root down to the working directory. In one folder AGENTS.md
-//! goes before CLAUDE.md (the second is read only where the first is not), and CLAUDE.local.md is added to either.
+//! goes before CLAUDE.md, and CLAUDE.local.md comes last; what one of them brings already, by an import, a link or the
+//! same text, the next one does not bring again.
 //! Files in folders below the working directory are found when a file below them is touched ([`below`]).
 //!
 //! Invariants: text is verbatim but for HTML comments outside code; a file is at most [`MAX_BYTES`], cut with a notice;
 //! an import is read only inside the project or the home directory and never twice, so cycles end; nothing but regular
-//! files is opened. Decides nothing about trust: the caller says whether imports from elsewhere are allowed.
+//! files is opened, and what is no text is not used. Decides nothing about trust: the caller says whether imports from elsewhere are allowed.
 
 use becket_types::{SystemItem, SystemKind, cut_end};
 use std::collections::HashSet;
@@ -80,7 +81,12 @@ pub fn below(cwd: &Path, file: &Path, seen: &mut HashSet<PathBuf>, settings: &Ru
 /// One file again, as [`load`] and [`below`] read it; `None` when it is gone or blank.
 pub fn reread(cwd: &Path, file: &Path, settings: &RulesSettings) -> Option<SystemItem> {
     let mut reader = Reader::new(cwd, settings);
-    reader.file(file);
+    // Its neighbour in the folder goes before it.
+    let before = file.with_file_name("AGENTS.md");
+    if before != file {
+        reader.read.extend(before.canonicalize());
+    }
+    reader.one(file, &[]);
     reader.rules.items.pop()
 }
 
@@ -103,31 +109,50 @@ impl<'a> Reader<'a> {
     }
 
     fn folder(&mut self, dir: &Path) {
-        if !self.file(&dir.join("AGENTS.md")) {
-            self.file(&dir.join("CLAUDE.md"));
+        self.read.clear();
+        let mut told = Vec::new();
+        for name in ["AGENTS.md", "CLAUDE.md", "CLAUDE.local.md"] {
+            told.extend(self.one(&dir.join(name), &told));
         }
-        self.file(&dir.join("CLAUDE.local.md"));
     }
 
-    /// Adds one rules file with its imports; false when there is none.
-    fn file(&mut self, path: &Path) -> bool {
+    /// Adds one rules file with its imports.
+    fn file(&mut self, path: &Path) {
         self.read.clear();
-        let Some(text) = self.text(path) else { return false };
+        self.one(path, &[]);
+    }
+
+    /// Adds a file that was not read yet and whose text is none of `told`. Its text.
+    fn one(&mut self, path: &Path, told: &[String]) -> Option<String> {
+        if self.read.contains(&path.canonicalize().ok()?) {
+            return None;
+        }
+        let text = self.text(path)?;
+        if told.contains(&text) {
+            return None;
+        }
         let mut whole = text.clone();
         self.imports(path, &text, 1, &mut whole);
         if !becket_types::is_blank(&whole) {
             let text = format!("# Rules from {}\n\n{}", path.display(), whole.trim_end());
             self.rules.items.push(SystemItem { kind: SystemKind::Rules, path: Some(path.to_owned()), text });
         }
-        true
+        Some(text)
     }
 
     /// Appends the text of each import in `text`, depth first.
     fn imports(&mut self, from: &Path, text: &str, depth: usize, out: &mut String) {
         for name in import_names(text) {
             let Some(path) = self.import_path(from, &name) else { continue };
-            let Ok(canonical) = path.canonicalize() else { continue };
-            if !canonical.is_file() || self.read.contains(&canonical) {
+            let Some(canonical) = path.canonicalize().ok().filter(|path| path.is_file()) else {
+                // `@alice` and `@types/node` are no files that somebody misses.
+                if is_named_as_file(&name) {
+                    let why = if path.is_dir() { "it is a folder" } else { "there is no such file" };
+                    self.notice(format!("{}: `@{name}` was not imported: {why}", from.display()));
+                }
+                continue;
+            };
+            if self.read.contains(&canonical) {
                 continue;
             }
             if let Some(why) = self.refusal(&canonical) {
@@ -181,6 +206,10 @@ impl<'a> Reader<'a> {
             return None;
         }
         self.read.insert(canonical);
+        if bytes.contains(&0) {
+            self.notice(format!("{} is not text; it is not used", path.display()));
+            return None;
+        }
         let text = String::from_utf8_lossy(&bytes);
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let mut out = strip_comments(cut_end(text, MAX_BYTES));
@@ -195,6 +224,12 @@ impl<'a> Reader<'a> {
     fn notice(&mut self, text: String) {
         self.rules.notices.push(text);
     }
+}
+
+/// Whether the word after an `@` can only be meant as a file.
+fn is_named_as_file(name: &str) -> bool {
+    let text = Path::new(name).extension().is_some_and(|e| e == "md" || e == "mdc" || e == "txt");
+    text || ["./", "../", "~/", "/"].iter().any(|start| name.starts_with(start))
 }
 
 /// Keys and credentials: a rules file of a project must not be able to send them to a model.
@@ -327,7 +362,7 @@ mod tests {
             ("../home/AGENTS.md", "mine"),
             ("../CLAUDE.md", "above the repository"),
             ("AGENTS.md", "root"),
-            ("CLAUDE.md", "not read"),
+            ("CLAUDE.md", "also"),
             ("CLAUDE.local.md", "local"),
             ("a/CLAUDE.md", "a"),
             ("a/b/AGENTS.md", "  \n"),
@@ -338,10 +373,48 @@ mod tests {
             RulesSettings { user_files: vec![user, "/nowhere".into()], ..RulesSettings::default() };
         let rules = load(&root.join("a/b"), &settings);
         assert_eq!(rules.notices, Vec::<String>::new());
-        assert_eq!(names(&rules, &root)[1..], ["AGENTS.md", "CLAUDE.local.md", "a/CLAUDE.md"]);
+        assert_eq!(names(&rules, &root)[1..], ["AGENTS.md", "CLAUDE.md", "CLAUDE.local.md", "a/CLAUDE.md"]);
         assert_eq!(rules.items[1].text, format!("# Rules from {}\n\nroot", root.join("AGENTS.md").display()));
         assert!(rules.items[0].text.ends_with("\n\nmine"));
         assert_eq!(load(&root, &RulesSettings { off: true, ..settings }), Rules::default());
+    }
+
+    #[test]
+    fn neighbours_say_nothing_twice() {
+        for (agents, claude, want) in [
+            ("same", "same", &["same"][..]),
+            ("a @CLAUDE.md", "c", &["a @CLAUDE.md\n\n## Imported: @CLAUDE.md\n\nc"]),
+            ("a", "see @AGENTS.md", &["a", "see @AGENTS.md"]),
+            ("a", "c", &["a", "c"]),
+        ] {
+            let (_keep, root) = project(&[("AGENTS.md", agents), ("CLAUDE.md", claude)]);
+            let rules = load(&root, &RulesSettings::default());
+            let texts: Vec<&str> = rules.items.iter().map(|i| i.text.split_once("\n\n").unwrap().1).collect();
+            assert_eq!(texts, want, "{agents:?} {claude:?}");
+            let again = reread(&root, &root.join("CLAUDE.md"), &RulesSettings::default()).unwrap();
+            assert!(!again.text.contains("Imported"), "{}", again.text);
+        }
+        let (_keep, root) = project(&[("AGENTS.md", "linked")]);
+        std::os::unix::fs::symlink("AGENTS.md", root.join("CLAUDE.md")).unwrap();
+        assert_eq!(load(&root, &RulesSettings::default()).items.len(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told() {
+        let (_keep, root) =
+            project(&[("AGENTS.md", "@gone.md @./x @docs/ @alice @types/node"), ("docs/a", "")]);
+        fs::write(root.join("CLAUDE.md"), b"\xff\0\x01").unwrap();
+        let rules = load(&root, &RulesSettings::default());
+        let told: Vec<&str> = rules.notices.iter().map(|n| n.rsplit('/').next().unwrap()).collect();
+        assert_eq!(
+            told,
+            [
+                "AGENTS.md: `@gone.md` was not imported: there is no such file",
+                "x` was not imported: there is no such file",
+                "CLAUDE.md is not text; it is not used"
+            ]
+        );
+        assert_eq!(rules.items.len(), 1);
     }
 
     #[test]

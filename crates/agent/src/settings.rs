@@ -2,6 +2,7 @@
 
 use crate::prompt::{Environment, PromptSettings};
 use crate::rules::RulesSettings;
+use crate::watch::Watching;
 use becket_guard::Guard;
 use becket_model::{Model, ModelInfo};
 use becket_session::Session;
@@ -62,6 +63,8 @@ pub struct AgentSettings {
     pub rules: RulesSettings,
     /// What is kept of files before calls, for undo; `None`: nothing.
     pub snapshots: Option<becket_snapshot::Settings>,
+    /// How files that the model has read are followed, to tell it when somebody else changes one.
+    pub watching: Watching,
     /// For [`becket_types::Event::SessionStarted`].
     pub api_key_source: String,
     pub skills: Vec<String>,
@@ -88,6 +91,7 @@ impl Default for AgentSettings {
             environment: Environment::default(),
             rules: RulesSettings::default(),
             snapshots: None,
+            watching: Watching::default(),
             api_key_source: "none".to_owned(),
             skills: Vec::new(),
             title: None,

@@ -1,8 +1,9 @@
-//! How far becket's figure for a request is from a tokenizer's, over generated sessions of code, prose, JSON, logs and CJK.
+//! How far becket's figure for a request is from a tokenizer's, over generated sessions of text of twenty kinds.
 //!
 //! Each step of a session is a request: its figure is told before it is "sent", the tokenizer's count comes back as its
 //! usage, as a provider would report it. The first request of a session calibrates; all later ones are judged. The material
-//! is this repository and a few lines of Chinese, Japanese and Korean; sizes and order come from a fixed seed.
+//! ([`kinds`]) is this repository, a few lines of other languages, and what machines print; sizes and order come from fixed
+//! seeds. The estimate's constants were fitted to other texts (but for a few commits of this repository).
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -12,7 +13,9 @@ use becket_types::{CallId, Message, Part, Tokens, Usage};
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use rand_like::Rng;
 use serde_json::{Value, json};
-use std::path::Path;
+
+#[path = "estimates/kinds.rs"]
+mod kinds;
 
 /// Numbers from proptest's generator, which is a dependency already.
 mod rand_like {
@@ -34,50 +37,27 @@ mod rand_like {
     }
 }
 
-const CJK: &str = "上下文窗口接近上限时，较早的对话会被压缩成摘要，最近的部分保持原样。请先阅读错误信息，再修改函数的实现，最后运行测试。\
-この関数は設定ファイルを読み込み、値が見つからない場合は既定値を返します。テストが失敗した原因を調べてから修正してください。\
-이 함수는 파일을 읽고 줄 단위로 나눈 다음 결과를 돌려줍니다. 오류가 발생하면 원인과 해결 방법을 함께 알려 주세요。\n";
-
-const SESSIONS: usize = 12;
-const STEPS: usize = 60;
+const STEPS: usize = 40;
+/// Sessions in which each kind is the favourite.
+const EACH: usize = 1;
 
 /// What requests are made of.
 struct Material {
-    kinds: [String; 5],
+    kinds: Vec<(&'static str, String)>,
 }
 
 impl Material {
-    fn load() -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let read = |paths: &[&str]| -> String {
-            paths.iter().map(|path| std::fs::read_to_string(root.join(path)).unwrap()).collect()
-        };
-        let code = read(&[
-            "crates/agent/src/machine.rs",
-            "crates/model/src/assemble.rs",
-            "crates/session/src/blobs.rs",
-            "benches/process.py",
-        ]);
-        let prose = read(&["docs/context-engine.md", "docs/models.md", "docs/agent-loop.md", "README.md"]);
-        let json = read(&["crates/model/src/catalog.json"]);
-        let log = (0..400).fold(String::new(), |log, n| {
-            let file = ["src/lib.rs", "src/context/view.rs", "tests/driver.rs"][n % 3];
-            let ms = (n * 7919) % 1000;
-            let line = format!(
-                "2026-11-20T10:{:02}:{:02}.{ms:03}Z  WARN  {file}:{}: unused `x{n}` (0x{:08x})\n",
-                n / 60 % 60,
-                n % 60,
-                n * 37 % 900,
-                n * 2_654_435
-            );
-            log + &line
-        });
-        Self { kinds: [code, prose, json, log, CJK.repeat(40)] }
+    fn load(rng: &mut Rng) -> Self {
+        Self { kinds: kinds::all(rng) }
+    }
+
+    fn at(&self, name: &str) -> usize {
+        self.kinds.iter().position(|(kind, _)| *kind == name).unwrap()
     }
 
     /// A piece of one kind, of about this many bytes.
     fn piece(&self, kind: usize, bytes: usize, rng: &mut Rng) -> &str {
-        let text = &self.kinds[kind];
+        let text = &self.kinds[kind].1;
         let from = text.floor_char_boundary(rng.below(text.len().saturating_sub(bytes).max(1)));
         &text[from..text.ceil_char_boundary((from + bytes).min(text.len()))]
     }
@@ -118,28 +98,30 @@ fn arguments(material: &Material, rng: &mut Rng) -> (&'static str, Value) {
             json!({"command": format!("cargo test -p becket-agent step_{} 2>&1 | tail -40", rng.below(99))}),
         ),
         _ => {
-            let bytes = rng.size(100, 3_000);
+            let (code, bytes) = (material.at("Rust"), rng.size(100, 3_000));
             (
                 "edit",
-                json!({"path": "src/lib.rs", "old": material.piece(0, bytes / 2, rng), "new": material.piece(0, bytes, rng)}),
+                json!({"path": "src/lib.rs", "old": material.piece(code, bytes / 2, rng), "new": material.piece(code, bytes, rng)}),
             )
         }
     }
 }
 
-/// One step: sometimes a prompt, an answer with a call, and its result. Gives the answer's exact size.
+/// One step: sometimes a prompt, an answer with a call, and its result.
 fn step(material: &Material, favourite: usize, n: usize, sizes: &mut Sizes, rng: &mut Rng) -> Vec<Message> {
     let mut messages = Vec::new();
+    // People and models talk in the language of the session.
+    let language = material.kinds[favourite].0;
+    let talk = material.at(if kinds::LANGUAGES.contains(&language) { language } else { "English" });
     if n == 0 || rng.below(8) == 0 {
-        let kind = if favourite == 4 { 4 } else { 1 };
         let bytes = rng.size(40, 1_500);
-        sizes.add(&Message::user(material.piece(kind, bytes, rng)));
+        sizes.add(&Message::user(material.piece(talk, bytes, rng)));
     }
     let (name, input) = arguments(material, rng);
     let bytes = rng.size(30, 900);
-    let text = material.piece(if favourite == 4 { 4 } else { 1 }, bytes, rng);
+    let text = material.piece(talk, bytes, rng);
     messages.push(Message::assistant(vec![Part::text(text), Part::tool_call(format!("c{n}"), name, input)]));
-    let kind = if rng.below(3) == 0 { rng.below(5) } else { favourite };
+    let kind = if rng.below(3) == 0 { rng.below(material.kinds.len()) } else { favourite };
     let bytes = rng.size(80, 16_000);
     let output = material.piece(kind, bytes, rng);
     messages.push(Message::tool_result(CallId(format!("c{n}")), name, output, false));
@@ -148,21 +130,23 @@ fn step(material: &Material, favourite: usize, n: usize, sizes: &mut Sizes, rng:
 
 /// Plays sessions; `usage` says what is reported for request `n`, whose true usage it gets. Gives the error of each
 /// figure but the first of a session, in shares of the true count.
-fn play(mut usage: impl FnMut(usize, Usage) -> Usage) -> Vec<f64> {
-    let material = Material::load();
-    let mut rng = Rng(TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]));
-    let prompt = material.kinds[1][..6_000].to_owned();
+fn play(seed: u8, mut usage: impl FnMut(usize, Usage) -> Usage) -> Vec<f64> {
+    let mut rng = Rng(TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]));
+    let material = Material::load(&mut rng);
+    let english = material.at("English");
+    let prompt = material.kinds[english].1[..6_000].to_owned();
     let schema =
         json!({"type": "object", "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}}});
     let mut errors = Vec::new();
-    for session in 0..SESSIONS {
+    for session in 0..EACH * material.kinds.len() {
         let mut meter = Meter::default();
         let mut sizes = Sizes {
             base: estimate_text(&prompt) + estimate_json(&schema),
             exact: tokens::count(&prompt) + tokens::count(&schema.to_string()),
         };
         for n in 0..STEPS {
-            let mut turn = step(&material, session % 5, n, &mut sizes, &mut rng).into_iter();
+            let mut turn =
+                step(&material, session % material.kinds.len(), n, &mut sizes, &mut rng).into_iter();
             if n > 0 {
                 let figure = meter.used(sizes.base).0 as f64;
                 errors.push((figure / sizes.exact.0 as f64 - 1.0).abs());
@@ -189,23 +173,41 @@ fn share(errors: &[f64], of: f64) -> f64 {
 
 #[test]
 fn figures_are_near_a_tokenizers_counts() {
-    let errors = play(|_, usage| usage);
-    let (median, p99) = (share(&errors, 0.5), share(&errors, 0.99));
-    println!(
-        "{} requests: median {median:.4}, p99 {p99:.4}, largest {:.4}",
-        errors.len(),
-        share(&errors, 1.0)
-    );
-    assert!(errors.len() >= 500);
-    // The worst are large logs behind a context that is still small: hexadecimal and times hold more tokens than prose.
-    assert!(median <= 0.005 && p99 <= 0.13, "median {median:.4}, p99 {p99:.4}");
+    for seed in [7, 8, 9] {
+        let errors = play(seed, |_, usage| usage);
+        let (median, p99) = (share(&errors, 0.5), share(&errors, 0.99));
+        println!(
+            "{} requests: median {median:.4}, p99 {p99:.4}, largest {:.4}",
+            errors.len(),
+            share(&errors, 1.0)
+        );
+        assert!(errors.len() >= 500);
+        assert!(median <= 0.005 && p99 <= 0.06, "median {median:.4}, p99 {p99:.4}");
+    }
+}
+
+/// Each kind by itself, with the one factor that fits English: what a single piece of it can be off by.
+#[test]
+fn no_kind_of_text_is_far_off_by_itself() {
+    let mut rng = Rng(TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]));
+    let material = Material::load(&mut rng);
+    let ratio = |text: &str| tokens::count(text).0 as f64 / estimate_text(text).0 as f64;
+    let english = ratio(&material.kinds[material.at("English")].1);
+    for (name, text) in &material.kinds {
+        let off = ratio(text) / english - 1.0;
+        println!(
+            "{name:14} {:.2} bytes a token, {off:+.3}",
+            text.len() as f64 / tokens::count(text).0 as f64
+        );
+        assert!((-0.30..=0.25).contains(&off), "{name}: {off:+.3}");
+    }
 }
 
 /// Counted twice, missing, nothing but what was not cached, nothing but the cache: one such report in ten.
 #[test]
 fn a_single_false_report_changes_next_to_nothing() {
     let mut kind = 0;
-    let errors = play(|n, usage| {
+    let errors = play(7, |n, usage| {
         if n % 10 != 9 {
             return usage;
         }
@@ -220,7 +222,7 @@ fn a_single_false_report_changes_next_to_nothing() {
     let (median, p99, most) = (share(&errors, 0.5), share(&errors, 0.99), share(&errors, 1.0));
     println!("{} requests: median {median:.4}, p99 {p99:.4}, largest {most:.4}", errors.len());
     assert!(
-        median <= 0.005 && p99 <= 0.13 && most <= 0.26,
+        median <= 0.005 && p99 <= 0.06 && most <= 0.20,
         "median {median:.4}, p99 {p99:.4}, largest {most:.4}"
     );
 }

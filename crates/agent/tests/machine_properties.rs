@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_agent::machine::{
-    Action, Answer, Break, BreakKind, CompactionEnd, Facts, Input, Owed, Phase, PromptId, Repetition, Rules,
-    State, next,
+    Action, Answer, Break, BreakKind, CompactionEnd, Facts, Input, Note, Owed, Phase, PromptId, Repetition,
+    Rules, State, next,
 };
 use becket_types::{CompactionTrigger, DeliveryMode, FinishReason, TurnEnd};
 use proptest::prelude::*;
@@ -16,6 +16,7 @@ enum Op {
     Interrupt,
     Compact,
     Undo,
+    Restore,
     EndInput,
     Continue,
     Finish(u8),
@@ -28,6 +29,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Interrupt),
         1 => Just(Op::Compact),
         1 => Just(Op::Undo),
+        1 => Just(Op::Restore),
         1 => Just(Op::Continue),
         12 => any::<u8>().prop_map(Op::Finish),
     ]
@@ -39,6 +41,7 @@ enum Running {
     Request { cancelled: bool },
     Tools,
     Compaction { cancelled: bool },
+    Restore,
 }
 
 /// A driver that does nothing but watch.
@@ -67,6 +70,7 @@ impl Watch {
                 | Input::Cancelled { .. }
                 | Input::ToolsDone
                 | Input::CompactionDone(_)
+                | Input::Restored
         );
         if outcome {
             self.running = None;
@@ -126,6 +130,10 @@ impl Watch {
                 assert!(matches!(self.running, Some(Running::Compaction { .. })));
                 self.running = Some(Running::Compaction { cancelled: true });
             }
+            Action::Restore => {
+                assert!(!self.in_turn, "files go back under a turn");
+                self.start(Running::Restore);
+            }
             Action::EndTurn(_) => {
                 assert!(std::mem::take(&mut self.in_turn) && self.running.is_none());
                 assert!(!self.open_calls);
@@ -162,6 +170,7 @@ impl Watch {
             }
             Running::Request { cancelled: false } => self.answer(pick),
             Running::Tools => Input::ToolsDone,
+            Running::Restore => Input::Restored,
             Running::Compaction { cancelled: true } => Input::CompactionDone(CompactionEnd::Cancelled),
             Running::Compaction { cancelled: false } => Input::CompactionDone(match pick {
                 0..12 => CompactionEnd::Done,
@@ -211,6 +220,7 @@ impl Watch {
             Op::Interrupt => self.feed(Input::Interrupt),
             Op::Compact => self.feed(Input::Compact),
             Op::Undo => self.feed(Input::UndoCompaction),
+            Op::Restore => self.feed(Input::Restore),
             Op::EndInput => self.feed(Input::EndInput),
             Op::Continue => self.feed(Input::Continue),
             Op::Finish(seed) => self.finish(*seed),
@@ -328,7 +338,7 @@ fn auto() -> Rules {
 #[test]
 fn finish_reasons_decide_what_follows() {
     use FinishReason as F;
-    use becket_agent::machine::{NotRun, Note};
+    use becket_agent::machine::NotRun;
     let stop = answered(F::Stop, 0);
     let done = Action::EndTurn(TurnEnd::Completed);
     // A terminal reason without calls ends; unknown reasons too.
@@ -343,7 +353,7 @@ fn finish_reasons_decide_what_follows() {
     // Cut: calls are never run; text goes on.
     let want = [request(1, 0, false), Action::CloseCalls(NotRun::Cut), request(2, 0, false), done.clone()];
     check(auto(), &[answered(F::Length, 1), stop.clone()], &want);
-    let want = [request(1, 0, false), Action::Note(Note::CutText), request(2, 0, false), done.clone()];
+    let want = [request(1, 0, false), Action::Note(Note::Cut), request(2, 0, false), done.clone()];
     check(auto(), &[answered(F::Length, 0), stop], &want);
     // Refusals end with their own reason, calls in them are closed.
     let refusal = Action::EndTurn(TurnEnd::Refusal { reason: "refusal".to_owned() });
@@ -379,7 +389,8 @@ fn broken_answers_are_superseded_and_asked_again_three_times() {
 #[test]
 fn empty_and_malformed_answers_are_asked_again_once() {
     let empty = Input::Answered(Answer { finish: FinishReason::Stop, calls: 0, empty: true });
-    let message = "The model answered twice in a row without any text or tool call (stop reason `end_turn`)."
+    let message = "The model answered twice in a row without any text or tool call (stop reason `end_turn`). Ask again in \
+                   other words, or choose another model."
         .to_owned();
     let malformed = TurnEnd::ModelError { kind: "malformed".to_owned(), message, status: None };
     let again = [request(1, 0, false), Action::Supersede, request(1, 0, false)];
@@ -389,6 +400,22 @@ fn empty_and_malformed_answers_are_asked_again_once() {
     let mut want = again.to_vec();
     want.push(Action::EndTurn(error()));
     check(auto(), &vec![broke(BreakKind::Malformed); 2], &want);
+}
+
+#[test]
+fn an_answer_cut_before_anything_is_whole_is_told_and_asked_for_three_times() {
+    let cut = Input::Answered(Answer { finish: FinishReason::Length, calls: 0, empty: true });
+    let message =
+        "4 answers in a row were cut by the output limit before a call or a text was whole. Ask for smaller \
+                   steps, or choose a model or a server setting with a larger output limit."
+            .to_owned();
+    let end = TurnEnd::ModelError { kind: "malformed".to_owned(), message, status: None };
+    let mut want = vec![request(1, 0, false)];
+    for _ in 0..3 {
+        want.extend([Action::Supersede, Action::Note(Note::Cut), request(1, 0, false)]);
+    }
+    want.extend([Action::Supersede, Action::EndTurn(end)]);
+    check(auto(), &vec![cut; 4], &want);
 }
 
 #[test]

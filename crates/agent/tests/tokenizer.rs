@@ -7,6 +7,7 @@
 mod support;
 
 use becket_model::tokens;
+use becket_session::context::budget::estimate_text;
 use becket_types::{Command, EntryKind, Event, FinishReason, Part, TurnEnd, Usage};
 use support::*;
 
@@ -23,9 +24,11 @@ fn compactions(rig: &Rig) -> usize {
     rig.log.iter().filter(|event| matches!(event, Event::CompactBoundary { .. })).count()
 }
 
-/// About `tokens` by the byte estimate, in words that a tokenizer counts as far fewer.
+/// About `tokens` by the estimate, in words that a tokenizer counts as far fewer.
 fn words(tokens: usize) -> String {
-    " international".repeat(tokens * 36 / 10 / 14)
+    let word = " international";
+    let estimate = estimate_text(&word.repeat(1_000)).0 as usize;
+    word.repeat(tokens * 1_000 / estimate)
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,12 +19,13 @@ use becket_session::context::compaction::{
     self, Ask, Failure, InputKind, Need, Outcome, Owed, Request as SnapshotRequest, Snapshot, Step, Stop,
     StopReason, Summariser,
 };
-use becket_session::context::prune;
+use becket_session::context::{present, prune};
 use becket_types::{
     CompactionTrigger, Context, ContextMessage, EntryKind, Event, FinishReason, Message, MessageId,
-    NoticeLevel, Provenance, Seq, Tokens, Usage,
+    NoticeLevel, Provenance, SentRequest, Seq, Tokens, Usage, hex,
 };
 use futures::stream::{BoxStream, StreamExt as _};
+use serde_json::{Map, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -122,6 +123,7 @@ impl Agent {
                 state.governor.owed(Need::Overflow, used, &budget, &state.policy, wall_clock())
             {
                 let breakdown = self.full(reason);
+                let breakdown = self.with_refusal(trigger, breakdown);
                 self.core.emit(Event::CompactionFailed { reason: breakdown.clone() });
                 return self.feed(Input::CompactionDone(CompactionEnd::Failed(breakdown)));
             }
@@ -202,6 +204,16 @@ impl Agent {
         if self.settings.headless { stop.headless() } else { stop.to_string() }
     }
 
+    /// Behind what the provider said, where that is why it was compacted: our own count says something else then.
+    fn with_refusal(&self, trigger: CompactionTrigger, reason: String) -> String {
+        match &self.wire.last_error {
+            Some(error) if trigger == CompactionTrigger::Overflow => {
+                format!("{} {reason}", reply_error::sentence(&error.message))
+            }
+            _ => reason,
+        }
+    }
+
     fn compaction_step(
         &mut self,
         trigger: CompactionTrigger,
@@ -225,8 +237,14 @@ impl Agent {
                     self.budget.governor.failed(wall_clock());
                     let entry = self.budget.governor.entry();
                     self.core.push(entry);
-                    let reason = self.stop_words(&stop);
-                    self.core.notice(NoticeLevel::Warning, reason.clone());
+                    let words = match trigger {
+                        // It need not be full: whoever asked is told why nothing came of it.
+                        CompactionTrigger::Manual => format!("{}. It holds {}.", stop.reason, stop.breakdown),
+                        _ => self.stop_words(&stop),
+                    };
+                    let reason = self.with_refusal(trigger, words);
+                    // People hear it by the event; the ledger keeps it.
+                    self.core.push(EntryKind::Notice { text: reason.clone(), extra: Map::new() });
                     self.core.emit(Event::CompactionFailed { reason: reason.clone() });
                     return self.feed(Input::CompactionDone(CompactionEnd::Failed(reason)));
                 }
@@ -312,7 +330,9 @@ impl Agent {
         deadline: Instant,
         tries: Tries,
     ) -> Result<Box<CompactionRun>, (Box<Ask>, ModelError)> {
+        self.core.flush(Durability::Buffered);
         let request = ask.request();
+        let prompt = json!({ "system": request.system, "prompt": request.prompt }).to_string();
         let model = self.summarisers().into_iter().nth(tries.model).unwrap_or_else(|| self.summary_model());
         let message = Arc::new(ContextMessage {
             message: Message::user(request.prompt),
@@ -339,6 +359,18 @@ impl Agent {
         };
         match model.prepare(&request) {
             Ok(prepared) => {
+                let (max_output, effort) = (request.max_output, request.effort.map(str::to_owned));
+                let sent = SentRequest {
+                    model: model.info().id.clone(),
+                    purpose: "summary".to_owned(),
+                    max_output,
+                    effort,
+                    no_calls: true,
+                    prompt: lock(&self.core.session).put_blob(prompt.as_bytes()).ok(),
+                    bytes: prepared.len() as u64,
+                    sha256: hex(&prepared.digest),
+                };
+                self.core.push(EntryKind::Request(Box::new(sent)));
                 let (stream, sent) = (model.send(prepared), Instant::now());
                 let (text, usage) = (String::new(), Usage::default());
                 let run = CompactionRun { ask, trigger, model, stream, deadline, sent, text, usage, tries };
@@ -367,6 +399,8 @@ impl Agent {
                     post_tokens: compaction.tokens_after,
                     summary: compaction.summary,
                     anchor: compaction.anchor,
+                    tail_from: compaction.tail_from,
+                    kept: compaction.kept,
                 }),
                 EntryKind::Message { mut message } => {
                     message.seq = seq;
@@ -387,8 +421,19 @@ impl Agent {
         }
         // Rules are never entrusted to a summary: they are read again.
         self.refresh_rules();
+        self.prove_present();
         self.core.tell_notices();
         self.feed(Input::CompactionDone(CompactionEnd::Done));
+    }
+
+    /// Rules files, pins, open todos and the user's last words are looked for in what will be sent, byte for byte.
+    fn prove_present(&mut self) {
+        self.core.flush(Durability::Buffered);
+        let found = present::check(lock(&self.core.session).view_mut());
+        for missing in found.iter().filter(|item| !item.there) {
+            let text = format!("After the compaction, this is missing from the context: {}.", missing.what);
+            self.core.notice(NoticeLevel::Warning, text);
+        }
     }
 
     /// The cache is cold anyway: old outputs may go, if that is worth it.

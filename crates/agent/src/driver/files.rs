@@ -5,14 +5,12 @@
 
 use super::Agent;
 use crate::host::lock;
-use becket_session::blobs::BlobStore;
+use crate::undo::SessionBlobs;
 use becket_session::{Durability, Session, ledger};
 use becket_snapshot::command::{Surroundings, classify};
-use becket_snapshot::{History, Level, Recorder, Risk, Settings, Store, summary};
+use becket_snapshot::{History, Level, Recorder, Risk, Settings, summary};
 use becket_tool::ToolEnv;
-use becket_types::{
-    Access, BlobId, Blobs as _, CallId, Effect, EntryKind, Event, FileChanges, NoticeLevel, ToolOutput,
-};
+use becket_types::{Access, CallId, Effect, EntryKind, Event, FileChanges, NoticeLevel, ToolOutput};
 use serde_json::Map;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -41,25 +39,13 @@ pub(crate) struct Files {
     recorder: Arc<Mutex<Option<Recorder>>>,
 }
 
-/// The session's blobs, as the recorder sees them.
-struct SessionBlobs(Arc<BlobStore>);
-
-impl Store for SessionBlobs {
-    fn put(&self, bytes: &[u8]) -> BlobId {
-        self.0.put(bytes)
-    }
-    fn get(&self, id: &BlobId) -> Option<Vec<u8>> {
-        self.0.get(id)
-    }
-}
-
 impl Files {
     pub(crate) fn new(
         settings: Settings,
         session: Arc<Mutex<Session>>,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
-        let store = Arc::new(SessionBlobs(lock(&session).blob_store()));
+        let store = Arc::new(SessionBlobs::of(&lock(&session)));
         Self { settings, session, store, events, recorder: Arc::default() }
     }
 
@@ -72,25 +58,16 @@ impl Files {
         };
         let (settings, store) = (self.settings.clone(), Arc::clone(&self.store));
         let (recorder, call) = (Arc::clone(&self.recorder), call.clone());
-        let dir = {
-            let session = lock(&self.session);
-            session.is_persistent().then(|| session.dir().to_path_buf())
-        };
+        let dir = self.dir();
         let looked = tokio::task::spawn_blocking(move || {
-            let mut recorder = lock(&recorder);
-            let (mut left, recorder) = match recorder.as_mut() {
-                Some(known) => (known.close_left_open(), known),
-                None => {
-                    let (fresh, left) = begin(settings, store, dir.as_deref());
-                    (left, recorder.insert(fresh))
-                }
-            };
+            let mut slot = lock(&recorder);
+            let (left, recorder) = ready(&mut slot, settings, store, dir.as_deref());
             let before = match touch {
                 Touch::Command(risk) => recorder.before_command(&call, risk),
                 Touch::Paths(paths) => recorder.before_paths(&call, &paths),
                 Touch::Nothing => recorder.before_paths(&call, &[]),
             };
-            (left.take(), before)
+            (left, before)
         });
         let Ok((left, before)) = looked.await else {
             return self
@@ -125,6 +102,29 @@ impl Files {
         self.close(changes);
     }
 
+    /// Between calls: one that never came to its end is closed, so that the ledger says what it did.
+    pub(super) fn settle(&self) {
+        let mut slot = lock(&self.recorder);
+        let dir = self.dir();
+        let left = ready(&mut slot, self.settings.clone(), Arc::clone(&self.store), dir.as_deref()).0;
+        drop(slot);
+        if let Some(changes) = left {
+            self.close(changes);
+        }
+    }
+
+    /// Takes up what an undo or a redo did.
+    pub(super) fn restored(&self, changes: &FileChanges) {
+        if let Some(recorder) = lock(&self.recorder).as_mut() {
+            recorder.restored(changes);
+        }
+    }
+
+    fn dir(&self) -> Option<PathBuf> {
+        let session = lock(&self.session);
+        session.is_persistent().then(|| session.dir().to_path_buf())
+    }
+
     fn close(&self, changes: FileChanges) {
         self.append(vec![EntryKind::FileChanges(Box::new(changes))], Durability::Buffered);
     }
@@ -137,6 +137,22 @@ impl Files {
 
     fn say(&self, text: String) {
         let _ = self.events.send(Event::Notice { level: NoticeLevel::Warning, text });
+    }
+}
+
+/// The recorder, made where there is none yet, and what the last call did if it never came to its end.
+fn ready<'a>(
+    slot: &'a mut Option<Recorder>,
+    settings: Settings,
+    store: Arc<SessionBlobs>,
+    dir: Option<&Path>,
+) -> (Option<FileChanges>, &'a mut Recorder) {
+    match slot {
+        Some(known) => (known.close_left_open(), known),
+        None => {
+            let (fresh, left) = begin(settings, store, dir);
+            (left, slot.insert(fresh))
+        }
     }
 }
 

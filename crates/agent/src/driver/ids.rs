@@ -46,8 +46,8 @@ impl CallIds {
     /// What the ledger knows.
     pub(crate) fn from_view(view: &View) -> Self {
         let mut ids = Self::default();
-        for line in view.journal() {
-            ids.known.insert(line.call_id.clone(), Known::Journaled);
+        for line in view.journal().iter() {
+            ids.known.insert(line.call_id.into(), Known::Journaled);
         }
         for message in view.live() {
             if message.role == Role::Assistant {

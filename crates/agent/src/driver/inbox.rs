@@ -72,6 +72,28 @@ impl Agent {
         self.feed(Input::Prompt { id, mode });
     }
 
+    /// Takes a prompt back that waits. One that was delivered meanwhile stays; its message says so.
+    pub(super) fn withdraw(&mut self, client_id: String) {
+        let waits = |input: &PromptInput| input.client_id.as_ref() == Some(&client_id);
+        let Some(id) = self.inbox.prompts.iter().find(|(_, input)| waits(input)).map(|(id, _)| *id) else {
+            return;
+        };
+        self.inbox.prompts.remove(&id);
+        self.machine = self.machine.take().map(|state| state.withdraw(id));
+        if let Some(entry) = self.inbox.entry() {
+            self.core.append(vec![entry], Durability::Synced);
+        }
+        self.core.emit(Event::Withdrawn { client_id });
+    }
+
+    /// Another title; it stays when prompts come.
+    pub(super) fn rename(&mut self, title: String) {
+        self.begin_ledger();
+        self.titled = true;
+        self.core.append(vec![EntryKind::Title { title: title.clone() }], Durability::Synced);
+        self.core.emit(Event::Renamed { title });
+    }
+
     /// Prompts that an earlier process had taken but not delivered go before everything else.
     pub(super) fn take_left(&mut self) {
         let left = std::mem::take(&mut self.inbox.left);

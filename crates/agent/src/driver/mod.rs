@@ -13,6 +13,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | `ledger` | the ledger and the front ends: commits, events, notices |
 //! | `start` | first entries, resume, rules files |
 //! | `inbox` | prompts on their way into the ledger |
 //! | `request` | budget, view, sending |
@@ -23,17 +24,20 @@
 //! | `count` | one exact count of the context, where it decides something |
 //! | `compact` | compaction and its undoing, pruning |
 //! | `prepare` | a summary ahead of time |
+//! | `undo` | undo, redo and rewind; changes of the context by hand |
 
 mod compact;
 mod count;
 mod files;
 mod ids;
 mod inbox;
+mod ledger;
 mod prepare;
 mod reply;
 mod request;
 mod start;
 mod tools;
+mod undo;
 
 use crate::host::{SessionHost, lock};
 use crate::machine::{self, Action, Input, Note, Phase, Rules, State};
@@ -45,15 +49,17 @@ use becket_model::Model;
 use becket_session::context::Policy;
 use becket_session::context::budget::Meter;
 use becket_session::context::compaction::Governor;
+use becket_session::context::view::KindTotals;
 use becket_session::{Durability, Session};
 use becket_tool::Registry;
 use becket_types::{
-    Blobs, Command, Cost, EntryKind, Event, Message, Millis, NoticeLevel, Part, PermissionMode, Seq,
-    Synthetic, Tokens, ToolSpec, TurnEnd, TurnResult, Usage,
+    Command, Cost, EntryKind, Event, Millis, NoticeLevel, Part, PermissionMode, Synthetic, Tokens, ToolSpec,
+    TurnEnd, TurnResult, Usage,
 };
 use compact::CompactionRun;
 use ids::CallIds;
 use inbox::Inbox;
+pub(crate) use ledger::Core;
 use reply::Reply;
 use request::Wire;
 use serde_json::Map;
@@ -62,8 +68,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tools::Batch;
+use undo::Want;
 
 /// Commands that may wait before a front end has to.
 const COMMANDS: usize = 256;
@@ -97,6 +105,7 @@ pub struct Agent {
     repetition: RepetitionGuard,
     rules: KnownRules,
     settings: AgentSettings,
+    undoing: undo::Undoing,
     find_model: Option<FindModel>,
     limits: Limits,
     turn: TurnSum,
@@ -108,19 +117,6 @@ pub struct Agent {
     focus: Option<String>,
 }
 
-/// The ledger and the way to the front ends.
-pub(crate) struct Core {
-    pub(crate) session: Arc<Mutex<Session>>,
-    pub(crate) blobs: Arc<dyn Blobs>,
-    events: mpsc::UnboundedSender<Event>,
-    /// Entries of the commit that is being put together.
-    pending: Vec<EntryKind>,
-    /// Events that say what is in that commit: they go out when it is written.
-    announce: Vec<Event>,
-    /// An entry could not be written at all; the turn cannot go on.
-    pub(crate) failed: Option<String>,
-}
-
 /// What the budget needs to remember.
 pub(crate) struct BudgetState {
     policy: Policy,
@@ -129,6 +125,8 @@ pub(crate) struct BudgetState {
     governor: Governor,
     /// System prompt and tools in base tokens; renewed when either changes.
     floor: Option<becket_session::context::compaction::Floor>,
+    /// What the context holds, by kind; begun anew like `floor`.
+    kinds: KindTotals,
     /// Base tokens of the request under way.
     base_sent: Tokens,
     /// Usage of the last answer, until its entries are in the view.
@@ -145,6 +143,7 @@ enum Op {
     Tools(Box<Batch>),
     Compaction(Box<CompactionRun>),
     Count(count::Count),
+    Restore(JoinHandle<undo::Done>),
 }
 
 /// Why the task woke up.
@@ -156,6 +155,7 @@ enum Wake {
     Summary(compact::Asked),
     Prepared(compact::Asked),
     Counted(Option<Tokens>),
+    Restored(undo::Done),
 }
 
 impl Agent {
@@ -171,7 +171,7 @@ impl Agent {
         let titled = session.title().is_some();
         let ids = CallIds::from_view(session.view());
         let session = Arc::new(Mutex::new(session));
-        let host = Arc::new(SessionHost::new(Arc::clone(&session)));
+        let host = Arc::new(SessionHost::new(Arc::clone(&session), settings.watching));
         let files = settings
             .snapshots
             .clone()
@@ -198,6 +198,7 @@ impl Agent {
                 limits: becket_session::context::budget::Limits::default(),
                 governor,
                 floor: None,
+                kinds: KindTotals::default(),
                 base_sent: Tokens(0),
                 report: None,
                 prepare_at: Tokens(0),
@@ -218,6 +219,7 @@ impl Agent {
             begun: false,
             titled,
             focus: None,
+            undoing: undo::Undoing::default(),
             find_model,
             settings,
         };
@@ -282,6 +284,7 @@ impl Agent {
             Wake::Summary(asked) => self.summary_came(asked),
             Wake::Prepared(asked) => self.preparation_came(asked),
             Wake::Counted(exact) => self.counted(exact),
+            Wake::Restored(done) => self.restored(done),
         }
     }
 
@@ -289,7 +292,7 @@ impl Agent {
         match command {
             Command::Prompt(input) => self.prompt_came(input),
             Command::Interrupt => {
-                if self.phase() != Phase::Idle {
+                if !matches!(self.phase(), Phase::Idle | Phase::Restoring) {
                     self.core.say(NoticeLevel::Info, "Interrupted.".to_owned());
                 }
                 self.give_up_preparation("an interrupt");
@@ -302,7 +305,14 @@ impl Agent {
             Command::SetModel { model } => self.set_model(&model),
             Command::SetMode { mode } => self.set_mode(&mode),
             Command::Decide { call_id, decision } => self.decided(&call_id, decision),
+            Command::Withdraw { client_id } => self.withdraw(client_id),
+            Command::Rename { title } => self.rename(title),
             Command::UndoCompaction => self.feed(Input::UndoCompaction),
+            Command::Undo => self.undo_asked(Want::Undo),
+            Command::Redo => self.undo_asked(Want::Redo),
+            Command::Rewind { to, what } => self.undo_asked(Want::Rewind { to, what }),
+            Command::ChangeContext(change) => self.undo_asked(Want::Change(change)),
+            Command::CarryOut { plan, force } => self.undo_asked(Want::CarryOut { plan, force }),
             Command::EndInput => self.feed(Input::EndInput),
         }
     }
@@ -320,6 +330,7 @@ impl Agent {
             Action::StartTurn => {
                 self.turn.begin();
                 self.in_turn = true;
+                self.undoing.forget();
                 self.repetition.reset();
             }
             Action::Deliver { prompts, steered } => self.deliver(&prompts, steered),
@@ -336,13 +347,20 @@ impl Agent {
             Action::RunTools => self.run_tools(),
             Action::CloseCalls(why) => self.close_calls(why),
             Action::CancelTools => self.cancel_tools(),
-            Action::Compact { trigger } => self.compact(trigger),
+            Action::Compact { trigger } => {
+                self.undoing.forget();
+                self.compact(trigger);
+            }
             Action::CancelCompaction => {
                 self.cancel_compaction();
                 self.feed(Input::CompactionDone(machine::CompactionEnd::Cancelled));
             }
             Action::Note(note) => self.note(&note),
-            Action::UndoCompaction => self.undo_compaction(),
+            Action::UndoCompaction => {
+                self.undoing.forget();
+                self.undo_compaction();
+            }
+            Action::Restore => self.restore(),
             Action::MarkInterrupt => {
                 self.core.push(EntryKind::Interrupt);
             }
@@ -358,11 +376,9 @@ impl Agent {
                 "{what}\nRepeating it will not change the result. Say what you expected, and try something different or \
                  end with what you know."
             ),
-            Note::CutText => {
-                "Your last answer was cut because it reached the output limit. Go on exactly where it \
-                              ended, without repeating anything."
-                    .to_owned()
-            }
+            Note::Cut => "Your last answer was cut because it reached the output limit. Go on exactly where it ended, \
+                          without repeating anything. A call that was cut did not run: make it again in smaller parts."
+                .to_owned(),
             Note::WrapUp { limit } => format!(
                 "The limit of {limit} steps for this turn is reached. Call no more tools. Sum up now: what is done, \
                  what is left, and what the next step would be."
@@ -469,83 +485,8 @@ impl Op {
             Self::Tools(batch) => Wake::Tools(batch.next().await),
             Self::Compaction(run) => Wake::Summary(run.next().await),
             Self::Count(count) => Wake::Counted(count.next().await),
+            Self::Restore(task) => Wake::Restored(undo::next(task).await),
         }
-    }
-}
-
-impl Core {
-    pub(crate) fn emit(&self, event: Event) {
-        // A front end that is gone catches up from the ledger.
-        let _ = self.events.send(event);
-    }
-
-    pub(crate) fn say(&self, level: NoticeLevel, text: String) {
-        self.emit(Event::Notice { level, text });
-    }
-
-    /// Adds to the commit that is being put together.
-    pub(crate) fn push(&mut self, entry: EntryKind) {
-        self.pending.push(entry);
-    }
-
-    /// Writes the commit that was put together. The sequence numbers of its entries.
-    pub(crate) fn flush(&mut self, durability: Durability) -> Vec<Seq> {
-        let mut seqs = Vec::new();
-        if !self.pending.is_empty() {
-            let entries = std::mem::take(&mut self.pending);
-            let appended = lock(&self.session).append(entries, durability);
-            seqs = appended.unwrap_or_else(|error| {
-                let text = format!("The session could not be written: {error}");
-                self.say(NoticeLevel::Error, text.clone());
-                self.failed = Some(text);
-                Vec::new()
-            });
-        }
-        for event in std::mem::take(&mut self.announce) {
-            self.emit(event);
-        }
-        seqs
-    }
-
-    /// The number that the next entry pushed will have.
-    pub(crate) fn next_seq(&self) -> Seq {
-        Seq(lock(&self.session).last_seq().0 + self.pending.len() as u64 + 1)
-    }
-
-    /// An event about the commit that is being put together.
-    pub(crate) fn announce(&mut self, event: Event) {
-        self.announce.push(event);
-    }
-
-    /// Appends these entries as the end of the commit under way; their sequence numbers.
-    pub(crate) fn append(&mut self, entries: Vec<EntryKind>, durability: Durability) -> Vec<Seq> {
-        let count = entries.len();
-        self.pending.extend(entries);
-        let mut seqs = self.flush(durability);
-        seqs.split_off(seqs.len().saturating_sub(count))
-    }
-
-    /// Tells people, and the ledger, what they must know.
-    pub(crate) fn notice(&mut self, level: NoticeLevel, text: String) {
-        self.push(EntryKind::Notice { text: text.clone(), extra: Map::new() });
-        self.say(level, text);
-    }
-
-    /// What storage and view have to say.
-    pub(crate) fn tell_notices(&mut self) {
-        let notices = lock(&self.session).take_notices();
-        for text in notices {
-            self.notice(NoticeLevel::Warning, text);
-        }
-    }
-
-    /// A message of becket's own for the model.
-    pub(crate) fn synthetic(&mut self, kind: Synthetic, text: String, extra: Map<String, serde_json::Value>) {
-        let mut message = Message::synthetic(kind, text);
-        message.metadata.extra = extra;
-        let seqs = self.append(vec![EntryKind::Message { message: message.clone() }], Durability::Buffered);
-        message.seq = seqs.first().copied().unwrap_or_default();
-        self.emit(Event::SyntheticMessage { message });
     }
 }
 

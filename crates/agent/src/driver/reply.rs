@@ -3,12 +3,14 @@
 
 use super::{Agent, Op};
 use crate::answer::Answer;
+use crate::host::lock;
 use crate::machine::{self, Break, BreakKind, Input};
 use crate::reply_error;
 use crate::spend::millis;
+use crate::written_call::written_call;
 use becket_model::{Model, ModelError, ModelEvent, Prepared};
 use becket_session::Durability;
-use becket_types::{Cost, EntryKind, Event, FinishReason, Seq, Tokens};
+use becket_types::{Cost, EntryKind, Event, FinishReason, NoticeLevel, Part, Seq, Tokens};
 use futures::future::FutureExt as _;
 use futures::stream::{BoxStream, StreamExt as _};
 use std::sync::Arc;
@@ -133,6 +135,9 @@ impl Agent {
         self.wire.last_error = None;
         if !empty {
             self.turn.steps += 1;
+            if calls == 0 {
+                self.tell_written_call(&reply.answer);
+            }
             self.turn.say(reply.answer.take_text(), reason == FinishReason::Length && calls == 0);
             if self.budget.governor.step_succeeded() {
                 let entry = self.budget.governor.entry();
@@ -140,6 +145,22 @@ impl Agent {
             }
         }
         self.feed(Input::Answered(machine::Answer { finish: reason, calls, empty }));
+    }
+
+    /// A call that stands in the text runs nothing, and looks as if becket did not do its work.
+    fn tell_written_call(&mut self, answer: &Answer) {
+        let texts = answer.parts.iter().filter_map(|part| match part {
+            Part::Text { text, .. } => Some(text),
+            _ => None,
+        });
+        let names = || self.specs.iter().map(|spec| spec.name.as_str());
+        let Some(tool) = texts.into_iter().find_map(|text| written_call(text, names())) else { return };
+        let text = format!(
+            "{} wrote a call of `{tool}` into its text instead of making it, so nothing was run. The chat template of \
+             its server does not fit the model: start the server with one for tool calls, or choose another model.",
+            self.wire.model.info().id
+        );
+        self.core.notice(NoticeLevel::Warning, text);
     }
 
     /// Some servers report a cut answer as finished: the count of tokens says so.
@@ -209,10 +230,14 @@ impl Agent {
         let sent = self.budget.base_sent;
         self.budget.meter.report(&usage, sent, base_now);
         let budget = self.budget();
+        let kinds = self.budget.kinds.update(lock(&self.core.session).view(), &self.specs);
+        let kinds = kinds.iter().map(|(kind, tokens)| (*kind, *tokens)).collect();
         self.core.emit(Event::ContextUsed {
             used: self.budget.meter.used(base_now),
             usable: Tokens(budget.usable()),
             window: Tokens(budget.window),
+            threshold: budget.threshold(self.budget.policy.threshold),
+            kinds,
         });
     }
 

@@ -6,12 +6,17 @@ use crate::host::lock;
 use crate::machine::{Break, BreakKind, Facts, Input, Owed};
 use crate::reply_error;
 use crate::settings::scope;
+use crate::watch::Fate;
 use becket_model::{ErrorKind, Model, ModelError, Prepared, Request, ToolChoice};
 use becket_session::Durability;
 use becket_session::context::budget::{Budget, Limits, estimate_json, estimate_text};
 use becket_session::context::compaction::{Floor, Need, Owed as GovernorOwed, StopReason};
 use becket_session::context::reminder;
-use becket_types::{EntryKind, Event, Millis, NoticeLevel, SystemKind, Tokens, ToolSpec, TurnEnd, Usage};
+use becket_types::{
+    EntryKind, Event, Millis, NoticeLevel, SentRequest, Synthetic, SystemKind, Tokens, ToolSpec, TurnEnd,
+    Usage, hex,
+};
+use serde_json::Map;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -20,6 +25,8 @@ use tokio::time::Instant;
 
 /// Longest wait before an answer that broke is asked for again. Longer waits are the model client's, before an answer begins.
 const MAX_DELAY: Millis = Millis(60_000);
+/// Changed files that the model is told of by name.
+const MAX_CHANGED: usize = 10;
 /// Refused requests that are remembered.
 const MAX_REFUSED: usize = 64;
 
@@ -38,6 +45,8 @@ pub(crate) struct Wire {
     pub(crate) cold: bool,
     /// Why the last attempt broke.
     pub(crate) last_error: Option<ModelError>,
+    /// Another model takes over: its first request need not wait, and people know.
+    pub(crate) switched: bool,
     /// Summary requests so far.
     pub(crate) summaries: u64,
     /// The request under way is the wrap-up.
@@ -60,6 +69,7 @@ impl Wire {
             last_sent: None,
             cold: false,
             last_error: None,
+            switched: false,
             summaries: 0,
             wrap_up: false,
             max_output: 0,
@@ -232,9 +242,11 @@ impl Agent {
             return false;
         }
         let Some(model) = self.wire.fallbacks.pop_front() else { return false };
-        let text = format!("{}: {error} Going on with {}.", self.wire.model.info().id, model.info().id);
+        let why = reply_error::sentence(&error.message);
+        let text = format!("{}: {why} Going on with {}.", self.wire.model.info().id, model.info().id);
         self.core.notice(NoticeLevel::Warning, text);
         self.use_model(model);
+        self.wire.switched = true;
         true
     }
 
@@ -244,6 +256,7 @@ impl Agent {
         // What is superseded from here on is an answer to this request, never an earlier one.
         self.ids.last_entry = None;
         self.prune_if_cold();
+        self.tell_changed_files();
         let reminders = reminder::due(lock(&self.core.session).view(), step);
         self.core.append(reminders, Durability::Buffered);
         if let Some(message) = self.core.failed.take() {
@@ -256,12 +269,16 @@ impl Agent {
         let media = lock(&self.core.session).view().media_due();
         self.core.pending.extend(media);
         self.core.tell_notices();
+        let prepared = prepared.and_then(|prepared| match self.refused(&prepared) {
+            Some(error) => Err(error),
+            None => Ok(prepared),
+        });
+        if let Ok(prepared) = &prepared {
+            self.record_request(prepared);
+        }
         self.core.flush(Durability::Buffered);
         match prepared {
             Ok(mut prepared) => {
-                if let Some(error) = self.refused(&prepared) {
-                    return self.reply_broke_before(error);
-                }
                 prepared.replaceable = !self.wire.fallbacks.is_empty();
                 self.core.emit(Event::StepStarted { step });
                 let delay = self.retry_delay(attempt);
@@ -274,6 +291,48 @@ impl Agent {
             }
             Err(error) => self.reply_broke_before(error),
         }
+    }
+
+    /// Files that the model has read and somebody else changed since: it is told once, in a message of its own.
+    fn tell_changed_files(&mut self) {
+        let changed = self.host.watch().changed();
+        if let Some(text) = self.host.watch().notice() {
+            self.core.notice(NoticeLevel::Info, text);
+        }
+        if changed.is_empty() {
+            return;
+        }
+        let cwd = &self.settings.environment.cwd;
+        let mut lines: Vec<String> = Vec::new();
+        for (path, fate) in changed.iter().take(MAX_CHANGED) {
+            let what = match fate {
+                Fate::Changed => "changed on disk since you read it",
+                Fate::Gone => "is gone from disk since you read it",
+            };
+            lines.push(format!("{} {what}.", path.strip_prefix(cwd).unwrap_or(path).display()));
+        }
+        if changed.len() > MAX_CHANGED {
+            lines.push(format!(
+                "{} more files that you read changed on disk, too.",
+                changed.len() - MAX_CHANGED
+            ));
+        }
+        self.core.synthetic(Synthetic::Reminder, lines.join("\n"), Map::new());
+    }
+
+    /// What it takes to make these bytes again stands in the ledger before they go out.
+    fn record_request(&mut self, prepared: &Prepared) {
+        let sent = SentRequest {
+            model: self.wire.model.info().id.clone(),
+            purpose: "turn".to_owned(),
+            max_output: self.wire.max_output,
+            effort: self.settings.effort.clone(),
+            no_calls: self.wire.wrap_up,
+            prompt: None,
+            bytes: prepared.len() as u64,
+            sha256: hex(&prepared.digest),
+        };
+        self.core.push(EntryKind::Request(Box::new(sent)));
     }
 
     /// The bytes of the request as things stand.
@@ -358,15 +417,17 @@ impl Agent {
             // The stopped state is kept: a resumed session does not run into the same wall.
             self.owed(Need::Overflow);
         }
-        TurnEnd::ContextFull { breakdown: format!("{error} {}", self.full(reason)) }
+        let said = reply_error::sentence(&error.message);
+        TurnEnd::ContextFull { breakdown: format!("{said} {}", self.full(reason)) }
     }
 
     /// How long to wait before this attempt; announced.
     fn retry_delay(&mut self, attempt: u32) -> Option<Duration> {
-        if attempt == 0 {
+        let switched = std::mem::take(&mut self.wire.switched);
+        let error = self.wire.last_error.take();
+        if attempt == 0 || switched {
             return None;
         }
-        let error = self.wire.last_error.take();
         let asked = error.as_ref().and_then(|error| error.retry_after);
         let delay = asked.unwrap_or(Millis(500 << attempt.min(6))).min(MAX_DELAY);
         self.core.emit(Event::Retry {

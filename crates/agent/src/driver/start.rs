@@ -13,6 +13,7 @@ use crate::prompt;
 use crate::rules::{self, Rules};
 use crate::settings::scope;
 use becket_session::Durability;
+use becket_session::context::view::KindTotals;
 use becket_types::{
     CallId, EntryKind, Event, JournalState, Message, NoticeLevel, Origin, Part, Role, Synthetic, SystemItem,
     SystemKind, TurnState, is_blank,
@@ -107,29 +108,20 @@ impl Agent {
             self.tell_rules(rules.notices);
             self.core.push(EntryKind::System { items });
         }
-        self.core.push(EntryKind::Tools { names: self.tools.names(), hash: self.tools.hash() });
+        let specs = serde_json::to_vec(&*self.specs).ok();
+        let specs = specs.and_then(|specs| lock(&self.core.session).put_blob(&specs).ok());
+        self.core.push(EntryKind::Tools { names: self.tools.names(), hash: self.tools.hash(), specs });
         self.core.push(EntryKind::ModelSwitch { model: self.wire.model.info().id.clone() });
     }
 
     /// Closes what a dead process left open and remembers the rules that the model was given.
     fn close_left_open(&mut self) {
         let mut entries = Vec::new();
+        self.recall_rules();
         {
             let session = lock(&self.core.session);
             let view = session.view();
-            let mut last = None;
-            for message in view.live() {
-                if message.origin == Origin::Synthetic(Synthetic::Rules)
-                    && let Some(path) = message.metadata.extra.get(RULES_PATH).and_then(Value::as_str)
-                {
-                    let path = PathBuf::from(path);
-                    self.rules.given.insert(path.clone(), message.text());
-                    self.rules.below.push(path);
-                }
-                if message.role == Role::Assistant {
-                    last = Some(message);
-                }
-            }
+            let last = view.live().rev().find(|message| message.role == Role::Assistant);
             for id in view.open_calls() {
                 let name = last.and_then(|message| call_name(message, &id)).unwrap_or("unknown");
                 entries
@@ -143,6 +135,22 @@ impl Agent {
             let text =
                 format!("{closed} tool calls were under way when the session ended; they are not run again.");
             self.core.notice(NoticeLevel::Warning, text);
+        }
+    }
+
+    /// The rules below the working directory are those that the messages in force brought.
+    pub(super) fn recall_rules(&mut self) {
+        let session = lock(&self.core.session);
+        let rules = &mut self.rules;
+        (rules.seen, rules.below, rules.given) = Default::default();
+        for message in session.view().live() {
+            if message.origin == Origin::Synthetic(Synthetic::Rules)
+                && let Some(path) = message.metadata.extra.get(RULES_PATH).and_then(Value::as_str)
+            {
+                let path = PathBuf::from(path);
+                rules.given.insert(path.clone(), message.text());
+                rules.below.push(path);
+            }
         }
     }
 
@@ -167,6 +175,7 @@ impl Agent {
         }
         self.tell_rules(fresh.notices);
         self.budget.floor = None;
+        self.budget.kinds = KindTotals::default();
         self.core.append(vec![EntryKind::System { items }], Durability::Buffered);
     }
 

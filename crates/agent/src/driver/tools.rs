@@ -6,9 +6,11 @@
 //!
 //! Journal: `intended` for every call that may run, `started` before it runs (synced when it has side effects),
 //! `finished` with its result in one commit. Whatever happens to a call, its result says so.
+//!
+//! `batch` holds the calls under way, `outcome` says what a call came to.
 
 use super::files::Touch;
-use super::{Agent, Core, Op, until};
+use super::{Agent, Op};
 use crate::answer::Call;
 use crate::host::lock;
 use crate::machine::{Input, NotRun};
@@ -17,75 +19,30 @@ use becket_guard::Verdict;
 use becket_session::Durability;
 use becket_tool::{Host, Tool, ToolEnv};
 use becket_types::{
-    Access, CallId, Decision, Effect, EntryKind, Event, JournalState, Message, Part, PermissionDenial,
-    PermissionRequest, ToolOutput, cut_end, cut_start,
+    Access, CallId, Decision, Effect, EntryKind, Event, JournalState, PermissionDenial, PermissionRequest,
+    RuleOffer, ToolOutput,
 };
-use futures::future::{BoxFuture, FutureExt as _};
-use futures::stream::{FuturesUnordered, StreamExt as _};
-use serde_json::{Map, Value, json};
-use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
+use futures::future::FutureExt as _;
+use serde_json::Value;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+mod batch;
+mod outcome;
+
+pub(super) use batch::{Batch, Done};
+use batch::{Slot, SlotState};
+use outcome::{
+    interrupted, invalid_arguments, journal, journal_result, not_run, result_message, run, subject,
+};
+
 /// Read-only calls that run at the same time.
 const SIDE_BY_SIDE: usize = 8;
 /// How long a cancelled tool may take to say what it did.
 const GRACE: Duration = Duration::from_secs(2);
-/// Live output of one call that is forwarded to front ends and kept for an interrupt, in bytes.
-const MAX_LIVE: usize = 1 << 20;
-const MAX_PARTIAL: usize = 16 * 1024;
-
-/// The calls of one answer.
-pub(super) struct Batch {
-    slots: Vec<Slot>,
-    /// First slot that is not taken up.
-    next: usize,
-    /// First slot without a result in the ledger.
-    written: usize,
-    /// A call with side effects is running.
-    alone: bool,
-    running: FuturesUnordered<BoxFuture<'static, Done>>,
-    cancel: CancellationToken,
-    /// When tools that were cancelled are given up.
-    grace: Option<Instant>,
-    given_up: bool,
-    touched: Vec<PathBuf>,
-}
-
-/// A call that came to its end.
-pub(super) struct Done {
-    index: usize,
-    output: ToolOutput,
-    time: Duration,
-}
-
-struct Slot {
-    call: Call,
-    state: SlotState,
-    /// `intended` is in the journal.
-    journaled: bool,
-    subject: Option<String>,
-    started: Option<Instant>,
-    /// The end of its live output.
-    partial: Arc<Mutex<String>>,
-}
-
-enum SlotState {
-    Waiting,
-    /// The front end was asked for permission; the rule that would allow it for the session.
-    Asking {
-        access: Access,
-        rule: Option<String>,
-    },
-    Running,
-    Done {
-        output: ToolOutput,
-        time: Duration,
-    },
-}
 
 /// What became of a call that was taken up.
 enum Taken {
@@ -95,63 +52,6 @@ enum Taken {
     Settled,
     /// It cannot start yet.
     Blocked,
-}
-
-impl Batch {
-    fn new(calls: Vec<Call>) -> Self {
-        let slot = |call| Slot {
-            call,
-            state: SlotState::Waiting,
-            journaled: false,
-            subject: None,
-            started: None,
-            partial: Arc::default(),
-        };
-        Self {
-            slots: calls.into_iter().map(slot).collect(),
-            next: 0,
-            written: 0,
-            alone: false,
-            running: FuturesUnordered::new(),
-            cancel: CancellationToken::new(),
-            grace: None,
-            given_up: false,
-            touched: Vec::new(),
-        }
-    }
-
-    /// The calls that ended, at least one; none when the tools that were cancelled are given up.
-    pub(super) async fn next(&mut self) -> Vec<Done> {
-        tokio::select! {
-            biased;
-            Some(first) = self.running.next() => {
-                let mut done = vec![first];
-                while let Some(Some(more)) = self.running.next().now_or_never() {
-                    done.push(more);
-                }
-                done
-            }
-            () = until(self.grace) => {
-                self.given_up = true;
-                Vec::new()
-            }
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.written == self.slots.len()
-    }
-}
-
-impl Slot {
-    fn settle(&mut self, output: ToolOutput) {
-        let time = self.started.map_or(Duration::ZERO, |at| at.elapsed());
-        self.state = SlotState::Done { output, time };
-    }
-
-    fn refuse(&mut self, why: impl Into<String>) {
-        self.settle(ToolOutput::error(why));
-    }
 }
 
 impl Agent {
@@ -229,24 +129,29 @@ impl Agent {
                 self.deny(slot, reason);
                 return Taken::Settled;
             }
-            Verdict::Ask { reason, .. } if self.settings.headless => {
-                self.deny(slot, format!("{reason} (nobody can be asked in this session)"));
+            Verdict::Ask { reason, rule } if self.settings.headless => {
+                let how = rule.as_deref().map(becket_guard::how_to_allow).unwrap_or_default();
+                self.deny(slot, format!("{reason}{how} (nobody can be asked in this session)"));
                 return Taken::Settled;
             }
             Verdict::Ask { reason, rule } => {
+                let offer = rule.clone().map(|rule| RuleOffer { covers: becket_guard::covers(&rule), rule });
                 self.core.announce(Event::PermissionAsked(Box::new(PermissionRequest {
                     call_id: slot.call.id.clone(),
                     tool: slot.call.name.clone(),
                     input: slot.call.input.clone(),
+                    nearest: self.guard.nearest(&tool.spec().name, &access),
                     access: access.clone(),
                     reason,
+                    offer,
+                    preview: tool.preview(&slot.call.input, &env),
                 })));
                 slot.state = SlotState::Asking { access, rule };
                 return Taken::Blocked;
             }
         }
         let alone = !access.is_read_only();
-        self.launch(batch, index, tool, env, access);
+        self.launch(batch, index, (tool, env, access), Vec::new());
         Taken::Running { alone }
     }
 
@@ -261,20 +166,29 @@ impl Agent {
             return Err(invalid_arguments(text));
         }
         let Some(tool) = self.tools.get(&call.name) else { return Err(self.tools.unknown(&call.name)) };
-        let env = ToolEnv {
+        let mut env = ToolEnv {
             cwd: self.settings.environment.cwd.clone(),
             roots: self.settings.roots.as_slice().into(),
             call_id: call.id.clone(),
             cancel: cancel.child_token(),
             progress: self.core.progress(call.id.clone(), Arc::clone(partial)),
             host: Arc::clone(&self.host) as Arc<dyn Host>,
+            may_read: Arc::new(|_: &Path| false),
         };
         let access = tool.access(&call.input, &env)?;
+        env.may_read = Arc::new(self.guard.may_read(&tool.spec().name, &access, &call.input));
         Ok((Arc::clone(tool), env, access))
     }
 
     /// Starts a permitted call. It is not polled before its journal entry is written.
-    fn launch(&mut self, batch: &mut Batch, index: usize, tool: Arc<dyn Tool>, env: ToolEnv, access: Access) {
+    /// `rejected`: hunks of its preview that it runs without.
+    fn launch(
+        &mut self,
+        batch: &mut Batch,
+        index: usize,
+        (tool, env, access): (Arc<dyn Tool>, ToolEnv, Access),
+        rejected: Vec<usize>,
+    ) {
         let Some(slot) = batch.slots.get_mut(index) else { return };
         self.core.push(journal(slot, JournalState::Started, Value::Null));
         self.core.announce(Event::ToolStarted {
@@ -287,9 +201,9 @@ impl Agent {
         let hook = (access.effect == Effect::Write).then(|| self.settings.edit_hook.clone()).flatten();
         let (mode, paths, around) = (self.guard.mode(), access.paths.clone(), env.clone());
         let (files, touch) = (self.files.clone(), self.touches(&access, &around));
-        let id = slot.call.id.clone();
+        let (id, host) = (slot.call.id.clone(), Arc::clone(&self.host));
         batch.touched.extend(access.paths);
-        let call = run(tool, slot.call.input.clone(), env, self.settings.tool_timeout);
+        let call = run(tool, slot.call.input.clone(), env, self.settings.tool_timeout, rejected);
         batch.running.push(
             async move {
                 let files = files.filter(|_| !matches!(touch, Touch::Nothing));
@@ -308,6 +222,7 @@ impl Agent {
                 if let Some(files) = &files {
                     files.after(&id, &mut output).await;
                 }
+                host.watch().ours(output.changes.iter().map(|change| change.path.as_path()));
                 Done { index, output, time }
             }
             .boxed(),
@@ -339,7 +254,7 @@ impl Agent {
                     let words = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
                     self.deny(slot, format!("the user said no{words}"));
                 }
-                Decision::AllowOnce | Decision::AllowSession => {
+                Decision::AllowOnce | Decision::AllowSession | Decision::AllowWithout { .. } => {
                     if decision == Decision::AllowSession
                         && let Some(rule) = rule
                         && let Err(error) = self.guard.allow_for_session(&rule)
@@ -351,7 +266,11 @@ impl Agent {
                     match self.check(&slot.call, &batch.cancel, &slot.partial) {
                         Ok((tool, env, now)) if now == access => {
                             batch.alone = !access.is_read_only();
-                            self.launch(&mut batch, index, tool, env, access);
+                            let rejected = match decision {
+                                Decision::AllowWithout { rejected } => rejected,
+                                _ => Vec::new(),
+                            };
+                            self.launch(&mut batch, index, (tool, env, access), rejected);
                         }
                         Ok(_) => {
                             slot.refuse("Not run: what it would touch changed while the user was asked.");
@@ -450,150 +369,4 @@ impl Agent {
             });
         }
     }
-}
-
-impl Core {
-    /// Live output of a call: to the front ends, and its end kept for an interrupt.
-    fn progress(&self, call_id: CallId, partial: Arc<Mutex<String>>) -> Arc<dyn Fn(&str) + Send + Sync> {
-        let events = self.events.clone();
-        let forwarded = std::sync::atomic::AtomicUsize::new(0);
-        Arc::new(move |chunk: &str| {
-            {
-                let mut kept = lock(&partial);
-                kept.push_str(chunk);
-                if kept.len() > 2 * MAX_PARTIAL {
-                    let drop = kept.len() - cut_start(&kept, MAX_PARTIAL).len();
-                    kept.drain(..drop);
-                }
-            }
-            let before = forwarded.fetch_add(chunk.len(), std::sync::atomic::Ordering::Relaxed);
-            if before < MAX_LIVE {
-                let _ = events.send(Event::ToolOutput { call_id: call_id.clone(), chunk: chunk.to_owned() });
-            }
-        })
-    }
-}
-
-/// Runs a call to an output, whatever happens: a panic and a timeout are outputs too.
-async fn run(tool: Arc<dyn Tool>, input: Value, env: ToolEnv, limit: Duration) -> ToolOutput {
-    let mut call = AssertUnwindSafe(tool.run(input, &env)).catch_unwind();
-    let Ok(ended) = tokio::time::timeout(limit, &mut call).await else {
-        env.cancel.cancel();
-        let said = match tokio::time::timeout(GRACE, &mut call).await {
-            Ok(Ok(output)) => output.content,
-            Ok(Err(_)) | Err(_) => String::new(),
-        };
-        return timed_out(limit, &said);
-    };
-    let mut output = ended
-        .unwrap_or_else(|panic| ToolOutput::error(format!("The tool failed inside: {}", words(&*panic))));
-    if output.interrupted && !output.content.to_lowercase().contains("interrupted") {
-        output.content = format!("Interrupted, effect unknown.\n{}", output.content);
-    }
-    output
-}
-
-fn words(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked")
-}
-
-fn timed_out(limit: Duration, said: &str) -> ToolOutput {
-    let text =
-        format!("Timed out after {} s and was stopped; its effect is unknown.\n{said}", limit.as_secs());
-    ToolOutput { interrupted: true, ..ToolOutput::error(text.trim_end()) }
-}
-
-fn interrupted(partial: &str) -> ToolOutput {
-    let partial = cut_start(partial, MAX_PARTIAL);
-    let rest = if partial.is_empty() { String::new() } else { format!("\nOutput until then:\n{partial}") };
-    let text = format!("Interrupted by the user, effect unknown.{rest}");
-    ToolOutput { interrupted: true, ..ToolOutput::error(text) }
-}
-
-fn not_run(why: NotRun) -> &'static str {
-    match why {
-        NotRun::Cut => {
-            "Not run: your answer was cut by the output limit, so its calls may be incomplete. Make them again in smaller \
-             parts, for example several smaller edits in place of one large one."
-        }
-        NotRun::WrapUp => {
-            "Not run: the step limit of this turn is reached, and no more tools are available in it."
-        }
-        NotRun::Refused => "Not run: the answer that called it was refused.",
-        NotRun::Interrupted => "Not run: the user interrupted before it was started.",
-    }
-}
-
-/// What the model is told of arguments that are no JSON object.
-fn invalid_arguments(text: &str) -> String {
-    let what = match serde_json::from_str::<Value>(text) {
-        Ok(_) => "they are not a JSON object".to_owned(),
-        Err(error) => format!("at line {}, column {}: {error}", error.line(), error.column()),
-    };
-    let start = cut_end(text, 200);
-    let more = if start.len() < text.len() { "…" } else { "" };
-    format!("Not run: the arguments of this call are not valid JSON, {what}. They begin: {start}{more}")
-}
-
-/// One line for people and for the summary.
-fn subject(access: &Access, env: &ToolEnv) -> Option<String> {
-    let line = match (&access.command, access.paths.first(), &access.subject) {
-        (Some(command), ..) => command.clone(),
-        (None, Some(path), _) => env.display(path),
-        (None, None, subject) => subject.clone()?,
-    };
-    let first = line.lines().next().unwrap_or_default();
-    Some(cut_end(first, 200).to_owned())
-}
-
-fn journal(slot: &Slot, state: JournalState, result: Value) -> EntryKind {
-    EntryKind::ToolJournal {
-        call_id: slot.call.id.clone(),
-        state,
-        tool: Some(slot.call.name.clone()),
-        subject: slot.subject.clone(),
-        result,
-    }
-}
-
-/// What the summary's engine-filled sections are made of.
-fn journal_result(output: &ToolOutput, reads: Map<String, Value>) -> Value {
-    let mut result = Map::new();
-    if let Some(code) =
-        ["exit_code", "exit"].iter().find_map(|key| output.details.get(key)).and_then(Value::as_i64)
-    {
-        result.insert("exit_code".to_owned(), Value::from(code));
-    }
-    if output.is_error {
-        result.insert("is_error".to_owned(), Value::Bool(true));
-    }
-    if output.interrupted {
-        result.insert("interrupted".to_owned(), Value::Bool(true));
-    }
-    if !output.changes.is_empty() {
-        result.insert("changes".to_owned(), json!(output.changes));
-    }
-    if !reads.is_empty() {
-        result.insert("reads".to_owned(), Value::Object(reads));
-    }
-    if result.is_empty() { Value::Null } else { Value::Object(result) }
-}
-
-/// The tool message: the result, and the images that came with it.
-fn result_message(call: &Call, output: ToolOutput) -> Message {
-    let mut message =
-        Message::tool_result(call.id.clone(), call.name.clone(), output.content, output.is_error);
-    for part in &mut message.parts {
-        if let Part::ToolResult { interrupted, details, spill, extra, .. } = part {
-            *interrupted = output.interrupted;
-            *details = output.details.clone();
-            spill.clone_from(&output.spill);
-            if output.excerpt_lines > 0 {
-                extra.insert("excerpt_lines".to_owned(), Value::from(output.excerpt_lines));
-            }
-        }
-    }
-    message.parts.extend(output.images);
-    message
 }

@@ -108,3 +108,21 @@ async fn a_fallback_model_takes_over_when_the_first_is_overloaded() {
     let result = rig.turn("go").await;
     assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "from the second"));
 }
+
+/// A call in the text is told, and not run; an answer that makes a call is not accused of one.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_stands_in_the_text_is_told_and_not_run() {
+    let written = "```json\n{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}\n```";
+    let made = Reply::Answer(
+        vec![Part::text(written), call("c1", "bash", json!({"command": "ls"}))],
+        FinishReason::ToolCalls,
+    );
+    for (replies, told, ran) in [(vec![say(written)], 1, 0), (vec![made, say("done")], 0, 1)] {
+        let mut rig = Setup::new(replies).start();
+        assert_eq!(rig.turn("go").await.end, TurnEnd::Completed);
+        let notices = rig.log.iter().filter(|event| {
+            matches!(event, Event::Notice { text, .. } if text.contains("wrote a call of `bash` into its text"))
+        });
+        assert_eq!((notices.count(), rig.ran().len()), (told, ran));
+    }
+}

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 mod answers;
+mod changes;
 mod compaction;
 mod interrupt;
 mod prepare;
@@ -13,3 +14,5 @@ mod support;
 mod switching;
 mod tools;
 mod turns;
+mod undo;
+mod watch;

@@ -1,9 +1,11 @@
 //! A summary made ahead of time, beside the turn: it holds nothing up, counts once, and is given up where it must.
 
 use crate::support::*;
-use becket_model::ErrorKind;
+use becket_model::{ErrorKind, Model};
 use becket_session::context::compaction::{Prepared, PreparedOutcome};
-use becket_types::{Command, Compaction, CompactionSource, EntryKind, Event, TurnEnd, Usage};
+use becket_types::{
+    Command, Compaction, CompactionSource, CompactionTrigger, EntryKind, Event, TurnEnd, Usage,
+};
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -285,7 +287,93 @@ async fn sessions_that_end_before_are_not_charged_for_it() {
     let mut setup = Setup::with_window(32_000, vec![say("ok"), say("ok")]);
     setup.policy.prune = false;
     let mut rig = setup.start();
-    rig.turn(&"lorem ipsum ".repeat(5_400)).await;
+    rig.turn(&"Lorem ipsum ".repeat(5_400)).await;
     rig.turn("and this").await;
     assert_eq!(summaries(&rig), 0);
+}
+
+/// A preparation whose summariser says nothing, and a gate that only its request still holds.
+async fn unanswered(setup: impl FnOnce(Vec<Reply>) -> Setup) -> (Rig, Arc<Notify>) {
+    let gate = Arc::new(Notify::new());
+    let rig = preparing(setup(vec![Reply::Gated(Arc::clone(&gate), SUMMARY)])).await;
+    assert_eq!(Arc::strong_count(&gate), 2, "the request is under way");
+    (rig, gate)
+}
+
+/// Why preparations were given up, in order.
+fn reasons(entries: &[EntryKind]) -> Vec<String> {
+    let state = |e: &EntryKind| match e {
+        EntryKind::State { key, value } if key == Prepared::KEY => Prepared::from_state(Some(value)),
+        _ => None,
+    };
+    let why = |prepared: Prepared| match prepared.outcome {
+        PreparedOutcome::Cancelled { why } => Some(why),
+        _ => None,
+    };
+    entries.iter().filter_map(state).filter_map(why).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_model_gives_it_up_and_its_request_ends() {
+    let mut other = Scripted::new(100_000, vec![say("finished")]);
+    Arc::get_mut(&mut other).unwrap().info.id = "test/two".into();
+    let found = Arc::clone(&other);
+    let (mut rig, gate) = unanswered(|summaries| {
+        let mut setup = setup(summaries);
+        setup.find_model = Some(Arc::new(move |_: &str| Ok(Arc::clone(&found) as Arc<dyn Model>)));
+        setup
+    })
+    .await;
+    rig.send(Command::SetModel { model: "two".into() }).await;
+    rig.world.go.notify_one();
+    assert_eq!(rig.finished().await.text, "finished");
+    assert_eq!(Arc::strong_count(&gate), 1, "the request is gone");
+    assert_eq!(other.turns().len(), 1);
+    let entries = entries(&rig.end().await);
+    assert_eq!(
+        (outcomes(&entries), reasons(&entries)),
+        (vec!["asked", "cancelled"], vec!["another model".to_owned()])
+    );
+    assert_eq!(compactions(&entries).len(), 0, "the other model has room");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compaction_by_hand_gives_it_up_and_asks_for_itself() {
+    let (mut rig, gate) = unanswered(setup).await;
+    rig.send(Command::Compact { focus: Some("the port".into()) }).await;
+    rig.world.go.notify_one();
+    rig.event(|e| matches!(e, Event::CompactBoundary { .. })).await;
+    assert_eq!(Arc::strong_count(&gate), 1, "the request is gone");
+    assert_eq!(rig.finished().await.end, TurnEnd::Completed);
+    let entries = entries(&rig.end().await);
+    assert_eq!(reasons(&entries)[0], "a compaction by hand");
+    let compactions = compactions(&entries);
+    assert_eq!(
+        (compactions[0].trigger, compactions[0].input.as_str() == "prepared"),
+        (CompactionTrigger::Manual, false)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_session_gives_it_up_and_waits_for_nobody() {
+    let (mut rig, gate) = unanswered(|summaries| {
+        let mut replies = busy(0, 10);
+        replies.extend([bash("w", "wait"), say("finished")]);
+        let mut setup = Setup::with_window(32_000, replies);
+        setup.policy.prune = false;
+        setup.model.script.lock().unwrap().summaries = summaries.into();
+        setup
+    })
+    .await;
+    rig.world.go.notify_one();
+    assert_eq!(rig.finished().await.text, "finished");
+    let begun = Instant::now();
+    let session = rig.end().await;
+    assert_eq!(begun.elapsed().as_secs(), 0);
+    assert_eq!(Arc::strong_count(&gate), 1, "the request is gone");
+    let entries = entries(&session);
+    assert_eq!(
+        (outcomes(&entries), reasons(&entries)),
+        (vec!["asked", "cancelled"], vec!["the end of the session".to_owned()])
+    );
 }

@@ -157,7 +157,8 @@ impl Model for Scripted {
         let body =
             serde_json::to_vec(&request.context.messages.iter().map(|m| &m.message).collect::<Vec<_>>())
                 .unwrap();
-        Ok(Prepared { body: vec![body.into()], tag: prepared.len() as u64 - 1, replaceable: false })
+        let tag = prepared.len() as u64 - 1;
+        Ok(Prepared { body: vec![body.into()], digest: [0; 32], tag, replaceable: false })
     }
 
     fn send(&self, prepared: Prepared) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
@@ -304,11 +305,15 @@ impl Tool for TestTool {
             if let Some(path) = what.strip_prefix("note ") {
                 env.host.note_read(Path::new(path), "hash of it");
             }
+            if let Some((name, text)) = what.strip_prefix("put ").and_then(|rest| rest.split_once(' ')) {
+                std::fs::write(env.cwd.join(name), text).unwrap();
+            }
             if let Some(path) = what.strip_prefix("known ") {
                 return ToolOutput::text(format!("{:?}", env.host.read_hash(Path::new(path))));
             }
             if let Some(size) = what.strip_prefix("big ") {
-                return ToolOutput::text("lorem ipsum ".repeat(size.parse::<usize>().unwrap() / 12));
+                // 3.6 bytes a token by the estimate.
+                return ToolOutput::text("Lorem ipsum ".repeat(size.parse::<usize>().unwrap() / 12));
             }
             ToolOutput::text(format!("did {what}"))
         })

@@ -151,6 +151,25 @@ async fn a_permission_for_the_session_is_not_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_question_names_the_rule_that_would_allow_it_and_a_tool_without_preview_takes_no_part() {
+    let mut setup = Setup::new(vec![bash("c1", "touch x"), say("ok")]);
+    (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);
+    let mut rig = setup.start();
+    rig.send(prompt("go")).await;
+    rig.event(|event| matches!(event, Event::PermissionAsked(_))).await;
+    let Some(Event::PermissionAsked(request)) = rig.log.last() else { panic!("{:?}", rig.log) };
+    let offer = request.offer.clone().unwrap();
+    assert_eq!(offer.rule, "Bash(touch *)");
+    assert_eq!(offer.covers, "`touch` alone and with any arguments");
+    assert_eq!((request.nearest.clone(), request.preview.len()), (None, 0));
+    let part = Decision::AllowWithout { rejected: vec![0] };
+    rig.send(Command::Decide { call_id: id("c1"), decision: part }).await;
+    rig.finished().await;
+    assert_eq!(rig.ran(), Vec::<String>::new());
+    assert_eq!(rig.model.turns()[1].last(), "result c1: Not run: this call cannot be done in part.");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_that_takes_too_long_says_so() {
     let mut rig = {
         let mut setup = Setup::new(vec![bash("c1", "stubborn"), say("ok")]);
@@ -180,5 +199,8 @@ async fn the_journal_is_written_before_and_after() {
     let session = rig.end().await;
     let kinds = kinds(&session);
     let from = kinds.iter().position(|kind| kind == "tool_journal").unwrap();
-    assert_eq!(kinds[from..from + 5], ["tool_journal", "tool_journal", "tool_journal", "message", "message"]);
+    assert_eq!(
+        kinds[from..from + 6],
+        ["tool_journal", "tool_journal", "tool_journal", "message", "request", "message"]
+    );
 }

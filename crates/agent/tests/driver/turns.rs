@@ -33,6 +33,7 @@ async fn a_prompt_is_answered_and_written_down_in_order() {
             "model_switch",
             "title",
             "message",
+            "request",
             "message",
             "finish",
             "usage",
@@ -87,6 +88,25 @@ async fn a_queued_message_is_a_turn_of_its_own_and_is_not_wrapped() {
     assert_eq!(rig.finished().await.text, "one");
     assert_eq!(rig.finished().await.text, "two");
     assert_eq!(rig.model.turns()[2].last(), "user: second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queued_message_can_be_taken_back_and_a_title_be_given() {
+    let mut rig = Setup::new(vec![bash("c1", "wait"), say("one")]).start();
+    rig.send(prompt("first")).await;
+    rig.event(|event| matches!(event, Event::ToolStarted { .. })).await;
+    let Command::Prompt(mut queued) = prompt_as("second", DeliveryMode::Queue) else { panic!("no prompt") };
+    queued.client_id = Some("q1".into());
+    rig.send(Command::Prompt(queued)).await;
+    rig.send(Command::Withdraw { client_id: "nobody".into() }).await;
+    rig.send(Command::Withdraw { client_id: "q1".into() }).await;
+    rig.send(Command::Rename { title: "the parser".into() }).await;
+    rig.event(|event| *event == Event::Renamed { title: "the parser".into() }).await;
+    let gone = Event::Withdrawn { client_id: "q1".into() };
+    assert_eq!(rig.log.iter().filter(|e| matches!(e, Event::Withdrawn { .. })).collect::<Vec<_>>(), [&gone]);
+    rig.world.go.notify_one();
+    assert_eq!(rig.finished().await.text, "one");
+    assert_eq!(rig.model.turns().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,120 @@
+//! The calls of one answer while they wait, are asked about, run and end.
+//!
+//! Plain state and waiting for what runs; which call may run when is decided in [`super`].
+
+use super::super::until;
+use crate::answer::Call;
+use becket_types::{Access, ToolOutput};
+use futures::future::{BoxFuture, FutureExt as _};
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The calls of one answer.
+pub(in crate::driver) struct Batch {
+    pub(super) slots: Vec<Slot>,
+    /// First slot that is not taken up.
+    pub(super) next: usize,
+    /// First slot without a result in the ledger.
+    pub(super) written: usize,
+    /// A call with side effects is running.
+    pub(super) alone: bool,
+    pub(super) running: FuturesUnordered<BoxFuture<'static, Done>>,
+    pub(super) cancel: CancellationToken,
+    /// When tools that were cancelled are given up.
+    pub(super) grace: Option<Instant>,
+    pub(super) given_up: bool,
+    pub(super) touched: Vec<PathBuf>,
+}
+
+/// A call that came to its end.
+pub(in crate::driver) struct Done {
+    pub(super) index: usize,
+    pub(super) output: ToolOutput,
+    pub(super) time: Duration,
+}
+
+pub(super) struct Slot {
+    pub(super) call: Call,
+    pub(super) state: SlotState,
+    /// `intended` is in the journal.
+    pub(super) journaled: bool,
+    pub(super) subject: Option<String>,
+    pub(super) started: Option<Instant>,
+    /// The end of its live output.
+    pub(super) partial: Arc<Mutex<String>>,
+}
+
+pub(super) enum SlotState {
+    Waiting,
+    /// The front end was asked for permission; the rule that would allow it for the session.
+    Asking {
+        access: Access,
+        rule: Option<String>,
+    },
+    Running,
+    Done {
+        output: ToolOutput,
+        time: Duration,
+    },
+}
+
+impl Batch {
+    pub(super) fn new(calls: Vec<Call>) -> Self {
+        let slot = |call| Slot {
+            call,
+            state: SlotState::Waiting,
+            journaled: false,
+            subject: None,
+            started: None,
+            partial: Arc::default(),
+        };
+        Self {
+            slots: calls.into_iter().map(slot).collect(),
+            next: 0,
+            written: 0,
+            alone: false,
+            running: FuturesUnordered::new(),
+            cancel: CancellationToken::new(),
+            grace: None,
+            given_up: false,
+            touched: Vec::new(),
+        }
+    }
+
+    /// The calls that ended, at least one; none when the tools that were cancelled are given up.
+    pub(in crate::driver) async fn next(&mut self) -> Vec<Done> {
+        tokio::select! {
+            biased;
+            Some(first) = self.running.next() => {
+                let mut done = vec![first];
+                while let Some(Some(more)) = self.running.next().now_or_never() {
+                    done.push(more);
+                }
+                done
+            }
+            () = until(self.grace) => {
+                self.given_up = true;
+                Vec::new()
+            }
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.written == self.slots.len()
+    }
+}
+
+impl Slot {
+    pub(super) fn settle(&mut self, output: ToolOutput) {
+        let time = self.started.map_or(Duration::ZERO, |at| at.elapsed());
+        self.state = SlotState::Done { output, time };
+    }
+
+    pub(super) fn refuse(&mut self, why: impl Into<String>) {
+        self.settle(ToolOutput::error(why));
+    }
+}

@@ -1,0 +1,181 @@
+//! What a call came to, in words for the model and for the journal: run to an output, whatever happens.
+//!
+//! Order and permission are decided in [`super`].
+
+use super::super::Core;
+use super::GRACE;
+use super::batch::Slot;
+use crate::answer::Call;
+use crate::host::lock;
+use crate::machine::NotRun;
+use becket_tool::{Tool, ToolEnv};
+use becket_types::{
+    Access, CallId, EntryKind, Event, JournalState, Message, Part, ToolOutput, cut_end, cut_start,
+};
+use futures::future::FutureExt as _;
+use serde_json::{Map, Value, json};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Live output of one call that is forwarded to front ends and kept for an interrupt, in bytes.
+const MAX_LIVE: usize = 1 << 20;
+const MAX_PARTIAL: usize = 16 * 1024;
+
+impl Core {
+    /// Live output of a call: to the front ends, and its end kept for an interrupt.
+    pub(super) fn progress(
+        &self,
+        call_id: CallId,
+        partial: Arc<Mutex<String>>,
+    ) -> Arc<dyn Fn(&str) + Send + Sync> {
+        let events = self.events.clone();
+        let forwarded = std::sync::atomic::AtomicUsize::new(0);
+        Arc::new(move |chunk: &str| {
+            {
+                let mut kept = lock(&partial);
+                kept.push_str(chunk);
+                if kept.len() > 2 * MAX_PARTIAL {
+                    let drop = kept.len() - cut_start(&kept, MAX_PARTIAL).len();
+                    kept.drain(..drop);
+                }
+            }
+            let before = forwarded.fetch_add(chunk.len(), std::sync::atomic::Ordering::Relaxed);
+            if before < MAX_LIVE {
+                let _ = events.send(Event::ToolOutput { call_id: call_id.clone(), chunk: chunk.to_owned() });
+            }
+        })
+    }
+}
+
+/// Runs a call to an output, whatever happens: a panic and a timeout are outputs too.
+pub(super) async fn run(
+    tool: Arc<dyn Tool>,
+    input: Value,
+    env: ToolEnv,
+    limit: Duration,
+    rejected: Vec<usize>,
+) -> ToolOutput {
+    let call =
+        if rejected.is_empty() { tool.run(input, &env) } else { tool.run_without(rejected, input, &env) };
+    let mut call = AssertUnwindSafe(call).catch_unwind();
+    let Ok(ended) = tokio::time::timeout(limit, &mut call).await else {
+        env.cancel.cancel();
+        let said = match tokio::time::timeout(GRACE, &mut call).await {
+            Ok(Ok(output)) => output.content,
+            Ok(Err(_)) | Err(_) => String::new(),
+        };
+        return timed_out(limit, &said);
+    };
+    let mut output = ended
+        .unwrap_or_else(|panic| ToolOutput::error(format!("The tool failed inside: {}", words(&*panic))));
+    if output.interrupted && !output.content.to_lowercase().contains("interrupted") {
+        output.content = format!("Interrupted, effect unknown.\n{}", output.content);
+    }
+    output
+}
+
+fn words(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked")
+}
+
+fn timed_out(limit: Duration, said: &str) -> ToolOutput {
+    let text =
+        format!("Timed out after {} s and was stopped; its effect is unknown.\n{said}", limit.as_secs());
+    ToolOutput { interrupted: true, ..ToolOutput::error(text.trim_end()) }
+}
+
+pub(super) fn interrupted(partial: &str) -> ToolOutput {
+    let partial = cut_start(partial, MAX_PARTIAL);
+    let rest = if partial.is_empty() { String::new() } else { format!("\nOutput until then:\n{partial}") };
+    let text = format!("Interrupted by the user, effect unknown.{rest}");
+    ToolOutput { interrupted: true, ..ToolOutput::error(text) }
+}
+
+pub(super) fn not_run(why: NotRun) -> &'static str {
+    match why {
+        NotRun::Cut => {
+            "Not run: your answer was cut by the output limit, so its calls may be incomplete. Make them again in smaller \
+             parts, for example several smaller edits in place of one large one."
+        }
+        NotRun::WrapUp => {
+            "Not run: the step limit of this turn is reached, and no more tools are available in it."
+        }
+        NotRun::Refused => "Not run: the answer that called it was refused.",
+        NotRun::Interrupted => "Not run: the user interrupted before it was started.",
+    }
+}
+
+/// What the model is told of arguments that are no JSON object.
+pub(super) fn invalid_arguments(text: &str) -> String {
+    let what = match serde_json::from_str::<Value>(text) {
+        Ok(_) => "they are not a JSON object".to_owned(),
+        Err(error) => format!("at line {}, column {}: {error}", error.line(), error.column()),
+    };
+    let start = cut_end(text, 200);
+    let more = if start.len() < text.len() { "…" } else { "" };
+    format!("Not run: the arguments of this call are not valid JSON, {what}. They begin: {start}{more}")
+}
+
+/// One line for people and for the summary.
+pub(super) fn subject(access: &Access, env: &ToolEnv) -> Option<String> {
+    let line = match (&access.command, access.paths.first(), &access.subject) {
+        (Some(command), ..) => command.clone(),
+        (None, Some(path), _) => env.display(path),
+        (None, None, subject) => subject.clone()?,
+    };
+    let first = line.lines().next().unwrap_or_default();
+    Some(cut_end(first, 200).to_owned())
+}
+
+pub(super) fn journal(slot: &Slot, state: JournalState, result: Value) -> EntryKind {
+    EntryKind::ToolJournal {
+        call_id: slot.call.id.clone(),
+        state,
+        tool: Some(slot.call.name.clone()),
+        subject: slot.subject.clone(),
+        result,
+    }
+}
+
+/// What the summary's engine-filled sections are made of.
+pub(super) fn journal_result(output: &ToolOutput, reads: Map<String, Value>) -> Value {
+    let mut result = Map::new();
+    if let Some(code) =
+        ["exit_code", "exit"].iter().find_map(|key| output.details.get(key)).and_then(Value::as_i64)
+    {
+        result.insert("exit_code".to_owned(), Value::from(code));
+    }
+    if output.is_error {
+        result.insert("is_error".to_owned(), Value::Bool(true));
+    }
+    if output.interrupted {
+        result.insert("interrupted".to_owned(), Value::Bool(true));
+    }
+    if !output.changes.is_empty() {
+        result.insert("changes".to_owned(), json!(output.changes));
+    }
+    if !reads.is_empty() {
+        result.insert("reads".to_owned(), Value::Object(reads));
+    }
+    if result.is_empty() { Value::Null } else { Value::Object(result) }
+}
+
+/// The tool message: the result, and the images that came with it.
+pub(super) fn result_message(call: &Call, output: ToolOutput) -> Message {
+    let mut message =
+        Message::tool_result(call.id.clone(), call.name.clone(), output.content, output.is_error);
+    for part in &mut message.parts {
+        if let Part::ToolResult { interrupted, details, spill, extra, .. } = part {
+            *interrupted = output.interrupted;
+            *details = output.details.clone();
+            spill.clone_from(&output.spill);
+            if output.excerpt_lines > 0 {
+                extra.insert("excerpt_lines".to_owned(), Value::from(output.excerpt_lines));
+            }
+        }
+    }
+    message.parts.extend(output.images);
+    message
+}

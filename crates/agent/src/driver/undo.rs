@@ -1,0 +1,255 @@
+//! Undo, redo, rewind, and changes of the context by hand while the session is open: a plan is shown, and done when it is
+//! confirmed.
+//!
+//! Only between turns. Looking and doing run on the blocking pool, as the operation under way: a prompt that comes
+//! meanwhile waits. A plan holds until another one is made, a turn begins or the context is compacted.
+
+use super::files::Files;
+use super::{Agent, Op};
+use crate::host::lock;
+use crate::machine::{Input, Phase};
+use crate::undo::{Draft, Reach, SessionBlobs, carry_out, history, plan_conversation, plan_files};
+use becket_session::context::edit::{self, Edit, Refused};
+use becket_session::{Durability, Session};
+use becket_types::{
+    ContextChange, Entry, Event, FileChanges, MessageId, NoticeLevel, Prices, RewindWhat, Tokens, UndoKind,
+    UndoOutcome,
+};
+use std::sync::{Arc, Mutex};
+use tokio::task::JoinHandle;
+
+/// What a front end asked for.
+#[derive(Clone, Debug)]
+pub(super) enum Want {
+    Undo,
+    Redo,
+    Rewind { to: MessageId, what: RewindWhat },
+    Change(ContextChange),
+    CarryOut { plan: u64, force: bool },
+}
+
+/// A plan that was shown.
+struct Planned {
+    draft: Draft,
+    reach: Option<Reach>,
+}
+
+/// The plan that was shown last.
+enum Shown {
+    Back(Box<Planned>),
+    Change(Box<Edit>),
+}
+
+/// What is asked for, and what was shown last.
+#[derive(Default)]
+pub(crate) struct Undoing {
+    want: Option<Want>,
+    planned: Option<Shown>,
+    /// The number of the last plan.
+    plan: u64,
+}
+
+impl Undoing {
+    /// A plan that was shown does not hold any more.
+    pub(super) fn forget(&mut self) {
+        self.planned = None;
+    }
+}
+
+/// What came of it.
+pub(super) enum Done {
+    Planned(Planning),
+    CarriedOut(Box<UndoOutcome>, Option<FileChanges>),
+    Change(Result<Box<Edit>, Refused>),
+    Changed(String),
+    Failed(String),
+}
+
+/// A plan, or why there is none.
+pub(super) struct Planning(Result<Box<Planned>, &'static str>);
+
+/// What the blocking pool needs.
+struct Around {
+    session: Arc<Mutex<Session>>,
+    files: Option<Arc<Files>>,
+    store: SessionBlobs,
+    prices: Option<Prices>,
+}
+
+/// The end of the task; a panic in it is a failure.
+pub(super) async fn next(task: &mut JoinHandle<Done>) -> Done {
+    task.await.unwrap_or_else(|error| Done::Failed(error.to_string()))
+}
+
+impl Agent {
+    pub(super) fn undo_asked(&mut self, want: Want) {
+        if self.phase() != Phase::Idle {
+            let what = match want {
+                Want::Change(_) => "The context is changed",
+                _ => "Files and conversation go back",
+            };
+            let text = format!("{what} only between turns: interrupt this one, then ask again.");
+            return self.core.say(NoticeLevel::Warning, text);
+        }
+        if let Want::CarryOut { plan, .. } = want
+            && (self.undoing.planned.is_none() || plan != self.undoing.plan)
+        {
+            let text = "That plan does not hold any more, so nothing was changed. Ask for it again.";
+            return self.core.say(NoticeLevel::Warning, text.to_owned());
+        }
+        self.undoing.want = Some(want);
+        self.feed(Input::Restore);
+    }
+
+    /// Starts what was asked for.
+    pub(super) fn restore(&mut self) {
+        let Some(want) = self.undoing.want.take() else { return self.feed(Input::Restored) };
+        let planned = self.undoing.planned.take();
+        let session = Arc::clone(&self.core.session);
+        let store = SessionBlobs::of(&lock(&session));
+        let prices = self.model().info().prices;
+        let around = Around { session, files: self.files.clone(), store, prices };
+        self.op = Op::Restore(tokio::task::spawn_blocking(move || match (want, planned) {
+            (Want::CarryOut { plan, force }, Some(Shown::Back(planned))) => {
+                around.carry_out(*planned, plan, force)
+            }
+            (Want::CarryOut { .. }, Some(Shown::Change(edit))) => around.change(*edit),
+            (Want::Change(change), _) => around.plan_change(&change),
+            (want, _) => around.plan(&want),
+        }));
+    }
+
+    pub(super) fn restored(&mut self, done: Done) {
+        self.op = Op::None;
+        match done {
+            Done::Planned(Planning(Err(why))) => self.core.say(NoticeLevel::Info, why.to_owned()),
+            Done::Planned(Planning(Ok(planned))) => {
+                self.undoing.plan += 1;
+                let shown = planned.draft.shown(self.undoing.plan);
+                self.undoing.planned = Some(Shown::Back(planned));
+                self.core.emit(Event::UndoPlanned(Box::new(shown)));
+            }
+            Done::Change(Err(Refused { why, hint })) => {
+                self.core.say(NoticeLevel::Info, format!("Nothing was changed: {why} ({hint})."));
+            }
+            Done::Change(Ok(mut edit)) => {
+                self.undoing.plan += 1;
+                edit.plan.plan = self.undoing.plan;
+                let shown = edit.plan.clone();
+                self.undoing.planned = Some(Shown::Change(edit));
+                self.core.emit(Event::ContextPlanned(Box::new(shown)));
+            }
+            Done::Changed(text) => {
+                self.conversation_went_back("a change of the context");
+                self.core.tell_notices();
+                self.core.emit(Event::ContextChanged { text });
+            }
+            Done::CarriedOut(outcome, changes) => {
+                if let (Some(files), Some(changes)) = (&self.files, &changes) {
+                    files.restored(changes);
+                }
+                if outcome.conversation.is_some() {
+                    self.conversation_went_back("a rewind");
+                }
+                self.core.tell_notices();
+                self.core.emit(Event::UndoDone(outcome));
+            }
+            Done::Failed(why) => {
+                self.core.say(NoticeLevel::Error, format!("This could not be done to its end: {why}"));
+            }
+        }
+        self.feed(Input::Restored);
+    }
+
+    /// What was derived from the conversation is derived anew.
+    fn conversation_went_back(&mut self, why: &str) {
+        self.give_up_preparation(why);
+        self.budget.meter.forget();
+        self.budget.prepare_at = Tokens(0);
+        self.ids.last_entry = None;
+        self.recall_rules();
+    }
+}
+
+impl Around {
+    fn plan_change(&self, change: &ContextChange) -> Done {
+        let mut session = lock(&self.session);
+        let entries: Vec<Entry> = match session.entries() {
+            Ok(entries) => entries.collect(),
+            Err(error) => return Done::Failed(error.to_string()),
+        };
+        Done::Change(edit::plan(session.view_mut(), &entries, change, self.prices).map(Box::new))
+    }
+
+    /// No turn and no compaction came since the plan, so what it names is as it was.
+    fn change(&self, edit: Edit) -> Done {
+        let mut session = lock(&self.session);
+        let text = edit.plan.what.clone();
+        let entries = edit.into_entries(session.last_seq());
+        match session.append(entries, Durability::Synced) {
+            Ok(_) => Done::Changed(text),
+            Err(error) => Done::Failed(error.to_string()),
+        }
+    }
+
+    fn plan(&self, want: &Want) -> Done {
+        if let Some(files) = &self.files {
+            files.settle();
+        }
+        match self.draft(want) {
+            Ok(planning) => Done::Planned(Planning(planning.map(Box::new))),
+            Err(error) => Done::Failed(error),
+        }
+    }
+
+    fn draft(&self, want: &Want) -> Result<Result<Planned, &'static str>, String> {
+        let session = lock(&self.session);
+        let history = history(&session, &self.store).map_err(|error| error.to_string())?;
+        let mut conversation = None;
+        let (kind, reach, nothing) = match want {
+            Want::Redo => (
+                UndoKind::Redo,
+                Some(Reach::LastUndo),
+                "Nothing to redo: no undo came last, or a call changed files since.",
+            ),
+            Want::Rewind { to, what } => {
+                let Some(prompt) = history.prompts().iter().find(|prompt| prompt.id == *to) else {
+                    return Ok(Err("There is nothing to go back to: this session has no such message."));
+                };
+                if *what != RewindWhat::Files {
+                    let back = plan_conversation(&session, prompt).map_err(|error| error.to_string())?;
+                    conversation = Some(back).filter(|back| !back.entries.is_empty());
+                }
+                let reach = (*what != RewindWhat::Conversation).then_some(Reach::Since(prompt.seq));
+                (UndoKind::Rewind, reach, "Nothing to go back from: nothing was said or changed since.")
+            }
+            Want::Undo | Want::Change(_) | Want::CarryOut { .. } => (
+                UndoKind::Undo,
+                Some(Reach::LastTurn),
+                "Nothing to undo: no call of this session changed files that is not undone already.",
+            ),
+        };
+        drop(session);
+        let files = reach.and_then(|reach| plan_files(&history, reach, false, &self.store));
+        if files.is_none() && conversation.is_none() {
+            return Ok(Err(nothing));
+        }
+        let draft = Draft { kind, files, damaged: history.damaged(), conversation };
+        Ok(Ok(Planned { draft, reach }))
+    }
+
+    fn carry_out(&self, planned: Planned, plan: u64, force: bool) -> Done {
+        let Planned { mut draft, reach } = planned;
+        if force && let Some(reach) = reach {
+            let history = history(&lock(&self.session), &self.store);
+            match history {
+                Ok(history) => draft.files = plan_files(&history, reach, true, &self.store),
+                Err(error) => return Done::Failed(error.to_string()),
+            }
+        }
+        match carry_out(&self.session, &self.store, draft, plan) {
+            Ok((outcome, changes)) => Done::CarriedOut(Box::new(outcome), changes),
+            Err(error) => Done::Failed(error),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Undo of a session: what is taken back, how it is shown, and doing it with its records in the ledger.
+//!
+//! The one place for it, in a running session and in a process of its own. What stands at each path is decided in
+//! `becket_snapshot`; here are the session, the order of records and deeds, and the conversation. Asks nobody.
+
+use crate::host::lock;
+use becket_session::blobs::BlobStore;
+use becket_session::store::StoreError;
+use becket_session::{Durability, Session};
+use becket_snapshot::history::Prompt;
+use becket_snapshot::{Action, History, Plan, PlannedPath, Store, apply, plan_redo, plan_undo};
+use becket_types::{
+    BlobId, Blobs as _, CallId, ConversationPlan, EntryKind, FileChanges, FileNode, FilePath, NodeKind,
+    PathFate, PathPlan, Seq, SkippedPath, UndoKind, UndoOutcome, UndoPlan,
+};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+/// The blobs of a session, as recorder and plans see them.
+pub struct SessionBlobs(Arc<BlobStore>);
+
+impl SessionBlobs {
+    pub fn of(session: &Session) -> Self {
+        Self(session.blob_store())
+    }
+}
+
+impl Store for SessionBlobs {
+    fn put(&self, bytes: &[u8]) -> BlobId {
+        self.0.put(bytes)
+    }
+    fn get(&self, id: &BlobId) -> Option<Vec<u8>> {
+        self.0.get(id)
+    }
+}
+
+/// Whose changes are taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Those of the last turn that changed files.
+    LastTurn,
+    /// Those of the last calls that changed files.
+    LastCalls(usize),
+    /// Those behind this entry.
+    Since(Seq),
+    /// Those of the last undo.
+    LastUndo,
+}
+
+/// What will be done.
+#[derive(Debug)]
+pub struct Draft {
+    pub kind: UndoKind,
+    pub files: Option<Plan>,
+    /// Records of files that are damaged.
+    pub damaged: usize,
+    pub conversation: Option<Conversation>,
+}
+
+/// A conversation that goes back to before a message.
+#[derive(Clone, Debug)]
+pub struct Conversation {
+    pub to: Prompt,
+    /// The entries that no longer count, newest first.
+    pub entries: Vec<Seq>,
+}
+
+/// What the session's ledger says of files.
+pub fn history(session: &Session, store: &dyn Store) -> Result<History, StoreError> {
+    Ok(History::of(session.entries()?, store))
+}
+
+/// The plan for files; `None` where nothing was changed that is in force. `force`: conflicts are overwritten.
+pub fn plan_files(history: &History, reach: Reach, force: bool, store: &dyn Store) -> Option<Plan> {
+    let changes = match reach {
+        Reach::LastTurn => history.last_turn(),
+        Reach::LastCalls(count) => history.last_calls(count),
+        Reach::Since(seq) => history.since(seq),
+        Reach::LastUndo => return plan_redo(history, force, store),
+    };
+    (!changes.is_empty()).then(|| plan_undo(&changes, force, store))
+}
+
+/// The conversation up to before this message: every entry from it on that decides what the model sees and is in force.
+pub fn plan_conversation(session: &Session, to: &Prompt) -> Result<Conversation, StoreError> {
+    let mut entries = Vec::new();
+    let mut reverted = HashSet::new();
+    for entry in session.entries()? {
+        match entry.kind {
+            EntryKind::Message { .. }
+            | EntryKind::Compaction(_)
+            | EntryKind::Prune { .. }
+            | EntryKind::Pin { .. }
+                if entry.seq >= to.seq =>
+            {
+                entries.push(entry.seq);
+            }
+            EntryKind::Revert { entry: target } => {
+                reverted.insert(target);
+            }
+            _ => {}
+        }
+    }
+    entries.retain(|seq| !reverted.contains(seq));
+    entries.reverse();
+    Ok(Conversation { to: to.clone(), entries })
+}
+
+impl Draft {
+    /// Whether doing it would change anything.
+    pub fn changes_anything(&self) -> bool {
+        self.files.as_ref().is_some_and(Plan::changes_anything)
+            || self.conversation.as_ref().is_some_and(|c| !c.entries.is_empty())
+    }
+
+    /// Conflicts and lost paths.
+    pub fn left(&self) -> Vec<SkippedPath> {
+        let paths = self.files.iter().flat_map(|plan| &plan.paths);
+        let left = paths.filter_map(|path| match &path.action {
+            Action::Conflict(why) | Action::Lost(why) => {
+                Some(SkippedPath { path: FilePath(path.path.clone()), reason: why.clone() })
+            }
+            _ => None,
+        });
+        left.collect()
+    }
+
+    /// The plan as people see it, under this number.
+    pub fn shown(&self, plan: u64) -> UndoPlan {
+        let files = self.files.as_ref();
+        let unchanged = files.map_or(0, |files| files.count(|action| *action == Action::Unchanged));
+        UndoPlan {
+            plan,
+            kind: self.kind,
+            calls: files.map(|files| files.labels.clone()).unwrap_or_default(),
+            paths: files.iter().flat_map(|files| &files.paths).filter_map(path_plan).collect(),
+            unchanged: unchanged as u64,
+            skipped: files.map(|files| files.skipped.clone()).unwrap_or_default(),
+            damaged: self.damaged as u64,
+            conversation: self.conversation.as_ref().map(Conversation::shown),
+        }
+    }
+}
+
+impl Conversation {
+    pub fn shown(&self) -> ConversationPlan {
+        ConversationPlan { to: self.to.id, text: self.to.text.clone(), entries: self.entries.len() as u64 }
+    }
+}
+
+fn path_plan(path: &PlannedPath) -> Option<PathPlan> {
+    let fate = match &path.action {
+        Action::Restore => PathFate::Restore,
+        Action::Delete => PathFate::Delete,
+        Action::Conflict(why) => PathFate::Conflict { why: why.clone() },
+        Action::Lost(why) => PathFate::Lost { why: why.clone() },
+        Action::Unchanged => return None,
+    };
+    let node = path.want.as_ref().map(|node| match node {
+        FileNode::File(_) => NodeKind::File,
+        FileNode::Symlink { .. } => NodeKind::Symlink,
+        FileNode::Dir { .. } => NodeKind::Dir,
+    });
+    let lines = path.lines.map(|(plus, minus)| (plus as u64, minus as u64));
+    Some(PathPlan { path: FilePath(path.path.clone()), fate, node, lines, bytes: path.bytes })
+}
+
+/// Does what the draft says, the files first, and writes what was done into the ledger. Reads and writes files: not for
+/// a thread that must not wait.
+///
+/// # Errors
+/// The session could not be written; where that was before the first file, no file was changed.
+pub fn carry_out(
+    session: &Mutex<Session>,
+    store: &dyn Store,
+    draft: Draft,
+    plan: u64,
+) -> Result<(UndoOutcome, Option<FileChanges>), String> {
+    let left = draft.left();
+    let Draft { kind, files, conversation, .. } = draft;
+    let mut outcome =
+        UndoOutcome { plan, kind, restored: 0, deleted: 0, left, failed: Vec::new(), conversation: None };
+    let mut changed = None;
+    if let Some(mut files) = files.filter(Plan::changes_anything) {
+        let name = if kind == UndoKind::Redo { "redo" } else { "undo" };
+        let id = CallId(format!("{name}-{}", lock(session).last_seq().next()));
+        let before = apply::prepare(&mut files, &id, store);
+        write(session, vec![EntryKind::FileSnapshot(Box::new(before))])?;
+        let applied = apply::apply(&files, store);
+        changed = Some(applied.changes.clone());
+        write(session, vec![EntryKind::FileChanges(Box::new(applied.changes))])?;
+        let done = |wanted: &Action| {
+            let failed = |path: &PlannedPath| applied.failed.iter().any(|f| f.path.0 == path.path);
+            files.paths.iter().filter(|path| path.action == *wanted && !failed(path)).count() as u64
+        };
+        (outcome.restored, outcome.deleted) = (done(&Action::Restore), done(&Action::Delete));
+        outcome.failed = applied.failed;
+    }
+    if let Some(conversation) = conversation {
+        let reverts = conversation.entries.iter().map(|entry| EntryKind::Revert { entry: *entry }).collect();
+        write(session, reverts)?;
+        outcome.conversation = Some(conversation.shown());
+    }
+    Ok((outcome, changed))
+}
+
+fn write(session: &Mutex<Session>, entries: Vec<EntryKind>) -> Result<(), String> {
+    let mut session = lock(session);
+    session.append(entries, Durability::Synced).map_err(|error| error.to_string())?;
+    if session.flush() { Ok(()) } else { Err("the session cannot be written".to_owned()) }
+}

@@ -1,0 +1,372 @@
+//! Files in play: those that the model has read or changed, watched so that it is told when somebody else changes one.
+//!
+//! Model: the folders of at most [`LIMIT`] files are watched, without what is below them; the files played longest ago make
+//! room. An event only makes a file suspect: it counts as changed when its content is neither what the model knows nor
+//! what a call left there. Each change is told once, and again only after the file was read anew. Where the system gives
+//! no watches, the files are looked at before each request instead, and that is said once.
+//!
+//! A hint for the model, no guard: what an edit may touch is decided by the hash of what was read. No thread before the
+//! first file; nothing wakes while nothing changes.
+
+use crate::host::lock;
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use std::collections::{HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+/// Files, and so folders, at a time.
+pub const LIMIT: usize = 64;
+/// Larger files are left to the edit's own check, in bytes.
+const MAX_READ: u64 = 8 << 20;
+
+/// How files in play are followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Watching {
+    /// By the system's events; by looking where there are none.
+    #[default]
+    Events,
+    /// By looking before each request.
+    Looking,
+    Off,
+}
+
+/// What became of a file, in somebody else's hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Changed,
+    Gone,
+}
+
+pub(crate) struct Watch {
+    state: Mutex<State>,
+    /// Files with an event since they were last looked at.
+    suspects: Arc<Mutex<Suspects>>,
+}
+
+#[derive(Default)]
+struct Suspects {
+    played: HashSet<PathBuf>,
+    touched: HashSet<PathBuf>,
+}
+
+struct State {
+    watching: Watching,
+    watcher: Option<RecommendedWatcher>,
+    /// Longest ago first.
+    played: VecDeque<Played>,
+    notice: Option<String>,
+}
+
+struct Played {
+    path: PathBuf,
+    /// SHA-256 of what the model knows.
+    hash: String,
+    /// What a call left there that the model has not read.
+    ours: Option<Content>,
+    /// How the file looked when it was last compared.
+    stamp: Option<Stamp>,
+    told: bool,
+}
+
+/// What stands at a path.
+#[derive(PartialEq, Eq)]
+enum Content {
+    Gone,
+    /// SHA-256.
+    Hash(String),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    len: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Watch {
+    pub(crate) fn new(watching: Watching) -> Self {
+        let state = State { watching, watcher: None, played: VecDeque::new(), notice: None };
+        Self { state: Mutex::new(state), suspects: Arc::default() }
+    }
+
+    /// The model knows the file under this hash now.
+    pub(crate) fn play(&self, path: &Path, hash: &str) {
+        let mut state = lock(&self.state);
+        if state.watching == Watching::Off || path.file_name().is_none() {
+            return;
+        }
+        let known = state.played.iter().position(|played| played.path == path);
+        let new = known.is_none();
+        if let Some(at) = known {
+            state.played.remove(at);
+        }
+        let (hash, stamp) = (hash.to_owned(), stamp(path));
+        state.played.push_back(Played { path: path.to_owned(), hash, ours: None, stamp, told: false });
+        let oldest = if state.played.len() > LIMIT { state.played.pop_front() } else { None };
+        if let Some(oldest) = oldest {
+            lock(&self.suspects).played.remove(&oldest.path);
+            state.leave(&oldest.path);
+        }
+        if new {
+            lock(&self.suspects).played.insert(path.to_owned());
+            state.enter(path, &self.suspects);
+        }
+    }
+
+    /// A call of ours changed these files, and its result says so.
+    pub(crate) fn ours<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
+        for path in paths {
+            let mut state = lock(&self.state);
+            if let Some(played) = state.played.iter_mut().find(|played| played.path == path) {
+                played.ours = content(path);
+                played.stamp = stamp(path);
+            }
+        }
+    }
+
+    /// What somebody else changed, each once.
+    pub(crate) fn changed(&self) -> Vec<(PathBuf, Fate)> {
+        let mut state = lock(&self.state);
+        let looking = state.watching == Watching::Looking;
+        let touched = std::mem::take(&mut lock(&self.suspects).touched);
+        let mut changed = Vec::new();
+        for played in &mut state.played {
+            let now = if looking { stamp(&played.path) } else { None };
+            let suspect = touched.contains(&played.path) || looking && now != played.stamp;
+            if !suspect || played.told {
+                continue;
+            }
+            played.stamp = now;
+            // Too large or not readable: nothing is known, nothing is said.
+            let Some(content) = content(&played.path) else { continue };
+            let fate = match &content {
+                Content::Hash(hash) if *hash == played.hash => continue,
+                _ if played.ours.as_ref() == Some(&content) => continue,
+                Content::Hash(_) => Fate::Changed,
+                Content::Gone => Fate::Gone,
+            };
+            played.told = true;
+            changed.push((played.path.clone(), fate));
+        }
+        changed
+    }
+
+    /// Said once, when events are not to be had.
+    pub(crate) fn notice(&self) -> Option<String> {
+        lock(&self.state).notice.take()
+    }
+}
+
+impl State {
+    /// The folder of a new file is watched.
+    fn enter(&mut self, path: &Path, suspects: &Arc<Mutex<Suspects>>) {
+        if self.watching != Watching::Events {
+            return;
+        }
+        let Some(dir) = path.parent() else { return };
+        let others = self.played.iter().filter(|played| played.path != path);
+        if self.watcher.is_some() && others.map(|played| played.path.parent()).any(|other| other == Some(dir))
+        {
+            return;
+        }
+        let started = match self.watcher.take() {
+            Some(watcher) => Ok(watcher),
+            None => start(Arc::clone(suspects)),
+        };
+        let watched = started.and_then(|mut watcher| {
+            let outcome = watcher.watch(dir, RecursiveMode::NonRecursive);
+            match outcome {
+                // A file that went away is no reason to give up.
+                Err(error) if !matches!(error.kind, notify::ErrorKind::PathNotFound) && dir.exists() => {
+                    Err(error)
+                }
+                _ => Ok(watcher),
+            }
+        });
+        match watched {
+            Ok(watcher) => self.watcher = Some(watcher),
+            Err(error) => {
+                self.watching = Watching::Looking;
+                self.notice = Some(format!(
+                    "Files cannot be watched ({}): those in play are looked at before each request instead.",
+                    why(&error)
+                ));
+            }
+        }
+    }
+
+    fn leave(&mut self, path: &Path) {
+        let Some(dir) = path.parent() else { return };
+        if self.played.iter().any(|played| played.path.parent() == Some(dir)) {
+            return;
+        }
+        if let Some(watcher) = &mut self.watcher {
+            // A folder that is gone is not watched any more.
+            let _ = watcher.unwatch(dir);
+        }
+    }
+}
+
+fn start(suspects: Arc<Mutex<Suspects>>) -> notify::Result<RecommendedWatcher> {
+    notify::recommended_watcher(move |event: notify::Result<Event>| {
+        let Ok(event) = event else { return };
+        let mut suspects = lock(&suspects);
+        if event.need_rescan() {
+            // Events were lost: any of them may have changed.
+            let Suspects { played, touched } = &mut *suspects;
+            touched.clone_from(played);
+            return;
+        }
+        if matches!(event.kind, EventKind::Access(_)) {
+            return;
+        }
+        for path in event.paths {
+            if suspects.played.contains(&path) {
+                suspects.touched.insert(path);
+            }
+        }
+    })
+}
+
+fn why(error: &notify::Error) -> String {
+    match &error.kind {
+        notify::ErrorKind::MaxFilesWatch => "the system's limit of watches is reached".to_owned(),
+        notify::ErrorKind::Io(error) => error.to_string(),
+        _ => error.to_string(),
+    }
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let meta = std::fs::metadata(path).ok()?;
+    Some(Stamp { len: meta.len(), modified: meta.modified().ok() })
+}
+
+/// What stands there; `None` where it is no regular file, too large, or not readable.
+fn content(path: &Path) -> Option<Content> {
+    match std::fs::metadata(path) {
+        Ok(meta) if meta.is_file() && meta.len() <= MAX_READ => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Some(Content::Gone),
+        _ => return None,
+    }
+    std::fs::read(path).ok().map(|bytes| Content::Hash(becket_tool::sha256(&bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::write;
+
+    fn playing(watching: Watching, names: &[&str]) -> (tempfile::TempDir, Watch) {
+        let dir = tempfile::tempdir().unwrap();
+        let watch = Watch::new(watching);
+        for name in names {
+            write(dir.path().join(name), *name).unwrap();
+            watch.play(&dir.path().join(name), &becket_tool::sha256(name.as_bytes()));
+        }
+        (dir, watch)
+    }
+
+    /// Waits for the system to tell of a file.
+    fn told_of(watch: &Watch, path: &Path) {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while !lock(&watch.suspects).touched.contains(path) {
+            assert!(std::time::Instant::now() < end, "no event");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_foreign_change_is_told_once_and_again_after_it_was_read() {
+        for watching in [Watching::Events, Watching::Looking] {
+            let (dir, watch) = playing(watching, &["a", "b"]);
+            let path = dir.path().join("a");
+            let event = || {
+                if watching == Watching::Events {
+                    told_of(&watch, &path);
+                }
+            };
+            assert_eq!(watch.changed(), []);
+            // As editors save: another file takes the place.
+            write(dir.path().join("new"), "theirs").unwrap();
+            std::fs::rename(dir.path().join("new"), &path).unwrap();
+            event();
+            assert_eq!(watch.changed(), [(path.clone(), Fate::Changed)]);
+            write(&path, "theirs again").unwrap();
+            event();
+            assert_eq!(watch.changed(), [], "told once");
+            watch.play(&path, &becket_tool::sha256(b"theirs again"));
+            std::fs::remove_file(&path).unwrap();
+            event();
+            assert_eq!(watch.changed(), [(path.clone(), Fate::Gone)]);
+            assert_eq!(watch.notice(), None);
+        }
+    }
+
+    #[test]
+    fn what_calls_change_and_what_stays_the_same_is_not_told() {
+        for watching in [Watching::Events, Watching::Looking] {
+            let (dir, watch) = playing(watching, &["a", "b"]);
+            let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+            // An edit: the file and what is known of it change together.
+            write(&a, "edited").unwrap();
+            watch.play(&a, &becket_tool::sha256(b"edited"));
+            // A command: what it left is known, but not read.
+            write(&b, "by a command").unwrap();
+            watch.ours([b.as_path()].into_iter());
+            if watching == Watching::Events {
+                told_of(&watch, &a);
+                told_of(&watch, &b);
+            }
+            assert_eq!(watch.changed(), []);
+            write(&b, "by somebody").unwrap();
+            if watching == Watching::Events {
+                told_of(&watch, &b);
+            }
+            assert_eq!(watch.changed(), [(b, Fate::Changed)]);
+        }
+    }
+
+    #[test]
+    fn no_more_than_the_limit_is_followed_and_the_latest_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let watch = Watch::new(Watching::Events);
+        for n in 0..200 {
+            let folder = dir.path().join(n.to_string());
+            std::fs::create_dir(&folder).unwrap();
+            write(folder.join("f"), "x").unwrap();
+            watch.play(&folder.join("f"), &becket_tool::sha256(b"x"));
+        }
+        assert_eq!(lock(&watch.state).played.len(), LIMIT);
+        assert_eq!(lock(&watch.suspects).played.len(), LIMIT);
+        let last = dir.path().join("199/f");
+        write(&last, "y").unwrap();
+        write(dir.path().join("0/f"), "y").unwrap();
+        told_of(&watch, &last);
+        assert_eq!(watch.changed(), [(last, Fate::Changed)]);
+    }
+
+    #[test]
+    fn without_events_it_looks_and_says_so_once() {
+        let (dir, watch) = playing(Watching::Events, &["a"]);
+        let error = notify::Error::new(notify::ErrorKind::MaxFilesWatch);
+        assert_eq!(why(&error), "the system's limit of watches is reached");
+        {
+            // The fall-back, as after such an error.
+            let mut state = lock(&watch.state);
+            (state.watching, state.watcher) = (Watching::Looking, None);
+            state.notice = Some(why(&error));
+        }
+        assert!(watch.notice().is_some() && watch.notice().is_none());
+        write(dir.path().join("a"), "longer than before").unwrap();
+        assert_eq!(watch.changed(), [(dir.path().join("a"), Fate::Changed)]);
+    }
+
+    #[test]
+    fn files_that_are_not_there_are_no_reason_to_give_up() {
+        let watch = Watch::new(Watching::Events);
+        watch.play(Path::new("/nowhere/at/all"), "hash");
+        watch.play(Path::new("/"), "hash");
+        assert_eq!(watch.notice(), None);
+        assert_eq!(watch.changed(), []);
+    }
+}
