@@ -3,7 +3,7 @@
 //! A table. What needs more than the screen goes to the host by name; it answers with a page.
 
 use crate::composer::Prompt;
-use crate::theme::Theme;
+use crate::input::{Custom, To};
 use becket_types::{Command, PermissionMode};
 use std::fmt::Write as _;
 
@@ -12,42 +12,97 @@ use std::fmt::Write as _;
 pub enum Action {
     Quit,
     Help,
+    Keys,
+    Vim,
     Send(Command),
-    Theme(Box<Theme>),
+    Mode(PermissionMode),
+    Model(String),
+    Theme(String),
     CopyAnswer,
-    New,
-    Host { name: String, arguments: String },
+    Switch(To),
+    /// Choose a session; what is searched for first.
+    Sessions(String),
+    /// The context inspector, at a request perhaps.
+    Inspect(Option<usize>),
+    /// Choose a message to go back to.
+    Rewind,
+    Memorize(String),
+    /// A task in the person's name.
+    Task(&'static str),
+    Host {
+        name: String,
+        arguments: String,
+    },
+    /// No command of becket's: one of the person's or the project's, if there is one.
+    Custom {
+        name: String,
+        arguments: String,
+    },
 }
 
 /// Name, arguments (in brackets what may be left out), what it is for.
 pub const COMMANDS: &[(&str, &str, &str)] = &[
-    ("help", "", "this list"),
+    ("help", "", "all commands and keys"),
+    ("new", "", "a new session; this one can be resumed"),
+    ("resume", "[SESSION]", "go on with an earlier session"),
+    ("sessions", "[words]", "choose among the sessions of this directory"),
+    ("rename", "TITLE", "another title for this session"),
+    ("fork", "", "go on in a copy of this session"),
+    ("rewind", "", "back to before one of your messages: conversation, files, or both"),
+    ("undo", "", "take back what the last turn did to files"),
+    ("redo", "", "take the last undo back"),
     ("compact", "[focus]", "compact the context now; say what matters most"),
+    ("context", "", "what the model sees now, by category, tool, file and span, and over time"),
+    ("inspect", "[N]", "each request as it was sent: spans, bytes, what changed; drop, collapse, pin"),
+    ("cost", "", "what each request read, wrote and cost, and why a cache missed"),
     ("model", "NAME", "go on with another model"),
     ("mode", "NAME", "permission mode: default, acceptEdits, plan, dontAsk, bypassPermissions"),
-    ("context", "", "what the model sees now, by category and span"),
-    ("cost", "", "what each request read, wrote and cost"),
-    ("new", "", "a new session; this one can be resumed"),
-    ("resume", "SESSION", "go on with an earlier session"),
-    ("sessions", "[words]", "the sessions of this directory, or those that hold some words"),
-    ("diff", "", "what differs from the last commit"),
+    ("permissions", "", "permission mode and rules"),
     ("tools", "", "the tools that the model has"),
     ("skills", "", "the skills that were found"),
-    ("permissions", "", "permission mode and rules"),
+    ("mcp", "", "the MCP servers of this session"),
+    ("memory", "[line]", "the rules files that the model reads; with a line: adds it to AGENTS.md"),
+    ("init", "", "have an AGENTS.md written for this project"),
     ("export", "[md|jsonl] FILE", "this session into a file"),
-    ("doctor", "", "checks of models, configuration and storage"),
+    ("diff", "", "what differs from the last commit"),
     ("copy", "", "the last answer to the clipboard"),
-    ("theme", "NAME", "dark, light, high-contrast, colour-blind, ansi, plain"),
+    ("theme", "NAME", "dark, light, high-contrast, colour-blind, ansi, plain, or one of your own"),
+    ("keys", "", "the keys, and which are in each other's way"),
+    ("vim", "", "Vim's keys in the composer, on and off"),
+    ("doctor", "", "checks of models, configuration and storage"),
+    ("bug", "", "what to send along with a report"),
     ("quit", "", "leave; the session can be resumed"),
 ];
 
 /// Commands that the host answers.
-const HOST: [&str; 10] =
-    ["resume", "context", "cost", "sessions", "diff", "tools", "skills", "permissions", "export", "doctor"];
+const HOST: [&str; 12] = [
+    "resume",
+    "context",
+    "cost",
+    "diff",
+    "tools",
+    "skills",
+    "permissions",
+    "export",
+    "doctor",
+    "mcp",
+    "memory",
+    "bug",
+];
+
+/// What `/init` asks for.
+const INIT: &str = "Look at this repository and write an AGENTS.md in its root for coding agents that will work here: how to \
+                    build it, how to run all tests and a single one, how to lint and format; the layout in a few lines; \
+                    conventions of the code that one would not guess. Only what you found in the files, at most 60 lines. If \
+                    there is an AGENTS.md or CLAUDE.md already, improve it and keep what is right.";
 
 /// Whether a command says nothing without an argument.
 pub fn needs_argument(name: &str) -> bool {
-    COMMANDS.iter().any(|(n, arguments, _)| *n == name && arguments.contains(char::is_uppercase))
+    let needed = |arguments: &str| match arguments.split_once('[') {
+        Some((before, rest)) => format!("{before}{}", rest.split_once(']').map_or("", |(_, after)| after)),
+        None => arguments.to_owned(),
+    };
+    COMMANDS.iter().any(|(n, arguments, _)| *n == name && needed(arguments).contains(char::is_uppercase))
 }
 
 /// What a finished text is.
@@ -94,44 +149,57 @@ pub fn parse(text: &str) -> Option<Result<Action, String>> {
 
 fn action(name: &str, arguments: &str) -> Result<Action, String> {
     let needs = |what: &str| Err(format!("/{name} needs {what}"));
+    let words = || arguments.to_owned();
     match name {
         "help" => Ok(Action::Help),
+        "keys" => Ok(Action::Keys),
+        "vim" => Ok(Action::Vim),
         "quit" | "exit" => Ok(Action::Quit),
-        "compact" => {
-            Ok(Action::Send(Command::Compact { focus: Some(arguments.to_owned()).filter(|a| !a.is_empty()) }))
-        }
+        "compact" => Ok(Action::Send(Command::Compact { focus: Some(words()).filter(|a| !a.is_empty()) })),
         "model" if arguments.is_empty() => needs("a name: /model provider/name"),
-        "model" => Ok(Action::Send(Command::SetModel { model: arguments.to_owned() })),
-        "mode" => {
-            let mode: PermissionMode = arguments.parse()?;
-            Ok(Action::Send(Command::SetMode { mode: mode.to_string() }))
-        }
-        "theme" => Theme::by_name(arguments)
-            .map(|t| Action::Theme(Box::new(t)))
-            .ok_or_else(|| format!("themes: {}", Theme::NAMES.join(", "))),
+        "model" => Ok(Action::Model(words())),
+        "mode" => Ok(Action::Mode(arguments.parse()?)),
+        "theme" if arguments.is_empty() => needs("a name"),
+        "theme" => Ok(Action::Theme(words())),
         "copy" => Ok(Action::CopyAnswer),
-        "new" => Ok(Action::New),
-        "resume" if arguments.is_empty() => needs("a session: its id, the beginning of one, or its title"),
+        "new" | "clear" => Ok(Action::Switch(To::New)),
+        "fork" => Ok(Action::Switch(To::Fork)),
+        "sessions" => Ok(Action::Sessions(words())),
+        "resume" if arguments.is_empty() => Ok(Action::Sessions(String::new())),
+        "rename" if arguments.is_empty() => needs("a title"),
+        "rename" => Ok(Action::Send(Command::Rename { title: words() })),
+        "inspect" if arguments.is_empty() => Ok(Action::Inspect(None)),
+        "inspect" if arguments == "now" => Ok(Action::Inspect(Some(0))),
+        "inspect" => match arguments.parse() {
+            Ok(number) => Ok(Action::Inspect(Some(number))),
+            Err(_) => needs("no argument, `now`, or the number of a request: /inspect 12"),
+        },
+        "rewind" => Ok(Action::Rewind),
+        "undo" => Ok(Action::Send(Command::Undo)),
+        "redo" => Ok(Action::Send(Command::Redo)),
+        "init" => Ok(Action::Task(INIT)),
+        "memory" if !arguments.is_empty() => Ok(Action::Memorize(words())),
         "export" if arguments.is_empty() => needs("a file: /export notes.md, /export jsonl session.jsonl"),
-        name if HOST.contains(&name) => {
-            Ok(Action::Host { name: name.to_owned(), arguments: arguments.to_owned() })
-        }
-        _ => Err(format!("there is no command /{name}; /help lists them")),
+        name if HOST.contains(&name) => Ok(Action::Host { name: name.to_owned(), arguments: words() }),
+        name => Ok(Action::Custom { name: name.to_owned(), arguments: words() }),
     }
 }
 
-/// The list for people.
-pub fn help() -> String {
-    const KEYS: &str = "Enter sends, Shift-Enter or \\ Enter a new line · Esc interrupts · Tab queues while it works · \
-                        PageUp and wheel scroll · Ctrl-O opens calls · Ctrl-T hidden messages · Ctrl-G editor · \
-                        Ctrl-P finds a command · Ctrl-R an earlier prompt · Ctrl-Z suspends · Ctrl-C twice quits\n\
-                        @file names a file · !command runs it · #text adds a line to AGENTS.md";
-    let mut out = String::from("commands\n");
+/// The page of `/help`, in Markdown; `customs` are the person's and the project's own.
+pub fn help(customs: &[Custom]) -> String {
+    let mut out = String::from("```text\n");
     for (name, arguments, what) in COMMANDS {
         let call = format!("/{name} {arguments}");
         let _ = writeln!(out, "{call:<24} {what}");
     }
-    out.push_str(KEYS);
+    for custom in customs {
+        let call = format!("/{} {}", custom.name, custom.arguments);
+        let _ = writeln!(out, "{call:<24} {}", custom.description);
+    }
+    out.push_str(
+        "\n@file names a file · !command runs it · #text adds a line to AGENTS.md\n\
+         Enter sends · Esc interrupts · Tab queues while it works · /keys lists the keys\n```",
+    );
     out
 }
 
@@ -148,8 +216,10 @@ mod tests {
             parse("/compact the parser"),
             Some(Ok(Action::Send(Command::Compact { focus: Some("the parser".into()) })))
         );
-        assert_eq!(parse("/mode plan"), Some(Ok(Action::Send(Command::SetMode { mode: "plan".into() }))));
-        for bad in ["/nope", "/model", "/mode yolo", "/theme pink"] {
+        assert_eq!(parse("/mode plan"), Some(Ok(Action::Mode(PermissionMode::Plan))));
+        let own = Action::Custom { name: "review".into(), arguments: "a b".into() };
+        assert_eq!(parse("/review a b"), Some(Ok(own)));
+        for bad in ["/model", "/mode yolo", "/theme", "/rename", "/export"] {
             assert!(matches!(parse(bad), Some(Err(_))), "{bad}");
         }
     }
@@ -170,10 +240,11 @@ mod tests {
         for (name, ..) in COMMANDS {
             let argument = match *name {
                 "mode" => "plan",
-                "theme" => "dark",
+                "inspect" => "3",
                 _ => "x",
             };
-            assert!(matches!(parse(&format!("/{name} {argument}")), Some(Ok(_))), "{name}");
+            let parsed = parse(&format!("/{name} {argument}")).unwrap().unwrap();
+            assert!(!matches!(parsed, Action::Custom { .. }), "{name}");
         }
     }
 }

@@ -6,7 +6,7 @@
 //! Closed with Esc it stays closed until something else is being typed.
 
 use crate::commands::{self, COMMANDS};
-use crate::input::{Effect, Request};
+use crate::input::{Custom, Effect, Request};
 use crate::menu::{Item, Menu};
 use crate::theme::Theme;
 use becket_types::PermissionMode;
@@ -25,6 +25,8 @@ pub struct Completion {
     dismissed: Option<(Kind, usize)>,
     models: Option<Vec<String>>,
     sessions: Option<Vec<Item>>,
+    /// Commands of the person and the project; `None` until they were asked for.
+    customs: Option<Vec<Custom>>,
     /// Commands are also found by what they are for.
     by_purpose: bool,
 }
@@ -72,6 +74,11 @@ impl Completion {
         self.target = None;
     }
 
+    /// Whether what is being typed, if anything, is what stands here.
+    pub fn is_for(&self, text: &str, cursor: usize) -> bool {
+        self.target.is_none() || target(text, cursor) == self.target
+    }
+
     /// The text changed.
     pub fn refresh(&mut self, text: &str, cursor: usize) -> Vec<Effect> {
         let Some(target) = target(text, cursor) else {
@@ -87,7 +94,13 @@ impl Completion {
         self.dismissed = None;
         let mut effects = Vec::new();
         let items = match &target.kind {
-            Kind::Command => self.commands(&target.query),
+            Kind::Command => {
+                if self.customs.is_none() {
+                    self.customs = Some(Vec::new());
+                    effects.push(Effect::Ask(Request::Customs));
+                }
+                self.commands(&target.query)
+            }
             Kind::Argument(command) => match command.as_str() {
                 "theme" => plain(&target.query, &Theme::NAMES),
                 "mode" => plain(&target.query, &PermissionMode::ALL.map(|m| m.to_string())),
@@ -123,17 +136,20 @@ impl Completion {
     }
 
     fn commands(&self, query: &str) -> Vec<Item> {
-        let names: Vec<&str> = COMMANDS.iter().map(|(name, ..)| *name).collect();
+        let own = self.customs.iter().flatten();
+        let own = own.map(|c| (c.name.as_str(), c.arguments.as_str(), c.description.as_str()));
+        let all: Vec<(&str, &str, &str)> = COMMANDS.iter().copied().chain(own).collect();
+        let names: Vec<&str> = all.iter().map(|(name, ..)| *name).collect();
         let mut found = best(query, &names);
         found.sort_by_key(|i| !names[*i].starts_with(query));
         if self.by_purpose {
-            let purposes: Vec<&str> = COMMANDS.iter().map(|(.., what)| *what).collect();
+            let purposes: Vec<&str> = all.iter().map(|(.., what)| *what).collect();
             let lower = query.to_lowercase();
             let more = (0..purposes.len()).filter(|i| purposes[*i].to_lowercase().contains(&lower));
             found.extend(more.filter(|i| !found.contains(i)).collect::<Vec<_>>());
         }
         let item = |i: usize| {
-            let (name, arguments, what) = COMMANDS[i];
+            let (name, arguments, what) = all[i];
             Item { name: format!("/{name} {arguments}").trim_end().to_owned(), detail: what.to_owned() }
         };
         found.into_iter().map(item).collect()
@@ -166,6 +182,15 @@ impl Completion {
             self.menu.set(among(query, &sessions));
         }
         self.sessions = Some(sessions);
+    }
+
+    /// The host's answer about commands of the person and the project.
+    pub fn customs(&mut self, customs: Vec<Custom>) {
+        self.customs = Some(customs);
+        if let Some(Target { kind: Kind::Command, query, .. }) = &self.target {
+            let items = self.commands(query);
+            self.menu.set(items);
+        }
     }
 
     /// Keys while it is open.

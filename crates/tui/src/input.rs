@@ -3,7 +3,10 @@
 //! Panes are reducers over these. Nothing here does anything: the runner reads the terminal, the agent's events and the
 //! host's answers into inputs, and carries effects out. So a whole session can be driven from a list of inputs.
 
-use becket_types::{Command, Event};
+use crate::highlight::Job;
+use crate::inspector::{Inspect, Inspected};
+use crate::transcript::image::Scaled;
+use becket_types::{BlobId, Command, Event};
 use crossterm::event::{KeyEvent, MouseEvent};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -21,12 +24,18 @@ pub enum Input {
     },
     /// The terminal window got or lost the keyboard.
     Focus(bool),
+    /// The terminal's own colour behind its text: red, green, blue.
+    Background(u8, u8, u8),
     Agent(Event),
     Reply(Reply),
     /// A timer that a pane asked for with [`Effect::Wake`].
     Due(Timer),
-    /// SIGTERM, SIGHUP: leave now.
+    /// SIGTERM, SIGHUP, SIGINT: leave now.
     Terminate,
+    /// SIGTSTP: give the terminal back and stop.
+    Suspend,
+    /// SIGCONT: something else may have had the terminal.
+    Continued,
 }
 
 /// Why a pane wants to be woken.
@@ -42,6 +51,10 @@ pub enum Timer {
     Toast,
     /// The draft is kept.
     Draft,
+    /// The person's own status line is asked for.
+    StatusLine,
+    /// The commands in the background are counted again.
+    Jobs,
 }
 
 /// What a pane asks the runner to do.
@@ -56,28 +69,79 @@ pub enum Effect {
     /// People are waited for and do not look: a bell or a desktop notification.
     Notify(String),
     Title(String),
+    /// The terminal is asked for [`Input::Background`]; one that does not know says nothing.
+    AskBackground,
+    /// Code in view to be read for its colours; [`Reply::Highlighted`] when it is.
+    Highlight(Vec<Job>),
+    /// Bytes that give the terminal an image.
+    Image(String),
     /// Ctrl-Z.
     Suspend,
     Quit,
-    /// Leave this session for another one, or for a new one.
-    Switch(Option<String>),
+    /// Leave this session for another one.
+    Switch(To),
+}
+
+/// Which session comes next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum To {
+    New,
+    Session(String),
+    /// A copy of this one.
+    Fork,
+}
+
+/// Whose settings a rule goes into. Never those that a project shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The person's, in every project.
+    User,
+    /// The person's, in this project alone.
+    Local,
+}
+
+/// What of the interface is kept for the next session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keep {
+    Theme(String),
+    Vim(bool),
+}
+
+/// A command of the person's or the project's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Custom {
+    pub name: String,
+    /// What may stand behind it.
+    pub arguments: String,
+    pub description: String,
 }
 
 /// What only the host knows or can do; it answers with a [`Reply`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     /// Files of the project that match, best first.
-    Files { query: String },
+    Files {
+        query: String,
+    },
     /// Text in the user's editor.
-    Edit { text: String },
+    Edit {
+        text: String,
+    },
     /// One line more for the history of prompts, across sessions.
-    Remember { prompt: String },
+    Remember {
+        prompt: String,
+    },
     /// The prompts of earlier sessions, newest last.
     History,
     /// The draft of this session, kept over a crash; `None` when it was sent.
-    Draft { text: Option<String> },
+    Draft {
+        text: Option<String>,
+    },
     /// A command of the interface that needs more than the screen: `/context`, `/sessions`, …
-    Command { name: String, arguments: String },
+    Command {
+        name: String,
+        arguments: String,
+    },
     /// The draft that this session was left with.
     LastDraft,
     /// Names of models, for completion.
@@ -85,13 +149,59 @@ pub enum Request {
     /// The sessions of this directory, for completion.
     Sessions,
     /// Runs a command of the person's, not of the model's.
-    Shell { command: String },
+    Shell {
+        command: String,
+    },
     /// Ends the command of [`Request::Shell`] that runs.
     StopShell,
     /// One line more in the project's AGENTS.md.
-    Memorize { text: String },
+    Memorize {
+        text: String,
+    },
     /// An image from the clipboard.
     ClipboardImage,
+    /// An image of the transcript, scaled to at most [`MOST`](crate::transcript::image::MOST); [`Reply::Picture`].
+    Picture {
+        number: u32,
+        blob: BlobId,
+    },
+    /// A path was pasted or dropped that may be an image; as it was pasted.
+    Attach {
+        text: String,
+    },
+    /// The commands of the person and the project, for completion.
+    Customs,
+    /// One of them, or none that is known.
+    Custom {
+        name: String,
+        arguments: String,
+    },
+    /// This rule, allowed from now on.
+    Allow {
+        rule: String,
+        place: Place,
+    },
+    Keep(Keep),
+    /// The beginning and the end of another session.
+    Preview {
+        session: String,
+    },
+    /// The branch that the directory is on.
+    Branch,
+    /// All that was said before in this session.
+    Past,
+    /// How many commands run in the background.
+    Jobs,
+    /// Sessions of this directory in which these words were said.
+    Saying {
+        words: String,
+    },
+    /// A page of the context inspector.
+    Inspect(Inspect),
+    /// The status line of the person's own program; what it is told.
+    StatusLine {
+        told: Value,
+    },
 }
 
 /// The answer of the host.
@@ -100,6 +210,8 @@ pub enum Reply {
     Files {
         query: String,
         paths: Vec<PathBuf>,
+        /// How many were listed, where there are more: those are not offered.
+        cut: Option<usize>,
     },
     Edited(Result<String, String>),
     History(Vec<String>),
@@ -110,6 +222,11 @@ pub enum Reply {
         result: Result<Page, String>,
     },
     Image(Result<(String, Vec<u8>), String>),
+    /// `None`: it cannot be had or is none.
+    Picture {
+        number: u32,
+        scaled: Option<Scaled>,
+    },
     Models(Vec<String>),
     /// Ids and what they are about, newest first.
     Sessions(Vec<(String, String)>),
@@ -121,8 +238,37 @@ pub enum Reply {
         output: String,
         failed: bool,
     },
+    /// The colours of code are known.
+    Highlighted,
     /// What was asked for is done, in a line for the person, or why not.
     Done(Result<String, String>),
+    /// What was pasted, and the image that it names, if any.
+    Attached {
+        text: String,
+        image: Option<(String, Vec<u8>)>,
+    },
+    Customs(Vec<Custom>),
+    /// What a command of the person's or the project's comes to: a prompt.
+    Prompt(String),
+    Preview {
+        session: String,
+        text: String,
+    },
+    Branch(Option<String>),
+    Past(Vec<Event>),
+    Jobs(usize),
+    /// Ids, the best first.
+    Saying {
+        words: String,
+        sessions: Vec<String>,
+    },
+    /// A page of the context inspector, or why there is none.
+    Inspected {
+        asked: Inspect,
+        result: Result<Inspected, String>,
+    },
+    /// Lines of the person's own status line, with their escapes.
+    StatusLine(Vec<String>),
 }
 
 /// A page that the host made for a command.

@@ -8,16 +8,25 @@
 //! |---|---|
 //! | [`app`] | the panes together: pure |
 //! | [`transcript`] | what was said and done |
+//! | [`reading`] | search in it; a block in focus; the mouse |
 //! | [`composer`] | where people write |
 //! | [`completion`], [`menu`], [`palette`] | what can stand there; a list to choose from; commands by Ctrl-P |
+//! | [`waiting`] | what was sent and not delivered yet |
+//! | [`picker`] | a page to choose from, with search and preview |
 //! | [`draft`] | when what is being written is kept |
 //! | [`overlay`] | a page over the transcript |
 //! | [`approval`] | may this run? |
 //! | [`status`] | what is going on |
-//! | [`commands`] | slash commands |
+//! | [`commands`], [`keymap`] | slash commands; chords of the whole interface |
+//! | [`welcome`] | a page before there is a session |
+//! | [`notify`] | telling a person who looks elsewhere |
+//! | [`decoder`] | what the terminal's events mean: reports, sequences that were cut apart |
 //! | [`input`] | inputs and effects: what panes are reducers over |
 //! | [`runner`], [`terminal`], [`scheduler`] | the loop, the terminal's modes, when a frame is due |
+//! | [`ax`] | the same in plain lines, for screen readers |
+//! | [`picture`] | a frame as SVG |
 //! | [`theme`], [`text`] | styles by meaning; text that is safe to show, wrapped |
+//! | [`highlight`], [`ansi`] | code by what its words are; the colours of what programs print |
 //!
 //! Invariants:
 //! - A message whose visibility says it is not for people is never drawn, unless a person reveals hidden messages.
@@ -26,16 +35,26 @@
 //!
 //! Holds no agent logic, opens no file, reads no environment and never exits the process.
 
+pub mod ansi;
 pub mod app;
 pub mod approval;
+pub mod ax;
 pub mod commands;
 pub mod completion;
 pub mod composer;
+pub mod decoder;
 pub mod draft;
+pub mod highlight;
 pub mod input;
+pub mod inspector;
+pub mod keymap;
 pub mod menu;
+pub mod notify;
 pub mod overlay;
 pub mod palette;
+pub mod picker;
+pub mod picture;
+pub mod reading;
 pub mod runner;
 pub mod scheduler;
 pub mod status;
@@ -43,5 +62,8 @@ pub mod terminal;
 pub mod text;
 pub mod theme;
 pub mod transcript;
+pub mod waiting;
+pub mod welcome;
 
+pub use app::Preferences;
 pub use runner::{Ended, Host, Options, run};

@@ -46,6 +46,17 @@ impl Menu {
         &self.items
     }
 
+    /// Which one is chosen, counted from 0.
+    pub fn at(&self) -> usize {
+        self.chosen
+    }
+
+    /// This one is chosen, or the last where there are fewer.
+    pub fn choose(&mut self, at: usize) {
+        self.chosen = at.min(self.items.len().saturating_sub(1));
+        self.top = self.top.min(self.chosen).max((self.chosen + 1).saturating_sub(ROWS));
+    }
+
     pub fn chosen(&self) -> Option<&Item> {
         self.items.get(self.chosen)
     }

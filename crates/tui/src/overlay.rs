@@ -2,6 +2,7 @@
 //!
 //! Invariant: a question counts as answered only by a key that was pressed while the page was open.
 
+use crate::highlight::Job;
 use crate::input::{Confirm, Effect, Page, Request};
 use crate::text;
 use crate::theme::Theme;
@@ -17,27 +18,57 @@ pub struct Overlay {
     title: String,
     /// The page is an answer in a transcript of its own: laid out, cached and scrolled like one.
     page: Transcript,
-    confirm: Option<Confirm>,
+    /// What can be answered; empty for a page that only shows.
+    choices: Vec<Choice>,
+    question: String,
     /// It was drawn, and is at its top.
     placed: bool,
 }
 
+/// An answer to what a page asks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    key: char,
+    label: String,
+    effect: Effect,
+}
+
+impl Choice {
+    pub fn new(key: char, label: &str, effect: Effect) -> Self {
+        Self { key, label: label.to_owned(), effect }
+    }
+}
+
 impl Overlay {
+    /// A page, with the question that it asks.
     pub fn new(page: Page) -> Self {
+        let Some(Confirm { question, name, arguments }) = page.confirm.clone() else {
+            return Self::choosing(page, Vec::new());
+        };
+        let yes = Choice::new('y', "yes", Effect::Ask(Request::Command { name, arguments }));
+        Self { question, ..Self::choosing(page, vec![yes]) }
+    }
+
+    /// A page that asks by its choices alone.
+    pub fn choosing(page: Page, choices: Vec<Choice>) -> Self {
         let mut transcript = Transcript::new();
         let text = page.markdown;
         transcript.event(&Event::TextDelta { message: MessageId::new(), index: 0, text });
-        Self { title: page.title, page: transcript, confirm: page.confirm, placed: false }
+        Self { title: page.title, page: transcript, choices, question: String::new(), placed: false }
     }
 
     /// `None`: it closes.
     pub fn key(&mut self, key: KeyEvent, theme: &Theme) -> Option<Vec<Effect>> {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        if let KeyCode::Char(c) = key.code
+            && !ctrl
+            && let Some(at) = self.choices.iter().position(|choice| choice.key == c)
+        {
+            let effect = self.choices.swap_remove(at).effect;
+            self.choices.clear();
+            return Some(vec![effect]);
+        }
         match key.code {
-            KeyCode::Char('y') if self.confirm.is_some() => {
-                let Confirm { name, arguments, .. } = self.confirm.take()?;
-                return Some(vec![Effect::Ask(Request::Command { name, arguments })]);
-            }
             KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q' | 'n') => return None,
             KeyCode::Up | KeyCode::Char('k') => self.scroll(-1, theme),
             KeyCode::Down | KeyCode::Char('j') => self.scroll(1, theme),
@@ -49,6 +80,11 @@ impl Overlay {
             _ => {}
         }
         Some(Vec::new())
+    }
+
+    /// Code that came into view.
+    pub fn jobs(&mut self) -> Vec<Job> {
+        self.page.jobs()
     }
 
     /// Up (negative) or down by lines.
@@ -79,13 +115,19 @@ impl Overlay {
         let title = format!("── {} ", text::visible(&self.title));
         let rule = "─".repeat(width.saturating_sub(text::width(&title)));
         let title = text::fit(&format!("{title}{rule}"), width).into_owned();
-        let keys = match &self.confirm {
-            Some(confirm) => format!("{}  y yes · n no · PageUp, PageDown", text::visible(&confirm.question)),
-            None => "Esc closes · PageUp, PageDown, wheel".to_owned(),
+        let asks = !self.choices.is_empty();
+        let keys = if asks {
+            let choices: Vec<String> =
+                self.choices.iter().map(|c| format!("{} {} · ", c.key, c.label)).collect();
+            let choices = choices.concat();
+            let gap = if self.question.is_empty() { "" } else { "  " };
+            format!("{}{gap}{choices}n no · PageUp, PageDown", text::visible(&self.question))
+        } else {
+            "Esc closes · PageUp, PageDown, wheel".to_owned()
         };
         let keys = text::fit(&keys, width).into_owned();
         frame.buffer_mut().set_line(area.x, area.y, &Line::styled(title, theme.accent), area.width);
-        let foot = Line::styled(keys, if self.confirm.is_some() { theme.accent } else { theme.dim });
+        let foot = Line::styled(keys, if asks { theme.accent } else { theme.dim });
         frame.buffer_mut().set_line(area.x, area.bottom() - 1, &foot, area.width);
     }
 }

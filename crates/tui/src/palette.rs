@@ -4,7 +4,7 @@
 
 use crate::completion::{Choice, Completion};
 use crate::composer::buffer::Buffer;
-use crate::input::Effect;
+use crate::input::{Custom, Effect};
 use crate::text;
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -27,8 +27,9 @@ pub enum Outcome {
 }
 
 impl Palette {
-    pub fn open() -> Self {
+    pub fn open(customs: Vec<Custom>) -> Self {
         let mut palette = Self { line: Buffer::default(), completion: Completion::by_purpose() };
+        palette.completion.customs(customs);
         palette.put("/");
         palette
     }
@@ -72,6 +73,10 @@ impl Palette {
 
     pub fn models(&mut self, models: Vec<String>) {
         self.completion.models(models);
+    }
+
+    pub fn customs(&mut self, customs: Vec<Custom>) {
+        self.completion.customs(customs);
     }
 
     pub fn sessions(&mut self, sessions: Vec<(String, String)>) {

@@ -2,11 +2,13 @@
 //!
 //! Takes all inputs that are there before it draws, so that a flood of deltas costs one frame. Knows nothing of panes.
 
-use crate::app::App;
-use crate::input::{Effect, Input, Reply, Request, Timer};
+use crate::app::{App, Preferences};
+use crate::decoder::{Decoded, Decoder};
+use crate::highlight::Job;
+use crate::input::{Effect, Input, Reply, Request, Timer, To};
+use crate::notify::Notifications;
 use crate::scheduler::Scheduler;
-use crate::terminal::Screen;
-use crate::theme::Theme;
+use crate::terminal::{Place, Screen};
 use becket_types::{Command, Event};
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures::StreamExt as _;
@@ -22,11 +24,15 @@ const BATCH: usize = 4_096;
 
 /// What the interface is made of.
 pub struct Options {
-    pub theme: Theme,
+    pub preferences: Preferences,
+    pub notifications: Notifications,
+    pub place: Place,
+    /// The end of what was said before; the host is asked for the whole of it ([`Request::Past`]).
+    pub end: Option<Vec<Event>>,
     pub commands: mpsc::Sender<Command>,
     pub events: mpsc::UnboundedReceiver<Event>,
-    /// SIGTERM and SIGHUP.
-    pub terminate: BoxFuture<'static, ()>,
+    /// What comes from outside the terminal: signals.
+    pub outside: mpsc::UnboundedReceiver<Input>,
     pub host: Box<dyn Host>,
 }
 
@@ -45,8 +51,8 @@ pub trait Host {
 pub enum Ended {
     /// The person left.
     Quit,
-    /// To this session, or to a new one.
-    Switch(Option<String>),
+    /// To another session.
+    Switch(To),
     /// The agent's events ended.
     AgentGone,
     Terminated,
@@ -55,22 +61,32 @@ pub enum Ended {
 /// Runs until the person leaves. The transcript is in the scrollback afterwards.
 pub async fn run<W: Write>(out: W, options: Options) -> io::Result<Ended> {
     let mut runner = Runner {
-        app: App::new(options.theme),
-        screen: Screen::enter(out)?,
+        app: App::with(options.preferences),
+        screen: Screen::enter(out, options.place)?,
         keys: Some(EventStream::new()),
+        decoder: Decoder::default(),
         scheduler: Scheduler::default(),
         timers: BTreeMap::new(),
         replies: FuturesUnordered::new(),
         commands: options.commands,
         events: options.events,
         host: options.host,
+        notifications: options.notifications,
         ended: None,
     };
     runner.scheduler.at_once(Instant::now());
+    if let Some(end) = options.end {
+        runner.app.show_end(&end);
+        runner.perform(Effect::Ask(Request::Past)).await?;
+    }
+    for effect in runner.app.begin() {
+        runner.perform(effect).await?;
+    }
     runner.perform(Effect::Ask(Request::History)).await?;
     runner.perform(Effect::Ask(Request::LastDraft)).await?;
-    let ended = runner.serve(options.terminate).await;
+    let ended = runner.serve(options.outside).await;
     let left = runner.screen.leave();
+    runner.images_lost();
     let lines = runner.app.print();
     runner.screen.print(&lines)?;
     left?;
@@ -82,17 +98,19 @@ struct Runner<W: Write> {
     screen: Screen<W>,
     /// `None` while something else reads the terminal.
     keys: Option<EventStream>,
+    decoder: Decoder,
     scheduler: Scheduler,
     timers: BTreeMap<Timer, Instant>,
     replies: FuturesUnordered<BoxFuture<'static, Option<Reply>>>,
     commands: mpsc::Sender<Command>,
     events: mpsc::UnboundedReceiver<Event>,
     host: Box<dyn Host>,
+    notifications: Notifications,
     ended: Option<Ended>,
 }
 
 impl<W: Write> Runner<W> {
-    async fn serve(&mut self, mut terminate: BoxFuture<'static, ()>) -> io::Result<Ended> {
+    async fn serve(&mut self, mut outside: mpsc::UnboundedReceiver<Input>) -> io::Result<Ended> {
         let mut agent_gone = false;
         loop {
             if let Some(ended) = self.ended.take() {
@@ -106,12 +124,20 @@ impl<W: Write> Runner<W> {
             tokio::select! {
                 biased;
                 key = next_key(self.keys.as_mut()) => match key {
-                    Some(event) => self.terminal(event?).await?,
+                    Some(event) => {
+                        let decoded = self.decoder.take(event?, Instant::now());
+                        self.decoded(decoded).await?;
+                    }
                     None => return Ok(Ended::Terminated),
                 },
-                () = &mut terminate => {
-                    self.take(Input::Terminate).await?;
-                    return Ok(Ended::Terminated);
+                Some(input) = outside.recv() => match input {
+                    Input::Terminate => return Ok(Ended::Terminated),
+                    Input::Continued => self.resume()?,
+                    input => self.take(input).await?,
+                },
+                () = until(self.decoder.due()) => {
+                    let decoded = self.decoder.expire(Instant::now());
+                    self.decoded(decoded).await?;
                 }
                 () = until(self.scheduler.due()) => {}
                 event = self.events.recv(), if !agent_gone => match event {
@@ -120,7 +146,10 @@ impl<W: Write> Runner<W> {
                 },
                 Some(reply) = self.replies.next(), if !self.replies.is_empty() => {
                     if let Some(reply) = reply {
-                        self.scheduler.at_once(Instant::now());
+                        match reply {
+                            Reply::Highlighted => self.scheduler.soon(Instant::now()),
+                            _ => self.scheduler.at_once(Instant::now()),
+                        }
                         self.take(Input::Reply(reply)).await?;
                     }
                 }
@@ -141,10 +170,32 @@ impl<W: Write> Runner<W> {
     async fn draw(&mut self) -> io::Result<()> {
         let mut effects = Vec::new();
         let app = &mut self.app;
-        self.screen.draw(|frame| effects = app.draw(frame))?;
+        match self.screen.place() {
+            Place::Alternate => self.screen.draw(|frame| effects = app.draw(frame))?,
+            Place::Inline => {
+                let size = self.screen.size()?;
+                app.inline(size.width, size.height);
+                let lines = app.print_finished();
+                let height = app.inline(size.width, size.height);
+                self.screen.draw_inline(&lines, height, |frame| effects = app.draw(frame))?;
+            }
+        }
         self.scheduler.drawn(Instant::now());
         for effect in effects {
             self.perform(effect).await?;
+        }
+        Ok(())
+    }
+
+    async fn decoded(&mut self, decoded: Vec<Decoded>) -> io::Result<()> {
+        for one in decoded {
+            match one {
+                Decoded::Event(event) => self.terminal(event).await?,
+                Decoded::Background(r, g, b) => {
+                    self.scheduler.soon(Instant::now());
+                    self.take(Input::Background(r, g, b)).await?;
+                }
+            }
         }
         Ok(())
     }
@@ -195,8 +246,15 @@ impl<W: Write> Runner<W> {
             Effect::Wake(millis, timer) => {
                 self.timers.insert(timer, Instant::now() + Duration::from_millis(millis));
             }
-            Effect::Notify(_) => {}
+            Effect::Highlight(jobs) if !jobs.is_empty() => {
+                let read = tokio::task::spawn_blocking(move || jobs.iter().for_each(Job::run));
+                self.replies.push(Box::pin(async move { read.await.ok().map(|()| Reply::Highlighted) }));
+            }
+            Effect::Highlight(_) => {}
+            Effect::Notify(text) => self.screen.send(self.notifications.sequence(&text).as_bytes())?,
             Effect::Title(title) => self.screen.title(&title)?,
+            Effect::Image(bytes) => self.screen.send(bytes.as_bytes())?,
+            Effect::AskBackground => self.screen.send(BACKGROUND)?,
             Effect::Suspend => return self.suspend(),
             Effect::Quit => self.ended = Some(Ended::Quit),
             Effect::Switch(to) => self.ended = Some(Ended::Switch(to)),
@@ -208,6 +266,7 @@ impl<W: Write> Runner<W> {
     async fn edit(&mut self, request: Request) -> io::Result<()> {
         self.keys = None;
         self.screen.leave()?;
+        self.images_lost();
         let reply = self.host.ask(request).await;
         self.screen.resume()?;
         self.keys = Some(EventStream::new());
@@ -218,10 +277,29 @@ impl<W: Write> Runner<W> {
         Ok(())
     }
 
+    /// Something else may have had the terminal: its modes are set again, and everything is drawn.
+    fn resume(&mut self) -> io::Result<()> {
+        if self.keys.is_some() {
+            self.screen.leave()?;
+            self.images_lost();
+            self.screen.resume()?;
+            self.scheduler.at_once(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Images are on the screen that they were given to: another one knows nothing of them.
+    fn images_lost(&mut self) {
+        if self.screen.place() == Place::Alternate {
+            self.app.forget_images();
+        }
+    }
+
     fn suspend(&mut self) -> io::Result<()> {
         self.keys = None;
         self.screen.leave()?;
-        let lines = self.app.print();
+        self.images_lost();
+        let lines = self.app.print_finished();
         self.screen.print(&lines)?;
         self.host.stop();
         self.screen.resume()?;
@@ -230,6 +308,9 @@ impl<W: Write> Runner<W> {
         Ok(())
     }
 }
+
+/// "What colour is behind your text?"
+const BACKGROUND: &[u8] = b"\x1b]11;?\x07";
 
 /// "Put this into the clipboard" for terminals that understand it.
 fn osc52(text: &str) -> String {

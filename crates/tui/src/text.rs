@@ -87,17 +87,50 @@ pub fn chunks(text: &str, columns: usize) -> Vec<&str> {
     out
 }
 
-/// `spans` as lines of at most `columns`, broken at spaces where possible. `first` and `rest` stand before the first and the
-/// other lines; they are part of the width.
+/// How a line hangs together with the one above.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Joint {
+    /// A line of its own.
+    #[default]
+    Hard,
+    /// It goes on; this much space was left out where it was broken.
+    Soft(String),
+}
+
+/// `text` without its first `columns`.
+pub fn skip(text: &str, columns: usize) -> &str {
+    let mut used = 0;
+    for (at, grapheme) in text.grapheme_indices(true) {
+        if used >= columns {
+            return &text[at..];
+        }
+        used += grapheme.width();
+    }
+    ""
+}
+
+/// As [`wrap_joined`], without how lines hang together.
 pub fn wrap(
     spans: &[Span<'_>],
     columns: usize,
     first: &Span<'static>,
     rest: &Span<'static>,
 ) -> Vec<Line<'static>> {
+    wrap_joined(spans, columns, first, rest).into_iter().map(|(line, _)| line).collect()
+}
+
+/// `spans` as lines of at most `columns`, broken at spaces where possible. `first` and `rest` stand before the first and the
+/// other lines; they are part of the width.
+pub fn wrap_joined(
+    spans: &[Span<'_>],
+    columns: usize,
+    first: &Span<'static>,
+    rest: &Span<'static>,
+) -> Vec<(Line<'static>, Joint)> {
     let mut wrapper = Wrapper {
         columns: columns.max(1),
         lines: Vec::new(),
+        joint: Joint::Hard,
         rest: rest.clone(),
         current: vec![first.clone()],
         used: first.content.width(),
@@ -113,7 +146,9 @@ pub fn wrap(
 
 struct Wrapper {
     columns: usize,
-    lines: Vec<Line<'static>>,
+    lines: Vec<(Line<'static>, Joint)>,
+    /// Of the current line.
+    joint: Joint,
     rest: Span<'static>,
     current: Vec<Span<'static>>,
     used: usize,
@@ -131,7 +166,7 @@ impl Wrapper {
                 let room = self.columns.saturating_sub(self.used);
                 if piece.width() > room {
                     // A space at the edge is where the line breaks; it is not carried over.
-                    self.break_line();
+                    self.break_line(piece);
                 } else {
                     push(&mut self.current, piece, style);
                     self.used += piece.width();
@@ -150,7 +185,7 @@ impl Wrapper {
         let word = std::mem::take(&mut self.word);
         let width = std::mem::take(&mut self.word_width);
         if self.used + width > self.columns && self.used > self.indent {
-            self.break_line();
+            self.break_line("");
         }
         if self.used + width <= self.columns {
             for span in word {
@@ -163,7 +198,7 @@ impl Wrapper {
             for grapheme in span.content.graphemes(true) {
                 let w = grapheme.width();
                 if self.used + w > self.columns && self.used > self.indent {
-                    self.break_line();
+                    self.break_line("");
                 }
                 push(&mut self.current, grapheme, span.style);
                 self.used += w;
@@ -171,16 +206,17 @@ impl Wrapper {
         }
     }
 
-    fn break_line(&mut self) {
+    fn break_line(&mut self, dropped: &str) {
         let line = std::mem::replace(&mut self.current, vec![self.rest.clone()]);
-        self.lines.push(Line::from(trimmed(line)));
+        let joint = std::mem::replace(&mut self.joint, Joint::Soft(dropped.to_owned()));
+        self.lines.push((Line::from(trimmed(line)), joint));
         self.used = self.rest.content.width();
         self.indent = self.used;
     }
 
-    fn finish(mut self) -> Vec<Line<'static>> {
+    fn finish(mut self) -> Vec<(Line<'static>, Joint)> {
         self.flush_word();
-        self.lines.push(Line::from(trimmed(self.current)));
+        self.lines.push((Line::from(trimmed(self.current)), self.joint));
         self.lines
     }
 }
@@ -246,6 +282,15 @@ mod tests {
             prop_assert!(lines.iter().all(|l| l.width() <= columns));
             let squeeze = |s: &str| s.chars().filter(|c| !c.is_whitespace()).collect::<String>();
             prop_assert_eq!(squeeze(&lines.concat()), squeeze(&text));
+            let none = Span::raw("");
+            let mut joined = String::new();
+            for (line, joint) in wrap_joined(&[Span::raw(text.clone())], columns, &none, &none) {
+                if let Joint::Soft(dropped) = joint {
+                    joined.push_str(&dropped);
+                }
+                joined.push_str(&line.to_string());
+            }
+            prop_assert_eq!(joined, text);
         }
 
         #[test]

@@ -3,6 +3,7 @@
 //! A theme is data. [`Theme::plain`] has no colour at all (`NO_COLOR`): everything that colour says is also said by a mark or
 //! a word, so that it can be told without.
 
+use crate::highlight::Class;
 use ratatui::style::{Color, Modifier, Style};
 
 /// Styles by meaning.
@@ -27,7 +28,7 @@ pub struct Theme {
     pub removed_word: Style,
     pub border: Style,
     pub selected: Style,
-    /// syntect theme for code blocks: dark or light; none without colours.
+    /// Colours of code: by the background, or the terminal's own; none without colours.
     pub syntax: Option<Syntax>,
 }
 
@@ -36,6 +37,38 @@ pub struct Theme {
 pub enum Syntax {
     Dark,
     Light,
+    /// The terminal's sixteen colours.
+    Ansi,
+}
+
+impl Syntax {
+    fn colour(self, class: Class) -> Option<Color> {
+        let dark = |r, g, b| Some(Color::Rgb(r, g, b));
+        match (self, class) {
+            (_, Class::Plain) => None,
+            (Self::Dark, Class::Comment) => dark(139, 148, 158),
+            (Self::Dark, Class::String) => dark(165, 214, 255),
+            (Self::Dark, Class::Number | Class::Constant) => dark(121, 192, 255),
+            (Self::Dark, Class::Keyword) => dark(255, 123, 114),
+            (Self::Dark, Class::Type) => dark(255, 186, 107),
+            (Self::Dark, Class::Function) => dark(210, 168, 255),
+            (Self::Dark, Class::Attribute) => dark(126, 211, 133),
+            (Self::Light, Class::Comment) => dark(89, 99, 110),
+            (Self::Light, Class::String) => dark(10, 48, 105),
+            (Self::Light, Class::Number | Class::Constant) => dark(5, 80, 174),
+            (Self::Light, Class::Keyword) => dark(180, 20, 35),
+            (Self::Light, Class::Type) => dark(149, 56, 0),
+            (Self::Light, Class::Function) => dark(110, 57, 180),
+            (Self::Light, Class::Attribute) => dark(17, 99, 41),
+            (Self::Ansi, Class::Comment) => Some(Color::DarkGray),
+            (Self::Ansi, Class::String) => Some(Color::Green),
+            (Self::Ansi, Class::Number | Class::Constant) => Some(Color::Cyan),
+            (Self::Ansi, Class::Keyword) => Some(Color::Magenta),
+            (Self::Ansi, Class::Type) => Some(Color::Yellow),
+            (Self::Ansi, Class::Function) => Some(Color::Blue),
+            (Self::Ansi, Class::Attribute) => Some(Color::Cyan),
+        }
+    }
 }
 
 fn fg(color: Color) -> Style {
@@ -43,8 +76,43 @@ fn fg(color: Color) -> Style {
 }
 
 impl Theme {
+    /// How a word of code is shown, over what it stands on.
+    pub fn class(&self, class: Class) -> Style {
+        self.syntax.and_then(|syntax| syntax.colour(class)).map_or_else(Style::new, fg)
+    }
+
+    /// A line of code that was added or removed; `None` where text itself must say it.
+    pub fn tint(&self, added: bool) -> Option<Style> {
+        let tint = match (self.syntax?, self.name) {
+            (Syntax::Ansi, _) => return None,
+            (Syntax::Dark, "colour-blind") => {
+                if added {
+                    (0, 38, 66)
+                } else {
+                    (66, 40, 0)
+                }
+            }
+            (Syntax::Dark, _) => {
+                if added {
+                    (14, 46, 26)
+                } else {
+                    (66, 20, 24)
+                }
+            }
+            (Syntax::Light, _) => {
+                if added {
+                    (225, 250, 230)
+                } else {
+                    (255, 235, 233)
+                }
+            }
+        };
+        Some(Style::new().bg(Color::Rgb(tint.0, tint.1, tint.2)))
+    }
+
     /// All themes by name, the default first.
-    pub const NAMES: [&'static str; 6] = ["dark", "light", "high-contrast", "colour-blind", "ansi", "plain"];
+    pub const NAMES: [&'static str; 7] =
+        ["dark", "light", "system", "high-contrast", "colour-blind", "ansi", "plain"];
 
     pub fn by_name(name: &str) -> Option<Self> {
         match name {
@@ -52,10 +120,63 @@ impl Theme {
             "light" => Some(Self::light()),
             "high-contrast" => Some(Self::high_contrast()),
             "colour-blind" | "color-blind" => Some(Self::colour_blind()),
+            "system" => Some(Self { name: "system", ..Self::ansi() }),
             "ansi" => Some(Self::ansi()),
             "plain" => Some(Self::plain()),
             _ => None,
         }
+    }
+
+    /// The same for a terminal with this colour behind its text: light or dark. `system` takes all colours of the one that fits.
+    #[must_use]
+    pub fn on(&self, (r, g, b): (u8, u8, u8)) -> Self {
+        // Weights of the eye, Rec. 709.
+        let bright = (u32::from(r) * 2126 + u32::from(g) * 7152 + u32::from(b) * 722) / 10_000 > 127;
+        match (self.name, bright) {
+            ("dark", true) => Self::light(),
+            ("light", false) => Self::dark(),
+            // Names of their own: what is laid out is kept by the name of its theme.
+            ("system" | "system-light" | "system-dark", true) => {
+                Self { name: "system-light", ..Self::light() }
+            }
+            ("system" | "system-light" | "system-dark", false) => {
+                Self { name: "system-dark", ..Self::dark() }
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// A theme of a person's own: `base`, and colours by what they mean, as `#rrggbb` or by name. `Err` says what is wrong.
+    /// Its name lives as long as the process: there are few of them.
+    pub fn own<'a>(name: &str, colours: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Self, String> {
+        let colours: Vec<(&str, &str)> = colours.collect();
+        let base = colours.iter().find(|(key, _)| *key == "base").map_or("dark", |(_, base)| base);
+        let mut theme =
+            Self::by_name(base).ok_or_else(|| format!("there is no theme {base:?} to begin with"))?;
+        for (key, value) in colours.into_iter().filter(|(key, _)| *key != "base") {
+            let color: Color = value.parse().map_err(|_| {
+                format!("{key}: {value:?} is no colour; write #79b8ff or a name such as cyan")
+            })?;
+            let style = match key {
+                "text" => &mut theme.text,
+                "dim" => &mut theme.dim,
+                "accent" => &mut theme.accent,
+                "user" => &mut theme.user,
+                "code" => &mut theme.code,
+                "link" => &mut theme.link,
+                "ok" => &mut theme.ok,
+                "warning" => &mut theme.warning,
+                "error" => &mut theme.error,
+                "added" => &mut theme.added,
+                "removed" => &mut theme.removed,
+                "border" => &mut theme.border,
+                "selected" => &mut theme.selected,
+                _ => return Err(format!("there is nothing called {key:?} to colour")),
+            };
+            *style = if key == "selected" { style.bg(color) } else { style.fg(color) };
+        }
+        theme.name = name.to_owned().leak();
+        Ok(theme)
     }
 
     pub fn dark() -> Self {
@@ -121,7 +242,7 @@ impl Theme {
             removed_word: fg(Color::Red).add_modifier(Modifier::REVERSED),
             border: fg(Color::DarkGray),
             selected: Style::new().add_modifier(Modifier::REVERSED),
-            syntax: None,
+            syntax: Some(Syntax::Ansi),
         }
     }
 

@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
 
-use becket_tui::input::{Confirm, Effect, Input, Page, Reply, Request, Timer};
+use becket_tui::input::{Confirm, Effect, Input, Page, Reply, Request, Timer, To};
 use becket_types::{Access, CallId, Command, DeliveryMode, Event, Part, PermissionRequest};
 use crossterm::event::{KeyCode, MouseEvent, MouseEventKind};
 use serde_json::json;
@@ -42,7 +42,7 @@ fn a_command_is_found_while_it_is_typed() {
     stage.type_text("/");
     assert!(stage.screen().contains("❯ /help"), "{}", stage.screen());
     stage.type_text("cont");
-    assert_eq!(menu(&mut stage)[0], "❯ /context  what the model sees now, by category and span");
+    assert_eq!(menu(&mut stage)[0], "❯ /context  what the model sees now, by category, tool, fil…");
     assert_eq!(menu(&mut stage).last().unwrap(), "› /cont");
     assert_eq!(asked(stage.key(KeyCode::Enter)), [host("context", "")]);
     assert!(!stage.screen().contains('❯'), "{}", stage.screen());
@@ -58,7 +58,9 @@ fn a_command_is_found_while_it_is_typed() {
     assert!(!stage.screen().contains('❯'), "{}", stage.screen());
     stage.ctrl('c');
     stage.type_text("/xyzzy");
-    stage.key(KeyCode::Enter);
+    let unknown = Request::Custom { name: "xyzzy".into(), arguments: String::new() };
+    assert_eq!(asked(stage.key(KeyCode::Enter)), [Effect::Ask(unknown)]);
+    stage.update(Input::Reply(Reply::Done(Err("there is no command /xyzzy".into()))));
     assert!(stage.screen().contains("there is no command /xyzzy"), "{}", stage.screen());
 }
 
@@ -84,7 +86,7 @@ fn arrows_choose_tab_inserts_escape_closes() {
     assert!(!stage.screen().contains('❯'), "closed it stays closed");
     stage.type_text("p");
     stage.key(KeyCode::Enter);
-    assert!(stage.screen().contains("AGENTS.md"), "help: {}", stage.screen());
+    assert!(stage.screen().contains("/resume [SESSION]"), "help: {}", stage.screen());
 }
 
 #[test]
@@ -149,7 +151,11 @@ fn files_are_asked_for_and_only_the_answer_to_the_last_question_is_shown() {
     let mut stage = stage();
     let query = |q: &str| Effect::Ask(Request::Files { query: q.into() });
     let files = |q: &str, paths: &[&str]| {
-        Input::Reply(Reply::Files { query: q.into(), paths: paths.iter().map(Into::into).collect() })
+        Input::Reply(Reply::Files {
+            query: q.into(),
+            paths: paths.iter().map(Into::into).collect(),
+            cut: None,
+        })
     };
     stage.type_text("look at");
     assert_eq!(asked(stage.update(Input::Key(support::key(' ')))), []);
@@ -229,6 +235,9 @@ fn a_question_of_the_agent_goes_before_a_page() {
         input: json!({"command": "ls"}),
         access: Access::execute("ls"),
         reason: "no rule".into(),
+        offer: None,
+        nearest: None,
+        preview: Vec::new(),
     })));
     assert!(stage.screen().contains("? bash wants to run"), "{}", stage.screen());
     stage.update(Input::Due(Timer::Arm));
@@ -341,9 +350,9 @@ fn another_session_is_chosen_from_a_list_and_only_while_idle() {
     };
     stage.update(found(Err("you are in that session already")));
     assert!(stage.screen().contains("✗ you are in that session already"));
-    assert_eq!(stage.update(found(Ok("0198bb"))), [Effect::Switch(Some("0198bb".into()))]);
+    assert_eq!(stage.update(found(Ok("0198bb"))), [Effect::Switch(To::Session("0198bb".into()))]);
     stage.type_text("/new");
-    assert_eq!(asked(stage.key(KeyCode::Enter)), [Effect::Switch(None)]);
+    assert_eq!(asked(stage.key(KeyCode::Enter)), [Effect::Switch(To::New)]);
     stage.event(Event::StepStarted { step: 1 });
     stage.type_text("/new");
     assert_eq!(asked(stage.key(KeyCode::Enter)), []);

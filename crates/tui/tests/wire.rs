@@ -32,6 +32,24 @@ fn a_streamed_token_costs_what_it_says() {
     }
 }
 
+/// Also where the text scrolls: what is on the screen already is moved by the terminal.
+#[test]
+fn a_line_more_costs_a_line() {
+    let mut stage = Stage::new(120, 40);
+    stage.event(started());
+    stage.event(Event::StepStarted { step: 1 });
+    stage.bytes();
+    let tokens: Vec<String> = (0..1_500)
+        .map(|i| format!("{} ", ["the", "parser", "reads", "what\n\n", "it", "says"][i % 6]))
+        .collect();
+    let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
+    let frames = cost(&mut stage, &tokens);
+    for (size, bytes) in &frames[1..] {
+        assert!(bytes.len() <= 3 * size + 100, "{size} {:?}", String::from_utf8_lossy(bytes));
+    }
+    assert!(stage.screen().contains("parser"));
+}
+
 #[test]
 fn the_screen_is_never_cleared_while_text_comes_in() {
     let mut stage = Stage::new(80, 24);

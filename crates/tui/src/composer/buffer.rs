@@ -139,6 +139,15 @@ impl Buffer {
         self.settle();
     }
 
+    /// Text that was taken from here, chips and all, at `at`; the cursor behind it.
+    pub fn put_back(&mut self, at: usize, text: &str) {
+        self.change();
+        self.killing = false;
+        self.text.insert_str(at, text);
+        self.cursor = at + text.len();
+        self.settle();
+    }
+
     pub fn insert_chip(&mut self, chip: Chip) {
         let Some(c) = char::from_u32(CHIPS.start() + self.chips.len() as u32).filter(|c| is_chip(*c)) else {
             return;

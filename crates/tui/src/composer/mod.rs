@@ -1,10 +1,11 @@
 //! The composer: where people write.
 //!
 //! Owns the text ([`buffer`]), its keys, the history of prompts, and how it is drawn. What becomes of a finished text is not
-//! its business: it says [`Outcome::Submit`]. Keys follow Emacs and readline.
+//! its business: it says [`Outcome::Submit`]. Keys follow Emacs and readline, and Vim where that is wanted ([`vim`]).
 
 pub mod buffer;
 mod search;
+pub mod vim;
 
 use crate::text;
 use crate::theme::Theme;
@@ -16,6 +17,7 @@ use ratatui::text::{Line, Span};
 use search::Search;
 use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation as _;
+use vim::Vim;
 
 /// A paste of more lines or characters than this is folded to a chip.
 const FOLD_LINES: usize = 8;
@@ -28,12 +30,21 @@ pub struct Composer {
     /// Place in the history, and what was being written before.
     browsing: Option<(usize, String)>,
     search: Option<Search>,
+    vim: Option<Vim>,
     /// First visible row.
     scroll: usize,
 }
 
-/// A row of the composer: pieces of text, and whether each is a chip.
-type Row = Vec<(String, bool)>;
+/// A row of the composer: pieces of text.
+type Row = Vec<(String, Look)>;
+
+/// How a piece is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Text,
+    Chip,
+    Selected,
+}
 
 /// What a key came to.
 #[derive(Debug, PartialEq)]
@@ -82,6 +93,26 @@ impl Composer {
         self.buffer.replace(range, text);
     }
 
+    /// Vim's keys, or not.
+    pub fn set_vim(&mut self, on: bool) {
+        self.vim = on.then(Vim::default);
+    }
+
+    /// The mode of Vim's keys, where they are on.
+    pub fn vim(&self) -> Option<&'static str> {
+        self.vim.as_ref().map(|vim| vim.mode().name())
+    }
+
+    /// Esc means something here, and nothing else then.
+    pub fn takes_escape(&self) -> bool {
+        self.vim.as_ref().is_some_and(Vim::takes_escape)
+    }
+
+    /// There is no line above the cursor's.
+    pub fn is_at_top(&self) -> bool {
+        !self.buffer.text()[..self.buffer.cursor()].contains('\n')
+    }
+
     /// An earlier prompt is shown, not what is being written.
     pub fn is_browsing(&self) -> bool {
         self.browsing.is_some()
@@ -95,6 +126,9 @@ impl Composer {
         self.buffer.clear();
         self.browsing = None;
         self.search = None;
+        if let Some(vim) = &mut self.vim {
+            vim.reset();
+        }
     }
 
     /// Prompts of before, oldest first.
@@ -143,6 +177,9 @@ impl Composer {
         let alt = key.modifiers.contains(KeyModifiers::ALT);
         let shift = key.modifiers.contains(KeyModifiers::SHIFT);
         let b = &mut self.buffer;
+        if self.vim.as_mut().is_some_and(|vim| vim.key(b, key)) {
+            return Outcome::Changed;
+        }
         match key.code {
             KeyCode::Enter if shift || alt || ctrl => b.insert("\n"),
             KeyCode::Enter if b.text().ends_with('\\') && b.cursor() == b.text().len() => {
@@ -277,8 +314,13 @@ impl Composer {
         for (i, line) in rows.iter().skip(self.scroll).take(height).enumerate() {
             let lead = if self.scroll + i == 0 { mark.clone() } else { Span::raw("  ") };
             let mut spans = vec![lead];
-            spans.extend(line.iter().map(|(text, chip)| {
-                Span::styled(text.clone(), if *chip { theme.accent } else { theme.text })
+            spans.extend(line.iter().map(|(text, look)| {
+                let style = match look {
+                    Look::Text => theme.text,
+                    Look::Chip => theme.accent,
+                    Look::Selected => theme.selected,
+                };
+                Span::styled(text.clone(), style)
             }));
             if self.buffer.is_empty() {
                 spans.push(Span::styled(text::fit(hint, width.saturating_sub(2)).into_owned(), theme.dim));
@@ -298,6 +340,7 @@ impl Composer {
         let mut rows: Vec<Row> = vec![Vec::new()];
         let mut used = 0;
         let mut cursor = (0, 0);
+        let selected = self.vim.as_ref().and_then(|vim| vim.selected(&self.buffer)).unwrap_or_default();
         for (at, grapheme) in self.buffer.text().grapheme_indices(true) {
             if at == self.buffer.cursor() {
                 cursor = (rows.len() - 1, used);
@@ -320,10 +363,15 @@ impl Composer {
                     cursor = (rows.len() - 1, 0);
                 }
             }
+            let look = match chip {
+                _ if selected.contains(&at) => Look::Selected,
+                Some(_) => Look::Chip,
+                None => Look::Text,
+            };
             if let Some(row) = rows.last_mut() {
                 match row.last_mut() {
-                    Some((text, is_chip)) if !*is_chip && chip.is_none() => text.push_str(&shown),
-                    _ => row.push((shown, chip.is_some())),
+                    Some((text, before)) if *before == look && look != Look::Chip => text.push_str(&shown),
+                    _ => row.push((shown, look)),
                 }
             }
             used += w;

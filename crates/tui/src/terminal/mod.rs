@@ -1,42 +1,65 @@
 //! The terminal: its modes on and off, frames onto it, the transcript into its scrollback.
 //!
 //! Invariant: what [`Screen::enter`] turned on, [`Screen::leave`] turns off, also when it is dropped and when a thread
-//! panics: then before the message is printed, so that it can be read. Frames are written in one piece, as a synchronized update. Nothing else writes to the terminal meanwhile.
+//! panics: then before the message is printed, so that it can be read. Frames are written in one piece, as a synchronized update
+//! ([`surface`], `painter`). Nothing else writes to the terminal meanwhile.
+
+mod inline;
+mod painter;
+mod pen;
+pub mod surface;
 
 use crossterm::cursor::Show;
 use crossterm::event::{
     DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste, EnableFocusChange,
-    EnableMouseCapture,
 };
-use crossterm::style::{Attribute, SetAttribute};
+use crossterm::execute;
+use crossterm::style::{Attribute, Print, SetAttribute};
 use crossterm::terminal::{
-    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
-    LeaveAlternateScreen, SetTitle, disable_raw_mode, enable_raw_mode,
+    EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, SetTitle, disable_raw_mode,
+    enable_raw_mode,
 };
-use crossterm::{execute, queue};
-use ratatui::backend::CrosstermBackend;
-use ratatui::style::{Color, Modifier, Style};
+use pen::Pen;
+use ratatui::Frame;
+use ratatui::layout::Size;
 use ratatui::text::Line;
-use ratatui::{Frame, Terminal};
 use std::io::{self, Write};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use surface::Surface;
+
+/// Buttons, the wheel, and movement while a button is held; coordinates as numbers. Not every movement: that floods.
+const MOUSE: &str = "\x1b[?1002h\x1b[?1006h";
 
 /// The process has the terminal; a panic gives it back.
 static TAKEN: AtomicBool = AtomicBool::new(false);
+/// It has a screen of its own.
+static ALTERNATE: AtomicBool = AtomicBool::new(false);
+
+/// Where frames are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// On a screen of their own; the transcript is printed at the end.
+    #[default]
+    Alternate,
+    /// Below what was printed, in the terminal's own scrollback.
+    Inline,
+}
 
 /// The terminal while becket has it.
 pub struct Screen<W: Write> {
-    terminal: Terminal<CrosstermBackend<W>>,
+    place: Place,
+    surface: Surface,
+    out: W,
     entered: bool,
 }
 
 impl<W: Write> Screen<W> {
     /// Takes the terminal over.
-    pub fn enter(out: W) -> io::Result<Self> {
+    pub fn enter(out: W, place: Place) -> io::Result<Self> {
         restore_on_panic();
-        let terminal = Terminal::new(CrosstermBackend::new(out))?;
-        let mut screen = Self { terminal, entered: false };
+        let surface = Surface::new(size()?)?;
+        let mut screen = Self { place, surface, out, entered: false };
         screen.resume()?;
         Ok(screen)
     }
@@ -46,18 +69,13 @@ impl<W: Write> Screen<W> {
         enable_raw_mode()?;
         self.entered = true;
         TAKEN.store(true, Ordering::SeqCst);
-        execute!(
-            self.terminal.backend_mut(),
-            EnterAlternateScreen,
-            EnableBracketedPaste,
-            EnableFocusChange,
-            EnableMouseCapture,
-            Clear(ClearType::All)
-        )?;
-        // Nothing is known to be on it. `Terminal::clear` would ask the terminal where its cursor is, and wait for the answer.
-        self.terminal.swap_buffers();
-        self.terminal.swap_buffers();
-        Ok(())
+        // Nothing is known to be on it.
+        self.surface.forget();
+        ALTERNATE.store(self.place == Place::Alternate, Ordering::SeqCst);
+        if self.place == Place::Alternate {
+            execute!(self.out, EnterAlternateScreen, Print(MOUSE))?;
+        }
+        execute!(self.out, EnableBracketedPaste, EnableFocusChange)
     }
 
     /// Gives it back as it was.
@@ -66,35 +84,65 @@ impl<W: Write> Screen<W> {
         if !std::mem::replace(&mut self.entered, false) || !TAKEN.swap(false, Ordering::SeqCst) {
             return Ok(());
         }
-        restore(self.terminal.backend_mut())
+        if self.place == Place::Inline {
+            let bytes = self.surface.end_inline(size()?.width)?;
+            self.send(&bytes)?;
+            return restore_inline(&mut self.out);
+        }
+        restore(&mut self.out)
+    }
+
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Columns and rows, none of them 0.
+    pub fn size(&self) -> io::Result<Size> {
+        size()
+    }
+
+    /// Prints `lines`, and below them a frame of so many rows.
+    pub fn draw_inline(
+        &mut self,
+        lines: &[Line<'static>],
+        height: u16,
+        draw: impl FnOnce(&mut Frame<'_>),
+    ) -> io::Result<()> {
+        let bytes = self.surface.draw_inline(lines, Size { height, ..size()? }, draw)?;
+        self.send(&bytes)
     }
 
     pub fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
-        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
-        self.terminal.draw(draw)?;
-        execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)
+        let bytes = self.surface.draw(size()?, draw)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.send(&bytes)
     }
 
     pub fn title(&mut self, title: &str) -> io::Result<()> {
         let title: String = title.chars().filter(|c| !c.is_control()).take(80).collect();
-        execute!(self.terminal.backend_mut(), SetTitle(title))
+        execute!(self.out, SetTitle(title))
     }
 
     /// Raw bytes that are no text: a bell, a notification, a clipboard sequence.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let out = self.terminal.backend_mut();
-        out.write_all(bytes)?;
-        Write::flush(out)
+        self.out.write_all(bytes)?;
+        self.out.flush()
     }
 
     /// Lines into the scrollback. Only while the terminal is given back.
     pub fn print(&mut self, lines: &[Line<'static>]) -> io::Result<()> {
-        let out = self.terminal.backend_mut();
         for line in lines {
-            write_line(out, line)?;
+            write_line(&mut self.out, line)?;
         }
-        Write::flush(out)
+        self.out.flush()
     }
+}
+
+fn size() -> io::Result<Size> {
+    let (columns, rows) = crossterm::terminal::size()?;
+    Ok(Size::new(columns.max(1), rows.max(1)))
 }
 
 impl<W: Write> Drop for Screen<W> {
@@ -111,7 +159,12 @@ fn restore_on_panic() {
         let report = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             if std::thread::current().id() == here && TAKEN.swap(false, Ordering::SeqCst) {
-                let _ = restore(&mut io::stdout());
+                let mut out = io::stdout();
+                let _ = if ALTERNATE.load(Ordering::SeqCst) {
+                    restore(&mut out)
+                } else {
+                    restore_inline(&mut out)
+                };
             }
             report(panic);
         }));
@@ -120,13 +173,16 @@ fn restore_on_panic() {
 
 /// Everything off that [`Screen::enter`] turns on. Harmless when it is off.
 pub fn restore(out: &mut impl Write) -> io::Result<()> {
+    execute!(out, EndSynchronizedUpdate, DisableMouseCapture, LeaveAlternateScreen)?;
+    restore_inline(out)
+}
+
+fn restore_inline(out: &mut impl Write) -> io::Result<()> {
     execute!(
         out,
         EndSynchronizedUpdate,
-        DisableMouseCapture,
         DisableFocusChange,
         DisableBracketedPaste,
-        LeaveAlternateScreen,
         SetAttribute(Attribute::Reset),
         Show
     )?;
@@ -134,52 +190,11 @@ pub fn restore(out: &mut impl Write) -> io::Result<()> {
 }
 
 fn write_line(out: &mut impl Write, line: &Line<'_>) -> io::Result<()> {
+    let mut pen = Pen::default();
     for span in &line.spans {
-        let style = line.style.patch(span.style);
-        write!(out, "{}{}\x1b[0m", sgr(style), span.content)?;
+        pen.change(Pen::from(line.style.patch(span.style)), out)?;
+        out.write_all(span.content.as_bytes())?;
     }
+    pen.change(Pen::default(), out)?;
     out.write_all(b"\r\n")
-}
-
-/// The escape sequence of a style.
-fn sgr(style: Style) -> String {
-    let mut codes: Vec<String> = Vec::new();
-    let modifiers = [
-        (Modifier::BOLD, "1"),
-        (Modifier::ITALIC, "3"),
-        (Modifier::UNDERLINED, "4"),
-        (Modifier::REVERSED, "7"),
-        (Modifier::CROSSED_OUT, "9"),
-    ];
-    codes.extend(
-        modifiers.iter().filter(|(m, _)| style.add_modifier.contains(*m)).map(|(_, c)| (*c).to_owned()),
-    );
-    codes.extend(style.fg.and_then(|c| color(c, 30)));
-    codes.extend(style.bg.and_then(|c| color(c, 40)));
-    if codes.is_empty() { String::new() } else { format!("\x1b[{}m", codes.join(";")) }
-}
-
-fn color(color: Color, base: u8) -> Option<String> {
-    let number = match color {
-        Color::Rgb(r, g, b) => return Some(format!("{};2;{r};{g};{b}", base + 8)),
-        Color::Indexed(n) => return Some(format!("{};5;{n}", base + 8)),
-        Color::Reset => return None,
-        Color::Black => 0,
-        Color::Red => 1,
-        Color::Green => 2,
-        Color::Yellow => 3,
-        Color::Blue => 4,
-        Color::Magenta => 5,
-        Color::Cyan => 6,
-        Color::Gray => 7,
-        Color::DarkGray => 60,
-        Color::LightRed => 61,
-        Color::LightGreen => 62,
-        Color::LightYellow => 63,
-        Color::LightBlue => 64,
-        Color::LightMagenta => 65,
-        Color::LightCyan => 66,
-        Color::White => 67,
-    };
-    Some((base + number).to_string())
 }

@@ -3,12 +3,19 @@
 //! Invariant: the lines depend on the body, the width and the theme alone; every change of the body goes through
 //! [`Block::change`], which drops them (a growing answer lays out what is new in it, see `Markdown`).
 
+use super::image::Image;
 use super::markdown::Markdown;
+use super::row::{CodeSpans, Row};
 use super::tool::{self, ToolCall};
 use crate::text;
 use crate::theme::Theme;
+use becket_types::{MessageId, Seq};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
+use std::borrow::Cow;
+
+/// Columns of [`Block::headline`].
+const HEADLINE: usize = 100;
 
 /// What a block says.
 #[derive(Debug)]
@@ -28,11 +35,14 @@ pub enum Body {
         done: bool,
     },
     Tool(Box<ToolCall>),
+    Image(Image),
     Compaction {
         before: u64,
         after: u64,
         summary: String,
         anchor: Option<String>,
+        /// A line for each message that is no longer in the context.
+        dropped: Vec<String>,
         open: bool,
     },
     /// A line of becket's.
@@ -58,6 +68,10 @@ pub enum Weight {
 pub struct Block {
     body: Body,
     laid_out: Option<LaidOut>,
+    /// It is told in the line of the call before it.
+    folded: bool,
+    /// The message of the ledger that it is of.
+    message: Option<(Seq, MessageId)>,
 }
 
 #[derive(Debug)]
@@ -65,14 +79,14 @@ struct LaidOut {
     width: u16,
     theme: &'static str,
     /// Without those that an answer keeps itself.
-    lines: Vec<Line<'static>>,
+    rows: Vec<Row>,
     /// The empty line behind the block included.
     count: usize,
 }
 
 impl Block {
     pub fn new(body: Body) -> Self {
-        Self { body, laid_out: None }
+        Self { body, laid_out: None, folded: false, message: None }
     }
 
     pub fn body(&self) -> &Body {
@@ -86,7 +100,70 @@ impl Block {
 
     /// Whether it is drawn at all.
     pub fn is_shown(&self, revealed: bool) -> bool {
+        !self.folded && self.is_told(revealed)
+    }
+
+    pub fn set_message(&mut self, seq: Seq, id: MessageId) {
+        self.message = Some((seq, id));
+    }
+
+    pub fn message(&self) -> Option<(Seq, MessageId)> {
+        self.message
+    }
+
+    /// What it is, in a line.
+    pub fn headline(&self) -> String {
+        let (who, text) = match &self.body {
+            Body::User { text, .. } => ("you", Cow::Borrowed(text.as_str())),
+            Body::Answer { text, .. } => ("answer", Cow::Borrowed(text.as_str())),
+            Body::Thinking { text, .. } => ("thought", Cow::Borrowed(text.as_str())),
+            Body::Tool(call) => (call.name.as_str(), Cow::Owned(call.subject())),
+            Body::Image(image) => ("image", Cow::Borrowed(image.name.as_str())),
+            Body::Compaction { summary, .. } => ("summary", Cow::Borrowed(summary.as_str())),
+            Body::Note { text, .. } => ("note", Cow::Borrowed(text.as_str())),
+            Body::Hidden { kind, .. } => ("for the model only", Cow::Borrowed(kind.as_str())),
+        };
+        let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        text::fit(&format!("{who}: {}", text::visible(line.trim())), HEADLINE).into_owned()
+    }
+
+    /// Whether it is told at all, be it in the line of another one.
+    pub fn is_told(&self, revealed: bool) -> bool {
         revealed || !matches!(self.body, Body::Hidden { .. })
+    }
+
+    pub fn is_folded(&self) -> bool {
+        self.folded
+    }
+
+    pub fn set_folded(&mut self, folded: bool) {
+        self.folded = folded;
+    }
+
+    /// Whether more of it may come.
+    pub fn is_live(&self) -> bool {
+        match &self.body {
+            Body::Thinking { done, .. } => !done,
+            Body::Tool(call) => call.state.is_live(),
+            _ => false,
+        }
+    }
+
+    /// What it says, open or not: what is searched and copied.
+    pub fn source(&self) -> Cow<'_, str> {
+        match &self.body {
+            Body::User { text, .. }
+            | Body::Answer { text, .. }
+            | Body::Thinking { text, .. }
+            | Body::Note { text, .. }
+            | Body::Hidden { text, .. } => Cow::Borrowed(text),
+            Body::Tool(call) => Cow::Owned(call.source()),
+            Body::Image(image) => Cow::Borrowed(&image.name),
+            Body::Compaction { summary, anchor, .. } => match anchor {
+                Some(anchor) => Cow::Owned(format!("{summary}\n{anchor}")),
+                None => Cow::Borrowed(summary),
+            },
+        }
     }
 
     /// Whether it is open, for blocks that open.
@@ -118,30 +195,59 @@ impl Block {
             return have.count;
         }
         let columns = usize::from(width);
-        let (lines, count) = match &mut self.body {
+        let (rows, count) = match &mut self.body {
             Body::Answer { text, layout } => (Vec::new(), layout.lay_out(text, columns, theme)),
             body => {
-                let lines = lay_out(body, columns, theme);
-                let count = lines.len();
-                (lines, count)
+                let rows = lay_out(body, columns, theme);
+                let count = rows.len();
+                (rows, count)
             }
         };
-        self.laid_out = Some(LaidOut { width, theme: theme.name, lines, count: count + 1 });
+        self.laid_out = Some(LaidOut { width, theme: theme.name, rows, count: count + 1 });
         count + 1
     }
 
-    /// A line of the last layout.
-    pub fn line(&self, index: usize) -> Line<'static> {
-        let line = match (&self.body, &self.laid_out) {
-            (Body::Answer { layout, .. }, _) => layout.line(index),
-            (_, Some(laid_out)) => laid_out.lines.get(index),
+    fn row(&self, index: usize) -> Option<&Row> {
+        match (&self.body, &self.laid_out) {
+            (Body::Answer { layout, .. }, _) => layout.row(index),
+            (_, Some(laid_out)) => laid_out.rows.get(index),
             _ => None,
-        };
-        line.cloned().unwrap_or_default()
+        }
+    }
+
+    /// A row of the last layout, in the colours that are known by now.
+    pub fn line(&self, index: usize, theme: &Theme) -> Line<'static> {
+        self.row(index).map(|row| row.styled(theme)).unwrap_or_default()
+    }
+
+    /// The text of a row, and how it hangs together with the one above.
+    pub fn text(&self, index: usize) -> (usize, String, text::Joint) {
+        self.row(index).map_or_else(Default::default, |row| (row.gutter, row.text(), row.joint.clone()))
+    }
+
+    /// The code that is in a row.
+    pub fn code(&self, index: usize) -> &[CodeSpans] {
+        self.row(index).map(|row| row.code.as_slice()).unwrap_or_default()
+    }
+
+    /// Pieces that stay as they are while more comes: as many at every width.
+    pub fn settled(&self) -> usize {
+        match &self.body {
+            Body::Answer { layout, .. } => layout.settled(),
+            _ => 0,
+        }
+    }
+
+    /// The first row behind so many of them.
+    pub fn row_behind(&self, pieces: usize) -> usize {
+        match &self.body {
+            Body::Answer { layout, .. } => layout.row_behind(pieces),
+            _ => 0,
+        }
     }
 }
 
-fn lay_out(body: &Body, width: usize, theme: &Theme) -> Vec<Line<'static>> {
+fn lay_out(body: &Body, width: usize, theme: &Theme) -> Vec<Row> {
     match body {
         Body::User { text, steered } => {
             let mark = if *steered { "↳ " } else { "> " };
@@ -150,8 +256,18 @@ fn lay_out(body: &Body, width: usize, theme: &Theme) -> Vec<Line<'static>> {
         Body::Answer { .. } => Vec::new(),
         Body::Thinking { text, open, done } => thinking(text, *open, *done, width, theme),
         Body::Tool(call) => tool::lay_out(call, width, theme),
-        Body::Compaction { before, after, summary, anchor, open } => {
-            compaction(*before, *after, summary, anchor.as_deref(), *open, width, theme)
+        Body::Image(image) => image.lay_out(width, theme),
+        Body::Compaction { before, after, summary, anchor, dropped, open } => {
+            let line = format!(
+                "⊟ context compacted {} → {} · see what changed",
+                thousands(*before),
+                thousands(*after)
+            );
+            let mut rows = vec![Row::from(Line::styled(text::fit(&line, width).into_owned(), theme.accent))];
+            if *open {
+                rows.extend(compaction(summary, anchor.as_deref(), dropped, width, theme));
+            }
+            rows
         }
         Body::Note { weight, text } => {
             let (mark, style) = match weight {
@@ -162,10 +278,10 @@ fn lay_out(body: &Body, width: usize, theme: &Theme) -> Vec<Line<'static>> {
             paragraph(text, width, mark, "  ", style, style)
         }
         Body::Hidden { kind, text } => {
-            let mut lines =
+            let mut rows =
                 paragraph(&format!("for the model only: {kind}"), width, "◌ ", "  ", theme.dim, theme.dim);
-            lines.extend(paragraph(text, width, "┊ ", "┊ ", theme.dim, theme.dim));
-            lines
+            rows.extend(paragraph(text, width, "┊ ", "┊ ", theme.dim, theme.dim));
+            rows
         }
     }
 }
@@ -178,22 +294,18 @@ pub(super) fn paragraph(
     rest: &'static str,
     mark: Style,
     style: Style,
-) -> Vec<Line<'static>> {
-    let mut lines = Vec::new();
+) -> Vec<Row> {
+    let mut rows = Vec::new();
     for line in text.lines().chain(text.is_empty().then_some("")) {
-        let lead = if lines.is_empty() { first } else { rest };
+        let lead = if rows.is_empty() { first } else { rest };
         let shown = text::visible(line);
-        lines.extend(text::wrap(
-            &[Span::styled(shown.as_ref(), style)],
-            width,
-            &Span::styled(lead, mark),
-            &Span::styled(rest, mark),
-        ));
+        let spans = [Span::styled(shown.as_ref(), style)];
+        rows.extend(Row::wrapped(&spans, width, &Span::styled(lead, mark), &Span::styled(rest, mark)));
     }
-    lines
+    rows
 }
 
-fn thinking(text: &str, open: bool, done: bool, width: usize, theme: &Theme) -> Vec<Line<'static>> {
+fn thinking(text: &str, open: bool, done: bool, width: usize, theme: &Theme) -> Vec<Row> {
     let style = theme.dim.add_modifier(Modifier::ITALIC);
     if open {
         return paragraph(text, width, "∴ ", "  ", theme.dim, style);
@@ -201,29 +313,30 @@ fn thinking(text: &str, open: bool, done: bool, width: usize, theme: &Theme) -> 
     let label = if done { "thought" } else { "thinking" };
     let last = text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or_default();
     let line = format!("∴ {label}: {}", text::visible(last.trim()));
-    vec![Line::styled(text::fit(&line, width).into_owned(), style)]
+    vec![Line::styled(text::fit(&line, width).into_owned(), style).into()]
 }
 
+/// What an open compaction shows: the summary, the words that were kept, what is no longer in the context.
 fn compaction(
-    before: u64,
-    after: u64,
     summary: &str,
     anchor: Option<&str>,
-    open: bool,
+    dropped: &[String],
     width: usize,
     theme: &Theme,
-) -> Vec<Line<'static>> {
-    let line = format!("⊟ context compacted {} → {} · see what changed", thousands(before), thousands(after));
-    let mut lines = vec![Line::styled(text::fit(&line, width).into_owned(), theme.accent)];
-    if open {
-        lines.extend(paragraph("summary", width, "  ", "  ", theme.dim, theme.accent));
-        lines.extend(paragraph(summary, width, "  ", "  ", theme.dim, theme.text));
-        if let Some(anchor) = anchor {
-            lines.extend(paragraph("kept word for word", width, "  ", "  ", theme.dim, theme.accent));
-            lines.extend(paragraph(anchor, width, "  ", "  ", theme.dim, theme.text));
-        }
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut part = |title: &str, text: &str| {
+        rows.extend(paragraph(title, width, "  ", "  ", theme.dim, theme.accent));
+        rows.extend(paragraph(text, width, "  ", "  ", theme.dim, theme.text));
+    };
+    part("summary", summary);
+    if let Some(anchor) = anchor {
+        part("kept word for word", anchor);
     }
-    lines
+    if !dropped.is_empty() {
+        part("no longer in the context", &dropped.join("\n"));
+    }
+    rows
 }
 
 /// `148k`, `1.2M`, `950`.

@@ -3,25 +3,58 @@
 //! Reads what edits report: `diff` (unified, no file headers) and `marks`, triples of a line of it and the bytes from and to
 //! that differ. Marks that do not fit the text are left out, never an error. Compares nothing itself.
 
+use super::row::{CodeSpans, Row};
+use crate::highlight::Code;
 use crate::text;
 use crate::theme::Theme;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Columns from which on the sides stand beside each other.
 pub(super) const SIDE_BY_SIDE: usize = 120;
 
+/// What was and what is, as code of the file's language.
+#[derive(Debug)]
+pub(super) struct Sides {
+    old: Arc<Code>,
+    new: Arc<Code>,
+}
+
+impl Sides {
+    /// `language`: a name or a file extension.
+    pub(super) fn new(diff: &str, language: &str) -> Self {
+        let (mut old, mut new) = (String::new(), String::new());
+        for change in changes(diff) {
+            let shown = text::visible(change.text);
+            let sides: &mut [&mut String] = match change.kind {
+                Kind::Added => &mut [&mut new],
+                Kind::Removed => &mut [&mut old],
+                Kind::Same => &mut [&mut old, &mut new],
+                Kind::Remark => &mut [],
+            };
+            for side in sides {
+                side.push_str(&shown);
+                side.push('\n');
+            }
+        }
+        Self { old: Code::new(language, old), new: Code::new(language, new) }
+    }
+}
+
 /// A line of the diff with its numbers in the old and the new file.
 #[derive(Clone, Copy, Debug)]
-struct Row<'a> {
+struct Change<'a> {
     kind: Kind,
     old: Option<usize>,
     new: Option<usize>,
     text: &'a str,
     /// Its place among the lines of the diff.
     index: usize,
+    /// Its place among the lines of [`Sides`]: the new one where there is one.
+    side: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,34 +79,39 @@ pub(super) fn counts(diff: &str) -> (usize, usize) {
 pub(super) fn lines(
     diff: &str,
     marks: &Value,
+    sides: &Sides,
     width: usize,
     theme: &Theme,
     limit: usize,
     side_by_side: bool,
-) -> Vec<Line<'static>> {
-    let rows = rows(diff);
+) -> Vec<Row> {
+    let rows = changes(diff);
     let widest = rows.iter().filter_map(|r| r.old.max(r.new)).max().unwrap_or(1);
-    let painter = Painter { marks: read_marks(marks), digits: widest.to_string().len(), width, theme };
+    let painter = Painter { marks: read_marks(marks), sides, digits: widest.to_string().len(), width, theme };
     let mut out = if side_by_side && width >= SIDE_BY_SIDE {
         painter.beside(&rows, limit)
     } else {
         rows.iter().take(limit).map(|row| painter.unified(row)).collect()
     };
     if rows.len() > limit {
-        out.push(Line::styled(format!("  … {} more lines", rows.len() - limit), theme.dim));
+        out.push(Line::styled(format!("  … {} more lines", rows.len() - limit), theme.dim).into());
     }
     out
 }
 
-fn rows(diff: &str) -> Vec<Row<'_>> {
+fn changes(diff: &str) -> Vec<Change<'_>> {
     let (mut old, mut new) = (0, 0);
+    let (mut old_side, mut new_side) = (0, 0);
     let mut out = Vec::new();
     for (index, line) in diff.lines().enumerate() {
         if let Some((from, to)) = hunk(line) {
             (old, new) = (from, to);
         }
         let text = line.get(1..).unwrap_or_default();
-        let row = |kind, old, new, text| Row { kind, old, new, text, index };
+        let row = |kind, old, new, text| {
+            let side = if kind == Kind::Removed { old_side } else { new_side };
+            Change { kind, old, new, text, index, side }
+        };
         out.push(match line.as_bytes().first() {
             Some(b'+') => row(Kind::Added, None, Some(new), text),
             Some(b'-') => row(Kind::Removed, Some(old), None, text),
@@ -82,8 +120,10 @@ fn rows(diff: &str) -> Vec<Row<'_>> {
             _ => row(Kind::Remark, None, None, line),
         });
         let kind = out.last().map_or(Kind::Remark, |r| r.kind);
-        old += usize::from(matches!(kind, Kind::Removed | Kind::Same));
-        new += usize::from(matches!(kind, Kind::Added | Kind::Same));
+        let in_old = usize::from(matches!(kind, Kind::Removed | Kind::Same));
+        let in_new = usize::from(matches!(kind, Kind::Added | Kind::Same));
+        (old, new) = (old + in_old, new + in_new);
+        (old_side, new_side) = (old_side + in_old, new_side + in_new);
     }
     out
 }
@@ -108,6 +148,7 @@ fn read_marks(marks: &Value) -> Marks {
 
 struct Painter<'a> {
     marks: Marks,
+    sides: &'a Sides,
     /// Columns of a line number.
     digits: usize,
     width: usize,
@@ -115,23 +156,23 @@ struct Painter<'a> {
 }
 
 impl Painter<'_> {
-    fn unified(&self, row: &Row<'_>) -> Line<'static> {
-        let (sign, style, _) = self.look(row.kind);
+    fn unified(&self, row: &Change<'_>) -> Row {
+        let look = self.look(row.kind);
         if row.kind == Kind::Remark {
             let shown = format!("  {}", text::visible(row.text));
-            return Line::styled(text::fit(&shown, self.width).into_owned(), style);
+            return Line::styled(text::fit(&shown, self.width).into_owned(), look.text).into();
         }
         let number = row.new.or(row.old).map(|n| n.to_string()).unwrap_or_default();
         let mut spans = vec![
             Span::styled(format!("  {number:>digits$} ", digits = self.digits), self.theme.dim),
-            Span::styled(sign, style),
+            Span::styled(look.sign, look.mark),
         ];
-        self.words(row, self.width.saturating_sub(self.digits + 4), &mut spans);
-        Line::from(spans)
+        let code = self.words(row, self.width.saturating_sub(self.digits + 4), &mut spans);
+        Row { line: Line::from(spans), gutter: self.digits + 4, code: vec![code], ..Row::default() }
     }
 
     /// Lines that were removed beside those that were added in their place.
-    fn beside(&self, rows: &[Row<'_>], limit: usize) -> Vec<Line<'static>> {
+    fn beside(&self, rows: &[Change<'_>], limit: usize) -> Vec<Row> {
         let rows = &rows[..rows.len().min(limit)];
         let half = (self.width - 5) / 2;
         let mut out = Vec::new();
@@ -161,8 +202,9 @@ impl Painter<'_> {
         out
     }
 
-    fn pair(&self, left: Option<&Row<'_>>, right: Option<&Row<'_>>, half: usize) -> Line<'static> {
+    fn pair(&self, left: Option<&Change<'_>>, right: Option<&Change<'_>>, half: usize) -> Row {
         let mut spans = vec![Span::raw("  ")];
+        let mut code = Vec::new();
         let sides = [left.map(|r| (r, r.old)), right.map(|r| (r, r.new))];
         for (i, side) in sides.into_iter().enumerate() {
             if i == 1 {
@@ -170,31 +212,47 @@ impl Painter<'_> {
             }
             let from = spans.len();
             if let Some((row, number)) = side {
-                let (sign, style, _) = self.look(row.kind);
+                let look = self.look(row.kind);
                 let number = number.map(|n| n.to_string()).unwrap_or_default();
                 spans.push(Span::styled(format!("{number:>digits$} ", digits = self.digits), self.theme.dim));
-                spans.push(Span::styled(sign, style));
-                self.words(row, half.saturating_sub(self.digits + 2), &mut spans);
+                spans.push(Span::styled(look.sign, look.mark));
+                code.push(self.words(row, half.saturating_sub(self.digits + 2), &mut spans));
             }
             let used: usize = spans[from..].iter().map(|s| text::width(&s.content)).sum();
             if i == 0 {
                 spans.push(Span::raw(" ".repeat(half.saturating_sub(used))));
             }
         }
-        Line::from(spans)
+        Row { line: Line::from(spans), gutter: self.digits + 4, code, ..Row::default() }
     }
 
-    fn look(&self, kind: Kind) -> (&'static str, Style, Style) {
+    /// Where code has colours of its own, what stands behind it says what happened to it.
+    fn look(&self, kind: Kind) -> Look {
+        let theme = self.theme;
+        let tinted = |added, style: Style| theme.tint(added).map_or(style, |tint| theme.text.patch(tint));
+        let plain = if theme.syntax.is_some() { theme.text } else { theme.dim };
         match kind {
-            Kind::Added => ("+", self.theme.added, self.theme.added_word),
-            Kind::Removed => ("-", self.theme.removed, self.theme.removed_word),
-            Kind::Same | Kind::Remark => (" ", self.theme.dim, self.theme.dim),
+            Kind::Added => Look {
+                sign: "+",
+                mark: theme.added.patch(theme.tint(true).unwrap_or_default()),
+                text: tinted(true, theme.added),
+                word: theme.added_word,
+            },
+            Kind::Removed => Look {
+                sign: "-",
+                mark: theme.removed.patch(theme.tint(false).unwrap_or_default()),
+                text: tinted(false, theme.removed),
+                word: theme.removed_word,
+            },
+            Kind::Same => Look { sign: " ", mark: plain, text: plain, word: plain },
+            Kind::Remark => Look { sign: " ", mark: theme.dim, text: theme.dim, word: theme.dim },
         }
     }
 
     /// The text of a line in `room` columns, with the words that differ marked.
-    fn words(&self, row: &Row<'_>, room: usize, spans: &mut Vec<Span<'static>>) {
-        let (_, style, marked) = self.look(row.kind);
+    fn words(&self, row: &Change<'_>, room: usize, spans: &mut Vec<Span<'static>>) -> CodeSpans {
+        let Look { text: style, word: marked, .. } = self.look(row.kind);
+        let first = spans.len();
         let none = Vec::new();
         let (mut at, mut left) = (0, room);
         let mut put = |part: &str, style| {
@@ -220,7 +278,20 @@ impl Painter<'_> {
             at = to;
         }
         put(&row.text[at..], style);
+        let code = if row.kind == Kind::Removed { &self.sides.old } else { &self.sides.new };
+        // Colours of the sixteen say what happened; code has none of its own beside them.
+        let coloured = row.kind == Kind::Same || self.theme.tint(true).is_some();
+        let to = if coloured { spans.len() } else { first };
+        CodeSpans { code: Arc::clone(code), line: row.side, from: 0, spans: first..to }
     }
+}
+
+/// How a line of a diff is drawn.
+struct Look {
+    sign: &'static str,
+    mark: Style,
+    text: Style,
+    word: Style,
 }
 
 #[cfg(test)]
@@ -231,9 +302,10 @@ mod tests {
     const DIFF: &str = "@@ -9,3 +9,4 @@\n same\n-let a = 1;\n+let a = 2;\n+let b = 3;\n--- a comment\n\\ No newline at end of file\n";
 
     fn shown(width: usize, beside: bool) -> Vec<String> {
-        lines(DIFF, &json!([[2, 9, 10], [3, 9, 10], [3, 900, 901], "x"]), width, &Theme::dark(), 50, beside)
+        let marks = json!([[2, 9, 10], [3, 9, 10], [3, 900, 901], "x"]);
+        lines(DIFF, &marks, &Sides::new(DIFF, "rs"), width, &Theme::dark(), 50, beside)
             .iter()
-            .map(|l| l.to_string().trim_end().to_owned())
+            .map(|l| l.line.to_string().trim_end().to_owned())
             .collect()
     }
 
@@ -257,10 +329,29 @@ mod tests {
     #[test]
     fn words_that_differ_are_marked() {
         let theme = Theme::dark();
-        let lines = lines(DIFF, &json!([[2, 9, 10]]), 60, &theme, 50, false);
-        let marked: Vec<_> = lines[2].spans.iter().filter(|s| s.style == theme.removed_word).collect();
+        let lines = lines(DIFF, &json!([[2, 9, 10]]), &Sides::new(DIFF, ""), 60, &theme, 50, false);
+        let marked: Vec<_> = lines[2].line.spans.iter().filter(|s| s.style == theme.removed_word).collect();
         assert_eq!(marked.len(), 1);
         assert_eq!(marked[0].content, "1");
+    }
+
+    #[test]
+    fn code_of_each_side_is_read_as_one() {
+        let sides = Sides::new(DIFF, "rs");
+        for job in [sides.old.wanted().unwrap(), sides.new.wanted().unwrap()] {
+            job.run();
+        }
+        let theme = Theme::dark();
+        let lines = lines(DIFF, &json!([[3, 9, 10]]), &sides, 60, &theme, 50, false);
+        for (line, text) in [(2, "   10 -let a = 1;"), (3, "  10 +let a = 2;"), (4, "  11 +let b = 3;")] {
+            let line = lines[line].styled(&theme);
+            assert_eq!(line.to_string().trim(), text.trim());
+            let keyword = line.spans.iter().find(|s| s.content == "let").unwrap();
+            assert!(keyword.style.fg.is_some() && keyword.style.bg.is_some(), "{keyword:?}");
+        }
+        // The word that differs keeps its mark under its colour.
+        let marked = lines[3].styled(&theme);
+        assert!(marked.spans.iter().any(|s| s.content == "2" && s.style.bg == theme.added_word.bg));
     }
 
     #[test]
@@ -277,7 +368,7 @@ mod tests {
     #[test]
     fn what_is_too_long_is_counted() {
         let many: Vec<String> = (0..30).map(|i| format!("+line {i}\n")).collect();
-        let lines = lines(&many.concat(), &Value::Null, 40, &Theme::plain(), 12, false);
-        assert_eq!((lines.len(), lines[12].to_string()), (13, "  … 18 more lines".to_owned()));
+        let lines = lines(&many.concat(), &Value::Null, &Sides::new("", ""), 40, &Theme::plain(), 12, false);
+        assert_eq!((lines.len(), lines[12].line.to_string()), (13, "  … 18 more lines".to_owned()));
     }
 }

@@ -2,14 +2,16 @@
 
 use super::Transcript;
 use super::block::{Block, Body, Weight};
+use super::image::Image;
 use super::markdown::Markdown;
 use super::tool::{State, ToolCall};
-use becket_types::{CallId, Event, Message, MessageId, Millis, NoticeLevel, Part, TurnEnd, visibility};
+use becket_types::{CallId, Event, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd, visibility};
 use std::fmt::Write as _;
 
 impl Transcript {
     /// Takes in one event; says whether something changed on the screen.
     pub fn event(&mut self, event: &Event) -> bool {
+        self.idle = matches!(event, Event::TurnFinished(_));
         match event {
             Event::UserMessage { message, steered, .. } => self.user(message, *steered),
             Event::TextDelta { message, index, text } => self.text_delta(message, *index, text),
@@ -33,12 +35,14 @@ impl Transcript {
             }),
             Event::ToolOutput { call_id, chunk } => self.call(call_id, "", |c| live(&mut c.output, chunk)),
             Event::ToolFinished { message, duration, .. } => self.finished(message, *duration),
-            Event::CompactBoundary { pre_tokens, post_tokens, summary, anchor, .. } => {
+            Event::CompactBoundary { pre_tokens, post_tokens, summary, anchor, tail_from, kept, .. } => {
+                let dropped = self.dropped(*tail_from, kept);
                 self.push(Body::Compaction {
                     before: pre_tokens.0,
                     after: post_tokens.0,
                     summary: summary.clone(),
                     anchor: anchor.clone(),
+                    dropped,
                     open: false,
                 });
             }
@@ -58,14 +62,37 @@ impl Transcript {
                 },
                 text.clone(),
             ),
+            Event::ContextChanged { text } => self.note(Weight::Quiet, text.clone()),
             Event::TurnFinished(result) => return self.turn_end(&result.end),
             Event::SessionStarted { .. }
+            | Event::Withdrawn { .. }
+            | Event::Renamed { .. }
             | Event::StepStarted { .. }
             | Event::CompactionStarted { .. }
             | Event::Retry { .. }
-            | Event::ContextUsed { .. } => return false,
+            | Event::ContextUsed { .. }
+            | Event::UndoPlanned(_)
+            | Event::UndoDone(_)
+            | Event::ContextPlanned(_) => return false,
         }
         true
+    }
+
+    /// What a compaction took out of the context and people have seen, a line each; what one before it took out is not
+    /// said again.
+    fn dropped(&mut self, tail_from: Seq, kept: &[MessageId]) -> Vec<String> {
+        let before = self.compacted_to;
+        self.compacted_to = before.max(tail_from);
+        let is_out = |block: &&Block| {
+            let in_range = |(seq, id)| seq >= before && seq < tail_from && !kept.contains(&id);
+            block.message().is_some_and(in_range) && block.is_told(false)
+        };
+        let mut lines: Vec<String> = self.blocks.iter().filter(is_out).map(Block::headline).collect();
+        if let Some(more) = lines.len().checked_sub(DROPPED).filter(|more| *more > 0) {
+            lines.truncate(DROPPED);
+            lines.push(format!("… {more} more"));
+        }
+        lines
     }
 
     fn push(&mut self, body: Body) -> usize {
@@ -85,14 +112,30 @@ impl Transcript {
         }
         let mut text = message.text();
         for part in &message.parts {
-            if let Part::Image { name, .. } = part {
+            if let Part::Image { name, .. } = part
+                && self.next_image.is_none()
+            {
                 if !text.is_empty() {
                     text.push('\n');
                 }
                 let _ = write!(text, "[image {}]", name.as_deref().unwrap_or("pasted"));
             }
         }
-        self.push(Body::User { text, steered });
+        let at = self.push(Body::User { text, steered });
+        self.blocks[at].set_message(message.seq, message.id);
+        self.images_of(message);
+    }
+
+    /// The images of a message, where the terminal draws them.
+    fn images_of(&mut self, message: &Message) {
+        for part in &message.parts {
+            if let Some(number) = self.next_image
+                && let Some(image) = Image::of(part, number)
+            {
+                self.next_image = Some(image.number_behind());
+                self.push(Body::Image(image));
+            }
+        }
     }
 
     fn synthetic(&mut self, message: &Message) {
@@ -155,6 +198,10 @@ impl Transcript {
 
     /// The message is whole: its parts say what the deltas said, or say it for the first time.
     fn assistant(&mut self, message: &Message) {
+        if !visibility(&message.origin).user {
+            self.synthetic(message);
+            return;
+        }
         for (index, part) in message.parts.iter().enumerate() {
             let index = index as u32;
             match part {
@@ -171,6 +218,7 @@ impl Transcript {
                             layout.reset();
                         }
                     });
+                    self.blocks[at].set_message(message.seq, message.id);
                 }
                 Part::Reasoning { text, .. } => {
                     let at = self.part(&message.id, index, || Body::Thinking {
@@ -184,6 +232,7 @@ impl Transcript {
                             *done = true;
                         }
                     });
+                    self.blocks[at].set_message(message.seq, message.id);
                 }
                 Part::ToolCall { call_id, name, input, .. } => {
                     self.call(call_id, name, |c| c.input = input.clone());
@@ -198,9 +247,7 @@ impl Transcript {
         for part in &message.parts {
             if let Part::ToolResult { call_id, name, output, is_error, interrupted, details, .. } = part {
                 self.call(call_id, name, |c| {
-                    c.output.clone_from(output);
-                    c.details = details.clone();
-                    c.partial.clear();
+                    c.set_result(output, details);
                     c.state = match &c.state {
                         State::Denied { reason } => State::Denied { reason: reason.clone() },
                         _ if *interrupted => State::Interrupted,
@@ -208,8 +255,37 @@ impl Transcript {
                         _ => State::Done { millis: time.0 },
                     };
                 });
+                if let Some(at) = self.calls.get(call_id) {
+                    self.blocks[*at].set_message(message.seq, message.id);
+                }
+                self.group_around(call_id);
             }
         }
+        self.images_of(message);
+    }
+
+    /// Calls in a row that only look become one line, that of the first.
+    fn group_around(&mut self, id: &CallId) {
+        let Some(at) = self.calls.get(id).copied() else { return };
+        let looks = |block: &Block| match block.body() {
+            Body::Tool(call) if call.only_looks() => Some((call.name.clone(), call.subject())),
+            _ => None,
+        };
+        if looks(&self.blocks[at]).is_none() {
+            return;
+        }
+        let first = (0..at).rev().take_while(|i| looks(&self.blocks[*i]).is_some()).last().unwrap_or(at);
+        let run = self.blocks[first..].iter().map_while(looks);
+        let group: Vec<_> = run.skip(1).collect();
+        let open = self.blocks[first].open().unwrap_or(false);
+        for block in &mut self.blocks[first + 1..=first + group.len()] {
+            block.set_folded(!open);
+        }
+        self.blocks[first].change(|body| {
+            if let Body::Tool(call) = body {
+                call.group = group;
+            }
+        });
     }
 
     fn turn_end(&mut self, end: &TurnEnd) -> bool {
@@ -233,6 +309,9 @@ impl Transcript {
         true
     }
 }
+
+/// Lines that say what a compaction took out, at most.
+const DROPPED: usize = 300;
 
 /// Live output of one call that is kept.
 const LIVE: usize = 64 * 1024;

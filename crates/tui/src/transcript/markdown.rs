@@ -7,10 +7,12 @@ mod pieces;
 mod render;
 mod table;
 
+use super::row::Row;
+use crate::highlight::Code;
 use crate::theme::Theme;
 use pieces::{Context, Pieces};
-use ratatui::text::Line;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// The lines of one growing text.
 #[derive(Debug, Default)]
@@ -19,41 +21,89 @@ pub struct Markdown {
     theme: &'static str,
     pieces: Pieces,
     /// The lines of whole pieces, and of the rest.
-    settled: Vec<Line<'static>>,
-    tail: Vec<Line<'static>>,
+    settled: Vec<Row>,
+    tail: Vec<Row>,
+    /// Rows up to the end of each whole piece.
+    ends: Vec<usize>,
     /// Length of the text that `tail` was made from.
     seen: usize,
+    codes: Codes,
+}
+
+/// The code blocks of a text: laid out anew, they keep what was found in them.
+#[derive(Debug, Default)]
+pub(super) struct Codes(Vec<Arc<Code>>);
+
+impl Codes {
+    fn get(&mut self, language: &str, text: String) -> Arc<Code> {
+        if let Some(have) = self.0.iter().rev().find(|code| code.is(language, &text)) {
+            return Arc::clone(have);
+        }
+        // Only the last one grows.
+        let grown = self.0.last().and_then(|last| last.grown(language, &text));
+        if grown.is_some() {
+            self.0.pop();
+        }
+        let code = grown.unwrap_or_else(|| Code::new(language, text));
+        self.0.push(Arc::clone(&code));
+        code
+    }
 }
 
 impl Markdown {
     /// Lays out what is new in `text`; the number of lines. `text` may only grow between calls, unless [`Markdown::reset`].
     pub fn lay_out(&mut self, text: &str, width: usize, theme: &Theme) -> usize {
         if self.width != width || self.theme != theme.name || text.len() < self.seen {
-            self.reset();
+            self.lay_out_anew();
             self.width = width;
             self.theme = theme.name;
         }
         if text.len() != self.seen {
             while let Some(piece) = self.pieces.next(text) {
                 let source = source(&piece.context, &text[piece.range], &piece.close);
-                render::append(&mut self.settled, &source, piece.context.joined, width, theme);
+                render::append(
+                    &mut self.settled,
+                    &source,
+                    piece.context.joined,
+                    width,
+                    theme,
+                    &mut self.codes,
+                );
+                self.ends.push(self.settled.len());
             }
             self.tail.clear();
             let (from, context) = self.pieces.rest();
-            render::append(&mut self.tail, &source(context, &text[from..], ""), true, width, theme);
+            let rest = source(context, &text[from..], "");
+            render::append(&mut self.tail, &rest, true, width, theme, &mut self.codes);
             if !context.joined && !self.tail.is_empty() && !self.settled.is_empty() {
-                self.tail.insert(0, Line::default());
+                self.tail.insert(0, Row::default());
             }
             self.seen = text.len();
         }
         self.settled.len() + self.tail.len()
     }
 
-    pub fn line(&self, index: usize) -> Option<&Line<'static>> {
+    pub fn row(&self, index: usize) -> Option<&Row> {
         match index.checked_sub(self.settled.len()) {
             None => self.settled.get(index),
             Some(rest) => self.tail.get(rest),
         }
+    }
+
+    fn lay_out_anew(&mut self) {
+        let codes = std::mem::take(&mut self.codes);
+        *self = Self { codes, ..Self::default() };
+    }
+
+    /// Pieces that stay as they are, whatever comes: as many at every width.
+    pub fn settled(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The first row behind so many pieces.
+    pub fn row_behind(&self, pieces: usize) -> usize {
+        let last = pieces.min(self.ends.len()).checked_sub(1);
+        last.and_then(|last| self.ends.get(last)).copied().unwrap_or(0)
     }
 
     /// The text is another one.
@@ -76,7 +126,7 @@ mod tests {
 
     fn lines(markdown: &mut Markdown, text: &str, width: usize) -> Vec<String> {
         let count = markdown.lay_out(text, width, &Theme::plain());
-        (0..count).map(|i| markdown.line(i).unwrap().to_string().trim_end().to_owned()).collect()
+        (0..count).map(|i| markdown.row(i).unwrap().line.to_string().trim_end().to_owned()).collect()
     }
 
     fn check(text: &str, want: &[&str]) {

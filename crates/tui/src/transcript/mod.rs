@@ -1,7 +1,8 @@
 //! The transcript: what people and the agent said and did, as blocks, newest at the bottom.
 //!
-//! Owns the blocks ([`block`]), how they come from events (`events`), and the window on them (`window`). Drawing costs
-//! what is visible: a block is laid out when it comes into view, and keeps its lines until it, the width or the theme changes.
+//! Owns the blocks ([`block`]), how they come from events (`events`), the window on them (`window`), search (`find`), focus
+//! and selection (`select`). Drawing costs what is visible: a block is laid out when it comes into view, and keeps its rows
+//! until it, the width or the theme changes; code in view that was not read yet is a job for others.
 //!
 //! Invariants: a message that is not for people becomes a hidden block, and hidden blocks are drawn only while they are
 //! revealed. Blocks are appended and changed in place, never removed. Sends nothing, reads nothing.
@@ -9,18 +10,30 @@
 pub mod block;
 mod diff;
 mod events;
+mod find;
+pub mod image;
 mod markdown;
+pub mod print;
+mod row;
+mod select;
 mod tool;
 mod window;
 
+use self::image::State as ImageState;
+use crate::highlight::Job;
+use crate::text;
 use crate::theme::Theme;
-use becket_types::{CallId, MessageId};
+use becket_types::{BlobId, CallId, MessageId, Seq};
 use block::{Block, Body};
+use find::Find;
+use print::Printed;
 use ratatui::Frame;
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::text::Line;
+use ratatui::style::{Modifier, Style};
+use select::Selection;
 use std::collections::HashMap;
-use window::Window;
+use window::{Place, Window};
 
 pub struct Transcript {
     blocks: Vec<Block>,
@@ -30,8 +43,24 @@ pub struct Transcript {
     window: Window,
     /// Hidden messages are shown, marked.
     revealed: bool,
-    /// Blocks before this one are in the terminal's scrollback already.
-    printed: usize,
+    printed: Printed,
+    /// Only what was not printed is drawn.
+    inline: bool,
+    /// The turn is over: nothing of it will change.
+    idle: bool,
+    /// Entries before this one were taken out of the context.
+    compacted_to: Seq,
+    /// Where it was drawn, and what is in each row of it.
+    area: Rect,
+    seen: Vec<Place>,
+    /// Code that came into view and is to be read.
+    jobs: Vec<Job>,
+    /// The number of the next image, where the terminal draws them; those that came into view and are to be had.
+    next_image: Option<u32>,
+    wanted: Vec<(u32, BlobId)>,
+    find: Find,
+    focus: Option<usize>,
+    selection: Option<Selection>,
 }
 
 impl Default for Transcript {
@@ -48,7 +77,18 @@ impl Transcript {
             parts: HashMap::new(),
             window: Window::default(),
             revealed: false,
-            printed: 0,
+            printed: Printed::default(),
+            inline: false,
+            idle: false,
+            compacted_to: Seq::default(),
+            area: Rect::ZERO,
+            seen: Vec::new(),
+            jobs: Vec::new(),
+            next_image: None,
+            wanted: Vec::new(),
+            find: Find::default(),
+            focus: None,
+            selection: None,
         }
     }
 
@@ -56,14 +96,143 @@ impl Transcript {
         self.blocks.is_empty()
     }
 
+    /// The same transcript with more at its beginning: what is read, revealed, found and printed of `other` is so here.
+    pub fn takes_the_place_of(&mut self, other: &Self) {
+        let more = self.blocks.len().saturating_sub(other.blocks.len());
+        self.window = other.window.moved(more);
+        self.printed = other.printed.moved(more);
+        self.find = other.find.moved(more);
+        self.focus = other.focus.map(|at| at + more);
+        (self.revealed, self.inline, self.area) = (other.revealed, other.inline, other.area);
+    }
+
     /// Draws the part of it that `area` shows.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
-        let revealed = self.revealed;
-        let lines = self.window.visible(&mut self.blocks, area.width, area.height, theme, revealed);
+        self.area = area;
+        let mut wanted = Vec::new();
+        self.seen = if self.inline {
+            let rows = self.live(area.width, theme);
+            let above = rows.len().saturating_sub(usize::from(area.height));
+            // Above these, too: what is behind an image is printed after it.
+            wanted.extend(rows[..above].iter().map(|place| place.block));
+            rows[above..].to_vec()
+        } else {
+            self.window.visible(&mut self.blocks, area.width, area.height, theme, self.revealed)
+        };
         let buffer = frame.buffer_mut();
-        for (row, line) in lines.iter().enumerate() {
-            let Ok(row) = u16::try_from(row) else { break };
-            buffer.set_line(area.x, area.y + row, line, area.width);
+        for (y, place) in (area.y..area.bottom()).zip(&self.seen) {
+            let block = &self.blocks[place.block];
+            buffer.set_line(area.x, y, &block.line(place.row, theme), area.width);
+            if theme.syntax.is_some() {
+                self.jobs.extend(block.code(place.row).iter().filter_map(|part| part.code.wanted()));
+            }
+            self.mark(buffer, Rect { y, height: 1, ..area }, *place, theme);
+        }
+        wanted.extend(self.seen.iter().map(|place| place.block));
+        wanted.dedup();
+        for at in wanted {
+            self.want(at);
+        }
+    }
+
+    /// Over a row: the block in focus, hits, the selection.
+    fn mark(&self, buffer: &mut Buffer, row: Rect, place: Place, theme: &Theme) {
+        let mut over = |from: usize, to: usize, style: Style| {
+            let from = from.min(usize::from(row.width)) as u16;
+            let width =
+                to.min(usize::from(row.width)) as u16 - from.min(to.min(usize::from(row.width)) as u16);
+            buffer.set_style(Rect { x: row.x + from, width, ..row }, style);
+        };
+        let block = &self.blocks[place.block];
+        if self.focus == Some(place.block) {
+            over(0, usize::MAX, theme.selected);
+        }
+        if let Some(pattern) = &self.find.pattern {
+            let (gutter, text, _) = block.text(place.row);
+            for hit in pattern.find_iter(&text) {
+                let from = gutter + text::width(&text[..hit.start()]);
+                let current = self.find.place == Some(place);
+                let style =
+                    if current { Style::new().add_modifier(Modifier::REVERSED) } else { theme.selected };
+                over(from, from + text::width(hit.as_str()), style.add_modifier(Modifier::UNDERLINED));
+            }
+        }
+        if let Some((from, to)) = self.selection.and_then(|selection| selection.columns(place)) {
+            over(from, to, Style::new().add_modifier(Modifier::REVERSED));
+        }
+    }
+
+    /// Code that came into view since this was asked last.
+    pub fn jobs(&mut self) -> Vec<Job> {
+        std::mem::take(&mut self.jobs)
+    }
+
+    /// Images are drawn from now on; the first has this number on the terminal, the others those behind it.
+    pub fn set_images(&mut self, first: Option<u32>) {
+        self.next_image = first;
+    }
+
+    pub fn next_image(&self) -> Option<u32> {
+        self.next_image
+    }
+
+    /// Images that came into view since this was asked last.
+    pub fn images(&mut self) -> Vec<(u32, BlobId)> {
+        std::mem::take(&mut self.wanted)
+    }
+
+    /// The block has come into view: if it is an image it is asked for, once.
+    fn want(&mut self, at: usize) {
+        let Body::Image(image) = self.blocks[at].body() else { return };
+        if image.state == ImageState::New {
+            self.wanted.push((image.number, image.blob.clone()));
+            self.set_image(at, ImageState::Asked);
+        }
+    }
+
+    /// The terminal has this image, in so many columns and rows; `None`: there is nothing to show.
+    pub fn image_is(&mut self, number: u32, size: Option<(u16, u16)>) {
+        let is = |block: &Block| matches!(block.body(), Body::Image(image) if image.number == number);
+        if let Some(at) = self.blocks.iter().rposition(is) {
+            self.set_image(
+                at,
+                size.map_or(ImageState::Broken, |(columns, rows)| ImageState::Shown(columns, rows)),
+            );
+        }
+    }
+
+    /// The terminal has forgotten them.
+    pub fn forget_images(&mut self) {
+        for at in 0..self.blocks.len() {
+            self.set_image(at, ImageState::New);
+        }
+    }
+
+    fn set_image(&mut self, at: usize, state: ImageState) {
+        if matches!(self.blocks[at].body(), Body::Image(image) if image.state != state) {
+            self.blocks[at].change(|body| {
+                if let Body::Image(image) = body {
+                    image.state = state;
+                }
+            });
+        }
+    }
+
+    fn set_open(&mut self, at: usize, open: bool) {
+        self.blocks[at].set_open(open);
+        let Body::Tool(call) = self.blocks[at].body() else { return };
+        let behind = call.group.len();
+        for block in self.blocks.iter_mut().skip(at + 1).take(behind) {
+            block.set_folded(!open);
+        }
+    }
+
+    /// A block that is told in the line of another one gets its own again.
+    fn unfold(&mut self, at: usize) {
+        if self.blocks[at].is_folded()
+            && let Some(first) = (0..at).rev().find(|i| !self.blocks[*i].is_folded())
+        {
+            self.set_open(first, true);
         }
     }
 
@@ -104,22 +273,9 @@ impl Transcript {
     /// Opens or closes every tool call and every thought; what is asked of it is what the newest is not.
     pub fn toggle_open(&mut self) {
         let open = !self.blocks.iter().rev().find_map(Block::open).unwrap_or(false);
-        for block in &mut self.blocks {
-            block.set_open(open);
+        for at in 0..self.blocks.len() {
+            self.set_open(at, open);
         }
-    }
-
-    /// Lines that are not in the terminal's scrollback yet; from now on they are.
-    pub fn print(&mut self, width: u16, theme: &Theme) -> Vec<Line<'static>> {
-        let mut out = Vec::new();
-        for block in &mut self.blocks[self.printed..] {
-            if block.is_shown(false) {
-                let count = block.lay_out(width, theme);
-                out.extend((0..count).map(|i| block.line(i)));
-            }
-        }
-        self.printed = self.blocks.len();
-        out
     }
 
     /// The last answer as its source.

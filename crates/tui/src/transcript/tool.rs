@@ -2,12 +2,15 @@
 
 use super::block::paragraph;
 use super::diff;
+use super::row::Row;
+use crate::ansi::Ansi;
 use crate::text;
 use crate::theme::Theme;
 use becket_types::CallId;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use serde_json::Value;
+use std::cell::OnceCell;
 
 /// Lines of output that an open call shows.
 const OPEN_LINES: usize = 400;
@@ -26,6 +29,9 @@ pub struct ToolCall {
     pub output: String,
     pub details: Value,
     pub open: bool,
+    /// The calls behind it that are told in its line: name and subject.
+    pub group: Vec<(String, String)>,
+    sides: OnceCell<diff::Sides>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +45,12 @@ pub enum State {
     Denied { reason: String },
 }
 
+impl State {
+    pub fn is_live(&self) -> bool {
+        matches!(self, Self::Streaming | Self::Asking | Self::Running)
+    }
+}
+
 impl ToolCall {
     pub fn new(id: CallId, name: String) -> Self {
         Self {
@@ -50,19 +62,48 @@ impl ToolCall {
             output: String::new(),
             details: Value::Null,
             open: false,
+            group: Vec::new(),
+            sides: OnceCell::new(),
         }
     }
 
+    /// Calls that only look, and went well: several in a row are one line.
+    pub fn only_looks(&self) -> bool {
+        matches!(self.state, State::Done { .. }) && matches!(self.name.as_str(), "read" | "grep" | "glob")
+    }
+
+    /// The call ended.
+    pub fn set_result(&mut self, output: &str, details: &Value) {
+        output.clone_into(&mut self.output);
+        self.details.clone_from(details);
+        self.partial.clear();
+        self.sides = OnceCell::new();
+    }
+
+    /// What it was asked and what came of it.
+    pub fn source(&self) -> String {
+        let came_of_it = changes(self).unwrap_or(&self.output);
+        format!("{} {}\n{came_of_it}", self.name, self.subject())
+    }
+
+    fn sides(&self, diff: &str) -> &diff::Sides {
+        self.sides.get_or_init(|| {
+            let path = self.input.get("path").or_else(|| self.details.get("path")).and_then(Value::as_str);
+            let extension = path.and_then(|path| std::path::Path::new(path).extension()?.to_str());
+            diff::Sides::new(diff, extension.unwrap_or_default())
+        })
+    }
+
     /// What the call is about, in a line: its path, command, pattern.
-    fn subject(&self) -> String {
-        const KEYS: [&str; 8] = ["command", "path", "pattern", "url", "query", "name", "id", "call_id"];
+    pub fn subject(&self) -> String {
+        const KEYS: [&str; 8] = ["command", "pattern", "path", "url", "query", "name", "id", "call_id"];
         let from =
             |value: &Value| KEYS.iter().find_map(|k| value.get(k).and_then(Value::as_str)).map(str::to_owned);
         from(&self.input).unwrap_or_default()
     }
 }
 
-pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Line<'static>> {
+pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
     let (mark, style): (&str, Style) = match &call.state {
         State::Streaming => ("○", theme.dim),
         State::Asking => ("?", theme.warning),
@@ -71,57 +112,125 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Line<
         State::Failed { .. } | State::Denied { .. } => ("✗", theme.error),
         State::Interrupted => ("◌", theme.warning),
     };
+    let head = |name: &str, subject: &str, tail: &str| {
+        let room = width.saturating_sub(text::width(mark) + text::width(name) + text::width(tail) + 4);
+        Line::from(vec![
+            Span::styled(format!("{mark} "), style),
+            Span::styled(format!("{name} "), theme.accent),
+            Span::styled(text::fit(&text::visible(subject), room).into_owned(), theme.text),
+            Span::styled(if tail.is_empty() { String::new() } else { format!("  {tail}") }, theme.dim),
+        ])
+    };
+    if !call.open && !call.group.is_empty() {
+        let (name, what) = grouped(call);
+        return vec![head(&name, &what, "").into()];
+    }
     let subject = call.subject();
     let one_line = subject.lines().next().unwrap_or_default();
     let more = if subject.lines().count() > 1 { " …" } else { "" };
-    let tail = tail(call);
-    let head = format!("{mark} {} ", call.name);
-    let room = width.saturating_sub(text::width(&head) + text::width(&tail) + 2);
-    let shown = format!("{}{more}", text::visible(one_line));
-    let mut lines = vec![Line::from(vec![
-        Span::styled(format!("{mark} "), style),
-        Span::styled(format!("{} ", call.name), theme.accent),
-        Span::styled(text::fit(&shown, room).into_owned(), theme.text),
-        Span::styled(if tail.is_empty() { String::new() } else { format!("  {tail}") }, theme.dim),
-    ])];
+    let mut rows = vec![Row::from(head(&call.name, &format!("{one_line}{more}"), &tail(call)))];
     if call.open {
         if subject.lines().count() > 1 {
-            lines.extend(paragraph(&subject, width, "  $ ", "    ", theme.dim, theme.code));
+            rows.extend(paragraph(&subject, width, "  $ ", "    ", theme.dim, theme.code));
         }
-        lines.extend(output(call, width, theme));
+        rows.extend(output(call, width, theme));
     } else if matches!(call.state, State::Running) {
         if let Some(last) = call.output.lines().rev().find(|l| !l.trim().is_empty()) {
-            let line = format!("  {}", text::visible(last));
-            lines.push(Line::styled(text::fit(&line, width).into_owned(), theme.dim));
+            let mut ansi = Ansi::new(theme.dim, theme.syntax.is_some());
+            rows.push(cut(ansi.line(last), width).into());
         }
     } else if let Some(diff) = changes(call) {
-        lines.extend(diff::lines(diff, &call.details["marks"], width, theme, CLOSED_LINES, false));
+        let marks = &call.details["marks"];
+        rows.extend(diff::lines(diff, marks, call.sides(diff), width, theme, CLOSED_LINES, false));
     }
-    lines
+    rows
+}
+
+/// Several calls that only looked: `read 3 files, grep 2`, and what at.
+fn grouped(call: &ToolCall) -> (String, String) {
+    let own = (call.name.clone(), call.subject());
+    let all = || std::iter::once(&own).chain(&call.group);
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for (name, _) in all() {
+        match counts.iter_mut().find(|(known, _)| known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    let told = counts.iter().map(|(name, count)| match (*name, *count) {
+        ("read", 1) => "read 1 file".to_owned(),
+        ("read", n) => format!("read {n} files"),
+        (name, 1) => name.to_owned(),
+        (name, n) => format!("{name} {n} times"),
+    });
+    let told: Vec<String> = told.collect();
+    let what: Vec<&str> = all().map(|(_, what)| what.lines().next().unwrap_or_default()).collect();
+    (told.join(", "), what.join(", "))
+}
+
+/// A line of output behind its indent, cut where it is too wide.
+fn cut(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
+    let mut room = width.saturating_sub(2);
+    let mut out = vec![Span::raw("  ")];
+    for span in spans {
+        let shown = text::fit(&span.content, room).into_owned();
+        room = room.saturating_sub(text::width(&shown));
+        let whole = shown == span.content;
+        out.push(Span::styled(shown, span.style));
+        if !whole || room == 0 {
+            break;
+        }
+    }
+    Line::from(out)
 }
 
 fn changes(call: &ToolCall) -> Option<&str> {
     call.details.get("diff").and_then(Value::as_str).filter(|d| !d.is_empty())
 }
 
-fn output(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Line<'static>> {
+fn output(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
     if let Some(diff) = changes(call) {
-        return diff::lines(diff, &call.details["marks"], width, theme, OPEN_LINES, true);
+        let marks = &call.details["marks"];
+        return diff::lines(diff, marks, call.sides(diff), width, theme, OPEN_LINES, true);
     }
     if let Some(items) = todo(call) {
         return items.iter().flat_map(|item| checklist(item, width, theme)).collect();
     }
-    let total = call.output.lines().count();
     let style = if matches!(call.state, State::Failed { .. }) { theme.error } else { theme.dim };
-    let mut lines = Vec::new();
-    for line in call.output.lines().take(OPEN_LINES) {
-        let shown = format!("  {}", text::visible(line));
-        lines.push(Line::styled(text::fit(&shown, width).into_owned(), style));
+    let mut ansi = Ansi::new(style, theme.syntax.is_some());
+    let first = Span::raw("  ");
+    let mut rows = Vec::new();
+    let mut lines = call.output.lines();
+    for line in lines.by_ref().take(OPEN_LINES) {
+        rows.extend(Row::wrapped(&hit(call, ansi.line(line), theme), width, &first, &first));
     }
-    if total > OPEN_LINES {
-        lines.push(Line::styled(format!("  … {} more lines", total - OPEN_LINES), theme.dim));
+    let left = lines.count();
+    if left > 0 {
+        rows.push(Line::styled(format!("  … {left} more lines"), theme.dim).into());
     }
-    lines
+    rows
+}
+
+/// A hit of a search: where it is stands out from what it says.
+fn hit(call: &ToolCall, spans: Vec<Span<'static>>, theme: &Theme) -> Vec<Span<'static>> {
+    let [only] = &spans[..] else { return spans };
+    if call.name != "grep" {
+        return spans;
+    }
+    // `path:line:text`, or `line:text` below the path.
+    let mut at = 0;
+    for part in only.content.split_inclusive(':').take(3) {
+        let Some(field) = part.strip_suffix(':') else { break };
+        at += part.len();
+        if !field.is_empty() && field.trim().bytes().all(|b| b.is_ascii_digit()) {
+            let (place, text) = only.content.split_at(at);
+            return vec![
+                Span::styled(place.to_owned(), theme.accent),
+                Span::styled(text.to_owned(), theme.text),
+            ];
+        }
+    }
+    spans
 }
 
 /// The list that a call of `todo` left.
@@ -130,7 +239,7 @@ fn todo(call: &ToolCall) -> Option<&[Value]> {
     (call.name == "todo").then_some(items.as_slice())
 }
 
-fn checklist(item: &Value, width: usize, theme: &Theme) -> Vec<Line<'static>> {
+fn checklist(item: &Value, width: usize, theme: &Theme) -> Vec<Row> {
     let content = item.get("content").and_then(Value::as_str).unwrap_or_default();
     let (mark, style) = match item.get("status").and_then(Value::as_str) {
         Some("completed") => ("  [x] ", theme.dim),
@@ -204,7 +313,7 @@ mod tests {
         call.details = details;
         call.state = State::Done { millis: 20 };
         call.open = open;
-        lay_out(&call, 40, &Theme::plain()).iter().map(ToString::to_string).collect()
+        lay_out(&call, 40, &Theme::plain()).iter().map(|row| row.line.to_string()).collect()
     }
 
     #[test]

@@ -5,9 +5,15 @@
 
 use super::block::Block;
 use crate::theme::Theme;
-use ratatui::text::Line;
 
-#[derive(Debug, Default)]
+/// A row in view: which one of which block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub block: usize,
+    pub row: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
     /// `None`: the end is in view.
     top: Option<Top>,
@@ -22,6 +28,11 @@ struct Top {
 }
 
 impl Window {
+    /// The same window, with so many blocks more above.
+    pub(super) fn moved(&self, more: usize) -> Self {
+        Self { top: self.top.map(|top| Top { block: top.block + more, ..top }), ..*self }
+    }
+
     pub(super) fn follow(&mut self) {
         self.top = None;
     }
@@ -30,11 +41,15 @@ impl Window {
         self.top.is_none()
     }
 
+    pub(super) fn width(&self) -> u16 {
+        self.width
+    }
+
     pub(super) fn height(&self) -> usize {
         usize::from(self.height)
     }
 
-    /// The lines in view, from the top.
+    /// The rows in view, from the top.
     pub(super) fn visible(
         &mut self,
         blocks: &mut [Block],
@@ -42,13 +57,13 @@ impl Window {
         height: u16,
         theme: &Theme,
         revealed: bool,
-    ) -> Vec<Line<'static>> {
+    ) -> Vec<Place> {
         self.width = width;
         self.height = height;
         let top = self.top(blocks, theme, revealed);
         let mut out = Vec::with_capacity(self.height());
         let mut skip = top.line;
-        for block in blocks.get_mut(top.block..).unwrap_or_default() {
+        for (i, block) in blocks.iter_mut().enumerate().skip(top.block) {
             if out.len() >= self.height() {
                 break;
             }
@@ -57,7 +72,7 @@ impl Window {
             }
             let count = block.lay_out(width, theme);
             let room = self.height() - out.len();
-            out.extend((skip..count).take(room).map(|i| block.line(i)));
+            out.extend((skip..count).take(room).map(|row| Place { block: i, row }));
             skip = 0;
         }
         out
@@ -88,6 +103,16 @@ impl Window {
             None if !to_earlier => self.top = None,
             None => {}
         }
+    }
+
+    /// Brings a row into view, if it is not: a third from the top.
+    pub(super) fn show(&mut self, blocks: &mut [Block], at: Place, theme: &Theme, revealed: bool) {
+        let in_view = self.visible(blocks, self.width, self.height, theme, revealed);
+        if in_view.contains(&at) {
+            return;
+        }
+        self.top = Some(Top { block: at.block, line: at.row });
+        self.scroll(blocks, -(self.height() as isize / 3), theme, revealed);
     }
 
     fn top(&self, blocks: &mut [Block], theme: &Theme, revealed: bool) -> Top {

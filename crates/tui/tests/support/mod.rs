@@ -2,42 +2,22 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_tui::app::App;
+use becket_tui::highlight::Job;
 use becket_tui::input::{Effect, Input};
+use becket_tui::terminal::surface::Surface;
 use becket_tui::theme::Theme;
 use becket_types::{Cost, Event, Millis, SessionId, TurnEnd, TurnResult, Usage};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use ratatui::backend::CrosstermBackend;
-use ratatui::layout::Rect;
-use ratatui::{Terminal, TerminalOptions, Viewport};
-use std::io::{self, Write};
+use ratatui::layout::Size;
 use std::num::NonZeroU16;
-use std::sync::{Arc, Mutex};
 
 pub(crate) struct Stage {
     app: App,
     size: (u16, u16),
-    terminal: Terminal<CrosstermBackend<Wire>>,
-    wire: Wire,
+    surface: Surface,
     emulator: vt100::Parser,
-}
-
-/// What was written and not read yet.
-#[derive(Clone, Default)]
-struct Wire(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Wire {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn terminal(size: (u16, u16), wire: Wire) -> Terminal<CrosstermBackend<Wire>> {
-    let viewport = Viewport::Fixed(Rect::new(0, 0, size.0, size.1));
-    Terminal::with_options(CrosstermBackend::new(wire), TerminalOptions { viewport }).unwrap()
+    other: avt::Terminal,
+    jobs: Vec<Job>,
 }
 
 fn emulator((columns, rows): (u16, u16)) -> vt100::Parser {
@@ -46,14 +26,18 @@ fn emulator((columns, rows): (u16, u16)) -> vt100::Parser {
 
 impl Stage {
     pub(crate) fn new(columns: u16, rows: u16) -> Self {
-        let wire = Wire::default();
+        Self::themed(columns, rows, Theme::plain())
+    }
+
+    pub(crate) fn themed(columns: u16, rows: u16, theme: Theme) -> Self {
         let size = (columns, rows);
         Self {
-            app: App::new(Theme::plain()),
+            app: App::new(theme),
             size,
-            terminal: terminal(size, wire.clone()),
-            wire,
+            surface: Surface::new(Size::new(columns, rows)).unwrap(),
             emulator: emulator(size),
+            other: avt::Terminal::new(columns.into(), rows.into()).unwrap(),
+            jobs: Vec::new(),
         }
     }
 
@@ -82,34 +66,76 @@ impl Stage {
     pub(crate) fn resize(&mut self, columns: u16, rows: u16) {
         if self.size != (columns, rows) {
             self.size = (columns, rows);
-            self.emulator = emulator(self.size);
-            self.terminal.resize(Rect::new(0, 0, columns, rows)).unwrap();
+            self.emulator
+                .screen_mut()
+                .set_size(NonZeroU16::new(rows).unwrap(), NonZeroU16::new(columns).unwrap());
+            self.other.resize(columns.into(), rows.into());
             self.update(Input::Resize { columns, rows });
         }
     }
 
-    /// What is on the screen now, lines without the spaces at their ends.
+    /// What is on the screen now, lines without the spaces at their ends. Two emulators agree on it.
     pub(crate) fn screen(&mut self) -> String {
         self.bytes();
+        let shown = text(&self.emulator);
+        let other: Vec<String> =
+            (0..self.size.1).map(|y| self.other.screen().line(y.into()).unwrap().text()).collect();
+        let other: Vec<&str> = other.iter().map(|line| line.trim_end()).collect();
+        assert_eq!(shown, other.join("\n"), "the emulators differ");
+        shown
+    }
+
+    /// What was on the screen after the last frame.
+    pub(crate) fn shown(&self) -> String {
         text(&self.emulator)
     }
 
     /// What the next frame writes.
     pub(crate) fn bytes(&mut self) -> Vec<u8> {
+        self.paint().0
+    }
+
+    /// What the next frame asks for, beside code to be read.
+    pub(crate) fn asks(&mut self) -> Vec<Effect> {
+        self.paint().1
+    }
+
+    fn paint(&mut self) -> (Vec<u8>, Vec<Effect>) {
         let app = &mut self.app;
-        self.terminal.draw(|frame| drop(app.draw(frame))).unwrap();
-        let bytes = std::mem::take(&mut *self.wire.0.lock().unwrap());
+        let size = Size::new(self.size.0, self.size.1);
+        let mut effects = Vec::new();
+        let bytes = self.surface.draw(size, |frame| effects = app.draw(frame)).unwrap();
+        effects.retain_mut(|effect| match effect {
+            Effect::Highlight(jobs) => {
+                self.jobs.append(jobs);
+                false
+            }
+            _ => true,
+        });
         self.emulator.process(&bytes);
-        bytes
+        self.other.feed(std::str::from_utf8(&bytes).unwrap());
+        (bytes, effects)
+    }
+
+    /// Reads the code that came into view; how many pieces.
+    pub(crate) fn read_code(&mut self) -> usize {
+        let jobs = std::mem::take(&mut self.jobs);
+        jobs.iter().for_each(Job::run);
+        jobs.len()
+    }
+
+    /// The colour of a cell.
+    pub(crate) fn colour(&self, row: u16, column: u16) -> vt100::Color {
+        self.emulator.screen().cell(row, column).unwrap().fgcolor()
     }
 
     /// The same drawn onto an empty terminal.
     pub(crate) fn fresh(&mut self) -> String {
-        let wire = Wire::default();
         let app = &mut self.app;
-        terminal(self.size, wire.clone()).draw(|frame| drop(app.draw(frame))).unwrap();
+        let size = Size::new(self.size.0, self.size.1);
+        let bytes = Surface::new(size).unwrap().draw(size, |frame| drop(app.draw(frame))).unwrap();
         let mut emulator = emulator(self.size);
-        emulator.process(&wire.0.lock().unwrap());
+        emulator.process(&bytes);
         text(&emulator)
     }
 

@@ -1,19 +1,30 @@
 //! A piece of Markdown as lines: one walk over the parser's events with a stack of what is open.
 
+use super::Codes;
 use super::table::Table;
-use crate::text;
+use crate::text::{self, Joint};
 use crate::theme::Theme;
+use crate::transcript::row::{CodeSpans, Row};
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
+use std::sync::Arc;
 
 /// Lays out `source` behind `out`, with an empty line between the two unless they are `joined`.
-pub(super) fn append(out: &mut Vec<Line<'static>>, source: &str, joined: bool, width: usize, theme: &Theme) {
+pub(super) fn append(
+    out: &mut Vec<Row>,
+    source: &str,
+    joined: bool,
+    width: usize,
+    theme: &Theme,
+    codes: &mut Codes,
+) {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut renderer = Renderer {
         out,
         width,
         theme,
+        codes,
         inline: Vec::new(),
         styles: vec![theme.text],
         prefix: Vec::new(),
@@ -33,9 +44,10 @@ pub(super) fn append(out: &mut Vec<Line<'static>>, source: &str, joined: bool, w
 }
 
 struct Renderer<'a> {
-    out: &'a mut Vec<Line<'static>>,
+    out: &'a mut Vec<Row>,
     width: usize,
     theme: &'a Theme,
+    codes: &'a mut Codes,
     inline: Vec<Span<'static>>,
     styles: Vec<Style>,
     /// What stands before every line here: quote bars and the indent of list items.
@@ -44,7 +56,8 @@ struct Renderer<'a> {
     marker: Option<Span<'static>>,
     /// The next number of each open list; `None` for bullets.
     lists: Vec<Option<u64>>,
-    code: Option<String>,
+    /// The language of an open code block, and its text so far.
+    code: Option<(String, String)>,
     table: Option<Table>,
     link: Option<(String, usize)>,
     /// An empty line is due before the next block.
@@ -96,11 +109,11 @@ impl Renderer<'_> {
             }
             Tag::CodeBlock(kind) => {
                 self.block();
-                let _language = match kind {
-                    CodeBlockKind::Fenced(info) => info.split([' ', ',']).next().map(str::to_owned),
-                    CodeBlockKind::Indented => None,
+                let language = match &kind {
+                    CodeBlockKind::Fenced(info) => info.split([' ', ',', '{']).next().unwrap_or_default(),
+                    CodeBlockKind::Indented => "",
                 };
-                self.code = Some(String::new());
+                self.code = Some((language.to_lowercase(), String::new()));
             }
             Tag::List(first) => {
                 if self.lists.is_empty() {
@@ -196,12 +209,28 @@ impl Renderer<'_> {
     }
 
     fn end_code(&mut self) {
-        let code = self.code.take().unwrap_or_default();
-        for line in code.lines() {
-            let shown = text::visible(line);
-            let columns = self.width.saturating_sub(self.indent() + 2);
-            for piece in text::chunks(&shown, columns) {
-                self.line(vec![Span::raw("  "), Span::styled(piece.to_owned(), self.theme.code)]);
+        let (language, code) = self.code.take().unwrap_or_default();
+        let shown: Vec<_> = code.lines().map(text::visible).collect();
+        let known = !language.is_empty() && self.theme.syntax.is_some();
+        let style = if known { self.theme.text } else { self.theme.code };
+        let colours = known.then(|| {
+            let end = if code.ends_with('\n') { "\n" } else { "" };
+            self.codes.get(&language, shown.join("\n") + end)
+        });
+        let columns = self.width.saturating_sub(self.indent() + 2);
+        for (line, shown) in shown.iter().enumerate() {
+            let mut from = 0;
+            for piece in text::chunks(shown, columns) {
+                let spans = vec![Span::raw("  "), Span::styled(piece.to_owned(), style)];
+                let row = self.line(spans);
+                row.gutter =
+                    row.line.spans[..row.line.spans.len() - 1].iter().map(|s| text::width(&s.content)).sum();
+                row.joint = if from > 0 { Joint::Soft(String::new()) } else { Joint::Hard };
+                if let Some(code) = &colours {
+                    let end = row.line.spans.len();
+                    row.code.push(CodeSpans { code: Arc::clone(code), line, from, spans: end - 1..end });
+                }
+                from += piece.len();
             }
         }
         self.gap = true;
@@ -229,7 +258,7 @@ impl Renderer<'_> {
 
     fn text(&mut self, text: &str) {
         match &mut self.code {
-            Some(code) => code.push_str(text),
+            Some((_, code)) => code.push_str(text),
             None => self.span(text, self.style()),
         }
     }
@@ -250,7 +279,7 @@ impl Renderer<'_> {
     }
 
     fn blank(&mut self) {
-        self.out.push(std::mem::take(&mut self.between));
+        self.out.push(std::mem::take(&mut self.between).into());
         self.gap = false;
     }
 
@@ -265,21 +294,29 @@ impl Renderer<'_> {
         let inline = std::mem::take(&mut self.inline);
         let columns = self.width.saturating_sub(self.indent());
         let none = Span::raw("");
-        for line in text::wrap(&inline, columns, &none, &none) {
-            self.line(line.spans);
+        for (line, joint) in text::wrap_joined(&inline, columns, &none, &none) {
+            let indent = self.indent();
+            let row = self.line(line.spans);
+            if joint != Joint::Hard {
+                row.gutter = indent;
+            }
+            row.joint = joint;
         }
     }
 
-    fn line(&mut self, spans: Vec<Span<'static>>) {
+    fn line(&mut self, spans: Vec<Span<'static>>) -> &mut Row {
         if self.gap && !self.out.is_empty() {
             self.blank();
         }
         let mut line = self.prefix.clone();
+        let bars = line.iter().take_while(|s| s.content.starts_with('│')).count();
         if let (Some(marker), Some(last)) = (self.marker.take(), line.last_mut()) {
             *last = marker;
         }
         line.extend(spans);
-        self.out.push(Line::from(line));
         self.gap = false;
+        let index = self.out.len();
+        self.out.push(Row { line: Line::from(line), gutter: 2 * bars, ..Row::default() });
+        &mut self.out[index]
     }
 }

@@ -1,0 +1,203 @@
+//! What a finished text comes to: a task for the agent, a command of the interface, a command of the person's shell, a line
+//! for AGENTS.md.
+
+use super::App;
+use crate::commands::{self, Action, Said};
+use crate::composer::Prompt;
+use crate::input::{Effect, Keep, Page, Request, To};
+use crate::inspector::Inspector;
+use crate::menu::Item;
+use crate::overlay::Overlay;
+use crate::picker::{Kind, Picker, Row};
+use crate::text;
+use crate::theme::Theme;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use becket_types::{Command, DeliveryMode, ImageSource, Part, PermissionMode, PromptInput};
+
+impl App {
+    pub(super) fn submit(&mut self, prompt: Prompt, mode: DeliveryMode) -> Vec<Effect> {
+        let mut effects = self.draft.gone();
+        let more = match Said::of(&prompt) {
+            Said::Command(Ok(action)) => self.act(action),
+            Said::Command(Err(why)) => {
+                self.composer.set(&prompt.text);
+                self.status.toast(why)
+            }
+            Said::Shell(_) if self.status.command().is_some() => {
+                self.composer.set(&prompt.text);
+                self.status.toast("one command at a time; Esc stops the one that runs".to_owned())
+            }
+            Said::Shell(command) => {
+                self.status.set_command(Some(command.clone()));
+                self.transcript.to_end();
+                vec![
+                    Effect::Ask(Request::Shell { command }),
+                    Effect::Ask(Request::Remember { prompt: prompt.text }),
+                ]
+            }
+            Said::Memory(text) => vec![Effect::Ask(Request::Memorize { text })],
+            Said::Task => {
+                let remember = Effect::Ask(Request::Remember { prompt: prompt.text.clone() });
+                let mut effects = self.send(prompt, mode);
+                effects.push(remember);
+                effects
+            }
+        };
+        effects.extend(more);
+        effects
+    }
+
+    pub(super) fn act(&mut self, action: Action) -> Vec<Effect> {
+        match action {
+            Action::Quit => return vec![Effect::Quit],
+            Action::Send(command) => return vec![Effect::Send(command)],
+            Action::Model(model) => {
+                let mut effects = self.status.set_model(&model);
+                effects.push(Effect::Send(Command::SetModel { model }));
+                return effects;
+            }
+            Action::Mode(mode) => return self.set_mode(mode),
+            Action::Help => {
+                self.page("help", commands::help(&self.customs));
+                return self.want_customs();
+            }
+            Action::Keys => self.page("keys", self.keymap.page()),
+            Action::Vim => {
+                let on = self.composer.vim().is_none();
+                self.composer.set_vim(on);
+                let said = if on { "Vim's keys are on: Esc is normal mode" } else { "Vim's keys are off" };
+                let mut effects = self.status.toast(said.to_owned());
+                effects.push(Effect::Ask(Request::Keep(Keep::Vim(on))));
+                return effects;
+            }
+            Action::Theme(name) => return self.set_theme(&name),
+            Action::CopyAnswer => return self.copy_answer(),
+            Action::Switch(to) => return self.switch(to),
+            Action::Sessions(query) => {
+                self.picker = Some(Picker::new(Kind::Session, &query, None));
+                return vec![Effect::Ask(Request::Sessions)];
+            }
+            Action::Rewind => return self.choose_message(),
+            Action::Inspect(request) => {
+                let (inspector, effects) = Inspector::open(request);
+                self.inspector = Some(inspector);
+                return effects;
+            }
+            Action::Memorize(text) => return vec![Effect::Ask(Request::Memorize { text })],
+            Action::Task(text) => {
+                let prompt = Prompt { text: text.to_owned(), images: Vec::new() };
+                return self.send(prompt, DeliveryMode::Steer);
+            }
+            Action::Host { name, arguments } => {
+                // What holds now is known here.
+                let now = || self.status.mode().to_owned();
+                let arguments = if name == "permissions" { now() } else { arguments };
+                return vec![Effect::Ask(Request::Command { name, arguments })];
+            }
+            Action::Custom { name, arguments } => {
+                return vec![Effect::Ask(Request::Custom { name, arguments })];
+            }
+        }
+        Vec::new()
+    }
+
+    pub(super) fn page(&mut self, title: &str, markdown: String) {
+        self.overlay = Some(Overlay::new(Page { title: title.to_owned(), markdown, ..Page::default() }));
+    }
+
+    pub(super) fn want_customs(&self) -> Vec<Effect> {
+        if self.customs.is_empty() { vec![Effect::Ask(Request::Customs)] } else { Vec::new() }
+    }
+
+    pub(super) fn set_mode(&mut self, mode: PermissionMode) -> Vec<Effect> {
+        let mode = mode.to_string();
+        let mut effects = self.status.set_mode(&mode);
+        effects.push(Effect::Send(Command::SetMode { mode }));
+        effects
+    }
+
+    fn set_theme(&mut self, name: &str) -> Vec<Effect> {
+        let own = self.themes.iter().find(|t| t.name == name).cloned();
+        let Some(theme) = own.or_else(|| Theme::by_name(name)) else {
+            let own = self.themes.iter().map(|t| t.name.to_string());
+            let names: Vec<String> = Theme::NAMES.iter().map(|n| (*n).to_owned()).chain(own).collect();
+            return self.status.toast(format!("themes: {}", names.join(", ")));
+        };
+        let name = theme.name.to_string();
+        self.theme = theme;
+        self.follow = name == "system";
+        let mut effects = vec![Effect::Ask(Request::Keep(Keep::Theme(name)))];
+        effects.extend(self.begin());
+        effects
+    }
+
+    fn copy_answer(&mut self) -> Vec<Effect> {
+        match self.transcript.last_answer() {
+            Some(answer) => {
+                let mut effects = vec![Effect::Copy(answer.to_owned())];
+                effects.extend(self.status.toast("the last answer is in the clipboard".to_owned()));
+                effects
+            }
+            None => self.status.toast("there is no answer to copy yet".to_owned()),
+        }
+    }
+
+    /// Only while nothing is under way: what the agent does must not end by the way.
+    pub(super) fn switch(&mut self, to: To) -> Vec<Effect> {
+        if self.status.is_working() || self.status.command().is_some() {
+            return self.status.toast("first let it finish, or stop it with Esc".to_owned());
+        }
+        vec![Effect::Switch(to)]
+    }
+
+    /// The list of the person's messages.
+    pub(super) fn choose_message(&mut self) -> Vec<Effect> {
+        if self.status.is_working() {
+            return self.status.toast("first let it finish, or stop it with Esc".to_owned());
+        }
+        if self.said.is_empty() {
+            return self.status.toast("there is no message to go back to yet".to_owned());
+        }
+        let row = |(id, text): &(becket_types::MessageId, String)| {
+            let first = text.lines().find(|l| !l.trim().is_empty()).unwrap_or_default();
+            let name = text::fit(first.trim(), 200).into_owned();
+            Row { id: id.to_string(), item: Item { name, detail: String::new() } }
+        };
+        let rows = self.said.iter().rev().map(row).collect();
+        self.picker = Some(Picker::new(Kind::Message, "", Some(rows)));
+        self.previewed()
+    }
+
+    pub(super) fn picked(&mut self, kind: Kind, id: &str) -> Vec<Effect> {
+        match kind {
+            Kind::Session => {
+                let arguments = id.to_owned();
+                vec![Effect::Ask(Request::Command { name: "resume".to_owned(), arguments })]
+            }
+            Kind::Message => self.rewind(id),
+        }
+    }
+
+    pub(super) fn send(&mut self, prompt: Prompt, mode: DeliveryMode) -> Vec<Effect> {
+        let mut parts: Vec<Part> = self.ran.drain(..).map(Part::text).collect();
+        if !prompt.text.trim().is_empty() {
+            parts.push(Part::text(prompt.text.clone()));
+        }
+        for (media_type, bytes) in prompt.images {
+            parts.push(Part::Image {
+                media_type,
+                source: ImageSource::Base64(STANDARD.encode(&bytes)),
+                name: None,
+                width: None,
+                height: None,
+                extra: serde_json::Map::new(),
+            });
+        }
+        self.transcript.to_end();
+        let client_id = self.status.is_working().then(|| self.waiting.put(&prompt.text, mode));
+        let mut effects = vec![Effect::Send(Command::Prompt(PromptInput { parts, mode, client_id }))];
+        effects.extend(self.status.sent());
+        effects
+    }
+}

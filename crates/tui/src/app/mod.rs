@@ -1,0 +1,490 @@
+//! The panes together: which one gets an input, and where each is drawn.
+//!
+//! Holds no state of a pane and no agent logic. [`App::update`] is pure but for the ids of messages: inputs in, effects out;
+//! [`App::draw`] depends on the state alone, so every screen can be had from a list of inputs.
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | `keys` | which pane a key is for |
+//! | `act` | what a finished text comes to |
+//! | `replies` | the host's answers |
+//! | `past` | what was said before |
+//! | `undo` | undo, redo and rewind |
+
+mod act;
+mod keys;
+mod past;
+mod replies;
+mod undo;
+
+use crate::approval::Approvals;
+use crate::completion::Completion;
+use crate::composer::Composer;
+use crate::draft::Draft;
+use crate::input::{Custom, Effect, Input, Request, Timer};
+use crate::inspector::Inspector;
+use crate::keymap::Keymap;
+use crate::overlay::Overlay;
+use crate::palette::Palette;
+use crate::picker::Picker;
+use crate::reading::{self, Reading};
+use crate::status::Status;
+use crate::theme::Theme;
+use crate::transcript::Transcript;
+use crate::waiting::Waiting;
+use becket_types::{Event, MessageId};
+use crossterm::event::{KeyEventKind, MouseEvent, MouseEventKind};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::Line;
+
+/// Rows that the composer takes at most, in parts of the screen's height.
+const COMPOSER_SHARE: u16 = 3;
+/// Rows for a list above the composer where there is no transcript to draw it over.
+const LIST_ROWS: usize = 12;
+
+/// How a person wants it.
+#[derive(Clone, Debug)]
+pub struct Preferences {
+    pub theme: Theme,
+    /// Themes of the person's own.
+    pub themes: Vec<Theme>,
+    pub keymap: Keymap,
+    pub vim: bool,
+    /// There is a program for the status line.
+    pub status_line: bool,
+    /// The theme goes by what colour is behind the terminal's text, once that is known.
+    pub follow: bool,
+    /// The terminal draws images; the first of them has this number there.
+    pub images: Option<u32>,
+}
+
+impl Preferences {
+    pub fn plain(theme: Theme) -> Self {
+        Self {
+            theme,
+            themes: Vec::new(),
+            keymap: Keymap::default(),
+            vim: false,
+            status_line: false,
+            follow: false,
+            images: None,
+        }
+    }
+}
+
+pub struct App {
+    theme: Theme,
+    themes: Vec<Theme>,
+    /// The theme goes by the terminal's background.
+    follow: bool,
+    keymap: Keymap,
+    columns: u16,
+    /// Rows of the screen where frames are a part of it.
+    screen: Option<u16>,
+    transcript: Transcript,
+    reading: Reading,
+    composer: Composer,
+    waiting: Waiting,
+    approvals: Approvals,
+    status: Status,
+    completion: Completion,
+    palette: Option<Palette>,
+    picker: Option<Picker>,
+    inspector: Option<Inspector>,
+    overlay: Option<Overlay>,
+    draft: Draft,
+    customs: Vec<Custom>,
+    /// What happened since the end of the past was shown, until the whole of it is there.
+    since: Option<Vec<Event>>,
+    /// The person's messages, for going back to.
+    said: Vec<(MessageId, String)>,
+    /// What the person ran and the model does not know yet; goes with their next message.
+    ran: Vec<String>,
+    /// A key was pressed that does something the second time.
+    chord: Option<Twice>,
+    /// The window has not the keyboard.
+    unfocused: bool,
+}
+
+/// Keys that do something when they are pressed twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Twice {
+    /// Ctrl-C on an empty composer leaves.
+    Leave,
+    /// Esc on an empty composer goes back to an earlier message.
+    Rewind,
+}
+
+impl App {
+    pub fn new(theme: Theme) -> Self {
+        Self::with(Preferences::plain(theme))
+    }
+
+    pub fn with(preferences: Preferences) -> Self {
+        let Preferences { theme, themes, keymap, vim, status_line, follow, images } = preferences;
+        let mut transcript = Transcript::new();
+        transcript.set_images(images);
+        let mut composer = Composer::default();
+        composer.set_vim(vim);
+        Self {
+            theme,
+            themes,
+            follow,
+            keymap,
+            columns: 80,
+            screen: None,
+            transcript,
+            reading: Reading::default(),
+            composer,
+            waiting: Waiting::default(),
+            approvals: Approvals::default(),
+            status: Status::default().scripted(status_line),
+            completion: Completion::default(),
+            palette: None,
+            picker: None,
+            inspector: None,
+            overlay: None,
+            draft: Draft::default(),
+            customs: Vec::new(),
+            since: None,
+            said: Vec::new(),
+            ran: Vec::new(),
+            chord: None,
+            unfocused: false,
+        }
+    }
+
+    /// What is to be asked of the terminal at the start.
+    pub fn begin(&self) -> Vec<Effect> {
+        if self.follow { vec![Effect::AskBackground] } else { Vec::new() }
+    }
+
+    /// Takes in one input. What is on the screen may be another afterwards.
+    pub fn update(&mut self, input: Input) -> Vec<Effect> {
+        let mut effects = match input {
+            Input::Key(key) if key.kind == KeyEventKind::Release => Vec::new(),
+            Input::Key(key) => self.key(key),
+            Input::Paste(text) => self.paste(&text),
+            Input::Mouse(mouse) => self.mouse(mouse),
+            Input::Resize { columns, .. } => {
+                self.columns = columns;
+                Vec::new()
+            }
+            Input::Focus(focused) => {
+                self.unfocused = !focused;
+                Vec::new()
+            }
+            Input::Background(r, g, b) => {
+                if self.follow {
+                    self.theme = self.theme.on((r, g, b));
+                }
+                Vec::new()
+            }
+            Input::Agent(event) => self.event(&event),
+            Input::Reply(reply) => self.reply(reply),
+            Input::Due(timer) => self.due(timer),
+            Input::Suspend => vec![Effect::Suspend],
+            Input::Terminate => vec![Effect::Quit],
+            Input::Continued => Vec::new(),
+        };
+        // A text that came from elsewhere (a draft, an editor) is not what was being completed.
+        if !self.completion.is_for(self.composer.raw(), self.composer.cursor()) {
+            self.completion.close();
+        }
+        // Who looks is told by the screen.
+        effects.retain(|effect| self.unfocused || !matches!(effect, Effect::Notify(_)));
+        effects
+    }
+
+    fn paste(&mut self, text: &str) -> Vec<Effect> {
+        // A paste never answers a question; it waits in the composer.
+        if !self.approvals.is_open() && self.overlay.is_none() && self.inspector.is_none() {
+            if let Some(picker) = &mut self.picker {
+                picker.paste(text);
+                return self.previewed();
+            }
+            if let Some(palette) = &mut self.palette {
+                return palette.paste(text);
+            }
+        }
+        if names_image(text) {
+            return vec![Effect::Ask(Request::Attach { text: text.to_owned() })];
+        }
+        self.composer.paste(text);
+        self.completion.close();
+        self.draft.changed()
+    }
+
+    fn event(&mut self, event: &Event) -> Vec<Effect> {
+        let mut effects = self.status.event(event);
+        self.transcript.event(event);
+        if let Some(since) = &mut self.since {
+            since.push(event.clone());
+        }
+        match event {
+            Event::PermissionAsked(request) => effects.extend(self.approvals.ask((**request).clone())),
+            Event::ToolStarted { call_id, .. } => self.approvals.settled(call_id),
+            Event::PermissionDenied(denial) => self.approvals.settled(&denial.call_id),
+            Event::ToolFinished { message, .. } => {
+                if let Some(call) = message.result_of() {
+                    self.approvals.settled(call);
+                }
+            }
+            Event::UserMessage { client_id, .. } => {
+                if let Some(id) = client_id {
+                    self.waiting.delivered(id);
+                }
+                self.remember_said(event);
+            }
+            Event::UndoPlanned(plan) => self.planned(plan),
+            Event::UndoDone(outcome) => {
+                self.overlay = None;
+                effects.extend(self.undone(outcome));
+            }
+            Event::ContextPlanned(plan) => match &mut self.inspector {
+                Some(inspector) => inspector.planned((**plan).clone()),
+                None => self.confirm_change(plan),
+            },
+            Event::ContextChanged { text } => {
+                if let Some(inspector) = &mut self.inspector {
+                    effects.extend(inspector.changed(text));
+                }
+            }
+            Event::Notice { text, .. } => {
+                if let Some(inspector) = &mut self.inspector {
+                    inspector.say(text);
+                }
+            }
+            Event::Withdrawn { client_id } => effects.extend(self.withdrawn(client_id)),
+            Event::TurnFinished(_) => {
+                self.approvals.clear();
+                effects.push(Effect::Notify("the turn is over".to_owned()));
+            }
+            Event::SessionStarted { title, .. } => {
+                effects.push(Effect::Title(title.clone().unwrap_or_else(|| "becket".to_owned())));
+            }
+            Event::Renamed { title } => effects.push(Effect::Title(title.clone())),
+            _ => {}
+        }
+        effects
+    }
+
+    /// A message came back from the agent: it goes before what is being written.
+    fn withdrawn(&mut self, id: &str) -> Vec<Effect> {
+        let Some(text) = self.waiting.withdrawn(id) else { return Vec::new() };
+        let gap = if self.composer.is_empty() { "" } else { "\n" };
+        self.composer.replace(0..0, &format!("{text}{gap}"));
+        self.draft.changed()
+    }
+
+    fn due(&mut self, timer: Timer) -> Vec<Effect> {
+        match timer {
+            Timer::Clock => return self.status.tick(),
+            Timer::Jobs => return vec![Effect::Ask(Request::Jobs)],
+            Timer::Chord => self.chord = None,
+            Timer::Arm => self.approvals.arm(),
+            Timer::Toast => self.status.end_toast(),
+            Timer::Draft => return self.draft.due(self.composer.text()),
+            Timer::StatusLine => return self.status.script_due(self.composer.vim()),
+        }
+        Vec::new()
+    }
+
+    fn mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
+        let lines = match mouse.kind {
+            MouseEventKind::ScrollUp => -3,
+            MouseEventKind::ScrollDown => 3,
+            _ => 0,
+        };
+        match (&mut self.overlay, &mut self.picker) {
+            _ if self.approvals.is_open() => self.approvals.scroll(lines),
+            (None, _) if self.inspector.is_some() => {
+                self.inspector.iter_mut().for_each(|inspector| inspector.go(lines));
+            }
+            (Some(overlay), _) => overlay.scroll(lines, &self.theme),
+            (None, Some(picker)) => picker.scroll(lines),
+            (None, None) => {
+                let outcome = self.reading.mouse(mouse, &mut self.transcript, &self.theme);
+                return self.read(outcome);
+            }
+        }
+        Vec::new()
+    }
+
+    fn read(&mut self, outcome: reading::Outcome) -> Vec<Effect> {
+        match outcome {
+            reading::Outcome::None => Vec::new(),
+            reading::Outcome::Say(what) => self.status.toast(what.to_owned()),
+            reading::Outcome::Copy(text) => {
+                let lines = text.lines().count();
+                let mut effects = vec![Effect::Copy(text)];
+                effects.extend(
+                    self.status.toast(format!("copied {lines} line{}", if lines == 1 { "" } else { "s" })),
+                );
+                effects
+            }
+        }
+    }
+
+    /// The preview that the picker wants.
+    fn previewed(&mut self) -> Vec<Effect> {
+        let Some(picker) = &mut self.picker else { return Vec::new() };
+        let mut effects: Vec<Effect> =
+            picker.asks().map(|words| Effect::Ask(Request::Saying { words })).into_iter().collect();
+        let Some(wanted) = picker.wants().map(str::to_owned) else { return effects };
+        match picker.kind() {
+            crate::picker::Kind::Session => {
+                effects.push(Effect::Ask(Request::Preview { session: wanted }));
+                effects
+            }
+            crate::picker::Kind::Message => {
+                let said = self.said.iter().find(|(id, _)| id.to_string() == wanted);
+                picker.set_preview(wanted, said.map(|(_, text)| text.clone()).unwrap_or_default());
+                Vec::new()
+            }
+        }
+    }
+
+    /// Draws everything; effects that follow from having been seen.
+    pub fn draw(&mut self, frame: &mut Frame<'_>) -> Vec<Effect> {
+        let area = frame.area();
+        self.columns = area.width;
+        let asking = self.approvals.is_open();
+        if !asking {
+            if let Some(overlay) = &mut self.overlay {
+                overlay.draw(frame, area, &self.theme);
+                return vec![Effect::Highlight(overlay.jobs())];
+            }
+            if let Some(inspector) = &mut self.inspector {
+                inspector.draw(frame, area, &self.theme);
+                return Vec::new();
+            }
+            if let Some(picker) = &mut self.picker {
+                picker.draw(frame, area, &self.theme);
+                return Vec::new();
+            }
+        }
+        let mut above = self.waiting.lines(area.width, &self.theme);
+        above.extend(self.status.activity(area.width, &self.theme));
+        let wanted = match self.screen {
+            Some(rows) if asking => self.asked(area.width, rows, above.len()),
+            None if asking => self.approvals.height(area.width, &self.theme),
+            _ => self.composer.height(area.width),
+        };
+        // The composer's row, and one of the transcript where that is not the terminal's own.
+        let kept = if self.screen.is_some() { 1 } else { 2 };
+        let status_rows = self.status.height().min(area.height.saturating_sub(kept));
+        let room = area.height.saturating_sub(kept + status_rows);
+        let tall = self.screen.unwrap_or(area.height);
+        let most = if asking { tall * 2 / 3 } else { tall / COMPOSER_SHARE };
+        let [transcript, working, bottom, status] = Layout::vertical([
+            Constraint::Min(0),
+            Constraint::Length((above.len() as u16).min(room)),
+            Constraint::Length(wanted.clamp(1, most.max(1))),
+            Constraint::Length(status_rows),
+        ])
+        .areas(area);
+        self.transcript.draw(frame, transcript, &self.theme);
+        let jobs = self.transcript.jobs();
+        let skip = above.len() - usize::from(working.height).min(above.len());
+        put(frame, working, &above[skip..]);
+        let mut effects = Vec::new();
+        if asking {
+            self.approvals.draw(frame, bottom, &self.theme);
+            effects = self.approvals.painted(!self.composer.is_empty());
+        } else {
+            let hint = if self.status.is_working() {
+                "say something to steer it; Tab queues"
+            } else {
+                "what is to be done? / for commands"
+            };
+            self.composer.draw(frame, bottom, &self.theme, hint);
+            let above = Rect { height: transcript.height + working.height, ..transcript };
+            match &mut self.palette {
+                Some(palette) => palette.draw(frame, above, &self.theme),
+                None => self.completion.draw(frame, above, &self.theme),
+            }
+        }
+        let reading = self.reading.line(&self.transcript, status.width, &self.theme).filter(|_| !asking);
+        if let Some((line, cursor)) = reading {
+            put(frame, status, &[line]);
+            if let Some(column) = cursor {
+                frame.set_cursor_position((status.x + column, status.y));
+            }
+        } else {
+            put(frame, status, &self.status.lines(status.width, &self.theme, self.composer.vim()));
+        }
+        if !jobs.is_empty() {
+            effects.push(Effect::Highlight(jobs));
+        }
+        let wanted = self.transcript.images().into_iter();
+        effects.extend(wanted.map(|(number, blob)| Effect::Ask(Request::Picture { number, blob })));
+        effects
+    }
+
+    /// The terminal has forgotten the images that it was given.
+    pub fn forget_images(&mut self) {
+        self.transcript.forget_images();
+    }
+
+    /// What of the transcript is not in the terminal's scrollback yet.
+    pub fn print(&mut self) -> Vec<Line<'static>> {
+        self.transcript.print(self.columns, &self.theme, true)
+    }
+
+    /// The same of what cannot change any more.
+    pub fn print_finished(&mut self) -> Vec<Line<'static>> {
+        self.transcript.print(self.columns, &self.theme, false)
+    }
+
+    /// Draws only what was not printed; the rows that this takes on a screen of `columns` and `rows`.
+    ///
+    /// A terminal that becomes narrower breaks rows before anybody can draw anew, and those that then have no room are in its
+    /// scrollback for good. So there is room for all of them on half as many columns.
+    pub fn inline(&mut self, columns: u16, rows: u16) -> u16 {
+        self.transcript.set_inline();
+        self.columns = columns;
+        self.screen = Some(rows);
+        let asking = self.approvals.is_open();
+        if !asking && (self.overlay.is_some() || self.inspector.is_some() || self.picker.is_some()) {
+            return rows;
+        }
+        let above = self.waiting.lines(columns, &self.theme).len()
+            + usize::from(self.status.activity(columns, &self.theme).is_some());
+        let lists = !asking && (self.palette.is_some() || self.completion.is_open());
+        let bottom = usize::from(if asking {
+            self.asked(columns, rows, above)
+        } else {
+            self.composer.height(columns).clamp(1, (rows / COMPOSER_SHARE).max(1))
+        });
+        let around = above + bottom + usize::from(self.status.height());
+        let room = usize::from(rows).saturating_sub(2 * around).max(1);
+        let live = self.transcript.live_rows(columns, &self.theme, columns.div_ceil(2), room);
+        (live.max(if lists { LIST_ROWS } else { 0 }) + around).clamp(1, usize::from(rows)) as u16
+    }
+
+    /// The rows of a question in the terminal's scrollback, with so many above it.
+    fn asked(&self, columns: u16, rows: u16, above: usize) -> u16 {
+        let around = 2 * (above + usize::from(self.status.height()));
+        let room = usize::from(rows).saturating_sub(around);
+        self.approvals.rows_in(columns, &self.theme, columns.div_ceil(2), room).min((rows * 2 / 3).max(1))
+    }
+}
+
+/// Lines into an area, from its top.
+fn put(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>]) {
+    for (y, line) in lines.iter().take(usize::from(area.height)).enumerate() {
+        frame.buffer_mut().set_line(area.x, area.y + y as u16, line, area.width);
+    }
+}
+
+/// A pasted or dropped path that may be an image's.
+fn names_image(text: &str) -> bool {
+    let text = text.trim().trim_matches(['\'', '"']).to_ascii_lowercase();
+    let path =
+        text.starts_with('/') || text.starts_with("file://") || text.starts_with('~') || text.contains('/');
+    path && text.len() < 4_096
+        && !text.contains('\n')
+        && [".png", ".jpg", ".jpeg", ".gif", ".webp"].iter().any(|end| text.ends_with(end))
+}

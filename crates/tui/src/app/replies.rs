@@ -1,0 +1,135 @@
+//! What the host's answers do to the panes.
+
+use super::App;
+use crate::composer::Prompt;
+use crate::input::{Effect, Reply, To};
+use crate::menu::Item;
+use crate::overlay::Overlay;
+use crate::picker::{Kind, Row};
+use crate::transcript::block::Weight;
+use crate::transcript::image;
+use becket_types::DeliveryMode;
+
+impl App {
+    pub(super) fn reply(&mut self, reply: Reply) -> Vec<Effect> {
+        match reply {
+            Reply::Edited(Ok(text)) => {
+                self.composer.set(text.trim_end_matches('\n'));
+                return self.draft.changed();
+            }
+            Reply::History(prompts) => self.composer.set_history(prompts),
+            // What was typed meanwhile stands behind it.
+            Reply::Draft(text) => {
+                self.draft.restored();
+                self.composer.replace(0..0, &text);
+            }
+            Reply::Picture { number, scaled } => {
+                let size = scaled.as_ref().map(|scaled| (scaled.columns, scaled.rows));
+                self.transcript.image_is(number, size);
+                return scaled
+                    .map(|scaled| Effect::Image(image::transfer(number, &scaled)))
+                    .into_iter()
+                    .collect();
+            }
+            Reply::Image(Ok((media_type, bytes))) => self.composer.paste_image(media_type, bytes),
+            Reply::Attached { text, image } => {
+                match image {
+                    Some((media_type, bytes)) => self.composer.paste_image(media_type, bytes),
+                    None => self.composer.paste(&text),
+                }
+                self.completion.close();
+                return self.draft.changed();
+            }
+            Reply::Page { result: Ok(page), .. } => self.overlay = Some(Overlay::new(page)),
+            Reply::Edited(Err(why)) | Reply::Image(Err(why)) => return self.status.toast(why),
+            Reply::Page { result: Err(why), .. } | Reply::Done(Err(why)) | Reply::Found(Err(why)) => {
+                self.overlay = None;
+                self.note(Weight::Error, why);
+            }
+            Reply::Done(Ok(said)) => {
+                self.overlay = None;
+                self.note(Weight::Quiet, said);
+            }
+            // What was read is in the code already: the frame that is due shows it.
+            Reply::Highlighted => {}
+            Reply::Files { query, paths, cut } => {
+                self.completion.files(&query, &paths);
+                if let Some(listed) = cut {
+                    let text =
+                        format!("more than {listed} files are here; only the first {listed} are offered");
+                    return self.status.toast(text);
+                }
+            }
+            Reply::Models(models) => {
+                if let Some(palette) = &mut self.palette {
+                    palette.models(models.clone());
+                }
+                self.completion.models(models);
+            }
+            Reply::Customs(customs) => {
+                if let Some(palette) = &mut self.palette {
+                    palette.customs(customs.clone());
+                }
+                self.completion.customs(customs.clone());
+                self.customs = customs;
+            }
+            Reply::Sessions(sessions) => return self.sessions(sessions),
+            Reply::Preview { session, text } => {
+                if let Some(picker) = &mut self.picker {
+                    picker.set_preview(session, text);
+                }
+            }
+            Reply::Found(Ok(session)) => return self.switch(To::Session(session)),
+            Reply::Ran { command, output, failed } => self.ran(&command, &output, failed),
+            Reply::Prompt(text) => {
+                self.overlay = None;
+                return self.send(Prompt { text, images: Vec::new() }, DeliveryMode::Steer);
+            }
+            Reply::Past(events) => self.whole(&events),
+            Reply::Branch(branch) => self.status.set_branch(branch),
+            Reply::Jobs(jobs) => return self.status.set_jobs(jobs),
+            Reply::Saying { words, sessions } => {
+                if let Some(picker) = &mut self.picker {
+                    picker.said(&words, &sessions);
+                }
+                return self.previewed();
+            }
+            Reply::Inspected { asked, result } => {
+                if let Some(inspector) = &mut self.inspector {
+                    return inspector.answered(asked, result);
+                }
+            }
+            Reply::StatusLine(lines) => self.status.set_script(lines),
+        }
+        Vec::new()
+    }
+
+    fn sessions(&mut self, sessions: Vec<(String, String)>) -> Vec<Effect> {
+        if let Some(palette) = &mut self.palette {
+            palette.sessions(sessions.clone());
+        }
+        if let Some(picker) = self.picker.as_mut().filter(|p| p.kind() == Kind::Session) {
+            let row = |(id, about): &(String, String)| Row {
+                id: id.clone(),
+                item: Item { name: about.clone(), detail: id.clone() },
+            };
+            picker.set_rows(sessions.iter().map(row).collect());
+        }
+        self.completion.sessions(sessions);
+        self.previewed()
+    }
+
+    /// A command of the person's ended: shown now, told to the model with the next message.
+    fn ran(&mut self, command: &str, output: &str, failed: bool) {
+        self.status.set_command(None);
+        let weight = if failed { Weight::Warning } else { Weight::Quiet };
+        self.note(weight, format!("$ {command}\n{output}"));
+        let fence = "`".repeat(longest_run(output, '`').max(2) + 1);
+        self.ran.push(format!("I ran `{command}`:\n{fence}\n{}\n{fence}", output.trim_end()));
+    }
+}
+
+/// The most `c` in a row.
+fn longest_run(text: &str, c: char) -> usize {
+    text.split(|other| other != c).map(str::len).max().unwrap_or(0)
+}

@@ -1,0 +1,152 @@
+//! Undo, redo and rewind: what would be done is shown first, and done when it is confirmed.
+
+use super::App;
+use crate::input::{Effect, Page};
+use crate::overlay::{Choice, Overlay};
+use crate::transcript::block::Weight;
+use becket_types::{Command, ContextPlan, MessageId, PathFate, RewindWhat, UndoKind, UndoOutcome, UndoPlan};
+use std::fmt::Write as _;
+
+/// Paths that a page lists.
+const MOST: usize = 200;
+
+impl App {
+    /// A message was chosen to go back to: in what?
+    pub(super) fn rewind(&mut self, id: &str) -> Vec<Effect> {
+        let Some((to, text)) = self.said.iter().find(|(said, _)| said.to_string() == id) else {
+            return Vec::new();
+        };
+        let (to, quoted) = (*to, format!("> {}", text.trim().replace('\n', "\n> ")));
+        let choice =
+            |key, label: &str, what| Choice::new(key, label, Effect::Send(Command::Rewind { to, what }));
+        let choices = vec![
+            choice('c', "conversation", RewindWhat::Conversation),
+            choice('f', "files", RewindWhat::Files),
+            choice('b', "both", RewindWhat::Both),
+        ];
+        let markdown = format!(
+            "Back to before this message:\n\n{quoted}\n\nThe conversation, the files that were changed since, or both? \
+             Nothing is deleted; what would be done is shown first."
+        );
+        let page = Page { title: "rewind".to_owned(), markdown, ..Page::default() };
+        self.overlay = Some(Overlay::choosing(page, choices));
+        Vec::new()
+    }
+
+    pub(super) fn planned(&mut self, plan: &UndoPlan) {
+        if plan.paths.is_empty() && plan.conversation.is_none() {
+            let why = if plan.unchanged > 0 { "everything is as it was already" } else { "there is nothing" };
+            self.note(Weight::Quiet, format!("{}: {why}", name(plan.kind)));
+            return;
+        }
+        let carry_out = |force| Effect::Send(Command::CarryOut { plan: plan.plan, force });
+        let conflicts = plan.count(|fate| matches!(fate, PathFate::Conflict { .. }));
+        let mut choices = vec![Choice::new('y', "yes", carry_out(false))];
+        if conflicts > 0 {
+            choices.push(Choice::new('f', "yes, and overwrite what others changed", carry_out(true)));
+        }
+        let page = Page { title: name(plan.kind).to_owned(), markdown: page(plan), ..Page::default() };
+        self.overlay = Some(Overlay::choosing(page, choices));
+    }
+
+    /// A change of the context that was not asked for in the inspector, or the inspector was left meanwhile.
+    pub(super) fn confirm_change(&mut self, plan: &ContextPlan) {
+        let carry_out = Effect::Send(Command::CarryOut { plan: plan.plan, force: false });
+        let markdown = format!("```text\n{}```", plan.to_string().replace("```", "'''"));
+        let page = Page { title: "context".to_owned(), markdown, ..Page::default() };
+        self.overlay = Some(Overlay::choosing(page, vec![Choice::new('y', "yes", carry_out)]));
+    }
+
+    pub(super) fn undone(&mut self, outcome: &UndoOutcome) -> Vec<Effect> {
+        let mut text = format!(
+            "{}: {} file{} as before, {} removed",
+            name(outcome.kind),
+            outcome.restored,
+            if outcome.restored == 1 { "" } else { "s" },
+            outcome.deleted
+        );
+        for (what, paths) in [("left alone", &outcome.left), ("failed", &outcome.failed)] {
+            for path in paths {
+                let _ = write!(text, "\n{what}: {} ({})", path.path.0.display(), path.reason);
+            }
+        }
+        let mut effects = Vec::new();
+        if let Some(back) = &outcome.conversation {
+            let _ = write!(text, "\nthe conversation is back to before: {}", back.text);
+            effects = self.take_up(&back.to);
+        }
+        let weight = if outcome.failed.is_empty() { Weight::Quiet } else { Weight::Warning };
+        self.note(weight, text);
+        effects
+    }
+
+    /// The message that the conversation went back to is written again, to be sent another way.
+    fn take_up(&mut self, to: &MessageId) -> Vec<Effect> {
+        let Some(at) = self.said.iter().position(|(id, _)| id == to) else { return Vec::new() };
+        let text = std::mem::take(&mut self.said[at].1);
+        self.said.truncate(at);
+        if self.composer.is_empty() {
+            self.composer.set(&text);
+        }
+        self.draft.changed()
+    }
+}
+
+fn name(kind: UndoKind) -> &'static str {
+    match kind {
+        UndoKind::Undo => "undo",
+        UndoKind::Redo => "redo",
+        UndoKind::Rewind => "rewind",
+    }
+}
+
+fn page(plan: &UndoPlan) -> String {
+    let mut out = String::new();
+    if let Some(back) = &plan.conversation {
+        let _ = writeln!(
+            out,
+            "The conversation goes back to before “{}”: {} entries no longer count.\n",
+            back.text, back.entries
+        );
+    }
+    if !plan.calls.is_empty() {
+        out.push_str("What these calls did to files:\n\n```text\n");
+        for call in plan.calls.iter().take(MOST) {
+            let _ = writeln!(out, "{}", call.replace("```", "'''"));
+        }
+        out.push_str("```\n\n");
+    }
+    if !plan.paths.is_empty() {
+        out.push_str("```text\n");
+        for path in plan.paths.iter().take(MOST) {
+            let fate = match &path.fate {
+                PathFate::Restore => "as it was",
+                PathFate::Delete => "removed",
+                PathFate::Conflict { .. } => "LEFT ALONE",
+                PathFate::Lost { .. } => "LOST",
+            };
+            let lines = path.lines.map_or_else(String::new, |(add, del)| format!("  +{add} −{del}"));
+            let why = match &path.fate {
+                PathFate::Conflict { why } | PathFate::Lost { why } => format!("  {why}"),
+                PathFate::Restore | PathFate::Delete => String::new(),
+            };
+            let _ = writeln!(out, "{fate:<10}  {}{lines}{why}", path.path.0.display());
+        }
+        if plan.paths.len() > MOST {
+            let _ = writeln!(out, "… and {} more", plan.paths.len() - MOST);
+        }
+        out.push_str("```\n");
+    }
+    for skipped in &plan.skipped {
+        let _ = writeln!(
+            out,
+            "\nNot kept, and does not come back: {} ({})",
+            skipped.path.0.display(),
+            skipped.reason
+        );
+    }
+    if plan.damaged > 0 {
+        let _ = writeln!(out, "\n{} records are damaged; what they held is not in this list.", plan.damaged);
+    }
+    out
+}

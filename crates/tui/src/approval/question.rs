@@ -1,0 +1,129 @@
+//! What a question for permission looks like: everything that will run, line by line. Nothing is cut; what has no room is
+//! wrapped, what is invisible is written out.
+
+use crate::text;
+use crate::theme::Theme;
+use becket_types::{FilePreview, PermissionRequest};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use std::collections::BTreeSet;
+
+/// Stands before the hunk that is looked at.
+const LOOKED_AT: &str = "❯ ";
+
+/// Lines of a question as they come to be.
+pub(super) struct Question<'a> {
+    width: usize,
+    theme: &'a Theme,
+    lines: Vec<Line<'static>>,
+}
+
+/// The line begins the hunk that is looked at.
+pub(super) fn is_looked_at(line: &Line<'_>) -> bool {
+    line.spans.first().is_some_and(|span| span.content == LOOKED_AT)
+}
+
+impl<'a> Question<'a> {
+    pub(super) fn new(width: u16, theme: &'a Theme) -> Self {
+        let rule = Line::styled("─".repeat(usize::from(width)), theme.warning);
+        Self { width: usize::from(width), theme, lines: vec![rule] }
+    }
+
+    fn title(&mut self, title: String, more: String) {
+        self.lines.push(Line::from(vec![
+            Span::styled("? ", self.theme.warning),
+            Span::styled(title, self.theme.accent),
+            Span::styled(more, self.theme.dim),
+        ]));
+    }
+
+    fn say(&mut self, lead: &'static str, what: &str, style: Style) {
+        for (i, line) in what.split('\n').enumerate() {
+            let mark = if i == 0 { lead } else { "    " };
+            self.lines.extend(text::wrap(
+                &[Span::styled(text::visible(line).into_owned(), style)],
+                self.width,
+                &Span::styled(mark, self.theme.dim),
+                &Span::raw("    "),
+            ));
+        }
+    }
+
+    /// May this run? `others` wait behind it; `at`: the hunk that is looked at.
+    pub(super) fn call(
+        mut self,
+        request: &PermissionRequest,
+        others: usize,
+        rejected: &BTreeSet<usize>,
+        at: Option<usize>,
+    ) -> Vec<Line<'static>> {
+        let theme = self.theme;
+        let more = if others > 0 { format!("  ({others} more behind it)") } else { String::new() };
+        self.title(format!("{} wants to run", text::visible(&request.tool)), more);
+        if let Some(command) = &request.access.command {
+            self.say("  $ ", command, theme.code);
+        }
+        for path in &request.access.paths {
+            self.say("  → ", &path.to_string_lossy(), theme.code);
+        }
+        if let Some(subject) = &request.access.subject {
+            self.say("  · ", subject, theme.code);
+        }
+        if !request.preview.is_empty() {
+            self.preview(&request.preview, rejected, at);
+        } else if request.access.command.is_none() {
+            let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
+            self.say("    ", &input, theme.dim);
+        }
+        self.say("  why ", &request.reason, theme.dim);
+        if let Some(nearest) = &request.nearest {
+            self.say("  near ", &format!("{nearest} comes nearest and does not match"), theme.dim);
+        }
+        self.lines
+    }
+
+    fn preview(&mut self, files: &[FilePreview], rejected: &BTreeSet<usize>, at: Option<usize>) {
+        let theme = self.theme;
+        let hunks: usize = files.iter().map(|f| f.hunks.len()).sum();
+        let mut number = 0;
+        for file in files {
+            if files.len() > 1 {
+                self.say("  ± ", &file.path.to_string_lossy(), theme.accent);
+            }
+            for hunk in &file.hunks {
+                let dropped = rejected.contains(&number);
+                let (head, body) = hunk.split_once('\n').unwrap_or((hunk, ""));
+                if hunks > 1 {
+                    let mark = if dropped { "[ ]" } else { "[x]" };
+                    let lead = if at == Some(number) { LOOKED_AT } else { "  " };
+                    let words = text::visible(head);
+                    let text = format!("{mark} hunk {} of {hunks}  {words}", number + 1);
+                    let style = if at == Some(number) { theme.selected } else { theme.dim };
+                    self.lines.push(Line::from(vec![Span::raw(lead), Span::styled(text, style)]));
+                }
+                for line in body.lines() {
+                    let style = match line.as_bytes().first() {
+                        _ if dropped => theme.dim,
+                        Some(b'+') => theme.added,
+                        Some(b'-') => theme.removed,
+                        _ => theme.text,
+                    };
+                    self.say("    ", line, style);
+                }
+                number += 1;
+            }
+        }
+    }
+
+    /// What would be allowed from now on, and where that is written.
+    pub(super) fn always(mut self, request: &PermissionRequest) -> Vec<Line<'static>> {
+        let theme = self.theme;
+        let Some(offer) = &request.offer else { return self.lines };
+        self.title("allow this from now on?".to_owned(), String::new());
+        self.say("  rule ", &offer.rule, theme.code);
+        self.say("  it allows ", &offer.covers, theme.text);
+        self.say("  u ", "into your settings: in every project", theme.dim);
+        self.say("  p ", "into .becket/config.local.toml: in this project, for you alone", theme.dim);
+        self.lines
+    }
+}

@@ -1,0 +1,415 @@
+//! For screen readers: plain lines, one after the other. Nothing is redrawn, no box is drawn, no cursor is moved.
+//!
+//! Owns what is said of each event ([`Speaker`], pure) and a loop that reads lines as the terminal itself edits them. Nothing
+//! that is not for people is said; escape sequences and invisible characters come out as in the other interface.
+
+use crate::ansi::Ansi;
+use crate::commands::{self, Action, Said};
+use crate::composer::Prompt;
+use crate::input::{Effect, Input, Reply, Request, To};
+use crate::runner::{Ended, Options};
+use crate::text;
+use crate::transcript::block::thousands;
+use becket_types::{
+    Command, Decision, DeliveryMode, Event, Message, NoticeLevel, Part, PermissionRequest, PromptInput,
+    TurnEnd, visibility,
+};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use ratatui::style::Style;
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Lines of output that are read out, from its end.
+const OUTPUT_LINES: usize = 20;
+/// An answer that came sooner after its question was not meant for it.
+const ARM: Duration = Duration::from_millis(300);
+
+/// What is said of events and done with lines.
+#[derive(Debug, Default)]
+pub struct Speaker {
+    /// An answer as far as its line is not whole.
+    partial: String,
+    answering: bool,
+    thinking: bool,
+    working: bool,
+    questions: VecDeque<PermissionRequest>,
+}
+
+impl Speaker {
+    pub fn is_working(&self) -> bool {
+        self.working
+    }
+
+    /// The lines that tell of an event.
+    pub fn event(&mut self, event: &Event) -> Vec<String> {
+        let mut out = Vec::new();
+        match event {
+            Event::TextDelta { text, .. } => {
+                self.partial.push_str(text);
+                while let Some(end) = self.partial.find('\n') {
+                    let line: String = self.partial.drain(..=end).collect();
+                    self.answer(&line, &mut out);
+                }
+                return out;
+            }
+            Event::ReasoningDelta { .. } => {
+                if !std::mem::replace(&mut self.thinking, true) {
+                    out.push("becket is thinking.".to_owned());
+                }
+                return out;
+            }
+            _ => {}
+        }
+        let rest = std::mem::take(&mut self.partial);
+        self.answer(&rest, &mut out);
+        self.happened(event, &mut out);
+        out.iter().flat_map(|said| said.lines()).map(|line| text::visible(line).into_owned()).collect()
+    }
+
+    fn answer(&mut self, line: &str, out: &mut Vec<String>) {
+        let line = text::visible(line.trim_end()).into_owned();
+        if line.is_empty() {
+            return;
+        }
+        let who = if std::mem::replace(&mut self.answering, true) { "" } else { "becket: " };
+        out.push(format!("{who}{line}"));
+    }
+
+    fn happened(&mut self, event: &Event, out: &mut Vec<String>) {
+        match event {
+            Event::UserMessage { message, .. } if visibility(&message.origin).user => {
+                (self.answering, self.thinking) = (false, false);
+                out.push(format!("You: {}", message.text()));
+            }
+            Event::StepStarted { .. } => {
+                self.working = true;
+                (self.answering, self.thinking) = (false, false);
+            }
+            // What did not come in pieces: an earlier session.
+            Event::AssistantMessage { message, .. }
+                if !self.answering && !self.working && visibility(&message.origin).user =>
+            {
+                out.push(format!("becket: {}", message.text()));
+            }
+            Event::ToolStarted { name, input, .. } => out.push(format!("Running {name}: {}", subject(input))),
+            Event::ToolFinished { message, .. } => finished(message, out),
+            Event::PermissionAsked(request) => {
+                self.questions.push_back((**request).clone());
+                if self.questions.len() == 1 {
+                    self.ask(out);
+                }
+            }
+            Event::PermissionDenied(denial) => {
+                out.push(format!("{} was not permitted. {}", denial.tool, denial.reason));
+            }
+            Event::CompactionStarted { .. } => out.push("Compacting the context.".to_owned()),
+            Event::CompactBoundary { pre_tokens, post_tokens, .. } => out.push(format!(
+                "Context compacted from {} to {} tokens.",
+                thousands(pre_tokens.0),
+                thousands(post_tokens.0)
+            )),
+            Event::CompactionFailed { reason } => {
+                out.push(format!("The context was not compacted: {reason}"));
+            }
+            Event::Retry { attempt, max, delay, error, .. } => {
+                out.push(format!("{error}. Try {attempt} of {max} in {} seconds.", delay.0.div_ceil(1_000)));
+            }
+            Event::Notice { level, text } => out.push(match level {
+                NoticeLevel::Info => text.clone(),
+                NoticeLevel::Warning => format!("Warning: {text}"),
+                NoticeLevel::Error => format!("Error: {text}"),
+            }),
+            Event::ContextChanged { text } => out.push(text.clone()),
+            Event::TurnFinished(result) => {
+                self.working = false;
+                self.questions.clear();
+                out.push(match &result.end {
+                    TurnEnd::Completed => "Done. Your turn.".to_owned(),
+                    TurnEnd::Interrupted => "Interrupted. Your turn.".to_owned(),
+                    TurnEnd::ModelError { message, .. } | TurnEnd::Failed { message } => {
+                        format!("Error: {message}")
+                    }
+                    TurnEnd::MaxTurns { limit } => format!("Stopped after {limit} requests."),
+                    TurnEnd::Budget { what } | TurnEnd::Repetition { what } => format!("Stopped: {what}"),
+                    TurnEnd::Refusal { reason } => format!("The model refused: {reason}"),
+                    TurnEnd::ContextFull { breakdown } => format!("The context is full: {breakdown}"),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn ask(&self, out: &mut Vec<String>) {
+        let Some(request) = self.questions.front() else { return };
+        out.push(format!("Question: {} wants to run.", request.tool));
+        if let Some(command) = &request.access.command {
+            out.push(format!("Command: {command}"));
+        } else if let Value::Object(input) = &request.input {
+            out.extend(input.iter().map(|(key, value)| format!("{key}: {}", plain(value))));
+        }
+        out.extend(request.access.paths.iter().map(|path| format!("Path: {}", path.display())));
+        out.push(format!("Why it asks: {}", request.reason));
+        out.push("Answer y for once, s for this session, n for no, or n and why.".to_owned());
+    }
+
+    /// The answer to the question that is open; `None` where nothing is asked.
+    fn decide(&mut self, line: &str, early: bool, out: &mut Vec<String>) -> Option<Vec<Effect>> {
+        let request = self.questions.front()?;
+        let (word, why) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        let decision = match word {
+            "y" | "yes" | "s" if early => {
+                out.push("That came before the question was said. Answer again.".to_owned());
+                return Some(Vec::new());
+            }
+            "y" | "yes" => Decision::AllowOnce,
+            "s" => Decision::AllowSession,
+            "n" | "no" => Decision::Deny { reason: Some(why.to_owned()).filter(|why| !why.is_empty()) },
+            _ => {
+                self.ask(out);
+                return Some(Vec::new());
+            }
+        };
+        let call_id = request.call_id.clone();
+        self.questions.pop_front();
+        self.ask(out);
+        Some(vec![Effect::Send(Command::Decide { call_id, decision })])
+    }
+
+    /// What a line of the person's does, and what is said to it. `early`: it came right after a question.
+    pub fn line(&mut self, line: &str, early: bool) -> (Vec<Effect>, Vec<String>) {
+        let mut out = Vec::new();
+        if let Some(effects) = self.decide(line, early, &mut out) {
+            return (effects, out);
+        }
+        if line.trim().is_empty() {
+            return (Vec::new(), out);
+        }
+        let prompt = Prompt { text: line.to_owned(), images: Vec::new() };
+        let effect = match Said::of(&prompt) {
+            Said::Command(Err(why)) => {
+                out.push(why);
+                return (Vec::new(), out);
+            }
+            Said::Command(Ok(Action::Quit)) => Effect::Quit,
+            Said::Command(Ok(Action::Send(command))) => Effect::Send(command),
+            Said::Command(Ok(Action::Switch(to))) => Effect::Switch(to),
+            Said::Command(Ok(Action::Host { name, arguments })) => {
+                Effect::Ask(Request::Command { name, arguments })
+            }
+            Said::Command(Ok(Action::Help)) => {
+                out.extend(commands::help(&[]).lines().map(str::to_owned));
+                return (Vec::new(), out);
+            }
+            Said::Command(Ok(_)) => {
+                out.push("That command needs the other interface.".to_owned());
+                return (Vec::new(), out);
+            }
+            Said::Shell(command) => Effect::Ask(Request::Shell { command }),
+            Said::Memory(text) => Effect::Ask(Request::Memorize { text }),
+            Said::Task => {
+                self.working = true;
+                let parts = vec![Part::text(prompt.text)];
+                Effect::Send(Command::Prompt(PromptInput {
+                    parts,
+                    mode: DeliveryMode::Steer,
+                    client_id: None,
+                }))
+            }
+        };
+        (vec![effect], out)
+    }
+
+    /// What is said of an answer of the host.
+    pub fn reply(reply: Reply) -> Vec<String> {
+        let said = match reply {
+            Reply::Page { result: Ok(page), .. } => format!("{}\n{}", page.title, page.markdown),
+            Reply::Ran { command, output, failed } => {
+                let how = if failed { "failed" } else { "ended" };
+                format!("{command} {how}.\n{output}")
+            }
+            Reply::Done(Ok(said)) => said,
+            Reply::Page { result: Err(why), .. } | Reply::Done(Err(why)) | Reply::Found(Err(why)) => {
+                format!("Error: {why}")
+            }
+            _ => String::new(),
+        };
+        said.lines().map(without_escapes).collect()
+    }
+}
+
+/// The line of a call: its command, its path.
+fn subject(input: &Value) -> String {
+    let keys = ["command", "path", "pattern", "url", "query", "name"];
+    keys.iter().find_map(|key| input.get(key)).map(plain).unwrap_or_default()
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn without_escapes(line: &str) -> String {
+    Ansi::new(Style::new(), false).line(line).iter().map(|span| span.content.as_ref()).collect()
+}
+
+fn finished(message: &Message, out: &mut Vec<String>) {
+    for part in &message.parts {
+        let Part::ToolResult { name, output, is_error, details, .. } = part else { continue };
+        let diff = details.get("diff").and_then(Value::as_str).filter(|diff| !diff.is_empty());
+        let lines: Vec<String> = diff.unwrap_or(output).lines().map(without_escapes).collect();
+        let code = details.get("exit_code").and_then(Value::as_i64).filter(|code| *code != 0);
+        let how = match (is_error, code) {
+            (_, Some(code)) => format!("ended with code {code}"),
+            (true, None) => "failed".to_owned(),
+            (false, None) => "ended".to_owned(),
+        };
+        out.push(format!("{name} {how}, {} line{}.", lines.len(), if lines.len() == 1 { "" } else { "s" }));
+        // What only looks is for the model; what changed something or failed is read out.
+        if diff.is_some() || *is_error || code.is_some() || name == "bash" {
+            let left = lines.len().saturating_sub(OUTPUT_LINES);
+            if left > 0 {
+                out.push(format!("{left} lines left out."));
+            }
+            out.extend(lines.into_iter().skip(left));
+        }
+    }
+}
+
+/// Runs until the person leaves. `lines`: what the person types, line by line; `interrupts`: Ctrl-C.
+pub async fn run<W: Write>(
+    mut out: W,
+    lines: &mut mpsc::UnboundedReceiver<String>,
+    interrupts: &mut mpsc::UnboundedReceiver<()>,
+    options: Options,
+) -> io::Result<Ended> {
+    let Options { commands, mut events, mut outside, mut host, .. } = options;
+    let mut speaker = Speaker::default();
+    let mut replies = FuturesUnordered::new();
+    let mut asked = Instant::now();
+    writeln!(out, "becket. Write what is to be done, /help for commands, /quit to leave.")?;
+    out.flush()?;
+    loop {
+        let mut effects = Vec::new();
+        let said = tokio::select! {
+            event = events.recv() => {
+                let Some(event) = event else { return Ok(Ended::AgentGone) };
+                if matches!(event, Event::PermissionAsked(_)) {
+                    asked = Instant::now();
+                }
+                speaker.event(&event)
+            }
+            line = lines.recv() => {
+                let Some(line) = line else { return Ok(Ended::Quit) };
+                let (wanted, said) = speaker.line(&line, asked.elapsed() < ARM);
+                effects = wanted;
+                said
+            }
+            Some(()) = interrupts.recv() => {
+                if !speaker.is_working() {
+                    return Ok(Ended::Quit);
+                }
+                effects.push(Effect::Send(Command::Interrupt));
+                Vec::new()
+            }
+            Some(reply) = replies.next(), if !replies.is_empty() => match reply {
+                Some(Reply::Found(Ok(session))) => return Ok(Ended::Switch(To::Session(session))),
+                Some(reply) => Speaker::reply(reply),
+                None => Vec::new(),
+            },
+            Some(input) = outside.recv() => {
+                if input == Input::Terminate {
+                    return Ok(Ended::Terminated);
+                }
+                Vec::new()
+            }
+        };
+        for line in said {
+            writeln!(out, "{line}")?;
+        }
+        out.flush()?;
+        for effect in effects {
+            match effect {
+                // An agent that is gone takes no commands; its events end too.
+                Effect::Send(command) => drop(commands.send(command).await),
+                Effect::Ask(request) => replies.push(host.ask(request)),
+                Effect::Quit => return Ok(Ended::Quit),
+                Effect::Switch(to) => return Ok(Ended::Switch(to)),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use becket_types::{Access, CallId, MessageId, Synthetic};
+    use serde_json::json;
+
+    fn said(events: &[Event]) -> Vec<String> {
+        let mut speaker = Speaker::default();
+        events.iter().flat_map(|event| speaker.event(event)).collect()
+    }
+
+    #[test]
+    fn a_turn_is_told_in_plain_lines() {
+        let id = MessageId::new();
+        let delta = |text: &str| Event::TextDelta { message: id, index: 0, text: text.into() };
+        let result = Message::tool_result(CallId("c".into()), "bash", "\x1b[31mred\x1b[0m\u{202e}", true);
+        let hidden = Message::synthetic(Synthetic::Reminder, "SECRET");
+        assert_eq!(
+            said(&[
+                Event::UserMessage { message: Message::user("fix it"), client_id: None, steered: false },
+                Event::StepStarted { step: 1 },
+                Event::SyntheticMessage { message: hidden },
+                delta("I will\nlook"),
+                delta(" at it"),
+                Event::ToolStarted {
+                    call_id: CallId("c".into()),
+                    name: "bash".into(),
+                    input: json!({"command": "ls"})
+                },
+                Event::ToolFinished {
+                    message: result,
+                    changes: Vec::new(),
+                    duration: becket_types::Millis(3)
+                },
+            ]),
+            [
+                "You: fix it",
+                "becket: I will",
+                "look at it",
+                "Running bash: ls",
+                "bash failed, 1 line.",
+                "red⟨U+202E⟩"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_question_is_answered_by_a_line_of_its_own() {
+        let mut speaker = Speaker::default();
+        let request = PermissionRequest {
+            call_id: CallId("c".into()),
+            tool: "bash".into(),
+            input: json!({"command": "rm x"}),
+            access: Access::execute("rm x"),
+            reason: "no rule".into(),
+            offer: None,
+            nearest: None,
+            preview: Vec::new(),
+        };
+        let lines = speaker.event(&Event::PermissionAsked(Box::new(request)));
+        assert_eq!(lines[..3], ["Question: bash wants to run.", "Command: rm x", "Why it asks: no rule"]);
+        assert_eq!(speaker.line("y", true).0, [], "typed ahead");
+        assert_eq!(speaker.line("what?", false).0, []);
+        let decision = Decision::Deny { reason: Some("use git rm".into()) };
+        let want = Effect::Send(Command::Decide { call_id: CallId("c".into()), decision });
+        assert_eq!(speaker.line("n use git rm", false).0, [want]);
+        assert!(matches!(speaker.line("do it", false).0[..], [Effect::Send(Command::Prompt(_))]));
+        assert_eq!(speaker.line("/quit", false).0, [Effect::Quit]);
+    }
+}

@@ -1,0 +1,376 @@
+//! Between the terminal's events and the panes: what a slow line cuts apart is put together, and what the terminal reports is
+//! not taken for typing.
+//!
+//! Model: the library reads bytes into events. Where a read ends right behind an ESC, it takes that for the key, and the rest of
+//! the sequence for letters; and it knows no answers to queries (OSC). So an Escape is held for [`HOLD`], and what follows
+//! it at once as only a terminal writes it is a sequence again: a key, a report (dropped, or [`Decoded::Background`]), or the
+//! beginning of a paste, which ends with its end or after [`QUIET`].
+//!
+//! Invariants:
+//! - Typing passes: every key that begins no sequence comes out, in order; an Escape that nothing follows comes out after [`HOLD`].
+//! - No part of a report comes out as text; no part of a paste as keys.
+//! - Pure: events and times in, events out. At most `LONGEST` characters of a report are held.
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use std::time::{Duration, Instant};
+
+/// How long an Escape waits for what belongs to it. A person's next key takes longer.
+pub const HOLD: Duration = Duration::from_millis(20);
+/// After so long without a key, a sequence or paste that was cut off is over.
+pub const QUIET: Duration = Duration::from_millis(150);
+/// A report that is longer is none.
+const LONGEST: usize = 256;
+/// A paste that is put together from keys holds at most so many bytes; then it comes out in pieces.
+const PASTE: usize = 1 << 20;
+
+/// What comes out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decoded {
+    Event(Event),
+    /// The terminal says what colour is behind its text: red, green, blue.
+    Background(u8, u8, u8),
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+enum State {
+    #[default]
+    Idle,
+    /// An Escape that may be the beginning of something.
+    Escape(KeyEvent),
+    /// Behind `ESC [`.
+    Control(String),
+    /// Behind `ESC O`: one letter.
+    Single,
+    /// Behind `ESC [ M`, where a mouse is told as terminals once did: so many characters.
+    Mouse(u8),
+    /// Behind `ESC ]`; true: an Escape came that may be its end.
+    Report(String, bool),
+    /// Behind `ESC [ 200 ~`.
+    Paste(String),
+    /// The same, and an Escape that may be the beginning of its end; what came behind it.
+    PasteEnd(String, String),
+}
+
+/// Events in, events out.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    state: State,
+    since: Option<Instant>,
+}
+
+impl Decoder {
+    /// One event of the library's.
+    pub fn take(&mut self, event: Event, now: Instant) -> Vec<Decoded> {
+        let mut out = self.expire(now);
+        let Event::Key(key) = event else {
+            // Mice and windows speak between any two keys.
+            if let Event::Paste(_) = event {
+                out.extend(self.give_up());
+            }
+            out.push(Decoded::Event(event));
+            return out;
+        };
+        if key.kind == KeyEventKind::Release {
+            out.push(Decoded::Event(event));
+            return out;
+        }
+        self.since = Some(now);
+        self.key(key, &mut out);
+        if self.state == State::Idle {
+            self.since = None;
+        }
+        out
+    }
+
+    /// When [`Self::expire`] has something to say.
+    pub fn due(&self) -> Option<Instant> {
+        let wait = if matches!(self.state, State::Escape(_)) { HOLD } else { QUIET };
+        self.since.map(|at| at + wait)
+    }
+
+    /// The time has come: what was held comes out as what it is.
+    pub fn expire(&mut self, now: Instant) -> Vec<Decoded> {
+        if self.due().is_some_and(|at| at <= now) { self.give_up() } else { Vec::new() }
+    }
+
+    fn give_up(&mut self) -> Vec<Decoded> {
+        self.since = None;
+        match std::mem::take(&mut self.state) {
+            State::Escape(key) => vec![Decoded::Event(Event::Key(key))],
+            // Nothing but the beginning: somebody pressed these.
+            State::Control(text) if text.is_empty() => pressed('['),
+            State::Report(text, false) if text.is_empty() => {
+                vec![Decoded::Event(Event::Key(KeyEvent::new(KeyCode::Char(']'), KeyModifiers::ALT)))]
+            }
+            State::Single => pressed('O'),
+            State::Paste(text) => vec![Decoded::Event(Event::Paste(text))],
+            State::PasteEnd(text, _) => vec![Decoded::Event(Event::Paste(text))],
+            State::Idle | State::Control(_) | State::Report(..) | State::Mouse(_) => Vec::new(),
+        }
+    }
+
+    fn key(&mut self, key: KeyEvent, out: &mut Vec<Decoded>) {
+        let escape = key.code == KeyCode::Esc && key.modifiers.is_empty();
+        let plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
+        let letter = match key.code {
+            KeyCode::Char(c) if plain => Some(c),
+            _ => None,
+        };
+        match (std::mem::take(&mut self.state), letter) {
+            (State::Idle, _) if escape => self.state = State::Escape(key),
+            (State::Idle, _) if key.code == KeyCode::Char(']') && key.modifiers == KeyModifiers::ALT => {
+                self.state = State::Report(String::new(), false);
+            }
+            (State::Escape(_), Some('[')) => self.state = State::Control(String::new()),
+            (State::Escape(_), Some('O')) => self.state = State::Single,
+            (State::Escape(_), Some(']')) => self.state = State::Report(String::new(), false),
+            (State::Escape(before), _) => {
+                out.push(Decoded::Event(Event::Key(before)));
+                self.key(key, out);
+            }
+            (State::Control(mut text), Some(c)) => {
+                if (' '..='?').contains(&c) && text.len() < LONGEST {
+                    text.push(c);
+                    self.state = State::Control(text);
+                } else {
+                    self.control(&text, c, out);
+                }
+            }
+            (State::Mouse(left), _) if left > 1 => self.state = State::Mouse(left - 1),
+            (State::Mouse(_), _) => {}
+            (State::Single, Some(c)) => out.extend(named(c).map(key_event)),
+            (State::Report(text, _), _) if escape => self.state = State::Report(text, true),
+            (State::Report(text, ended), _) => self.report(text, ended, key, letter, out),
+            (State::Paste(text), _) if escape => self.state = State::PasteEnd(text, String::new()),
+            (State::Paste(text), _) => self.paste(text, key, out),
+            (State::PasteEnd(text, mut end), Some(c)) if "[201~".starts_with(&format!("{end}{c}")) => {
+                end.push(c);
+                if end == "[201~" {
+                    out.push(Decoded::Event(Event::Paste(text)));
+                } else {
+                    self.state = State::PasteEnd(text, end);
+                }
+            }
+            (State::PasteEnd(mut text, end), _) => {
+                text.push_str(&end);
+                self.paste(text, key, out);
+            }
+            (State::Control(text), None) if text.is_empty() => {
+                out.extend(pressed('['));
+                self.key(key, out);
+            }
+            // Cut off: what came was no typing, what comes now is.
+            (State::Control(_) | State::Single, None) => self.key(key, out),
+            (State::Idle, _) => out.push(Decoded::Event(Event::Key(key))),
+        }
+    }
+
+    /// `ESC [ text last`.
+    fn control(&mut self, text: &str, last: char, out: &mut Vec<Decoded>) {
+        match (text, last) {
+            ("200", '~') => self.state = State::Paste(String::new()),
+            ("", 'M') => self.state = State::Mouse(3),
+            ("", c) => out.extend(named(c).map(key_event)),
+            ("3", '~') => out.push(key_event(KeyCode::Delete)),
+            ("5", '~') => out.push(key_event(KeyCode::PageUp)),
+            ("6", '~') => out.push(key_event(KeyCode::PageDown)),
+            ("1" | "7", '~') => out.push(key_event(KeyCode::Home)),
+            ("4" | "8", '~') => out.push(key_event(KeyCode::End)),
+            // A mouse that moved, a mode that was asked for: nothing that anybody typed.
+            _ => {}
+        }
+    }
+
+    fn report(
+        &mut self,
+        mut text: String,
+        ended: bool,
+        key: KeyEvent,
+        letter: Option<char>,
+        out: &mut Vec<Decoded>,
+    ) {
+        let bell = key.code == KeyCode::Char('g') && key.modifiers == KeyModifiers::CONTROL;
+        let terminator = key.code == KeyCode::Char('\\') && (ended || key.modifiers == KeyModifiers::ALT);
+        match letter {
+            _ if bell || terminator => out.extend(background(&text)),
+            Some(c) if !ended && text.len() < LONGEST => {
+                text.push(c);
+                self.state = State::Report(text, false);
+            }
+            // It never ended; this is another key.
+            _ if text.is_empty() => {
+                out.push(Decoded::Event(Event::Key(KeyEvent::new(KeyCode::Char(']'), KeyModifiers::ALT))));
+                self.key(key, out);
+            }
+            _ => self.key(key, out),
+        }
+    }
+
+    fn paste(&mut self, mut text: String, key: KeyEvent, out: &mut Vec<Decoded>) {
+        match key.code {
+            KeyCode::Char('j') if key.modifiers == KeyModifiers::CONTROL => text.push('\n'),
+            KeyCode::Char(c) if !key.modifiers.contains(KeyModifiers::CONTROL) => text.push(c),
+            KeyCode::Enter => text.push('\n'),
+            KeyCode::Tab => text.push('\t'),
+            _ => {}
+        }
+        if text.len() >= PASTE {
+            out.push(Decoded::Event(Event::Paste(std::mem::take(&mut text))));
+        }
+        self.state = State::Paste(text);
+    }
+}
+
+fn key_event(code: KeyCode) -> Decoded {
+    let modifiers = if code == KeyCode::BackTab { KeyModifiers::SHIFT } else { KeyModifiers::NONE };
+    Decoded::Event(Event::Key(KeyEvent::new(code, modifiers)))
+}
+
+/// An Escape and a letter that people pressed.
+fn pressed(letter: char) -> Vec<Decoded> {
+    vec![key_event(KeyCode::Esc), key_event(KeyCode::Char(letter))]
+}
+
+/// Keys that are one letter behind `ESC [` or `ESC O`.
+fn named(letter: char) -> Option<KeyCode> {
+    Some(match letter {
+        'A' => KeyCode::Up,
+        'B' => KeyCode::Down,
+        'C' => KeyCode::Right,
+        'D' => KeyCode::Left,
+        'H' => KeyCode::Home,
+        'F' => KeyCode::End,
+        'Z' => KeyCode::BackTab,
+        'P' => KeyCode::F(1),
+        'Q' => KeyCode::F(2),
+        'R' => KeyCode::F(3),
+        'S' => KeyCode::F(4),
+        _ => return None,
+    })
+}
+
+/// `11;rgb:RRRR/GGGG/BBBB`, each with one to four digits (XParseColor).
+fn background(report: &str) -> Option<Decoded> {
+    let mut parts = report.strip_prefix("11;rgb:")?.split('/').map(|part| {
+        let most = 16_u32.checked_pow(u32::try_from(part.len()).ok().filter(|n| (1..=4).contains(n))?)? - 1;
+        Some((u32::from_str_radix(part, 16).ok()? * 255 / most) as u8)
+    });
+    let mut next = || parts.next().flatten();
+    let found = Decoded::Background(next()?, next()?, next()?);
+    parts.next().is_none().then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn keys(text: &str) -> Vec<Event> {
+        text.chars()
+            .map(|c| {
+                let (code, modifiers) = match c {
+                    '\u{1b}' => (KeyCode::Esc, KeyModifiers::NONE),
+                    '\r' => (KeyCode::Enter, KeyModifiers::NONE),
+                    '\u{7}' => (KeyCode::Char('g'), KeyModifiers::CONTROL),
+                    c => (KeyCode::Char(c), KeyModifiers::NONE),
+                };
+                Event::Key(KeyEvent::new(code, modifiers))
+            })
+            .collect()
+    }
+
+    /// What comes out of these keys, one right behind the other, and of the quiet after them.
+    fn decoded(text: &str) -> Vec<Decoded> {
+        let mut decoder = Decoder::default();
+        let now = Instant::now();
+        let mut out: Vec<Decoded> = keys(text).into_iter().flat_map(|key| decoder.take(key, now)).collect();
+        assert!(decoder.due().is_none_or(|at| at > now));
+        out.extend(decoder.expire(now + QUIET));
+        assert_eq!(decoder.due(), None);
+        out
+    }
+
+    fn typed(text: &str) -> Vec<Decoded> {
+        keys(text).into_iter().map(Decoded::Event).collect()
+    }
+
+    #[test]
+    fn sequences_that_were_cut_apart_are_whole_again() {
+        for (text, want) in [
+            ("abc", typed("abc")),
+            ("\u{1b}", typed("\u{1b}")),
+            ("\u{1b}\u{1b}", typed("\u{1b}\u{1b}")),
+            ("\u{1b}x", typed("\u{1b}x")),
+            ("\u{1b}[", typed("\u{1b}[")),
+            ("\u{1b}[A", vec![key_event(KeyCode::Up)]),
+            ("\u{1b}OA", vec![key_event(KeyCode::Up)]),
+            ("\u{1b}[Z", vec![key_event(KeyCode::BackTab)]),
+            ("\u{1b}[5~x", [vec![key_event(KeyCode::PageUp)], typed("x")].concat()),
+            ("\u{1b}[<35;10;10Mab", typed("ab")),
+            ("a\u{1b}[M !!b", typed("ab")),
+            ("a\u{1b}[<0;1;1m\u{1b}[?1;2c\u{1b}[12;40Rb", typed("ab")),
+            (
+                "\u{1b}[200~a\rb\u{1b}[201~c",
+                [vec![Decoded::Event(Event::Paste("a\nb".into()))], typed("c")].concat(),
+            ),
+            ("\u{1b}[200~y\r", vec![Decoded::Event(Event::Paste("y\n".into()))]),
+            ("\u{1b}[200~a\u{1b}[20x\u{1b}[201~", vec![Decoded::Event(Event::Paste("a[20x".into()))]),
+            (
+                "\u{1b}]11;rgb:ffff/8080/00\u{7}x",
+                [vec![Decoded::Background(255, 128, 0)], typed("x")].concat(),
+            ),
+            ("\u{1b}]11;rgb:f/0/8\u{1b}\\x", [vec![Decoded::Background(255, 0, 136)], typed("x")].concat()),
+            ("\u{1b}]11;rgb:1/2\u{7}\u{1b}]4;1;rgb:0/0/0\u{7}x", typed("x")),
+            ("\u{1b}]11;rgb:", vec![]),
+        ] {
+            assert_eq!(decoded(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_escape_waits_only_for_what_comes_at_once() {
+        let mut decoder = Decoder::default();
+        let now = Instant::now();
+        assert_eq!(decoder.take(keys("\u{1b}")[0].clone(), now), []);
+        assert_eq!(decoder.due(), Some(now + HOLD));
+        let out: Vec<Decoded> = decoder.take(keys("[")[0].clone(), now + HOLD);
+        assert_eq!(out, typed("\u{1b}["));
+        // Alt-] by itself is a key, and windows that change are told between any two.
+        let alt = Event::Key(KeyEvent::new(KeyCode::Char(']'), KeyModifiers::ALT));
+        assert_eq!(decoder.take(alt.clone(), now), []);
+        assert_eq!(decoder.take(Event::FocusLost, now), [Decoded::Event(Event::FocusLost)]);
+        assert_eq!(decoder.expire(now + QUIET), [Decoded::Event(alt)]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+        /// Reports between what is typed change nothing of it, wherever they stand.
+        #[test]
+        fn no_report_becomes_text(
+            words in proptest::collection::vec("[a-z 日é]{0,6}", 1..6),
+            reports in proptest::collection::vec(
+                "\u{1b}\\[<[0-9]{1,2};[0-9]{1,3};[0-9]{1,3}[Mm]|\u{1b}\\[\\?[0-9;]{1,9}[cuy]|\u{1b}\\]1[0-2];rgb:[0-9a-f/]{0,14}(\u{7}|\u{1b}\\\\)",
+                5,
+            ),
+        ) {
+            let mixed: String = words.iter().zip(&reports).flat_map(|(w, r)| [w.as_str(), r.as_str()]).collect();
+            let out: Vec<Decoded> =
+                decoded(&mixed).into_iter().filter(|d| !matches!(d, Decoded::Background(..))).collect();
+            let plain: String = words.iter().take(reports.len()).map(String::as_str).collect();
+            prop_assert_eq!(out, typed(&plain));
+        }
+
+        /// Nothing that begins no sequence is lost or held.
+        #[test]
+        fn typing_passes(text in "[ -~日\r]{0,40}") {
+            prop_assert_eq!(decoded(&text), typed(&text));
+        }
+
+        /// Whatever comes: no panic, and it comes to rest.
+        #[test]
+        fn anything_comes_to_rest(text in "[\u{1b}\\[\\]O0-9;~<MmA\u{7}\\\\:r/ \r]{0,60}") {
+            decoded(&text);
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Keys of the whole interface: which chord does what, the person's own chords, and where they get into each other's way.
+//!
+//! A table. Keys that belong to one pane (the letters of a question, the motions of the composer) are that pane's and cannot
+//! be changed here; a chord that the composer uses too is a conflict that is told.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::fmt::Write as _;
+
+/// What a chord does, wherever the keyboard is not in a pane that takes every key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Do {
+    Suspend,
+    PageUp,
+    PageDown,
+    EarlierMessage,
+    LaterMessage,
+    Open,
+    Hidden,
+    Editor,
+    Palette,
+    PasteImage,
+    NextMode,
+}
+
+/// A key with what is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chord {
+    pub code: KeyCode,
+    pub modifiers: KeyModifiers,
+}
+
+/// Name, what it does, its chord, in words.
+const TABLE: &[(&str, Do, &str, &str)] = &[
+    ("suspend", Do::Suspend, "ctrl+z", "stops becket; `fg` goes on"),
+    ("page-up", Do::PageUp, "pageup", "the transcript, a page up"),
+    ("page-down", Do::PageDown, "pagedown", "a page down"),
+    ("earlier-message", Do::EarlierMessage, "ctrl+up", "to your message before"),
+    ("later-message", Do::LaterMessage, "ctrl+down", "to your next message"),
+    ("open", Do::Open, "ctrl+o", "opens and closes calls, thoughts and compactions"),
+    ("hidden", Do::Hidden, "ctrl+t", "shows what the model sees and people do not"),
+    ("editor", Do::Editor, "ctrl+g", "the text in $VISUAL or $EDITOR"),
+    ("palette", Do::Palette, "ctrl+p", "the command palette"),
+    ("paste-image", Do::PasteImage, "ctrl+v", "an image from the clipboard"),
+    ("next-mode", Do::NextMode, "shift+tab", "the next permission mode: default, acceptEdits, plan"),
+];
+
+/// Chords that the composer knows; one of them taken for something else is a conflict.
+const COMPOSER: &[&str] = &[
+    "ctrl+a",
+    "ctrl+b",
+    "ctrl+d",
+    "ctrl+e",
+    "ctrl+f",
+    "ctrl+h",
+    "ctrl+j",
+    "ctrl+k",
+    "ctrl+r",
+    "ctrl+u",
+    "ctrl+w",
+    "ctrl+y",
+    "alt+b",
+    "alt+d",
+    "alt+f",
+    "ctrl+c",
+    "enter",
+    "tab",
+    "esc",
+    "up",
+    "down",
+    "left",
+    "right",
+    "home",
+    "end",
+    "backspace",
+    "delete",
+    "alt+enter",
+    "shift+enter",
+];
+
+/// Which chord does what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keymap {
+    bindings: Vec<(Chord, Do)>,
+    /// What is wrong with the person's own chords, each a sentence.
+    conflicts: Vec<String>,
+}
+
+impl Default for Keymap {
+    fn default() -> Self {
+        Self::with(&[])
+    }
+}
+
+impl Keymap {
+    /// The table with the person's own chords: names of `TABLE` and chords such as `ctrl+x`.
+    pub fn with(own: &[(String, String)]) -> Self {
+        let mut keymap = Self { bindings: Vec::new(), conflicts: Vec::new() };
+        let mut named = Vec::new();
+        for (name, action, chord, _) in TABLE {
+            let mine = own.iter().rev().find(|(n, _)| n == name);
+            let text = mine.map_or(*chord, |(_, chord)| chord.as_str());
+            if mine.is_some() && COMPOSER.contains(&text.to_lowercase().as_str()) {
+                keymap
+                    .conflicts
+                    .push(format!("{text} is {name} now, and no longer what it is in the composer"));
+            }
+            let parsed = Chord::parse(text);
+            if parsed.is_none() {
+                keymap
+                    .conflicts
+                    .push(format!("{name}: {text:?} is no chord; write it like ctrl+x, alt+f, f5"));
+            }
+            if let Some(chord) = parsed.or_else(|| Chord::parse(chord)) {
+                named.push((*name, chord, *action));
+            }
+        }
+        for (i, (name, chord, action)) in named.iter().enumerate() {
+            if let Some((other, ..)) = named[..i].iter().find(|(_, c, _)| c == chord) {
+                keymap.conflicts.push(format!("{} is {other} and {name}; {other} has it", chord.name()));
+            } else {
+                keymap.bindings.push((*chord, *action));
+            }
+        }
+        let unknown = own.iter().filter(|(n, _)| !TABLE.iter().any(|(name, ..)| name == n));
+        keymap.conflicts.extend(unknown.map(|(n, _)| format!("there is no key called {n:?}")));
+        keymap
+    }
+
+    pub fn action(&self, key: KeyEvent) -> Option<Do> {
+        let chord = Chord::of(key);
+        self.bindings.iter().find(|(c, _)| *c == chord).map(|(_, action)| *action)
+    }
+
+    pub fn conflicts(&self) -> &[String] {
+        &self.conflicts
+    }
+
+    /// The page of `/keys`, in Markdown.
+    pub fn page(&self) -> String {
+        let mut out = String::from("```text\n");
+        for (name, action, _, what) in TABLE {
+            let chord = self.bindings.iter().find(|(_, a)| a == action);
+            let chord = chord.map_or_else(|| "-".to_owned(), |(chord, _)| chord.name());
+            let _ = writeln!(out, "{chord:<12} {name:<16} {what}");
+        }
+        out.push_str(FIXED);
+        out.push_str("```\n");
+        if self.conflicts.is_empty() {
+            out.push_str("\nNo chord is in another's way.");
+        } else {
+            out.push_str("\nIn each other's way:\n\n");
+            for conflict in &self.conflicts {
+                let _ = writeln!(out, "- {conflict}");
+            }
+        }
+        out.push_str(
+            "\n\nYours go into the configuration: `[ui.keys]` with lines such as `editor = \"ctrl+x\"`.",
+        );
+        out
+    }
+}
+
+const FIXED: &str = "
+enter        sends; while the agent works it steers
+tab          while the agent works: queues for the next turn
+up           on the first line: takes a waiting message back, then earlier prompts
+esc          interrupts; twice on an empty line goes back to an earlier message
+ctrl+c       interrupts; twice on an empty line leaves
+shift+enter, alt+enter, ctrl+j, \\ enter    a new line
+ctrl+a e b f k u w y r, alt+b f d, ctrl+_   as in Emacs
+/  @  !  #   a command, a file, your own shell, a line for AGENTS.md
+";
+
+impl Chord {
+    pub fn of(key: KeyEvent) -> Self {
+        let mut modifiers = key.modifiers & (KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SHIFT);
+        let code = match key.code {
+            // Shift is in the letter already.
+            KeyCode::Char(c) => {
+                modifiers.remove(KeyModifiers::SHIFT);
+                KeyCode::Char(if modifiers.is_empty() { c } else { c.to_ascii_lowercase() })
+            }
+            KeyCode::BackTab => {
+                modifiers.insert(KeyModifiers::SHIFT);
+                KeyCode::Tab
+            }
+            code => code,
+        };
+        Self { code, modifiers }
+    }
+
+    /// `ctrl+x`, `alt+shift+up`, `f5`. A letter alone is no chord: it is typed.
+    pub fn parse(text: &str) -> Option<Self> {
+        let lower = text.trim().to_lowercase();
+        let mut parts: Vec<&str> = lower.split('+').map(str::trim).collect();
+        let last = parts.pop()?;
+        let mut modifiers = KeyModifiers::NONE;
+        for part in parts {
+            modifiers |= match part {
+                "ctrl" | "control" | "c" => KeyModifiers::CONTROL,
+                "alt" | "meta" | "option" => KeyModifiers::ALT,
+                "shift" => KeyModifiers::SHIFT,
+                _ => return None,
+            };
+        }
+        let code = match last {
+            "enter" | "return" => KeyCode::Enter,
+            "tab" => KeyCode::Tab,
+            "esc" | "escape" => KeyCode::Esc,
+            "up" => KeyCode::Up,
+            "down" => KeyCode::Down,
+            "left" => KeyCode::Left,
+            "right" => KeyCode::Right,
+            "home" => KeyCode::Home,
+            "end" => KeyCode::End,
+            "pageup" => KeyCode::PageUp,
+            "pagedown" => KeyCode::PageDown,
+            "insert" => KeyCode::Insert,
+            "delete" => KeyCode::Delete,
+            "backspace" => KeyCode::Backspace,
+            "space" => KeyCode::Char(' '),
+            _ => match last.strip_prefix('f').and_then(|n| n.parse::<u8>().ok()) {
+                Some(n @ 1..=24) => KeyCode::F(n),
+                Some(_) => return None,
+                None => {
+                    let mut chars = last.chars();
+                    let c = chars.next().filter(|_| chars.next().is_none())?;
+                    KeyCode::Char(c)
+                }
+            },
+        };
+        let held = modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+        let typed = matches!(code, KeyCode::Char(_)) && !held;
+        (!typed).then_some(Self { code, modifiers })
+    }
+
+    pub fn name(&self) -> String {
+        let mut out = String::new();
+        for (modifier, name) in
+            [(KeyModifiers::CONTROL, "ctrl+"), (KeyModifiers::ALT, "alt+"), (KeyModifiers::SHIFT, "shift+")]
+        {
+            if self.modifiers.contains(modifier) {
+                out.push_str(name);
+            }
+        }
+        match self.code {
+            KeyCode::Char(' ') => out.push_str("space"),
+            KeyCode::Char(c) => out.push(c),
+            KeyCode::F(n) => {
+                let _ = write!(out, "f{n}");
+            }
+            code => out.push_str(&code.to_string().to_lowercase().replace(' ', "")),
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(pairs: &[(&str, &str)]) -> Keymap {
+        let pairs: Vec<_> = pairs.iter().map(|(n, c)| ((*n).to_owned(), (*c).to_owned())).collect();
+        Keymap::with(&pairs)
+    }
+
+    #[test]
+    fn every_default_is_a_chord_of_its_own() {
+        let keymap = Keymap::default();
+        assert_eq!((keymap.bindings.len(), keymap.conflicts()), (TABLE.len(), &[][..]));
+        for (_, action, chord, _) in TABLE {
+            let parsed = Chord::parse(chord).unwrap();
+            let key = KeyEvent::new(parsed.code, parsed.modifiers);
+            assert_eq!(keymap.action(key), Some(*action), "{chord}");
+            assert_eq!(parsed.name(), *chord);
+        }
+        assert_eq!(keymap.action(KeyEvent::new(KeyCode::BackTab, KeyModifiers::SHIFT)), Some(Do::NextMode));
+        assert_eq!(keymap.action(KeyEvent::new(KeyCode::Char('g'), KeyModifiers::NONE)), None);
+    }
+
+    #[test]
+    fn own_chords_and_what_is_wrong_with_them() {
+        let keymap = own(&[("editor", "Ctrl+X"), ("palette", "ctrl+o"), ("hidden", "ctrl+k"), ("open", "q")]);
+        let key = |c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL);
+        assert_eq!(keymap.action(key('x')), Some(Do::Editor));
+        assert_eq!(keymap.action(key('g')), None);
+        // A letter is typed, so `open` keeps its chord, and it was there first.
+        assert_eq!(keymap.action(key('o')), Some(Do::Open));
+        let said = keymap.conflicts().join("\n");
+        for part in ["\"q\" is no chord", "ctrl+k is hidden now", "ctrl+o is open and palette"] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert!(own(&[("jump", "f5")]).conflicts()[0].contains("\"jump\""));
+        assert!(keymap.page().contains("ctrl+x       editor"), "{}", keymap.page());
+    }
+}

@@ -1,0 +1,159 @@
+//! Reading the transcript with keys: search (Ctrl-F), and a block in focus (Alt-Up) to open, copy and search from.
+//!
+//! Owns what is open of the two and what is typed into the search. The composer keeps what is in it meanwhile.
+
+use crate::text;
+use crate::theme::Theme;
+use crate::transcript::Transcript;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::text::Line;
+
+#[derive(Debug, Default)]
+pub struct Reading {
+    /// The words that are looked for, while they are typed.
+    search: Option<String>,
+    /// What was looked for last.
+    last: String,
+}
+
+/// What is to be done after a key.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    None,
+    Copy(String),
+    /// Nothing is there to copy or to find.
+    Say(&'static str),
+}
+
+impl Reading {
+    /// Keys go here.
+    pub fn is_open(&self, transcript: &Transcript) -> bool {
+        self.search.is_some() || transcript.focused().is_some()
+    }
+
+    /// Begins a search.
+    pub fn search(&mut self) {
+        self.search = Some(String::new());
+    }
+
+    pub fn key(&mut self, key: KeyEvent, transcript: &mut Transcript, theme: &Theme) -> Outcome {
+        if self.search.is_some() {
+            self.search_key(key, transcript, theme)
+        } else {
+            self.focus_key(key, transcript, theme)
+        }
+    }
+
+    fn search_key(&mut self, key: KeyEvent, transcript: &mut Transcript, theme: &Theme) -> Outcome {
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        let Some(words) = &mut self.search else { return Outcome::None };
+        match key.code {
+            KeyCode::Esc => self.end_search(transcript),
+            KeyCode::Char('c' | 'g') if ctrl => self.end_search(transcript),
+            KeyCode::Up => transcript.find_next(true, theme),
+            KeyCode::Char('p' | 'r') if ctrl => transcript.find_next(true, theme),
+            KeyCode::Enter if key.modifiers.contains(KeyModifiers::SHIFT) => {
+                transcript.find_next(true, theme);
+            }
+            KeyCode::Enter | KeyCode::Char('f' | 'n')
+                if words.is_empty() && (ctrl || key.code == KeyCode::Enter) =>
+            {
+                words.clone_from(&self.last);
+                transcript.find(words, theme);
+            }
+            KeyCode::Enter | KeyCode::Down => transcript.find_next(false, theme),
+            KeyCode::Char('f' | 'n') if ctrl => transcript.find_next(false, theme),
+            KeyCode::Char('u') if ctrl => {
+                words.clear();
+                transcript.find(words, theme);
+            }
+            KeyCode::Backspace => {
+                words.pop();
+                transcript.find(words, theme);
+            }
+            KeyCode::Char(c) if !ctrl => {
+                words.push(c);
+                transcript.find(words, theme);
+            }
+            _ => {}
+        }
+        Outcome::None
+    }
+
+    /// The words stay for `n`; what was found stays in view.
+    fn end_search(&mut self, transcript: &mut Transcript) {
+        if let Some(words) = self.search.take().filter(|words| !words.is_empty()) {
+            self.last = words;
+        }
+        transcript.end_find();
+    }
+
+    fn focus_key(&mut self, key: KeyEvent, transcript: &mut Transcript, theme: &Theme) -> Outcome {
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Up | KeyCode::Char('k') => transcript.move_focus(true, theme),
+            KeyCode::Down | KeyCode::Char('j') => transcript.move_focus(false, theme),
+            KeyCode::Home | KeyCode::Char('g') => transcript.focus_end(true, theme),
+            KeyCode::End | KeyCode::Char('G') => transcript.focus_end(false, theme),
+            KeyCode::Char('u') => transcript.focus_user(true, theme),
+            KeyCode::Char('d') if !ctrl => transcript.focus_user(false, theme),
+            KeyCode::Char('o') if ctrl => transcript.toggle_open(),
+            KeyCode::Enter | KeyCode::Char(' ' | 'o') => transcript.toggle_focused(),
+            KeyCode::PageUp => transcript.scroll_pages(-1, theme),
+            KeyCode::PageDown => transcript.scroll_pages(1, theme),
+            KeyCode::Char('/') => self.search(),
+            KeyCode::Char('f') if ctrl => self.search(),
+            KeyCode::Char('c') if ctrl => transcript.end_focus(),
+            KeyCode::Char('c' | 'y') => {
+                return match transcript.copy_focused() {
+                    Some(text) if !text.is_empty() => Outcome::Copy(text),
+                    _ => Outcome::Say("there is nothing to copy"),
+                };
+            }
+            KeyCode::Esc | KeyCode::Char('q') => transcript.end_focus(),
+            _ => {}
+        }
+        Outcome::None
+    }
+
+    /// The wheel scrolls, the left button selects; what was selected.
+    pub fn mouse(&mut self, mouse: MouseEvent, transcript: &mut Transcript, theme: &Theme) -> Outcome {
+        match mouse.kind {
+            MouseEventKind::ScrollUp => transcript.scroll(-3, theme),
+            MouseEventKind::ScrollDown => transcript.scroll(3, theme),
+            MouseEventKind::Down(MouseButton::Left) => transcript.press(mouse.column, mouse.row),
+            MouseEventKind::Drag(MouseButton::Left) => transcript.drag(mouse.column, mouse.row, theme),
+            MouseEventKind::Up(MouseButton::Left) => {
+                return transcript.release(theme).map_or(Outcome::None, Outcome::Copy);
+            }
+            _ => {}
+        }
+        Outcome::None
+    }
+
+    /// The last line of the screen while something is open, and the column of the cursor in it.
+    pub fn line(
+        &self,
+        transcript: &Transcript,
+        width: u16,
+        theme: &Theme,
+    ) -> Option<(Line<'static>, Option<u16>)> {
+        let width = usize::from(width);
+        let fit = |line: &str| text::fit(line, width).into_owned();
+        if let Some(words) = &self.search {
+            let (at, count) = transcript.found();
+            let shown = format!("find: {}", text::visible(words));
+            let told = if words.is_empty() {
+                "Enter for what you looked for last · Esc".to_owned()
+            } else {
+                format!("{at} of {count} · Enter next · Up before · Esc")
+            };
+            let cursor = (text::width(&shown) < width).then_some(text::width(&shown) as u16);
+            return Some((Line::styled(fit(&format!("{shown}   {told}")), theme.accent), cursor));
+        }
+        transcript.focused()?;
+        let (at, count) = transcript.focus_of();
+        let line = format!("{at} of {count} · Enter opens · c copies · / finds · u, d your messages · Esc");
+        Some((Line::styled(fit(&line), theme.accent), None))
+    }
+}

@@ -1,0 +1,156 @@
+//! How full the context is and what fills it: a stacked bar with the compaction threshold marked, and its legend.
+//!
+//! Each part has a mark of its own, so that it can be told without colours. Knows only the figures of the last request.
+
+use crate::theme::Theme;
+use becket_types::{SpanKind, Tokens};
+use ratatui::style::Style;
+use ratatui::text::Span;
+
+/// What people tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    System,
+    Rules,
+    Tools,
+    Messages,
+    Outputs,
+}
+
+impl Part {
+    pub const ALL: [Self; 5] = [Self::System, Self::Rules, Self::Tools, Self::Messages, Self::Outputs];
+
+    pub fn of(kind: SpanKind) -> Self {
+        match kind {
+            SpanKind::System => Self::System,
+            SpanKind::Rules => Self::Rules,
+            SpanKind::Tools => Self::Tools,
+            SpanKind::ToolOutput | SpanKind::Media => Self::Outputs,
+            SpanKind::Summary
+            | SpanKind::State
+            | SpanKind::User
+            | SpanKind::Assistant
+            | SpanKind::Reasoning
+            | SpanKind::ToolCall
+            | SpanKind::Continuation
+            | SpanKind::Reminder => Self::Messages,
+        }
+    }
+
+    pub fn mark(self) -> char {
+        match self {
+            Self::System => '█',
+            Self::Rules => '▓',
+            Self::Tools => '▒',
+            Self::Messages => '▚',
+            Self::Outputs => '░',
+        }
+    }
+
+    fn style(self, theme: &Theme) -> Style {
+        match self {
+            Self::System => theme.dim,
+            Self::Rules => theme.user,
+            Self::Tools => theme.code,
+            Self::Messages => theme.accent,
+            Self::Outputs => theme.ok,
+        }
+    }
+}
+
+/// The figures of the last request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Meter {
+    pub used: u64,
+    pub usable: u64,
+    pub window: u64,
+    threshold: u64,
+    /// Estimates, one for each of [`Part::ALL`].
+    parts: [u64; 5],
+}
+
+impl Meter {
+    pub fn new(
+        used: Tokens,
+        usable: Tokens,
+        window: Tokens,
+        threshold: Tokens,
+        kinds: &[(SpanKind, Tokens)],
+    ) -> Self {
+        let mut parts = [0; 5];
+        for (kind, tokens) in kinds {
+            parts[Part::of(*kind) as usize] += tokens.0;
+        }
+        Self { used: used.0, usable: usable.0, window: window.0, threshold: threshold.0, parts }
+    }
+
+    pub fn percent(&self) -> u64 {
+        if self.usable == 0 { 0 } else { (self.used * 100).div_ceil(self.usable).min(999) }
+    }
+
+    /// Nearer to the threshold than a tenth of it.
+    pub fn is_tight(&self) -> bool {
+        self.threshold > 0 && self.used >= self.threshold - self.threshold / 10
+    }
+
+    /// The bar: parts in proportion to what was measured, then what is free; `┃` where a compaction is owed.
+    pub fn bar(&self, cells: usize, theme: &Theme) -> Vec<Span<'static>> {
+        if self.usable == 0 || cells == 0 {
+            return Vec::new();
+        }
+        let sum: u64 = self.parts.iter().sum();
+        let cell = |tokens: u64| (tokens as f64 / self.usable as f64 * cells as f64).round() as usize;
+        let mark = cell(self.threshold).min(cells.saturating_sub(1));
+        let mut row: Vec<(char, Style)> = Vec::with_capacity(cells);
+        let mut seen = 0;
+        for part in Part::ALL {
+            seen += self.parts[part as usize];
+            // Estimates are scaled to what the provider counted.
+            let upto = if sum == 0 { 0 } else { cell((seen as f64 / sum as f64 * self.used as f64) as u64) };
+            while row.len() < upto.min(cells) {
+                row.push((part.mark(), part.style(theme)));
+            }
+        }
+        row.resize(cells, ('·', theme.border));
+        if self.threshold > 0 && mark < cells {
+            row[mark] = ('┃', theme.warning);
+        }
+        let mut out: Vec<Span<'static>> = Vec::new();
+        for (c, style) in row {
+            match out.last_mut() {
+                Some(span) if span.style == style => span.content.to_mut().push(c),
+                _ => out.push(Span::styled(c.to_string(), style)),
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(meter: &Meter, cells: usize) -> String {
+        meter.bar(cells, &Theme::plain()).iter().map(|s| s.content.as_ref()).collect()
+    }
+
+    #[test]
+    fn parts_are_stacked_and_the_threshold_is_marked() {
+        let kinds = [
+            (SpanKind::System, Tokens(10)),
+            (SpanKind::Rules, Tokens(10)),
+            (SpanKind::Tools, Tokens(10)),
+            (SpanKind::User, Tokens(5)),
+            (SpanKind::Assistant, Tokens(5)),
+            (SpanKind::ToolOutput, Tokens(10)),
+        ];
+        let meter = Meter::new(Tokens(100), Tokens(200), Tokens(220), Tokens(180), &kinds);
+        assert_eq!(text(&meter, 20), "██▓▓▒▒▚▚░░········┃·");
+        assert_eq!((meter.percent(), meter.is_tight()), (50, false));
+        assert_eq!(text(&Meter::default(), 20), "");
+        for cells in 0..40 {
+            let full = Meter::new(Tokens(999), Tokens(200), Tokens(220), Tokens(500), &kinds);
+            assert_eq!(text(&full, cells).chars().count(), cells);
+        }
+    }
+}

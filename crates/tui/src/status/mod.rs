@@ -1,0 +1,381 @@
+//! The status line, and the line above the composer that says what is going on.
+//!
+//! Everything shown is derived from events and the host's answers; it says "working" only while a turn runs. Wakes once a
+//! second during a turn for the elapsed time, every five while commands run in the background, never otherwise. How the context is drawn is [`meter`]'s, the person's own
+//! line [`script`]'s.
+
+pub mod meter;
+pub mod script;
+
+use crate::input::{Effect, Request, Timer};
+use crate::text;
+use crate::theme::Theme;
+use crate::transcript::block::thousands;
+use becket_types::{Cost, Event, Usage};
+use meter::Meter;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Cells of the bar, where there is room.
+const BAR: usize = 20;
+/// While commands run in the background, they are counted this often, in milliseconds.
+const JOBS: u64 = 5_000;
+/// From a change to the person's own status line being asked for, in milliseconds.
+const DEBOUNCE: u64 = 300;
+
+#[derive(Debug, Default)]
+pub struct Status {
+    model: String,
+    mode: String,
+    cwd: PathBuf,
+    branch: Option<String>,
+    session: String,
+    title: Option<String>,
+    meter: Meter,
+    usage: Usage,
+    cost: Cost,
+    /// What this turn, or the last one, cost.
+    turn_cost: Cost,
+    api_millis: u64,
+    millis: u64,
+    turn: Option<Turn>,
+    /// A message that goes away.
+    toast: Option<String>,
+    /// A command of the person's that runs.
+    command: Option<String>,
+    /// There is a program for the status line; what it printed last.
+    scripted: bool,
+    script: Vec<String>,
+    waiting: bool,
+    /// Commands that run in the background.
+    jobs: usize,
+}
+
+/// Seconds since the turn began, and what is being done.
+#[derive(Debug, Default)]
+struct Turn {
+    seconds: u64,
+    doing: String,
+    /// No turn: the context is compacted because the person asked for it.
+    compacting: bool,
+}
+
+impl Status {
+    /// The person has a program of their own for the line.
+    pub fn scripted(mut self, scripted: bool) -> Self {
+        self.scripted = scripted;
+        self
+    }
+
+    pub fn is_working(&self) -> bool {
+        self.turn.is_some()
+    }
+
+    pub fn event(&mut self, event: &Event) -> Vec<Effect> {
+        match event {
+            Event::SessionStarted { model, permission_mode, cwd, session, title, .. } => {
+                self.model.clone_from(model);
+                self.mode.clone_from(permission_mode);
+                self.cwd.clone_from(cwd);
+                self.session = session.to_string();
+                self.title.clone_from(title);
+                let mut effects = vec![Effect::Ask(Request::Branch)];
+                effects.extend(self.changed());
+                return effects;
+            }
+            Event::Renamed { title } => self.title = Some(title.clone()),
+            Event::StepStarted { .. } => return self.doing("waiting for the model"),
+            Event::TextDelta { .. } => return self.doing("answering"),
+            Event::ReasoningDelta { .. } => return self.doing("thinking"),
+            Event::ToolCallDelta { name, .. } if !name.is_empty() => {
+                return self.doing(&format!("preparing {name}"));
+            }
+            Event::ToolStarted { name, .. } => return self.doing(&format!("running {name}")),
+            Event::PermissionAsked(_) => return self.doing("waiting for you"),
+            Event::CompactionStarted { .. } => {
+                let alone = self.turn.is_none();
+                let effects = self.doing("compacting the context");
+                if let Some(turn) = &mut self.turn {
+                    turn.compacting = alone;
+                }
+                return effects;
+            }
+            Event::CompactBoundary { .. } | Event::CompactionFailed { .. } => {
+                self.turn.take_if(|turn| turn.compacting);
+                return self.changed();
+            }
+            Event::Retry { attempt, max, delay, error, .. } => {
+                let seconds = delay.0.div_ceil(1_000);
+                return self.doing(&format!("{error}; try {attempt} of {max} in {seconds} s"));
+            }
+            Event::AssistantMessage { usage, cost, api_time, .. } => {
+                self.usage += *usage;
+                self.cost += *cost;
+                self.turn_cost += *cost;
+                self.api_millis += api_time.0;
+                return self.changed();
+            }
+            Event::ContextUsed { used, usable, window, threshold, kinds } => {
+                self.meter = Meter::new(*used, *usable, *window, *threshold, kinds);
+                return self.changed();
+            }
+            Event::TurnFinished(result) => {
+                self.turn = None;
+                self.millis += result.duration.0;
+                let mut effects = vec![Effect::Ask(Request::Branch)];
+                effects.extend(self.changed());
+                return effects;
+            }
+            Event::ToolFinished { .. } => return vec![Effect::Ask(Request::Jobs)],
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// What an event of before this process was running adds.
+    pub fn past(&mut self, event: &Event) {
+        if let Event::AssistantMessage { usage, cost, api_time, .. } = event {
+            self.usage += *usage;
+            self.cost += *cost;
+            self.api_millis += api_time.0;
+        }
+    }
+
+    /// The person's own line is made anew, but not for every change.
+    fn changed(&mut self) -> Vec<Effect> {
+        if !self.scripted || std::mem::replace(&mut self.waiting, true) {
+            return Vec::new();
+        }
+        vec![Effect::Wake(DEBOUNCE, Timer::StatusLine)]
+    }
+
+    /// The time has come.
+    pub fn script_due(&mut self, vim: Option<&str>) -> Vec<Effect> {
+        self.waiting = false;
+        vec![Effect::Ask(Request::StatusLine { told: self.told(vim) })]
+    }
+
+    pub fn set_script(&mut self, lines: Vec<String>) {
+        self.script = lines;
+    }
+
+    pub fn set_branch(&mut self, branch: Option<String>) {
+        self.branch = branch;
+    }
+
+    /// How many commands run in the background. While any does, it is looked again: they end by themselves.
+    pub fn set_jobs(&mut self, jobs: usize) -> Vec<Effect> {
+        self.jobs = jobs;
+        if jobs > 0 { vec![Effect::Wake(JOBS, Timer::Jobs)] } else { Vec::new() }
+    }
+
+    pub fn mode(&self) -> &str {
+        &self.mode
+    }
+
+    /// The session goes on under this mode, as was asked.
+    pub fn set_mode(&mut self, mode: &str) -> Vec<Effect> {
+        mode.clone_into(&mut self.mode);
+        self.changed()
+    }
+
+    pub fn set_model(&mut self, model: &str) -> Vec<Effect> {
+        model.clone_into(&mut self.model);
+        self.changed()
+    }
+
+    /// What a status line program reads; the shape that such programs know.
+    fn told(&self, vim: Option<&str>) -> Value {
+        let name = self.model.rsplit('/').next().unwrap_or_default();
+        let percent = self.meter.percent().min(100);
+        json!({
+            "session_id": self.session,
+            "session_name": self.title,
+            "model": {"id": self.model, "display_name": name},
+            "workspace": {"current_dir": self.cwd, "project_dir": self.cwd, "added_dirs": []},
+            "cost": {
+                "total_cost_usd": self.cost.0,
+                "total_duration_ms": self.millis,
+                "total_api_duration_ms": self.api_millis,
+            },
+            "context_window": {
+                "total_input_tokens": self.usage.context().0,
+                "total_output_tokens": self.usage.output,
+                "context_window_size": self.meter.window,
+                "used_percentage": percent,
+                "remaining_percentage": 100 - percent,
+                "current_usage": self.meter.used,
+            },
+            "permission_mode": self.mode,
+            "git_branch": self.branch,
+            "vim": vim.map(|mode| json!({"mode": mode})),
+        })
+    }
+
+    fn doing(&mut self, what: &str) -> Vec<Effect> {
+        match &mut self.turn {
+            Some(turn) => {
+                turn.compacting = false;
+                if turn.doing != what {
+                    what.clone_into(&mut turn.doing);
+                }
+                Vec::new()
+            }
+            None => {
+                self.turn_cost = Cost::default();
+                self.turn = Some(Turn { seconds: 0, doing: what.to_owned(), compacting: false });
+                vec![Effect::Wake(1_000, Timer::Clock)]
+            }
+        }
+    }
+
+    /// A prompt was sent: the turn begins for the person who sent it.
+    pub fn sent(&mut self) -> Vec<Effect> {
+        self.doing("sending")
+    }
+
+    /// A second has passed.
+    pub fn tick(&mut self) -> Vec<Effect> {
+        match &mut self.turn {
+            Some(turn) => {
+                turn.seconds += 1;
+                vec![Effect::Wake(1_000, Timer::Clock)]
+            }
+            None => Vec::new(),
+        }
+    }
+
+    pub fn toast(&mut self, text: String) -> Vec<Effect> {
+        self.toast = Some(text);
+        vec![Effect::Wake(3_000, Timer::Toast)]
+    }
+
+    pub fn end_toast(&mut self) {
+        self.toast = None;
+    }
+
+    /// A command of the person's that runs; `None` when it ended.
+    pub fn set_command(&mut self, command: Option<String>) {
+        self.command = command;
+    }
+
+    pub fn command(&self) -> Option<&str> {
+        self.command.as_deref()
+    }
+
+    /// What is going on; empty while idle.
+    pub fn activity(&self, width: u16, theme: &Theme) -> Option<Line<'static>> {
+        let Some(turn) = &self.turn else {
+            let line = format!("◐ $ {} · Esc stops it", text::visible(self.command.as_ref()?));
+            return Some(Line::styled(text::fit(&line, usize::from(width)).into_owned(), theme.dim));
+        };
+        let time = match turn.seconds {
+            0 => String::new(),
+            s @ 1..60 => format!(" · {s} s"),
+            s => format!(" · {} min {} s", s / 60, s % 60),
+        };
+        let cost =
+            if self.turn_cost.0 > 0.0 { format!(" · ${:.2}", self.turn_cost.0) } else { String::new() };
+        let line = format!("◐ {}{time}{cost} · Esc interrupts", text::visible(&turn.doing));
+        Some(Line::styled(text::fit(&line, usize::from(width)).into_owned(), theme.dim))
+    }
+
+    /// Rows it wants.
+    pub fn height(&self) -> u16 {
+        self.script.len().clamp(1, script::ROWS) as u16
+    }
+
+    /// The status line; `vim`: the mode of the composer, where it has one.
+    pub fn lines(&self, width: u16, theme: &Theme, vim: Option<&str>) -> Vec<Line<'static>> {
+        let width = usize::from(width);
+        if let Some(toast) = &self.toast {
+            return vec![Line::styled(text::fit(&text::visible(toast), width).into_owned(), theme.accent)];
+        }
+        if !self.script.is_empty() {
+            return self.script.iter().take(script::ROWS).map(|line| script::line(line, width)).collect();
+        }
+        vec![self.own(width, theme, vim)]
+    }
+
+    /// becket's own line. What has no room is left out, the least important first; never half of it.
+    fn own(&self, width: usize, theme: &Theme, vim: Option<&str>) -> Line<'static> {
+        let mut parts: Vec<(u8, Vec<Span<'static>>)> = Vec::new();
+        let mut put = |weight: u8, text: String, style: Style| {
+            if !text.is_empty() {
+                parts.push((weight, vec![Span::styled(text::visible(&text).into_owned(), style)]));
+            }
+        };
+        put(9, vim.unwrap_or_default().to_owned(), theme.accent);
+        put(8, self.model.clone(), theme.dim);
+        let loud = matches!(self.mode.as_str(), "bypassPermissions" | "acceptEdits");
+        put(7, self.mode.clone(), if loud { theme.warning } else { theme.dim });
+        put(4, self.place(), theme.dim);
+        let tight = if self.meter.is_tight() { theme.warning } else { theme.dim };
+        if self.meter.usable > 0 {
+            put(6, format!("{} % of {}", self.meter.percent(), thousands(self.meter.usable)), tight);
+        }
+        put(7, counted(self.jobs), theme.accent);
+        put(3, self.tokens(), theme.dim);
+        put(5, self.money(), theme.dim);
+        let bar = self.meter.bar(BAR, theme);
+        if !bar.is_empty() {
+            parts.push((2, bar));
+        }
+        let long = |parts: &[(u8, Vec<Span<'_>>)]| {
+            let widths = parts.iter().map(|(_, p)| p.iter().map(|s| text::width(&s.content)).sum::<usize>());
+            widths.sum::<usize>() + 3 * parts.len().saturating_sub(1)
+        };
+        while parts.len() > 1 && long(&parts) > width {
+            let least = parts.iter().enumerate().min_by_key(|(_, (weight, _))| *weight).map(|(i, _)| i);
+            parts.remove(least.unwrap_or_default());
+        }
+        if let [(_, only)] = parts.as_mut_slice()
+            && let [span] = only.as_mut_slice()
+        {
+            span.content = text::fit(&span.content, width).into_owned().into();
+        }
+        let mut spans: Vec<Span<'static>> = Vec::new();
+        for (_, part) in parts {
+            if !spans.is_empty() {
+                spans.push(Span::styled(" · ", theme.dim));
+            }
+            spans.extend(part);
+        }
+        Line::from(spans)
+    }
+
+    fn place(&self) -> String {
+        let name = self
+            .cwd
+            .file_name()
+            .map_or_else(|| self.cwd.display().to_string(), |name| name.to_string_lossy().into_owned());
+        match &self.branch {
+            Some(branch) if !name.is_empty() => format!("{name} ({branch})"),
+            _ => name,
+        }
+    }
+
+    fn tokens(&self) -> String {
+        let read = self.usage.context().0;
+        if self.usage.is_empty() {
+            return String::new();
+        }
+        let cached = (self.usage.cache_read * 100).checked_div(read).filter(|p| *p > 0);
+        let cached = cached.map_or_else(String::new, |percent| format!(" ({percent} % cached)"));
+        format!("↑{}{cached} ↓{}", thousands(read), thousands(self.usage.output))
+    }
+
+    fn money(&self) -> String {
+        if self.cost.0 > 0.0 { format!("${:.2}", self.cost.0) } else { String::new() }
+    }
+}
+
+fn counted(jobs: usize) -> String {
+    match jobs {
+        0 => String::new(),
+        1 => "1 job".to_owned(),
+        n => format!("{n} jobs"),
+    }
+}

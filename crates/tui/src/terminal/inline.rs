@@ -1,0 +1,155 @@
+//! In the terminal's own scrollback: finished lines are printed above, what may still change is drawn over itself below them.
+//!
+//! Knows rows relative to the one it began in, never absolute ones: what is above belongs to the terminal. Rows end where
+//! their text ends, so that terminals which wrap anew at another width have little to wrap.
+
+use super::pen::Pen;
+use super::write_line;
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::layout::Position;
+use ratatui::text::Line;
+use std::io::{self, Write};
+use unicode_width::UnicodeWidthStr as _;
+
+/// Of all columns, so that it does not matter where in the row the cursor is.
+const CLEAR_ROW: &[u8] = b"\x1b[2K";
+
+#[derive(Debug, Default)]
+pub(super) struct Inline {
+    /// The region as it is shown; `None`: there is none yet.
+    shown: Option<Buffer>,
+    /// The row and the column of the region that the cursor is in.
+    row: u16,
+    column: u16,
+}
+
+impl Inline {
+    /// Prints `lines` for good and shows `next` below them.
+    pub(super) fn paint(
+        &mut self,
+        lines: &[Line<'static>],
+        next: &Buffer,
+        cursor: Option<Position>,
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        out.extend_from_slice(b"\x1b[?2026h\x1b[?25l");
+        match self.shown.take() {
+            Some(shown) if lines.is_empty() && shown.area == next.area => {
+                for (y, row) in rows(next).enumerate() {
+                    if rows(&shown).nth(y) != Some(row) {
+                        self.go(y as u16, out)?;
+                        write_row(row, out)?;
+                        out.extend_from_slice(b"\x1b[K");
+                    }
+                }
+            }
+            shown => {
+                self.shown = shown;
+                let before = self.begin(next.area.width, out)?;
+                for line in lines {
+                    out.extend_from_slice(CLEAR_ROW);
+                    write_line(out, line)?;
+                }
+                for (y, row) in rows(next).enumerate() {
+                    if y > 0 {
+                        out.extend_from_slice(b"\r\n");
+                    }
+                    out.extend_from_slice(CLEAR_ROW);
+                    write_row(row, out)?;
+                    self.row = y as u16;
+                }
+                let now = lines.len() + usize::from(next.area.height);
+                clear_below(before.saturating_sub(now), out);
+            }
+        }
+        // Where it is not shown it waits in the first column: a narrower terminal leaves it in that row.
+        let at = cursor.unwrap_or(Position { x: 0, y: self.row });
+        self.go(at.y, out)?;
+        self.column = at.x;
+        if at.x > 0 {
+            write!(out, "\x1b[{}C", at.x)?;
+        }
+        if cursor.is_some() {
+            out.extend_from_slice(b"\x1b[?25h");
+        }
+        out.extend_from_slice(b"\x1b[?2026l");
+        self.shown = Some(next.clone());
+        Ok(())
+    }
+
+    /// Takes the region off the screen; the cursor is where it began.
+    pub(super) fn end(&mut self, width: u16, out: &mut Vec<u8>) -> io::Result<()> {
+        let before = self.begin(width, out)?;
+        if before > 0 {
+            out.extend_from_slice(CLEAR_ROW);
+            clear_below(before - 1, out);
+        }
+        out.extend_from_slice(b"\x1b[?25h");
+        Ok(())
+    }
+
+    /// To the region's first row; how many rows it takes on the terminal. Nothing is erased: some terminals move what they
+    /// are told to erase from the first row on into their scrollback.
+    fn begin(&mut self, width: u16, out: &mut Vec<u8>) -> io::Result<usize> {
+        let Some(shown) = self.shown.take() else { return Ok(0) };
+        // A narrower terminal has broken rows that were longer than it is now.
+        let taken: Vec<usize> =
+            rows(&shown).map(|row| length(row).div_ceil(usize::from(width)).max(1)).collect();
+        let above: usize =
+            taken.iter().take(usize::from(self.row)).sum::<usize>() + usize::from(self.column / width.max(1));
+        out.push(b'\r');
+        if above > 0 {
+            write!(out, "\x1b[{above}A")?;
+        }
+        (self.row, self.column) = (0, 0);
+        Ok(taken.iter().sum())
+    }
+
+    fn go(&mut self, row: u16, out: &mut Vec<u8>) -> io::Result<()> {
+        out.push(b'\r');
+        match row.cmp(&self.row) {
+            std::cmp::Ordering::Less => write!(out, "\x1b[{}A", self.row - row)?,
+            std::cmp::Ordering::Greater => write!(out, "\x1b[{}B", row - self.row)?,
+            std::cmp::Ordering::Equal => {}
+        }
+        self.row = row;
+        Ok(())
+    }
+}
+
+/// Clears so many rows below the cursor's, which stays where it is.
+fn clear_below(count: usize, out: &mut Vec<u8>) {
+    if count == 0 {
+        return;
+    }
+    out.extend_from_slice(b"\x1b7");
+    for _ in 0..count {
+        out.extend_from_slice(b"\x1b[B");
+        out.extend_from_slice(CLEAR_ROW);
+    }
+    out.extend_from_slice(b"\x1b8");
+}
+
+fn rows(buffer: &Buffer) -> impl Iterator<Item = &[Cell]> {
+    buffer.content.chunks(usize::from(buffer.area.width).max(1))
+}
+
+/// Columns up to the last one that shows something.
+fn length(row: &[Cell]) -> usize {
+    let blank = |cell: &Cell| cell.symbol() == " " && Pen::from(cell) == Pen::default();
+    row.iter().rposition(|cell| !blank(cell)).map_or(0, |last| last + 1)
+}
+
+fn write_row(row: &[Cell], out: &mut Vec<u8>) -> io::Result<()> {
+    let mut pen = Pen::default();
+    let mut covered = 0;
+    for cell in &row[..length(row)] {
+        if covered == 0 {
+            pen.change(Pen::from(cell), out)?;
+            out.extend_from_slice(cell.symbol().as_bytes());
+            covered = cell.symbol().width();
+        }
+        covered = covered.saturating_sub(1);
+    }
+    pen.change(Pen::default(), out)
+}

@@ -1,0 +1,123 @@
+//! Styles as escape sequences, the shortest that lead from one to the next.
+
+use ratatui::buffer::Cell;
+use ratatui::style::{Color, Modifier, Style};
+use std::io::{self, Write};
+
+/// What the terminal writes with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pen {
+    fg: Color,
+    bg: Color,
+    underline: Color,
+    modifier: Modifier,
+}
+
+impl Default for Pen {
+    fn default() -> Self {
+        Self { fg: Color::Reset, bg: Color::Reset, underline: Color::Reset, modifier: Modifier::empty() }
+    }
+}
+
+impl From<&Cell> for Pen {
+    fn from(cell: &Cell) -> Self {
+        Self { fg: cell.fg, bg: cell.bg, underline: cell.underline_color, modifier: cell.modifier }
+    }
+}
+
+impl From<Style> for Pen {
+    fn from(style: Style) -> Self {
+        Self {
+            fg: style.fg.unwrap_or(Color::Reset),
+            bg: style.bg.unwrap_or(Color::Reset),
+            underline: style.underline_color.unwrap_or(Color::Reset),
+            modifier: style.add_modifier.difference(style.sub_modifier),
+        }
+    }
+}
+
+const MODIFIERS: [(Modifier, &str); 8] = [
+    (Modifier::BOLD, "1"),
+    (Modifier::DIM, "2"),
+    (Modifier::ITALIC, "3"),
+    (Modifier::UNDERLINED, "4"),
+    (Modifier::SLOW_BLINK, "5"),
+    (Modifier::REVERSED, "7"),
+    (Modifier::HIDDEN, "8"),
+    (Modifier::CROSSED_OUT, "9"),
+];
+
+impl Pen {
+    /// From `self` to `to`.
+    pub(super) fn change(&mut self, to: Self, out: &mut impl Write) -> io::Result<()> {
+        if *self == to {
+            return Ok(());
+        }
+        if to == Self::default() {
+            *self = to;
+            return out.write_all(b"\x1b[m");
+        }
+        let mut codes: Vec<String> = Vec::new();
+        let mut from = *self;
+        if !to.modifier.contains(from.modifier) {
+            codes.push("0".to_owned());
+            from = Self::default();
+        }
+        let new = to.modifier.difference(from.modifier);
+        codes.extend(MODIFIERS.iter().filter(|(m, _)| new.contains(*m)).map(|(_, code)| (*code).to_owned()));
+        if from.fg != to.fg {
+            codes.push(color(to.fg, 30));
+        }
+        if from.bg != to.bg {
+            codes.push(color(to.bg, 40));
+        }
+        if from.underline != to.underline {
+            codes.push(color(to.underline, 50));
+        }
+        *self = to;
+        write!(out, "\x1b[{}m", codes.join(";"))
+    }
+}
+
+/// `base`: 30 for the text, 40 for what is behind it, 50 for its underline (which takes no named colours).
+fn color(color: Color, base: u8) -> String {
+    let named = match color {
+        Color::Rgb(r, g, b) => return format!("{};2;{r};{g};{b}", base + 8),
+        Color::Indexed(n) => return format!("{};5;{n}", base + 8),
+        other => crate::ansi::number(other),
+    };
+    match named {
+        None => (base + 9).to_string(),
+        Some(n) if base == 50 => format!("58;5;{n}"),
+        Some(n @ 0..8) => (base + n).to_string(),
+        Some(n) => (base + 52 + n).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_says_only_what_is_new() {
+        let check = |from: Style, to: Style, want: &str| {
+            let mut out = Vec::new();
+            Pen::from(from).change(Pen::from(to), &mut out).unwrap();
+            assert_eq!(String::from_utf8_lossy(&out), want);
+        };
+        let (none, bold) = (Style::new(), Style::new().add_modifier(Modifier::BOLD));
+        check(none, none, "");
+        check(none, bold, "\x1b[1m");
+        check(bold, none, "\x1b[m");
+        check(bold, bold.fg(Color::Red), "\x1b[31m");
+        check(bold.fg(Color::Red), none.fg(Color::Rgb(1, 2, 3)), "\x1b[0;38;2;1;2;3m");
+        check(none.bg(Color::White), none.bg(Color::Indexed(7)), "\x1b[48;5;7m");
+        check(none.underline_color(Color::Blue), bold, "\x1b[1;59m");
+        check(
+            bold,
+            bold.fg(Color::LightBlue).bg(Color::Black).underline_color(Color::LightRed),
+            "\x1b[94;40;58;5;9m",
+        );
+        check(none.bg(Color::White), bold, "\x1b[1;49m");
+    }
+}

@@ -1,0 +1,129 @@
+//! One row of a block: what is drawn, and what it is of, so that it can be coloured late and copied without its wrapping.
+
+use crate::highlight::Code;
+use crate::text::{self, Joint};
+use crate::theme::Theme;
+use ratatui::text::{Line, Span};
+use std::ops::Range;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    pub line: Line<'static>,
+    /// Columns at its left that are no text: marks, numbers, indents.
+    pub gutter: usize,
+    /// How it hangs together with the row above.
+    pub joint: Joint,
+    pub code: Vec<CodeSpans>,
+}
+
+/// Spans of a row that are a part of a line of code.
+#[derive(Clone, Debug)]
+pub struct CodeSpans {
+    pub code: Arc<Code>,
+    pub line: usize,
+    /// Bytes of that line before the first of the spans.
+    pub from: usize,
+    pub spans: Range<usize>,
+}
+
+impl From<Line<'static>> for Row {
+    fn from(line: Line<'static>) -> Self {
+        Self { line, ..Self::default() }
+    }
+}
+
+impl Row {
+    /// `spans` wrapped behind a mark; the mark is no text.
+    pub fn wrapped(
+        spans: &[Span<'_>],
+        columns: usize,
+        first: &Span<'static>,
+        rest: &Span<'static>,
+    ) -> Vec<Self> {
+        let rows = text::wrap_joined(spans, columns, first, rest).into_iter().enumerate();
+        rows.map(|(i, (line, joint))| {
+            let gutter = text::width(if i == 0 { &first.content } else { &rest.content });
+            Self { line, gutter, joint, code: Vec::new() }
+        })
+        .collect()
+    }
+
+    /// As it is drawn: code in its colours, as far as they are known.
+    pub fn styled(&self, theme: &Theme) -> Line<'static> {
+        if self.code.is_empty() || theme.syntax.is_none() {
+            return self.line.clone();
+        }
+        let mut spans = Vec::with_capacity(self.line.spans.len() + 8);
+        let mut at = 0;
+        for part in &self.code {
+            spans.extend_from_slice(self.line.spans.get(at..part.spans.start).unwrap_or_default());
+            part.colour(&self.line.spans, theme, &mut spans);
+            at = part.spans.end;
+        }
+        spans.extend_from_slice(self.line.spans.get(at..).unwrap_or_default());
+        Line { spans, ..self.line.clone() }
+    }
+
+    /// Its text, without marks.
+    pub fn text(&self) -> String {
+        let mut columns = self.gutter;
+        let mut out = String::new();
+        for span in &self.line.spans {
+            let width = text::width(&span.content);
+            if columns >= width {
+                columns -= width;
+            } else {
+                out.push_str(text::skip(&span.content, columns));
+                columns = 0;
+            }
+        }
+        out
+    }
+}
+
+impl CodeSpans {
+    fn colour(&self, from: &[Span<'static>], theme: &Theme, out: &mut Vec<Span<'static>>) {
+        let mut byte = self.from;
+        for span in from.get(self.spans.clone()).unwrap_or_default() {
+            let content = span.content.as_ref();
+            let mut at = 0;
+            self.code.runs(self.line, byte..byte + content.len(), |length, class| {
+                let to = content.floor_char_boundary((at + length).min(content.len()));
+                if to > at {
+                    let style = span.style.patch(theme.class(class));
+                    out.push(Span::styled(content[at..to].to_owned(), style));
+                    at = to;
+                }
+            });
+            if at < content.len() {
+                out.push(Span::styled(content[at..].to_owned(), span.style));
+            }
+            byte += content.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::style::Style;
+
+    #[test]
+    fn code_is_coloured_when_it_has_been_read_and_keeps_its_text() {
+        let code = Code::new("rust", "let x = 1;\n".to_owned());
+        let plain = Style::new();
+        let line =
+            Line::from(vec![Span::raw("  "), Span::styled("let x", plain), Span::styled(" = 1;", plain)]);
+        let part = CodeSpans { code: Arc::clone(&code), line: 0, from: 0, spans: 1..3 };
+        let row = Row { line, gutter: 2, joint: Joint::Hard, code: vec![part] };
+        let theme = Theme::dark();
+        assert_eq!(row.styled(&theme), row.line);
+        code.wanted().unwrap().run();
+        let styled = row.styled(&theme);
+        assert_eq!(styled.to_string(), row.line.to_string());
+        assert!(styled.spans.iter().any(|s| s.content == "let" && s.style.fg.is_some()));
+        assert_eq!(row.styled(&Theme::plain()), row.line);
+        assert_eq!(row.text(), "let x = 1;");
+    }
+}

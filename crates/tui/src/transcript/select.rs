@@ -1,0 +1,184 @@
+//! A block in focus, and text selected with the mouse. What is copied is what was said: no wraps, no marks, no line numbers.
+
+use super::Transcript;
+use super::block::Body;
+use super::window::Place;
+use crate::text::{self, Joint};
+use crate::theme::Theme;
+
+/// A place in a row of the transcript.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Point {
+    pub place: Place,
+    pub column: usize,
+}
+
+/// What is being selected with the mouse.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Selection {
+    from: Point,
+    to: Point,
+    moved: bool,
+}
+
+impl Selection {
+    /// The columns of a row that are in it.
+    pub(super) fn columns(&self, place: Place) -> Option<(usize, usize)> {
+        let (from, to) = (self.from.min(self.to), self.from.max(self.to));
+        if !self.moved || place < from.place || place > to.place {
+            return None;
+        }
+        let begin = if place == from.place { from.column } else { 0 };
+        let end = if place == to.place { to.column + 1 } else { usize::MAX };
+        Some((begin, end))
+    }
+}
+
+impl Transcript {
+    /// The block in focus.
+    pub fn focused(&self) -> Option<usize> {
+        self.focus
+    }
+
+    /// Which of how many blocks is in focus, from 1.
+    pub fn focus_of(&self) -> (usize, usize) {
+        let shown = |blocks: &[super::Block]| blocks.iter().filter(|b| b.is_shown(self.revealed)).count();
+        (self.focus.map_or(0, |at| shown(&self.blocks[..=at])), shown(&self.blocks))
+    }
+
+    /// To the block before or after; at first the last one in view. Behind the end the focus ends.
+    pub fn move_focus(&mut self, back: bool, theme: &Theme) {
+        let in_view = self.seen.iter().rev().map(|place| place.block).next();
+        let shown = |i: &usize| self.blocks[*i].is_shown(self.revealed);
+        let next = match self.focus {
+            None if back => in_view,
+            None => None,
+            Some(at) if back => (0..at).rev().find(shown).or(Some(at)),
+            Some(at) => (at + 1..self.blocks.len()).find(shown),
+        };
+        self.set_focus(next, theme);
+        if next.is_none() {
+            self.to_end();
+        }
+    }
+
+    /// To the first or the last block.
+    pub fn focus_end(&mut self, first: bool, theme: &Theme) {
+        let mut shown = (0..self.blocks.len()).filter(|i| self.blocks[*i].is_shown(self.revealed));
+        let at = if first { shown.next() } else { shown.next_back() };
+        self.set_focus(at, theme);
+    }
+
+    /// To the message of the person's before or after.
+    pub fn focus_user(&mut self, back: bool, theme: &Theme) {
+        let is = |i: &usize| matches!(self.blocks[*i].body(), Body::User { .. });
+        let at = self.focus.unwrap_or(self.blocks.len());
+        let found =
+            if back { (0..at).rev().find(is) } else { (at.saturating_add(1)..self.blocks.len()).find(is) };
+        if found.is_some() {
+            self.set_focus(found, theme);
+        }
+    }
+
+    fn set_focus(&mut self, to: Option<usize>, theme: &Theme) {
+        self.focus = to;
+        if let Some(block) = to {
+            self.window.show(&mut self.blocks, Place { block, row: 0 }, theme, self.revealed);
+        }
+    }
+
+    pub fn end_focus(&mut self) {
+        self.focus = None;
+    }
+
+    /// Opens or closes the block in focus.
+    pub fn toggle_focused(&mut self) {
+        if let Some(at) = self.focus
+            && let Some(open) = self.blocks[at].open()
+        {
+            self.set_open(at, !open);
+        }
+    }
+
+    /// What the block in focus says.
+    pub fn copy_focused(&self) -> Option<String> {
+        Some(self.blocks.get(self.focus?)?.source().into_owned())
+    }
+
+    fn point(&self, column: u16, row: u16) -> Option<Point> {
+        if !self.area.contains((column, row).into()) {
+            return None;
+        }
+        let place = *self.seen.get(usize::from(row - self.area.y))?;
+        Some(Point { place, column: usize::from(column - self.area.x) })
+    }
+
+    /// A button went down at a cell of the screen.
+    pub fn press(&mut self, column: u16, row: u16) {
+        self.selection = self.point(column, row).map(|at| Selection { from: at, to: at, moved: false });
+    }
+
+    /// It moved while it was down. At the edges the text goes on.
+    pub fn drag(&mut self, column: u16, row: u16, theme: &Theme) {
+        if self.selection.is_none() {
+            return;
+        }
+        if row <= self.area.y {
+            self.scroll(-1, theme);
+        } else if row + 1 >= self.area.bottom() {
+            self.scroll(1, theme);
+        }
+        let last = (self.area.y + self.seen.len() as u16).saturating_sub(1);
+        let row = row.clamp(self.area.y, last.max(self.area.y));
+        if let (Some(to), Some(selection)) = (self.point(column, row), &mut self.selection) {
+            selection.moved |= to != selection.from;
+            selection.to = to;
+        }
+    }
+
+    /// It went up: what was selected, or, where it did not move, what was pressed opens or closes.
+    pub fn release(&mut self, theme: &Theme) -> Option<String> {
+        let selection = self.selection.take()?;
+        if !selection.moved {
+            let Place { block, row } = selection.from.place;
+            if row == 0
+                && let Some(open) = self.blocks.get(block)?.open()
+            {
+                self.set_open(block, !open);
+            }
+            return None;
+        }
+        Some(self.selected(&selection, theme)).filter(|text| !text.is_empty())
+    }
+
+    fn selected(&mut self, selection: &Selection, theme: &Theme) -> String {
+        let (from, to) = (selection.from.min(selection.to), selection.from.max(selection.to));
+        let (width, revealed) = (self.window.width(), self.revealed);
+        let mut out = String::new();
+        for (i, block) in self.blocks.iter_mut().enumerate().take(to.place.block + 1).skip(from.place.block) {
+            if !block.is_shown(revealed) {
+                continue;
+            }
+            for row in 0..block.lay_out(width, theme) {
+                let place = Place { block: i, row };
+                let Some((begin, end)) = selection.columns(place) else { continue };
+                let (gutter, text, joint) = block.text(row);
+                if place != from.place {
+                    match joint {
+                        Joint::Soft(dropped) => out.push_str(&dropped),
+                        Joint::Hard => {
+                            out.truncate(out.trim_end_matches(' ').len());
+                            out.push('\n');
+                        }
+                    }
+                }
+                let rest = text::skip(&text, begin.saturating_sub(gutter));
+                let before = begin.max(gutter);
+                let behind = text::skip(rest, end.saturating_sub(before));
+                out.push_str(&rest[..rest.len() - behind.len()]);
+            }
+        }
+        out.truncate(out.trim_end().len());
+        out
+    }
+}

@@ -1,0 +1,385 @@
+//! A page before there is a session: it asks one thing, from a list. Which model to begin with; whether a directory is
+//! trusted.
+//!
+//! Owns the page, the choice and a line that is never shown (a key that is pasted). What an answer means, and where entries
+//! that come later (servers that were found) come from, is the caller's business.
+//!
+//! Invariants:
+//! - Nothing is chosen by keys that were pressed before the page was seen: it is armed [`ARMED`] after a frame, and every key
+//!   before that puts it off. A paste never chooses.
+//! - A secret is on no frame: bullets stand for it. It is in no history, kill ring or clipboard, and `Debug` does not show it.
+
+use crate::decoder::{Decoded, Decoder};
+use crate::menu::{Item, Menu};
+use crate::terminal::{Place, Screen};
+use crate::text;
+use crate::theme::Theme;
+use crossterm::event::{
+    Event as TerminalEvent, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEventKind,
+};
+use futures::StreamExt as _;
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Widget as _};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// How long the page must have been seen, without a key, before one counts.
+pub const ARMED: Duration = Duration::from_millis(300);
+/// What a line that is asked for may hold.
+const SECRET_BYTES: usize = 4_096;
+
+/// One answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What is told to the caller.
+    pub id: String,
+    pub item: Item,
+    /// A key that chooses it at once.
+    pub key: Option<char>,
+    /// It asks for a line that must not be seen.
+    pub secret: bool,
+}
+
+impl Entry {
+    pub fn new(id: &str, name: &str, detail: &str) -> Self {
+        let item = Item { name: name.to_owned(), detail: detail.to_owned() };
+        Self { id: id.to_owned(), item, key: None, secret: false }
+    }
+
+    #[must_use]
+    pub fn by_key(self, key: char) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    #[must_use]
+    pub fn secret(self) -> Self {
+        Self { secret: true, ..self }
+    }
+}
+
+/// How it ended.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// The entry with this id.
+    Chosen(String),
+    /// The entry with this id, and what was written for it.
+    Written(String, String),
+    /// Esc: none.
+    None,
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Chosen(id) => write!(f, "Chosen({id:?})"),
+            Self::Written(id, _) => write!(f, "Written({id:?}, ********)"),
+            Self::None => f.write_str("None"),
+        }
+    }
+}
+
+/// What is wrong with a line that was written, or what it is: shown beside it while it is written.
+pub type Judge = fn(&str) -> Result<String, String>;
+
+/// The page.
+pub struct Welcome {
+    title: String,
+    /// What is said above the list, wrapped.
+    text: Vec<String>,
+    entries: Vec<Entry>,
+    menu: Menu,
+    /// What is under way (servers that are looked for), below the list.
+    note: String,
+    judge: Judge,
+    /// The entry that asks, and what was written so far.
+    writing: Option<(String, String)>,
+    said: String,
+    top: usize,
+    armed: bool,
+}
+
+impl Welcome {
+    pub fn new(title: &str, text: Vec<String>, entries: Vec<Entry>) -> Self {
+        let mut page = Self {
+            title: title.to_owned(),
+            text,
+            entries,
+            menu: Menu::default(),
+            note: String::new(),
+            judge: |_| Ok(String::new()),
+            writing: None,
+            said: String::new(),
+            top: 0,
+            armed: false,
+        };
+        page.list();
+        page
+    }
+
+    /// What is looked for meanwhile.
+    #[must_use]
+    pub fn noting(self, note: &str) -> Self {
+        Self { note: note.to_owned(), ..self }
+    }
+
+    #[must_use]
+    pub fn judged(self, judge: Judge) -> Self {
+        Self { judge, ..self }
+    }
+
+    fn list(&mut self) {
+        self.menu.set(self.entries.iter().map(|e| e.item.clone()).collect());
+    }
+
+    /// Entries that came later, above the last `before`; what is chosen stays chosen. `note`: what is under way now.
+    pub fn more(&mut self, entries: Vec<Entry>, before: usize, note: &str) {
+        note.clone_into(&mut self.note);
+        let chosen = self.menu.at();
+        let at = self.entries.len().saturating_sub(before);
+        let moved = if chosen >= at { chosen + entries.len() } else { chosen };
+        self.entries.splice(at..at, entries);
+        self.list();
+        self.menu.choose(moved);
+    }
+
+    /// It has been on the screen for long enough.
+    pub fn arm(&mut self) {
+        self.armed = true;
+    }
+
+    /// `Some`: it is answered.
+    pub fn key(&mut self, key: KeyEvent) -> Option<Answer> {
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        if ctrl && key.code == KeyCode::Char('c') {
+            return Some(Answer::None);
+        }
+        if !self.armed {
+            return None;
+        }
+        self.said.clear();
+        if self.writing.is_some() {
+            return self.write(key, ctrl);
+        }
+        if self.menu.key(key) {
+            return None;
+        }
+        match key.code {
+            KeyCode::Esc => Some(Answer::None),
+            KeyCode::Char('d') if ctrl => Some(Answer::None),
+            KeyCode::Enter => self.entries.get(self.menu.at()).cloned().and_then(|e| self.choose(&e)),
+            KeyCode::PageUp => {
+                self.top = self.top.saturating_sub(5);
+                None
+            }
+            KeyCode::PageDown => {
+                self.top += 5;
+                None
+            }
+            KeyCode::Char(c) if !ctrl => {
+                let entry = self.entries.iter().find(|e| e.key == Some(c)).cloned()?;
+                self.choose(&entry)
+            }
+            _ => None,
+        }
+    }
+
+    fn choose(&mut self, entry: &Entry) -> Option<Answer> {
+        if entry.secret {
+            self.writing = Some((entry.id.clone(), String::new()));
+            return None;
+        }
+        Some(Answer::Chosen(entry.id.clone()))
+    }
+
+    fn write(&mut self, key: KeyEvent, ctrl: bool) -> Option<Answer> {
+        let (id, line) = self.writing.as_mut()?;
+        match key.code {
+            KeyCode::Esc => self.writing = None,
+            KeyCode::Enter => match (self.judge)(line) {
+                Ok(_) => return Some(Answer::Written(id.clone(), std::mem::take(line))),
+                Err(why) => self.said = why,
+            },
+            KeyCode::Char('u' | 'w') if ctrl => line.clear(),
+            KeyCode::Backspace => drop(line.pop()),
+            KeyCode::Char(c) if !ctrl && line.len() < SECRET_BYTES => line.push(c),
+            _ => {}
+        }
+        None
+    }
+
+    /// One event of the terminal. `Some`: it is answered.
+    pub fn event(&mut self, event: TerminalEvent) -> Option<Answer> {
+        match event {
+            TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => return self.key(key),
+            TerminalEvent::Paste(text) => self.paste(&text),
+            TerminalEvent::Mouse(mouse) => match mouse.kind {
+                MouseEventKind::ScrollUp => self.scroll(-3),
+                MouseEventKind::ScrollDown => self.scroll(3),
+                _ => {}
+            },
+            _ => {}
+        }
+        None
+    }
+
+    /// Into the line that is asked for; to nothing else.
+    pub fn paste(&mut self, pasted: &str) {
+        let Some((_, line)) = &mut self.writing else { return };
+        let pasted: String = pasted.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
+        if line.len() + pasted.len() <= SECRET_BYTES {
+            line.push_str(&pasted);
+        } else {
+            "that is longer than any key".clone_into(&mut self.said);
+        }
+    }
+
+    /// The wheel.
+    pub fn scroll(&mut self, lines: isize) {
+        self.top = self.top.saturating_add_signed(lines);
+    }
+
+    pub fn draw(&mut self, frame: &mut Frame<'_>, theme: &Theme) {
+        let area = frame.area();
+        Clear.render(area, frame.buffer_mut());
+        if area.width == 0 || area.height == 0 {
+            return;
+        }
+        let width = usize::from(area.width);
+        let foot = self.foot(width, theme);
+        // The list and what it is chosen by stay; what is said above gives way, and scrolls.
+        let rows = self.menu.height() + 1;
+        let [head, list, note] = [
+            area.height.saturating_sub(rows + foot.len() as u16).min(area.height),
+            rows.saturating_sub(1).min(area.height.saturating_sub(1)).max(1),
+            foot.len() as u16,
+        ];
+        let lines = self.head(width, theme);
+        let head = head.min(lines.len() as u16 + 1);
+        let room = usize::from(head).saturating_sub(1);
+        self.top = self.top.min(lines.len().saturating_sub(room));
+        for (y, line) in lines.iter().skip(self.top).take(room).enumerate() {
+            frame.buffer_mut().set_line(area.x, area.y + y as u16, line, area.width);
+        }
+        let y = area.y + head;
+        let list = Rect { y, height: list.min(area.bottom().saturating_sub(y)), ..area };
+        if list.height > 0 {
+            self.menu.draw(frame, list, theme);
+        }
+        let y = list.bottom() + u16::from(area.bottom() > list.bottom() + note);
+        let mut caret = None;
+        for (i, line) in foot.iter().enumerate() {
+            let y = y + i as u16;
+            if y >= area.bottom() {
+                break;
+            }
+            frame.buffer_mut().set_line(area.x, y, line, area.width);
+            if i == 0 && self.writing.is_some() {
+                caret = Some(Position::new(area.x + (line.width().min(width - 1)) as u16, y));
+            }
+        }
+        if let Some(caret) = caret {
+            frame.set_cursor_position(caret);
+        }
+    }
+
+    fn head(&self, width: usize, theme: &Theme) -> Vec<Line<'static>> {
+        let mut lines = vec![
+            Line::styled(text::fit(&text::visible(&self.title), width).into_owned(), theme.accent),
+            Line::default(),
+        ];
+        for row in &self.text {
+            let indent = " ".repeat(row.len() - row.trim_start_matches(' ').len());
+            let span = Span::styled(text::visible(row.trim_start_matches(' ')).into_owned(), theme.text);
+            let (first, rest) = (Span::raw(indent.clone()), Span::raw(indent));
+            if row.is_empty() {
+                lines.push(Line::default());
+            } else {
+                lines.extend(text::wrap(&[span], width, &first, &rest));
+            }
+        }
+        lines
+    }
+
+    /// The line that is written, what is wrong with it, what is under way, the keys.
+    fn foot(&self, width: usize, theme: &Theme) -> Vec<Line<'static>> {
+        let fit = |text: &str| text::fit(text, width).into_owned();
+        let mut lines = Vec::new();
+        if let Some((_, line)) = &self.writing {
+            let bullets = "•".repeat(line.chars().count().min(width.saturating_sub(12).max(1)));
+            lines.push(Line::styled(fit(&format!("the key: {bullets}")), theme.accent));
+            let judged = (self.judge)(line);
+            match (&judged, line.is_empty()) {
+                _ if !self.said.is_empty() => lines.push(Line::styled(fit(&self.said), theme.warning)),
+                (Ok(what), false) => lines.push(Line::styled(fit(what), theme.ok)),
+                _ => {}
+            }
+            lines.push(Line::styled(fit("Enter takes it · Esc goes back · it is never shown"), theme.dim));
+            return lines;
+        }
+        if !self.note.is_empty() {
+            lines.push(Line::styled(fit(&text::visible(&self.note)), theme.dim));
+        }
+        lines.push(Line::styled(fit("Up, Down, Enter · Esc leaves"), theme.dim));
+        lines
+    }
+}
+
+/// What comes while the page is shown: entries, above the last so many, and what is under way now.
+pub struct News {
+    pub entries: Vec<Entry>,
+    pub before: usize,
+    pub note: String,
+}
+
+/// Shows the page until it is answered. The terminal is as before then, and nothing of the page is left on it.
+pub async fn run<W: Write>(
+    out: W,
+    theme: &Theme,
+    mut page: Welcome,
+    mut news: mpsc::UnboundedReceiver<News>,
+) -> io::Result<Answer> {
+    let mut screen = Screen::enter(out, Place::Alternate)?;
+    let mut keys = EventStream::new();
+    let mut decoder = Decoder::default();
+    let mut armed_at = None;
+    let mut listening = true;
+    let mut waiting = VecDeque::new();
+    let answer = loop {
+        while let Some(Decoded::Event(event)) = waiting.pop_front() {
+            if let TerminalEvent::Key(key) = &event
+                && key.kind != KeyEventKind::Release
+                && !page.armed
+            {
+                armed_at = None;
+            }
+            if let Some(answer) = page.event(event) {
+                screen.leave()?;
+                return Ok(answer);
+            }
+        }
+        screen.draw(|frame| page.draw(frame, theme))?;
+        let due = *armed_at.get_or_insert_with(|| Instant::now() + ARMED);
+        tokio::select! {
+            biased;
+            event = keys.next() => {
+                let Some(event) = event else { break Answer::None };
+                waiting.extend(decoder.take(event?, Instant::now()));
+            }
+            () = tokio::time::sleep_until(decoder.due().unwrap_or(due).into()), if decoder.due().is_some() => {
+                waiting.extend(decoder.expire(Instant::now()));
+            }
+            found = news.recv(), if listening => match found {
+                Some(News { entries, before, note }) => page.more(entries, before, &note),
+                None => listening = false,
+            },
+            () = tokio::time::sleep_until(due.into()), if !page.armed => page.arm(),
+        }
+    };
+    screen.leave()?;
+    Ok(answer)
+}

@@ -1,0 +1,518 @@
+//! Flows by keystrokes: questions by hunk and for good, messages that wait, going back, sessions to choose, modes, keys.
+//!
+//! The property is run 2,000 times (`PROPTEST_CASES` sets more): whatever comes in, in whatever order, nothing panics, nothing
+//! that is not for people is on a frame (of characters that all emulators know), and no question is answered with yes by keys typed ahead.
+
+#[allow(dead_code, reason = "each binary uses its part of the stage")]
+mod support;
+
+use becket_tui::input::{Custom, Effect, Input, Place, Reply, Request, Timer, To};
+use becket_types::{
+    Access, CallId, Command, ConversationPlan, Decision, DeliveryMode, Event, FilePath, FilePreview, Message,
+    NodeKind, Origin, Part, PathFate, PathPlan, PermissionRequest, PromptInput, RewindWhat, Role, RuleOffer,
+    SpanKind, Synthetic, Tokens, UndoKind, UndoOutcome, UndoPlan,
+};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use proptest::prelude::*;
+use serde_json::json;
+use support::{Stage, started};
+
+fn stage(columns: u16, rows: u16) -> Stage {
+    let mut stage = Stage::new(columns, rows);
+    stage.event(started());
+    stage
+}
+
+fn question(hunks: usize) -> PermissionRequest {
+    let hunk = |i| format!("@@ -{i},1 +{i},1 @@\n-old {i}\n+new {i}\n");
+    PermissionRequest {
+        call_id: CallId("c1".into()),
+        tool: "edit".into(),
+        input: json!({"path": "a.rs"}),
+        access: Access::write("/home/u/project/a.rs".into()),
+        reason: "edits ask".into(),
+        offer: Some(RuleOffer {
+            rule: "Edit(//home/u/project/a.rs)".into(),
+            covers: "every change of it".into(),
+        }),
+        nearest: Some("Edit(//home/u/project/src/**)".into()),
+        preview: vec![FilePreview {
+            path: "/home/u/project/a.rs".into(),
+            hunks: (1..=hunks).map(hunk).collect(),
+        }],
+    }
+}
+
+/// A question that may be answered.
+fn asked(stage: &mut Stage, request: PermissionRequest) {
+    stage.event(Event::PermissionAsked(Box::new(request)));
+    stage.screen();
+    stage.update(Input::Due(Timer::Arm));
+}
+
+fn decided(decision: Decision) -> Vec<Effect> {
+    vec![Effect::Send(Command::Decide { call_id: CallId("c1".into()), decision })]
+}
+
+#[test]
+fn a_change_is_taken_by_hunks() {
+    let mut stage = stage(70, 30);
+    asked(&mut stage, question(3));
+    let screen = stage.screen();
+    for part in
+        ["[x] hunk 2 of 3", "-old 2", "+new 2", "near Edit(//home/u/project/src/**) comes nearest", "h hunks"]
+    {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    stage.key(KeyCode::Char('h'));
+    stage.key(KeyCode::Down);
+    stage.key(KeyCode::Char(' '));
+    assert!(stage.screen().contains("❯ [ ] hunk 2 of 3"), "{}", stage.screen());
+    stage.key(KeyCode::Esc);
+    assert!(stage.screen().contains("y without 1 hunks"), "{}", stage.screen());
+    // Part of it is never allowed for longer.
+    assert_eq!(stage.key(KeyCode::Char('s')), []);
+    assert_eq!(stage.key(KeyCode::Char('a')), []);
+    assert_eq!(stage.key(KeyCode::Char('y')), decided(Decision::AllowWithout { rejected: vec![1] }));
+    // Nothing of it is no.
+    asked(&mut stage, question(2));
+    stage.key(KeyCode::Char('h'));
+    stage.key(KeyCode::Char('x'));
+    stage.key(KeyCode::Down);
+    stage.key(KeyCode::Char('x'));
+    assert_eq!(stage.key(KeyCode::Char('y')), decided(Decision::Deny { reason: None }));
+}
+
+#[test]
+fn always_shows_the_rule_and_asks_for_whom() {
+    let mut stage = stage(70, 24);
+    asked(&mut stage, question(1));
+    assert_eq!(stage.key(KeyCode::Char('a')), []);
+    let screen = stage.screen();
+    assert!(screen.contains("rule Edit(//home/u/project/a.rs)"), "{screen}");
+    assert!(screen.contains("it allows every change of it"), "{screen}");
+    // The second question has a time of its own.
+    assert_eq!(stage.key(KeyCode::Char('p')), []);
+    stage.screen();
+    stage.update(Input::Due(Timer::Arm));
+    let allow = Request::Allow { rule: "Edit(//home/u/project/a.rs)".into(), place: Place::Local };
+    let mut wanted = vec![Effect::Ask(allow)];
+    wanted.extend(decided(Decision::AllowSession));
+    assert_eq!(stage.key(KeyCode::Char('p')), wanted);
+}
+
+#[test]
+fn who_types_on_does_not_answer() {
+    let mut stage = stage(70, 24);
+    stage.event(Event::PermissionAsked(Box::new(question(1))));
+    assert!(stage.screen().contains("wants to run"));
+    // A key before the time: the time begins anew with the next frame.
+    stage.key(KeyCode::Char('y'));
+    stage.update(Input::Due(Timer::Arm));
+    assert_eq!(stage.key(KeyCode::Char('y')), []);
+    stage.screen();
+    stage.update(Input::Due(Timer::Arm));
+    assert_eq!(stage.key(KeyCode::Char('y')), decided(Decision::AllowOnce));
+}
+
+#[test]
+fn who_was_writing_has_longer_and_then_must_pause() {
+    let mut stage = stage(70, 24);
+    stage.type_text("say mo");
+    let waits = |stage: &mut Stage| {
+        stage.asks().into_iter().find_map(|e| match e {
+            Effect::Wake(millis, Timer::Arm) => Some(millis),
+            _ => None,
+        })
+    };
+    stage.event(Event::PermissionAsked(Box::new(question(1))));
+    assert_eq!(waits(&mut stage), Some(1_500));
+    // Keys in that time do not lengthen it, but what they end is not the question's time.
+    for key in "re".chars() {
+        assert_eq!(stage.key(KeyCode::Char(key)), []);
+        assert_eq!(waits(&mut stage), None);
+    }
+    stage.update(Input::Due(Timer::Arm));
+    assert_eq!(stage.key(KeyCode::Char('s')), []);
+    assert_eq!(waits(&mut stage), Some(300));
+    stage.update(Input::Due(Timer::Arm));
+    assert_eq!(stage.key(KeyCode::Char('s')), decided(Decision::AllowSession));
+}
+
+#[expect(clippy::panic, reason = "a helper of tests")]
+fn sent(effects: &[Effect]) -> PromptInput {
+    let sent = effects.iter().find_map(|e| match e {
+        Effect::Send(Command::Prompt(prompt)) => Some(prompt.clone()),
+        _ => None,
+    });
+    sent.unwrap_or_else(|| panic!("no prompt: {effects:?}"))
+}
+
+#[test]
+fn what_waits_is_shown_and_taken_back() {
+    let mut stage = stage(70, 12);
+    stage.event(Event::StepStarted { step: 1 });
+    stage.type_text("and then this");
+    let prompt = sent(&stage.key(KeyCode::Tab));
+    assert_eq!(prompt.mode, DeliveryMode::Queue);
+    assert!(stage.screen().contains("⧖ next turn: and then this  · Up takes it back"), "{}", stage.screen());
+    let client_id = prompt.client_id.unwrap();
+    assert_eq!(stage.key(KeyCode::Up), [Effect::Send(Command::Withdraw { client_id: client_id.clone() })]);
+    stage.type_text("more");
+    stage.event(Event::Withdrawn { client_id });
+    let screen = stage.screen();
+    assert!(
+        screen.contains("› and then this") && screen.contains("  more") && !screen.contains('⧖'),
+        "{screen}"
+    );
+    // What is delivered waits no longer.
+    let prompt = sent(&stage.key(KeyCode::Enter));
+    assert!(stage.screen().contains("⧖ at the next step: and then this"), "{}", stage.screen());
+    let message = Message::new(Role::User, Origin::User, prompt.parts);
+    stage.event(Event::UserMessage { message, client_id: prompt.client_id, steered: true });
+    assert!(!stage.screen().contains('⧖'), "{}", stage.screen());
+}
+
+fn say(stage: &mut Stage, text: &str) -> Message {
+    let message = Message::new(Role::User, Origin::User, vec![Part::text(text)]);
+    stage.event(Event::UserMessage { message: message.clone(), client_id: None, steered: false });
+    message
+}
+
+#[test]
+fn escape_twice_goes_back_to_a_message() {
+    let mut stage = stage(70, 24);
+    say(&mut stage, "fix the parser");
+    let second = say(&mut stage, "now the lexer");
+    assert!(matches!(
+        stage.key(KeyCode::Esc)[..],
+        [Effect::Wake(_, Timer::Toast), Effect::Wake(_, Timer::Chord)]
+    ));
+    assert!(stage.screen().contains("Esc once more"), "{}", stage.screen());
+    stage.key(KeyCode::Esc);
+    let screen = stage.screen();
+    assert!(screen.contains("❯ now the lexer") && screen.contains("  fix the parser"), "{screen}");
+    stage.key(KeyCode::Enter);
+    assert!(stage.screen().contains("c conversation · f files · b both"), "{}", stage.screen());
+    let rewind = Command::Rewind { to: second.id, what: RewindWhat::Both };
+    assert_eq!(stage.key(KeyCode::Char('b')), [Effect::Send(rewind)]);
+    let back = ConversationPlan { to: second.id, text: "now the lexer".into(), entries: 4 };
+    let path = PathPlan {
+        path: FilePath("/p/a.rs".into()),
+        fate: PathFate::Conflict { why: "changed since".into() },
+        node: Some(NodeKind::File),
+        lines: Some((1, 2)),
+        bytes: 9,
+    };
+    stage.event(Event::UndoPlanned(Box::new(UndoPlan {
+        plan: 7,
+        kind: UndoKind::Rewind,
+        calls: vec!["edit a.rs".into()],
+        paths: vec![path],
+        unchanged: 0,
+        skipped: Vec::new(),
+        damaged: 0,
+        conversation: Some(back.clone()),
+    })));
+    let screen = stage.screen();
+    for part in ["LEFT ALONE", "/p/a.rs  +1 −2  changed since", "f yes, and overwrite", "edit a.rs"] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    assert_eq!(stage.key(KeyCode::Char('y')), [Effect::Send(Command::CarryOut { plan: 7, force: false })]);
+    stage.event(Event::UndoDone(Box::new(UndoOutcome {
+        plan: 7,
+        kind: UndoKind::Rewind,
+        restored: 0,
+        deleted: 0,
+        left: Vec::new(),
+        failed: Vec::new(),
+        conversation: Some(back),
+    })));
+    let screen = stage.screen();
+    assert!(screen.contains("the conversation is back to before: now the lexer"), "{screen}");
+    assert!(screen.contains("› now the lexer"), "{screen}");
+}
+
+#[test]
+fn a_session_is_chosen_by_words_with_a_preview() {
+    let mut stage = stage(80, 24);
+    stage.type_text("/resume");
+    assert!(stage.key(KeyCode::Enter).contains(&Effect::Ask(Request::Sessions)));
+    let sessions = vec![("0198aa".into(), "fix the parser".into()), ("0198bb".into(), "write docs".into())];
+    let effects = stage.update(Input::Reply(Reply::Sessions(sessions)));
+    assert_eq!(effects, [Effect::Ask(Request::Preview { session: "0198aa".into() })]);
+    stage.update(Input::Reply(Reply::Preview {
+        session: "0198aa".into(),
+        text: "› where is it\n● there".into(),
+    }));
+    assert!(stage.screen().contains("● there"), "{}", stage.screen());
+    stage.type_text("docs");
+    let screen = stage.screen();
+    assert!(screen.contains("❯ write docs") && !screen.contains("fix the parser"), "{screen}");
+    // What was said in a session is found, too, below those whose names match.
+    stage.ctrl('u');
+    let mut asked = Vec::new();
+    for c in "doc".chars() {
+        asked.extend(stage.key(KeyCode::Char(c)));
+    }
+    assert!(asked.contains(&Effect::Ask(Request::Saying { words: "doc".into() })), "{asked:?}");
+    stage.update(Input::Reply(Reply::Saying { words: "do".into(), sessions: vec!["0198aa".into()] }));
+    assert!(!stage.screen().contains("fix the parser"), "an answer that comes too late");
+    let sessions = vec!["0198aa".into(), "0198bb".into(), "0198cc".into()];
+    stage.update(Input::Reply(Reply::Saying { words: "doc".into(), sessions }));
+    let screen = stage.screen();
+    assert!(screen.contains("❯ write docs  0198bb\n  fix the parser  0198aa\n"), "{screen}");
+    let resume = Request::Command { name: "resume".into(), arguments: "0198bb".into() };
+    assert_eq!(stage.key(KeyCode::Enter), [Effect::Ask(resume)]);
+    assert_eq!(
+        stage.update(Input::Reply(Reply::Found(Ok("0198bb".into())))),
+        [Effect::Switch(To::Session("0198bb".into()))]
+    );
+}
+
+#[test]
+fn commands_in_the_background_are_counted_while_there_are_any() {
+    let mut stage = stage(80, 10);
+    let message = Message::tool_result(CallId("c".into()), "bash", "job 1 started", false);
+    let finished = Event::ToolFinished { message, changes: Vec::new(), duration: becket_types::Millis(1) };
+    assert_eq!(stage.event(finished), [Effect::Ask(Request::Jobs)]);
+    assert_eq!(stage.update(Input::Reply(Reply::Jobs(2))), [Effect::Wake(5_000, Timer::Jobs)]);
+    assert!(stage.screen().contains(" · 2 jobs"), "{}", stage.screen());
+    assert_eq!(stage.update(Input::Due(Timer::Jobs)), [Effect::Ask(Request::Jobs)]);
+    // Nothing wakes when none is left.
+    assert_eq!(stage.update(Input::Reply(Reply::Jobs(0))), []);
+    assert!(!stage.screen().contains("job"), "{}", stage.screen());
+}
+
+#[test]
+fn the_system_s_theme_goes_by_what_the_terminal_says() {
+    let mut stage = stage(60, 10);
+    stage.type_text("/theme system");
+    assert!(stage.key(KeyCode::Enter).contains(&Effect::AskBackground));
+    stage.event(Event::UserMessage { message: Message::user("hello"), client_id: None, steered: false });
+    let mut colours = Vec::new();
+    for background in [(255, 255, 255), (0, 0, 0), (250, 240, 230)] {
+        stage.update(Input::Background(background.0, background.1, background.2));
+        stage.screen();
+        colours.push(stage.colour(0, 3));
+    }
+    assert_ne!(colours[0], colours[1]);
+    assert_eq!(colours[0], colours[2]);
+    // One that was chosen stays, whatever the terminal says.
+    stage.type_text("/theme dark");
+    assert!(!stage.key(KeyCode::Enter).contains(&Effect::AskBackground));
+    stage.screen();
+    let before = stage.colour(0, 3);
+    stage.update(Input::Background(255, 255, 255));
+    stage.screen();
+    assert_eq!(stage.colour(0, 3), before);
+}
+
+#[test]
+fn commands_of_ones_own_are_offered_and_become_prompts() {
+    let mut stage = stage(70, 20);
+    let mut effects = Vec::new();
+    for c in "/rev".chars() {
+        effects.extend(stage.update(Input::Key(support::key(c))));
+    }
+    assert!(effects.contains(&Effect::Ask(Request::Customs)), "{effects:?}");
+    let own = Custom { name: "review".into(), arguments: "FILE".into(), description: "reviews it".into() };
+    stage.update(Input::Reply(Reply::Customs(vec![own])));
+    assert!(stage.screen().contains("/review FILE"), "{}", stage.screen());
+    stage.ctrl('c');
+    stage.type_text("/review a.rs");
+    let asked = Request::Custom { name: "review".into(), arguments: "a.rs".into() };
+    assert!(stage.key(KeyCode::Enter).contains(&Effect::Ask(asked)));
+    let effects = stage.update(Input::Reply(Reply::Prompt("Look at a.rs".into())));
+    assert_eq!(sent(&effects).parts, [Part::text("Look at a.rs")]);
+}
+
+#[test]
+fn modes_keys_and_vim() {
+    let mut stage = stage(80, 24);
+    let mode = |mode: &str| Effect::Send(Command::SetMode { mode: mode.into() });
+    assert_eq!(stage.key(KeyCode::BackTab), [mode("acceptEdits")]);
+    assert!(stage.screen().contains("acceptEdits"));
+    assert_eq!(stage.key(KeyCode::BackTab), [mode("plan")]);
+    assert_eq!(stage.key(KeyCode::BackTab), [mode("default")]);
+    stage.type_text("/keys");
+    stage.key(KeyCode::Enter);
+    assert!(stage.screen().contains("ctrl+g       editor"), "{}", stage.screen());
+    stage.key(KeyCode::Esc);
+    stage.type_text("/vim");
+    stage.key(KeyCode::Enter);
+    stage.update(Input::Due(Timer::Toast));
+    assert!(stage.screen().contains("INSERT"), "{}", stage.screen());
+    stage.type_text("one two");
+    stage.key(KeyCode::Esc);
+    stage.type_text("bcw");
+    stage.type_text("three");
+    let screen = stage.screen();
+    assert!(screen.contains("› one three") && screen.contains("INSERT"), "{screen}");
+    // In normal mode Esc is the interface's again.
+    stage.event(Event::StepStarted { step: 1 });
+    assert_eq!(stage.key(KeyCode::Esc), []);
+    assert_eq!(stage.key(KeyCode::Esc), [Effect::Send(Command::Interrupt)]);
+}
+
+#[test]
+fn the_status_line_says_what_fills_the_context_and_sheds_what_has_no_room() {
+    let mut stage = stage(120, 12);
+    stage.update(Input::Reply(Reply::Branch(Some("dev".into()))));
+    stage.event(Event::ContextUsed {
+        used: Tokens(50_000),
+        usable: Tokens(100_000),
+        window: Tokens(120_000),
+        threshold: Tokens(90_000),
+        kinds: vec![(SpanKind::System, Tokens(10_000)), (SpanKind::ToolOutput, Tokens(40_000))],
+    });
+    let last = |stage: &mut Stage| stage.screen().lines().last().unwrap_or_default().to_owned();
+    assert_eq!(
+        last(&mut stage),
+        "script/demo · default · project (dev) · 50 % of 100k · ██░░░░░░░░········┃·"
+    );
+    stage.resize(40, 12);
+    assert_eq!(last(&mut stage), "script/demo · default · 50 % of 100k");
+    stage.resize(8, 12);
+    assert_eq!(last(&mut stage), "script/…");
+    stage.update(Input::Reply(Reply::StatusLine(vec!["\x1b[31mmine".into(), "two".into()])));
+    stage.resize(40, 12);
+    assert!(stage.screen().ends_with("mine\ntwo"), "{}", stage.screen());
+}
+
+#[test]
+fn who_looks_elsewhere_is_told_and_who_looks_is_not() {
+    let mut stage = stage(80, 24);
+    let asks = |stage: &mut Stage| stage.event(Event::PermissionAsked(Box::new(question(1))));
+    assert!(!asks(&mut stage).iter().any(|e| matches!(e, Effect::Notify(_))));
+    stage.update(Input::Focus(false));
+    assert!(asks(&mut stage).contains(&Effect::Notify("edit waits for permission".into())));
+}
+
+#[test]
+fn the_path_of_an_image_becomes_the_image() {
+    let mut stage = stage(80, 24);
+    let path = "/tmp/a b.png";
+    let asked = stage.update(Input::Paste(path.into()));
+    assert_eq!(asked, [Effect::Ask(Request::Attach { text: path.into() })]);
+    stage.update(Input::Reply(Reply::Attached {
+        text: path.into(),
+        image: Some(("image/png".into(), vec![1])),
+    }));
+    assert!(stage.screen().contains("› [image]"), "{}", stage.screen());
+    stage.ctrl('c');
+    stage.update(Input::Reply(Reply::Attached { text: path.into(), image: None }));
+    assert!(stage.screen().contains("› /tmp/a b.png"), "{}", stage.screen());
+}
+
+const SECRET: &str = "not-for-people";
+
+fn keys() -> impl Strategy<Value = Input> {
+    let code = prop_oneof![
+        2 => prop::sample::select("é日😀\u{202e}\u{200b}\t\u{7f}".chars().collect::<Vec<_>>()).prop_map(KeyCode::Char),
+        8 => prop::sample::select("yasnrhxpu /!@#dcwifqG0$%v.".chars().collect::<Vec<_>>()).prop_map(KeyCode::Char),
+        8 => prop::sample::select(vec![
+            KeyCode::Enter, KeyCode::Esc, KeyCode::Tab, KeyCode::BackTab, KeyCode::Up, KeyCode::Down,
+            KeyCode::Left, KeyCode::Right, KeyCode::Home, KeyCode::End, KeyCode::PageUp, KeyCode::PageDown,
+            KeyCode::Backspace, KeyCode::Delete, KeyCode::F(5), KeyCode::Null,
+        ]),
+    ];
+    let held = prop::sample::select(vec![
+        KeyModifiers::NONE,
+        KeyModifiers::NONE,
+        KeyModifiers::NONE,
+        KeyModifiers::CONTROL,
+        KeyModifiers::ALT,
+        KeyModifiers::SHIFT,
+    ]);
+    (code, held).prop_map(|(code, held)| Input::Key(KeyEvent::new(code, held)))
+}
+
+fn inputs() -> impl Strategy<Value = Input> {
+    let mouse = (0..4_u8, any::<u16>(), any::<u16>()).prop_map(|(kind, column, row)| {
+        let kind = match kind {
+            0 => MouseEventKind::ScrollUp,
+            1 => MouseEventKind::Down(MouseButton::Left),
+            2 => MouseEventKind::Drag(MouseButton::Left),
+            _ => MouseEventKind::Up(MouseButton::Left),
+        };
+        Input::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE })
+    });
+    let hidden = || {
+        let parts = vec![Part::text(SECRET)];
+        Event::SyntheticMessage {
+            message: Message::new(Role::User, Origin::Synthetic(Synthetic::CompactionContinue), parts),
+        }
+    };
+    let said = Message::new(Role::User, Origin::User, vec![Part::text("said")]);
+    let events = prop::sample::select(vec![
+        Event::StepStarted { step: 1 },
+        Event::PermissionAsked(Box::new(question(2))),
+        Event::UserMessage { message: said, client_id: None, steered: false },
+        hidden(),
+        support::turn_end(becket_types::TurnEnd::Completed),
+    ]);
+    let replies = prop::sample::select(vec![
+        Reply::Sessions(vec![("0198".into(), "x\u{202e}".into())]),
+        Reply::Draft("日本\nlines".into()),
+        Reply::StatusLine(vec!["\x1b[1m".into()]),
+        Reply::Models(vec!["a/b".into()]),
+    ]);
+    prop_oneof![
+        12 => keys(),
+        1 => "[ -~é日\n\r\t\u{1b}\u{202e}]{0,60}".prop_map(Input::Paste),
+        1 => mouse,
+        1 => prop::sample::select(vec![(1, 1), (8, 3), (40, 10), (80, 24)])
+            .prop_map(|(columns, rows)| Input::Resize { columns, rows }),
+        1 => any::<bool>().prop_map(Input::Focus),
+        2 => events.prop_map(Input::Agent),
+        1 => replies.prop_map(Input::Reply),
+    ]
+}
+
+/// A draft that comes while commands are offered: what was offered is no choice for it.
+#[test]
+fn a_text_from_elsewhere_ends_a_completion() {
+    let mut stage = stage(80, 24);
+    stage.key(KeyCode::Char('/'));
+    stage.update(Input::Reply(Reply::Draft("日本\nlines".into())));
+    stage.key(KeyCode::Tab);
+    let screen = stage.screen();
+    assert!(screen.contains("日本") && screen.contains("lines") && !screen.contains("/help"), "{screen}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn nothing_panics_nothing_hidden_is_drawn_and_nothing_unseen_is_allowed(
+        inputs in prop::collection::vec(inputs(), 1..60),
+    ) {
+        let mut stage = stage(40, 10);
+        let mut revealed = false;
+        for input in inputs {
+            // Ctrl-T reveals, on purpose.
+            revealed |= matches!(&input, Input::Key(k)
+                if k.code == KeyCode::Char('t') && k.modifiers == KeyModifiers::CONTROL);
+            let effects = match input {
+                Input::Resize { columns, rows } => {
+                    stage.resize(columns, rows);
+                    Vec::new()
+                }
+                input => stage.update(input),
+            };
+            // The time never passes here: nothing may be allowed.
+            for effect in &effects {
+                if let Effect::Send(Command::Decide { decision, .. }) = effect {
+                    prop_assert!(matches!(decision, Decision::Deny { .. }), "{decision:?}");
+                }
+            }
+            let screen = stage.screen();
+            prop_assert!(revealed || !screen.contains(SECRET), "{screen}");
+        }
+    }
+}

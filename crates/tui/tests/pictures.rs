@@ -1,0 +1,96 @@
+//! Every main screen at four sizes, as text: `screens/NAME.jsonl` is a file of events, `screens/NAME.COLUMNSxROWS.txt` what
+//! the terminal shows after them. `BECKET_UPDATE_SCREENS=1` writes the texts; look at the difference before it is kept.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use becket_tui::app::App;
+use becket_tui::input::{Input, Page, Reply};
+use becket_tui::picture::{self, Palette};
+use becket_tui::terminal::surface::Surface;
+use becket_tui::theme::Theme;
+use becket_types::Event;
+use ratatui::layout::Size;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 60), (40, 10)];
+const SCREENS: [&str; 6] = ["asking", "compaction", "empty", "trouble", "turn", "working"];
+const PAGES: [&str; 2] = ["context", "cost"];
+
+fn dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/screens")
+}
+
+fn events(name: &str) -> Vec<Event> {
+    let text = std::fs::read_to_string(dir().join(format!("{name}.jsonl"))).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn screens_are_what_they_were() {
+    let update = std::env::var_os("BECKET_UPDATE_SCREENS").is_some();
+    let mut differ = Vec::new();
+    for name in SCREENS {
+        for (columns, rows) in SIZES {
+            let frame = picture::frame(events(name), (columns, rows).into(), Theme::dark()).unwrap();
+            let shown = picture::text(&frame);
+            let path = dir().join(format!("{name}.{columns}x{rows}.txt"));
+            if update {
+                std::fs::write(&path, &shown).unwrap();
+            } else if std::fs::read_to_string(&path).unwrap_or_default() != shown {
+                differ.push(format!("{}:\n{shown}", path.display()));
+            }
+        }
+    }
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+}
+
+/// Pages of the host, likewise: `screens/NAME.md` is what it hands over.
+#[test]
+fn pages_are_what_they_were() {
+    let update = std::env::var_os("BECKET_UPDATE_SCREENS").is_some();
+    let mut differ = Vec::new();
+    for name in PAGES {
+        let markdown = std::fs::read_to_string(dir().join(format!("{name}.md"))).unwrap();
+        for (columns, rows) in SIZES {
+            let page = Page { title: name.to_owned(), markdown: markdown.clone(), ..Page::default() };
+            let mut app = App::new(Theme::dark());
+            app.update(Input::Reply(Reply::Page { name: name.to_owned(), result: Ok(page) }));
+            let size = Size::new(columns, rows);
+            let mut surface = Surface::new(size).unwrap();
+            let shown = picture::text(surface.cells(size, |frame| drop(app.draw(frame))).unwrap().0);
+            let path = dir().join(format!("{name}.{columns}x{rows}.txt"));
+            if update {
+                std::fs::write(&path, &shown).unwrap();
+            } else if std::fs::read_to_string(&path).unwrap_or_default() != shown {
+                differ.push(format!("{}:\n{shown}", path.display()));
+            }
+        }
+    }
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+}
+
+#[test]
+fn every_file_of_events_is_a_screen() {
+    let files: BTreeSet<String> = std::fs::read_dir(dir())
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_suffix(".jsonl").map(str::to_owned))
+        .collect();
+    assert_eq!(files, SCREENS.map(str::to_owned).into());
+}
+
+/// Every theme draws the same text; only plain has no colour at all.
+#[test]
+fn themes_differ_in_colour_alone() {
+    let size = (80, 40).into();
+    let shown = |theme: Theme| picture::frame(events("turn"), size, theme).unwrap();
+    let plain = shown(Theme::plain());
+    for name in Theme::NAMES {
+        let theme = Theme::by_name(name).unwrap();
+        let frame = shown(theme.clone());
+        assert_eq!(picture::text(&frame), picture::text(&plain), "{name}");
+        let svg = picture::svg(&frame, Palette::of(&theme));
+        let colours: BTreeSet<&str> =
+            svg.split("fill=\"").skip(1).map(|s| s.split('"').next().unwrap()).collect();
+        assert_eq!(colours.len() > 3, name != "plain", "{name} {colours:?}");
+    }
+}

@@ -1,0 +1,238 @@
+//! Reading the transcript: search, a block in focus, the mouse, what is copied, calls that are one line, colours of code.
+
+#[allow(dead_code, reason = "each binary uses its part of the stage")]
+mod support;
+
+use becket_tui::app::App;
+use becket_tui::input::{Effect, Input, Reply};
+use becket_tui::picture;
+use becket_tui::terminal::surface::Surface;
+use becket_tui::theme::Theme;
+use becket_types::{CallId, Event, Message, MessageId, Millis, Part};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::layout::Size;
+use ratatui::style::Color;
+use serde_json::{Value, json};
+use support::{Stage, started};
+
+fn say(stage: &mut Stage, text: &str) {
+    stage.event(Event::UserMessage { message: Message::user(text), client_id: None, steered: false });
+}
+
+fn answer(stage: &mut Stage, text: &str) {
+    stage.event(Event::TextDelta { message: MessageId::new(), index: 0, text: text.into() });
+}
+
+fn call(stage: &mut Stage, id: &str, name: &str, input: Value, output: &str, details: Value) {
+    let call_id = CallId(id.into());
+    stage.event(Event::ToolStarted { call_id: call_id.clone(), name: name.into(), input });
+    let mut message = Message::tool_result(call_id, name, output, false);
+    if let Some(Part::ToolResult { details: to, .. }) = message.parts.first_mut() {
+        *to = details;
+    }
+    stage.event(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(3) });
+}
+
+fn copied(effects: &[Effect]) -> Option<&str> {
+    effects.iter().find_map(|e| if let Effect::Copy(text) = e { Some(text.as_str()) } else { None })
+}
+
+fn alt(stage: &mut Stage, code: KeyCode) {
+    stage.update(Input::Key(KeyEvent::new(code, KeyModifiers::ALT)));
+}
+
+fn mouse(stage: &mut Stage, kind: MouseEventKind, column: u16, row: u16) -> Vec<Effect> {
+    stage.update(Input::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }))
+}
+
+fn drag(stage: &mut Stage, from: (u16, u16), to: (u16, u16)) -> Vec<Effect> {
+    mouse(stage, MouseEventKind::Down(MouseButton::Left), from.0, from.1);
+    mouse(stage, MouseEventKind::Drag(MouseButton::Left), to.0, to.1);
+    mouse(stage, MouseEventKind::Up(MouseButton::Left), to.0, to.1)
+}
+
+#[test]
+fn search_shows_each_hit_and_opens_what_is_closed() {
+    let mut stage = Stage::new(60, 12);
+    stage.event(started());
+    say(&mut stage, "where is the needle?");
+    call(&mut stage, "c1", "bash", json!({"command": "ls"}), "hay\nneedle in here\nhay", json!({}));
+    for i in 0..30 {
+        say(&mut stage, &format!("message {i}"));
+    }
+    answer(&mut stage, "The **Needle** was found.");
+    stage.screen();
+    stage.ctrl('f');
+    stage.type_text("needle");
+    let screen = stage.screen();
+    assert!(screen.contains("find: needle   3 of 3"), "{screen}");
+    assert!(screen.contains("The Needle was found."), "{screen}");
+    stage.key(KeyCode::Up);
+    let screen = stage.screen();
+    assert!(screen.contains("2 of 3") && screen.contains("needle in here"), "{screen}");
+    stage.key(KeyCode::Up);
+    assert!(stage.screen().contains("> where is the needle?"));
+    stage.key(KeyCode::Enter);
+    stage.key(KeyCode::Enter);
+    stage.key(KeyCode::Enter);
+    assert!(stage.screen().contains("1 of 3"), "round");
+    for _ in 0..6 {
+        stage.key(KeyCode::Backspace);
+    }
+    stage.type_text("Needle");
+    assert!(stage.screen().contains("1 of 1"), "{}", stage.screen());
+    stage.key(KeyCode::Esc);
+    let screen = stage.screen();
+    assert!(!screen.contains("find:"), "{screen}");
+    stage.type_text("typed");
+    assert!(stage.screen().contains("› typed"));
+}
+
+#[test]
+fn what_is_hidden_is_found_only_while_it_is_revealed() {
+    let mut stage = Stage::new(60, 12);
+    stage.event(started());
+    let message = Message::synthetic(becket_types::Synthetic::Reminder, "a secret nudge");
+    stage.event(Event::SyntheticMessage { message });
+    stage.screen();
+    stage.ctrl('f');
+    stage.type_text("secret");
+    assert!(stage.screen().contains("0 of 0"));
+    stage.key(KeyCode::Esc);
+    stage.ctrl('t');
+    stage.ctrl('f');
+    stage.type_text("secret");
+    assert!(stage.screen().contains("1 of 1"), "{}", stage.screen());
+}
+
+#[test]
+fn a_block_in_focus_opens_and_is_copied() {
+    let mut stage = Stage::new(70, 16);
+    stage.event(started());
+    say(&mut stage, "first");
+    call(&mut stage, "c1", "bash", json!({"command": "ls"}), "one\ntwo", json!({}));
+    answer(&mut stage, "See `this`:\n\n```rust\nfn main() {}\n```");
+    stage.screen();
+    alt(&mut stage, KeyCode::Up);
+    assert!(stage.screen().contains("3 of 3 · Enter opens"), "{}", stage.screen());
+    let effects = stage.key(KeyCode::Char('c'));
+    assert_eq!(copied(&effects), Some("See `this`:\n\n```rust\nfn main() {}\n```"));
+    stage.key(KeyCode::Up);
+    assert!(!stage.screen().contains("  two"));
+    stage.key(KeyCode::Enter);
+    assert!(stage.screen().contains("  two"), "{}", stage.screen());
+    assert_eq!(copied(&stage.key(KeyCode::Char('y'))), Some("bash ls\none\ntwo"));
+    stage.key(KeyCode::Char('u'));
+    assert_eq!(copied(&stage.key(KeyCode::Char('c'))), Some("first"));
+    stage.key(KeyCode::Esc);
+    stage.type_text("u");
+    assert!(stage.screen().contains("› u"));
+}
+
+#[test]
+fn calls_that_only_look_are_one_line_that_opens() {
+    let mut stage = Stage::new(60, 16);
+    stage.event(started());
+    for i in 0..3 {
+        call(&mut stage, &format!("r{i}"), "read", json!({"path": format!("src/{i}.rs")}), "text", json!({}));
+    }
+    call(&mut stage, "g", "grep", json!({"pattern": "fn"}), "src/1.rs:3:fn x", json!({}));
+    let screen = stage.screen();
+    assert!(screen.contains("● read 3 files, grep src/0.rs, src/1.rs, src/2.rs, fn"), "{screen}");
+    assert_eq!(screen.matches('●').count(), 1, "{screen}");
+    call(&mut stage, "b", "bash", json!({"command": "ls"}), "x", json!({}));
+    call(&mut stage, "r9", "read", json!({"path": "alone.rs"}), "text", json!({}));
+    assert!(stage.screen().contains("● read alone.rs"));
+    mouse(&mut stage, MouseEventKind::Down(MouseButton::Left), 3, 0);
+    mouse(&mut stage, MouseEventKind::Up(MouseButton::Left), 3, 0);
+    let screen = stage.screen();
+    assert!(screen.contains("● read src/2.rs") && screen.contains("● grep fn"), "{screen}");
+    mouse(&mut stage, MouseEventKind::Down(MouseButton::Left), 3, 0);
+    mouse(&mut stage, MouseEventKind::Up(MouseButton::Left), 3, 0);
+    assert!(stage.screen().contains("● read 3 files, grep"));
+}
+
+/// What is selected is what was said: no wraps, no marks, no indents of code.
+#[test]
+fn a_selection_is_copied_without_wraps_and_marks() {
+    let mut stage = Stage::new(20, 24);
+    stage.event(started());
+    let prompt = "one two three four five six seven\nand a second line";
+    say(&mut stage, prompt);
+    answer(&mut stage, "text\n\n```\nlet long_name = another_long_name(1);\n    indented\n```");
+    let screen = stage.screen();
+    assert_eq!(screen.lines().next(), Some("> one two three four"));
+    let effects = drag(&mut stage, (0, 0), (19, 3));
+    assert_eq!(copied(&effects), Some(prompt));
+    let effects = drag(&mut stage, (6, 0), (8, 0));
+    assert_eq!(copied(&effects), Some("two"));
+    let first = screen.lines().position(|l| l.contains("let long")).unwrap() as u16;
+    let last = screen.lines().position(|l| l.contains("indented")).unwrap() as u16;
+    let effects = drag(&mut stage, (19, last), (0, first));
+    assert_eq!(copied(&effects), Some("let long_name = another_long_name(1);\n    indented"));
+}
+
+#[test]
+fn code_gets_its_colours_when_it_has_been_read() {
+    let mut stage = Stage::themed(60, 12, Theme::dark());
+    stage.event(started());
+    answer(&mut stage, "```rust\nfn main() {}\n```");
+    stage.screen();
+    let colour = |stage: &Stage| stage.colour(0, 2);
+    assert_eq!(colour(&stage), vt100::Color::Default);
+    assert_eq!(stage.read_code(), 1);
+    stage.screen();
+    assert_ne!(colour(&stage), vt100::Color::Default);
+    assert_eq!(stage.read_code(), 0, "once");
+    stage.resize(40, 12);
+    stage.screen();
+    assert_eq!(stage.read_code(), 0, "also where it is laid out anew");
+    assert_ne!(colour(&stage), vt100::Color::Default);
+    assert_ne!(Theme::dark().class(becket_tui::highlight::Class::Keyword).fg, Some(Color::Reset));
+}
+
+#[test]
+fn colours_of_programs_are_kept_and_nothing_else_of_them() {
+    let mut stage = Stage::themed(60, 12, Theme::dark());
+    stage.event(started());
+    let output = "\x1b[31mred\x1b[0m\x1b]52;c;aGk=\x07\x1b[2J plain\u{202e}";
+    call(&mut stage, "c1", "bash", json!({"command": "x"}), output, json!({}));
+    stage.ctrl('o');
+    let screen = stage.screen();
+    assert!(screen.contains("  red plain⟨U+202E⟩"), "{screen}");
+    assert_eq!(stage.colour(1, 2), vt100::Color::Idx(1));
+}
+
+/// The end of a long session is there at once, and the whole of it when it was read: nothing twice, nothing moved.
+#[test]
+fn what_was_said_before_comes_as_its_end_and_then_as_a_whole() {
+    let said = |i: usize| {
+        let message = Message::user(format!("message {i}"));
+        Event::UserMessage { message, client_id: None, steered: false }
+    };
+    let past: Vec<Event> = (0..60).map(said).collect();
+    let mut app = App::new(Theme::plain());
+    app.show_end(&past[50..]);
+    let mut surface = Surface::new(Size::new(40, 10)).unwrap();
+    let mut screen = |app: &mut App| {
+        let (cells, _) = surface.cells(Size::new(40, 10), |frame| drop(app.draw(frame))).unwrap();
+        picture::text(cells)
+    };
+    assert!(screen(&mut app).contains("> message 59"));
+    // Meanwhile things happen, and somebody reads further up.
+    app.update(Input::Agent(said(60)));
+    app.update(Input::Reply(Reply::Done(Ok("a line of the interface's own".into()))));
+    app.update(Input::Key(KeyEvent::new(KeyCode::PageUp, KeyModifiers::NONE)));
+    let before = screen(&mut app);
+    app.update(Input::Reply(Reply::Past(past)));
+    assert_eq!(screen(&mut app), before);
+    let mut lines: Vec<String> = app.print().iter().map(|l| l.to_string().trim_end().to_owned()).collect();
+    lines.retain(|line| !line.is_empty());
+    let mut want: Vec<String> = (0..=60).map(|i| format!("> message {i}")).collect();
+    want.push("a line of the interface's own".to_owned());
+    let shown: Vec<&str> = lines.iter().map(|l| l.trim_start_matches(['·', ' '])).collect();
+    assert_eq!(shown, want);
+    // Only once.
+    app.update(Input::Reply(Reply::Past(vec![said(0)])));
+    assert!(app.print().is_empty());
+}

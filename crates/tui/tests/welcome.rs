@@ -1,0 +1,178 @@
+//! The page before a session, by keystrokes: what counts and what does not, what is never shown, and how it looks at four sizes.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use becket_tui::picture;
+use becket_tui::terminal::surface::Surface;
+use becket_tui::theme::Theme;
+use becket_tui::welcome::{Answer, Entry, Welcome};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use proptest::prelude::*;
+use ratatui::layout::Size;
+
+fn first_run() -> Welcome {
+    let entries = vec![
+        Entry::new("model a/b", "anthropic/claude", "key in ANTHROPIC_API_KEY"),
+        Entry::new("paste", "paste a key", "Anthropic or OpenAI").by_key('p').secret(),
+        Entry::new("demo", "the demo", "no key, no network").by_key('d'),
+    ];
+    let text = vec!["Which model is becket to begin with?".to_owned()];
+    Welcome::new("Welcome to becket", text, entries).noting("looking for servers …").judged(|key| {
+        if key.starts_with("sk-") { Ok("a key for openai".into()) } else { Err("keys begin with sk-".into()) }
+    })
+}
+
+fn trust() -> Welcome {
+    let text = [
+        "/home/u/project",
+        "",
+        "It brings:",
+        "  settings  .becket/config.toml",
+        "",
+        "Trusted, its settings hold.",
+    ];
+    let entries = vec![
+        Entry::new("no", "no: work here without these", "asked again next time").by_key('n'),
+        Entry::new("yes", "yes: I trust this directory", "remembered for it").by_key('y'),
+    ];
+    Welcome::new("Do you trust what is in this directory?", text.map(str::to_owned).into(), entries)
+}
+
+fn screen(page: &mut Welcome, (columns, rows): (u16, u16)) -> String {
+    let size = Size::new(columns, rows);
+    let mut surface = Surface::new(size).unwrap();
+    let theme = Theme::plain();
+    let (cells, _) = surface.cells(size, |frame| page.draw(frame, &theme)).unwrap();
+    picture::text(cells)
+}
+
+fn key(page: &mut Welcome, code: KeyCode) -> Option<Answer> {
+    page.key(KeyEvent::new(code, KeyModifiers::NONE))
+}
+
+fn type_text(page: &mut Welcome, text: &str) {
+    for c in text.chars() {
+        assert_eq!(key(page, KeyCode::Char(c)), None);
+    }
+}
+
+#[test]
+fn nothing_is_chosen_before_it_was_seen() {
+    let mut page = trust();
+    for code in [KeyCode::Char('y'), KeyCode::Down, KeyCode::Enter, KeyCode::Esc] {
+        assert_eq!(key(&mut page, code), None);
+    }
+    page.paste("y\n");
+    page.arm();
+    assert_eq!(key(&mut page, KeyCode::Enter), Some(Answer::Chosen("no".into())), "no is what stands first");
+    assert_eq!(key(&mut trust_seen(), KeyCode::Char('y')), Some(Answer::Chosen("yes".into())));
+    assert_eq!(key(&mut trust_seen(), KeyCode::Esc), Some(Answer::None));
+    let mut page = trust_seen();
+    key(&mut page, KeyCode::Down);
+    assert_eq!(key(&mut page, KeyCode::Enter), Some(Answer::Chosen("yes".into())));
+    // Ctrl-C leaves at any time.
+    let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    assert_eq!(trust().key(ctrl_c), Some(Answer::None));
+}
+
+fn trust_seen() -> Welcome {
+    let mut page = trust();
+    page.arm();
+    page
+}
+
+#[test]
+fn a_key_is_pasted_and_never_shown() {
+    let mut page = first_run();
+    page.arm();
+    type_text(&mut page, "p");
+    page.paste(" nosk-SECRET\n");
+    assert_eq!(key(&mut page, KeyCode::Enter), None);
+    let shown = screen(&mut page, (80, 24));
+    assert!(shown.contains("the key: •••••••••••\nkeys begin with sk-\n"), "{shown}");
+    page.key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL));
+    page.paste("sk-SECRE");
+    type_text(&mut page, "TX");
+    key(&mut page, KeyCode::Backspace);
+    let shown = screen(&mut page, (80, 24));
+    assert!(shown.contains("the key: •••••••••\na key for openai\n"), "{shown}");
+    let answer = key(&mut page, KeyCode::Enter).unwrap();
+    assert!(!format!("{answer:?}").contains("SECRE"));
+    assert_eq!(answer, Answer::Written("paste".into(), "sk-SECRET".into()));
+    // Esc goes back to the list, and forgets what was written.
+    let mut page = first_run();
+    page.arm();
+    type_text(&mut page, "psk-SECRET");
+    assert_eq!(key(&mut page, KeyCode::Esc), None);
+    type_text(&mut page, "p");
+    assert!(!screen(&mut page, (80, 24)).contains('•'));
+}
+
+#[test]
+fn what_is_found_later_moves_no_choice() {
+    let mut page = first_run();
+    page.arm();
+    key(&mut page, KeyCode::Down);
+    page.more(vec![Entry::new("server x", "openai/qwen", "llama.cpp at x")], 2, "");
+    let shown = screen(&mut page, (80, 24));
+    assert!(shown.contains("❯ paste a key"), "{shown}");
+    assert!(shown.find("anthropic/claude") < shown.find("openai/qwen"), "{shown}");
+    assert!(!shown.contains("looking for servers"), "{shown}");
+    key(&mut page, KeyCode::Up);
+    assert_eq!(key(&mut page, KeyCode::Enter), Some(Answer::Chosen("server x".into())));
+}
+
+#[test]
+fn it_looks_like_this() {
+    assert_eq!(
+        screen(&mut first_run(), (60, 12)),
+        "Welcome to becket\n\nWhich model is becket to begin with?\n\n\
+         ❯ anthropic/claude  key in ANTHROPIC_API_KEY\n  paste a key       Anthropic or OpenAI\n  the demo          no key, no network\n\n\
+         looking for servers …\nUp, Down, Enter · Esc leaves\n\n\n"
+    );
+    for size in [(80, 24), (120, 40), (200, 60), (40, 10)] {
+        let shown = screen(&mut trust(), size);
+        for part in
+            ["Do you trust what is in this directory", "❯ no: work here", "  yes: I trust", "Esc leaves"]
+        {
+            assert!(shown.contains(part), "{size:?} {part}: {shown}");
+        }
+    }
+    // Where there is no room, what is said scrolls and the choice stays.
+    let mut page = trust_seen();
+    assert!(!screen(&mut page, (40, 7)).contains("It brings:"));
+    key(&mut page, KeyCode::PageDown);
+    key(&mut page, KeyCode::PageDown);
+    let shown = screen(&mut page, (40, 7));
+    assert!(shown.contains("Trusted, its settings") && shown.contains("❯ no"), "{shown}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// Whatever is typed and pasted, in whatever size: no panic, no secret and no control character on a frame.
+    #[test]
+    fn any_keys_in_any_size(
+        steps in proptest::collection::vec((0u8..8, "[a-z\u{1b}\u{7}日]{0,8}"), 0..20),
+        size in (1u16..90, 1u16..30),
+    ) {
+        let mut page = first_run();
+        page.arm();
+        type_text(&mut page, "p");
+        page.paste("SECRET");
+        for (kind, text) in steps {
+            match kind {
+                0 => page.paste(&format!("SECRET{text}")),
+                1 => drop(key(&mut page, KeyCode::Down)),
+                2 => drop(key(&mut page, KeyCode::Enter)),
+                3 => drop(key(&mut page, KeyCode::Esc)),
+                4 => page.scroll(-3),
+                5 => page.more(vec![Entry::new("x", &text, &text)], 2, &text),
+                6 => drop(key(&mut page, KeyCode::PageDown)),
+                _ => text.chars().for_each(|c| drop(key(&mut page, KeyCode::Char(c)))),
+            }
+            let shown = screen(&mut page, size);
+            prop_assert!(!shown.contains("SECRET"), "{}", shown);
+            prop_assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{:?}", shown);
+        }
+    }
+}
