@@ -9,6 +9,7 @@ use std::process::Command;
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("becket-types", &[]),
     ("becket-session", &["becket-types"]),
+    ("becket-store-postgres", &["becket-types", "becket-session"]),
     ("becket-model", &["becket-types"]),
     ("becket-tool", &["becket-types"]),
     ("becket-guard", &["becket-types"]),

@@ -1,6 +1,6 @@
 //! Bad input: one message with what, why and what to do, the documented exit code, nothing lost.
 
-use crate::support::{Api, Bench, run};
+use crate::support::{Api, Bench, run, run_with};
 use becket_testkit::{Answer, MockServer};
 use serde_json::json;
 
@@ -32,8 +32,54 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
         (&["-p", "--model", "openai/x", "--add-dir", "absent-dir", "--", "go"], "absent-dir"),
         (&["-p", "--model", "openai/x", "--setting-sources", "moon", "go"], "moon"),
         (&["-p", "--model", "openai/x", "--tools", "hammer", "go"], "hammer"),
+        (&["-p", "--model", "openai/x", "--max-turns", "-3", "go"], "whole number"),
+        (&["-p", "--model", "openai/x", "--max-tokens", "0", "go"], "more than 0"),
+        (&["-p", "--model", "openai/x", "--max-wall", "soon", "go"], "10m"),
+        (&["-p", "--model", "openai/x", "--context-window", "big", "go"], "32k"),
+        (&["-p", "--model", "openai/x", "--include-partial-messages", "go"], "--output-format stream-json"),
+        (&["-p", "--model", "openai/x", "--replay-user-messages", "go"], "--output-format stream-json"),
+        (&["-p", "--model", "openai/x", "-o", "absent-dir/out.md", "go"], "absent-dir"),
+        (&["-p", "--model", "openai/x", "-o", ".", "go"], "cannot be a file"),
+        (&["-p", "--model", "openai/x", "--allowedTools", "go"], "--"),
+        (
+            &[
+                "-p",
+                "--model",
+                "openai/x",
+                "-c",
+                "--session-id",
+                "7e57c0de-0000-4000-8000-000000000001",
+                "go",
+            ],
+            "--fork-session",
+        ),
         (&["-p", "--model", "openai/x", ""], "prompt"),
-        (&["-p", "--model", "openai/x"], "prompt"),
+        (&["-p", "--model", "openai/x"], "there is no prompt"),
+        (&["-p", "--model", "openai/x", "-"], "there is no prompt"),
+        (&["-p", "--model", "openai/x", "--allowedTools", "Edit"], "put -- before the prompt"),
+        (&["-p", "--model", "openai/x", "--resume=", "go"], "--resume needs a session"),
+        (
+            &["-p", "--model", "openai/x", "--fork-session", "go"],
+            "--fork-session needs --continue or --resume",
+        ),
+        (&["-p", "--model", "openai/x", "--take-over", "go"], "--take-over needs --continue or --resume"),
+        (&["-p", "--model", "openai/x", "-c", "go"], "there is no session of"),
+        (&["-p", "--model", "openai/x", "--add-dir", "bad.toml", "--", "go"], "is not a directory"),
+        (
+            &["-p", "--model", "openai/x", "--input-format", "stream-json", "go"],
+            "prompts come from stdin alone",
+        ),
+        (&["go"], "needs a terminal"),
+        (&["sessions", "--since", "yesterday"], "is no day"),
+        (&["sessions", "rename", "nothere", "x"], "nothere"),
+        (&["sessions", "restore", "nothere"], "nothere"),
+        (&["sessions", "rm"], "at least one"),
+        (&["context"], "there is no session of"),
+        (&["import", "bad.toml"], "is no session that becket can read"),
+        (&["import", "absent.jsonl"], "absent.jsonl"),
+        (&["screenshot", "script.json", "-o", "out.png"], "is neither .svg nor .txt"),
+        (&["screenshot", "script.json", "-o", "out.svg"], "not an event"),
+        (&["screenshot", "script.json", "-o", "out.svg", "--theme", "mud"], "there is no theme"),
         (&["context", "nothere"], "nothere"),
         (&["doctor", "session", "nothere"], "nothere"),
     ] {
@@ -44,6 +90,65 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
         assert!(!ran.stderr.contains("panicked"), "{args:?}");
     }
     assert!(bench.ledgers().is_empty(), "nothing was started: {:?}", bench.ledgers());
+}
+
+#[test]
+fn a_stdin_without_any_message_is_told() {
+    let bench = Bench::new(&[]);
+    let args = ["-p", "--model", "openai/x", "--input-format", "stream-json", "--output-format", "json"];
+    for input in ["", "\r\n\n"] {
+        let command = &mut bench.command();
+        let ran = run_with(command.env("OPENAI_API_KEY", "sk-test").args(args), input.as_bytes()).expect(2);
+        assert!(ran.stderr.contains("no message came on stdin"), "{}", ran.stderr);
+        assert_eq!(ran.stdout, "");
+    }
+    // A host that only introduces itself.
+    let hello = json!({"type": "control_request", "request_id": "1", "request": {"subtype": "initialize"}});
+    let command = &mut bench.command();
+    let ran = run_with(
+        command
+            .env("OPENAI_API_KEY", "sk-test")
+            .args([&args[..5], &["--output-format", "stream-json"]].concat()),
+        format!("{hello}\n").as_bytes(),
+    );
+    assert_eq!(ran.expect(0).lines()[1]["type"], "control_response");
+    assert!(bench.ledgers().is_empty(), "a session without a message leaves nothing: {:?}", bench.ledgers());
+}
+
+/// What a subcommand cannot do with a session that is there.
+#[test]
+fn a_session_that_stays_as_it_is() {
+    let bench = Bench::new(&[("long.md", &"word ".repeat(9_000))]);
+    let server = MockServer::start([Answer::text("hello")]);
+    run(bench.print(Api::Chat, &server).args(["--name", "it", "go"])).expect(0);
+    let before = std::fs::read(&bench.ledgers()[0]).unwrap();
+    for (args, word) in [
+        (&["sessions", "rename", "it", " "][..], "a title needs a letter"),
+        (&["sessions", "fork", "it", "--name", " "], "a name needs a letter"),
+        (&["sessions", "fork", "it", "@999"], "is no entry of this session"),
+        (&["rewind", "it", "999", "--both", "--yes"], "this session has no message"),
+        (&["context", "it", "--drop", "999"], "that can be changed"),
+        (&["context", "it", "--restore", "999"], "was folded away by a compaction"),
+        (&["context", "it", "--undo"], "no change of the context is there to undo"),
+        (&["context", "it", "--redo"], "no undone change"),
+        (&["context", "it", "--request", "999"], "999"),
+        (&["compact", "it", "--undo"], "this session has no compaction"),
+        (&["undo", "it", "--to", "999", "--yes"], "this session has no message"),
+    ] {
+        let ran = run(bench.command().args(args)).expect(2);
+        assert!(ran.stderr.contains(word), "{args:?} does not say {word}: {}", ran.stderr);
+    }
+    assert_eq!(std::fs::read(&bench.ledgers()[0]).unwrap(), before);
+}
+
+/// `-` is what is piped in, alone.
+#[test]
+fn the_prompt_dash_is_what_is_piped_in() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("fine")]);
+    run_with(bench.print(Api::Chat, &server).arg("-"), b"the task itself").expect(0);
+    let request = server.requests()[0].text().to_owned();
+    assert!(request.contains("the task itself") && !request.contains("<stdin>"), "{request}");
 }
 
 #[test]
@@ -86,6 +191,32 @@ fn a_data_directory_that_cannot_be_written_does_not_stop_the_run() {
     let ran = run(bench.print(Api::Chat, &server).arg("go")).expect(0);
     assert_eq!(ran.stdout, "fine\n");
     assert!(ran.stderr.contains(".local"), "{}", ran.stderr);
+}
+
+#[test]
+fn commands_run_where_nothing_can_be_stored() {
+    let bench = Bench::new(&[("file", "")]);
+    let server = MockServer::start([
+        Answer::tool("c1", "bash", json!({ "command": "echo x >> effects.txt" })),
+        Answer::text("done"),
+    ]);
+    let ran = run(bench
+        .print(Api::Anthropic, &server)
+        .env("XDG_DATA_HOME", bench.project.root().join("file"))
+        .args(["--permission-mode", "bypassPermissions", "go"]))
+    .expect(0);
+    assert_eq!(bench.project.read("effects.txt"), "x\n");
+    assert!(ran.stderr.contains("Cannot save this session"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_prompt_that_never_fits_is_told_once() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("not asked")]);
+    let long = "word ".repeat(400_000);
+    let ran = run_with(bench.print(Api::Anthropic, &server).arg("read this"), long.as_bytes()).expect(9);
+    assert_eq!(ran.stderr.matches("The context is full").count(), 1, "{}", ran.stderr);
+    assert!(server.requests().is_empty());
 }
 
 #[test]

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex};
 
 const SUMMARY: &str = "## Goal\nRun the numbered steps.\n\n## Instructions\n- one after the other\n\n## Progress\n\n### Done\n\n### In progress\n- the steps\n\n### Blocked\n\n## Decisions\n\n## Discoveries\n\n## Next steps\n- the next number\n\n## Relevant files\n";
 
-/// Whether this request asks for a summary: the template stands in its last message.
+/// Whether this request asks for a summary: the template stands in its last message, and not as a summary's own headings.
 pub(crate) fn asks_for_summary(request: &Recorded) -> bool {
-    request.messages().last().is_some_and(|m| m.to_string().contains("## Relevant files"))
+    let last = request.messages().last().map(ToString::to_string).unwrap_or_default();
+    last.contains("## Relevant files") && !last.contains("<context-summary>")
 }
 
 /// A model that calls `bash` with `echo N >> log.txt` for N in 1..=calls, then says that it is done.
-fn counting_model(calls: usize) -> (MockServer, Arc<Mutex<usize>>) {
+pub(crate) fn counting_model(calls: usize) -> (MockServer, Arc<Mutex<usize>>) {
     let next = Arc::new(Mutex::new(0));
     let state = Arc::clone(&next);
     let server = MockServer::with(move |request| {
@@ -275,4 +276,65 @@ fn the_turn_goes_on_while_its_summary_is_prepared() {
     assert!(summaries <= compactions.len() + 1, "{summaries} summaries, {} compactions", compactions.len());
     let turns: Vec<Recorded> = server.requests().into_iter().filter(|r| !asks_for_summary(r)).collect();
     assert!(prefix_breaks(&turns).len() <= compactions.len());
+}
+
+/// The boundary itself asks no model: the summary is whole before the last step ahead of it begins, and whatever else is
+/// asked for a summary gets no answer until the turn has gone on behind it.
+#[test]
+fn a_boundary_with_a_prepared_summary_waits_for_no_request() {
+    let bench = Bench::new(&[]);
+    let (summary, hold, others) = (Gate::new(), Gate::new(), Gate::new());
+    let gates = (summary.clone(), hold.clone(), others.clone());
+    let (mut steps, mut summaries, mut meanwhile) = (0, 0, 0);
+    let server = MockServer::with(move |request| {
+        let tokens = request.text().len() as u64 / 4;
+        if asks_for_summary(request) {
+            summaries += 1;
+            let gate = if summaries == 1 { &gates.0 } else { &gates.2 };
+            return Reply::from(Answer::text(SUMMARY).usage(tokens, 200)).gate_before(gate);
+        }
+        steps += 1;
+        if steps > 90 {
+            return Answer::text("end").usage(tokens, 10).into();
+        }
+        let command = format!("echo {steps} >> log.txt; seq -w {steps}00000 {steps}00100 | head -c 800");
+        let step = Reply::from(
+            Answer::text(format!("Step {steps}."))
+                .and_tool(&format!("call_{steps}"), "bash", json!({ "command": command }))
+                .usage(tokens, 60),
+        );
+        meanwhile += usize::from(summaries == 1);
+        if meanwhile == 3 { step.gate_before(&gates.1) } else { step }
+    });
+    let mut running = Running::start(bench.print(BOTH[0], &server).args([
+        "--context-window",
+        "24000",
+        "--permission-mode",
+        "bypassPermissions",
+        "--output-format",
+        "stream-json",
+        "do the steps",
+    ]));
+    running.close_stdin();
+    summary.wait_reached();
+    hold.wait_reached();
+    let held = server.requests().len();
+    summary.open();
+    running.line(|l| l.contains("A summary is prepared"));
+    hold.open();
+    running.line(|l| l.contains("compact_boundary"));
+    running.line(|l| l.contains("\"type\":\"assistant\"") && l.contains("Step "));
+    let requests = server.requests();
+    others.open();
+    running.wait().expect(0);
+    let after = requests.iter().position(|r| r.text().contains("<context-summary>")).unwrap();
+    assert!(after >= held, "{after} {held}");
+    assert!(
+        requests[held..=after].iter().all(|r| !asks_for_summary(r)),
+        "nothing is asked between the prepared summary and the step behind the boundary"
+    );
+    let compactions: Vec<Value> = bench.entries().into_iter().filter(|e| e["kind"] == "compaction").collect();
+    assert_eq!(compactions[0]["input"], "prepared");
+    let log: Vec<usize> = bench.project.read("log.txt").lines().map(|l| l.parse().unwrap()).collect();
+    assert_eq!(log, (1..=90).collect::<Vec<_>>());
 }

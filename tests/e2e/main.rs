@@ -2,15 +2,24 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "tests")]
 
 mod bad_input;
+mod compact;
 mod compaction;
 mod faults;
+mod first_run;
 mod formats;
+mod inspector;
 mod kills;
 mod parallel;
+mod plain_lines;
+mod portable;
+mod present;
 mod processes;
 mod reach;
+mod recall;
 mod steering;
+mod storage;
 mod subcommands;
 mod support;
 mod tasks;
+mod terminal;
 mod undo;

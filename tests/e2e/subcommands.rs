@@ -91,3 +91,127 @@ fn version_and_help_are_there() {
         assert!(help.contains(word), "{word}");
     }
 }
+
+#[test]
+fn sessions_are_named_tagged_put_away_thrown_away_and_brought_back() {
+    let bench = Bench::new(&[("src/a.txt", "needle\n")]);
+    let server = MockServer::start([
+        Answer::tool("c1", "read", json!({ "path": "src/a.txt" })).usage(900, 10),
+        Answer::text("found the needle").usage(1000, 10),
+        Answer::text("other").usage(100, 10),
+    ]);
+    run(bench.print(Api::Anthropic, &server).args(["--name", "first", "look for the needle"])).expect(0);
+    run(bench.print(Api::Anthropic, &server).args(["--name", "second", "something else"])).expect(0);
+    let sessions = |arguments: &[&str]| {
+        let mut command = bench.command();
+        run(command.arg("sessions").args(arguments))
+    };
+    let titles = |arguments: &[&str]| -> Vec<String> {
+        let mut all = arguments.to_vec();
+        all.push("--json");
+        let rows: Value = serde_json::from_str(&sessions(&all).expect(0).stdout).unwrap();
+        let mut titles: Vec<String> = rows
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|r| r["title"].as_str().unwrap_or_default().to_owned())
+            .collect();
+        titles.sort();
+        titles
+    };
+    sessions(&["rename", "first", "the search"]).expect(0);
+    sessions(&["tag", "the search", "bugs", "#parser"]).expect(0);
+    sessions(&["tag", "the search", "bugs", "--remove"]).expect(0);
+    assert_eq!(titles(&[]), ["second", "the search"]);
+    for narrowed in [
+        &["--tag", "parser"][..],
+        &["--file", "src/a"],
+        &["list", "--tag", "parser", "--since", "1d"],
+        &["--model", "SONNET", "--file", "a.txt"],
+    ] {
+        assert_eq!(titles(narrowed), ["the search"], "{narrowed:?}");
+    }
+    assert!(titles(&["--tag", "bugs"]).is_empty() && titles(&["--until", "2020-01-01"]).is_empty());
+    assert!(sessions(&["--since", "someday"]).expect(2).stderr.contains("no day"));
+    let hits = sessions(&["search", "needle", "--json"]).expect(0).stdout;
+    assert!(hits.contains("the search") && !hits.contains("second"), "{hits}");
+    assert!(sessions(&["search", "needle", "--model", "gpt"]).expect(0).stdout.contains("No session holds"));
+
+    sessions(&["archive", "second"]).expect(0);
+    assert_eq!(titles(&[]), ["the search"]);
+    assert_eq!(titles(&["--archived"]), ["second", "the search"]);
+    sessions(&["unarchive", "second"]).expect(0);
+    assert_eq!(titles(&[]).len(), 2);
+
+    let stats: Value = serde_json::from_str(&sessions(&["stats", "--json"]).expect(0).stdout).unwrap();
+    assert_eq!((&stats["all"]["sessions"], &stats["days"][0]["requests"]), (&json!(2), &json!(3)));
+    assert_eq!(stats["days"][0]["usage"]["input"], 2000);
+    assert_eq!(stats["tools"], json!([{ "tool": "read", "calls": 1, "failed": 0 }]));
+    sessions(&["stats", "--html", "stats.html"]).expect(0);
+    let page = bench.project.read("stats.html");
+    assert!(page.contains("<svg") && page.contains("Calls of tools") && !page.contains("http:"), "{page}");
+    assert!(sessions(&["stats"]).expect(0).stdout.contains("by tool"));
+
+    // Into the trash, back, and for good: nothing of it is left in the index either.
+    sessions(&["rm", "the search"]).expect(0);
+    assert_eq!(titles(&[]), ["second"]);
+    assert!(sessions(&["trash"]).expect(0).stdout.contains("the search"));
+    assert!(sessions(&["gc"]).expect(0).stdout.contains("0 sessions deleted"));
+    sessions(&["restore", "the search"]).expect(0);
+    assert_eq!(titles(&[]).len(), 2);
+    sessions(&["rm", "the search"]).expect(0);
+    assert!(sessions(&["gc", "--now", "--dry-run"]).expect(0).stdout.contains("1 sessions would be"));
+    let freed = sessions(&["gc", "--now"]).expect(0).stdout;
+    assert!(freed.starts_with("1 sessions deleted"), "{freed}");
+    assert!(sessions(&["trash"]).expect(0).stdout.contains("empty"));
+    assert!(sessions(&["search", "needle", "--all"]).expect(0).stdout.contains("No session holds"));
+    assert_eq!(bench.ledgers().len(), 1);
+}
+
+#[test]
+fn branches_are_forked_at_a_message_listed_and_compared() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::with(|request| {
+        let last = request.messages().last().map(ToString::to_string).unwrap_or_default();
+        let word = ["alpha", "beta", "gamma"].into_iter().find(|w| last.contains(w)).unwrap_or("?");
+        Answer::text(format!("answer to {word}")).usage(100, 10).into()
+    });
+    run(bench.print(Api::Anthropic, &server).args(["--name", "trunk", "alpha"])).expect(0);
+    run(bench.print(Api::Anthropic, &server).args(["-c", "beta"])).expect(0);
+    let fork =
+        run(bench.command().args(["sessions", "fork", "trunk", "2", "--name", "twig", "--json"])).expect(0);
+    let fork: Value = serde_json::from_str(&fork.stdout).unwrap();
+    let went = run(bench.print(Api::Anthropic, &server).args(["--resume", "twig", "gamma"])).expect(0);
+    assert_eq!(went.stdout, "answer to gamma\n");
+    let sent = server.requests();
+    let body = sent.last().unwrap().text();
+    assert!(body.contains("alpha") && !body.contains("beta"), "{body}");
+
+    for (bad, why) in [
+        (vec!["trunk", "@99999"], "its entries are @1 to @"),
+        (vec!["trunk", "@0"], "its entries are @1 to @"),
+        (vec!["trunk", "@x"], "is no entry"),
+        (vec!["trunk", "99"], "no message"),
+        (vec!["nosuch"], "no session"),
+        (vec!["trunk", "--name", " "], "needs a letter"),
+    ] {
+        let refused = run(bench.command().args(["sessions", "fork"]).args(&bad)).expect(2);
+        assert!(refused.stderr.contains(why), "{bad:?}: {}", refused.stderr);
+    }
+    let tree = run(bench.command().args(["sessions", "tree"])).expect(0).stdout;
+    let lines: Vec<&str> = tree.lines().collect();
+    assert!(lines[0].contains("trunk") && lines[1].contains("└") && lines[1].contains("twig"), "{tree}");
+    let compared = run(bench.command().args(["sessions", "compare", "trunk", "twig", "--json"])).expect(0);
+    let compared: Value = serde_json::from_str(&compared.stdout).unwrap();
+    assert_eq!(compared["shared_messages"], 2, "{compared}");
+    let words = |side: &str| -> Vec<String> {
+        let list = compared[side]["messages"].as_array().unwrap();
+        list.iter().map(|m| m["preview"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(words("one"), ["beta", "answer to beta"]);
+    assert_eq!(words("other"), ["gamma", "answer to gamma"]);
+    assert_eq!(compared["other"]["session"], fork["session"]);
+    // Requests of a branch can be printed as well, those before the fork included.
+    let exact = run(bench.command().args(["context", "twig", "--request", "1"])).expect(0);
+    assert_eq!(exact.stdout.as_bytes(), sent[0].body);
+}

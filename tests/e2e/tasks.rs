@@ -107,6 +107,72 @@ fn no_persistence_leaves_no_session() {
 }
 
 #[test]
+fn what_is_not_kept_is_not_written_to_the_session_it_goes_on_from() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start(["one", "two", "three"].map(Answer::text));
+    run(bench.print(Api::Anthropic, &server).arg("first")).expect(0);
+    let before = std::fs::read(&bench.ledgers()[0]).unwrap();
+    run(bench.print(Api::Anthropic, &server).args(["-c", "--no-session-persistence", "second"])).expect(0);
+    assert!(server.requests()[1].text().contains("first"));
+    assert_eq!((bench.ledgers().len(), std::fs::read(&bench.ledgers()[0]).unwrap()), (1, before));
+}
+
+#[test]
+fn a_session_that_goes_on_says_what_it_cannot_take() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start(["one", "two", "{\"n\": 3}"].map(Answer::text));
+    run(bench.print(Api::Anthropic, &server).arg("first")).expect(0);
+    let id = "7e57c0de-0000-4000-8000-000000000001";
+    let copy = ["-c", "--fork-session", "--session-id", id, "--system-prompt", "You are a parrot.", "second"];
+    let ran = run(bench.print(Api::Anthropic, &server).args(copy)).expect(0);
+    assert!(ran.stderr.contains("--system-prompt has no effect"), "{}", ran.stderr);
+    assert!(!server.requests()[1].text().contains("parrot"));
+    // The schema reaches the model behind the prompt, and the words of the user stay what they were.
+    let schema = "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\"}},\"required\":[\"n\"]}";
+    let ran = run(bench.print(Api::Anthropic, &server).args(["-r", id, "--json-schema", schema, "third"]));
+    assert_eq!(ran.expect(0).stdout, "{\"n\":3}\n");
+    assert_eq!(server.requests().len(), 3);
+    assert!(server.requests()[2].text().contains("must be one JSON value"));
+    assert_prefix(&server.requests());
+}
+
+/// A tool that is not offered to this kind of model is run all the same, and neither it nor a name that the model made up
+/// changes a byte of what was sent before.
+#[test]
+fn tools_that_are_not_offered_are_found_and_slips_keep_the_prefix() {
+    for (api, model, tool) in [
+        (Api::Chat, "openai/gpt-5.2", json!({ "path": "a.txt", "old_string": "old", "new_string": "new" })),
+        (
+            Api::Anthropic,
+            "anthropic/claude-sonnet-4-5",
+            json!({ "patch": "*** Begin Patch\n*** Update File: a.txt\n@@\n-old\n+new\n*** End Patch\n" }),
+        ),
+    ] {
+        let bench = Bench::new(&[("a.txt", "old\n")]);
+        let name = if tool.get("patch").is_some() { "apply_patch" } else { "edit" };
+        let server = MockServer::start([
+            Answer::tool("c1", "read", json!({ "path": "a.txt" })),
+            Answer::tool("c2", name, tool),
+            Answer::tool("c3", "no_such_tool", json!({})),
+            Answer::text("done"),
+        ]);
+        let args = ["--model", model, "--permission-mode", "acceptEdits", "go"];
+        let mut command = bench.command();
+        let command = match api {
+            Api::Chat => command.env("OPENAI_BASE_URL", server.url()).env("OPENAI_API_KEY", "sk-test"),
+            Api::Anthropic => {
+                command.env("ANTHROPIC_BASE_URL", server.url()).env("ANTHROPIC_API_KEY", "sk-test")
+            }
+        };
+        run(command.arg("-p").args(args)).expect(0);
+        assert_eq!(bench.project.read("a.txt"), "new\n", "{model}");
+        assert!(!server.requests()[0].text().contains(&format!("\"name\":\"{name}\"")), "{model}");
+        assert!(server.requests()[3].text().contains("There is no tool named `no_such_tool`"));
+        assert_prefix(&server.requests());
+    }
+}
+
+#[test]
 fn rules_files_reach_the_model_root_first_and_nested_ones_on_reading() {
     let bench = Bench::new(&[
         ("AGENTS.md", "RULE-ROOT\n@extra.md\n"),

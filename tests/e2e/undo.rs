@@ -203,3 +203,63 @@ fn commands_that_only_read_leave_no_record() {
     play(&bench, &bash(&["ls -la", "cat kept.txt", "git status"]), "look", &["--permission-mode", "default"]);
     assert!(bench.entries().iter().all(|e| e["kind"] != "file_snapshot"));
 }
+
+/// A line of stdin, and the first line that comes back with this in it.
+fn ask(running: &mut Running, line: &Value, wanted: &str) -> Value {
+    running.send(format!("{line}\n").as_bytes());
+    serde_json::from_str(&running.line(|l| l.contains(wanted))).unwrap()
+}
+
+fn request(body: &Value) -> Value {
+    json!({ "type": "control_request", "request_id": "r", "request": body })
+}
+
+fn says(text: &str) -> Value {
+    json!({ "type": "user", "message": { "role": "user", "content": text }, "parent_tool_use_id": null })
+}
+
+#[test]
+fn a_running_session_undoes_redoes_and_rewinds() {
+    let bench = Bench::new(&[("a.txt", "0\n")]);
+    let mut steps = bash(&["echo 1 > a.txt"]).as_array().unwrap().clone();
+    steps.extend(bash(&["echo 2 > a.txt; echo new > b.txt"]).as_array().unwrap().clone());
+    steps.push(json!({ "text": "Bye." }));
+    let model = format!("script:{}", script(&bench, &Value::Array(steps)).display());
+    let mut command = bench.command();
+    command.args(["-p", "--model", &model, "--permission-mode", "bypassPermissions"]);
+    command.args([
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        "--replay-user-messages",
+    ]);
+    let mut running = Running::start(&mut command);
+    ask(&mut running, &says("first"), "\"type\":\"result\"");
+    let second = ask(&mut running, &says("second"), "\"isReplay\":true");
+    running.line(|l| l.contains("\"type\":\"result\""));
+    let plan = ask(&mut running, &request(&json!({ "subtype": "undo" })), "undo_planned");
+    let fates: Vec<&Value> = plan["paths"].as_array().unwrap().iter().map(|path| &path["fate"]).collect();
+    assert_eq!(fates, [&json!("restore"), &json!("delete")], "{plan}");
+    assert_eq!(bench.project.read("a.txt"), "2\n", "a plan changes nothing");
+    let carry_out = |plan: &Value| request(&json!({ "subtype": "carry_out", "plan": plan["plan"] }));
+    let done = ask(&mut running, &carry_out(&plan), "undo_done");
+    assert_eq!((&done["restored"], &done["deleted"]), (&json!(1), &json!(1)), "{done}");
+    assert_eq!(bench.project.read("a.txt"), "1\n");
+    let plan = ask(&mut running, &request(&json!({ "subtype": "redo" })), "undo_planned");
+    ask(&mut running, &carry_out(&plan), "undo_done");
+    assert_eq!(bench.project.read("b.txt"), "new\n");
+    let back = json!({ "subtype": "rewind", "to": second["uuid"], "what": "both" });
+    let plan = ask(&mut running, &request(&back), "undo_planned");
+    assert_eq!(plan["conversation"]["text"], "second", "{plan}");
+    ask(&mut running, &carry_out(&plan), "undo_done");
+    assert_eq!(bench.project.read("a.txt"), "1\n");
+    assert!(!bench.project.path("b.txt").exists());
+    ask(&mut running, &says("third"), "\"type\":\"result\"");
+    running.wait().expect(0);
+    let view = becket(&bench, &["context", "--json"], 0);
+    assert!(view.contains("third") && !view.contains("second"), "{view}");
+    // What was done in the session is undone in a process of its own, too.
+    becket(&bench, &["undo", "--yes"], 0);
+    assert_eq!(bench.project.read("a.txt"), "0\n");
+}

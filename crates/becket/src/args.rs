@@ -3,22 +3,26 @@
 //! The names are the ones people have in their fingers from other agents. Runs and subcommands are parsed by two
 //! definitions, so that a prompt such as `becket -p demo` is a prompt.
 
+mod stored;
+
+pub(crate) use stored::*;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// A terminal coding agent whose sessions never lose the thread.
-#[derive(Debug, Parser)]
+#[derive(Clone, Debug, Parser)]
 #[command(
     name = "becket",
     version,
     about,
     disable_help_subcommand = true,
-    after_help = "Subcommands: demo, sessions, context, doctor, config, models, export, undo, redo, rewind (each with --help)\n\
+    after_help = "Subcommands: demo, sessions, context, compact, doctor, config, models, export, import, screenshot, undo, redo, rewind (each with --help)\n\
                   Exit codes: 0 ok, 1 error, 2 usage, 3 max turns, 4 budget, 5 permission denied, 6 schema not met,\n\
                   7 model unreachable, 8 repetition, 9 context full, 130 interrupted, 143 terminated"
 )]
 pub(crate) struct Run {
-    /// The task; what is piped to stdin is added to it. Put `--` before it after a list flag.
+    /// The task; what is piped to stdin is added to it, `-` for that alone. Put `--` before it after a list flag.
     pub prompt: Option<String>,
 
     /// Run headless: print the answer and exit.
@@ -41,7 +45,7 @@ pub(crate) struct Run {
     pub config: ConfigArgs,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Input and output")]
 #[expect(clippy::struct_field_names, reason = "fields are named as the options they are")]
 pub(crate) struct Output {
@@ -66,6 +70,12 @@ pub(crate) struct Output {
     /// Same, always from a file.
     #[arg(long, value_name = "FILE", conflicts_with = "json_schema")]
     pub output_schema: Option<PathBuf>,
+    /// The session in the terminal's own scrollback instead of on a screen of its own.
+    #[arg(long, conflicts_with = "print")]
+    pub inline: bool,
+    /// The session in plain lines for screen readers: nothing is redrawn.
+    #[arg(long, conflicts_with_all = ["print", "inline"])]
+    pub ax: bool,
     /// Also write the last answer to this file.
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output_last_message: Option<PathBuf>,
@@ -84,28 +94,28 @@ pub(crate) enum InputFormat {
     StreamJson,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Limits")]
 #[expect(clippy::struct_field_names, reason = "fields are named as the options they are")]
 pub(crate) struct Limits {
     /// Requests to the model in one turn; then it is asked to wrap up, and becket exits with 3.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
     pub max_turns: Option<u64>,
     /// Money, at list prices; checked after each answer. Exit 4.
-    #[arg(long, value_name = "USD", value_parser = positive)]
+    #[arg(long, value_name = "USD", value_parser = positive, allow_negative_numbers = true)]
     pub max_budget_usd: Option<f64>,
     /// Tokens read and written, cached ones included. Exit 4.
-    #[arg(long, value_name = "N")]
-    pub max_tokens: Option<u64>,
-    /// Wall time of a turn in seconds. Exit 4.
-    #[arg(long, value_name = "SECONDS")]
-    pub max_wall: Option<u64>,
-    /// Longest wait for a rate limit, in seconds; a longer one ends the run. Exit 7.
-    #[arg(long, value_name = "SECONDS")]
-    pub max_wait: Option<u64>,
+    #[arg(long, value_name = "N", value_parser = not_zero, allow_negative_numbers = true)]
+    pub max_tokens: Option<String>,
+    /// Wall time of a turn: seconds, or `10m`. Exit 4.
+    #[arg(long, value_name = "TIME", value_parser = not_zero, allow_negative_numbers = true)]
+    pub max_wall: Option<String>,
+    /// Longest wait for a rate limit, or for a model that is being loaded: seconds, or `10m`; a longer one ends the run. Exit 7.
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub max_wait: Option<String>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
     /// `anthropic/NAME`, `openai/NAME` (also for every compatible server), or `script:FILE` (also BECKET_MODEL).
@@ -117,12 +127,12 @@ pub(crate) struct ModelArgs {
     /// low, medium, high, xhigh, max.
     #[arg(long, value_name = "LEVEL")]
     pub effort: Option<String>,
-    /// Treat the model's context window as this many tokens (also BECKET_CONTEXT_WINDOW).
-    #[arg(long, value_name = "N")]
-    pub context_window: Option<u64>,
+    /// Treat the model's context window as this many tokens, such as 32000 or `32k` (also BECKET_CONTEXT_WINDOW).
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub context_window: Option<String>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Prompt")]
 pub(crate) struct Prompts {
     /// Replace becket's system prompt.
@@ -137,7 +147,7 @@ pub(crate) struct Prompts {
     pub append_system_prompt_file: Option<PathBuf>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Tools and permissions")]
 #[expect(clippy::struct_field_names, reason = "fields are named as the options they are")]
 pub(crate) struct Permissions {
@@ -161,7 +171,7 @@ pub(crate) struct Permissions {
     pub add_dir: Vec<PathBuf>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Session")]
 pub(crate) struct SessionArgs {
     /// Go on with the newest session of this directory.
@@ -170,13 +180,16 @@ pub(crate) struct SessionArgs {
     /// Go on with this session: id, beginning of one, or title.
     #[arg(short = 'r', long, value_name = "SESSION", conflicts_with = "continue_")]
     pub resume: Option<String>,
-    /// The id of the new session.
+    /// The id of the new session; with --fork-session, of the copy.
     #[arg(long, value_name = "UUID")]
     pub session_id: Option<String>,
     /// With --continue or --resume: go on in a copy.
     #[arg(long)]
     pub fork_session: bool,
-    /// Keep nothing on disk.
+    /// With --continue or --resume: also when another process has the session; that one can add nothing more.
+    #[arg(long, conflicts_with = "fork_session")]
+    pub take_over: bool,
+    /// Keep nothing on disk; with --continue or --resume, go on in a copy that is not kept.
     #[arg(long, alias = "ephemeral")]
     pub no_session_persistence: bool,
     /// The title of the session.
@@ -184,7 +197,7 @@ pub(crate) struct SessionArgs {
     pub name: Option<String>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Configuration")]
 pub(crate) struct ConfigArgs {
     /// Settings on top of the files: JSON text or a file (JSON or TOML).
@@ -210,18 +223,24 @@ pub(crate) struct Sub {
 pub(crate) enum Subcommands {
     /// Watch becket fix a failing test in a scratch repository, with a scripted model: no key, no network.
     Demo(DemoArgs),
-    /// List the sessions of this directory, or search them.
+    /// List the sessions of this directory, or search them; file, fork, compare, throw away, count.
     Sessions(SessionsArgs),
     /// What the model sees now: by category and span, with tokens and origin.
     Context(ContextArgs),
+    /// Compact a session in the open: shown first, with what would be lost; undo and redo.
+    Compact(CompactArgs),
     /// Check models, configuration and storage; with `session ID`, explain one session.
     Doctor(DoctorArgs),
     /// Show every setting with its value and where it comes from.
     Config(ConfigCommandArgs),
     /// List the models becket knows, and what a configured server offers.
     Models(ModelsArgs),
-    /// Write a session as JSONL or Markdown.
+    /// Write a session as JSONL, Markdown or one HTML page.
     Export(ExportArgs),
+    /// Take in a session: becket's own JSONL, or one of Claude Code, Codex or opencode.
+    Import(ImportArgs),
+    /// Draw what the terminal shows after a file of events, as SVG.
+    Screenshot(ScreenshotArgs),
     /// Take back what calls did to files; shown first.
     Undo(UndoArgs),
     /// Take back the last undo.
@@ -231,8 +250,44 @@ pub(crate) enum Subcommands {
 }
 
 /// First words that are subcommands; everything else is a run.
-pub(crate) const SUBCOMMANDS: &[&str] =
-    &["demo", "sessions", "context", "doctor", "config", "models", "export", "undo", "redo", "rewind"];
+pub(crate) const SUBCOMMANDS: &[&str] = &[
+    "demo",
+    "sessions",
+    "context",
+    "compact",
+    "doctor",
+    "config",
+    "models",
+    "export",
+    "import",
+    "screenshot",
+    "undo",
+    "redo",
+    "rewind",
+];
+
+#[derive(Debug, Args)]
+pub(crate) struct ScreenshotArgs {
+    /// One event a line, as JSON.
+    pub events: PathBuf,
+    /// `.svg`, or `.txt` for the text alone.
+    #[arg(short, long)]
+    pub output: PathBuf,
+    /// Columns and rows.
+    #[arg(long, value_name = "COLUMNSxROWS", default_value = "120x40", value_parser = size)]
+    pub size: (u16, u16),
+    #[arg(long, default_value = "dark")]
+    pub theme: String,
+}
+
+/// `120x40`.
+fn size(text: &str) -> Result<(u16, u16), String> {
+    let sides =
+        text.split_once('x').and_then(|(columns, rows)| Some((columns.parse().ok()?, rows.parse().ok()?)));
+    sides
+        .filter(|(columns, rows)| (1..=500).contains(columns) && (1..=500).contains(rows))
+        .ok_or_else(|| "columns and rows from 1x1 to 500x500, such as 120x40".to_owned())
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
@@ -242,40 +297,12 @@ pub(crate) struct DemoArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct SessionsArgs {
-    /// Sessions that hold these words.
-    pub query: Option<String>,
-    /// All projects, not only this directory's.
-    #[arg(long)]
-    pub all: bool,
-    #[arg(long)]
-    pub json: bool,
-    /// Newest first; at most this many.
-    #[arg(long, default_value_t = 20)]
-    pub limit: usize,
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ContextArgs {
-    /// Id, beginning of one, or title; the newest of this directory when left out.
-    pub session: Option<String>,
-    /// Count with the tokenizer instead of estimating.
-    #[arg(long)]
-    pub exact: bool,
-    #[arg(long)]
-    pub json: bool,
-    #[arg(long, value_name = "N", env = "BECKET_CONTEXT_WINDOW")]
-    pub context_window: Option<u64>,
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     #[command(subcommand)]
     pub what: Option<DoctorWhat>,
+    /// What can be read of damaged sessions (or the one named), in sound copies; the damaged ones stay as they are.
+    #[arg(long, global = true)]
+    pub repair: bool,
     #[arg(long, global = true)]
     pub json: bool,
     #[arg(short = 'C', long = "cd", value_name = "DIR", global = true)]
@@ -318,12 +345,15 @@ pub(crate) struct ExportArgs {
     pub format: ExportFormat,
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// With jsonl: also the blobs (long outputs, images, snapshots of files), one a line.
+    #[arg(long)]
+    pub blobs: bool,
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,
 }
 
 /// Whether a plan is carried out.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Consent {
     /// Do it without asking.
     #[arg(long, short = 'y')]
@@ -386,6 +416,22 @@ pub(crate) struct RewindArgs {
 pub(crate) enum ExportFormat {
     Jsonl,
     Md,
+    Html,
+}
+
+fn whole(text: &str) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(n) if n > 0 => Ok(n),
+        _ => Err("expected a whole number above 0, such as 20".to_owned()),
+    }
+}
+
+/// A limit of nothing allows nothing. What else is wrong, the configuration says, which takes the same forms.
+fn not_zero(text: &str) -> Result<String, String> {
+    match text.trim().parse::<f64>() {
+        Ok(n) if n <= 0.0 => Err("expected more than 0".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
 }
 
 fn positive(text: &str) -> Result<f64, String> {
@@ -433,6 +479,9 @@ mod tests {
         for bad in [
             &["becket", "--max-turns", "0"][..],
             &["becket", "--max-budget-usd", "-1"],
+            &["becket", "--max-turns", "-3"],
+            &["becket", "--max-tokens", "0"],
+            &["becket", "--max-wall", "0"],
             &["becket", "--nope"],
             &["becket", "--system-prompt", "a", "--system-prompt-file", "b"],
         ] {

@@ -5,7 +5,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::models;
 use crate::reach;
-use crate::settings::{RunSettings, SessionChoice};
+use crate::settings::{Fork, RunSettings, SessionChoice};
 use crate::toolbox;
 use becket_agent::prompt::{self, PromptSettings};
 use becket_agent::rules::RulesSettings;
@@ -15,10 +15,10 @@ use becket_guard::{Guard, GuardSettings, Rules};
 use becket_model::{Model, ModelRef};
 use becket_session::context::{ModelScope, Policy};
 use becket_session::store::{self, SessionSummary};
-use becket_session::{CreateOptions, Session};
+use becket_session::{CreateOptions, Session, StoreError, ledger};
 use becket_tool_shell::Shell;
-use becket_types::{Event, PermissionMode, SessionId};
-use std::path::PathBuf;
+use becket_types::{PermissionMode, SessionId};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// An agent ready to run, and what the front end needs to know of it.
@@ -29,8 +29,10 @@ pub(crate) struct Assembled {
     pub shell: Arc<Shell>,
     /// What people should know before anything runs.
     pub notes: Vec<String>,
-    /// What was said before, for a terminal that shows a resumed session.
-    pub history: Vec<Event>,
+    /// The folder of a session that is gone on with: what was said before is there.
+    pub past: Option<PathBuf>,
+    /// The folder of a session that begins here and is kept.
+    pub begun: Option<PathBuf>,
     pub session: SessionId,
 }
 
@@ -51,7 +53,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
     let guard = guard(environment, run)?;
     notes.extend(guard.warnings());
 
-    let skills = Arc::new(toolbox::skills(environment, &run.cwd, config));
+    let skills = Arc::new(toolbox::skills(environment, &run.cwd, config, run.trusted));
     notes.extend(skills.warnings().iter().cloned());
     let spill = if run.persist {
         environment.data_dir.join("spill")
@@ -62,35 +64,57 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
     let reach = reach::reach(environment, config, &run.roots);
     notes.extend(reach.notes);
     let mut tools = toolbox::registry(config, Arc::clone(&skills), &shell, &model.info().name, reach.tools)?;
-    let removed = guard.removed_tools(&tools.names());
+    let removed = guard.removed_tools(&tools.all_names());
     tools.retain(|name| !removed.iter().any(|r| r == name));
 
     let mut policy = policy(config);
     policy.protect.extend(tools.protected());
+    if run.goes_on() {
+        for (text, flag) in
+            [(&run.system_prompt, "--system-prompt"), (&run.append_system_prompt, "--append-system-prompt")]
+        {
+            if text.is_some() {
+                notes.push(format!(
+                    "{flag} has no effect on a session that goes on: it keeps the system prompt it began with"
+                ));
+            }
+        }
+    }
     let (session, resumed) = session(environment, run, policy, becket_agent::scope(model.info()))?;
-    let history = if run.interactive && resumed {
-        becket_session::replay::events(session.entries().map_err(store_failure)?)
-    } else {
-        Vec::new()
-    };
+    let past = resumed.then(|| session.dir().to_owned());
+    let begun = (run.persist && !resumed).then(|| session.dir().to_owned());
     let id = session.info().id;
-    let mut extra_skills = None;
+    let mut settings = AgentSettings {
+        resumed,
+        edit_hook: Some(reach.hook),
+        api_key_source: models::key_source(&reference, &run.settings),
+        skills: skills.iter().map(|s| s.name.clone()).collect(),
+        ..agent_settings(environment, run)
+    };
     if tools.get("skill").is_some() {
         // 2 % of the window, at about four characters a token.
         let chars = (model.info().window / 50 * 4).min(becket_tool_skill::CATALOG_CHARS as u64);
-        extra_skills = skills.catalog(chars as usize);
+        settings.prompt.skills = skills.catalog(chars as usize);
     }
-    let find_model: FindModel = {
-        let model_settings = model_settings.clone();
-        Arc::new(move |name: &str| -> Result<Arc<dyn Model>, String> {
-            let reference = ModelRef::parse(name).map_err(|e| e.message)?;
-            becket_model::open(&reference, &model_settings).map_err(|e| e.message)
-        })
-    };
-    let settings = AgentSettings {
+    let (agent, handle) = Agent::new(AgentParts {
+        session,
+        model,
+        summary_model: None,
+        fallback_models,
+        find_model: Some(finder(model_settings)),
+        tools,
+        guard,
+        settings,
+    });
+    Ok(Assembled { agent, handle, shell, notes, past, begun, session: id })
+}
+
+/// What of an agent's settings follows from the run alone.
+fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings {
+    let config = &run.settings.config;
+    AgentSettings {
         roots: run.roots.clone(),
         headless: !run.interactive,
-        resumed,
         max_turns: config.limits.max_turns,
         max_budget_usd: config.limits.max_budget_usd,
         max_tokens: config.limits.max_tokens,
@@ -99,11 +123,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
             serde_json::to_value(e).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
         }),
         context_window: config.context.window,
-        prompt: PromptSettings {
-            replace: run.system_prompt.clone(),
-            append: appended(run),
-            skills: extra_skills,
-        },
+        prompt: PromptSettings { replace: run.system_prompt.clone(), append: appended(run), skills: None },
         environment: prompt::Environment {
             cwd: run.cwd.clone(),
             extra_dirs: run.roots.iter().skip(1).cloned().collect(),
@@ -112,23 +132,17 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
         },
         rules: rules(environment, config),
         snapshots: Some(snapshots(environment, run)),
-        edit_hook: Some(reach.hook),
-        api_key_source: models::key_source(&reference, &run.settings),
-        skills: skills.iter().map(|s| s.name.clone()).collect(),
         title: run.title.clone(),
         ..AgentSettings::default()
-    };
-    let (agent, handle) = Agent::new(AgentParts {
-        session,
-        model,
-        summary_model: None,
-        fallback_models,
-        find_model: Some(find_model),
-        tools,
-        guard,
-        settings,
-    });
-    Ok(Assembled { agent, handle, shell, notes, history, session: id })
+    }
+}
+
+/// Finds the model that is switched to, by its name.
+fn finder(settings: becket_model::Settings) -> FindModel {
+    Arc::new(move |name: &str| -> Result<Arc<dyn Model>, String> {
+        let reference = ModelRef::parse(name).map_err(|e| e.message)?;
+        becket_model::open(&reference, &settings).map_err(|e| e.message)
+    })
 }
 
 /// What is kept of files before calls, for `becket undo`.
@@ -198,6 +212,14 @@ pub(crate) fn guard(environment: &Environment, run: &RunSettings) -> Result<Guar
     })))
 }
 
+/// A session that is over: one in which nothing happened leaves nothing behind.
+pub(crate) fn leave(begun: Option<&Path>) {
+    if let Some(dir) = begun {
+        // What cannot be deleted stays: an empty session harms nobody.
+        let _ = store::trash::discard_unused(store::Outside::default().io.as_ref(), dir);
+    }
+}
+
 fn session(
     environment: &Environment,
     run: &RunSettings,
@@ -211,7 +233,7 @@ fn session(
         persist: run.persist,
         ..CreateOptions::default()
     };
-    let existing: Option<(SessionSummary, bool)> = match &run.session {
+    let existing: Option<(SessionSummary, Option<Fork>)> = match &run.session {
         SessionChoice::New { .. } => None,
         SessionChoice::Continue { fork } => {
             let newest = store::most_recent(&root, &run.cwd, |_| true).ok_or_else(|| {
@@ -225,11 +247,18 @@ fn session(
         }
     };
     match (existing, &run.session) {
-        (Some((summary, false)), _) => {
-            Session::open(&summary.dir, policy, scope).map(|s| (s, true)).map_err(store_failure)
+        (Some((summary, None)), _) => {
+            let opened = match Session::open(&summary.dir, policy.clone(), scope.clone()) {
+                Err(StoreError::Locked { .. }) if run.take_over => {
+                    ledger::take_over(store::Outside::default().io.as_ref(), &summary.dir)
+                        .and_then(|()| Session::open(&summary.dir, policy, scope))
+                }
+                opened => opened,
+            };
+            opened.map(|s| (s, true)).map_err(store_failure)
         }
-        (Some((summary, true)), _) => {
-            Session::fork(&summary.dir, None, &root, &run.cwd, create(None), policy, scope)
+        (Some((summary, Some(fork))), _) => {
+            Session::fork(&summary.dir, None, &root, &run.cwd, create(fork.id), policy, scope)
                 .map(|s| (s, true))
                 .map_err(store_failure)
         }

@@ -1,7 +1,7 @@
 //! The process environment, read once: variables, home, and the directories becket keeps things in.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Everything becket takes from its surroundings.
 #[derive(Clone, Debug)]
@@ -9,8 +9,10 @@ pub(crate) struct Environment {
     /// Variables that are valid UTF-8; others cannot be ours.
     pub vars: BTreeMap<String, String>,
     pub home: Option<PathBuf>,
-    /// Where sessions and the index are.
+    /// What becket keeps for this person on this machine.
     pub data_dir: PathBuf,
+    /// Where sessions, the trash and the index are: the same, or the copy of a store that others use, too.
+    pub store_dir: PathBuf,
     /// Where `config.toml` and the user's AGENTS.md are.
     pub config_dir: PathBuf,
 }
@@ -33,15 +35,26 @@ impl Environment {
         };
         let data_dir = absolute("BECKET_HOME").unwrap_or_else(|| below("XDG_DATA_HOME", ".local/share"));
         let config_dir = below("XDG_CONFIG_HOME", ".config");
-        Self { vars, home, data_dir, config_dir }
+        Self { vars, home, store_dir: data_dir.clone(), data_dir, config_dir }
+    }
+
+    /// Without variables and home, and everything below `root`: nothing of the user's is read or written.
+    pub(crate) fn below(root: &Path) -> Self {
+        Self {
+            vars: BTreeMap::new(),
+            home: None,
+            data_dir: root.join("data"),
+            store_dir: root.join("data"),
+            config_dir: root.join("config"),
+        }
     }
 
     pub(crate) fn sessions_dir(&self) -> PathBuf {
-        self.data_dir.join("sessions")
+        self.store_dir.join("sessions")
     }
 
     pub(crate) fn index_path(&self) -> PathBuf {
-        self.data_dir.join("index.db")
+        self.store_dir.join("index.db")
     }
 
     pub(crate) fn var(&self, name: &str) -> Option<&str> {

@@ -11,15 +11,17 @@ pub(crate) struct Failure {
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
+    /// Another process has the session: a terminal can ask what to do.
+    pub in_use: bool,
 }
 
 impl Failure {
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { status: ExitStatus::Usage, message: message.into(), hint: None }
+        Self { status: ExitStatus::Usage, message: message.into(), hint: None, in_use: false }
     }
 
     pub(crate) fn error(message: impl Into<String>) -> Self {
-        Self { status: ExitStatus::Error, message: message.into(), hint: None }
+        Self { status: ExitStatus::Error, message: message.into(), hint: None, in_use: false }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {

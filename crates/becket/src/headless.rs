@@ -1,12 +1,12 @@
 //! `becket --print`: one loop between the agent, the printer, stdin and signals.
 
 use crate::args::InputFormat;
-use crate::assemble::{Assembled, assemble};
+use crate::assemble::{Assembled, assemble, leave};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::RunSettings;
 use crate::stdin::{self, Line, Piped};
-use becket_print::{ExitStatus, InputError, InputLine, PrintOptions, Printer, Reaction, parse_line};
+use becket_print::{ExitStatus, InputError, InputLine, PrintOptions, Printer, Reaction, Schema, parse_line};
 use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -22,7 +22,9 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         InputFormat::Text => Some(text_prompt(&settings).await?),
         InputFormat::StreamJson => None,
     };
-    let Assembled { agent, handle, shell, notes, .. } = assemble(environment, &settings).await?;
+    // A session that goes on keeps its system prompt, so the prompt says what the answer must be.
+    let instruction = settings.schema.as_ref().filter(|_| settings.goes_on()).map(Schema::instruction);
+    let Assembled { agent, handle, shell, notes, begun, .. } = assemble(environment, &settings).await?;
     let options = PrintOptions {
         format: settings.format,
         verbose: settings.verbose,
@@ -42,6 +44,8 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         events: handle.events,
         lines: prompt.is_none().then(stdin::lines),
         line_number: 0,
+        introduced: false,
+        asked: prompt.is_some(),
         ended: prompt.is_some(),
         printer,
         keep_text: settings.last_message.is_some(),
@@ -49,7 +53,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         interrupted: false,
     };
     if let Some(text) = prompt {
-        front.command(prompt_command(text)).await;
+        front.command(prompt_command(text, instruction)).await;
         // Without a schema the first turn is the last, and the agent may know it at once.
         if !front.printer.may_ask() {
             front.command(Command::EndInput).await;
@@ -61,6 +65,9 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         outcome = front.serve(&mut signals) => outcome,
         _ = agent.run() => None,
     };
+    if settings.input == InputFormat::StreamJson {
+        leave(begun.as_deref());
+    }
     let status = match outcome {
         Some(status) => status?,
         None => front.drain()?,
@@ -80,7 +87,8 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
 
 /// The prompt of a text run: the argument, and what is piped in.
 async fn text_prompt(settings: &RunSettings) -> Result<String, Failure> {
-    let piped = stdin::read_all(settings.prompt.is_some())
+    let prompt = settings.prompt.as_deref().filter(|prompt| *prompt != "-");
+    let piped = stdin::read_all(prompt.is_some())
         .await
         .map_err(|e| Failure::error(format!("cannot read stdin: {e}")))?;
     let piped = match piped {
@@ -101,12 +109,15 @@ async fn text_prompt(settings: &RunSettings) -> Result<String, Failure> {
             None
         }
     };
-    match (&settings.prompt, piped) {
-        (Some(prompt), None) => Ok(prompt.clone()),
+    match (prompt, piped) {
+        (Some(prompt), None) => Ok(prompt.to_owned()),
         (Some(prompt), Some(piped)) => Ok(format!("{prompt}\n\n<stdin>\n{piped}\n</stdin>")),
         (None, Some(piped)) if !becket_types::is_blank(&piped) => Ok(piped),
-        (None, _) => Err(Failure::usage("there is no prompt")
-            .hint("becket -p \"task\", or pipe it in: echo \"task\" | becket -p")),
+        (None, _) => Err(Failure::usage("there is no prompt").hint(if settings.list_flags {
+            "put -- before the prompt: a flag that takes a list took it (--allowedTools Edit -- \"task\")"
+        } else {
+            "becket -p \"task\", or pipe it in: echo \"task\" | becket -p"
+        })),
     }
 }
 
@@ -114,8 +125,15 @@ fn note(text: &str) {
     let _ = writeln!(io::stderr(), "becket: {text}");
 }
 
-fn prompt_command(text: String) -> Command {
-    Command::Prompt(PromptInput { parts: vec![Part::text(text)], mode: DeliveryMode::Steer, client_id: None })
+fn prompt_command(text: String, instruction: Option<String>) -> Command {
+    let mut parts = vec![Part::text(text)];
+    parts.extend(instruction.map(|text| Part::Text {
+        text,
+        synthetic: true,
+        ignored: false,
+        extra: serde_json::Map::new(),
+    }));
+    Command::Prompt(PromptInput { parts, mode: DeliveryMode::Steer, client_id: None })
 }
 
 fn written<T>(result: io::Result<T>) -> Result<T, Failure> {
@@ -131,6 +149,10 @@ struct Front {
     events: mpsc::UnboundedReceiver<Event>,
     lines: Option<mpsc::Receiver<Line>>,
     line_number: u64,
+    /// The agent has said what this session is.
+    introduced: bool,
+    /// Something came on it that is not blank.
+    asked: bool,
     /// No more input will come.
     ended: bool,
     printer: Printer,
@@ -151,7 +173,8 @@ impl Front {
                     Some(event) => self.event(&event).await,
                     None => return None,
                 },
-                line = next_line(self.lines.as_mut()) => self.line(line).await,
+                // What a host sends early is answered behind the first line, which says what this session is.
+                line = next_line(self.lines.as_mut()), if self.introduced => self.line(line).await,
                 status = signals.next() => {
                     if self.interrupted || status == ExitStatus::Terminated {
                         return Some(Ok(status));
@@ -191,6 +214,7 @@ impl Front {
     }
 
     fn remember(&mut self, event: &Event) {
+        self.introduced |= matches!(event, Event::SessionStarted { .. });
         if let (true, Event::TurnFinished(result)) = (self.keep_text, event) {
             self.last_text = Some(result.text.clone());
         }
@@ -200,6 +224,11 @@ impl Front {
         let Some(line) = line else {
             self.lines = None;
             self.ended = true;
+            if !self.asked {
+                return Err(Failure::usage("no message came on stdin").hint(
+                    "send {\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"…\"}} as a line",
+                ));
+            }
             self.command(Command::EndInput).await;
             return Ok(());
         };
@@ -207,13 +236,20 @@ impl Front {
         let line = match line {
             Line::Whole(line) => line,
             Line::TooLong => {
+                self.asked = true;
                 let limit = stdin::LINE_CAP / (1024 * 1024);
                 return written(
                     self.printer.input_error(&InputError::TooLong { line: self.line_number, limit }),
                 );
             }
         };
-        match parse_line(self.line_number, &String::from_utf8_lossy(&line)) {
+        let text = String::from_utf8_lossy(&line);
+        if matches!(text, std::borrow::Cow::Owned(_)) {
+            note(&format!("input line {} is not all UTF-8; the other bytes became U+FFFD", self.line_number));
+        }
+        let parsed = parse_line(self.line_number, &text);
+        self.asked |= !matches!(parsed, Ok(InputLine::Nothing));
+        match parsed {
             Ok(InputLine::Nothing) => {}
             Ok(InputLine::Command(command)) => self.command(command).await,
             Ok(InputLine::Control { request_id, command }) => {

@@ -1,65 +1,174 @@
 //! `becket`: a session in the terminal. The agent on a thread of its own, the interface on this one.
 //!
 //! Owns what the interface asks of its surroundings: the history of prompts, the editor, the clipboard, Ctrl-Z; files to
-//! complete ([`files`]), pages ([`pages`]), commands and drafts of the person ([`person`]).
+//! complete ([`files`]), pages ([`pages`]) and those of the context inspector ([`inspect`]), commands and drafts of the person ([`person`]) and commands of their own
+//! ([`customs`]), what was said before ([`past`]), what is asked before the first session ([`first`]), what to do with a
+//! session that another process has ([`in_use`]), images of the transcript ([`images`]), what they want kept ([`wishes`]), other programs ([`programs`]), signals
+//! ([`signals`]), lines for plain sessions ([`typed`]).
 
+mod customs;
+mod figures;
 mod files;
+mod first;
+mod images;
+mod in_use;
+mod inspect;
 mod pages;
+mod past;
 mod person;
+mod previews;
+mod programs;
+mod signals;
+mod typed;
+pub(crate) mod wishes;
 
-use crate::assemble::{Assembled, assemble};
+use crate::args::Run;
+use crate::assemble::{Assembled, assemble, leave};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::settings::{RunSettings, SessionChoice};
+use crate::guardian::Guardian;
+use crate::settings::{Fork, RunSettings, SessionChoice};
+use becket_config::UiConfig;
 use becket_print::ExitStatus;
 use becket_tool_shell::Shell;
-use becket_tui::input::{Reply, Request};
-use becket_tui::theme::Theme;
+use becket_tui::input::{Keep, Reply, Request, To};
+use becket_tui::terminal::Place;
 use becket_tui::{Ended, Host, Options};
 use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput, SessionId};
+use customs::Customs;
 use files::Files;
 use futures::future::BoxFuture;
 use pages::Pages;
+use past::{Past, Rest};
 use person::{Drafts, Person};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Arc;
-use tokio::signal::unix::{SignalKind, signal};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
+use typed::Typed;
 
 /// Prompts that the history file keeps.
 const HISTORY: usize = 1_000;
 
-pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) -> Result<ExitStatus, Failure> {
+/// `again`: what the settings were made of, for when the project is trusted meanwhile.
+pub(crate) async fn run(
+    environment: &Environment,
+    mut settings: RunSettings,
+    mut again: Run,
+) -> Result<ExitStatus, Failure> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return Err(Failure::usage("the interactive session needs a terminal")
             .hint("run headless: becket -p \"task\"; see it work: becket demo; all flags: becket --help"));
     }
+    // Plain lines take nothing from the terminal, so there is nothing to give back.
+    let guardian = if settings.ax { Guardian::default() } else { Guardian::start() };
+    let held = Held { guardian: Arc::new(Mutex::new(guardian)), stopping: Arc::default() };
+    match first::project(environment, &settings).await? {
+        None => return Ok(ExitStatus::Ok),
+        Some(false) => {}
+        Some(true) => {
+            // We are there already.
+            again.config.cd = None;
+            settings = RunSettings::new(again, environment)?;
+        }
+    }
+    if let first::Next::End(status) = first::model(environment, &mut settings).await? {
+        return Ok(status);
+    }
+    let mut typed = if settings.ax { Some(Typed::listen()?) } else { None };
+    // One session may be looked at only; the next one is as it was asked for.
+    let persist = settings.persist;
     loop {
-        match session(environment, &settings).await? {
-            Ended::Quit | Ended::AgentGone => return Ok(ExitStatus::Ok),
-            Ended::Terminated => return Ok(ExitStatus::Terminated),
-            Ended::Switch(to) => {
+        let next = match session(environment, &mut settings, &held, typed.as_mut()).await {
+            Err(failure) if failure.in_use => match in_use::ask(&failure, typed.as_mut()).await? {
+                Some(answer) => {
+                    answer.apply(&mut settings);
+                    continue;
+                }
+                None => return Ok(ExitStatus::Usage),
+            },
+            next => next?,
+        };
+        match next {
+            Next::Quit => return Ok(ExitStatus::Ok),
+            Next::Terminated => return Ok(ExitStatus::Terminated),
+            Next::Switch(to) => {
                 settings.prompt = None;
                 settings.title = None;
-                settings.session = match to {
-                    Some(query) => SessionChoice::Resume { query, fork: false },
-                    None => SessionChoice::New { id: None },
-                };
+                settings.session = to;
+                settings.take_over = false;
+                settings.persist = persist;
             }
         }
     }
 }
 
-/// One session, until the person leaves it.
-async fn session(environment: &Environment, settings: &RunSettings) -> Result<Ended, Failure> {
-    let Assembled { agent, handle, shell, notes, history, session } = assemble(environment, settings).await?;
-    let (sender, events) = mpsc::unbounded_channel();
-    for event in history {
-        let _ = sender.send(event);
+/// What of this process is the terminal's.
+struct Held {
+    guardian: Arc<Mutex<Guardian>>,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Held {
+    /// Something else has the terminal, or becket again.
+    fn taken(guardian: &Mutex<Guardian>, taken: bool) {
+        guardian.lock().unwrap_or_else(PoisonError::into_inner).taken(taken);
     }
-    for text in notes {
+}
+
+/// How a session ended, and which comes next.
+enum Next {
+    Quit,
+    Terminated,
+    Switch(SessionChoice),
+}
+
+impl Next {
+    /// What follows the session that ended so.
+    fn after(ended: Ended, session: SessionId) -> Self {
+        match ended {
+            Ended::Quit | Ended::AgentGone => Self::Quit,
+            Ended::Terminated => Self::Terminated,
+            Ended::Switch(To::New) => Self::Switch(SessionChoice::New { id: None }),
+            Ended::Switch(To::Session(query)) => Self::Switch(SessionChoice::Resume { query, fork: None }),
+            Ended::Switch(To::Fork) => Self::Switch(SessionChoice::Resume {
+                query: session.to_string(),
+                fork: Some(Fork::default()),
+            }),
+        }
+    }
+}
+
+/// One session, until the person leaves it. What they want kept is in the settings afterwards.
+async fn session(
+    environment: &Environment,
+    settings: &mut RunSettings,
+    held: &Held,
+    typed: Option<&mut Typed>,
+) -> Result<Next, Failure> {
+    let Assembled { agent, handle, shell, notes, past, begun, session } =
+        assemble(environment, settings).await?;
+    let (sender, events) = mpsc::unbounded_channel();
+    // Lines that are printed once are printed in their order.
+    let in_order = typed.is_some() || settings.inline;
+    let Past { events: past, rest } = past.map_or_else(Past::default, |dir| Past::of(&dir, in_order));
+    let mut end = None;
+    if rest.is_some() {
+        end = Some(past);
+    } else {
+        for event in past {
+            let _ = sender.send(event);
+        }
+    }
+    let ui = settings.settings.config.ui.clone();
+    let (preferences, mut wrong) = wishes::preferences(environment, &settings.settings.config);
+    let notifications = wishes::notifications(environment, &ui).unwrap_or_else(|why| {
+        wrong.push(why);
+        becket_tui::notify::Notifications::Off
+    });
+    for text in notes.into_iter().chain(wrong) {
         let _ = sender.send(Event::Notice { level: NoticeLevel::Warning, text });
     }
     let agent = std::thread::Builder::new()
@@ -67,30 +176,37 @@ async fn session(environment: &Environment, settings: &RunSettings) -> Result<En
         .spawn(move || crate::runtime().map(|runtime| drop(runtime.block_on(agent.run()))))
         .map_err(|e| Failure::error(format!("cannot start: {e}")))?;
     // One stream: what was before, then what happens.
-    let mut live = handle.events;
-    tokio::spawn(async move {
-        while let Some(event) = live.recv().await {
-            if sender.send(event).is_err() {
-                break;
-            }
-        }
-    });
+    tokio::spawn(pass_on(handle.events, sender));
     if let Some(text) = settings.prompt.clone() {
         let prompt =
             PromptInput { parts: vec![Part::text(text)], mode: DeliveryMode::Steer, client_id: None };
         let _ = handle.commands.send(Command::Prompt(prompt)).await;
     }
     let commands = handle.commands.clone();
+    let (outside, inputs) = mpsc::unbounded_channel();
+    signals::ends(&outside, typed.is_some())?;
+    if typed.is_none() {
+        signals::stops(outside, Arc::clone(&held.stopping))?;
+    }
+    let kept = Arc::new(Mutex::new(ui));
+    let mut host = Surroundings::new(environment, settings, session, &shell, held, Arc::clone(&kept));
+    host.rest = rest;
     let options = Options {
-        theme: theme(environment),
+        preferences,
+        notifications,
+        place: if settings.inline { Place::Inline } else { Place::Alternate },
+        end,
         commands: handle.commands,
         events,
-        terminate: terminate()?,
-        host: Box::new(Surroundings::new(environment, settings, session, &shell)),
+        outside: inputs,
+        host: Box::new(host),
     };
-    let ended = becket_tui::run(io::BufWriter::with_capacity(64 * 1024, io::stdout()), options)
-        .await
-        .map_err(|e| Failure::error(format!("the terminal cannot be used: {e}")))?;
+    let out = io::BufWriter::with_capacity(64 * 1024, io::stdout());
+    let ended = match typed {
+        Some(Typed { lines, interrupts }) => becket_tui::ax::run(out, lines, interrupts, options).await,
+        None => becket_tui::run(out, options).await,
+    };
+    let ended = ended.map_err(|e| Failure::error(format!("the terminal cannot be used: {e}")))?;
     // What is under way is told to stop; what has happened is in the ledger already.
     let _ = commands.send(Command::Interrupt).await;
     let _ = commands.send(Command::EndInput).await;
@@ -101,29 +217,19 @@ async fn session(environment: &Environment, settings: &RunSettings) -> Result<En
             let _ = writeln!(io::stderr(), "becket: {line}");
         }
     }
-    Ok(ended)
+    if matches!(ended, Ended::Quit | Ended::AgentGone) {
+        leave(begun.as_deref());
+    }
+    settings.settings.config.ui = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Ok(Next::after(ended, session))
 }
 
-fn theme(environment: &Environment) -> Theme {
-    if environment.var("NO_COLOR").is_some() {
-        return Theme::plain();
-    }
-    match (environment.var("COLORTERM"), environment.var("TERM")) {
-        (Some("truecolor" | "24bit"), _) => Theme::dark(),
-        (_, Some(term)) if term.contains("256color") || term.contains("direct") => Theme::dark(),
-        _ => Theme::ansi(),
-    }
-}
-
-fn terminate() -> Result<BoxFuture<'static, ()>, Failure> {
-    let listen = |kind| signal(kind).map_err(|e| Failure::error(format!("cannot listen to signals: {e}")));
-    let (mut term, mut hangup) = (listen(SignalKind::terminate())?, listen(SignalKind::hangup())?);
-    Ok(Box::pin(async move {
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = hangup.recv() => {}
+async fn pass_on(mut from: mpsc::UnboundedReceiver<Event>, to: mpsc::UnboundedSender<Event>) {
+    while let Some(event) = from.recv().await {
+        if to.send(event).is_err() {
+            break;
         }
-    }))
+    }
 }
 
 /// What the interface asks of the machine.
@@ -132,9 +238,18 @@ struct Surroundings {
     editor: String,
     files: Files,
     pages: Arc<Pages>,
-    person: Person,
+    person: Arc<Person>,
+    customs: Arc<Customs>,
+    root: PathBuf,
+    transcript: PathBuf,
+    guardian: Arc<Mutex<Guardian>>,
+    stopping: Arc<AtomicBool>,
+    /// The part of the configuration that the interface changes.
+    ui: Arc<Mutex<UiConfig>>,
     /// `None` for a session that keeps nothing.
     drafts: Option<Drafts>,
+    /// What was said before, where only the end of it is shown yet.
+    rest: Option<Rest>,
 }
 
 impl Surroundings {
@@ -143,7 +258,10 @@ impl Surroundings {
         settings: &RunSettings,
         session: SessionId,
         shell: &Arc<Shell>,
+        held: &Held,
+        ui: Arc<Mutex<UiConfig>>,
     ) -> Self {
+        let root = crate::settings::project_root(&settings.cwd);
         let editor = ["VISUAL", "EDITOR"].iter().find_map(|name| environment.var(name)).unwrap_or("vi");
         Self {
             history: environment.data_dir.join("history.jsonl"),
@@ -154,9 +272,21 @@ impl Surroundings {
                 cwd: settings.cwd.clone(),
                 session: session.to_string(),
                 config: settings.settings.config.clone(),
+                trusted: settings.trusted,
             }),
-            person: Person::new(Arc::clone(shell), settings.cwd.clone(), &settings.roots),
+            person: Arc::new(Person::new(Arc::clone(shell), settings.cwd.clone(), &settings.roots)),
+            customs: Arc::new(Customs::new(environment, &settings.cwd, &root, settings.trusted)),
+            transcript: becket_session::store::ledger_path(&becket_session::store::session_dir(
+                &environment.sessions_dir(),
+                &settings.cwd,
+                session,
+            )),
+            root,
+            guardian: Arc::clone(&held.guardian),
+            stopping: Arc::clone(&held.stopping),
+            ui,
             drafts: settings.persist.then(|| Drafts::new(&environment.data_dir, session)),
+            rest: None,
         }
     }
 }
@@ -186,7 +316,17 @@ impl Host for Surroundings {
             }
             Request::Edit { text } => {
                 let editor = self.editor.clone();
-                Box::pin(async move { Some(Reply::Edited(edit(&editor, &text).await)) })
+                let guardian = Arc::clone(&self.guardian);
+                Box::pin(async move {
+                    Held::taken(&guardian, false);
+                    let edited = edit(&editor, &text).await;
+                    Held::taken(&guardian, true);
+                    Some(Reply::Edited(edited))
+                })
+            }
+            Request::Command { name, arguments } if name == customs::TRUST => {
+                let (name, arguments) = arguments.split_once(' ').unwrap_or((&arguments, ""));
+                self.custom(name.to_owned(), arguments.to_owned(), true)
             }
             Request::Command { name, arguments } => {
                 let pages = Arc::clone(&self.pages);
@@ -223,14 +363,83 @@ impl Host for Surroundings {
                 }
                 None => Box::pin(async { None }),
             },
-            Request::ClipboardImage => Box::pin(async { None }),
+            request => self.ask_more(request),
         }
     }
 
-    fn copy(&mut self, _text: &str) {}
+    fn copy(&mut self, text: &str) {
+        programs::copy(text);
+    }
 
     fn stop(&mut self) {
-        let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
+        Held::taken(&self.guardian, false);
+        signals::stop(&self.stopping);
+        Held::taken(&self.guardian, true);
+    }
+}
+
+impl Surroundings {
+    fn custom(&self, name: String, arguments: String, trust: bool) -> BoxFuture<'static, Option<Reply>> {
+        let (customs, person) = (Arc::clone(&self.customs), Arc::clone(&self.person));
+        Box::pin(async move { Some(customs.answer(person, name, arguments, trust).await) })
+    }
+
+    /// What is seldom asked.
+    fn ask_more(&self, request: Request) -> BoxFuture<'static, Option<Reply>> {
+        let pages = Arc::clone(&self.pages);
+        match request {
+            Request::ClipboardImage => Box::pin(async { Some(programs::clipboard_image().await) }),
+            Request::Picture { number, blob } => {
+                let session = self.transcript.parent().map(Path::to_path_buf).unwrap_or_default();
+                Box::pin(images::picture(session, number, blob))
+            }
+            Request::Attach { text } => {
+                beside(move || Some(programs::attached(text, &pages.cwd, pages.environment.home.as_deref())))
+            }
+            Request::Customs => {
+                let customs = Arc::clone(&self.customs);
+                beside(move || Some(Reply::Customs(customs.list())))
+            }
+            Request::Custom { name, arguments } => self.custom(name, arguments, false),
+            Request::Allow { rule, place } => {
+                let root = self.root.clone();
+                beside(move || Some(Reply::Done(wishes::allow(&pages.environment, &root, &rule, place))))
+            }
+            Request::Keep(keep) => {
+                {
+                    let mut ui = self.ui.lock().unwrap_or_else(PoisonError::into_inner);
+                    match &keep {
+                        Keep::Theme(name) => ui.theme = Some(name.clone()),
+                        Keep::Vim(on) => ui.vim = *on,
+                    }
+                }
+                beside(move || wishes::keep(&pages.environment, &keep).err().map(|why| Reply::Done(Err(why))))
+            }
+            Request::Preview { session } => {
+                beside(move || Some(previews::preview(&pages.environment, &pages.cwd, session)))
+            }
+            Request::Past => {
+                let rest = self.rest.clone();
+                beside(move || rest.map(|rest| Reply::Past(rest.read())))
+            }
+            Request::Jobs => {
+                let jobs = self.person.running_jobs();
+                Box::pin(async move { Some(Reply::Jobs(jobs)) })
+            }
+            Request::Inspect(asked) => beside(move || {
+                let page = inspect::page(&pages.environment, &pages.cwd, &pages.session, asked);
+                Some(Reply::Inspected { asked, result: page.map_err(|failure| failure.message) })
+            }),
+            Request::Saying { words } => beside(move || Some(pages.saying(words))),
+            Request::Branch => beside(move || Some(Reply::Branch(programs::branch(&pages.cwd)))),
+            Request::StatusLine { told } => {
+                let ui = self.ui.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(program) = ui.status_line.command.clone() else { return Box::pin(async { None }) };
+                let known = programs::known(env!("CARGO_PKG_VERSION"), &self.transcript);
+                Box::pin(programs::status_line(program, told, known, pages.cwd.clone()))
+            }
+            _ => Box::pin(async { None }),
+        }
     }
 }
 

@@ -9,14 +9,18 @@ mod assemble;
 mod cmd;
 mod environment;
 mod failure;
+mod guardian;
 mod headless;
 mod interactive;
+mod keys;
 mod models;
 mod reach;
 mod settings;
 mod stdin;
+mod storage;
 mod sys;
 mod toolbox;
+mod trust;
 
 use args::{Run, Sub, Subcommands};
 use becket_print::ExitStatus;
@@ -29,6 +33,11 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    if words.next().as_deref() == Some(guardian::WORD) {
+        guardian::watch(&words.next().unwrap_or_default());
+        return ExitCode::SUCCESS;
+    }
     let status = match dispatch() {
         Ok(status) => status,
         Err(failure) => {
@@ -62,13 +71,13 @@ fn dispatch() -> Result<ExitStatus, Failure> {
         Err(error) => return Ok(clap_exit(&error)),
     };
     let print = run.print;
-    let environment = Environment::read();
+    let environment = storage::place(Environment::read())?;
+    let again = (!print).then(|| run.clone());
     let settings = settings::RunSettings::new(run, &environment)?;
     let runtime = runtime()?;
-    if print {
-        runtime.block_on(headless::run(&environment, settings))
-    } else {
-        runtime.block_on(interactive::run(&environment, settings))
+    match again {
+        None => runtime.block_on(headless::run(&environment, settings)),
+        Some(again) => runtime.block_on(interactive::run(&environment, settings, again)),
     }
 }
 
@@ -101,7 +110,7 @@ fn clap_exit(error: &clap::Error) -> ExitStatus {
 }
 
 fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
-    let environment = Environment::read();
+    let environment = storage::place(Environment::read())?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     let result = match command {
         Subcommands::Demo(args) => cmd::demo::run(&environment, &args, &mut out),
@@ -110,6 +119,9 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
             .map(|()| ExitStatus::Ok),
         Subcommands::Context(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::context::run(&environment, &cwd, &args, &mut out))
+            .map(|()| ExitStatus::Ok),
+        Subcommands::Compact(args) => settings::enter(args.cd.as_deref())
+            .and_then(|cwd| cmd::compact::run(&environment, &cwd, &args, &mut out))
             .map(|()| ExitStatus::Ok),
         Subcommands::Doctor(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::doctor::run(&environment, &cwd, &args, &mut out)),
@@ -122,6 +134,10 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
         Subcommands::Export(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::export::run(&environment, &cwd, &args, &mut out))
             .map(|()| ExitStatus::Ok),
+        Subcommands::Import(args) => settings::enter(args.cd.as_deref())
+            .and_then(|cwd| cmd::import::run(&environment, &cwd, &args, &mut out))
+            .map(|()| ExitStatus::Ok),
+        Subcommands::Screenshot(args) => cmd::screenshot::run(&args, &mut out).map(|()| ExitStatus::Ok),
         Subcommands::Undo(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::undo::run(&environment, &cwd, &args, &mut out)),
         Subcommands::Redo(args) => settings::enter(args.cd.as_deref())

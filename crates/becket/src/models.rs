@@ -2,7 +2,7 @@
 
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_config::{Config, Settings};
+use becket_config::{Config, Settings, Source};
 use becket_model::{Credential, Endpoint, ModelError, ModelRef, Proxies, Secret};
 
 /// Used when nobody names a model and this provider's key is there.
@@ -21,6 +21,7 @@ pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> 
     };
     if let Some(wait) = config.limits.max_wait {
         out.max_wait = wait;
+        out.max_loading = wait;
     }
     out
 }
@@ -34,7 +35,7 @@ fn endpoint(environment: &Environment, settings: &Settings, provider: &str) -> E
     let named = provider_config.api_key_env.as_deref().and_then(|name| environment.var(name));
     let credential = match (named, settings.credentials.get(provider)) {
         (Some(key), _) => Some(Credential::ApiKey(Secret::new(key))),
-        (None, Some(found)) if found.variable == "ANTHROPIC_AUTH_TOKEN" => {
+        (None, Some(found)) if found.source == Source::Environment("ANTHROPIC_AUTH_TOKEN".to_owned()) => {
             Some(Credential::Bearer(Secret::new(found.value.expose())))
         }
         (None, Some(found)) => Some(Credential::ApiKey(Secret::new(found.value.expose()))),
@@ -43,15 +44,20 @@ fn endpoint(environment: &Environment, settings: &Settings, provider: &str) -> E
     Endpoint { base_url: provider_config.base_url.clone(), credential, headers: Vec::new() }
 }
 
-fn proxies(environment: &Environment) -> Proxies {
+/// As the environment names them, for all that goes to the network.
+pub(crate) fn proxies(environment: &Environment) -> Proxies {
     let either = |upper: &str, lower: &str| {
         environment.var(upper).or_else(|| environment.var(lower)).map(str::to_owned)
     };
     let all = either("ALL_PROXY", "all_proxy");
     Proxies {
         https: either("HTTPS_PROXY", "https_proxy").or_else(|| all.clone()),
-        // Upper-case HTTP_PROXY can be set by a web server's caller; the lower-case one cannot.
-        http: environment.var("http_proxy").map(str::to_owned).or(all),
+        // Below a web server, whoever asks it can set the upper-case HTTP_PROXY.
+        http: if environment.var("REQUEST_METHOD").is_some() {
+            environment.var("http_proxy").map(str::to_owned).or(all)
+        } else {
+            either("HTTP_PROXY", "http_proxy").or(all)
+        },
         no_proxy: either("NO_PROXY", "no_proxy"),
     }
 }
@@ -66,8 +72,25 @@ pub(crate) fn key_source(reference: &ModelRef, settings: &Settings) -> String {
     config
         .api_key_env
         .clone()
-        .or_else(|| settings.credentials.get(reference.provider()).map(|c| c.variable.clone()))
+        .or_else(|| settings.credentials.get(reference.provider()).map(|c| origin(&c.source)))
         .unwrap_or_else(|| "none".to_owned())
+}
+
+fn origin(source: &Source) -> String {
+    match source {
+        Source::Environment(variable) => variable.clone(),
+        _ => crate::keys::FILE.to_owned(),
+    }
+}
+
+/// The models that a run begins with where nobody names one: by the keys that are there, in this order, each with the name
+/// of what was found.
+pub(crate) fn by_key(settings: &Settings) -> Vec<(String, &'static str)> {
+    let known = [("anthropic", ANTHROPIC_DEFAULT), ("openai", OPENAI_DEFAULT)];
+    let found = known.iter().filter_map(|(provider, model)| {
+        settings.credentials.get(*provider).map(|c| (origin(&c.source), *model))
+    });
+    found.collect()
 }
 
 /// The model of a run: the one that is named, else the default of a provider whose key is there, else what the local
@@ -93,7 +116,7 @@ pub(crate) async fn choose(settings: &Settings, model: &becket_model::Settings) 
         return parse(OPENAI_DEFAULT);
     }
     Err(Failure::usage("no model is configured: there is no key and no server")
-        .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or OPENAI_BASE_URL for a local server; becket demo needs neither"))
+        .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or OPENAI_BASE_URL for a local server; becket without arguments asks for a key and looks for servers; becket demo needs neither"))
 }
 
 pub(crate) fn parse(name: &str) -> Result<ModelRef, Failure> {

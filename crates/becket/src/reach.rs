@@ -8,7 +8,7 @@ use becket_tool_lsp::{
     AfterEdit, CustomFormatter, CustomServer, FormatSettings, LspSettings, Settings, formatter_names,
 };
 use becket_tool_shell::environment::for_commands;
-use becket_tool_web::{FetchSettings, Provider, SearchSettings, WebFetch, WebSearch};
+use becket_tool_web::{FetchSettings, Provider, Proxies, SearchSettings, WebFetch, WebSearch};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub(crate) struct Reach {
 
 pub(crate) fn reach(environment: &Environment, config: &Config, roots: &[PathBuf]) -> Reach {
     let hook = Arc::new(AfterEdit::new(settings(environment, config)));
-    let mut tools: Vec<Arc<dyn Tool>> = always(config);
+    let mut tools: Vec<Arc<dyn Tool>> = always(config, proxies(environment));
     let mut notes = Vec::new();
     if let Some(lsp) = hook.tool(config.permission_mode, roots) {
         tools.push(Arc::new(lsp));
@@ -43,9 +43,16 @@ pub(crate) fn reach(environment: &Environment, config: &Config, roots: &[PathBuf
 }
 
 /// The tools that every session is offered.
-pub(crate) fn always(config: &Config) -> Vec<Arc<dyn Tool>> {
-    let settings = FetchSettings { allow_hosts: config.web.allow_hosts.clone(), ..FetchSettings::default() };
+pub(crate) fn always(config: &Config, proxies: Proxies) -> Vec<Arc<dyn Tool>> {
+    let allow_hosts = config.web.allow_hosts.clone();
+    let settings = FetchSettings { allow_hosts, proxies, ..FetchSettings::default() };
     vec![Arc::new(WebFetch::new(&settings))]
+}
+
+/// The same that models are reached through.
+fn proxies(environment: &Environment) -> Proxies {
+    let becket_model::Proxies { https, http, no_proxy } = crate::models::proxies(environment);
+    Proxies { https, http, no_proxy }
 }
 
 fn settings(environment: &Environment, config: &Config) -> Settings {
@@ -87,5 +94,11 @@ fn search(environment: &Environment, config: &Config) -> Option<Result<WebSearch
         SearchProvider::Searxng => (Provider::Searxng, ""),
     };
     let key = environment.var(search.api_key_env.as_deref().unwrap_or(variable)).map(str::to_owned);
-    Some(WebSearch::new(SearchSettings { provider, url: search.url.clone(), key }))
+    Some(WebSearch::new(SearchSettings {
+        provider,
+        url: search.url.clone(),
+        key,
+        proxies: proxies(environment),
+        limit: None,
+    }))
 }

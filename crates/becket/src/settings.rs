@@ -20,7 +20,14 @@ pub(crate) struct RunSettings {
     pub settings: Settings,
     /// In the terminal, and not headless.
     pub interactive: bool,
+    /// The project is trusted, or brings nothing that trust is about.
+    pub trusted: bool,
+    /// In the terminal's own scrollback; in plain lines for screen readers.
+    pub inline: bool,
+    pub ax: bool,
     pub prompt: Option<String>,
+    /// A flag that takes a list was given: it may have taken the prompt.
+    pub list_flags: bool,
     pub format: Format,
     pub input: InputFormat,
     pub verbose: bool,
@@ -31,6 +38,8 @@ pub(crate) struct RunSettings {
     pub system_prompt: Option<String>,
     pub append_system_prompt: Option<String>,
     pub session: SessionChoice,
+    /// The session is ours, also when another process has it.
+    pub take_over: bool,
     pub persist: bool,
     pub title: Option<String>,
 }
@@ -39,8 +48,14 @@ pub(crate) struct RunSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SessionChoice {
     New { id: Option<SessionId> },
-    Continue { fork: bool },
-    Resume { query: String, fork: bool },
+    Continue { fork: Option<Fork> },
+    Resume { query: String, fork: Option<Fork> },
+}
+
+/// The run goes on in a copy, which gets this id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fork {
+    pub id: Option<SessionId>,
 }
 
 /// Goes to the directory of `-C` and says where we are, canonical.
@@ -55,12 +70,13 @@ pub(crate) fn enter(cd: Option<&Path>) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Loads the configuration for `cwd`.
+/// Loads the configuration for `cwd`. `trusted`: the project's files may do more than forbid.
 pub(crate) fn configuration(
     environment: &Environment,
     cwd: &Path,
     args: &ConfigArgs,
     flags: Vec<Flag>,
+    trusted: bool,
 ) -> Result<Settings, Failure> {
     let sources = match &args.setting_sources {
         None => SettingSources::default(),
@@ -75,10 +91,20 @@ pub(crate) fn configuration(
     };
     let (files, warnings) =
         becket_config::read_files(&places, sources, crate::sys::distrusted).map_err(config_failure)?;
+    let mut files = files;
+    // The person's own rules for this project: as strong as their file, and after it.
+    let own = crate::interactive::wishes::project_file(environment, &places.project);
+    if sources.reads(becket_config::Scope::User)
+        && let Some(text) = becket_config::read_text(&own).map_err(config_failure)?
+    {
+        files.push(becket_config::Layer { scope: becket_config::Scope::User, path: own, text });
+    }
     let inputs = Inputs {
         files,
         settings: args.settings.as_deref().map(settings_text).transpose()?,
         env: &environment.vars,
+        keys: crate::keys::read(environment)?,
+        trusted,
         flags,
         home: environment.home.as_deref().unwrap_or_else(|| Path::new("/")),
         cwd,
@@ -111,11 +137,26 @@ fn settings_text(value: &str) -> Result<(String, String), Failure> {
 }
 
 impl RunSettings {
+    /// Whether the run goes on in a session that is there, or in a copy of one.
+    pub(crate) fn goes_on(&self) -> bool {
+        !matches!(self.session, SessionChoice::New { .. })
+    }
+
     pub(crate) fn new(args: Run, environment: &Environment) -> Result<Self, Failure> {
         let cwd = enter(args.config.cd.as_deref())?;
-        let settings = configuration(environment, &cwd, &args.config, flags(&args)?)?;
+        let root = project_root(&cwd);
+        let trusted = args.print
+            || crate::trust::brings(&root, &cwd).is_empty()
+            || crate::trust::is_trusted(environment, &root);
+        let mut settings = configuration(environment, &cwd, &args.config, flags(&args)?, trusted)?;
+        if !trusted {
+            // Programs that look into the project may be led by it; where the person asked for them, they do.
+            settings.config.format.auto.get_or_insert(false);
+            settings.config.lsp.enabled.get_or_insert(false);
+        }
         let roots = roots(&cwd, &settings.config.add_dirs)?;
         let schema = schema(&args)?;
+        check_output(&args)?;
         let system_prompt = text_or_file(
             args.prompts.system_prompt,
             args.prompts.system_prompt_file,
@@ -127,21 +168,19 @@ impl RunSettings {
             "--append-system-prompt-file",
         )?;
         let session = session_choice(&args.session)?;
-        if args.output.input_format == InputFormat::StreamJson && args.prompt.is_some() {
-            return Err(Failure::usage("with --input-format stream-json, prompts come from stdin alone")
-                .hint(
-                    "send {\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"…\"}} as a line",
-                ));
-        }
-        if args.prompt.as_deref().is_some_and(becket_types::is_blank) {
-            return Err(Failure::usage("the prompt is empty").hint("say what to do: becket -p \"task\""));
-        }
         Ok(Self {
             cwd,
             roots,
             settings,
             interactive: !args.print,
+            trusted,
+            inline: args.output.inline,
+            ax: args.output.ax,
             prompt: args.prompt,
+            list_flags: [&args.permissions.allowed_tools, &args.permissions.disallowed_tools]
+                .iter()
+                .any(|l| !l.is_empty())
+                || !args.permissions.add_dir.is_empty(),
             format: match args.output.output_format {
                 OutputFormat::Text => Format::Text,
                 OutputFormat::Json => Format::Json,
@@ -156,10 +195,45 @@ impl RunSettings {
             system_prompt,
             append_system_prompt,
             session,
+            take_over: args.session.take_over,
             persist: !args.session.no_session_persistence,
             title: args.session.name,
         })
     }
+}
+
+/// Flags that make no sense together, and places that cannot be written: known before anything runs.
+fn check_output(args: &Run) -> Result<(), Failure> {
+    let output = &args.output;
+    if output.input_format == InputFormat::StreamJson && args.prompt.is_some() {
+        return Err(Failure::usage("with --input-format stream-json, prompts come from stdin alone")
+            .hint("send {\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"…\"}} as a line"));
+    }
+    if args.prompt.as_deref().is_some_and(becket_types::is_blank) {
+        return Err(Failure::usage("the prompt is empty").hint("say what to do: becket -p \"task\""));
+    }
+    for (set, flag) in [
+        (output.include_partial_messages, "--include-partial-messages"),
+        (output.replay_user_messages, "--replay-user-messages"),
+    ] {
+        if set && output.output_format != OutputFormat::StreamJson {
+            return Err(Failure::usage(format!(
+                "{flag} adds lines to stream-json, and this is another format"
+            ))
+            .hint("add --output-format stream-json"));
+        }
+    }
+    if let Some(file) = &output.output_last_message {
+        let folder = file.parent().filter(|dir| !dir.as_os_str().is_empty());
+        if file.is_dir() || folder.is_some_and(|dir| !dir.is_dir()) {
+            return Err(Failure::usage(format!(
+                "--output-last-message: {} cannot be a file",
+                file.display()
+            ))
+            .hint("name a file in a folder that is there"));
+        }
+    }
+    Ok(())
 }
 
 /// Flags as configuration values, so that they take their place among the layers.
@@ -174,12 +248,12 @@ fn flags(args: &Run) -> Result<Vec<Flag>, Failure> {
     put("model", "--model", args.model.model.as_ref().map(|m| json!(m)));
     put("fallback_models", "--fallback-model", list(args.model.fallback_model.clone()));
     put("effort", "--effort", args.model.effort.as_ref().map(|e| json!(e)));
-    put("context.window", "--context-window", args.model.context_window.map(|n| json!(n)));
+    put("context.window", "--context-window", args.model.context_window.as_ref().map(|n| json!(n)));
     put("limits.max_turns", "--max-turns", args.limits.max_turns.map(|n| json!(n)));
     put("limits.max_budget_usd", "--max-budget-usd", args.limits.max_budget_usd.map(|n| json!(n)));
-    put("limits.max_tokens", "--max-tokens", args.limits.max_tokens.map(|n| json!(n)));
-    put("limits.max_wall", "--max-wall", args.limits.max_wall.map(|n| json!(n)));
-    put("limits.max_wait", "--max-wait", args.limits.max_wait.map(|n| json!(n)));
+    put("limits.max_tokens", "--max-tokens", args.limits.max_tokens.as_ref().map(|n| json!(n)));
+    put("limits.max_wall", "--max-wall", args.limits.max_wall.as_ref().map(|t| json!(t)));
+    put("limits.max_wait", "--max-wait", args.limits.max_wait.as_ref().map(|t| json!(t)));
     let split = |rules: &[String]| rules.iter().flat_map(|r| becket_guard::split_rules(r)).collect();
     put("permissions.allow", "--allowedTools", list(split(&args.permissions.allowed_tools)));
     put("permissions.deny", "--disallowedTools", list(split(&args.permissions.disallowed_tools)));
@@ -258,19 +332,24 @@ fn session_choice(args: &crate::args::SessionArgs) -> Result<SessionChoice, Fail
                 .hint("for example 01890a5d-ac96-774b-bcce-b302099a8057")
         })?),
     };
-    let fork = args.fork_session;
-    match (&args.resume, args.continue_, id) {
-        (Some(query), ..) if query.trim().is_empty() => {
+    // What is not kept must not be written to the session that it goes on from.
+    let fork = (args.fork_session || args.no_session_persistence).then_some(Fork { id });
+    match (&args.resume, args.continue_) {
+        (Some(query), _) if query.trim().is_empty() => {
             Err(Failure::usage("--resume needs a session").hint("becket sessions lists them"))
         }
-        (_, true, Some(_)) | (Some(_), _, Some(_)) => Err(Failure::usage(
+        (Some(_), _) | (_, true) if fork.is_none() && id.is_some() => Err(Failure::usage(
             "--session-id names a new session; it does not go with --continue or --resume",
-        )),
-        (Some(query), ..) => Ok(SessionChoice::Resume { query: query.clone(), fork }),
-        (None, true, None) => Ok(SessionChoice::Continue { fork }),
-        (None, false, _) if fork => {
+        )
+        .hint("add --fork-session to go on in a copy with this id")),
+        (Some(query), _) => Ok(SessionChoice::Resume { query: query.clone(), fork }),
+        (None, true) => Ok(SessionChoice::Continue { fork }),
+        (None, false) if args.take_over => {
+            Err(Failure::usage("--take-over needs --continue or --resume, to say which session is meant"))
+        }
+        (None, false) if args.fork_session => {
             Err(Failure::usage("--fork-session needs --continue or --resume, to say which session is copied"))
         }
-        (None, false, id) => Ok(SessionChoice::New { id }),
+        (None, false) => Ok(SessionChoice::New { id }),
     }
 }

@@ -1,4 +1,5 @@
-//! What the operating system knows of a file's owner. Owns the rule for files that bind the user of this machine.
+//! What the operating system knows of a file's owner. Owns the rules for files that bind the user of this machine, and for
+//! files that are theirs alone.
 
 use std::path::Path;
 
@@ -14,6 +15,20 @@ pub(crate) fn distrusted(path: &Path) -> Option<String> {
     {
         let _ = path;
         None
+    }
+}
+
+/// Whether anybody but its owner can read or write a file. A file that is not there is open to nobody.
+pub(crate) fn open_to_others(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        std::fs::metadata(path).is_ok_and(|file| file.mode() & 0o077 != 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
     }
 }
 

@@ -11,13 +11,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The skills of a session: bundled ones, the user's, the project's.
-pub(crate) fn skills(environment: &Environment, cwd: &Path, config: &Config) -> Skills {
+/// The skills of a session: bundled ones, the user's, those of a project that is trusted.
+pub(crate) fn skills(environment: &Environment, cwd: &Path, config: &Config, trusted: bool) -> Skills {
     let mut dirs = Vec::new();
-    let mut add = |dir: PathBuf, scope: Scope| dirs.push(SkillDir { path: dir, scope, trusted: true });
-    for folder in [".becket/skills", ".agents/skills", ".claude/skills"] {
-        add(cwd.join(folder), Scope::Project);
+    for folder in crate::trust::SKILLS {
+        dirs.push(SkillDir { path: cwd.join(folder), scope: Scope::Project, trusted });
     }
+    let mut add = |dir: PathBuf, scope: Scope| dirs.push(SkillDir { path: dir, scope, trusted: true });
     for dir in &config.skills.dirs {
         add(PathBuf::from(dir), Scope::User);
     }
@@ -30,7 +30,8 @@ pub(crate) fn skills(environment: &Environment, cwd: &Path, config: &Config) -> 
 }
 
 /// All tools, less those that are switched off. Which of them change files goes by the model that the session begins with,
-/// and stays: what the model was told must not change on the way. Tools that are named are offered as named.
+/// and stays: what the model was told must not change on the way. The other ones are not offered, but a model that knows
+/// them, from its training or from the earlier course of a session, finds them. Tools that are named are offered as named.
 pub(crate) fn registry(
     config: &Config,
     skills: Arc<Skills>,
@@ -47,12 +48,12 @@ pub(crate) fn registry(
     if let Some(enabled) = &config.tools.enabled {
         if let Some(unknown) = enabled.iter().find(|name| registry.get(name).is_none()) {
             return Err(Failure::usage(format!("there is no tool {unknown:?}"))
-                .hint(format!("tools: {}", registry.names().join(", "))));
+                .hint(format!("tools: {}", registry.all_names().join(", "))));
         }
         registry.retain(|name| enabled.iter().any(|e| e.eq_ignore_ascii_case(name)));
     } else {
         let dialect = becket_tool_edit::Dialect::of(model);
-        registry.retain(|name| dialect.offers(name));
+        registry.offer(|name| dialect.offers(name));
     }
     registry.retain(|name| !config.tools.disabled.iter().any(|d| d.eq_ignore_ascii_case(name)));
     Ok(registry)
@@ -72,6 +73,7 @@ pub(crate) fn shell(environment: &Environment, config: &Config, spill_dir: PathB
         settings.max_timeout = settings.max_timeout.max(timeout);
     }
     settings.store = Some(environment.sessions_dir());
+    settings.other_spill_dirs.push(std::env::temp_dir());
     Shell::new(settings)
 }
 
@@ -79,7 +81,7 @@ pub(crate) fn shell(environment: &Environment, config: &Config, spill_dir: PathB
 pub(crate) fn specs() -> Vec<ToolSpec> {
     let shell = Shell::new(ShellSettings::new(Vec::new(), PathBuf::new()));
     let mut all = tools(&shell, Arc::new(Skills::discover(&[])));
-    all.extend(crate::reach::always(&Config::default()));
+    all.extend(crate::reach::always(&Config::default(), becket_tool_web::Proxies::default()));
     all.iter().map(|t| t.spec().clone()).collect()
 }
 
@@ -94,3 +96,7 @@ fn tools(shell: &Arc<Shell>, skills: Arc<Skills>) -> Vec<Arc<dyn Tool>> {
     all.push(Arc::new(becket_tool_session::Recall::new()));
     all
 }
+
+#[cfg(test)]
+#[path = "toolbox_tests.rs"]
+mod tests;

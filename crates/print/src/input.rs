@@ -114,6 +114,11 @@ fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<Inpu
         "set_model" => {
             Command::SetModel { model: field("model").ok_or_else(|| shape("set_model needs `model`"))? }
         }
+        "undo" | "redo" | "rewind" | "change_context" | "carry_out" => {
+            let mut fields = request.clone();
+            fields["command"] = Value::from(subtype.as_str());
+            serde_json::from_value(fields).map_err(|error| shape(&format!("{subtype}: {error}")))?
+        }
         _ => return Err(InputError::Control { line, subtype, request_id }),
     };
     Ok(InputLine::Control { request_id, command })

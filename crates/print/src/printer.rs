@@ -61,6 +61,8 @@ pub struct Printer {
     asked: u32,
     carried: Option<TurnResult>,
     denied_last: bool,
+    /// Why a compaction failed, until it is known that the end of the turn does not say the same.
+    held: Option<String>,
     status: ExitStatus,
 }
 
@@ -76,6 +78,7 @@ impl Printer {
             asked: 0,
             carried: None,
             denied_last: false,
+            held: None,
             status: ExitStatus::Ok,
         }
     }
@@ -146,6 +149,7 @@ impl Printer {
     }
 
     fn turn_finished(&mut self, result: &TurnResult) -> io::Result<Reaction> {
+        self.tell_held(Some(&result.end))?;
         let result = merge(self.carried.take(), result);
         let mut structured = None;
         let mut schema_error = None;
@@ -241,18 +245,22 @@ impl Printer {
 
     /// Notes for people, on the notes writer: one line each, in every format.
     fn note(&mut self, event: &Event) -> io::Result<()> {
+        self.tell_held(None)?;
         let text = match event {
             Event::Notice { level: NoticeLevel::Info, text } if self.options.verbose => text.clone(),
             Event::Notice { level: NoticeLevel::Warning | NoticeLevel::Error, text } => text.clone(),
-            Event::Retry { attempt, max, delay, status, error } => {
-                let status = status.map(|s| format!(" (HTTP {s})")).unwrap_or_default();
+            // The text names the status where there is one to name.
+            Event::Retry { attempt, max, delay, error, .. } => {
                 let seconds = delay.0 as f64 / 1000.0;
-                format!("{error}{status}; retry {attempt} of {max} in {seconds:.1} s")
+                format!("{}; retry {attempt} of {max} in {seconds:.1} s", error.trim_end_matches('.'))
             }
             Event::CompactBoundary { pre_tokens, post_tokens, .. } => {
                 format!("context compacted {} → {}", short(pre_tokens.0), short(post_tokens.0))
             }
-            Event::CompactionFailed { reason } => format!("compaction failed: {reason}"),
+            Event::CompactionFailed { reason } => {
+                self.held = Some(reason.clone());
+                return Ok(());
+            }
             Event::Pruned { calls, freed, .. } => {
                 format!(
                     "{calls} old tool outputs pruned, {} tokens freed (recall brings them back)",
@@ -269,8 +277,21 @@ impl Printer {
             }
             _ => return Ok(()),
         };
-        writeln!(self.notes, "becket: {}", terminal::clean(&text))?;
+        self.tell(&text)
+    }
+
+    fn tell(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.notes, "becket: {}", terminal::clean(text))?;
         self.notes.flush()
+    }
+
+    /// Says why a compaction failed, if `end` does not.
+    fn tell_held(&mut self, end: Option<&TurnEnd>) -> io::Result<()> {
+        match (self.held.take(), end) {
+            (Some(reason), Some(TurnEnd::ContextFull { breakdown })) if reason == *breakdown => Ok(()),
+            (Some(reason), _) => self.tell(&format!("compaction failed: {reason}")),
+            (None, _) => Ok(()),
+        }
     }
 
     /// The event as lines of `stream-json`.
@@ -385,6 +406,10 @@ impl Printer {
             Event::Pruned { entry, calls, freed } => {
                 ("pruned", json!({ "entry": entry, "calls": calls, "freed_tokens": freed }))
             }
+            Event::UndoPlanned(plan) => ("undo_planned", serde_json::to_value(plan).ok()?),
+            Event::UndoDone(outcome) => ("undo_done", serde_json::to_value(outcome).ok()?),
+            Event::ContextPlanned(plan) => ("context_planned", serde_json::to_value(plan).ok()?),
+            Event::ContextChanged { text } => ("context_changed", json!({ "content": text })),
             _ => return None,
         };
         let mut line = json!({ "type": "system", "subtype": subtype, "session_id": self.session, "uuid": MessageId::new() });

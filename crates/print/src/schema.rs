@@ -17,6 +17,10 @@ pub enum SchemaError {
     NotAnObject(&'static str),
     #[error("the JSON schema is not a valid schema: {0}")]
     Invalid(String),
+    #[error(
+        "the JSON schema refers to {0}, and none is fetched; write what it refers to into the schema itself ($defs)"
+    )]
+    Elsewhere(String),
 }
 
 impl Schema {
@@ -28,7 +32,10 @@ impl Schema {
             return Err(SchemaError::NotAnObject(kind(&value)));
         }
         jsonschema::meta::validate(&value).map_err(|e| SchemaError::Invalid(e.to_string()))?;
-        let validator = jsonschema::validator_for(&value).map_err(|e| SchemaError::Invalid(e.to_string()))?;
+        let validator = jsonschema::validator_for(&value).map_err(|e| match elsewhere(&value) {
+            Some(reference) => SchemaError::Elsewhere(reference.to_owned()),
+            None => SchemaError::Invalid(e.to_string()),
+        })?;
         Ok(Self { validator, text: value.to_string() })
     }
 
@@ -63,6 +70,19 @@ impl Schema {
              fits it, and nothing else.\n{}",
             self.text
         )
+    }
+}
+
+/// The first reference that is not to the schema itself.
+fn elsewhere(schema: &Value) -> Option<&str> {
+    match schema {
+        Value::Object(map) => {
+            let own = map.get("$ref").and_then(Value::as_str);
+            let own = own.filter(|to| !to.starts_with('#'));
+            own.or_else(|| map.values().find_map(elsewhere))
+        }
+        Value::Array(items) => items.iter().find_map(elsewhere),
+        _ => None,
     }
 }
 
@@ -122,5 +142,11 @@ mod tests {
         assert!(matches!(Schema::compile("{"), Err(SchemaError::NotJson(_))));
         assert!(matches!(Schema::compile("3"), Err(SchemaError::NotAnObject("a number"))));
         assert!(matches!(Schema::compile(r#"{"type":"strin"}"#), Err(SchemaError::Invalid(_))));
+        let elsewhere = r#"{"properties":{"a":{"$ref":"https://example.com/a.json"}}}"#;
+        assert!(
+            matches!(Schema::compile(elsewhere), Err(SchemaError::Elsewhere(to)) if to.ends_with("/a.json"))
+        );
+        let own = r#"{"$id":"https://example.com/b","$defs":{"n":{"type":"integer"}},"$ref":"https://example.com/b#/$defs/n"}"#;
+        assert_eq!(Schema::compile(own).unwrap().check("1"), Ok(json!(1)), "a reference by its own name");
     }
 }

@@ -104,8 +104,11 @@ pub(crate) fn explain(end: &TurnEnd) -> Option<String> {
     Some(match end {
         TurnEnd::Completed => return None,
         TurnEnd::Interrupted => "interrupted".to_owned(),
-        TurnEnd::MaxTurns { limit } => format!("stopped after {limit} turns (--max-turns)"),
-        TurnEnd::Budget { what } | TurnEnd::Repetition { what } => what.clone(),
+        TurnEnd::MaxTurns { limit } => {
+            format!("stopped after {limit} turns (--max-turns); raise the limit, or go on with --continue")
+        }
+        TurnEnd::Budget { what } => format!("{what}; raise the limit, or go on with --continue"),
+        TurnEnd::Repetition { what } => what.clone(),
         TurnEnd::Refusal { reason } => format!("the model declined to answer: {reason}"),
         TurnEnd::ContextFull { breakdown } => breakdown.clone(),
         TurnEnd::ModelError { message, .. } | TurnEnd::Failed { message } => message.clone(),

@@ -95,6 +95,8 @@ fn run_of_a_compacting_turn(text: &str) -> Vec<Event> {
             post_tokens: Tokens(21_400),
             summary: "SECRET SUMMARY".into(),
             anchor: None,
+            tail_from: Seq::default(),
+            kept: Vec::new(),
         },
         Event::SyntheticMessage { message: continuation() },
         Event::Notice { level: NoticeLevel::Warning, text: "careful\u{1b}[31m".into() },

@@ -19,7 +19,7 @@ pub(crate) fn run(
             .map_err(|e| Failure::error(e.to_string()))?;
         return write(out, &format!("{schema}\n"));
     }
-    let settings = configuration(environment, cwd, &args.config, Vec::new())?;
+    let settings = configuration(environment, cwd, &args.config, Vec::new(), true)?;
     let rows = settings.explain();
     if args.json {
         let warnings: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();

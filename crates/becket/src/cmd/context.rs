@@ -1,4 +1,12 @@
-//! `becket context`: what the model sees now, by category and span, with tokens and origin.
+//! `becket context`: what the model sees now, by category and span, with tokens and origin; what it was sent with any
+//! request before (`sent`); and changes by hand (`edit`).
+
+mod edit;
+mod sent;
+mod show;
+
+pub(crate) use sent::{Maker, Placed, Rebuilt, Sent, all, now, text_of};
+pub(crate) use show::{before, cache_states, changes, diff, is_same, request_of, shared};
 
 use crate::args::ContextArgs;
 use crate::cmd::sessions::write;
@@ -7,14 +15,16 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::toolbox;
 use becket_model::{ModelInfo, catalog};
+use becket_session::blobs::BlobStore;
 use becket_session::context::budget::Budget;
 use becket_session::context::{Policy, View};
-use becket_session::store::{self, SessionSummary};
-use becket_types::{Entry, EntryKind, Part, Span, SpanKind, ToolSpec};
+use becket_session::store::{self, Disk, SessionSummary};
+use becket_types::{Entry, EntryKind, Span, SpanKind, ToolSpec};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A session folded for reading: nothing is locked, nothing is written.
 pub(crate) struct Reading {
@@ -46,6 +56,11 @@ impl Reading {
         Ok(Self { summary, view, entries, bad, model })
     }
 
+    /// Its blobs, for reading.
+    pub(crate) fn blobs(&self) -> BlobStore {
+        BlobStore::in_memory(Arc::new(Disk), Some(&self.summary.dir))
+    }
+
     /// The tools the session last had, as they are described today.
     pub(crate) fn tools(&self) -> Vec<ToolSpec> {
         let names = self.entries.iter().rev().find_map(|e| match &e.kind {
@@ -70,6 +85,17 @@ pub(crate) fn run(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let mut reading = Reading::of(pick_session(environment, cwd, args.session.as_deref())?)?;
+    let edits = [&args.drop, &args.collapse, &args.pin, &args.restore];
+    if args.undo || args.redo || edits.iter().any(|list| !list.is_empty()) {
+        return edit::run(&reading.summary, &info(reading.model.as_deref()), args, out);
+    }
+    if args.requests {
+        return show::list(&reading, args.json, out);
+    }
+    if let Some(number) = &args.request {
+        let maker = sent::Maker::new(environment, cwd, &reading)?;
+        return show::request(&maker, &reading, number, args, out);
+    }
     let tools = reading.tools();
     let _ = reading.view.context();
     let mut spans = reading.view.spans(&tools);
@@ -165,22 +191,17 @@ fn texts(view: &mut View, tools: &[ToolSpec]) -> Vec<String> {
     let mut out: Vec<String> = context.system.iter().map(|s| s.to_string()).collect();
     out.extend(tools.iter().map(|t| format!("{} {}", t.description, t.input_schema)));
     for message in &context.messages {
-        out.extend(message.message.parts.iter().map(|part| match part {
-            Part::Text { text, .. } | Part::Reasoning { text, .. } => text.clone(),
-            Part::ToolCall { name, input, .. } => format!("{name} {input}"),
-            Part::ToolResult { output, .. } => output.clone(),
-            Part::Image { .. } | Part::File { .. } | Part::Unknown(_) => String::new(),
-        }));
+        out.extend(message.message.parts.iter().map(sent::text_of));
     }
     out
 }
 
 /// What is known of `provider/name`.
-fn info(id: Option<&str>) -> ModelInfo {
+pub(crate) fn info(id: Option<&str>) -> ModelInfo {
     let (provider, name) = id.and_then(|id| id.split_once('/')).unwrap_or(("unknown", "unknown"));
     catalog::lookup(provider, name)
 }
 
-fn name(kind: SpanKind) -> String {
+pub(crate) fn name(kind: SpanKind) -> String {
     serde_json::to_value(kind).ok().and_then(|v| v.as_str().map(|s| s.replace('_', " "))).unwrap_or_default()
 }

@@ -49,17 +49,9 @@ pub(crate) fn run(
     say(out, &format!("scratch repository: {}\n", repository.display()))?;
 
     // A home of its own: the demo neither reads nor leaves anything of the user's.
-    let environment = Environment {
-        vars: environment
-            .vars
-            .iter()
-            .filter(|(k, _)| *k == "PATH")
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect(),
-        home: Some(root.clone()),
-        data_dir: root.join("data"),
-        config_dir: root.join("config"),
-    };
+    let path = environment.vars.get_key_value("PATH");
+    let vars = path.map(|(k, v)| (k.clone(), v.clone())).into_iter().collect();
+    let environment = Environment { vars, home: Some(root.clone()), ..Environment::below(&root) };
     let script = root.join("script.json");
     let model = format!("script:{}", script.display());
     let parsed = Run::try_parse_from([

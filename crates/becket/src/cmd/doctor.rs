@@ -1,4 +1,5 @@
-//! `becket doctor`: is everything in order, and what to do where it is not. Changes nothing.
+//! `becket doctor`: is everything in order, and what to do where it is not. Changes nothing; with `--repair` it makes sound
+//! copies of damaged sessions.
 
 use crate::args::{ConfigArgs, DoctorArgs, DoctorWhat};
 use crate::cmd::context::Reading;
@@ -11,7 +12,9 @@ use crate::settings::configuration;
 use becket_model::{ModelRef, probe};
 use becket_print::ExitStatus;
 use becket_session::index::Index;
-use becket_session::{blobs, ledger, store};
+use becket_session::salvage::{Outcome, salvage};
+use becket_session::store::SessionSummary;
+use becket_session::{CreateOptions, blobs, ledger, store};
 use becket_types::{EntryKind, ImageSource, Part};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -37,6 +40,10 @@ pub(crate) fn run(
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
     let checks = match &args.what {
+        Some(DoctorWhat::Session { id }) if args.repair => {
+            vec![repair(environment, cwd, &pick_session(environment, cwd, Some(id))?)?]
+        }
+        None if args.repair => repair_all(environment, cwd)?,
         Some(DoctorWhat::Session { id }) => session(environment, cwd, id)?,
         None => {
             let mut checks = config(environment, cwd);
@@ -69,7 +76,7 @@ pub(crate) fn run(
 
 fn config(environment: &Environment, cwd: &Path) -> Vec<Check> {
     let args = ConfigArgs { settings: None, setting_sources: None, cd: None };
-    match configuration(environment, cwd, &args, Vec::new()) {
+    match configuration(environment, cwd, &args, Vec::new(), true) {
         Err(failure) => vec![check("config", false, failure.message)],
         Ok(settings) if settings.warnings.is_empty() => {
             vec![check(
@@ -84,7 +91,9 @@ fn config(environment: &Environment, cwd: &Path) -> Vec<Check> {
 
 fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> {
     let args = ConfigArgs { settings: None, setting_sources: None, cd: None };
-    let Ok(settings) = configuration(environment, cwd, &args, Vec::new()) else { return Ok(Vec::new()) };
+    let Ok(settings) = configuration(environment, cwd, &args, Vec::new(), true) else {
+        return Ok(Vec::new());
+    };
     let models = model_settings(environment, &settings);
     crate::runtime()?.block_on(async {
         let mut out = Vec::new();
@@ -211,6 +220,40 @@ fn session(environment: &Environment, cwd: &Path, id: &str) -> Result<Vec<Check>
         }
     }
     Ok(out)
+}
+
+fn repair_all(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> {
+    let sessions = store::list(&environment.sessions_dir(), None);
+    let mut out = Vec::new();
+    for summary in &sessions {
+        let check = repair(environment, cwd, summary)?;
+        if check.name != SOUND {
+            out.push(check);
+        }
+    }
+    if out.is_empty() {
+        out.push(check(SOUND, true, format!("{} sessions, nothing to repair", sessions.len())));
+    }
+    Ok(out)
+}
+
+const SOUND: &str = "sound";
+
+/// A sound copy of a session, where it is damaged.
+fn repair(environment: &Environment, cwd: &Path, summary: &SessionSummary) -> Result<Check, Failure> {
+    let root = environment.sessions_dir();
+    let cwd = if summary.cwd.as_os_str().is_empty() { cwd } else { &summary.cwd };
+    let options = CreateOptions {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        persist: true,
+        ..CreateOptions::default()
+    };
+    let id = summary.id;
+    Ok(match salvage(&summary.dir, &root, cwd, options).map_err(store_failure)? {
+        Outcome::Sound => check(SOUND, true, format!("{id}: nothing to repair")),
+        Outcome::Done(copy) => check("repair", true, format!("{id} was repaired before, as {copy}")),
+        Outcome::Copied(made) => check("repair", true, format!("{id}: {made}")),
+    })
 }
 
 /// Every blob that an entry names is there and has the content its name says.

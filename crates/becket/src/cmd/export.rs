@@ -1,4 +1,4 @@
-//! `becket export`: a session as Markdown for people, or as JSONL for programs.
+//! `becket export`: a session as Markdown or one HTML page for people, or as JSONL for programs.
 
 use crate::args::{ExportArgs, ExportFormat};
 use crate::cmd::{pick_session, store_failure};
@@ -16,7 +16,9 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     let session = pick_session(environment, cwd, args.session.as_deref())?;
     let format = match args.format {
+        ExportFormat::Jsonl if args.blobs => Format::Whole,
         ExportFormat::Jsonl => Format::Jsonl,
+        ExportFormat::Html => Format::Html,
         ExportFormat::Md => Format::Markdown,
     };
     match &args.output {

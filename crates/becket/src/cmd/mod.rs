@@ -1,13 +1,16 @@
 //! Subcommands: each reads, prints and returns; what they share is here.
 
+pub(crate) mod compact;
 pub(crate) mod config;
 pub(crate) mod context;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod export;
+pub(crate) mod import;
 pub(crate) mod models;
 pub(crate) mod redo;
 pub(crate) mod rewind;
+pub(crate) mod screenshot;
 pub(crate) mod sessions;
 pub(crate) mod undo;
 
@@ -36,13 +39,16 @@ pub(crate) fn pick_session(
 
 /// A session that is not there, ambiguous or taken is the user's to mend; a failing disk is not.
 pub(crate) fn store_failure(error: StoreError) -> Failure {
-    match error {
+    let in_use = matches!(error, StoreError::Locked { .. });
+    let failure = match error {
         StoreError::NotFound { .. }
         | StoreError::Ambiguous { .. }
         | StoreError::Locked { .. }
+        | StoreError::Newer { .. }
         | StoreError::Exists { .. } => Failure::usage(error.to_string()),
         other => Failure::error(other.to_string()),
-    }
+    };
+    Failure { in_use, ..failure }
 }
 
 /// `2026-11-21 14:05` in the local time zone.

@@ -69,7 +69,7 @@ type Served = Result<Vec<(String, Option<u64>)>, String>;
 
 fn remote(environment: &Environment, cwd: &Path) -> Result<Vec<(&'static str, Served)>, Failure> {
     let config = ConfigArgs { settings: None, setting_sources: None, cd: None };
-    let settings = configuration(environment, cwd, &config, Vec::new())?;
+    let settings = configuration(environment, cwd, &config, Vec::new(), true)?;
     let settings = model_settings(environment, &settings);
     crate::runtime()?.block_on(async {
         let mut out = Vec::new();

@@ -5,8 +5,9 @@ use crate::cmd::sessions::write;
 use crate::cmd::undo::Opened;
 use crate::environment::Environment;
 use crate::failure::Failure;
+use becket_agent::undo::Reach;
 use becket_print::ExitStatus;
-use becket_snapshot::plan_redo;
+use becket_types::UndoKind;
 use std::io::Write;
 use std::path::Path;
 
@@ -16,9 +17,9 @@ pub(crate) fn run(
     args: &RedoArgs,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
-    let mut opened = Opened::new(environment, cwd, args.session.as_deref())?;
-    match plan_redo(&opened.history, args.consent.force, &*opened.store) {
-        Some(plan) => opened.carry_out(plan, &args.consent, "Redo", out),
+    let opened = Opened::new(environment, cwd, args.session.as_deref())?;
+    match opened.plan(Reach::LastUndo, &args.consent) {
+        Some(plan) => opened.carry_out(opened.draft(UndoKind::Redo, plan), &args.consent, out),
         None => {
             write(out, "Nothing to redo: no undo came last, or a call changed files since.\n")?;
             Ok(ExitStatus::Ok)

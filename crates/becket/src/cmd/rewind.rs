@@ -9,12 +9,12 @@ use crate::cmd::undo::{Opened, agreed};
 use crate::cmd::{one_line, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
+use becket_agent::undo::{Draft, Reach, plan_conversation};
 use becket_print::ExitStatus;
-use becket_snapshot::plan_undo;
-use becket_types::{EntryKind, Seq};
-use std::collections::HashSet;
+use becket_types::UndoKind;
 use std::io::Write;
 use std::path::Path;
+use std::sync::PoisonError;
 
 pub(crate) fn run(
     environment: &Environment,
@@ -22,7 +22,7 @@ pub(crate) fn run(
     args: &RewindArgs,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
-    let mut opened = Opened::new(environment, cwd, Some(&args.session))?;
+    let opened = Opened::new(environment, cwd, Some(&args.session))?;
     let Some(message) = &args.message else {
         write(out, &format!("Messages to rewind to:\n{}", opened.listing()))?;
         return Ok(ExitStatus::Ok);
@@ -30,54 +30,30 @@ pub(crate) fn run(
     let prompt = opened.prompt(message)?;
     let mut status = ExitStatus::Ok;
     if args.files || args.both {
-        let changes = opened.history.since(prompt.seq);
-        if changes.is_empty() {
-            write(out, "No call changed files since that message.\n")?;
-        } else {
-            let plan = plan_undo(&changes, args.consent.force, &*opened.store);
-            status = opened.carry_out(plan, &args.consent, "Undo", out)?;
+        match opened.plan(Reach::Since(prompt.seq), &args.consent) {
+            None => write(out, "No call changed files since that message.\n")?,
+            Some(plan) => {
+                status = opened.carry_out(opened.draft(UndoKind::Rewind, plan), &args.consent, out)?;
+            }
         }
     }
     if args.conversation || args.both {
-        let entries = behind(&opened, prompt.seq)?;
+        let session = opened.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let back = plan_conversation(&session, &prompt).map_err(store_failure)?;
+        drop(session);
         let text = format!(
             "The conversation goes back to before \"{}\": {} entries no longer count.\n",
             one_line(&prompt.text, 60),
-            entries.len()
+            back.entries.len()
         );
         write(out, &text)?;
         if args.consent.dry_run {
             return Ok(status);
         }
-        if !entries.is_empty() && agreed(&args.consent, out)? {
-            let reverts = entries.into_iter().map(|entry| EntryKind::Revert { entry }).collect();
-            opened.append(reverts)?;
+        if !back.entries.is_empty() && agreed(&args.consent, out)? {
+            let draft = Draft { kind: UndoKind::Rewind, files: None, damaged: 0, conversation: Some(back) };
+            opened.write(draft)?;
         }
     }
     Ok(status)
-}
-
-/// Entries from this message on that decide what the model sees and that are in force, newest first.
-fn behind(opened: &Opened, from: Seq) -> Result<Vec<Seq>, Failure> {
-    let mut found = Vec::new();
-    let mut reverted = HashSet::new();
-    for entry in opened.session.entries().map_err(store_failure)? {
-        match entry.kind {
-            EntryKind::Message { .. }
-            | EntryKind::Compaction(_)
-            | EntryKind::Prune { .. }
-            | EntryKind::Pin { .. }
-                if entry.seq >= from =>
-            {
-                found.push(entry.seq);
-            }
-            EntryKind::Revert { entry: target } => {
-                reverted.insert(target);
-            }
-            _ => {}
-        }
-    }
-    found.retain(|seq| !reverted.contains(seq));
-    found.reverse();
-    Ok(found)
 }

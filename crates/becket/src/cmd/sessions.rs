@@ -1,11 +1,17 @@
-//! `becket sessions`: the sessions of this directory, or those that hold some words.
+//! `becket sessions`: those of this directory, or those that hold some words; and what is done with them (`file`), how they
+//! hang together (`branches`), what they cost (`stats`).
 
-use crate::args::SessionsArgs;
+mod branches;
+mod file;
+mod stats;
+
+use crate::args::{Narrow, SessionsArgs, SessionsWhat};
 use crate::cmd::{one_line, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_session::index::{self, Hit, Index, IndexError};
+use becket_session::index::{self, Hit, Index, IndexError, Query};
 use becket_session::store::SessionSummary;
+use becket_types::Millis;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
@@ -16,112 +22,180 @@ pub(crate) fn run(
     args: &SessionsArgs,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let project = (!args.all).then_some(cwd);
-    match &args.query {
-        Some(query) => search(environment, project, query, args, out),
-        None => list(environment, project, args, out),
+    let looked = |narrow: &Narrow, query: Option<&str>, json: bool, limit: usize, out: &mut dyn Write| {
+        let view = Looking { environment, cwd, narrow, json, limit };
+        match query {
+            Some(words) => view.search(words, out),
+            None => view.list(out),
+        }
+    };
+    match &args.what {
+        None => looked(&args.narrow, args.query.as_deref(), args.json, args.limit, out),
+        Some(SessionsWhat::List { narrow, shown }) => looked(narrow, None, shown.json, shown.limit, out),
+        Some(SessionsWhat::Search { query, narrow, shown }) => {
+            looked(narrow, Some(query), shown.json, shown.limit, out)
+        }
+        Some(SessionsWhat::Stats { days, here, json, html }) => {
+            let project = here.then_some(cwd);
+            stats::run(environment, project, *days, *json, html.as_deref(), out)
+        }
+        Some(
+            what @ (SessionsWhat::Tree { .. } | SessionsWhat::Fork { .. } | SessionsWhat::Compare { .. }),
+        ) => branches::run(environment, cwd, what, out),
+        Some(what) => file::run(environment, cwd, what, out),
     }
 }
 
-fn list(
-    environment: &Environment,
-    project: Option<&Path>,
-    args: &SessionsArgs,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    // The index is derived: where it does not serve, the folders do.
-    let (mut sessions, _) = index::list(&environment.index_path(), &environment.sessions_dir(), project);
-    let total = sessions.len();
-    sessions.truncate(args.limit);
-    if args.json {
-        let rows: Vec<Value> = sessions.iter().map(row).collect();
-        return write(out, &format!("{}\n", Value::Array(rows)));
+/// A list or a search, as it was asked for.
+struct Looking<'a> {
+    environment: &'a Environment,
+    cwd: &'a Path,
+    narrow: &'a Narrow,
+    json: bool,
+    limit: usize,
+}
+
+impl Looking<'_> {
+    fn project(&self) -> Option<&Path> {
+        (!self.narrow.all).then_some(self.cwd)
     }
-    if sessions.is_empty() {
-        let place = project.map_or_else(|| "yet".to_owned(), |p| format!("of {} yet", p.display()));
-        return write(out, &format!("There is no session {place}. Start one with: becket -p \"task\"\n"));
+
+    fn query<'a>(&'a self, words: &'a str, limit: usize) -> Result<Query<'a>, Failure> {
+        let narrow = self.narrow;
+        let day = |text: &Option<String>| text.as_deref().map(day).transpose();
+        Ok(Query {
+            words,
+            project: self.project(),
+            since: day(&narrow.since)?,
+            until: day(&narrow.until)?,
+            model: narrow.model.as_deref(),
+            file: narrow.file.as_deref(),
+            tag: narrow.tag.as_deref(),
+            archived: narrow.archived,
+            limit,
+        })
     }
-    for s in &sessions {
-        let messages = s.messages.map_or_else(|| "-".to_owned(), |n| n.to_string());
-        let place = if project.is_none() { format!("  {}", s.cwd.display()) } else { String::new() };
-        write(
-            out,
-            &format!(
-                "{}  {}  {messages:>5} messages  {}{place}\n",
-                s.id,
-                when(s.updated),
-                one_line(s.label(), 60)
-            ),
-        )?;
+
+    fn is_narrowed(&self) -> bool {
+        let n = self.narrow;
+        [&n.since, &n.until, &n.model, &n.file, &n.tag].iter().any(|o| o.is_some())
     }
-    if total > sessions.len() {
-        write(out, &format!("{} more; --limit N shows them\n", total - sessions.len()))?;
+
+    fn list(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let environment = self.environment;
+        let mut sessions = if self.is_narrowed() {
+            let query = self.query("", usize::MAX >> 1)?;
+            searched(environment, |index| index.sessions(&query))?
+        } else {
+            // The index is derived: where it does not serve, the folders do.
+            let all = index::list(&environment.index_path(), &environment.sessions_dir(), self.project()).0;
+            all.into_iter().filter(|s| self.narrow.archived || !s.archived).collect()
+        };
+        let total = sessions.len();
+        sessions.truncate(self.limit);
+        if self.json {
+            let rows: Vec<Value> = sessions.iter().map(row).collect();
+            return write(out, &format!("{}\n", Value::Array(rows)));
+        }
+        if sessions.is_empty() && self.is_narrowed() {
+            return write(out, "No session fits.\n");
+        }
+        if sessions.is_empty() {
+            let place =
+                self.project().map_or_else(|| "yet".to_owned(), |p| format!("of {} yet", p.display()));
+            return write(out, &format!("There is no session {place}. Start one with: becket -p \"task\"\n"));
+        }
+        for s in &sessions {
+            write(out, &line(s, self.project().is_none()))?;
+        }
+        if total > sessions.len() {
+            write(out, &format!("{} more; --limit N shows them\n", total - sessions.len()))?;
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn search(&self, words: &str, out: &mut dyn Write) -> Result<(), Failure> {
+        let query = self.query(words, self.limit)?;
+        let hits: Vec<Hit> = searched(self.environment, |index| index.find(&query))?;
+        if self.json {
+            let rows: Vec<Value> = hits
+                .iter()
+                .map(|h| {
+                    json!({ "session": h.session, "label": h.label, "seq": h.seq, "time": h.time, "role": h.role, "snippet": h.snippet })
+                })
+                .collect();
+            return write(out, &format!("{}\n", Value::Array(rows)));
+        }
+        if hits.is_empty() {
+            let all = if self.narrow.all { "" } else { " (--all looks in all projects)" };
+            return write(out, &format!("No session holds {words:?}{all}\n"));
+        }
+        for h in &hits {
+            write(
+                out,
+                &format!(
+                    "{}  {}  {}\n    {}: {}\n",
+                    h.session,
+                    when(h.time),
+                    one_line(&h.label, 60),
+                    h.role,
+                    one_line(&h.snippet, 110)
+                ),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// One session in a list.
+fn line(s: &SessionSummary, with_place: bool) -> String {
+    let messages = s.messages.map_or_else(|| "-".to_owned(), |n| n.to_string());
+    let place = if with_place { format!("  {}", s.cwd.display()) } else { String::new() };
+    let mut marks: Vec<String> = s.tags.iter().map(|tag| format!("#{tag}")).collect();
+    marks.extend(s.archived.then(|| "archived".to_owned()));
+    let marks =
+        if marks.is_empty() { String::new() } else { format!("  [{}]", one_line(&marks.join(" "), 60)) };
+    format!(
+        "{}  {}  {messages:>5} messages  {}{marks}{place}\n",
+        s.id,
+        when(s.updated),
+        one_line(s.label(), 60)
+    )
 }
 
 fn row(s: &SessionSummary) -> Value {
     json!({
         "id": s.id, "title": s.title, "prompt": s.prompt, "cwd": s.cwd, "created": s.created, "updated": s.updated,
-        "messages": s.messages, "bytes": s.bytes, "dir": s.dir,
+        "messages": s.messages, "bytes": s.bytes, "dir": s.dir, "tags": s.tags, "archived": s.archived,
         "forked_from": s.forked_from.map(|(id, seq)| json!({ "session": id, "seq": seq })),
+        "imported": s.extra.get("imported"),
     })
 }
 
-fn search(
+/// What the index says, brought up to date first.
+fn searched<T>(
     environment: &Environment,
-    project: Option<&Path>,
-    query: &str,
-    args: &SessionsArgs,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let hits = find(environment, project, query, args.limit).map_err(|e| {
+    look: impl Fn(&Index) -> Result<T, IndexError>,
+) -> Result<T, Failure> {
+    let asked = index::serve(&environment.index_path(), &environment.sessions_dir(), |index| look(index));
+    asked.map_err(|e| {
         Failure::error(format!("cannot search: {e}"))
             .hint(format!("the index can be deleted at any time: {}", environment.index_path().display()))
-    })?;
-    if args.json {
-        let rows: Vec<Value> = hits
-            .iter()
-            .map(|h| {
-                json!({ "session": h.session, "label": h.label, "seq": h.seq, "time": h.time, "role": h.role, "snippet": h.snippet })
-            })
-            .collect();
-        return write(out, &format!("{}\n", Value::Array(rows)));
-    }
-    if hits.is_empty() {
-        return write(
-            out,
-            &format!(
-                "No session holds {query:?}{}\n",
-                if args.all { "" } else { " (--all looks in all projects)" }
-            ),
-        );
-    }
-    for h in &hits {
-        write(
-            out,
-            &format!(
-                "{}  {}  {}\n    {}: {}\n",
-                h.session,
-                when(h.time),
-                one_line(&h.label, 60),
-                h.role,
-                one_line(&h.snippet, 110)
-            ),
-        )?;
-    }
-    Ok(())
+    })
 }
 
-fn find(
-    environment: &Environment,
-    project: Option<&Path>,
-    query: &str,
-    limit: usize,
-) -> Result<Vec<Hit>, IndexError> {
-    let mut index = Index::open(&environment.index_path(), &environment.sessions_dir())?;
-    index.catch_up()?;
-    index.search(query, project, limit)
+/// `2026-11-21` in the local time zone, or `7d` ago.
+fn day(text: &str) -> Result<Millis, Failure> {
+    let wrong =
+        || Failure::usage(format!("{text:?} is no day")).hint("such as 2026-11-21, or 7d for seven days ago");
+    let millis = |t: jiff::Timestamp| u64::try_from(t.as_millisecond()).map(Millis).map_err(|_| wrong());
+    if let Some(days) = text.strip_suffix('d').and_then(|n| n.parse::<i64>().ok()) {
+        let span = jiff::SignedDuration::from_hours(days.saturating_mul(24));
+        return millis(jiff::Timestamp::now().checked_sub(span).map_err(|_| wrong())?);
+    }
+    let date: jiff::civil::Date = text.parse().map_err(|_| wrong())?;
+    let zoned = date.to_zoned(jiff::tz::TimeZone::system()).map_err(|_| wrong())?;
+    millis(zoned.timestamp())
 }
 
 /// Writes, and turns a closed pipe into a quiet end.

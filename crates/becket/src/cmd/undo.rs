@@ -5,17 +5,21 @@ use crate::cmd::sessions::write;
 use crate::cmd::{one_line, pick_session, short, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
+use becket_agent::undo::{Draft, Reach, SessionBlobs, carry_out, history, plan_files};
 use becket_print::ExitStatus;
 use becket_session::blobs::BlobStore;
 use becket_session::context::{ModelScope, Policy};
+use becket_session::store::{Disk, SessionSummary};
 use becket_session::{Durability, Session};
 use becket_snapshot::history::Prompt;
-use becket_snapshot::{Action, History, Plan, PlannedPath, Recorder, Settings, Store, apply, plan_undo};
-use becket_types::{BlobId, Blobs as _, CallId, EntryKind, FileNode};
+use becket_snapshot::{History, Plan, Recorder, Settings, Store};
+use becket_types::{
+    BlobId, Blobs as _, EntryKind, NodeKind, PathFate, PathPlan, UndoKind, UndoOutcome, UndoPlan,
+};
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _, IsTerminal as _, Write};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Paths that are shown one by one.
 const SHOWN: usize = 200;
@@ -26,40 +30,36 @@ pub(crate) fn run(
     args: &UndoArgs,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
-    let mut opened = Opened::new(environment, cwd, args.session.as_deref())?;
-    let changes = match (&args.to, args.calls) {
-        (Some(message), _) => {
-            let prompt = opened.prompt(message)?;
-            opened.history.since(prompt.seq)
-        }
-        (None, Some(count)) => opened.history.last_calls(count),
-        (None, None) => opened.history.last_turn(),
+    let opened = Opened::new(environment, cwd, args.session.as_deref())?;
+    let reach = match (&args.to, args.calls) {
+        (Some(message), _) => Reach::Since(opened.prompt(message)?.seq),
+        (None, Some(count)) => Reach::LastCalls(count),
+        (None, None) => Reach::LastTurn,
     };
-    if changes.is_empty() {
+    let Some(plan) = opened.plan(reach, &args.consent) else {
         write(out, "Nothing to undo: no call of this session changed files that is not undone already.\n")?;
         return Ok(ExitStatus::Ok);
-    }
-    let plan = plan_undo(&changes, args.consent.force, &*opened.store);
-    opened.carry_out(plan, &args.consent, "Undo", out)
+    };
+    opened.carry_out(opened.draft(UndoKind::Undo, plan), &args.consent, out)
 }
 
-/// A session open for writing, with what its ledger says of files.
-pub(crate) struct Opened {
-    pub session: Session,
-    pub history: History,
-    pub store: Arc<SessionStore>,
-}
+/// The blobs of a stored session, for reading.
+struct Stored(BlobStore);
 
-/// The blobs of a session, as the plans see them.
-pub(crate) struct SessionStore(Arc<BlobStore>);
-
-impl Store for SessionStore {
+impl Store for Stored {
     fn put(&self, bytes: &[u8]) -> BlobId {
         self.0.put(bytes)
     }
     fn get(&self, id: &BlobId) -> Option<Vec<u8>> {
         self.0.get(id)
     }
+}
+
+/// A session open for writing, with what its ledger says of files.
+pub(crate) struct Opened {
+    pub session: Mutex<Session>,
+    pub history: History,
+    pub store: Arc<SessionBlobs>,
 }
 
 impl Opened {
@@ -75,9 +75,9 @@ impl Opened {
             max_media_bytes: u64::MAX,
         };
         let mut session = Session::open(&summary.dir, Policy::default(), scope).map_err(store_failure)?;
-        let store = Arc::new(SessionStore(session.blob_store()));
-        let mut history = History::of(session.entries().map_err(store_failure)?, &*store);
-        if let Some(open) = history.open().cloned() {
+        let store = Arc::new(SessionBlobs::of(&session));
+        let mut known = history(&session, &*store).map_err(store_failure)?;
+        if let Some(open) = known.open().cloned() {
             let settings = Settings {
                 roots: vec![becket_session::store::canonical(&session.info().cwd)],
                 home: environment.home.clone(),
@@ -85,18 +85,29 @@ impl Opened {
                 ..Settings::default()
             };
             let changes =
-                Recorder::new(settings, Arc::clone(&store) as Arc<dyn Store>, &history).recover(&open);
+                Recorder::new(settings, Arc::clone(&store) as Arc<dyn Store>, &known).recover(&open);
             session
                 .append(vec![EntryKind::FileChanges(Box::new(changes))], Durability::Synced)
                 .map_err(store_failure)?;
-            history = History::of(session.entries().map_err(store_failure)?, &*store);
+            known = history(&session, &*store).map_err(store_failure)?;
         }
-        Ok(Self { session, history, store })
+        Ok(Self { session: Mutex::new(session), history: known, store })
     }
 
     /// The user's message that is meant: its number, its id, or the beginning of it.
     pub(crate) fn prompt(&self, query: &str) -> Result<Prompt, Failure> {
-        let prompts = self.history.prompts();
+        Self::choose(self.history.prompts(), query)
+    }
+
+    /// The user's messages of a stored session; nothing is locked or written.
+    pub(crate) fn prompts(summary: &SessionSummary) -> Result<Vec<Prompt>, Failure> {
+        let blobs = Stored(BlobStore::in_memory(Arc::new(Disk), Some(&summary.dir)));
+        let entries = becket_session::store::read_entries(&summary.dir).map_err(store_failure)?;
+        Ok(History::of(entries.flatten().flatten(), &blobs).prompts().to_vec())
+    }
+
+    /// One of these: its number, its id, or the beginning of it.
+    pub(crate) fn choose(prompts: &[Prompt], query: &str) -> Result<Prompt, Failure> {
         let by_number = query.parse::<usize>().ok().and_then(|n| prompts.get(n.checked_sub(1)?));
         let by_id = || {
             let mut found =
@@ -105,34 +116,45 @@ impl Opened {
         };
         by_number.or_else(by_id).cloned().ok_or_else(|| {
             Failure::usage(format!("this session has no message {query:?}"))
-                .hint(format!("messages by number or id:\n{}", self.listing()))
+                .hint(format!("messages by number or id:\n{}", Self::list(prompts)))
         })
     }
 
     /// The user's messages, for choosing one.
     pub(crate) fn listing(&self) -> String {
+        Self::list(self.history.prompts())
+    }
+
+    fn list(prompts: &[Prompt]) -> String {
         let mut text = String::new();
-        for (at, prompt) in self.history.prompts().iter().enumerate() {
+        for (at, prompt) in prompts.iter().enumerate() {
             let _ = writeln!(text, "  {:>3}  {}  {}", at + 1, prompt.id, one_line(&prompt.text, 60));
         }
         text
     }
 
-    /// Shows the plan, asks, and does it.
+    pub(crate) fn plan(&self, reach: Reach, consent: &Consent) -> Option<Plan> {
+        plan_files(&self.history, reach, consent.force, &*self.store)
+    }
+
+    pub(crate) fn draft(&self, kind: UndoKind, files: Plan) -> Draft {
+        Draft { kind, files: Some(files), damaged: self.history.damaged(), conversation: None }
+    }
+
+    /// Shows the plan for files, asks, and does it.
     pub(crate) fn carry_out(
-        &mut self,
-        mut plan: Plan,
+        &self,
+        draft: Draft,
         consent: &Consent,
-        what: &str,
         out: &mut dyn Write,
     ) -> Result<ExitStatus, Failure> {
-        write(out, &shown(&plan, what, self.history.damaged()))?;
-        let left = plan.count(|action| matches!(action, Action::Conflict(_) | Action::Lost(_)));
-        let status = if left > 0 { ExitStatus::Error } else { ExitStatus::Ok };
+        let redo = draft.kind == UndoKind::Redo;
+        write(out, &shown(&draft.shown(0), if redo { "Redo" } else { "Undo" }))?;
+        let status = if draft.left().is_empty() { ExitStatus::Ok } else { ExitStatus::Error };
         if consent.dry_run {
             return Ok(status);
         }
-        if !plan.changes_anything() {
+        if !draft.changes_anything() {
             write(out, "No file is changed.\n")?;
             return Ok(status);
         }
@@ -140,27 +162,23 @@ impl Opened {
             write(out, "Nothing was changed.\n")?;
             return Ok(ExitStatus::Ok);
         }
-        let id = CallId(format!("{}-{}", what.to_lowercase(), self.session.last_seq().next()));
-        let before = apply::prepare(&mut plan, &id, &*self.store);
-        self.append(vec![EntryKind::FileSnapshot(Box::new(before))])?;
-        let applied = apply::apply(&plan, &*self.store);
-        self.append(vec![EntryKind::FileChanges(Box::new(applied.changes))])?;
-        for failed in &applied.failed {
+        let outcome = self.write(draft)?;
+        for failed in &outcome.failed {
             let text = format!("not done: {}: {}\n", failed.path.0.display(), failed.reason);
             write(out, &becket_print::clean(&text))?;
         }
-        let done = plan.count(|a| matches!(a, Action::Restore | Action::Delete)) - applied.failed.len();
-        let back = if what == "Redo" { "becket undo" } else { "becket redo" };
+        let done = outcome.restored + outcome.deleted;
+        let back = if redo { "becket undo" } else { "becket redo" };
         write(out, &format!("{done} paths are as they were. To take this back: {back}\n"))?;
-        Ok(if applied.failed.is_empty() { status } else { ExitStatus::Error })
+        Ok(if outcome.failed.is_empty() { status } else { ExitStatus::Error })
     }
 
-    pub(crate) fn append(&mut self, entries: Vec<EntryKind>) -> Result<(), Failure> {
-        self.session.append(entries, Durability::Synced).map_err(store_failure)?;
-        if self.session.flush() {
-            return Ok(());
-        }
-        Err(Failure::error("the session cannot be written, so nothing more was changed"))
+    /// Does what the draft says.
+    pub(crate) fn write(&self, draft: Draft) -> Result<UndoOutcome, Failure> {
+        let done = carry_out(&self.session, &*self.store, draft, 0);
+        let (outcome, _) =
+            done.map_err(|why| Failure::error(format!("{why}, so nothing more was changed")))?;
+        Ok(outcome)
     }
 }
 
@@ -170,7 +188,7 @@ pub(crate) fn agreed(consent: &Consent, out: &mut dyn Write) -> Result<bool, Fai
         return Ok(true);
     }
     if !io::stdin().is_terminal() {
-        return Err(Failure::usage("this changes files, and nobody can be asked here")
+        return Err(Failure::usage("this needs a yes, and nobody can be asked here")
             .hint("add --yes to do it, --dry-run to look only"));
     }
     write(out, "Do it? [y/N] ")?;
@@ -181,17 +199,16 @@ pub(crate) fn agreed(consent: &Consent, out: &mut dyn Write) -> Result<bool, Fai
 }
 
 /// A plan for people.
-fn shown(plan: &Plan, what: &str, damaged: usize) -> String {
-    let mut text = format!("{what} of {} calls:\n", plan.labels.len());
-    for label in plan.labels.iter().take(20) {
+fn shown(plan: &UndoPlan, what: &str) -> String {
+    let mut text = format!("{what} of {} calls:\n", plan.calls.len());
+    for label in plan.calls.iter().take(20) {
         let _ = writeln!(text, "  {}", one_line(label, 100));
     }
-    let noted: Vec<&PlannedPath> = plan.paths.iter().filter(|p| p.action != Action::Unchanged).collect();
-    for path in noted.iter().take(SHOWN) {
+    for path in plan.paths.iter().take(SHOWN) {
         let _ = writeln!(text, "{}", line(path));
     }
-    if noted.len() > SHOWN {
-        let _ = writeln!(text, "  … and {} more paths", noted.len() - SHOWN);
+    if plan.paths.len() > SHOWN {
+        let _ = writeln!(text, "  … and {} more paths", plan.paths.len() - SHOWN);
     }
     for skipped in plan.skipped.iter().take(20) {
         let _ = writeln!(text, "  was not kept: {} ({})", skipped.path.0.display(), skipped.reason);
@@ -199,39 +216,38 @@ fn shown(plan: &Plan, what: &str, damaged: usize) -> String {
     if plan.skipped.len() > 20 {
         let _ = writeln!(text, "  … and {} more that were not kept", plan.skipped.len() - 20);
     }
-    if damaged > 0 {
+    if plan.damaged > 0 {
+        let damaged = plan.damaged;
         let _ = writeln!(
             text,
             "  {damaged} records of this session are damaged; what they held is not in this list"
         );
     }
-    let count = |wanted: fn(&Action) -> bool| plan.count(wanted);
     let _ = writeln!(
         text,
         "{} to restore, {} to delete, {} unchanged, {} conflicts, {} lost",
-        count(|a| *a == Action::Restore),
-        count(|a| *a == Action::Delete),
-        count(|a| *a == Action::Unchanged),
-        count(|a| matches!(a, Action::Conflict(_))),
-        count(|a| matches!(a, Action::Lost(_))),
+        plan.count(|fate| *fate == PathFate::Restore),
+        plan.count(|fate| *fate == PathFate::Delete),
+        plan.unchanged,
+        plan.count(|fate| matches!(fate, PathFate::Conflict { .. })),
+        plan.count(|fate| matches!(fate, PathFate::Lost { .. })),
     );
     becket_print::clean(&text).into_owned()
 }
 
-fn line(path: &PlannedPath) -> String {
-    let (word, why) = match &path.action {
-        Action::Restore => ("restore", String::new()),
-        Action::Delete => ("delete", String::new()),
-        Action::Unchanged => ("unchanged", String::new()),
-        Action::Conflict(why) => ("conflict", format!(": {why}; left alone unless --force")),
-        Action::Lost(why) => ("lost", format!(": {why}")),
+fn line(path: &PathPlan) -> String {
+    let (word, why) = match &path.fate {
+        PathFate::Restore => ("restore", String::new()),
+        PathFate::Delete => ("delete", String::new()),
+        PathFate::Conflict { why } => ("conflict", format!(": {why}; left alone unless --force")),
+        PathFate::Lost { why } => ("lost", format!(": {why}")),
     };
     let lines = path.lines.map(|(plus, minus)| format!(" +{plus} -{minus}")).unwrap_or_default();
-    let kind = match &path.want {
-        Some(FileNode::Dir { .. }) => " directory".to_owned(),
-        Some(FileNode::Symlink { .. }) => " link".to_owned(),
-        Some(FileNode::File(_)) => format!("{lines} {} bytes", short(path.bytes)),
+    let kind = match path.node {
+        Some(NodeKind::Dir) => " directory".to_owned(),
+        Some(NodeKind::Symlink) => " link".to_owned(),
+        Some(NodeKind::File) => format!("{lines} {} bytes", short(path.bytes)),
         None => lines,
     };
-    format!("  {word:<9} {}{kind}{why}", path.path.display())
+    format!("  {word:<9} {}{kind}{why}", path.path.0.display())
 }

@@ -59,8 +59,9 @@ impl Files {
                 return None;
             }
             let task = tokio::task::spawn_blocking(move || {
+                let cut = (paths.len() >= MOST).then_some(MOST);
                 let paths = matches(&paths, &query);
-                Reply::Files { query, paths }
+                Reply::Files { query, paths, cut }
             });
             task.await.ok()
         })
@@ -137,7 +138,7 @@ mod tests {
         assert_eq!(first.await, None);
         assert_eq!(
             second.await,
-            Some(Reply::Files { query: "main".into(), paths: vec!["src/main.rs".into()] })
+            Some(Reply::Files { query: "main".into(), paths: vec!["src/main.rs".into()], cut: None })
         );
     }
 

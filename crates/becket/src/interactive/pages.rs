@@ -2,6 +2,7 @@
 //!
 //! Owns which command makes which page. The text is the subcommands' own; only what none of them prints is written here.
 
+use super::figures;
 use crate::args::{ContextArgs, DoctorArgs, ExportArgs, ExportFormat, SessionsArgs};
 use crate::cmd::context::Reading;
 use crate::cmd::{self, one_line, pick_session, short, when};
@@ -9,12 +10,17 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::toolbox;
 use becket_config::Config;
+use becket_session::index::Index;
 use becket_session::store::SessionSummary;
 use becket_tui::input::{Page, Reply};
-use becket_types::EntryKind;
+use becket_types::SpanKind;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
+
+/// Places that are looked at when sessions are searched.
+const HITS: usize = 200;
+const MCP: &str = "No MCP server is connected: becket starts none. A `.mcp.json` in the project is not read.";
 
 /// What pages are made from.
 pub(super) struct Pages {
@@ -23,6 +29,7 @@ pub(super) struct Pages {
     /// Id of the session.
     pub session: String,
     pub config: Config,
+    pub trusted: bool,
 }
 
 impl Pages {
@@ -41,32 +48,78 @@ impl Pages {
             "cost" => self.cost(),
             "tools" => self.tools(),
             "skills" => Ok(self.skills()),
-            "permissions" => Ok(self.permissions()),
+            "permissions" => Ok(self.permissions(arguments)),
+            "mcp" => Ok(MCP.to_owned()),
+            "memory" => self.memory(),
+            "bug" => Ok(self.bug()),
             "diff" => self.diff(),
             _ => Err(Failure::usage(format!("/{name} is not known here"))),
         };
-        let page = |markdown| Page {
-            title: format!("{name} {arguments}").trim_end().to_owned(),
-            markdown,
-            ..Page::default()
-        };
+        let page = |markdown| Page { title: name.to_owned(), markdown, ..Page::default() };
         Reply::Page { name: name.to_owned(), result: markdown.map(page).map_err(|f| said(&f)) }
     }
 
     fn context(&self) -> Result<String, Failure> {
         let args = ContextArgs {
             session: Some(self.session.clone()),
-            exact: false,
-            json: false,
             context_window: self.config.context.window,
-            cd: None,
+            ..ContextArgs::default()
         };
-        printed(|out| cmd::context::run(&self.environment, &self.cwd, &args, out))
+        let mut reading = self.reading()?;
+        let tools = reading.tools();
+        let _ = reading.view.context();
+        let spans = reading.view.spans(&tools);
+        printed(|out| {
+            let figures = figures::over_time(&reading.entries);
+            let sums = figures::by_tool_and_file(&spans, &reading.entries);
+            cmd::sessions::write(out, &format!("{figures}{sums}\n"))?;
+            cmd::context::run(&self.environment, &self.cwd, &args, out)
+        })
+    }
+
+    /// The rules files that the model reads, in their order, with their size.
+    fn memory(&self) -> Result<String, Failure> {
+        let mut reading = self.reading()?;
+        let _ = reading.view.context();
+        let spans = reading.view.spans(&[]);
+        let mut text = String::new();
+        for span in spans.iter().filter(|s| s.kind == SpanKind::Rules) {
+            let _ = writeln!(text, "{:>7}  {}", short(span.tokens.0), span.label);
+        }
+        if text.is_empty() {
+            text.push_str("no rules file was found: AGENTS.md here or above, up to the project's root\n");
+        }
+        Ok(fenced(
+            &format!("{text}\n`#text` and `/memory text` add a line to the nearest AGENTS.md.\n"),
+            "text",
+        ))
+    }
+
+    /// What a report should say. Nothing is sent.
+    fn bug(&self) -> String {
+        let var = |name: &str| self.environment.var(name).unwrap_or("-").to_owned();
+        let text = format!(
+            "becket {}\n{} {}\nTERM={} TERM_PROGRAM={} COLORTERM={} TMUX={}\nsession {}\n",
+            env!("CARGO_PKG_VERSION"),
+            std::env::consts::OS,
+            std::env::consts::ARCH,
+            var("TERM"),
+            var("TERM_PROGRAM"),
+            var("COLORTERM"),
+            if self.environment.var("TMUX").is_some() { "yes" } else { "no" },
+            self.session,
+        );
+        format!(
+            "Say what you did, what you expected and what came instead, and send this along:\n\n{}\n\n\
+             `/doctor` checks the rest. `/export jsonl FILE` writes the session; look through it before you send it: it \
+             holds everything that was said and read. Nothing is sent from here.",
+            fenced(&text, "text")
+        )
     }
 
     fn sessions(&self, query: &str) -> Result<String, Failure> {
         let query = Some(query.to_owned()).filter(|q| !q.is_empty());
-        let args = SessionsArgs { query, all: false, json: false, limit: 100, cd: None };
+        let args = SessionsArgs { query, limit: 100, ..SessionsArgs::default() };
         printed(|out| cmd::sessions::run(&self.environment, &self.cwd, &args, out))
     }
 
@@ -90,16 +143,34 @@ impl Pages {
         sessions.iter().map(row).filter(|(id, _)| *id != self.session).collect()
     }
 
+    /// Sessions of this directory in which these words were said, the best first. None where they cannot be searched: the
+    /// list is there without it.
+    pub(super) fn saying(&self, words: String) -> Reply {
+        let (environment, cwd) = (&self.environment, Some(self.cwd.as_path()));
+        let hits = Index::open(&environment.index_path(), &environment.sessions_dir())
+            .and_then(|index| index.search(&words, cwd, HITS))
+            .unwrap_or_default();
+        let mut sessions: Vec<String> = Vec::new();
+        for id in hits.iter().map(|hit| hit.session.to_string()) {
+            if !sessions.contains(&id) {
+                sessions.push(id);
+            }
+        }
+        Reply::Saying { words, sessions }
+    }
+
     fn doctor(&self) -> Result<String, Failure> {
-        let args = DoctorArgs { what: None, json: false, cd: None };
+        let args = DoctorArgs { what: None, repair: false, json: false, cd: None };
         printed(|out| cmd::doctor::run(&self.environment, &self.cwd, &args, out).map(drop))
     }
 
-    /// `[md|jsonl] FILE`; a file that is there is left alone.
+    /// `[md|jsonl|html] FILE`; a file that is there is left alone.
     fn export(&self, arguments: &str) -> Result<String, Failure> {
         let (format, file) = match arguments.split_once(char::is_whitespace) {
             Some(("md", file)) => (ExportFormat::Md, file),
             Some(("jsonl", file)) => (ExportFormat::Jsonl, file),
+            Some(("html", file)) => (ExportFormat::Html, file),
+            _ if arguments.strip_suffix(".html").is_some() => (ExportFormat::Html, arguments),
             _ if arguments.strip_suffix(".jsonl").is_some() => (ExportFormat::Jsonl, arguments),
             _ => (ExportFormat::Md, arguments),
         };
@@ -107,8 +178,13 @@ impl Pages {
         if path.symlink_metadata().is_ok() {
             return Err(Failure::usage(format!("{} is there already; name another file", path.display())));
         }
-        let args =
-            ExportArgs { session: Some(self.session.clone()), format, output: Some(path.clone()), cd: None };
+        let args = ExportArgs {
+            session: Some(self.session.clone()),
+            format,
+            output: Some(path.clone()),
+            blobs: false,
+            cd: None,
+        };
         cmd::export::run(&self.environment, &self.cwd, &args, &mut std::io::sink())?;
         Ok(format!("this session is in {}", path.display()))
     }
@@ -119,31 +195,7 @@ impl Pages {
 
     /// One row for each request: how much of what was read came from the provider's cache.
     fn cost(&self) -> Result<String, Failure> {
-        let reading = self.reading()?;
-        let mut text = String::from("   seq  for           read   cached  uncached   wrote       $  model\n");
-        let (mut sum, mut requests, mut read, mut cached, mut wrote) = (0.0, 0, 0, 0, 0);
-        for entry in &reading.entries {
-            let EntryKind::Usage { model, usage, cost_usd, purpose, .. } = &entry.kind else { continue };
-            let context = usage.context().0;
-            (sum, requests, read) = (sum + cost_usd, requests + 1, read + context);
-            (cached, wrote) = (cached + usage.cache_read, wrote + usage.output);
-            let _ = writeln!(
-                text,
-                "{:>6}  {purpose:<10} {:>7}  {:>7}  {:>8}  {:>6}  {cost_usd:>6.4}  {model}",
-                entry.seq,
-                short(context),
-                short(usage.cache_read),
-                short(context - usage.cache_read),
-                short(usage.output),
-            );
-        }
-        let share = if read == 0 { 0.0 } else { 100.0 * cached as f64 / read as f64 };
-        let _ = writeln!(
-            text,
-            "\n{requests} requests read {} ({share:.0} % from the cache) and wrote {}: ${sum:.4} at list prices",
-            short(read),
-            short(wrote),
-        );
+        let text = figures::requests(&self.reading()?.entries);
         Ok(fenced(&text, "text"))
     }
 
@@ -157,7 +209,7 @@ impl Pages {
     }
 
     fn skills(&self) -> String {
-        let skills = toolbox::skills(&self.environment, &self.cwd, &self.config);
+        let skills = toolbox::skills(&self.environment, &self.cwd, &self.config, self.trusted);
         let mut text = String::new();
         for skill in skills.iter() {
             let _ = writeln!(text, "{:<20} {}", skill.name, one_line(&skill.description, 100));
@@ -168,9 +220,12 @@ impl Pages {
         fenced(&text, "text")
     }
 
-    fn permissions(&self) -> String {
+    /// `mode`: the session's now.
+    fn permissions(&self, mode: &str) -> String {
         let rules = &self.config.permissions;
-        let mut text = format!("mode at the start: {} (/mode changes it)\n", self.config.permission_mode);
+        let start = self.config.permission_mode.to_string();
+        let mode = if mode.is_empty() { &start } else { mode };
+        let mut text = format!("mode: {mode} (/mode changes it; {start} at the start)\n");
         for (name, list) in [("deny", &rules.deny), ("ask", &rules.ask), ("allow", &rules.allow)] {
             let _ = writeln!(text, "\n{name}: {}", if list.is_empty() { "no rules" } else { "" });
             for rule in list {
@@ -229,4 +284,68 @@ fn fenced(text: &str, language: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}{language}\n{}\n{fence}", text.trim_end_matches('\n'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use becket_config::PermissionsConfig;
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    fn pages(root: &Path) -> Pages {
+        let vars = BTreeMap::from([("TERM".to_owned(), "xterm".to_owned())]);
+        let environment = Environment { vars, ..Environment::below(root) };
+        let permissions = PermissionsConfig { deny: vec!["Read(.env)".to_owned()], ..Default::default() };
+        let config = Config { permissions, ..Config::default() };
+        Pages { environment, cwd: root.to_owned(), session: "0198".to_owned(), config, trusted: true }
+    }
+
+    fn page(pages: &Pages, name: &str, arguments: &str) -> Result<String, String> {
+        match pages.answer(name, arguments) {
+            Reply::Page { result, .. } => result.map(|page| page.markdown),
+            Reply::Done(result) | Reply::Found(result) => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn pages_say_what_is_and_what_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let pages = pages(dir.path());
+        let permissions = page(&pages, "permissions", "plan").unwrap();
+        assert!(permissions.contains("mode: plan (/mode changes it; default at the start)"), "{permissions}");
+        assert!(permissions.contains("deny: \n  Read(.env)"), "{permissions}");
+        assert!(page(&pages, "mcp", "").unwrap().contains("No MCP server"));
+        let bug = page(&pages, "bug", "").unwrap();
+        assert!(bug.contains("TERM=xterm") && bug.contains("Nothing is sent"), "{bug}");
+        assert!(page(&pages, "context", "").is_err(), "no session was kept");
+        assert!(page(&pages, "nope", "").unwrap_err().contains("/nope"));
+        assert!(page(&pages, "resume", "none").is_err());
+        std::fs::write(dir.path().join("there.md"), "").unwrap();
+        assert!(page(&pages, "export", "there.md").unwrap_err().contains("there already"));
+    }
+
+    #[test]
+    fn a_diff_is_of_the_working_tree_and_names_new_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let git = |args: &[&str]| {
+            let status = Command::new("git").args(args).current_dir(dir.path()).output().unwrap();
+            assert!(status.status.success(), "{status:?}");
+        };
+        git(&["init", "-q"]);
+        let pages = pages(dir.path());
+        assert_eq!(page(&pages, "diff", "").unwrap(), "Nothing differs from the last commit.");
+        std::fs::write(dir.path().join("new.txt"), "x\n").unwrap();
+        let text = page(&pages, "diff", "").unwrap();
+        assert!(text.contains("new, and not known to git") && text.contains("new.txt"), "{text}");
+        git(&["add", "."]);
+        assert!(page(&pages, "diff", "").unwrap().starts_with("```diff\n"));
+    }
+
+    #[test]
+    fn fences_hold_whatever_they_hold() {
+        assert_eq!(fenced("a\n", "text"), "```text\na\n```");
+        assert_eq!(fenced("```", "text"), "````text\n```\n````");
+    }
 }

@@ -30,6 +30,11 @@ impl Person {
         Self { shell, cwd, roots: roots.into(), kept: Arc::default(), running: Arc::default() }
     }
 
+    /// Commands of the session that run in the background.
+    pub(super) fn running_jobs(&self) -> usize {
+        self.shell.running_jobs()
+    }
+
     pub(super) fn run(&self, command: String) -> impl Future<Output = Option<Reply>> + Send + 'static {
         let cancel = CancellationToken::new();
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = cancel.clone();
@@ -40,11 +45,20 @@ impl Person {
             cancel,
             progress: Arc::new(|_: &str| {}),
             host: Arc::clone(&self.kept) as Arc<dyn Host>,
+            may_read: Arc::new(|_: &Path| true),
         };
         let tool = BashTool::new(Arc::clone(&self.shell));
         async move {
             let output = tool.run(json!({ "command": command }), &env).await;
             Some(Reply::Ran { command, output: output.content, failed: output.is_error })
+        }
+    }
+
+    /// What a command prints, for a prompt.
+    pub(super) async fn output(&self, command: String) -> String {
+        match self.run(command).await {
+            Some(Reply::Ran { output, .. }) => output,
+            _ => String::new(),
         }
     }
 

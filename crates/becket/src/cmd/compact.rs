@@ -1,0 +1,372 @@
+//! `becket compact`: a compaction in the open. Shown first, with what would be lost; the summary can be written by hand;
+//! undone, redone, and proven to have left alone what must never be lost.
+//!
+//! The rules are the engine's (`session::context::compaction`); here are the model, the editor and the words. A preview
+//! locks and writes nothing.
+
+mod ask;
+mod report;
+
+use crate::args::CompactArgs;
+use crate::cmd::context::{Reading, info};
+use crate::cmd::sessions::write;
+use crate::cmd::undo::agreed;
+use crate::cmd::{one_line, pick_session, short, store_failure};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use becket_session::context::budget::Budget;
+use becket_session::context::compaction::{
+    self, Failure as SummaryFailure, Floor, Governor, Loss, Outcome, Request, Snapshot, Step, Summariser,
+};
+use becket_session::context::present::{self, Present};
+use becket_session::context::{Policy, View};
+use becket_session::store::SessionSummary;
+use becket_session::{Durability, Session};
+use becket_types::{
+    CompactionTrigger, Entry, EntryKind, Message, MessageId, Millis, Seq, Tokens, visibility,
+};
+use serde_json::{Value, json};
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a compaction would do, worked out on a copy.
+struct Preview {
+    outcome: Outcome,
+    /// Messages that leave the view.
+    gone: Vec<Arc<Message>>,
+    loss: Loss,
+    present: Vec<Present>,
+    /// What was sent and used for the summary, to be recorded when it applies.
+    sent: Vec<ask::Answered>,
+}
+
+pub(crate) fn run(
+    environment: &Environment,
+    cwd: &Path,
+    args: &CompactArgs,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let summary = pick_session(environment, cwd, args.session.as_deref())?;
+    if args.undo || args.redo {
+        return change(&summary, args, out);
+    }
+    let mut reading = Reading::of(summary)?;
+    if args.verify {
+        return verify(&mut reading.view, args.json, out);
+    }
+    if args.folded {
+        return folded(&reading, args.json, out);
+    }
+    let preview = match preview(environment, cwd, &mut reading, args)? {
+        Ok(preview) => preview,
+        Err(why) => return nothing(&why, args.json, out),
+    };
+    let applies = !args.preview && !args.consent.dry_run;
+    if let Some(path) = &args.output {
+        std::fs::write(path, &preview.outcome.report.summary)
+            .map_err(|e| Failure::error(format!("cannot write {}: {e}", path.display())))?;
+    }
+    if args.json {
+        let applied = applies && args.consent.yes;
+        write(out, &format!("{}\n", report::json(&preview, applied)))?;
+        return if applied { apply(&reading, preview).map(drop) } else { Ok(()) };
+    }
+    report::print(&preview, out)?;
+    if !applies {
+        return Ok(());
+    }
+    if !agreed(&args.consent, out)? {
+        return write(out, "Nothing was changed.\n");
+    }
+    let id = apply(&reading, preview)?;
+    write(out, &format!("Compacted. To take this back: becket compact {id} --undo\n"))
+}
+
+fn nothing(why: &str, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    if as_json {
+        return write(out, &format!("{}\n", json!({ "applied": false, "nothing": why })));
+    }
+    write(out, &format!("Not compacted: {}.\n", why.trim_end_matches('.')))
+}
+
+/// The compaction on a copy of the view; why there is none inside.
+fn preview(
+    environment: &Environment,
+    cwd: &Path,
+    reading: &mut Reading,
+    args: &CompactArgs,
+) -> Result<Result<Preview, String>, Failure> {
+    let written = args.summary.as_ref().map(|path| {
+        std::fs::read_to_string(path)
+            .map_err(|e| Failure::usage(format!("cannot read {}: {e}", path.display())))
+    });
+    let written = written.transpose()?;
+    let mut asker = None;
+    if written.is_none() && !args.no_model {
+        let name = args.model.as_deref().or(reading.model.as_deref());
+        asker = Some(ask::Asker::new(environment, cwd, name, args.context_window, reading.blobs())?);
+    }
+    let info = info(reading.model.as_deref());
+    let window = args.context_window.unwrap_or(info.window);
+    let summariser = asker.as_ref().map(|asker| {
+        let info = asker.info();
+        Summariser {
+            name: info.id.clone(),
+            budget: Budget::new(info.window, info.input_limit, info.max_output),
+            prices: info.prices,
+            cache_warm: false,
+        }
+    });
+    let request = Request {
+        trigger: CompactionTrigger::Manual,
+        focus: args.focus.clone(),
+        floor: Floor::of(reading.view.system_items(), &reading.tools()),
+        used: Tokens(0),
+        budget: Budget::new(window, info.input_limit.min(window), info.max_output),
+        // A summary that was written by hand stands in for the model's.
+        summariser: summariser.or_else(|| written.as_ref().map(|_| by_hand(window))),
+        continuation_id: MessageId::new(),
+        now: now(),
+    };
+    let snapshot = Snapshot::of(&reading.view, request);
+    let mut outcome = match steps(compaction::begin(snapshot), asker.as_mut(), written.as_deref())? {
+        Ok(outcome) => outcome,
+        Err(why) => return Ok(Err(why)),
+    };
+    let edited = match (&written, args.edit) {
+        (Some(text), _) => Some(text.clone()),
+        (None, true) => Some(ask::edited(environment, &outcome.report.summary)?),
+        (None, false) => None,
+    };
+    if let Some(text) = edited.filter(|text| text.trim() != outcome.report.summary.trim()) {
+        outcome = by_person(outcome.with_summary(text.trim_end()));
+        if outcome.report.tokens_after >= outcome.report.tokens_before {
+            return Err(Failure::usage("this summary frees nothing: it is longer than what it stands for"));
+        }
+    }
+    let sent = asker.map(ask::Asker::into_answered).unwrap_or_default();
+    Ok(Ok(worked_out(reading, outcome, sent)))
+}
+
+/// Stands for a person, who has no window.
+fn by_hand(window: u64) -> Summariser {
+    let window = window.max(1_000_000);
+    Summariser {
+        name: String::new(),
+        budget: Budget::new(window, window, 32_000),
+        prices: None,
+        cache_warm: false,
+    }
+}
+
+/// The record says that nobody's model wrote it.
+fn by_person(mut outcome: Outcome) -> Outcome {
+    for entry in &mut outcome.entries {
+        if let EntryKind::Compaction(compaction) = entry {
+            "edited".clone_into(&mut compaction.input);
+        }
+    }
+    outcome
+}
+
+fn steps(
+    mut step: Step,
+    mut asker: Option<&mut ask::Asker>,
+    written: Option<&str>,
+) -> Result<Result<Outcome, String>, Failure> {
+    let mut given = false;
+    loop {
+        match step {
+            Step::Ask(ask) => {
+                let answer = match (&mut asker, written) {
+                    (Some(asker), _) => asker.ask(&ask.request())?,
+                    // Once; when it does not follow the template, the program's own shape takes its place until the
+                    // person's text is put in.
+                    (None, Some(text)) if !std::mem::replace(&mut given, true) => Ok(text.to_owned()),
+                    _ => Err(SummaryFailure::Error("the summary is a person's".to_owned())),
+                };
+                step = ask.answer(answer);
+            }
+            Step::Commit(outcome) => return Ok(Ok(*outcome)),
+            Step::Stop(stop) => return Ok(Err(stop.headless())),
+            Step::Nothing(why) => return Ok(Err(why.to_owned())),
+            Step::Prepared(_) | Step::Unprepared(_) => return Ok(Err("nothing was prepared".to_owned())),
+        }
+    }
+}
+
+/// The view after it, and what it lacks.
+fn worked_out(reading: &mut Reading, outcome: Outcome, sent: Vec<ask::Answered>) -> Preview {
+    let before: Vec<Arc<Message>> = reading.view.live().cloned().collect();
+    let view = &reading.view;
+    let mut next = View::fold(view.policy().clone(), view.scope().clone(), &reading.entries);
+    for kind in &outcome.entries {
+        let seq = next.last_seq().next();
+        next.apply(&Entry { seq, time: Millis(0), kind: kind.clone() });
+    }
+    let stays: HashSet<MessageId> = next.live().map(|m| m.id).collect();
+    let gone: Vec<Arc<Message>> = before.into_iter().filter(|m| !stays.contains(&m.id)).collect();
+    let context = next.context();
+    let mut left: String = context.system.join("\n");
+    for message in &context.messages {
+        for part in &message.message.parts {
+            left.push('\n');
+            left.push_str(&super::context::text_of(part));
+        }
+    }
+    let loss = Loss::of(&gone, &left);
+    let present = present::check(&mut next);
+    Preview { outcome, gone, loss, present, sent }
+}
+
+fn apply(reading: &Reading, preview: Preview) -> Result<String, Failure> {
+    let (view, policy) = (&reading.view, Policy::default());
+    let mut session =
+        Session::open(&reading.summary.dir, policy, view.scope().clone()).map_err(store_failure)?;
+    if session.last_seq() != view.last_seq() {
+        return Err(Failure::error("the session went on meanwhile, so nothing was changed")
+            .hint("look again: becket compact --preview"));
+    }
+    let budget = Budget::new(u64::MAX / 4, u64::MAX / 4, 0);
+    let mut governor = Governor::from_state(session.view().state(Governor::KEY));
+    governor.succeeded(preview.outcome.report.tokens_after, &budget);
+    let asked: Vec<EntryKind> = preview.sent.iter().flat_map(|answered| answered.entries(&session)).collect();
+    session.append(asked, Durability::Buffered).map_err(store_failure)?;
+    let mut kinds = preview.outcome.entries;
+    kinds.push(governor.entry());
+    kinds.extend(
+        preview
+            .outcome
+            .notices
+            .into_iter()
+            .map(|text| EntryKind::Notice { text, extra: serde_json::Map::new() }),
+    );
+    session.append(kinds, Durability::Synced).map_err(store_failure)?;
+    if !session.flush() {
+        return Err(Failure::error("the session cannot be written"));
+    }
+    Ok(session.id().to_string())
+}
+
+/// Undo and redo: one more entry.
+fn change(summary: &SessionSummary, args: &CompactArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let model = Reading::of(summary.clone())?.model;
+    let scope = becket_agent::scope(&info(model.as_deref()));
+    let mut session = Session::open(&summary.dir, Policy::default(), scope).map_err(store_failure)?;
+    let target = if args.undo { session.view().compaction().map(|(seq, _)| seq) } else { undone(&session)? };
+    let Some(entry) = target else {
+        let what = if args.undo { "compaction to undo" } else { "undone compaction to redo" };
+        return Err(Failure::usage(format!("this session has no {what}")));
+    };
+    let before = session.view().estimated_tokens();
+    if args.consent.dry_run {
+        return write(out, &format!("Entry {entry} would no longer count.\n"));
+    }
+    session.append(vec![EntryKind::Revert { entry }], Durability::Synced).map_err(store_failure)?;
+    let after = session.view().estimated_tokens();
+    if args.json {
+        let body = json!({ "reverted": entry, "tokens_before": before, "tokens_after": after });
+        return write(out, &format!("{body}\n"));
+    }
+    let (what, back) = if args.undo { ("undone", "--redo") } else { ("in force again", "--undo") };
+    let text = format!(
+        "The compaction is {what}: {} -> {} tokens. To take this back: becket compact {} {back}\n",
+        short(before.0),
+        short(after.0),
+        session.id()
+    );
+    write(out, &text)
+}
+
+/// The newest undo of a compaction that counts.
+fn undone(session: &Session) -> Result<Option<Seq>, Failure> {
+    let mut compactions = HashSet::new();
+    let mut undos: Vec<(Seq, Seq)> = Vec::new();
+    for entry in session.entries().map_err(store_failure)? {
+        match entry.kind {
+            EntryKind::Compaction(_) => {
+                // What was undone before a newer one does not come back on top of it.
+                undos.clear();
+                compactions.insert(entry.seq);
+            }
+            EntryKind::Revert { entry: target } if compactions.contains(&target) => {
+                undos.push((entry.seq, target));
+            }
+            EntryKind::Revert { entry: target } => undos.retain(|(undo, _)| *undo != target),
+            _ => {}
+        }
+    }
+    Ok(undos.pop().map(|(undo, _)| undo))
+}
+
+fn verify(view: &mut View, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    let found = present::check(view);
+    let missing = found.iter().filter(|p| !p.there).count();
+    if as_json {
+        write(out, &format!("{}\n", json!({ "verified": missing == 0, "items": found })))?;
+    } else {
+        write(out, &report::present(&found))?;
+    }
+    if missing == 0 {
+        Ok(())
+    } else {
+        Err(Failure::error(format!("{missing} items are missing from the context")))
+    }
+}
+
+/// Messages of the ledger that the view does not show and that a person once saw.
+fn folded(reading: &Reading, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    let live: HashSet<MessageId> = reading.view.live().map(|m| m.id).collect();
+    let mut parts: HashMap<MessageId, Message> = HashMap::new();
+    let mut order = Vec::new();
+    let mut dropped = HashSet::new();
+    for entry in &reading.entries {
+        match &entry.kind {
+            EntryKind::Message { message }
+                if visibility(&message.origin).user && !live.contains(&message.id) =>
+            {
+                let mut message = message.clone();
+                message.seq = entry.seq;
+                order.push(message.id);
+                parts.insert(message.id, message);
+            }
+            EntryKind::Part { message, part } => {
+                if let Some(found) = parts.get_mut(message) {
+                    found.parts.push(part.clone());
+                }
+            }
+            EntryKind::Revert { entry } => {
+                dropped.insert(*entry);
+            }
+            _ => {}
+        }
+    }
+    let messages: Vec<&Message> = order
+        .iter()
+        .filter_map(|id| parts.get(id))
+        .filter(|m| !dropped.contains(&m.seq) && !m.metadata.compaction_continue)
+        .collect();
+    if as_json {
+        let rows: Vec<Value> = messages.iter().map(|m| report::row(m)).collect();
+        return write(out, &format!("{}\n", Value::Array(rows)));
+    }
+    if messages.is_empty() {
+        return write(out, "No message is folded away.\n");
+    }
+    for message in messages {
+        write(out, &report::line(message))?;
+    }
+    write(out, &format!("To bring some back: becket context {} --restore 12-15\n", reading.summary.id))
+}
+
+fn now() -> Millis {
+    Millis(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0))
+}
+
+/// First words of a message, for lists.
+fn words(message: &Message) -> String {
+    let text = message.parts.iter().map(super::context::text_of).collect::<Vec<_>>().join(" ");
+    one_line(&text, 80)
+}

@@ -1,0 +1,383 @@
+//! Requests that were sent: made again from the ledger, byte for byte.
+//!
+//! Model: a `request` entry and the entries before it give the context, the tools and the settings; the adapter turns
+//! them into bytes as it did then. The entry's SHA-256 proves them. What an adapter does can depend on the server it
+//! talks to, so the configured one, the provider's own and a foreign one are tried in turn.
+//!
+//! Nothing is sent, locked or written.
+
+use super::Reading;
+use crate::args::ConfigArgs;
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::models;
+use crate::settings::configuration;
+use becket_model::{
+    Credential, Model, ModelError, ModelRef, Prepared, Request, ScriptedModel, Secret, ToolChoice,
+};
+use becket_session::context::{Policy, View};
+use becket_types::{
+    Blobs, Context, ContextMessage, Entry, EntryKind, Message, Origin, Part, Provenance, SentRequest, Seq,
+    Span, SpanKind, Synthetic, Tokens, ToolSpec, Usage, hex,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// One request of the ledger.
+pub(crate) struct Sent<'a> {
+    /// From 1.
+    pub number: usize,
+    /// Place among the entries.
+    at: usize,
+    pub entry: &'a Entry,
+    pub record: &'a SentRequest,
+    /// What the provider reported for it.
+    pub usage: Option<Usage>,
+    /// The entry of that report.
+    pub reported: Option<Seq>,
+    /// What happened since the request before that changes what was shown already, in words.
+    pub boundary: Vec<&'static str>,
+}
+
+/// All requests of a ledger, oldest first.
+pub(crate) fn all(entries: &[Entry]) -> Vec<Sent<'_>> {
+    let mut found: Vec<Sent<'_>> = Vec::new();
+    let mut boundary = Vec::new();
+    for (at, entry) in entries.iter().enumerate() {
+        match &entry.kind {
+            EntryKind::Request(record) => found.push(Sent {
+                number: found.len() + 1,
+                at,
+                entry,
+                record,
+                usage: None,
+                reported: None,
+                boundary: std::mem::take(&mut boundary),
+            }),
+            // The report comes behind the answer; a summary may be asked for beside it.
+            EntryKind::Usage { purpose, usage, .. } => {
+                let open = |s: &&mut Sent<'_>| s.record.purpose == *purpose && s.usage.is_none();
+                if let Some(sent) = found.iter_mut().rev().find(open) {
+                    (sent.usage, sent.reported) = (Some(*usage), Some(entry.seq));
+                }
+            }
+            kind => boundary.extend(boundary_of(kind).filter(|what| !boundary.contains(what))),
+        }
+    }
+    found
+}
+
+fn boundary_of(kind: &EntryKind) -> Option<&'static str> {
+    Some(match kind {
+        EntryKind::System { .. } => "system prompt or rules",
+        EntryKind::Tools { .. } => "tools",
+        EntryKind::ModelSwitch { .. } => "model",
+        EntryKind::Compaction(_) => "compaction",
+        EntryKind::Prune { .. } => "prune",
+        EntryKind::Revert { .. } => "undo",
+        EntryKind::Pin { .. } => "pin",
+        EntryKind::Restore { .. } => "restored messages",
+        _ => return None,
+    })
+}
+
+/// A request made again.
+pub(crate) struct Rebuilt {
+    pub body: Vec<u8>,
+    /// The bytes have the recorded hash.
+    pub proven: bool,
+    pub spans: Vec<Placed>,
+}
+
+/// A span, where it stands in the bytes, and the words it stands for.
+pub(crate) struct Placed {
+    pub span: Span,
+    /// Of the message or block that it is part of.
+    pub bytes: Option<Range<usize>>,
+    pub text: String,
+    /// File, call or step that it is from, where there is one.
+    pub source: Option<String>,
+}
+
+/// What is needed to make requests again.
+pub(crate) struct Maker<'a> {
+    reading: &'a Reading,
+    settings: becket_model::Settings,
+    blobs: Arc<dyn Blobs>,
+}
+
+#[derive(Deserialize)]
+struct SummaryPrompt {
+    system: String,
+    prompt: String,
+}
+
+impl<'a> Maker<'a> {
+    pub(crate) fn new(environment: &Environment, cwd: &Path, reading: &'a Reading) -> Result<Self, Failure> {
+        let settings = configuration(environment, cwd, &ConfigArgs::default(), Vec::new(), true)?;
+        Ok(Self {
+            reading,
+            settings: models::model_settings(environment, &settings),
+            blobs: Arc::new(reading.blobs()),
+        })
+    }
+
+    pub(crate) fn rebuild(&self, sent: &Sent<'_>) -> Result<Rebuilt, Failure> {
+        let mut last = None;
+        for settings in self.candidates() {
+            match open(&sent.record.model, &settings) {
+                Ok(model) => {
+                    let made = self.with_model(sent, model.as_ref())?;
+                    if made.proven {
+                        return Ok(made);
+                    }
+                    last.get_or_insert(Ok(made));
+                }
+                Err(error) => {
+                    last.get_or_insert(Err(models::usage(&error)));
+                }
+            }
+        }
+        last.unwrap_or_else(|| Err(Failure::error("there is no adapter for this request")))
+    }
+
+    /// The settings in force, then the provider's own server, then somebody else's. No key is needed: nothing is sent.
+    fn candidates(&self) -> Vec<becket_model::Settings> {
+        let with = |base: Option<Option<&str>>| {
+            let mut settings = self.settings.clone();
+            for endpoint in [&mut settings.anthropic, &mut settings.openai] {
+                if let Some(base) = base {
+                    endpoint.base_url = base.map(str::to_owned);
+                }
+                endpoint.credential.get_or_insert_with(|| Credential::ApiKey(Secret::new("unused")));
+            }
+            settings
+        };
+        vec![with(None), with(Some(None)), with(Some(Some("http://127.0.0.1:9/v1")))]
+    }
+
+    fn with_model(&self, sent: &Sent<'_>, model: &dyn Model) -> Result<Rebuilt, Failure> {
+        let entries = &self.reading.entries[..sent.at];
+        let mut view = View::fold(Policy::default(), becket_agent::scope(model.info()), entries);
+        let specs = self.specs(entries);
+        let record = sent.record;
+        let prompt = record.prompt.as_ref().map(|id| self.prompt(id)).transpose()?;
+        let mut context = view.context().clone();
+        let mut tools = specs;
+        let mut spans;
+        match &prompt {
+            None => {
+                tools.extend(view.tool_stubs(&tools));
+                spans = placed(&view, &context, &tools, entries);
+            }
+            Some(SummaryPrompt { system, prompt }) => {
+                if system.is_empty() {
+                    spans = placed(&view, &context, &tools, entries);
+                } else {
+                    let system = Arc::from([Arc::from(system.as_str())]);
+                    context = Context { system, ..Context::default() };
+                    tools = Vec::new();
+                    spans = vec![instructions(&context.system[0])];
+                }
+                spans.push(asked(prompt));
+                context.messages.push(Arc::new(ContextMessage {
+                    message: Message::user(prompt.clone()),
+                    provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
+                    tokens: Tokens(0),
+                }));
+            }
+        }
+        let failed = |e: ModelError| models::usage(&e);
+        let request = |context: &Context| -> Result<Prepared, ModelError> {
+            model.prepare(&Request {
+                context,
+                tools: &tools,
+                tool_choice: if record.no_calls { ToolChoice::None } else { ToolChoice::Auto },
+                max_output: record.max_output,
+                effort: record.effort.as_deref(),
+                blobs: &self.blobs,
+            })
+        };
+        let ends = ends(&context, &request).map_err(failed)?;
+        let prepared = request(&context).map_err(failed)?;
+        let body: Vec<u8> = prepared.body.iter().flat_map(|piece| piece.iter().copied()).collect();
+        place(&mut spans, &context, &ends, &body);
+        Ok(Rebuilt { proven: hex(&prepared.digest) == record.sha256, body, spans })
+    }
+
+    fn specs(&self, entries: &[Entry]) -> Vec<ToolSpec> {
+        let blob = entries.iter().rev().find_map(|e| match &e.kind {
+            EntryKind::Tools { specs, .. } => Some(specs.clone()),
+            _ => None,
+        });
+        blob.flatten()
+            .and_then(|id| self.blobs.get(&id))
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .unwrap_or_else(|| self.reading.tools())
+    }
+
+    fn prompt(&self, id: &becket_types::BlobId) -> Result<SummaryPrompt, Failure> {
+        self.blobs
+            .get(id)
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .ok_or_else(|| Failure::error("the text of this summary request is not in the session's blobs"))
+    }
+}
+
+/// The spans of the view, each with its text and where it is from.
+fn placed(view: &View, context: &Context, tools: &[ToolSpec], entries: &[Entry]) -> Vec<Placed> {
+    let subjects: HashMap<&str, &str> =
+        view.journal().iter().filter_map(|line| Some((line.call_id, line.subject?))).collect();
+    let mut texts: Vec<(String, Option<String>)> = view
+        .system_items()
+        .iter()
+        .map(|item| (item.text.clone(), item.path.as_ref().map(|p| p.display().to_string())))
+        .collect();
+    texts.extend(tools.iter().map(|t| (t.description.clone(), Some("tool definition".to_owned()))));
+    for message in &context.messages {
+        texts.extend(
+            message
+                .message
+                .parts
+                .iter()
+                .map(|part| (text_of(part), source(message, part, &subjects, entries))),
+        );
+    }
+    let spans = view.spans(tools);
+    let placed = spans.into_iter().zip(texts);
+    placed.map(|(span, (text, source))| Placed { span, bytes: None, text, source }).collect()
+}
+
+/// The spans of what would be sent now.
+pub(crate) fn now(reading: &mut Reading) -> Vec<Placed> {
+    let mut tools = reading.tools();
+    let context = reading.view.context().clone();
+    tools.extend(reading.view.tool_stubs(&tools));
+    placed(&reading.view, &context, &tools, &reading.entries)
+}
+
+/// Where each message ends in the bytes.
+fn ends(
+    context: &Context,
+    request: &dyn Fn(&Context) -> Result<Prepared, ModelError>,
+) -> Result<Vec<Range<usize>>, ModelError> {
+    let mut part = Context { messages: Vec::with_capacity(context.messages.len()), ..context.clone() };
+    part.messages.clear();
+    let mut out: Vec<Range<usize>> = Vec::with_capacity(context.messages.len());
+    for message in &context.messages {
+        part.messages.push(Arc::clone(message));
+        let prepared = request(&part)?;
+        // The first piece is everything before the messages, the last one closes the body.
+        let start =
+            out.last().map_or_else(|| prepared.body.first().map_or(0, |piece| piece.len()), |r| r.end);
+        out.push(start..prepared.len() - prepared.body.last().map_or(0, |piece| piece.len()));
+    }
+    Ok(out)
+}
+
+/// Gives each span its place: messages as the adapter wrote them, blocks before them by their text.
+fn place(spans: &mut [Placed], context: &Context, ends: &[Range<usize>], body: &[u8]) {
+    let parts: usize = context.messages.iter().map(|m| m.message.parts.len()).sum();
+    let head = spans.len().saturating_sub(parts);
+    let (before, messages) = spans.split_at_mut(head);
+    let of_message =
+        context.messages.iter().zip(ends).flat_map(|(m, range)| m.message.parts.iter().map(move |_| range));
+    for (placed, range) in messages.iter_mut().zip(of_message) {
+        placed.bytes = Some(range.clone());
+    }
+    let limit = ends.first().map_or(body.len(), |range| range.start);
+    for placed in before {
+        let json = serde_json::to_string(&placed.text).unwrap_or_default();
+        let needle = json.trim_matches('"').as_bytes();
+        placed.bytes = find(&body[..limit], needle).map(|at| at..at + needle.len());
+    }
+}
+
+fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
+    if needle.is_empty() {
+        return None;
+    }
+    text.windows(needle.len()).position(|window| window == needle)
+}
+
+fn instructions(system: &str) -> Placed {
+    synthetic(SpanKind::System, "how to summarise", system)
+}
+
+fn asked(prompt: &str) -> Placed {
+    synthetic(SpanKind::Summary, "request for a summary", prompt)
+}
+
+fn synthetic(kind: SpanKind, label: &str, text: &str) -> Placed {
+    let span = Span {
+        kind,
+        label: label.to_owned(),
+        seq: None,
+        bytes: text.len() as u64,
+        tokens: becket_session::context::budget::estimate_text(text),
+        blob: None,
+        applied: Vec::new(),
+    };
+    Placed { span, bytes: None, text: text.to_owned(), source: Some("becket".to_owned()) }
+}
+
+pub(crate) fn text_of(part: &Part) -> String {
+    match part {
+        Part::Text { text, .. } | Part::Reasoning { text, .. } => text.clone(),
+        Part::ToolCall { name, input, .. } => format!("{name} {input}"),
+        Part::ToolResult { output, .. } => output.clone(),
+        Part::Image { .. } | Part::File { .. } | Part::Unknown(_) => String::new(),
+    }
+}
+
+/// The file, the command, the compaction that a part is from.
+fn source(
+    message: &ContextMessage,
+    part: &Part,
+    subjects: &HashMap<&str, &str>,
+    entries: &[Entry],
+) -> Option<String> {
+    if let Part::ToolCall { call_id, .. } | Part::ToolResult { call_id, .. } = part {
+        let subject = subjects.get(call_id.as_str()).map_or(String::new(), |s| format!(" {s}"));
+        return Some(format!("call {call_id}{subject}"));
+    }
+    let of = &message.message;
+    let at = |what: &str| Some(format!("{what} of entry {}", message.provenance.seq));
+    match &of.origin {
+        Origin::Synthetic(Synthetic::Rules) => {
+            of.metadata.extra.get("rules_path").and_then(Value::as_str).map(str::to_owned)
+        }
+        Origin::Synthetic(
+            Synthetic::CompactionSummary | Synthetic::SessionState | Synthetic::CompactionContinue,
+        ) => at("compaction"),
+        Origin::Synthetic(Synthetic::Reminder) => Some("becket".to_owned()),
+        Origin::Model => Some(
+            entries
+                .iter()
+                .take_while(|e| e.seq <= message.provenance.seq)
+                .filter_map(|e| match &e.kind {
+                    EntryKind::ModelSwitch { model } => Some(model.clone()),
+                    _ => None,
+                })
+                .last()
+                .unwrap_or_else(|| "model".to_owned()),
+        ),
+        _ => None,
+    }
+}
+
+/// The model of a request; of a script that is gone, one with its name and nothing to say.
+fn open(id: &str, settings: &becket_model::Settings) -> Result<Arc<dyn Model>, ModelError> {
+    let reference = ModelRef::parse(id)?;
+    match becket_model::open(&reference, settings) {
+        Err(_) if matches!(reference, ModelRef::Script(_)) => {
+            let name = id.trim_start_matches("script:");
+            Ok(Arc::new(ScriptedModel::parse(&json!({ "steps": [] }).to_string(), name)?))
+        }
+        opened => opened,
+    }
+}

@@ -1,0 +1,282 @@
+//! Requests for people and programs: the list, the bytes, the spans, the difference to the request before.
+
+use super::sent::{Maker, Placed, Rebuilt, Sent, all};
+use super::{Reading, name};
+use crate::args::ContextArgs;
+use crate::cmd::sessions::write;
+use crate::cmd::{one_line, short, when};
+use crate::failure::Failure;
+use becket_types::Usage;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::Write;
+
+/// `becket context --requests`.
+pub(super) fn list(reading: &Reading, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    let sent = all(&reading.entries);
+    if as_json {
+        let rows: Vec<Value> = sent.iter().map(row).collect();
+        return write(out, &format!("{}\n", Value::Array(rows)));
+    }
+    if sent.is_empty() {
+        return write(out, "This session has no record of a request.\n");
+    }
+    write(out, "    N    seq  time              purpose    bytes  tokens  cached  model\n")?;
+    for s in &sent {
+        let usage = |of: fn(&Usage) -> u64| s.usage.as_ref().map_or_else(|| "-".to_owned(), |u| short(of(u)));
+        let boundary = match s.boundary.as_slice() {
+            _ if s.number == 1 => String::new(),
+            [] => String::new(),
+            list => format!("  [new: {}]", list.join(", ")),
+        };
+        let line = format!(
+            "{:>5}  {:>5}  {:<16}  {:<7}  {:>7}  {:>6}  {:>6}  {}{boundary}\n",
+            s.number,
+            s.entry.seq,
+            when(s.entry.time),
+            s.record.purpose,
+            short(s.record.bytes),
+            usage(|u| u.context().0),
+            usage(|u| u.cache_read),
+            s.record.model,
+        );
+        write(out, &line)?;
+    }
+    Ok(())
+}
+
+fn row(s: &Sent<'_>) -> Value {
+    json!({
+        "request": s.number, "seq": s.entry.seq, "time": s.entry.time, "purpose": s.record.purpose,
+        "model": s.record.model, "bytes": s.record.bytes, "sha256": s.record.sha256,
+        "max_output": s.record.max_output, "effort": s.record.effort, "boundary": s.boundary, "usage": s.usage,
+    })
+}
+
+/// `becket context --request N`.
+pub(super) fn request(
+    maker: &Maker<'_>,
+    reading: &Reading,
+    number: &str,
+    args: &ContextArgs,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let sent = all(&reading.entries);
+    let wanted = request_of(&sent, number)?;
+    let made = maker.rebuild(wanted)?;
+    let before = match before(&sent, wanted) {
+        Some(before) if args.spans || args.diff || args.json => Some((before.number, maker.rebuild(before)?)),
+        _ => None,
+    };
+    if args.json {
+        write(out, &format!("{}\n", whole(wanted, &made, before.as_ref())))?;
+    } else if args.spans || args.diff {
+        head(wanted, &made, out)?;
+        if args.spans {
+            spans(wanted, &made, before.as_ref(), out)?;
+        }
+        if args.diff {
+            diff(&made, before.as_ref(), out)?;
+        }
+    } else {
+        out.write_all(&made.body).map_err(|e| Failure::error(format!("cannot write to stdout: {e}")))?;
+    }
+    if made.proven {
+        return Ok(());
+    }
+    Err(Failure::error(format!(
+        "request {} cannot be proven: these bytes do not have the recorded hash (another version of becket wrote it, or \
+         its script or blobs are gone)",
+        wanted.number
+    )))
+}
+
+/// The request that a person names: its number, or `last`.
+pub(crate) fn request_of<'a, 'b>(sent: &'a [Sent<'b>], number: &str) -> Result<&'a Sent<'b>, Failure> {
+    let wanted = match number {
+        "last" => sent.last(),
+        text => text.parse::<usize>().ok().and_then(|n| sent.get(n.checked_sub(1)?)),
+    };
+    wanted.ok_or_else(|| {
+        let what = match sent.len() {
+            0 => "this session has no record of a request".to_owned(),
+            n => format!("there is no request {number:?}: they are numbered 1 to {n}"),
+        };
+        Failure::usage(what).hint("becket context SESSION --requests lists them")
+    })
+}
+
+/// The request before it for the same purpose.
+pub(crate) fn before<'a, 'b>(sent: &'a [Sent<'b>], wanted: &Sent<'_>) -> Option<&'a Sent<'b>> {
+    sent[..wanted.number - 1].iter().rev().find(|s| s.record.purpose == wanted.record.purpose)
+}
+
+fn head(sent: &Sent<'_>, made: &Rebuilt, out: &mut dyn Write) -> Result<(), Failure> {
+    let proof = if made.proven { "as recorded" } else { "NOT as recorded" };
+    let usage = sent.usage.map_or_else(String::new, |u| {
+        format!(
+            "\nreported: {} tokens in ({} from the cache, {} written to it, {} fresh), {} out",
+            short(u.context().0),
+            short(u.cache_read),
+            short(u.cache_write),
+            short(u.input),
+            short(u.output)
+        )
+    });
+    let text = format!(
+        "request {} of {} ({}), entry {}, {}\n{} bytes, SHA-256 {} ({proof}){usage}\n",
+        sent.number,
+        sent.record.model,
+        sent.record.purpose,
+        sent.entry.seq,
+        when(sent.entry.time),
+        made.body.len(),
+        sent.record.sha256,
+    );
+    write(out, &text)
+}
+
+/// How many bytes the two bodies share from their start.
+pub(crate) fn shared(made: &Rebuilt, before: Option<&(usize, Rebuilt)>) -> usize {
+    before.map_or(0, |(_, b)| made.body.iter().zip(&b.body).take_while(|(a, b)| a == b).count())
+}
+
+/// Whether the span's bytes were sent with the request before, at the same place.
+pub(crate) fn is_same(placed: &Placed, shared: usize) -> Option<bool> {
+    placed.bytes.as_ref().map(|range| range.end <= shared)
+}
+
+/// Where the provider's cache ended, by its own report: `read`, `written`, `fresh`, span by span. Tokens are our estimate,
+/// scaled to what was reported.
+pub(crate) fn cache_states(made: &Rebuilt, usage: Option<Usage>) -> Vec<&'static str> {
+    let sum: u64 = made.spans.iter().map(|p| p.span.tokens.0).sum();
+    let Some(usage) = usage.filter(|u| u.context().0 > 0 && sum > 0) else {
+        return vec!["unknown"; made.spans.len()];
+    };
+    let scale = usage.context().0 as f64 / sum as f64;
+    let mut at = 0.0;
+    let state = |placed: &Placed| {
+        let middle = at + placed.span.tokens.0 as f64 * scale / 2.0;
+        at += placed.span.tokens.0 as f64 * scale;
+        if middle < usage.cache_read as f64 {
+            "read"
+        } else if middle < (usage.cache_read + usage.cache_write) as f64 {
+            "written"
+        } else {
+            "fresh"
+        }
+    };
+    made.spans.iter().map(state).collect()
+}
+
+fn spans(
+    sent: &Sent<'_>,
+    made: &Rebuilt,
+    before: Option<&(usize, Rebuilt)>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let shared = shared(made, before);
+    write(out, "\n  bytes from-to      tokens    seq  sent     cache    what\n")?;
+    for (placed, cache) in made.spans.iter().zip(cache_states(made, sent.usage)) {
+        let span = &placed.span;
+        let range =
+            placed.bytes.as_ref().map_or_else(|| "-".to_owned(), |r| format!("{}-{}", r.start, r.end));
+        let seq = span.seq.map_or_else(|| "-".to_owned(), |s| s.to_string());
+        let news = if is_same(placed, shared) == Some(true) { "before" } else { "new" };
+        let source = placed.source.as_ref().map_or_else(String::new, |s| format!(" <{}>", one_line(s, 60)));
+        let applied =
+            if span.applied.is_empty() { String::new() } else { format!(" [{}]", span.applied.join(", ")) };
+        let line = format!(
+            "{range:>17}  {:>8}  {seq:>5}  {news:<7}  {cache:<7}  {} {}{source}{applied}: {}\n",
+            short(span.tokens.0),
+            name(span.kind),
+            one_line(&span.label, 40),
+            one_line(&placed.text, 60),
+        );
+        write(out, &line)?;
+    }
+    Ok(())
+}
+
+/// Spans that are only in one of the two, by what they are and say.
+fn only_in<'a>(these: &'a [Placed], others: &[Placed]) -> Vec<&'a Placed> {
+    let key = |p: &Placed| (p.span.seq, p.span.kind, p.span.label.clone(), p.text.clone());
+    let known: std::collections::HashSet<_> = others.iter().map(key).collect();
+    these.iter().filter(|p| !known.contains(&key(p))).collect()
+}
+
+pub(crate) fn diff(
+    made: &Rebuilt,
+    before: Option<&(usize, Rebuilt)>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let Some((number, earlier)) = before else {
+        return write(out, "\nThere is no request before it.\n");
+    };
+    let shared = shared(made, before);
+    let text = format!(
+        "\nThe first {shared} bytes are those of request {number} ({} of its {} bytes).\n",
+        percent(shared, earlier.body.len()),
+        earlier.body.len()
+    );
+    write(out, &text)?;
+    write(out, &changes(&made.spans, &earlier.spans))
+}
+
+/// What is gone and what is new, a line each.
+pub(crate) fn changes(these: &[Placed], earlier: &[Placed]) -> String {
+    let mut out = String::new();
+    for (sign, list) in [('-', only_in(earlier, these)), ('+', only_in(these, earlier))] {
+        for placed in list {
+            let seq = placed.span.seq.map_or_else(|| "-".to_owned(), |s| s.to_string());
+            let _ = writeln!(
+                out,
+                "{sign} {seq:>5}  {:>6}  {} {}: {}",
+                short(placed.span.tokens.0),
+                name(placed.span.kind),
+                one_line(&placed.span.label, 40),
+                one_line(&placed.text, 80)
+            );
+        }
+    }
+    out
+}
+
+fn percent(part: usize, whole: usize) -> String {
+    if whole == 0 { "0 %".to_owned() } else { format!("{:.1} %", 100.0 * part as f64 / whole as f64) }
+}
+
+fn whole(sent: &Sent<'_>, made: &Rebuilt, before: Option<&(usize, Rebuilt)>) -> Value {
+    let shared = shared(made, before);
+    let mut value = row(sent);
+    value["proven"] = json!(made.proven);
+    value["body"] = json!(String::from_utf8_lossy(&made.body));
+    value["spans"] = made
+        .spans
+        .iter()
+        .zip(cache_states(made, sent.usage))
+        .map(|(placed, cache)| {
+            let mut row = serde_json::to_value(&placed.span).unwrap_or_default();
+            row["from"] = json!(placed.bytes.as_ref().map(|r| r.start));
+            row["to"] = json!(placed.bytes.as_ref().map(|r| r.end));
+            row["source"] = json!(placed.source);
+            row["cache"] = json!(cache);
+            row["sent_before"] = json!(is_same(placed, shared));
+            row["preview"] = json!(one_line(&placed.text, 200));
+            row
+        })
+        .collect();
+    value["diff"] = before.map_or(Value::Null, |(number, earlier)| {
+        let seqs = |list: Vec<&Placed>| -> Vec<Value> {
+            list.iter()
+                .map(|p| json!({ "seq": p.span.seq, "kind": p.span.kind, "label": p.span.label, "tokens": p.span.tokens }))
+                .collect()
+        };
+        json!({
+            "request": number, "same_bytes": shared, "of_bytes": earlier.body.len(),
+            "added": seqs(only_in(&made.spans, &earlier.spans)),
+            "removed": seqs(only_in(&earlier.spans, &made.spans)),
+        })
+    });
+    value
+}

@@ -1,0 +1,175 @@
+//! `becket import`: a session from a file, becket's own byte for byte, or another agent's with all of its calls. What could
+//! not be carried is listed.
+
+use crate::args::ImportArgs;
+use crate::cmd::sessions::write;
+use crate::cmd::{one_line, store_failure};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use becket_session::StoreError;
+use becket_session::context::{ModelScope, Policy};
+use becket_session::import::{self, Conversation, Source, import_own};
+use becket_types::Role;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::io::{Read as _, Write};
+use std::path::{Path, PathBuf};
+
+pub(crate) fn run(
+    environment: &Environment,
+    cwd: &Path,
+    args: &ImportArgs,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let bytes = read(&args.file)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let Some(source) = Source::of(&text) else {
+        let why = why_not(&text);
+        return Err(Failure::usage(format!(
+            "{} is no session that becket can read{why}",
+            args.file.display()
+        ))
+        .hint(
+            "known: becket export --format jsonl; Claude Code's ~/.claude/projects/*/*.jsonl; Codex' \
+             ~/.codex/sessions/**/rollout-*.jsonl; opencode export",
+        ));
+    };
+    if source == Source::Becket {
+        return own(environment, cwd, args, &bytes, out);
+    }
+    let conversation = import::read(source, &text)
+        .map_err(|why| Failure::usage(format!("{}: {why}", args.file.display())))?;
+    foreign(environment, cwd, args, &conversation, out)
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Failure> {
+    let cannot = |e: std::io::Error| Failure::usage(format!("cannot read {}: {e}", file.display()));
+    if file == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes).map_err(cannot)?;
+        return Ok(bytes);
+    }
+    std::fs::read(file).map_err(cannot)
+}
+
+/// What can be told of a file that is nobody's.
+fn why_not(text: &str) -> String {
+    let head = text.trim_start_matches('\u{feff}').trim_start();
+    if head.is_empty() {
+        return ": it is empty".to_owned();
+    }
+    if !head.starts_with('{') {
+        return ": it is not JSON".to_owned();
+    }
+    // One value over many lines, or one a line.
+    let error = |text: &str| serde_json::from_str::<serde::de::IgnoredAny>(text).err();
+    match error(head.lines().next().unwrap_or_default()).and_then(|_| error(head)) {
+        Some(error) => format!(": its JSON breaks off or is damaged ({error})"),
+        None => ": its records are of none of the known shapes".to_owned(),
+    }
+}
+
+fn own(
+    environment: &Environment,
+    cwd: &Path,
+    args: &ImportArgs,
+    bytes: &[u8],
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let into = args.here.then_some(cwd);
+    let imported = import_own(&environment.sessions_dir(), bytes, into).map_err(|e| match e {
+        StoreError::Exists { id } => Failure::usage(format!("another session {id} is here already"))
+            .hint("delete it first, or import under another BECKET_HOME"),
+        StoreError::NotFound { .. } => Failure::usage(format!(
+            "{}: no line of it that proves itself begins a session",
+            args.file.display()
+        ))
+        .hint("its beginning is missing or was changed; only a whole export can be taken in"),
+        StoreError::Newer { format, known, version, .. } => Failure::usage(format!(
+            "{} is a session of format {format}, written by a newer becket ({version}); this one reads format {known}",
+            args.file.display()
+        ))
+        .hint("update becket, and import it again; nothing was taken in"),
+        other => store_failure(other),
+    })?;
+    let damaged: Vec<String> = imported.bad.iter().map(ToString::to_string).collect();
+    if args.json {
+        let body = json!({
+            "session": imported.id, "source": "becket", "commits": imported.lines, "blobs": imported.blobs,
+            "was_there": imported.was_there, "damaged": damaged, "left_out": { "damaged blobs": imported.bad_blobs.len() },
+        });
+        return write(out, &format!("{body}\n"));
+    }
+    let mut text = if imported.was_there {
+        format!("{} is here already, the same byte for byte.\n", imported.id)
+    } else {
+        format!(
+            "Imported {}: {} commits, {} blobs, byte for byte.\n",
+            imported.id, imported.lines, imported.blobs
+        )
+    };
+    for record in &damaged {
+        let _ = writeln!(text, "damaged record (kept): {record}");
+    }
+    for blob in &imported.bad_blobs {
+        let _ = writeln!(text, "damaged blob (left out): {}", one_line(blob, 64));
+    }
+    let _ = writeln!(text, "To go on with it: becket --resume {}", imported.id);
+    write(out, &text)
+}
+
+fn foreign(
+    environment: &Environment,
+    cwd: &Path,
+    args: &ImportArgs,
+    conversation: &Conversation,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    // Its own directory, where that is one here.
+    let own = conversation.cwd.as_deref().filter(|dir| !args.here && dir.is_dir());
+    let project: PathBuf = own.unwrap_or(cwd).to_path_buf();
+    let scope = ModelScope {
+        provider: String::new(),
+        model: String::new(),
+        images: true,
+        max_images: usize::MAX,
+        max_media_bytes: u64::MAX,
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let mut session = conversation
+        .write(&environment.sessions_dir(), &project, version, Policy::default(), scope)
+        .map_err(store_failure)?;
+    if !session.flush() || !session.is_persistent() {
+        return Err(Failure::error("the session cannot be written"));
+    }
+    let role = |role: Role| conversation.messages.iter().filter(|(_, m)| m.role == role).count();
+    let calls: usize = conversation.messages.iter().map(|(_, m)| m.call_ids().count()).sum();
+    if args.json {
+        let body = json!({
+            "session": session.id(), "source": conversation.source, "id": conversation.id, "cwd": project,
+            "title": conversation.title, "model": conversation.model,
+            "user_messages": role(Role::User), "answers": role(Role::Assistant), "calls": calls,
+            "results": role(Role::Tool), "left_out": conversation.left_out,
+        });
+        return write(out, &format!("{body}\n"));
+    }
+    let mut text = format!(
+        "Imported {} from {}: {} messages of the user, {} answers, {calls} calls, {} results\n  directory {}\n",
+        session.id(),
+        conversation.source,
+        role(Role::User),
+        role(Role::Assistant),
+        role(Role::Tool),
+        project.display(),
+    );
+    if conversation.left_out.is_empty() {
+        text.push_str("Everything was carried.\n");
+    } else {
+        text.push_str("Not carried:\n");
+        for (what, count) in &conversation.left_out {
+            let _ = writeln!(text, "  {count:>5}  {}", one_line(what, 100));
+        }
+    }
+    let _ = writeln!(text, "To go on with it: becket --resume {}", session.id());
+    write(out, &becket_print::clean(&text))
+}

@@ -1,0 +1,39 @@
+//! `becket screenshot`: what the terminal would show after a file of events, as SVG.
+
+use crate::args::ScreenshotArgs;
+use crate::failure::Failure;
+use becket_tui::picture::{self, Palette};
+use becket_tui::theme::Theme;
+use becket_types::Event;
+use std::io::Write;
+
+pub(crate) fn run(args: &ScreenshotArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let theme = Theme::by_name(&args.theme).ok_or_else(|| {
+        Failure::usage(format!("there is no theme {:?}", args.theme))
+            .hint(format!("themes: {}", Theme::NAMES.join(", ")))
+    })?;
+    let extension = args.output.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    if !["svg", "txt"].contains(&extension) {
+        return Err(Failure::usage(format!("{} is neither .svg nor .txt", args.output.display()))
+            .hint("pictures are written as SVG, which any browser shows and converts: -o out.svg"));
+    }
+    let name = args.events.display();
+    let text = std::fs::read_to_string(&args.events)
+        .map_err(|e| Failure::usage(format!("cannot read {name}: {e}")))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let events = lines.map(|(i, line)| {
+        serde_json::from_str::<Event>(line).map_err(|e| {
+            Failure::usage(format!("{name}, line {}: not an event: {e}", i + 1))
+                .hint("one JSON object a line, as in crates/tui/tests/screens/*.jsonl")
+        })
+    });
+    let events = events.collect::<Result<Vec<_>, _>>()?;
+    let failed = |what: &str, e: std::io::Error| Failure::error(format!("cannot {what}: {e}"));
+    let palette = Palette::of(&theme);
+    let (columns, rows) = args.size;
+    let frame = picture::frame(events, (columns, rows).into(), theme).map_err(|e| failed("draw", e))?;
+    let picture = if extension == "txt" { picture::text(&frame) } else { picture::svg(&frame, palette) };
+    std::fs::write(&args.output, picture)
+        .map_err(|e| failed(&format!("write {}", args.output.display()), e))?;
+    writeln!(out, "{}", args.output.display()).map_err(|e| failed("write to stdout", e))
+}

@@ -1,0 +1,280 @@
+//! Sessions as branches of one another: forked at a message, shown as a tree, compared. To jump to one: `becket --resume`.
+
+use super::{searched, write};
+use crate::args::SessionsWhat;
+use crate::cmd::context::{Reading, info};
+use crate::cmd::undo::Opened;
+use crate::cmd::{one_line, pick_session, short, store_failure, when};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use becket_session::context::Policy;
+use becket_session::index::Query;
+use becket_session::store::SessionSummary;
+use becket_session::{CreateOptions, Durability, Session};
+use becket_types::{EntryKind, Message, MessageId, Seq, SessionId, visibility};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+
+/// Messages of one side that are shown.
+const SHOWN: usize = 20;
+
+pub(super) fn run(
+    environment: &Environment,
+    cwd: &Path,
+    what: &SessionsWhat,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    match what {
+        SessionsWhat::Fork { session, message, name, json } => {
+            fork(environment, cwd, session, message.as_deref(), name.as_deref(), *json, out)
+        }
+        SessionsWhat::Tree { all, json } => tree(environment, (!all).then_some(cwd), *json, out),
+        SessionsWhat::Compare { one, other, json } => {
+            let side = |query: &String| Side::of(pick_session(environment, cwd, Some(query))?);
+            compare(&side(one)?, &side(other)?, *json, out)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn fork(
+    environment: &Environment,
+    cwd: &Path,
+    session: &str,
+    message: Option<&str>,
+    name: Option<&str>,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let summary = pick_session(environment, cwd, Some(session))?;
+    if name.is_some_and(|name| one_line(name, 200).is_empty()) {
+        return Err(Failure::usage("a name needs a letter"));
+    }
+    let reading = Reading::of(summary.clone())?;
+    let end = reading.entries.last().map_or(Seq(0), |entry| entry.seq);
+    let upto = message.map(|query| place(&summary, end, query)).transpose()?;
+    let model = reading.model;
+    let options = CreateOptions {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        persist: true,
+        ..CreateOptions::default()
+    };
+    let scope = becket_agent::scope(&info(model.as_deref()));
+    let project = if summary.cwd.is_dir() { summary.cwd.clone() } else { cwd.to_path_buf() };
+    let root = environment.sessions_dir();
+    let mut copy = Session::fork(&summary.dir, upto, &root, &project, options, Policy::default(), scope)
+        .map_err(store_failure)?;
+    let title = name.map_or_else(|| format!("{} (fork)", one_line(summary.label(), 60)), str::to_owned);
+    copy.append(vec![EntryKind::Title { title: title.clone() }], Durability::Synced)
+        .map_err(store_failure)?;
+    if !copy.flush() || !copy.is_persistent() {
+        return Err(Failure::error("the fork cannot be written"));
+    }
+    let (_, at) = copy.info().forked_from.unwrap_or_default();
+    if as_json {
+        let from = json!({ "session": summary.id, "seq": at });
+        let body = json!({ "session": copy.id(), "title": title, "forked_from": from });
+        return write(out, &format!("{body}\n"));
+    }
+    let text = format!(
+        "{} ({title}) begins with the first {at} entries of {}.\nTo go on with it: becket --resume {}\n",
+        copy.id(),
+        summary.id,
+        copy.id()
+    );
+    write(out, &text)
+}
+
+/// The last entry before the message that is meant; `@N` is entry N itself.
+fn place(summary: &SessionSummary, end: Seq, query: &str) -> Result<Seq, Failure> {
+    if let Some(number) = query.strip_prefix('@') {
+        let place = number.parse().ok().map(Seq).filter(|seq| (Seq(1)..=end).contains(seq));
+        return place.ok_or_else(|| {
+            Failure::usage(format!("{query:?} is no entry of this session"))
+                .hint(format!("its entries are @1 to @{end}"))
+        });
+    }
+    let prompts = Opened::prompts(summary)?;
+    let found = Opened::choose(&prompts, query)?;
+    Ok(Seq(found.seq.0.saturating_sub(1)))
+}
+
+fn tree(
+    environment: &Environment,
+    project: Option<&Path>,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let query = Query { project, archived: true, limit: usize::MAX >> 1, ..Query::default() };
+    let all = searched(environment, |index| index.sessions(&query))?;
+    let mut children: BTreeMap<SessionId, Vec<&SessionSummary>> = BTreeMap::new();
+    let known: HashSet<SessionId> = all.iter().map(|s| s.id).collect();
+    for session in &all {
+        if let Some((from, _)) = session.forked_from.filter(|(from, _)| known.contains(from)) {
+            children.entry(from).or_default().push(session);
+        }
+    }
+    let roots = all.iter().filter(|s| !s.forked_from.is_some_and(|(from, _)| known.contains(&from)));
+    if as_json {
+        let rows: Vec<Value> = all
+            .iter()
+            .map(|s| {
+                let from = s.forked_from.map(|(id, seq)| json!({ "session": id, "seq": seq }));
+                let branches: Vec<SessionId> =
+                    children.get(&s.id).map(|list| list.iter().map(|c| c.id).collect()).unwrap_or_default();
+                json!({ "id": s.id, "title": s.label(), "updated": s.updated, "forked_from": from, "branches": branches })
+            })
+            .collect();
+        return write(out, &format!("{}\n", Value::Array(rows)));
+    }
+    let mut text = String::new();
+    for root in roots {
+        branch(root, &children, 0, &mut text);
+    }
+    if text.is_empty() {
+        text.push_str("There is no session yet.\n");
+    }
+    write(out, &text)
+}
+
+fn branch(
+    session: &SessionSummary,
+    children: &BTreeMap<SessionId, Vec<&SessionSummary>>,
+    depth: usize,
+    text: &mut String,
+) {
+    let from = session.forked_from.map_or_else(String::new, |(_, seq)| format!(" at entry {seq}"));
+    let sign = if depth == 0 { String::new() } else { format!("{}└ ", "  ".repeat(depth)) };
+    let _ = writeln!(
+        text,
+        "{sign}{}  {}  {}{from}",
+        session.id,
+        when(session.updated),
+        one_line(session.label(), 60)
+    );
+    // A fork is always younger than its source, so this ends.
+    for child in children.get(&session.id).into_iter().flatten() {
+        branch(child, children, depth + 1, text);
+    }
+}
+
+/// One of two sessions that are compared.
+struct Side {
+    summary: SessionSummary,
+    messages: Vec<Message>,
+    files: BTreeSet<String>,
+    tokens: u64,
+    cost: f64,
+}
+
+impl Side {
+    fn of(summary: SessionSummary) -> Result<Self, Failure> {
+        let reading = Reading::of(summary)?;
+        let dead: HashSet<Seq> = reading
+            .entries
+            .iter()
+            .filter_map(|e| match e.kind {
+                EntryKind::Revert { entry } => Some(entry),
+                _ => None,
+            })
+            .collect();
+        let mut side = Self {
+            messages: Vec::new(),
+            files: BTreeSet::new(),
+            tokens: 0,
+            cost: 0.0,
+            summary: reading.summary,
+        };
+        for entry in reading.entries {
+            match entry.kind {
+                EntryKind::Message { mut message }
+                    if visibility(&message.origin).user
+                        && !message.metadata.compaction_continue
+                        && !dead.contains(&entry.seq) =>
+                {
+                    message.seq = entry.seq;
+                    side.messages.push(message);
+                }
+                EntryKind::Part { message, part } => {
+                    if let Some(found) = side.messages.iter_mut().rev().find(|m| m.id == message) {
+                        found.parts.push(part);
+                    }
+                }
+                EntryKind::FileChanges(changes) => {
+                    side.files.extend(changes.files.iter().map(|f| f.path.0.display().to_string()));
+                }
+                EntryKind::Usage { usage, cost_usd, .. } => {
+                    side.tokens += usage.total().0;
+                    side.cost += cost_usd;
+                }
+                _ => {}
+            }
+        }
+        Ok(side)
+    }
+
+    fn only(&self, shared: &HashSet<MessageId>) -> Vec<&Message> {
+        self.messages.iter().filter(|m| !shared.contains(&m.id)).collect()
+    }
+
+    fn json(&self, shared: &HashSet<MessageId>, other: &Self) -> Value {
+        let only: Vec<Value> = self
+            .only(shared)
+            .iter()
+            .map(|m| json!({ "seq": m.seq, "id": m.id, "role": m.role, "preview": words(m) }))
+            .collect();
+        json!({
+            "session": self.summary.id, "title": self.summary.label(), "messages": only,
+            "files": self.files.difference(&other.files).collect::<Vec<_>>(), "tokens": self.tokens, "cost_usd": self.cost,
+        })
+    }
+}
+
+fn words(message: &Message) -> String {
+    let text: Vec<String> = message.parts.iter().map(crate::cmd::context::text_of).collect();
+    one_line(&text.join(" "), 90)
+}
+
+fn compare(one: &Side, other: &Side, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    let ids = |side: &Side| -> HashSet<MessageId> { side.messages.iter().map(|m| m.id).collect() };
+    let shared: HashSet<MessageId> = ids(one).intersection(&ids(other)).copied().collect();
+    let last = one.messages.iter().filter(|m| shared.contains(&m.id)).map(|m| m.seq).max();
+    if as_json {
+        let body = json!({
+            "shared_messages": shared.len(), "shared_up_to": last,
+            "one": one.json(&shared, other), "other": other.json(&shared, one),
+        });
+        return write(out, &format!("{body}\n"));
+    }
+    let mut text = match last {
+        Some(seq) => format!("They share {} messages, up to entry {seq}.\n", shared.len()),
+        None => "They share no message.\n".to_owned(),
+    };
+    for (side, against) in [(one, other), (other, one)] {
+        let only = side.only(&shared);
+        let _ = writeln!(
+            text,
+            "\n{}  {}\n  {} messages of its own; {} tokens, ${:.4} in all",
+            side.summary.id,
+            one_line(side.summary.label(), 60),
+            only.len(),
+            short(side.tokens),
+            side.cost
+        );
+        for message in only.iter().take(SHOWN) {
+            let role = serde_json::to_value(message.role).ok();
+            let role = role.as_ref().and_then(Value::as_str).unwrap_or_default();
+            let _ = writeln!(text, "  {:>6}  {role:<9}  {}", message.seq, words(message));
+        }
+        if only.len() > SHOWN {
+            let _ = writeln!(text, "  … and {} more", only.len() - SHOWN);
+        }
+        for file in side.files.difference(&against.files).take(SHOWN) {
+            let _ = writeln!(text, "  changed here only: {file}");
+        }
+    }
+    write(out, &becket_print::clean(&text))
+}

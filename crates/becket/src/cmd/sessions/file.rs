@@ -1,0 +1,218 @@
+//! Sessions named, tagged, put away, thrown away and brought back. What is said of a session is an entry of its ledger; the
+//! trash is a folder beside the sessions.
+
+use super::{line, row, write};
+use crate::args::SessionsWhat;
+use crate::cmd::{one_line, pick_session, short, store_failure, when};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use becket_session::context::{ModelScope, Policy};
+use becket_session::index;
+use becket_session::store::{self, Outside, SessionSummary, trash};
+use becket_session::{Durability, Session};
+use becket_types::{EntryKind, Millis};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+pub(super) fn run(
+    environment: &Environment,
+    cwd: &Path,
+    what: &SessionsWhat,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let pick = |query: &String| pick_session(environment, cwd, Some(query));
+    match what {
+        SessionsWhat::Rename { session, title } => {
+            let summary = pick(session)?;
+            let title = one_line(title, 200);
+            if title.is_empty() {
+                return Err(Failure::usage("a title needs a letter"));
+            }
+            append(&summary, EntryKind::Title { title: title.clone() })?;
+            write(out, &format!("{} is {title:?} now.\n", summary.id))
+        }
+        SessionsWhat::Tag { session, tags, remove, json } => tag(&pick(session)?, tags, *remove, *json, out),
+        SessionsWhat::Archive { sessions } => archive(environment, cwd, sessions, true, out),
+        SessionsWhat::Unarchive { sessions } => archive(environment, cwd, sessions, false, out),
+        SessionsWhat::Rm { sessions } => {
+            for query in some(sessions)? {
+                let summary = pick(query)?;
+                trash::throw_away(
+                    Outside::default().io.as_ref(),
+                    &trash_dir(environment),
+                    &summary.dir,
+                    now(),
+                )
+                .map_err(store_failure)?;
+                let label = one_line(summary.label(), 60);
+                let text = format!(
+                    "{} ({label}) is in the trash for 30 days. To bring it back: becket sessions restore {}\n",
+                    summary.id, summary.id
+                );
+                write(out, &text)?;
+            }
+            Ok(())
+        }
+        SessionsWhat::Trash { json } => list_trash(environment, *json, out),
+        SessionsWhat::Restore { session } => restore(environment, session, out),
+        SessionsWhat::Gc { now, dry_run, json } => collect(environment, *now, *dry_run, *json, out),
+        _ => Ok(()),
+    }
+}
+
+fn some(sessions: &[String]) -> Result<&[String], Failure> {
+    if sessions.is_empty() { Err(Failure::usage("which session? name at least one")) } else { Ok(sessions) }
+}
+
+fn trash_dir(environment: &Environment) -> PathBuf {
+    environment.store_dir.join("trash")
+}
+
+fn now() -> Millis {
+    Millis(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0))
+}
+
+fn append(summary: &SessionSummary, kind: EntryKind) -> Result<(), Failure> {
+    let scope = ModelScope {
+        provider: String::new(),
+        model: String::new(),
+        images: true,
+        max_images: usize::MAX,
+        max_media_bytes: u64::MAX,
+    };
+    let mut session = Session::open(&summary.dir, Policy::default(), scope).map_err(store_failure)?;
+    session.append(vec![kind], Durability::Synced).map_err(store_failure)?;
+    if session.flush() { Ok(()) } else { Err(Failure::error("the session cannot be written")) }
+}
+
+fn tag(
+    summary: &SessionSummary,
+    tags: &[String],
+    remove: bool,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    // A list reads the ends of long ledgers only; here every entry counts.
+    let mut now: Vec<String> = Vec::new();
+    for entry in store::read_entries(&summary.dir).map_err(store_failure)?.flatten().flatten() {
+        if let EntryKind::State { key, value } = entry.kind
+            && key == SessionSummary::TAGS
+        {
+            now = serde_json::from_value(value).unwrap_or_default();
+        }
+    }
+    let before = now.clone();
+    for tag in tags.iter().map(|tag| tag.trim().trim_start_matches('#').to_owned()) {
+        now.retain(|t| *t != tag);
+        if !remove && !tag.is_empty() {
+            now.push(tag);
+        }
+    }
+    if now != before {
+        append(summary, EntryKind::State { key: SessionSummary::TAGS.to_owned(), value: json!(now) })?;
+    }
+    if as_json {
+        return write(out, &format!("{}\n", json!({ "session": summary.id, "tags": now })));
+    }
+    let shown: Vec<String> = now.iter().map(|tag| format!("#{tag}")).collect();
+    let shown = if shown.is_empty() { "no tags".to_owned() } else { one_line(&shown.join(" "), 200) };
+    write(out, &format!("{}: {shown}\n", summary.id))
+}
+
+fn archive(
+    environment: &Environment,
+    cwd: &Path,
+    sessions: &[String],
+    away: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    for query in some(sessions)? {
+        let summary = pick_session(environment, cwd, Some(query))?;
+        append(&summary, EntryKind::State { key: SessionSummary::ARCHIVED.to_owned(), value: json!(away) })?;
+        let how = if away { "archived; --archived lists it" } else { "listed again" };
+        write(out, &format!("{} is {how}.\n", summary.id))?;
+    }
+    Ok(())
+}
+
+fn list_trash(environment: &Environment, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    let found = trash::trashed(&trash_dir(environment));
+    if as_json {
+        let rows: Vec<Value> = found
+            .iter()
+            .map(|t| {
+                let mut value = row(&t.summary);
+                value["trashed"] = json!(t.at);
+                value["kept_until"] = json!(t.at.0 + trash::KEPT.0);
+                value["bytes"] = json!(t.bytes);
+                value
+            })
+            .collect();
+        return write(out, &format!("{}\n", Value::Array(rows)));
+    }
+    if found.is_empty() {
+        return write(out, "The trash is empty.\n");
+    }
+    for t in &found {
+        let text = format!(
+            "until {}  {}B  {}",
+            when(Millis(t.at.0 + trash::KEPT.0)),
+            short(t.bytes),
+            line(&t.summary, true)
+        );
+        write(out, &text)?;
+    }
+    Ok(())
+}
+
+fn restore(environment: &Environment, query: &str, out: &mut dyn Write) -> Result<(), Failure> {
+    let summary = store::find(&trash_dir(environment), query, None).map_err(store_failure)?;
+    let found = trash::trashed(&trash_dir(environment)).into_iter().find(|t| t.summary.id == summary.id);
+    let found = found.ok_or_else(|| Failure::usage(format!("{query:?} is not in the trash")))?;
+    trash::bring_back(Outside::default().io.as_ref(), &environment.sessions_dir(), &found)
+        .map_err(store_failure)?;
+    write(out, &format!("{} is back.\n", summary.id))
+}
+
+fn collect(
+    environment: &Environment,
+    all: bool,
+    dry_run: bool,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let place = trash_dir(environment);
+    let gone: Vec<(String, u64)> = if dry_run {
+        let old = |t: &trash::Trashed| all || now().0.saturating_sub(t.at.0) >= trash::KEPT.0;
+        let due = trash::trashed(&place).into_iter().filter(old);
+        due.map(|t| (t.summary.id.to_string(), t.bytes)).collect()
+    } else {
+        let gone = trash::purge(Outside::default().io.as_ref(), &place, now(), all).map_err(store_failure)?;
+        gone.into_iter().map(|(id, bytes)| (id.to_string(), bytes)).collect()
+    };
+    let bytes: u64 = gone.iter().map(|(_, bytes)| bytes).sum();
+    let file = environment.index_path();
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
+    let before = size(&file);
+    if !dry_run && file.exists() {
+        let compacted = index::serve(&file, &environment.sessions_dir(), |index| index.compact());
+        if let Err(error) = compacted {
+            write(out, &format!("note: the index keeps its size for now: {error}\n"))?;
+        }
+    }
+    let index_freed = before.saturating_sub(size(&file));
+    if as_json {
+        let ids: Vec<&String> = gone.iter().map(|(id, _)| id).collect();
+        let body = json!({ "dry_run": dry_run, "deleted": ids, "bytes": bytes, "index_bytes": index_freed });
+        return write(out, &format!("{body}\n"));
+    }
+    let word = if dry_run { "would be deleted" } else { "deleted" };
+    let text = format!(
+        "{} sessions {word} for good, {}B; {}B of the index\n",
+        gone.len(),
+        short(bytes),
+        short(index_freed)
+    );
+    write(out, &text)
+}

@@ -1,0 +1,279 @@
+//! What is asked before a session: whether the project is trusted, and which model to begin with.
+//!
+//! Owns the two pages' words and what an answer does. Servers are looked for while the page is on the screen, each with a time
+//! limit; the page never waits for them. Choices go into files of the person's own.
+
+use super::wishes;
+use crate::cmd::{demo, one_line};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::settings::{RunSettings, project_root};
+use crate::{args, keys, models, trust};
+use becket_config::{Amend, Credential, Secret, Source};
+use becket_model::{Endpoint, ModelRef};
+use becket_print::ExitStatus;
+use becket_tui::theme::Theme;
+use becket_tui::welcome::{self, Answer, Entry, News, Welcome};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use serde_json::Value;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Where servers for one's own machine listen, as they are installed.
+const SERVERS: [(&str, &str); 4] = [
+    ("llama.cpp", "http://127.0.0.1:8080/v1"),
+    ("Ollama", "http://127.0.0.1:11434/v1"),
+    ("LM Studio", "http://127.0.0.1:1234/v1"),
+    ("vLLM", "http://127.0.0.1:8000/v1"),
+];
+/// How long a server may take to say what it has.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Models of one server that are offered.
+const MODELS: usize = 5;
+const PASTE: &str = "paste";
+const DEMO: &str = "demo";
+
+/// What comes next.
+pub(super) enum Next {
+    Session,
+    End(ExitStatus),
+}
+
+fn unusable(error: &io::Error) -> Failure {
+    Failure::error(format!("the terminal cannot be used: {error}"))
+}
+
+/// Asks whether the project is trusted. `None`: the person leaves.
+pub(super) async fn trusted(
+    settings: &RunSettings,
+    theme: &Theme,
+    brings: &[String],
+) -> Result<Option<bool>, Failure> {
+    let root = project_root(&settings.cwd);
+    let mut text = vec![one_line(&root.to_string_lossy(), 400), String::new(), "It brings:".to_owned()];
+    text.extend(brings.iter().map(|line| format!("  {line}")));
+    text.extend([
+        String::new(),
+        "Trusted, its settings hold, its skills are offered to the model, and its commands to you: those that run programs \
+         are shown and asked about once more. Not trusted, nothing of it is used but what forbids. Either way, what the \
+         model wants to run is asked about as your permission mode says."
+            .to_owned(),
+    ]);
+    if settings.ax {
+        return asked_in_lines(&text).map_err(|e| unusable(&e));
+    }
+    let entries = vec![
+        Entry::new("no", "no: work here without these", "asked again next time").by_key('n'),
+        Entry::new("yes", "yes: I trust this directory", "remembered for it").by_key('y'),
+    ];
+    let page = Welcome::new("Do you trust what is in this directory?", text, entries);
+    let (_, nothing) = mpsc::unbounded_channel();
+    let answer = welcome::run(io::stdout(), theme, page, nothing).await.map_err(|e| unusable(&e))?;
+    Ok(match answer {
+        Answer::Chosen(id) => Some(id == "yes"),
+        Answer::Written(..) | Answer::None => None,
+    })
+}
+
+/// The same for those who have it read to them.
+fn asked_in_lines(text: &[String]) -> io::Result<Option<bool>> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "Do you trust what is in this directory?")?;
+    for line in text.iter().filter(|line| !line.is_empty()) {
+        writeln!(out, "{}", becket_print::clean(line))?;
+    }
+    write!(out, "y trusts it from now on, n works without it: ")?;
+    out.flush()?;
+    let mut line = String::new();
+    if io::stdin().read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    Ok(Some(matches!(line.trim(), "y" | "yes")))
+}
+
+/// Asks for a model where none is named, and keeps the answer.
+pub(super) async fn model(environment: &Environment, settings: &mut RunSettings) -> Result<Next, Failure> {
+    if settings.settings.config.model.is_some() || settings.ax {
+        return Ok(Next::Session);
+    }
+    let (preferences, _) = wishes::preferences(environment, &settings.settings.config);
+    let (page, fixed) = page(environment, settings);
+    let own = settings.settings.config.providers.openai.base_url.clone();
+    let mut servers: Vec<(String, String)> =
+        SERVERS.iter().map(|(name, base)| ((*name).to_owned(), (*base).to_owned())).collect();
+    if let Some(base) = &own {
+        servers.retain(|(_, other)| other != base);
+        servers.insert(0, ("your server".to_owned(), base.clone()));
+    }
+    let key = settings.settings.credentials.get("openai").map(|c| c.value.clone());
+    let news = look(servers, own.as_deref().map(|base| (base.to_owned(), key)), fixed);
+    let answer =
+        welcome::run(io::stdout(), &preferences.theme, page, news).await.map_err(|e| unusable(&e))?;
+    match answer {
+        Answer::None => Ok(Next::End(ExitStatus::Ok)),
+        Answer::Chosen(id) if id == DEMO => {
+            let environment = environment.clone();
+            let shown = tokio::task::spawn_blocking(move || {
+                demo::run(&environment, &args::DemoArgs { keep: false }, &mut io::stdout())
+            });
+            shown.await.map_err(|e| Failure::error(format!("the demo ended: {e}")))?.map(Next::End)
+        }
+        Answer::Chosen(id) => chosen(environment, settings, &id).map(|()| Next::Session),
+        Answer::Written(_, key) => pasted(environment, settings, &key).map(|()| Next::Session),
+    }
+}
+
+/// The page, and how many entries stay last.
+fn page(environment: &Environment, settings: &RunSettings) -> (Welcome, usize) {
+    let own_server = settings.settings.config.providers.openai.base_url.is_some();
+    let mut entries: Vec<Entry> = models::by_key(&settings.settings)
+        .into_iter()
+        // That key is for the server that is named.
+        .filter(|(_, model)| !(own_server && model.starts_with("openai/")))
+        .map(|(found, model)| Entry::new(&format!("model {model}"), model, &format!("key in {found}")))
+        .collect();
+    let found = entries.len();
+    if keys::may_be_kept(environment, &project_root(&settings.cwd)) {
+        entries.push(Entry::new(PASTE, "paste a key", "Anthropic or OpenAI").by_key('p').secret());
+    }
+    entries.push(
+        Entry::new(DEMO, "the demo", "a scripted model on a scratch repository; no key, no network")
+            .by_key('d'),
+    );
+    let fixed = entries.len() - found;
+    let text = vec![
+        "Which model is becket to begin with? Your choice is kept in your configuration; /model and --model change it."
+            .to_owned(),
+    ];
+    let page = Welcome::new("Welcome to becket", text, entries)
+        .noting("looking for llama.cpp, Ollama, LM Studio and vLLM on this machine …")
+        .judged(|key| {
+            let provider = keys::provider(key)?;
+            Ok(format!("a key for {provider}; it goes into {} of your configuration", keys::FILE))
+        });
+    (page, fixed)
+}
+
+/// Asks all servers at once; each one's models come when it answers.
+fn look(
+    servers: Vec<(String, String)>,
+    own: Option<(String, Option<Secret>)>,
+    before: usize,
+) -> mpsc::UnboundedReceiver<News> {
+    let (sender, news) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let mut answers: FuturesUnordered<_> = servers
+            .into_iter()
+            .map(|(name, base)| {
+                let key = own.as_ref().filter(|(own, _)| *own == base).and_then(|(_, key)| key.clone());
+                ask(name, base, key)
+            })
+            .collect();
+        let mut any = false;
+        while let Some(entries) = answers.next().await {
+            any |= !entries.is_empty();
+            let note = match (answers.is_empty(), any) {
+                (false, _) => "looking for servers on this machine …",
+                (true, true) => "",
+                (true, false) => "no server for models answers on this machine",
+            };
+            if sender.send(News { entries, before, note: note.to_owned() }).is_err() {
+                return;
+            }
+        }
+    });
+    news
+}
+
+/// What a server has. One that does not answer in time has nothing.
+async fn ask(name: String, base: String, key: Option<Secret>) -> Vec<Entry> {
+    // No proxy: it is this machine, or what the person named.
+    let credential = key.map(|key| becket_model::Credential::ApiKey(becket_model::Secret::new(key.expose())));
+    let openai = Endpoint { base_url: Some(base.clone()), credential, headers: Vec::new() };
+    let settings = becket_model::Settings { openai, ..becket_model::Settings::default() };
+    let any = ModelRef::OpenAi(String::new());
+    let listed = tokio::time::timeout(PATIENCE, becket_model::probe::list(&any, &settings)).await;
+    let models = listed.ok().and_then(Result::ok).unwrap_or_default();
+    let entry = |model: &becket_model::probe::Listed| {
+        let id = format!("server {base} {}", model.name);
+        Entry::new(&id, &format!("openai/{}", one_line(&model.name, 80)), &format!("{name} at {base}"))
+    };
+    models.iter().take(MODELS).map(entry).collect()
+}
+
+/// `model NAME` or `server ADDRESS NAME`.
+fn chosen(environment: &Environment, settings: &mut RunSettings, id: &str) -> Result<(), Failure> {
+    let config = &mut settings.settings.config;
+    let model = if let Some(rest) = id.strip_prefix("server ") {
+        let (base, name) = rest.split_once(' ').unwrap_or((rest, ""));
+        if config.providers.openai.base_url.as_deref() != Some(base) {
+            keep(environment, "providers.openai", "base_url", base)?;
+            config.providers.openai.base_url = Some(base.to_owned());
+        }
+        format!("openai/{name}")
+    } else {
+        id.strip_prefix("model ").unwrap_or(id).to_owned()
+    };
+    keep(environment, "", "model", &model)?;
+    config.model = Some(model);
+    Ok(())
+}
+
+fn pasted(environment: &Environment, settings: &mut RunSettings, key: &str) -> Result<(), Failure> {
+    let provider = keys::provider(key).map_err(Failure::usage)?;
+    keys::keep(environment, provider, key).map_err(Failure::error)?;
+    let source = Source::User(keys::path(environment));
+    let credential = Credential { value: Secret::new(key), source };
+    settings.settings.credentials.insert(provider.to_owned(), credential);
+    let model = models::by_key(&settings.settings).into_iter().find(|(_, model)| model.starts_with(provider));
+    let Some((_, model)) = model else { return Ok(()) };
+    chosen(environment, settings, &format!("model {model}"))
+}
+
+fn keep(environment: &Environment, section: &str, key: &str, value: &str) -> Result<(), Failure> {
+    let path = environment.config_dir.join("config.toml");
+    wishes::change(&path, section, key, &Amend::Set(Value::from(value))).map_err(Failure::error)
+}
+
+/// Asks about the project where there is something to ask about. `None`: the person leaves; else whether it is new that it is
+/// trusted.
+pub(super) async fn project(
+    environment: &Environment,
+    settings: &RunSettings,
+) -> Result<Option<bool>, Failure> {
+    let root: &Path = &project_root(&settings.cwd);
+    if settings.trusted {
+        return Ok(Some(false));
+    }
+    let (preferences, _) = wishes::preferences(environment, &settings.settings.config);
+    let answer = trusted(settings, &preferences.theme, &trust::brings(root, &settings.cwd)).await?;
+    if answer == Some(true) {
+        trust::remember(environment, root)
+            .map_err(|e| Failure::error(format!("cannot keep that {} is trusted: {e}", root.display())))?;
+    }
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn servers_that_answer_are_offered_and_others_are_not_waited_for() {
+        let server = becket_testkit::MockServer::with(|_| becket_testkit::Answer::text("no").into()).get(
+            "/v1/models",
+            becket_testkit::Reply::json(200, &serde_json::json!({"data": [{"id": "qwen"}, {"id": "a b"}]})),
+        );
+        let base = format!("{}/v1", server.url());
+        let closed = "http://127.0.0.1:1/v1".to_owned();
+        let mut news = look(vec![("mine".into(), base.clone()), ("none".into(), closed)], None, 2);
+        let mut ids = Vec::new();
+        while let Some(found) = news.recv().await {
+            ids.extend(found.entries.into_iter().map(|e| e.id));
+        }
+        assert_eq!(ids, [format!("server {base} qwen"), format!("server {base} a b")]);
+    }
+}

@@ -1,0 +1,83 @@
+//! The session that was asked for is open in another process: what the person wants to do, asked in plain lines before the
+//! interface begins.
+//!
+//! Decides nothing by itself: an empty line or the end of the input leaves everything as it is.
+
+use super::typed::Typed;
+use crate::failure::Failure;
+use crate::settings::{Fork, RunSettings, SessionChoice};
+use std::io::{self, Write as _};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Fork,
+    TakeOver,
+    /// All of it, in memory: what is said is not kept.
+    Look,
+}
+
+impl Answer {
+    fn of(line: &str) -> Option<Self> {
+        match line.trim().to_ascii_lowercase().as_str() {
+            "f" | "fork" => Some(Self::Fork),
+            "t" | "take over" => Some(Self::TakeOver),
+            "r" | "read" | "read only" => Some(Self::Look),
+            _ => None,
+        }
+    }
+
+    pub(super) fn apply(self, settings: &mut RunSettings) {
+        match self {
+            Self::TakeOver => settings.take_over = true,
+            Self::Fork | Self::Look => {
+                if let SessionChoice::Continue { fork } | SessionChoice::Resume { fork, .. } =
+                    &mut settings.session
+                {
+                    *fork = Some(Fork::default());
+                }
+                settings.persist &= self == Self::Fork;
+            }
+        }
+    }
+}
+
+/// What is wanted; `None`: to leave it.
+pub(super) async fn ask(failure: &Failure, typed: Option<&mut Typed>) -> Result<Option<Answer>, Failure> {
+    let shown = writeln!(
+        io::stderr(),
+        "{failure}\n\n  f  fork: go on in a copy\n  t  take it over: the other process can add nothing more\n  r  read \
+         only: all of it is shown, and nothing that is said is kept\n  q  quit (also Enter)"
+    );
+    shown.map_err(|e| Failure::error(format!("the terminal cannot be used: {e}")))?;
+    let _ = write!(io::stderr(), "> ");
+    let line = match typed {
+        Some(typed) => typed.lines.recv().await,
+        None => tokio::task::spawn_blocking(|| {
+            let mut line = String::new();
+            io::stdin().read_line(&mut line).ok().map(|_| line)
+        })
+        .await
+        .ok()
+        .flatten(),
+    };
+    Ok(line.as_deref().and_then(Answer::of))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_offered_is_an_answer() {
+        for (line, answer) in [
+            ("f\n", Some(Answer::Fork)),
+            (" T ", Some(Answer::TakeOver)),
+            ("r", Some(Answer::Look)),
+            ("q", None),
+            ("", None),
+            ("yes", None),
+        ] {
+            assert_eq!(Answer::of(line), answer, "{line:?}");
+        }
+    }
+}

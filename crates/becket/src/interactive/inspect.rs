@@ -1,0 +1,190 @@
+//! Pages of the context inspector: what `becket context --requests` and `--request N` compute, for the terminal.
+//!
+//! Reads the ledger without a lock, sends nothing, changes nothing.
+
+use super::figures;
+use crate::cmd::context::{
+    Maker, Placed, Reading, Rebuilt, Sent, all, before, cache_states, changes, is_same, name, now,
+    request_of, shared,
+};
+use crate::cmd::{one_line, pick_session, short, when};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use becket_tui::inspector::{Inspect, Inspected, SentRow, SpanRow};
+use becket_types::{SpanKind, Usage};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Bytes of one span that are shown.
+const BYTES: usize = 1 << 20;
+
+/// One page. Blocks.
+pub(super) fn page(
+    environment: &Environment,
+    cwd: &Path,
+    session: &str,
+    asked: Inspect,
+) -> Result<Inspected, Failure> {
+    let mut reading = Reading::of(pick_session(environment, cwd, Some(session))?)?;
+    match asked {
+        Inspect::Requests => Ok(Inspected::Requests(requests(&mut reading))),
+        Inspect::Spans { request: 0 } => {
+            let spans = now(&mut reading);
+            let tokens: u64 = spans.iter().map(|placed| placed.span.tokens.0).sum();
+            let rows = spans.iter().map(|placed| row(placed, "", None)).collect();
+            Ok(Inspected::Spans { head: format!("what it would see now: {} tokens", short(tokens)), rows })
+        }
+        Inspect::Bytes { request: 0, span } => {
+            let spans = now(&mut reading);
+            let placed = spans.get(span).ok_or_else(gone)?;
+            Ok(Inspected::Text { title: title(placed), text: said(placed) })
+        }
+        Inspect::Diff { request: 0 } => {
+            let spans = now(&mut reading);
+            let sent = all(&reading.entries);
+            let maker = Maker::new(environment, cwd, &reading)?;
+            let Some(last) = sent.iter().rev().find(|sent| sent.record.purpose == "turn") else {
+                return Err(Failure::usage("nothing was sent yet"));
+            };
+            let text = changes(&spans, &maker.rebuild(last)?.spans);
+            let text = if text.is_empty() { "Nothing.\n".to_owned() } else { text };
+            Ok(Inspected::Text { title: format!("since request {}", last.number), text })
+        }
+        Inspect::Spans { request } | Inspect::Bytes { request, .. } | Inspect::Diff { request } => {
+            let maker = Maker::new(environment, cwd, &reading)?;
+            let sent = all(&reading.entries);
+            let wanted = request_of(&sent, &request.to_string())?;
+            let made = maker.rebuild(wanted)?;
+            if let Inspect::Bytes { span, .. } = asked {
+                return bytes(wanted, &made, span);
+            }
+            let earlier = before(&sent, wanted);
+            let earlier = earlier.map(|e| Ok((e.number, maker.rebuild(e)?))).transpose()?;
+            if let Inspect::Diff { .. } = asked {
+                return diff(wanted, &made, earlier.as_ref());
+            }
+            Ok(spans(wanted, &made, earlier.as_ref()))
+        }
+    }
+}
+
+fn gone() -> Failure {
+    Failure::error("this span is not there any more: the context is another one now")
+}
+
+/// The newest first; before them what would be sent now.
+fn requests(reading: &mut Reading) -> Vec<SentRow> {
+    let tokens = now(reading).iter().map(|placed| placed.span.tokens.0).sum();
+    let missed = figures::missed(&reading.entries);
+    let next = SentRow {
+        tokens: Some(tokens),
+        notes: vec!["what it would see now (estimated)".to_owned()],
+        ..SentRow::default()
+    };
+    let sent = |sent: &Sent<'_>| {
+        let mut notes: Vec<String> = Vec::new();
+        if sent.record.purpose != "turn" {
+            notes.push(format!("for a {}", sent.record.purpose));
+        }
+        if sent.number > 1 {
+            notes.extend(sent.boundary.iter().map(|what| (*what).to_owned()));
+        }
+        let why = sent.reported.and_then(|seq| missed.get(&seq.0)).filter(|_| notes.is_empty());
+        notes.extend(why.map(|why| format!("not from the cache: {why}")));
+        SentRow {
+            number: sent.number,
+            time: when(sent.entry.time),
+            tokens: sent.usage.map(|usage| usage.context().0),
+            cached: sent.usage.map(|usage| usage.cache_read),
+            notes,
+        }
+    };
+    std::iter::once(next).chain(all(&reading.entries).iter().rev().map(sent)).collect()
+}
+
+fn spans(sent: &Sent<'_>, made: &Rebuilt, earlier: Option<&(usize, Rebuilt)>) -> Inspected {
+    let same = shared(made, earlier);
+    let states = cache_states(made, sent.usage);
+    let rows = made.spans.iter().zip(states);
+    let rows = rows.map(|(placed, cache)| row(placed, cache, is_same(placed, same))).collect();
+    let proof = if made.proven { "as recorded" } else { "NOT as recorded" };
+    let cached =
+        |usage: Usage| format!(", {} of {} cached", short(usage.cache_read), short(usage.context().0));
+    let cached = sent.usage.map_or_else(String::new, cached);
+    let head =
+        format!("request {}: {} bytes {proof}{cached} · {}", sent.number, made.body.len(), sent.record.model);
+    Inspected::Spans { head, rows }
+}
+
+fn row(placed: &Placed, cache: &str, sent_before: Option<bool>) -> SpanRow {
+    let span = &placed.span;
+    SpanRow {
+        seq: span.seq.map(|seq| seq.0),
+        kind: name(span.kind),
+        label: one_line(&span.label, 60),
+        source: placed.source.as_ref().map(|source| one_line(source, 100)),
+        tokens: span.tokens.0,
+        cache: if cache == "unknown" { String::new() } else { cache.to_owned() },
+        sent_before,
+        bytes: placed.bytes.as_ref().map(|range| (range.start, range.end)),
+        applied: span.applied.clone(),
+        preview: one_line(&placed.text, 200),
+        hidden: is_hidden(span.kind),
+    }
+}
+
+/// Whether people see it nowhere else.
+fn is_hidden(kind: SpanKind) -> bool {
+    match kind {
+        SpanKind::System
+        | SpanKind::Rules
+        | SpanKind::Tools
+        | SpanKind::Summary
+        | SpanKind::State
+        | SpanKind::Continuation
+        | SpanKind::Reminder => true,
+        SpanKind::User
+        | SpanKind::Assistant
+        | SpanKind::Reasoning
+        | SpanKind::ToolCall
+        | SpanKind::ToolOutput
+        | SpanKind::Media => false,
+    }
+}
+
+fn title(placed: &Placed) -> String {
+    format!("{} {}", name(placed.span.kind), one_line(&placed.span.label, 60))
+}
+
+/// The words of a span that was not sent yet.
+fn said(placed: &Placed) -> String {
+    if placed.text.is_empty() {
+        return "(no words: an image, a file, or a part that only its model can read)\n".to_owned();
+    }
+    placed.text.clone()
+}
+
+/// Its bytes as they were sent; of a part, those of its message.
+fn bytes(sent: &Sent<'_>, made: &Rebuilt, span: usize) -> Result<Inspected, Failure> {
+    let placed = made.spans.get(span).ok_or_else(gone)?;
+    let Some(range) = placed.bytes.clone() else {
+        let text = format!("(its place in the bytes is not known; its words:)\n{}", said(placed));
+        return Ok(Inspected::Text { title: title(placed), text });
+    };
+    let all = made.body.get(range.clone()).ok_or_else(gone)?;
+    let shown = &all[..all.len().min(BYTES)];
+    let mut text = String::from_utf8_lossy(shown).into_owned();
+    if shown.len() < all.len() {
+        let rest = all.len() - shown.len();
+        let _ = write!(text, "\n… {rest} bytes more: becket context --request {}", sent.number);
+    }
+    let title = format!("{}, bytes {}-{} of request {}", title(placed), range.start, range.end, sent.number);
+    Ok(Inspected::Text { title, text })
+}
+
+fn diff(sent: &Sent<'_>, made: &Rebuilt, earlier: Option<&(usize, Rebuilt)>) -> Result<Inspected, Failure> {
+    let mut out = Vec::new();
+    crate::cmd::context::diff(made, earlier, &mut out)?;
+    let text = String::from_utf8_lossy(&out).trim_start().to_owned();
+    Ok(Inspected::Text { title: format!("request {} against the one before", sent.number), text })
+}

@@ -1,0 +1,53 @@
+//! What a session is about, for a list to choose from: its figures, how it began, and its last words.
+//!
+//! Reads the end of long ledgers only, takes no lock, and shows nothing that is not for people.
+
+use super::past::last_entries;
+use crate::cmd::{one_line, pick_session, when};
+use crate::environment::Environment;
+use becket_tui::input::Reply;
+use becket_types::{Entry, EntryKind, Message, Part, Role};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Bytes of the ledger's end that are read.
+const END: u64 = 512 * 1024;
+/// Messages that are shown, and characters of each.
+const MESSAGES: usize = 6;
+const CHARS: usize = 600;
+
+pub(super) fn preview(environment: &Environment, cwd: &Path, session: String) -> Reply {
+    let text = match pick_session(environment, cwd, Some(&session)) {
+        Err(failure) => failure.message,
+        Ok(found) => {
+            let mut out = format!("{}  {}\n\n", when(found.updated), one_line(found.label(), 100));
+            let messages = last_messages(&becket_session::store::ledger_path(&found.dir));
+            let skip = messages.len().saturating_sub(MESSAGES);
+            for message in &messages[skip..] {
+                let who = if message.role == Role::User { "›" } else { "●" };
+                let _ = writeln!(out, "{who} {}\n", one_line(&said(message), CHARS));
+            }
+            out
+        }
+    };
+    Reply::Preview { session, text }
+}
+
+/// The messages for people at the end of a ledger, oldest first.
+fn last_messages(ledger: &Path) -> Vec<Message> {
+    last_entries(ledger, END).into_iter().filter_map(message).collect()
+}
+
+fn message(entry: Entry) -> Option<Message> {
+    let EntryKind::Message { message } = entry.kind else { return None };
+    let shown = becket_types::visibility(&message.origin).user && !said(&message).trim().is_empty();
+    (shown && message.role != Role::Tool).then_some(message)
+}
+
+fn said(message: &Message) -> String {
+    let texts = message.parts.iter().filter_map(|part| match part {
+        Part::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,230 @@
+//! What other programs and files tell the interface: the branch, the clipboard, images, the person's own status line.
+//!
+//! Every program has a time limit and gets no terminal. What is not there is no error: the interface goes without.
+
+use becket_tui::input::Reply;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::Command;
+
+/// How long a program may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Output that is read.
+const BYTES: u64 = 32 * 1024 * 1024;
+/// Images that are taken.
+const IMAGE_BYTES: u64 = 20 * 1024 * 1024;
+
+/// The branch, or the beginning of the commit, that `dir` is on. Reads git's files; runs nothing.
+pub(super) fn branch(dir: &Path) -> Option<String> {
+    let git = dir.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists())?;
+    let git = if git.is_file() {
+        let text = std::fs::read_to_string(&git).ok()?;
+        git.parent()?.join(text.strip_prefix("gitdir:")?.trim())
+    } else {
+        git
+    };
+    let head = std::fs::read_to_string(git.join("HEAD")).ok()?;
+    let head = head.trim();
+    let name = head.strip_prefix("ref: refs/heads/").or_else(|| head.get(..8))?;
+    Some(name.chars().take(60).collect())
+}
+
+/// What a program prints; `None` when it fails, takes too long or prints nothing.
+async fn output(mut command: Command, input: &[u8]) -> Option<Vec<u8>> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    let mut child = command.spawn().ok()?;
+    let (mut stdin, stdout) = (child.stdin.take()?, child.stdout.take()?);
+    let work = async {
+        // A program that does not read is none the worse for it.
+        let _ = stdin.write_all(input).await;
+        drop(stdin);
+        let mut out = Vec::new();
+        stdout.take(BYTES).read_to_end(&mut out).await.ok()?;
+        child.wait().await.ok().filter(std::process::ExitStatus::success)?;
+        Some(out)
+    };
+    tokio::time::timeout(PATIENCE, work).await.ok().flatten().filter(|out| !out.is_empty())
+}
+
+/// The lines of the person's own status line.
+pub(super) async fn status_line(
+    program: String,
+    mut told: Value,
+    known: Value,
+    cwd: PathBuf,
+) -> Option<Reply> {
+    if let (Some(told), Value::Object(known)) = (told.as_object_mut(), known) {
+        told.extend(known);
+    }
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    let mut command = Command::new("sh");
+    command.args(["-c", &program]).current_dir(cwd);
+    if let Some(size) = size {
+        command.env("COLUMNS", size.ws_col.to_string()).env("LINES", size.ws_row.to_string());
+    }
+    let out = output(command, told.to_string().as_bytes()).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&out[..out.len().min(16 * 1024)]).into_owned();
+    Some(Reply::StatusLine(text.lines().map(str::to_owned).collect()))
+}
+
+/// What the status line program is told beyond what the interface knows.
+pub(super) fn known(version: &str, transcript: &Path) -> Value {
+    json!({"version": version, "transcript_path": transcript, "hook_event_name": "Status"})
+}
+
+/// The image in the clipboard, by whichever program is there.
+pub(super) async fn clipboard_image() -> Reply {
+    const PROGRAMS: [&[&str]; 3] = [
+        &["wl-paste", "--type", "image/png"],
+        &["xclip", "-selection", "clipboard", "-t", "image/png", "-o"],
+        &["pngpaste", "-"],
+    ];
+    for words in PROGRAMS {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
+        if let Some(bytes) = output(command, b"").await
+            && let Some(media_type) = media_type(&bytes)
+        {
+            return Reply::Image(Ok((media_type.to_owned(), bytes)));
+        }
+    }
+    Reply::Image(Err("no image in the clipboard (read by wl-paste, xclip or pngpaste)".to_owned()))
+}
+
+/// Text into the system's clipboard, beside what the terminal does.
+pub(super) fn copy(text: &str) {
+    const PROGRAMS: [&[&str]; 3] = [&["wl-copy"], &["xclip", "-selection", "clipboard"], &["pbcopy"]];
+    let text = text.to_owned();
+    tokio::spawn(async move {
+        for words in PROGRAMS {
+            let mut command = Command::new(words[0]);
+            command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+            let Ok(mut child) = command.spawn() else { continue };
+            if let Some(mut stdin) = child.stdin.take() {
+                let _ = stdin.write_all(text.as_bytes()).await;
+            }
+            // It serves the clipboard for as long as it likes.
+            if tokio::time::timeout(PATIENCE, child.wait())
+                .await
+                .map_or(true, |e| e.is_ok_and(|s| s.success()))
+            {
+                return;
+            }
+        }
+    });
+}
+
+/// A path that was pasted or dropped, as the image that it names, if it does.
+pub(super) fn attached(text: String, cwd: &Path, home: Option<&Path>) -> Reply {
+    let image = read_image(&dropped(&text, cwd, home));
+    Reply::Attached { text, image }
+}
+
+fn read_image(path: &Path) -> Option<(String, Vec<u8>)> {
+    let meta = std::fs::metadata(path).ok()?;
+    if !meta.is_file() || meta.len() > IMAGE_BYTES {
+        return None;
+    }
+    let bytes = std::fs::read(path).ok()?;
+    Some((media_type(&bytes)?.to_owned(), bytes))
+}
+
+/// Terminals write a dropped path quoted, with escaped spaces, or as a `file://` address.
+fn dropped(text: &str, cwd: &Path, home: Option<&Path>) -> PathBuf {
+    let text = text.trim();
+    let quoted = ['\'', '"'].iter().find_map(|q| text.strip_prefix(*q)?.strip_suffix(*q));
+    let plain = match (quoted, text.strip_prefix("file://")) {
+        (Some(inside), _) => inside.to_owned(),
+        (None, Some(address)) => decoded(address),
+        (None, None) => text.replace("\\ ", " ").replace("\\(", "(").replace("\\)", ")"),
+    };
+    match (plain.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => cwd.join(plain),
+    }
+}
+
+/// `%20` and the like.
+fn decoded(address: &str) -> String {
+    let mut out = Vec::new();
+    let mut rest = address.as_bytes();
+    while let Some((first, more)) = rest.split_first() {
+        let hex = more.get(..2).and_then(|h| u8::from_str_radix(std::str::from_utf8(h).ok()?, 16).ok());
+        match (first, hex) {
+            (b'%', Some(byte)) => {
+                out.push(byte);
+                rest = &more[2..];
+            }
+            _ => {
+                out.push(*first);
+                rest = more;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// What the first bytes say.
+fn media_type(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
+        [0xFF, 0xD8, 0xFF, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_branch_is_read_also_in_a_worktree() {
+        let dir = tempfile::tempdir().unwrap();
+        let (main, tree) = (dir.path().join("main"), dir.path().join("tree"));
+        for path in [main.join(".git/worktrees/tree"), main.join("src"), tree.clone()] {
+            std::fs::create_dir_all(path).unwrap();
+        }
+        std::fs::write(main.join(".git/HEAD"), "ref: refs/heads/feature/x\n").unwrap();
+        std::fs::write(main.join(".git/worktrees/tree/HEAD"), "0123456789abcdef\n").unwrap();
+        let link = format!("gitdir: {}\n", main.join(".git/worktrees/tree").display());
+        std::fs::write(tree.join(".git"), link).unwrap();
+        assert_eq!(branch(&main.join("src")).as_deref(), Some("feature/x"));
+        assert_eq!(branch(&tree).as_deref(), Some("01234567"));
+        assert_eq!(branch(dir.path()), None);
+    }
+
+    #[test]
+    fn a_dropped_path_is_the_image_that_it_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a b.png");
+        std::fs::write(&file, b"\x89PNG rest").unwrap();
+        std::fs::write(dir.path().join("no.png"), "text").unwrap();
+        let plain = file.display().to_string();
+        let attached = |text: &str| match attached(text.to_owned(), dir.path(), Some(dir.path())) {
+            Reply::Attached { image, .. } => image.map(|(media_type, _)| media_type),
+            other => panic!("{other:?}"),
+        };
+        let address = format!("file://{}", plain.replace(' ', "%20"));
+        for text in
+            [&plain, &format!("'{plain}'"), &plain.replace(' ', "\\ "), &address, "~/a b.png", "a b.png"]
+        {
+            assert_eq!(attached(text).as_deref(), Some("image/png"), "{text}");
+        }
+        assert_eq!((attached("no.png"), attached("none.png")), (None, None));
+    }
+
+    #[tokio::test]
+    async fn a_status_line_program_reads_json_and_its_lines_are_shown() {
+        let program = "read line; echo \"$line\" | grep -c '\"version\":\"1\"'; echo two".to_owned();
+        let told = json!({"model": {"id": "m"}});
+        let reply = status_line(program, told, known("1", Path::new("/l")), "/".into()).await;
+        assert_eq!(reply, Some(Reply::StatusLine(vec!["1".into(), "two".into()])));
+        let failed = status_line("exit 3".into(), json!({}), json!({}), "/".into()).await;
+        assert_eq!(failed, Some(Reply::StatusLine(Vec::new())));
+    }
+}

@@ -1,0 +1,72 @@
+//! Signals of an interactive session as inputs, and stopping as Ctrl-Z does.
+//!
+//! Owns which signals end, stop and wake it. A signal that becket sent to itself to stop is not told twice.
+
+use crate::failure::Failure;
+use becket_tui::input::Input;
+use rustix::process::{Signal, getpgid, getpgrp, getppid, getsid, kill_current_process_group};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// SIGTSTP and SIGCONT by number: Linux and the rest differ.
+const SIGTSTP: i32 = Signal::TSTP.as_raw();
+const SIGCONT: i32 = Signal::CONT.as_raw();
+
+fn failed(error: io::Error) -> Failure {
+    Failure::error(format!("cannot listen to signals: {error}"))
+}
+
+/// Tells `sender` of the signals that end becket, until nobody listens. `lines`: SIGINT is not one of them, it is typed.
+pub(super) fn ends(sender: &mpsc::UnboundedSender<Input>, lines: bool) -> Result<(), Failure> {
+    let interrupt = (!lines).then(SignalKind::interrupt);
+    let always = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
+    for kind in always.into_iter().chain(interrupt) {
+        let mut signals = signal(kind).map_err(failed)?;
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() && sender.send(Input::Terminate).is_ok() {}
+        });
+    }
+    Ok(())
+}
+
+/// The same of those that stop and wake it. `stopping`: becket stops by itself, and will go on by itself.
+pub(super) fn stops(sender: mpsc::UnboundedSender<Input>, stopping: Arc<AtomicBool>) -> Result<(), Failure> {
+    let mut stops = signal(SignalKind::from_raw(SIGTSTP)).map_err(failed)?;
+    let mut wakes = signal(SignalKind::from_raw(SIGCONT)).map_err(failed)?;
+    tokio::spawn(async move {
+        loop {
+            let input = tokio::select! {
+                Some(()) = stops.recv() => Input::Suspend,
+                Some(()) = wakes.recv() => {
+                    if stopping.swap(false, Ordering::AcqRel) {
+                        continue;
+                    }
+                    Input::Continued
+                }
+                else => break,
+            };
+            if sender.send(input).is_err() {
+                break;
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Stops the group until it is continued. False where nobody could continue it: the group is orphaned.
+pub(super) fn stop(stopping: &AtomicBool) -> bool {
+    let parent = getppid();
+    let same_group = parent.is_some_and(|p| getpgid(Some(p)).is_ok_and(|group| group == getpgrp()));
+    let same_session = parent
+        .is_some_and(|p| getsid(Some(p)).is_ok_and(|session| getsid(None).is_ok_and(|own| own == session)));
+    if !same_group && !same_session {
+        return false;
+    }
+    stopping.store(true, Ordering::Release);
+    // SIGTSTP is ours to handle; this one is not.
+    kill_current_process_group(Signal::STOP).is_ok()
+}

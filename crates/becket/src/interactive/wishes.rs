@@ -1,0 +1,203 @@
+//! How a person wants the interface, and what they want kept: themes, chords, notifications, rules that hold from now on.
+//!
+//! Owns which file a wish goes into: always one of the person's own, never one that a project shares. A file is changed in
+//! place of itself, whole or not at all, and everything else in it stays as it was.
+
+use crate::environment::Environment;
+use becket_config::{Amend, Config, UiConfig};
+use becket_tui::Preferences;
+use becket_tui::input::{Keep, Place};
+use becket_tui::keymap::Keymap;
+use becket_tui::notify::Notifications;
+use becket_tui::theme::Theme;
+use serde_json::Value;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// The person's own rules for one project.
+pub(crate) fn project_file(environment: &Environment, root: &Path) -> PathBuf {
+    let name = becket_session::store::project_name(root);
+    environment.config_dir.join("projects").join(format!("{name}.toml"))
+}
+
+/// The preferences of the configuration, and what is wrong with them.
+pub(super) fn preferences(environment: &Environment, config: &Config) -> (Preferences, Vec<String>) {
+    let ui = &config.ui;
+    let mut wrong = Vec::new();
+    let themes: Vec<Theme> = ui
+        .themes
+        .iter()
+        .filter_map(|(name, colours)| {
+            let colours = colours.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+            Theme::own(name, colours).map_err(|why| wrong.push(format!("ui.themes.{name}: {why}"))).ok()
+        })
+        .collect();
+    let wanted = ui.theme.as_deref().map(|name| {
+        themes.iter().find(|t| t.name == name).cloned().or_else(|| Theme::by_name(name)).ok_or(name)
+    });
+    let theme = match wanted {
+        _ if environment.var("NO_COLOR").is_some() => Theme::plain(),
+        Some(Ok(theme)) => theme,
+        Some(Err(name)) => {
+            wrong.push(format!("ui.theme: there is no theme {name:?}; themes: {}", Theme::NAMES.join(", ")));
+            fitting(environment)
+        }
+        None => fitting(environment),
+    };
+    let keys: Vec<(String, String)> = ui.keys.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+    let keymap = Keymap::with(&keys);
+    wrong.extend(keymap.conflicts().iter().map(|c| format!("ui.keys: {c}")));
+    let status_line = ui.status_line.command.is_some();
+    let told = environment.var("COLORFGBG").is_some();
+    let follow = match &ui.theme {
+        Some(_) => theme.name == "system",
+        None => !told && matches!(theme.name, "dark" | "light"),
+    };
+    let images = draws_images(environment).then(first_image);
+    (Preferences { theme, themes, keymap, vim: ui.vim, status_line, follow, images }, wrong)
+}
+
+/// Whether the terminal draws images as text goes (kitty's protocol with placeholders): it says so by its name, and nothing
+/// stands between that would have to pass them on. Nothing is asked of it, so nothing is waited for.
+fn draws_images(environment: &Environment) -> bool {
+    let var = |name| environment.var(name);
+    let between = ["TMUX", "STY", "NO_COLOR"].iter().any(|name| var(name).is_some());
+    let named = matches!(var("TERM"), Some("xterm-kitty" | "xterm-ghostty"));
+    !between && (named || var("TERM_PROGRAM") == Some("ghostty"))
+}
+
+/// Another one for each process, so that two on one screen do not change each other's images.
+fn first_image() -> u32 {
+    (std::process::id() << 8) % (1 << 24) + 1
+}
+
+/// What the terminal can show, and whether it is light.
+fn fitting(environment: &Environment) -> Theme {
+    let light = environment
+        .var("COLORFGBG")
+        .and_then(|v| v.rsplit(';').next())
+        .is_some_and(|b| matches!(b, "7" | "15"));
+    let rich = if light { Theme::light } else { Theme::dark };
+    match (environment.var("COLORTERM"), environment.var("TERM")) {
+        (Some("truecolor" | "24bit"), _) => rich(),
+        (_, Some(term)) if term.contains("256color") || term.contains("direct") => rich(),
+        _ => Theme::ansi(),
+    }
+}
+
+/// How the terminal is told, by what it says of itself.
+pub(super) fn notifications(environment: &Environment, ui: &UiConfig) -> Result<Notifications, String> {
+    if let Some(name) = &ui.notifications {
+        return Notifications::by_name(name).ok_or_else(|| {
+            format!("ui.notifications: {name:?} is none of {}", Notifications::NAMES.join(", "))
+        });
+    }
+    // A multiplexer keeps such sequences to itself.
+    if environment.var("TMUX").is_some() || environment.var("STY").is_some() {
+        return Ok(Notifications::Bell);
+    }
+    Ok(match (environment.var("TERM_PROGRAM"), environment.var("TERM")) {
+        (Some("iTerm.app" | "WezTerm" | "ghostty"), _) => Notifications::Osc9,
+        (_, Some(term)) if term.contains("kitty") => Notifications::Osc99,
+        (_, Some(term)) if term.starts_with("rxvt-unicode") || term.starts_with("foot") => {
+            Notifications::Osc777
+        }
+        _ => Notifications::Bell,
+    })
+}
+
+/// Writes a rule where the person wants it; a line for them.
+pub(super) fn allow(
+    environment: &Environment,
+    root: &Path,
+    rule: &str,
+    place: Place,
+) -> Result<String, String> {
+    let path = match place {
+        Place::User => environment.config_dir.join("config.toml"),
+        Place::Local => project_file(environment, root),
+    };
+    change(&path, "permissions", "allow", &Amend::Add(rule.to_owned()))?;
+    Ok(format!("allowed from now on: {rule} (in {})", path.display()))
+}
+
+/// Writes what is kept of the interface.
+pub(super) fn keep(environment: &Environment, keep: &Keep) -> Result<(), String> {
+    let path = environment.config_dir.join("config.toml");
+    let (key, value) = match keep {
+        Keep::Theme(name) => ("theme", Value::from(name.as_str())),
+        Keep::Vim(on) => ("vim", Value::from(*on)),
+    };
+    change(&path, "ui", key, &Amend::Set(value))
+}
+
+pub(super) fn change(path: &Path, section: &str, key: &str, how: &Amend) -> Result<(), String> {
+    let cannot = |e: &dyn std::fmt::Display| format!("{} was not changed: {e}", path.display());
+    let text = match becket_config::read_text(path) {
+        Ok(text) => text.unwrap_or_default(),
+        Err(e) => return Err(cannot(&e)),
+    };
+    let new = becket_config::amend(&text, section, key, how).map_err(|e| cannot(&e))?;
+    write(path, &new).map_err(|e| cannot(&e))
+}
+
+/// Whole or not at all, new files their owner's alone; a link stays one.
+pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let dir = path.parent().unwrap_or_else(|| Path::new("/"));
+    std::fs::create_dir_all(dir)?;
+    let mut new = tempfile::NamedTempFile::new_in(dir)?;
+    new.write_all(text.as_bytes())?;
+    new.persist(&path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(dir: &Path, vars: &[(&str, &str)]) -> Environment {
+        let vars = vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Environment { vars, ..Environment::below(dir) }
+    }
+
+    #[test]
+    fn a_rule_goes_into_a_file_of_the_person_s_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let environment = environment(dir.path(), &[]);
+        let root = dir.path().join("project");
+        std::fs::create_dir_all(&root).unwrap();
+        allow(&environment, &root, "Bash(ls *)", Place::User).unwrap();
+        allow(&environment, &root, "Bash(make)", Place::Local).unwrap();
+        keep(&environment, &Keep::Theme("light".into())).unwrap();
+        keep(&environment, &Keep::Vim(true)).unwrap();
+        let text = std::fs::read_to_string(dir.path().join("config/config.toml")).unwrap();
+        assert_eq!(text, "[permissions]\nallow = [\"Bash(ls *)\"]\n\n[ui]\nvim = true\ntheme = \"light\"\n");
+        let own = std::fs::read_to_string(project_file(&environment, &root)).unwrap();
+        assert_eq!(own, "[permissions]\nallow = [\"Bash(make)\"]\n");
+        assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0);
+        std::fs::write(dir.path().join("config/config.toml"), "[permissions").unwrap();
+        let said = allow(&environment, &root, "Read", Place::User).unwrap_err();
+        assert!(said.contains("was not changed") && said.contains("write it there yourself"), "{said}");
+    }
+
+    #[test]
+    fn the_terminal_and_the_configuration_decide_the_theme() {
+        let dir = tempfile::tempdir().unwrap();
+        let theme = |vars: &[(&str, &str)], wanted: Option<&str>| {
+            let mut config = Config::default();
+            config.ui.theme = wanted.map(str::to_owned);
+            let own = [("base", "light"), ("accent", "#010203")];
+            let own = own.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            config.ui.themes.insert("mine".to_owned(), own);
+            let (preferences, wrong) = preferences(&environment(dir.path(), vars), &config);
+            (preferences.theme.name, wrong.len())
+        };
+        assert_eq!(theme(&[("TERM", "xterm")], None), ("ansi", 0));
+        assert_eq!(theme(&[("COLORTERM", "truecolor")], None), ("dark", 0));
+        assert_eq!(theme(&[("TERM", "xterm-256color"), ("COLORFGBG", "0;15")], None), ("light", 0));
+        assert_eq!(theme(&[("TERM", "xterm")], Some("mine")), ("mine", 0));
+        assert_eq!(theme(&[("NO_COLOR", "1")], Some("mine")), ("plain", 0));
+        assert_eq!(theme(&[("TERM", "xterm")], Some("pink")), ("ansi", 1));
+    }
+}

@@ -1,0 +1,34 @@
+//! Where sessions are kept: in the data directory, or in the store that `BECKET_STORE` names.
+//!
+//! A store that cannot be used ends the command: a fleet whose runs fall back to their own disks would lose them unnoticed.
+
+use crate::environment::Environment;
+use crate::failure::Failure;
+
+const STORE: &str = "BECKET_STORE";
+
+/// The environment with its sessions where they belong. To be called once, before any session is touched.
+pub(crate) fn place(environment: Environment) -> Result<Environment, Failure> {
+    match environment.var(STORE).map(str::to_owned) {
+        Some(address) => connected(environment, &address),
+        None => Ok(environment),
+    }
+}
+
+#[cfg(feature = "postgres")]
+fn connected(mut environment: Environment, address: &str) -> Result<Environment, Failure> {
+    // One copy for each store; its name gives nothing away of the address.
+    let name = becket_session::blobs::id_of(address.as_bytes());
+    environment.store_dir =
+        environment.data_dir.join(format!("store-{}", becket_types::cut_end(name.as_str(), 16)));
+    let store = becket_store_postgres::Postgres::connect(address, &environment.store_dir)
+        .map_err(|e| Failure::error(e.to_string()))?;
+    becket_session::store::keep_in(std::sync::Arc::new(store));
+    Ok(environment)
+}
+
+#[cfg(not(feature = "postgres"))]
+fn connected(_: Environment, _: &str) -> Result<Environment, Failure> {
+    Err(Failure::usage(format!("{STORE} is set, but this becket was built without PostgreSQL"))
+        .hint("build it with: cargo build --release --features postgres; or unset BECKET_STORE"))
+}

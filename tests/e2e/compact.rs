@@ -1,0 +1,164 @@
+//! A compaction in the open: what it would do, what it would lose, undo and redo, messages brought back.
+
+use crate::compaction::asks_for_summary;
+use crate::support::{Api, Bench, run};
+use becket_testkit::{Answer, MockServer};
+use serde_json::{Value, json};
+
+const SUMMARY: &str = "## Goal\nAnswer the questions.\n\n## Instructions\n\n## Progress\n\n### Done\n- looked at a.txt\n\n### In progress\n\n### Blocked\n\n## Decisions\n\n## Discoveries\n\n## Next steps\n\n## Relevant files\n";
+
+/// Five questions; the first ones say things that a summary may lose.
+fn session() -> (Bench, MockServer) {
+    let bench =
+        Bench::new(&[("a.txt", &"line of a file\n".repeat(400)), ("AGENTS.md", "Be brief & polite.\n")]);
+    let mut answers = 0;
+    let server = MockServer::with(move |request| {
+        if asks_for_summary(request) {
+            return Answer::text(SUMMARY).usage(900, 100).into();
+        }
+        answers += 1;
+        match answers {
+            1 => Answer::tool("c1", "read", json!({ "path": "a.txt" })).into(),
+            2 => Answer::text(
+                "I decided to use the trampoline instead of recursion. See lib/walker.rs and E0499.",
+            )
+            .into(),
+            n => Answer::text(format!("answer {n}: {}", "words and words ".repeat(300))).into(),
+        }
+    });
+    let questions = [
+        "look at a.txt; never touch vendor/api.rs",
+        "second question",
+        "third question",
+        "fourth question",
+        "the last question",
+    ];
+    for (n, question) in questions.iter().enumerate() {
+        let mut command = bench.print(Api::Anthropic, &server);
+        if n > 0 {
+            command.arg("-c");
+        }
+        run(command.arg(question)).expect(0);
+    }
+    (bench, server)
+}
+
+fn compact(bench: &Bench, server: &MockServer, arguments: &[&str]) -> std::process::Command {
+    let mut command = bench.command();
+    command.env("ANTHROPIC_API_KEY", "sk-test").env("ANTHROPIC_BASE_URL", server.url());
+    command.arg("compact").args(arguments);
+    command
+}
+
+fn spans(bench: &Bench) -> Vec<Value> {
+    let ran = run(bench.command().args(["context", "--json"])).expect(0);
+    let page: Value = serde_json::from_str(&ran.stdout).unwrap();
+    page["spans"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_preview_says_all_and_does_nothing_and_what_applies_can_be_undone_and_redone() {
+    let (bench, server) = session();
+    let before = spans(&bench);
+    let entries = bench.entries().len();
+    let shown = run(&mut compact(&bench, &server, &["--preview", "--json"])).expect(0);
+    let page: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(bench.entries().len(), entries, "a preview writes nothing");
+    assert!(page["tokens_after"].as_u64() < page["tokens_before"].as_u64(), "{page}");
+    assert_eq!(page["applied"], false);
+    let lost = |list: &str| -> Vec<String> {
+        page["loss"][list]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|l| l["text"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(lost("decisions"), ["I decided to use the trampoline instead of recursion."]);
+    assert!(
+        lost("identifiers").contains(&"E0499".to_owned())
+            && lost("paths").contains(&"lib/walker.rs".to_owned())
+    );
+    assert!(page["dropped"].as_array().unwrap().iter().any(|m| m["calls"] == json!(["c1"])), "{page}");
+    let names: Vec<&str> =
+        page["present"].as_array().unwrap().iter().map(|p| p["what"].as_str().unwrap()).collect();
+    assert!(
+        names.iter().any(|n| n.ends_with("AGENTS.md")) && names.iter().any(|n| n.starts_with("last user")),
+        "{names:?}"
+    );
+    assert!(page["present"].as_array().unwrap().iter().all(|p| p["there"] == true));
+    let text = run(&mut compact(&bench, &server, &["--preview"])).expect(0).stdout;
+    for word in ["conversation", "Lost, decisions", "trampoline", "Present byte for byte", "## Goal"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+
+    run(&mut compact(&bench, &server, &["--yes"])).expect(0);
+    let after = spans(&bench);
+    assert!(after.iter().any(|s| s["kind"] == "summary") && after.len() < before.len());
+    assert!(run(bench.command().args(["compact", "--verify"])).expect(0).stdout.contains("yes"));
+    // The request for the summary is on the record as well, and can be printed.
+    let exact = run(bench.command().args(["context", "--request", "last"])).expect(0);
+    assert!(server.requests().iter().any(|r| r.body == exact.stdout.as_bytes() && asks_for_summary(r)));
+
+    run(bench.command().args(["compact", "--undo"])).expect(0);
+    assert_eq!(spans(&bench), before);
+    assert!(run(bench.command().args(["compact", "--undo"])).expect(2).stderr.contains("no compaction"));
+    run(bench.command().args(["compact", "--redo"])).expect(0);
+    assert_eq!(spans(&bench), after);
+    run(bench.command().args(["compact", "--undo"])).expect(0);
+    run(bench.print(Api::Anthropic, &server).args(["-c", "one more"])).expect(0);
+    let sent = server.requests().last().unwrap().text().to_owned();
+    assert!(sent.contains("line of a file") && !sent.contains("context-summary"));
+}
+
+#[test]
+fn the_summary_can_be_a_persons_and_messages_come_back() {
+    let (bench, server) = session();
+    run(bench.command().args(["context", "--pin", "c1", "--yes"])).expect(0);
+    run(&mut compact(&bench, &server, &["--preview", "--no-model", "-o", "sum.md"])).expect(0);
+    let made = bench.project.read("sum.md");
+    assert!(made.contains("## Goal"), "{made}");
+    bench.project.write("sum.md", "## Goal\nMine, word for word.\n");
+    let requests = server.requests().len();
+    run(&mut compact(&bench, &server, &["--summary", "sum.md", "--yes"])).expect(0);
+    assert_eq!(server.requests().len(), requests, "no model was asked");
+    let after = spans(&bench);
+    let has =
+        |spans: &[Value], text: &str| spans.iter().any(|s| s["preview"].as_str().unwrap().contains(text));
+    assert!(has(&after, "Mine, word for word."), "{after:#?}");
+    assert!(has(&after, "line of a file"), "the pin survives");
+    assert!(
+        !has(&after, "trampoline")
+            || after
+                .iter()
+                .all(|s| s["kind"] != "assistant" || !s["preview"].to_string().contains("trampoline"))
+    );
+
+    let folded = run(bench.command().args(["compact", "--folded", "--json"])).expect(0);
+    let rows: Vec<Value> = serde_json::from_str(&folded.stdout).unwrap();
+    let row = rows.iter().find(|r| r["preview"].as_str().unwrap().contains("trampoline")).unwrap();
+    let seq = row["seq"].to_string();
+    let shown = run(bench.command().args(["context", "--restore", &seq, "--yes"])).expect(0);
+    assert!(shown.stdout.contains("Cache:"), "{}", shown.stdout);
+    let back = spans(&bench);
+    assert!(
+        back.iter()
+            .any(|s| s["kind"] == "assistant" && s["preview"].as_str().unwrap().contains("trampoline"))
+    );
+    run(bench.print(Api::Anthropic, &server).args(["-c", "one more"])).expect(0);
+    let sent = server.requests().last().unwrap().text().to_owned();
+    assert!(sent.contains("trampoline instead of recursion") && sent.contains("Mine, word for word."));
+    run(bench.command().args(["context", "--undo", "--yes"])).expect(0);
+    assert!(
+        !spans(&bench)
+            .iter()
+            .any(|s| s["kind"] == "assistant" && s["preview"].to_string().contains("trampoline"))
+    );
+
+    let editor = "printf '## Goal\\nFrom the editor.\\n' >";
+    let mut command = compact(&bench, &server, &["--edit", "--no-model", "--yes"]);
+    run(command.env("EDITOR", editor)).expect(0);
+    assert!(has(&spans(&bench), "From the editor."));
+    let refused = run(&mut compact(&bench, &server, &["--edit", "--no-model", "--yes"]));
+    assert!(refused.code == 2 || refused.stdout.contains("Not compacted"), "{refused:?}");
+}

@@ -1,0 +1,113 @@
+//! What is asked before the first session: a model, and whether the project is trusted.
+
+use crate::support::Bench;
+use crate::terminal::Terminal;
+use becket_testkit::{Answer, MockServer, Reply};
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+fn becket(bench: &Bench) -> Command {
+    let mut command = bench.command();
+    command.env("TERM", "xterm-256color");
+    command
+}
+
+fn server() -> MockServer {
+    MockServer::with(|_| Answer::text("Done.").into())
+        .get("/v1/models", Reply::json(200, &json!({"data": [{"id": "qwen"}]})))
+}
+
+#[test]
+fn a_server_that_is_found_is_chosen_and_kept() {
+    let (bench, server) = (Bench::new(&[]), server());
+    let mut command = becket(&bench);
+    command.env("OPENAI_BASE_URL", format!("{}/v1", server.url()));
+    let mut terminal = Terminal::start(command);
+    terminal.shows("Which model is becket to begin with?");
+    terminal.shows("openai/qwen");
+    terminal.press_until("\x1b[A", "❯ openai/qwen");
+    terminal.send("\r");
+    terminal.shows("what is to be done?");
+    terminal.send("go\r");
+    terminal.shows("Done.");
+    terminal.send("\x04");
+    terminal.is_given_back();
+    assert_eq!(bench.home.read(".config/becket/config.toml"), "model = \"openai/qwen\"\n");
+    assert_eq!(server.requests()[0].json()["model"], "qwen");
+}
+
+#[test]
+fn a_key_is_pasted_kept_for_its_owner_and_never_shown() {
+    let (bench, server) = (Bench::new(&[]), server());
+    let start = || {
+        let mut command = becket(&bench);
+        command.env("ANTHROPIC_BASE_URL", server.url());
+        Terminal::start(command)
+    };
+    let mut terminal = start();
+    terminal.shows("paste a key");
+    terminal.press_until("p", "the key:");
+    terminal.send("\x1b[200~sk-ant-api03-SECRETSECRET\x1b[201~");
+    terminal.shows("a key for anthropic");
+    terminal.send("\r");
+    terminal.shows("what is to be done?");
+    terminal.send("go\r");
+    terminal.shows("Done.");
+    terminal.send("\x04");
+    terminal.is_given_back();
+    assert!(!terminal.bytes.windows(6).any(|w| w == b"SECRET"));
+    let file = bench.home.path(".config/becket/credentials.toml");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(std::fs::read_to_string(&file).unwrap().contains("sk-ant-api03-SECRETSECRET"));
+    assert!(bench.home.read(".config/becket/config.toml").starts_with("model = \"anthropic/"));
+    // The next time nothing is asked.
+    let mut terminal = start();
+    terminal.shows("what is to be done?");
+    terminal.send("again\r");
+    terminal.shows("Done.");
+    let sent = server.requests();
+    assert!(sent.iter().all(|r| r.header("x-api-key") == Some("sk-ant-api03-SECRETSECRET")), "{sent:?}");
+}
+
+#[test]
+fn nothing_of_a_project_is_used_before_it_is_trusted() {
+    let bench = Bench::new(&[
+        (".becket/commands/build.md", "Built: !`touch ran.txt`\n"),
+        (".becket/skills/own/SKILL.md", "---\nname: own\ndescription: A SKILL OF THE PROJECT\n---\nbody\n"),
+        (".becket/config.toml", "[context]\ntail_turns = 7\n[permissions]\ndeny = [\"Read(x)\"]\n"),
+    ]);
+    let server = server();
+    let start = || {
+        let mut command = becket(&bench);
+        command.env("ANTHROPIC_API_KEY", "sk-test").env("ANTHROPIC_BASE_URL", server.url());
+        command.args(["--model", "anthropic/claude-sonnet-4-5"]);
+        Terminal::start(command)
+    };
+    let mut terminal = start();
+    terminal.shows("Do you trust what is in this directory?");
+    terminal.shows("❯ no: work here without these");
+    terminal.press_until("n", "what is to be done?");
+    terminal.shows("skills are not loaded until the folder is trusted");
+    terminal.send("\x15/build\r");
+    terminal.shows("no command /build");
+    terminal.send("\x15go\r");
+    terminal.shows("Done.");
+    drop(terminal);
+    assert!(!server.requests()[0].text().contains("A SKILL OF THE PROJECT"));
+
+    let mut terminal = start();
+    terminal.shows("Do you trust what is in this directory?");
+    terminal.press_until("y", "what is to be done?");
+    drop(terminal);
+
+    // It is trusted from now on; what a command runs is still shown first.
+    let mut terminal = start();
+    terminal.shows("what is to be done?");
+    terminal.send("go\r");
+    terminal.shows("Done.");
+    terminal.send("/build\r");
+    terminal.shows("touch ran.txt");
+    assert!(server.requests()[1].text().contains("A SKILL OF THE PROJECT"));
+    assert!(!bench.project.exists("ran.txt"));
+}

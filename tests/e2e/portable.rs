@@ -1,0 +1,273 @@
+//! Sessions that move: out as JSONL and as a page, in from becket and from other agents.
+
+use crate::support::{Api, BOTH, Bench, run};
+use becket_testkit::{Answer, MockServer};
+use serde_json::{Value, json};
+use std::fs;
+
+#[test]
+fn export_import_export_is_byte_equal_and_the_import_goes_on() {
+    let bench = Bench::new(&[("a.txt", &"a long line of text\n".repeat(4000))]);
+    let server = MockServer::start([
+        Answer::tool("c1", "read", json!({ "path": "a.txt" })),
+        Answer::text("read it"),
+        Answer::text("still here"),
+    ]);
+    run(bench.print(Api::Anthropic, &server).args(["--name", "moving", "read a.txt"])).expect(0);
+    for blobs in [false, true] {
+        let other = Bench::new(&[]);
+        let export = |bench: &Bench| {
+            let mut command = bench.command();
+            command.args(["export", "moving", "--format", "jsonl"]).args(blobs.then_some("--blobs"));
+            run(&mut command).expect(0).stdout
+        };
+        let first = export(&bench);
+        other.project.write("moved.jsonl", &first);
+        let import = |expected: &str| {
+            let ran = run(other.command().args(["import", "moved.jsonl", "--here"])).expect(0);
+            assert!(ran.stdout.contains(expected), "{}", ran.stdout);
+        };
+        import("byte for byte");
+        assert_eq!(export(&other), first);
+        import("is here already");
+        if blobs {
+            assert!(first.contains("{\"blob\":\""));
+            let went_on = run(other.print(Api::Anthropic, &server).args(["-c", "go on"])).expect(0);
+            assert_eq!(went_on.stdout, "still here\n");
+            assert!(server.requests().last().unwrap().text().contains("a long line of text"));
+            // Another one under the same id is not overwritten.
+            let refused = run(other.command().args(["import", "moved.jsonl"])).expect(2);
+            assert!(refused.stderr.contains("already"), "{}", refused.stderr);
+        }
+    }
+}
+
+fn lines(records: &[Value]) -> String {
+    records.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n") + "\n"
+}
+
+/// A session of Claude Code: an answer in several records, two calls side by side, a branch that was left, a subagent.
+fn claude() -> String {
+    let record = |uuid: &str, parent: Option<&str>, kind: &str, message: Value| {
+        json!({"type": kind, "uuid": uuid, "parentUuid": parent, "isSidechain": false, "sessionId": "c0ffee00-0000-4000-8000-000000000000",
+               "cwd": "/nowhere/on/this/machine", "version": "2.1.0", "timestamp": "2026-01-02T03:04:05.678Z", "message": message})
+    };
+    let block = |id: &str, content: Value| json!({"id": id, "role": "assistant", "model": "claude-opus-4-1", "content": [content]});
+    let mut side = record("s1", None, "user", json!({"role": "user", "content": "for the subagent"}));
+    side["isSidechain"] = json!(true);
+    lines(&[
+        json!({"type": "summary", "summary": "Fix the parser", "leafUuid": "a4"}),
+        json!({"type": "file-history-snapshot", "messageId": "x", "snapshot": {}, "isSnapshotUpdate": false}),
+        record("u1", None, "user", json!({"role": "user", "content": "please fix src/parser.rs"})),
+        record(
+            "a1",
+            Some("u1"),
+            "assistant",
+            block("m1", json!({"type": "thinking", "thinking": "hm", "signature": "sig"})),
+        ),
+        record(
+            "a2",
+            Some("a1"),
+            "assistant",
+            block(
+                "m1",
+                json!({"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "src/parser.rs"}}),
+            ),
+        ),
+        record(
+            "a3",
+            Some("a2"),
+            "assistant",
+            block(
+                "m1",
+                json!({"type": "tool_use", "id": "toolu_2", "name": "Bash", "input": {"command": "cargo test"}}),
+            ),
+        ),
+        record(
+            "r1",
+            Some("a2"),
+            "user",
+            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "fn parse() {}"}]}),
+        ),
+        record(
+            "r2",
+            Some("a3"),
+            "user",
+            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_2", "is_error": true, "content": [{"type": "text", "text": "1 failed"}]}]}),
+        ),
+        record(
+            "left",
+            Some("r2"),
+            "assistant",
+            block("m9", json!({"type": "text", "text": "a branch that was left"})),
+        ),
+        side,
+        record(
+            "a4",
+            Some("r2"),
+            "assistant",
+            block("m2", json!({"type": "text", "text": "The parser is fixed."})),
+        ),
+    ])
+}
+
+fn codex() -> String {
+    let line = |kind: &str, payload: Value| json!({"timestamp": "2026-01-02T03:04:05.678Z", "type": kind, "payload": payload});
+    let item = |payload: Value| line("response_item", payload);
+    lines(&[
+        line(
+            "session_meta",
+            json!({"id": "019a2d7a-41c4-78b1-b7cc-a45d62a89cd5", "cwd": "/nowhere", "cli_version": "0.156.1", "source": "cli"}),
+        ),
+        item(
+            json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "<environment_context>…</environment_context>"}]}),
+        ),
+        line("turn_context", json!({"cwd": "/nowhere", "model": "gpt-5-codex"})),
+        item(
+            json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "please fix src/parser.rs"}]}),
+        ),
+        line("event_msg", json!({"type": "user_message", "message": "please fix src/parser.rs"})),
+        item(
+            json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "thinking"}], "encrypted_content": "gAAA"}),
+        ),
+        item(
+            json!({"type": "function_call", "name": "shell", "arguments": "{\"command\":[\"cargo\",\"test\"]}", "call_id": "call_1"}),
+        ),
+        item(
+            json!({"type": "function_call_output", "call_id": "call_1", "output": "{\"output\":\"1 failed\",\"metadata\":{\"exit_code\":101}}"}),
+        ),
+        item(
+            json!({"type": "custom_tool_call", "name": "apply_patch", "input": "*** Begin Patch\n*** End Patch", "call_id": "call_2"}),
+        ),
+        item(json!({"type": "custom_tool_call_output", "call_id": "call_2", "output": "Done"})),
+        item(
+            json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "The parser is fixed."}]}),
+        ),
+    ])
+}
+
+fn opencode() -> String {
+    let tool = |id: &str, name: &str, state: Value| json!({"type": "tool", "callID": id, "tool": name, "state": state});
+    json!({
+        "info": {"id": "ses_1", "title": "Fix the parser", "directory": "/nowhere", "version": "1.1.36", "time": {"created": 1_767_323_045_678_u64}},
+        "messages": [
+            {"info": {"id": "msg_1", "role": "user", "time": {"created": 1_767_323_045_678_u64}}, "parts": [{"type": "text", "text": "please fix src/parser.rs"}]},
+            {"info": {"id": "msg_2", "role": "assistant", "time": {"created": 1_767_323_046_000_u64}, "providerID": "anthropic", "modelID": "claude-opus-4-1"}, "parts": [
+                {"type": "step-start"}, {"type": "reasoning", "text": "hm"},
+                tool("t1", "bash", json!({"status": "completed", "input": {"command": "cargo test"}, "output": "1 failed", "time": {"start": 1_767_323_047_000_u64}})),
+                tool("t2", "edit", json!({"status": "error", "input": {"filePath": "src/parser.rs"}, "error": "no such text"})),
+                {"type": "step-finish"}, {"type": "step-start"}, {"type": "patch", "hash": "x"},
+                {"type": "text", "text": "The parser is fixed."}, {"type": "step-finish"}]},
+        ],
+    })
+    .to_string()
+}
+
+#[test]
+fn sessions_of_other_agents_come_with_their_calls_and_go_on_with_any_model() {
+    for (name, text, calls, left_out) in [
+        ("Claude Code", claude(), 2, "messages of subagents"),
+        ("Codex", codex(), 2, "encrypted reasoning"),
+        ("opencode", opencode(), 2, "snapshots of files"),
+    ] {
+        for api in BOTH {
+            let bench = Bench::new(&[("old.jsonl", &text)]);
+            let server = MockServer::start([Answer::text("one more turn")]);
+            let listed = run(bench.command().args(["import", "old.jsonl", "--json"])).expect(0);
+            let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+            assert_eq!(
+                (&listed["source"], &listed["calls"], &listed["results"]),
+                (&json!(name), &json!(calls), &json!(2))
+            );
+            assert!(listed["left_out"][left_out].as_u64() > Some(0), "{listed}");
+            let id = listed["session"].as_str().unwrap();
+
+            let ran = run(bench.print(api, &server).args(["--resume", id, "and now?"])).expect(0);
+            assert_eq!(ran.stdout, "one more turn\n", "{name}");
+            let sent = server.requests();
+            let body = sent[0].text();
+            for words in ["please fix src/parser.rs", "1 failed", "The parser is fixed.", "and now?", "cargo"]
+            {
+                assert!(body.contains(words), "{name}: {words}: {body}");
+            }
+            for words in ["for the subagent", "a branch that was left", "environment_context"] {
+                assert!(!body.contains(words), "{name}: {words}");
+            }
+            let doctor = run(bench.command().args(["doctor", "session", id])).expect(0);
+            assert!(doctor.stdout.contains("chain"), "{}", doctor.stdout);
+            // It is a session like any other: exported and taken in again, byte for byte.
+            let jsonl = run(bench.command().args(["export", id, "--format", "jsonl"])).expect(0).stdout;
+            assert_eq!(jsonl, fs::read_to_string(&bench.ledgers()[0]).unwrap());
+            let md = run(bench.command().args(["export", id])).expect(0).stdout;
+            assert!(md.contains("please fix src/parser.rs") && md.contains("1 failed"));
+        }
+    }
+}
+
+#[test]
+fn what_is_no_session_is_refused_with_one_reason_and_leaves_nothing() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("hello")]);
+    run(bench.print(Api::Anthropic, &server).arg("hi")).expect(0);
+    let own = run(bench.command().args(["export", "--format", "jsonl"])).expect(0).stdout;
+    let (_, headless) = own.split_once('\n').unwrap();
+    let whole = opencode();
+    let other = Bench::new(&[]);
+    let files: [(&str, &[u8], &str); 9] = [
+        ("empty", b"", "it is empty"),
+        ("blank", b"\n\n", "it is empty"),
+        ("binary", b"\x00\xff\xfe\x80PNG", "it is not JSON"),
+        ("page", b"<!doctype html>", "it is not JSON"),
+        ("shape", b"{\"hello\":1}\n", "none of the known shapes"),
+        ("cut", &whole.as_bytes()[..whole.len() / 2], "breaks off"),
+        (
+            "noise",
+            b"{\"type\":\"summary\",\"summary\":\"x\",\"sessionId\":\"s\"}\n",
+            "no message could be read",
+        ),
+        ("headless", headless.as_bytes(), "begins a session"),
+        ("version", &own.replacen("\"format\":", "\"format\":9", 1).into_bytes(), "of format 91"),
+    ];
+    for (name, bytes, why) in files {
+        fs::write(other.project.root().join(name), bytes).unwrap();
+        let refused = run(other.command().args(["import", name])).expect(2);
+        assert!(refused.stderr.contains(why), "{name}: {}", refused.stderr);
+        assert!(refused.stderr.lines().count() <= 2 && refused.stdout.is_empty(), "{name}: {refused:?}");
+    }
+    assert_eq!(other.ledgers(), Vec::<std::path::PathBuf>::new());
+
+    // Of a file that is damaged in part the rest is carried, and the damage is counted.
+    let record = claude().lines().nth(2).unwrap().to_owned();
+    let damaged =
+        format!("{}{record}\nnot json\n{{\"type\":\"hologram\"}}\n{{\"type\":\"user\",\"cut", claude());
+    other.project.write("damaged", &damaged);
+    let listed = run(other.command().args(["import", "damaged", "--json"])).expect(0);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    for (what, count) in
+        [("records that stand twice", 1), ("unreadable lines", 2), ("records of kind hologram", 1)]
+    {
+        assert_eq!(listed["left_out"][what], count, "{what}: {listed}");
+    }
+    assert_eq!((&listed["calls"], &listed["results"]), (&json!(2), &json!(2)), "{listed}");
+}
+
+#[test]
+fn a_page_is_one_file_that_asks_nobody_for_anything() {
+    let bench = Bench::new(&[("a.txt", "token AKIAIOSFODNN7EXAMPLE </script><script>alert(1)</script>\n")]);
+    let server = MockServer::start([
+        Answer::tool("c1", "read", json!({ "path": "a.txt" })).usage(1000, 10),
+        Answer::text("read <it>").usage(1100, 10),
+    ]);
+    run(bench.print(Api::Anthropic, &server).arg("read a.txt")).expect(0);
+    run(bench.command().args(["export", "--format", "html", "-o", "page.html"])).expect(0);
+    let page = bench.project.read("page.html");
+    for words in
+        ["<!doctype html>", "read a.txt", "read &lt;it&gt;", "masked", "<svg", "Requests", "viewport"]
+    {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(!page.contains("AKIAIOSFODNN7EXAMPLE") && !page.contains("<script>alert"));
+    for outside in ["src=\"http", "href=\"http", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}

@@ -1,0 +1,168 @@
+//! What happens to the data directory while becket runs, and two processes that want one session.
+
+use crate::support::{Api, Bench, Running, entries, run};
+use becket_testkit::{Answer, MockServer};
+use serde_json::json;
+use std::path::PathBuf;
+
+fn user(text: &str) -> Vec<u8> {
+    format!("{}\n", json!({ "type": "user", "message": { "role": "user", "content": text } })).into_bytes()
+}
+
+/// A run that has answered `one` and waits for more.
+fn waiting(bench: &Bench, server: &MockServer) -> Running {
+    let mut running = Running::start(bench.print(Api::Chat, server).args([
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        "--permission-mode",
+        "bypassPermissions",
+    ]));
+    running.send(&user("zz-one"));
+    running.line(|l| l.contains("\"type\":\"result\""));
+    running
+}
+
+/// Answers `said: <the last word of these>`, and `zz-touch` with a command that leaves a file.
+fn server() -> MockServer {
+    MockServer::with(|request| {
+        let text = request.text();
+        match ["zz-touch", "zz-four", "zz-three", "zz-two", "zz-one"]
+            .into_iter()
+            .find(|word| text.contains(*word))
+        {
+            Some("zz-touch") => Answer::tool("c1", "bash", json!({ "command": "touch touched" })).into(),
+            word => Answer::text(format!("said: {}", word.unwrap_or_default())).into(),
+        }
+    })
+}
+
+#[test]
+fn the_second_process_reads_forks_or_takes_over_and_the_first_one_notices() {
+    let bench = Bench::new(&[]);
+    let server = server();
+    let mut first = waiting(&bench, &server);
+    let ledger = bench.ledgers().remove(0);
+
+    // One clear message, with the ways to go on.
+    let refused = run(bench.print(Api::Chat, &server).args(["--continue", "zz-two"])).expect(2);
+    for way in ["another process", "--fork-session", "--take-over", "becket export"] {
+        assert!(refused.stderr.contains(way), "{way}: {}", refused.stderr);
+    }
+    let id = ledger.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    run(bench.command().args(["export", &id])).expect(0);
+    run(bench.print(Api::Chat, &server).args(["--resume", &id, "--fork-session", "zz-two"])).expect(0);
+    run(bench.print(Api::Chat, &server).args([
+        "--resume",
+        &id,
+        "--fork-session",
+        "--no-session-persistence",
+        "zz-two",
+    ]))
+    .expect(0);
+    assert_eq!(bench.ledgers().len(), 2, "a copy that is kept, and one that is not");
+
+    // The first one hangs; the second one takes the session over and goes on in it.
+    first.signal("-STOP");
+    let ran =
+        run(bench.print(Api::Chat, &server).args(["--resume", &id, "--take-over", "zz-three"])).expect(0);
+    assert_eq!(ran.stdout, "said: zz-three\n");
+    let after: Vec<u8> = std::fs::read(&ledger).unwrap();
+    let texts = |ledger: &PathBuf| -> Vec<String> {
+        entries(ledger)
+            .iter()
+            .filter_map(|e| e["message"]["parts"][0]["text"].as_str().map(str::to_owned))
+            .collect()
+    };
+    assert!(
+        texts(&ledger).iter().any(|t| t == "said: zz-one") && texts(&ledger).iter().any(|t| t == "zz-three")
+    );
+
+    // It comes back: it says so, does nothing, and adds not a byte.
+    first.signal("-CONT");
+    first.send(&user("zz-touch"));
+    first.line(|l| l.contains("\"type\":\"result\""));
+    let ended = first.wait();
+    assert!(ended.stdout.contains("taken over by another process"), "{ended:?}");
+    assert_eq!(std::fs::read(&ledger).unwrap(), after);
+    assert!(!bench.project.exists("touched"), "no side effect of a session that is somebody else's");
+}
+
+#[test]
+fn a_data_directory_that_is_deleted_while_it_runs_costs_the_record_and_not_the_work() {
+    let bench = Bench::new(&[]);
+    let server = server();
+    let mut running = waiting(&bench, &server);
+    std::fs::remove_dir_all(bench.home.path(".local")).unwrap();
+    running.send(&user("zz-two"));
+    let result = running.line(|l| l.contains("\"type\":\"result\""));
+    assert!(result.contains("said: zz-two"), "{result}");
+    let ran = running.wait().expect(0);
+    let told = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(told.contains("in memory only"), "{told}");
+}
+
+#[test]
+fn no_place_for_the_data_is_a_note_and_nothing_at_all_when_nothing_is_to_be_kept() {
+    let bench = Bench::new(&[("file", "in the way")]);
+    let server = server();
+    // Nothing can be made in these, whoever one is.
+    let in_the_way = bench.project.path("file");
+    for place in [PathBuf::from("/proc/becket"), PathBuf::from("/dev/null/becket"), in_the_way] {
+        let ran = run(bench.print(Api::Chat, &server).env("BECKET_HOME", &place).arg("zz-one")).expect(0);
+        assert_eq!(ran.stdout, "said: zz-one\n", "{}", place.display());
+        assert!(ran.stderr.contains(place.to_str().unwrap()), "{}: {}", place.display(), ran.stderr);
+        let quiet = run(bench
+            .print(Api::Chat, &server)
+            .env("BECKET_HOME", &place)
+            .args(["--no-session-persistence", "zz-one"]))
+        .expect(0);
+        assert_eq!(quiet.stdout, "said: zz-one\n");
+        assert!(
+            !quiet.stderr.contains("save") && !quiet.stderr.contains(place.to_str().unwrap()),
+            "{quiet:?}"
+        );
+        let resumed = run(bench.print(Api::Chat, &server).env("BECKET_HOME", &place).args(["-c", "zz-two"]));
+        assert_eq!(resumed.expect(2).stdout, "");
+    }
+}
+
+#[test]
+fn a_damaged_session_is_repaired_in_a_copy() {
+    let bench = Bench::new(&[]);
+    let server = server();
+    run(bench.print(Api::Chat, &server).args(["-n", "mine", "zz-one"])).expect(0);
+    run(bench.print(Api::Chat, &server).args(["-c", "zz-two"])).expect(0);
+    let nothing = run(bench.command().args(["doctor", "--repair"])).expect(0);
+    assert!(nothing.stdout.contains("nothing to repair"), "{nothing:?}");
+    let ledger = bench.ledgers().remove(0);
+    let mut lines: Vec<String> =
+        std::fs::read_to_string(&ledger).unwrap().split_inclusive('\n').map(str::to_owned).collect();
+    let third = lines[2].replace("\"seq\"", "\"sqe\"");
+    lines[2] = third;
+    std::fs::write(&ledger, lines.concat()).unwrap();
+    let before = std::fs::read(&ledger).unwrap();
+    let made = run(bench.command().args(["doctor", "session", "mine", "--repair"])).expect(0);
+    assert!(made.stdout.contains("line 3") && made.stdout.contains("set aside"), "{}", made.stdout);
+    assert_eq!(std::fs::read(&ledger).unwrap(), before);
+    let again = run(bench.command().args(["doctor", "--repair", "--json"])).expect(0);
+    assert!(again.stdout.contains("repaired before"), "{}", again.stdout);
+    let on = run(bench.print(Api::Chat, &server).args(["--resume", "mine (repaired)", "zz-three"])).expect(0);
+    assert_eq!(on.stdout, "said: zz-three\n");
+}
+
+#[test]
+fn a_store_that_cannot_be_used_ends_the_command_and_nothing_goes_elsewhere() {
+    let bench = Bench::new(&[]);
+    let server = server();
+    // Without the feature there is no such store; with it nobody answers there.
+    let ran = run(bench
+        .print(Api::Chat, &server)
+        .env("BECKET_STORE", "postgres:///x?host=/nonexistent&user=me")
+        .arg("zz-one"));
+    assert!([1, 2].contains(&ran.code), "{ran:?}");
+    assert!(ran.stderr.contains("BECKET_STORE"), "{ran:?}");
+    assert_eq!(ran.stdout, "");
+    assert!(bench.ledgers().is_empty() && server.requests().is_empty());
+}

@@ -1,0 +1,256 @@
+//! The interactive session on a real terminal: how it leaves it, however it ends, and that no key is lost.
+
+use crate::support::Bench;
+use becket_testkit::{Answer, MockServer};
+use pty_process::blocking::{Command as OnTerminal, Pty, open};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::termios::{LocalModes, tcgetattr};
+use serde_json::json;
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+const DEADLINE: Duration = Duration::from_mins(1);
+const ROWS: u16 = 24;
+const COLUMNS: u16 = 100;
+
+/// A terminal with something running on it.
+pub(crate) struct Terminal {
+    pub(crate) pty: Arc<Pty>,
+    pub(crate) child: Child,
+    chunks: mpsc::Receiver<Vec<u8>>,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) emulator: vt100::Parser,
+    before: LocalModes,
+}
+
+impl Terminal {
+    pub(crate) fn start(command: Command) -> Self {
+        Self::typed(command, "")
+    }
+
+    /// With keys that were typed before anything ran.
+    pub(crate) fn typed(command: Command, keys: &str) -> Self {
+        let (pty, slave) = open().unwrap();
+        pty.resize(pty_process::Size::new(ROWS, COLUMNS)).unwrap();
+        let pty = Arc::new(pty);
+        (&*pty).write_all(keys.as_bytes()).unwrap();
+        let before = tcgetattr(&*pty).unwrap().local_modes;
+        let child = OnTerminal::from(command).spawn(slave).unwrap();
+        let (sender, chunks) = mpsc::channel();
+        let reader = Arc::clone(&pty);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(n @ 1..) = (&*reader).read(&mut buffer) {
+                if sender.send(buffer[..n].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        let size = (ROWS.try_into().unwrap(), COLUMNS.try_into().unwrap());
+        Self {
+            pty,
+            child,
+            chunks,
+            bytes: Vec::new(),
+            emulator: vt100::Parser::new(size.0, size.1, 0),
+            before,
+        }
+    }
+
+    pub(crate) fn send(&self, keys: &str) {
+        (&*self.pty).write_all(keys.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn screen(&self) -> String {
+        self.emulator.screen().contents()
+    }
+
+    /// Until what was written so far makes it so.
+    pub(crate) fn until(&mut self, what: &str, wanted: impl Fn(&Self) -> bool) {
+        let end = Instant::now() + DEADLINE;
+        while !wanted(self) {
+            let left = end.saturating_duration_since(Instant::now());
+            let Ok(chunk) = self.chunks.recv_timeout(left) else {
+                // Modes change without a byte: what ended after its last one may have come to it meanwhile.
+                assert!(wanted(self), "{what} did not come; the screen:\n{}", self.screen());
+                return;
+            };
+            self.emulator.process(&chunk);
+            self.bytes.extend(chunk);
+        }
+    }
+
+    pub(crate) fn shows(&mut self, text: &str) {
+        self.until(text, |t| t.screen().contains(text));
+    }
+
+    /// Presses a key that counts only when what it answers has been seen for a while, until the screen shows `text`.
+    pub(crate) fn press_until(&mut self, keys: &str, text: &str) {
+        let end = Instant::now() + DEADLINE;
+        while !self.screen().contains(text) {
+            assert!(Instant::now() < end, "{text} did not come; the screen:\n{}", self.screen());
+            self.send(keys);
+            let pause = Instant::now() + Duration::from_secs(2);
+            while !self.screen().contains(text)
+                && let Ok(chunk) = self.chunks.recv_timeout(pause.saturating_duration_since(Instant::now()))
+            {
+                self.emulator.process(&chunk);
+                self.bytes.extend(chunk);
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Everything that becket turned on is off, and the terminal's own modes are as they were.
+    pub(crate) fn is_given_back(&mut self) {
+        self.until("the end of the alternate screen", |t| {
+            let screen = t.emulator.screen();
+            let sane = tcgetattr(&*t.pty).is_ok_and(|modes| modes.local_modes == t.before);
+            sane && !screen.alternate_screen()
+                && !screen.bracketed_paste()
+                && !screen.hide_cursor()
+                && screen.mouse_protocol_mode() == vt100::MouseProtocolMode::None
+                && t.bytes.windows(8).any(|w| w == b"\x1b[?1004l")
+        });
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn becket(bench: &Bench, server: &MockServer) -> Command {
+    let mut command = bench.command();
+    command
+        .env("ANTHROPIC_API_KEY", "sk-test")
+        .env("ANTHROPIC_BASE_URL", server.url())
+        .env("TERM", "xterm-256color")
+        .args(["--model", "anthropic/claude-sonnet-4-5"]);
+    command
+}
+
+fn silent() -> MockServer {
+    MockServer::with(|_| Answer::text("Done.").into())
+}
+
+#[test]
+fn a_killed_becket_leaves_a_sane_terminal() {
+    let (bench, server) = (Bench::new(&[]), silent());
+    let mut terminal = Terminal::start(becket(&bench, &server));
+    terminal.shows("what is to be done?");
+    assert!(terminal.emulator.screen().alternate_screen());
+    terminal.signal(Signal::KILL);
+    terminal.is_given_back();
+}
+
+#[test]
+fn signals_end_it_and_the_terminal_is_as_before() {
+    let (bench, server) = (Bench::new(&[]), silent());
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
+        let mut terminal = Terminal::start(becket(&bench, &server));
+        terminal.shows("what is to be done?");
+        terminal.signal(signal);
+        terminal.is_given_back();
+        assert_eq!(terminal.child.wait().unwrap().code(), Some(143), "{signal:?}");
+    }
+}
+
+#[test]
+fn keys_typed_before_the_first_frame_are_kept() {
+    let (bench, server) = (Bench::new(&[]), silent());
+    let mut terminal = Terminal::typed(becket(&bench, &server), "typed too early");
+    terminal.shows("› typed too early");
+    terminal.send("\r");
+    terminal.shows("Done.");
+    terminal.send("\x04");
+    terminal.is_given_back();
+    terminal.until("the transcript", |t| t.screen().contains("Done."));
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn ctrl_z_stops_it_and_fg_brings_it_back() {
+    let (bench, server) = (Bench::new(&[]), silent());
+    let becket = becket(&bench, &server);
+    let mut shell = Command::new("bash");
+    shell.args(["--norc", "--noprofile", "-i"]).env_clear().current_dir(bench.project.root());
+    shell.envs(becket.get_envs().filter_map(|(k, v)| Some((k, v?)))).env("PS1", "shell> ");
+    let mut terminal = Terminal::start(shell);
+    terminal.shows("shell>");
+    let words: Vec<_> = becket.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
+    terminal.send(&format!("{} {}\r", becket.get_program().to_string_lossy(), words.join(" ")));
+    terminal.shows("what is to be done?");
+    terminal.send("half a thought");
+    terminal.shows("› half a thought");
+    terminal.send("\x1a");
+    terminal
+        .until("the shell", |t| t.screen().contains("Stopped") && !t.emulator.screen().alternate_screen());
+    terminal.send("fg\r");
+    terminal.until("becket", |t| {
+        t.emulator.screen().alternate_screen() && t.screen().contains("› half a thought")
+    });
+    terminal.send("\x03\x04");
+    terminal.until("the shell", |t| !t.emulator.screen().alternate_screen());
+}
+
+#[test]
+fn a_rule_that_is_always_allowed_goes_into_a_file_of_the_person_s_own() {
+    let bench = Bench::new(&[("a.txt", "one\n")]);
+    let mut step = 0;
+    let server = MockServer::with(move |_| {
+        step += 1;
+        match step {
+            1 => Answer::tool("t1", "bash", json!({"command": "touch made.txt"})).into(),
+            _ => Answer::text("All made.").into(),
+        }
+    });
+    let mut terminal = Terminal::typed(becket(&bench, &server), "");
+    terminal.shows("what is to be done?");
+    terminal.send("make it\r");
+    terminal.shows("a always");
+    // Too early counts for nothing; then the time begins anew.
+    terminal.press_until("a", "allow this from now on?");
+    assert!(terminal.screen().contains("Bash(touch *)"), "{}", terminal.screen());
+    terminal.press_until("p", "All made.");
+    assert!(bench.project.exists("made.txt") && !bench.project.exists(".becket"));
+    let files = std::fs::read_dir(bench.home.path(".config/becket/projects")).unwrap();
+    let rules: Vec<String> = files.map(|f| std::fs::read_to_string(f.unwrap().path()).unwrap()).collect();
+    assert_eq!(rules, ["[permissions]\nallow = [\"Bash(touch *)\"]\n"]);
+}
+
+/// One pixel.
+const PNG: &[u8] =
+    b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\
+      \x1f\x15\xc4\x89\x00\x00\x00\x0dIDATx\xdacd\xf8\xcfP\x0f\x00\x03\x86\x01\x80Z4}k\x00\x00\x00\x00\
+      IEND\xaeB`\x82";
+
+#[test]
+fn an_image_is_given_once_to_a_terminal_that_draws_it() {
+    let (bench, server) = (Bench::new(&[]), silent());
+    bench.project.write("a.png", PNG);
+    for (term, times) in [("xterm-kitty", 1), ("xterm-256color", 0)] {
+        let mut command = becket(&bench, &server);
+        command.env("TERM", term);
+        let mut terminal = Terminal::start(command);
+        terminal.shows("what is to be done?");
+        terminal.send("\x1b[200~./a.png\x1b[201~");
+        terminal.until("the image in the composer", |t| !t.screen().contains("what is to be done?"));
+        terminal.send("what is it?\r");
+        terminal.shows("Done.");
+        terminal.shows("[image ");
+        let shown = |t: &Terminal| t.screen().contains('\u{10eeee}') == (times == 1);
+        terminal.until("its cell", shown);
+        terminal.send("\x04");
+        terminal.is_given_back();
+        let given = terminal.bytes.windows(5).filter(|w| w == b"\x1b_Gq=").count();
+        assert_eq!(given, times, "{term}");
+    }
+}
