@@ -120,6 +120,10 @@ def reads(count):
 
 
 def row(name, values, unit):
+    # On a busy machine a process may be gone before its memory was read: 0 is no figure.
+    values = [v for v in values if v] if unit == "MB" else values
+    if not values:
+        return print(f"{name:<58} not seen")
     print(f"{name:<58} {statistics.median(values):>9.2f} {unit}   ({min(values):.2f} to {max(values):.2f})")
 
 
