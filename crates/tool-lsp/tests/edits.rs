@@ -204,10 +204,14 @@ async fn a_silent_server_is_waited_for_three_times() {
         told.push(s.edit("a.toy", &format!("ERROR {n}")).await);
     }
     assert_eq!(told.iter().filter(|t| t.contains("do not wait for it")).count(), 1, "{told:?}");
-    let started = Instant::now();
-    s.edit("a.toy", "later").await;
-    // Eight tenths of a second less than for a server that is believed in; all but one of them are for a busy machine.
-    assert!(started.elapsed() < Duration::from_millis(900));
+    // Less by far than for a server that is believed in; a busy machine may be late once, and not each time.
+    let mut least = Duration::MAX;
+    for n in 0..10 {
+        let started = Instant::now();
+        s.edit("a.toy", &format!("later {n}")).await;
+        least = least.min(started.elapsed());
+    }
+    assert!(least < Duration::from_millis(900), "{least:?}");
 }
 
 #[tokio::test]

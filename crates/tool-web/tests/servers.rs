@@ -27,7 +27,7 @@ impl Server {
         let (seen, answer) = (Arc::clone(&asked), Arc::new(answer));
         // Ends with the test's process; nobody waits for it.
         std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
+            for mut stream in listener.incoming().flatten() {
                 let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
                 std::thread::spawn(move || {
                     let mut reader = BufReader::new(stream.try_clone().unwrap());
@@ -41,7 +41,10 @@ impl Server {
                     }
                     let first = lines.first().cloned().unwrap_or_default();
                     seen.lock().unwrap().push(lines.join("\n"));
-                    answer(&mut { stream }, &first);
+                    answer(&mut stream, &first);
+                    // What is closed with something unread may take back what it wrote; the reader has its own handle.
+                    let _ = stream.shutdown(std::net::Shutdown::Write);
+                    let _ = std::io::copy(&mut reader, &mut std::io::sink());
                 });
             }
         });
