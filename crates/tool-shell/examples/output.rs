@@ -83,6 +83,8 @@ async fn measure(tool: &BashTool, env: &ToolEnv, command: &str) {
             }
         }
     };
+    // What came with the last step, too.
+    longest = longest.max(last.elapsed());
     let seconds = start.elapsed().as_secs_f64();
     let bytes = output.details["bytes"].as_u64().unwrap_or_default();
     println!(

@@ -17,6 +17,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// After KILL nobody can refuse; what is still there waits for a device.
 const LAST: Duration = Duration::from_millis(500);
 
+/// The priority of what yields; 19 is the least.
+const NICE: i32 = 10;
+
 /// Looks while a tree joins its control group.
 const ROUNDS: usize = 8;
 /// More than this at once do not join: each takes milliseconds.
@@ -30,6 +33,8 @@ pub(crate) struct Tree {
     /// `NAME=value` in the environment of all its processes.
     pub mark: String,
     known: Vec<Process>,
+    /// Who of the group lived at the last look.
+    witness: Option<i32>,
     /// Once they are in a control group of their own; `None` where there can be none.
     cgroup: Arc<OnceLock<Option<Cgroup>>>,
     /// What they were born into, where there is such a thing.
@@ -38,7 +43,14 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub(crate) fn new(group: Pid, mark: String, pids: Option<Pids>) -> Self {
-        Self { group, mark, known: Vec::new(), cgroup: Arc::default(), pids: pids.map(Arc::new) }
+        Self {
+            group,
+            mark,
+            known: Vec::new(),
+            witness: None,
+            cgroup: Arc::default(),
+            pids: pids.map(Arc::new),
+        }
     }
 
     /// Looks again: who lives. Members that have gone drop out.
@@ -58,10 +70,17 @@ impl Tree {
         test_kill_process_group(self.group).is_ok()
     }
 
-    /// Somebody of the group lives.
-    pub(crate) fn group_lives(&self) -> bool {
-        // Cheap where it is gone, which is the usual case.
-        self.group_exists() && sys::group_lives(self.group.as_raw_nonzero().get())
+    /// Somebody of the group lives. Where the group is gone, and as long as whoever was found last lives, it is cheap;
+    /// else all processes of the system are looked at.
+    pub(crate) fn group_lives(&mut self) -> bool {
+        let group = self.group.as_raw_nonzero().get();
+        if !self.group_exists() {
+            return false;
+        }
+        if !self.witness.is_some_and(|pid| sys::is_of_group(pid, group)) {
+            self.witness = sys::of_group(group);
+        }
+        self.witness.is_some()
     }
 
     /// Its processes and threads, where the kernel counts them.
@@ -91,6 +110,12 @@ impl Tree {
     /// The kernel ended somebody because of the memory of all of them.
     pub(crate) fn ran_out_of_memory(&self) -> bool {
         matches!(self.cgroup.get(), Some(Some(cgroup)) if cgroup.ran_out_of_memory())
+    }
+
+    /// From here on it has what others leave of the processors. Not taken back: only root may.
+    pub(crate) fn yield_to_others(&self) {
+        let _ = rustix::process::setpriority_pgrp(Some(self.group), NICE);
+        sys::yield_to_others(self.group.as_raw_nonzero().get(), NICE);
     }
 
     /// Stops the group. Nobody of it starts anything until [`Tree::go_on`], or a signal that ends it.

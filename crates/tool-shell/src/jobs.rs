@@ -82,6 +82,8 @@ impl Job {
         if !facts.cleared && (!self.drain.is_closed() || facts.tree.group_lives()) {
             return State::Running;
         }
+        // For good: nobody is looked for again.
+        facts.cleared = true;
         facts.took.get_or_insert_with(|| self.started.elapsed());
         if facts.killed { State::Killed } else { State::Finished(end) }
     }

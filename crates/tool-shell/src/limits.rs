@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 const CHECK: Duration = Duration::from_millis(50);
 /// What runs longer gets a control group, where there can be one.
 const MOMENT: Duration = Duration::from_millis(100);
+/// The part of the limit on processes from which on a command runs behind everything else.
+const CROWD: u64 = 16;
 /// After KILL: until nobody is left, but no longer.
 const KILLING: Duration = Duration::from_secs(2);
 
@@ -63,6 +65,7 @@ pub(crate) struct Sentry {
     tripped: bool,
     began: Instant,
     enclosed: bool,
+    yielding: bool,
 }
 
 impl Sentry {
@@ -77,6 +80,7 @@ impl Sentry {
             tripped: false,
             began: now,
             enclosed: false,
+            yielding: false,
         }
     }
 
@@ -138,6 +142,11 @@ impl Sentry {
         // Where the kernel counts, that is the truth, whatever else comes and goes.
         if self.tree.tasks().is_some_and(|tasks| tasks > self.limits.tasks) {
             return Some(Trip::Tasks(self.limits.tasks));
+        }
+        // So many on few cores would leave no time to whoever draws and answers, nor to this thread.
+        if !self.yielding && now.tasks >= before.tasks + self.limits.tasks / CROWD {
+            self.yielding = true;
+            self.tree.yield_to_others();
         }
         let memory = self.memory();
         // Others come and go too; half of a limit is enough to look who it is.

@@ -86,14 +86,25 @@ pub(crate) fn tree(group: i32, mark: &str, known: &[Process]) -> Vec<Process> {
     all.into_iter().filter(|s| members.contains(&s.process.pid)).map(|s| s.process).collect()
 }
 
+/// Where the kernel gives processors to whole sessions, the priority of a process is one within its session: this is the
+/// session's own.
+pub(crate) fn yield_to_others(session: i32, nice: i32) {
+    let _ = std::fs::write(format!("/proc/{session}/autogroup"), nice.to_string());
+}
+
 /// A process that lives.
 pub(crate) fn process(pid: i32) -> Option<Process> {
     stat(pid).map(|stat| stat.process)
 }
 
-/// Whether anybody of a group lives; those that only wait to be collected do not.
-pub(crate) fn group_lives(group: i32) -> bool {
-    pids().filter_map(stat).any(|s| s.group == group || s.session == group)
+/// Somebody of a group or its session who lives; those that only wait to be collected do not.
+pub(crate) fn of_group(group: i32) -> Option<i32> {
+    pids().find(|pid| is_of_group(*pid, group))
+}
+
+/// Whether this process lives and is of the group or its session.
+pub(crate) fn is_of_group(pid: i32, group: i32) -> bool {
+    stat(pid).is_some_and(|s| s.group == group || s.session == group)
 }
 
 fn pids() -> impl Iterator<Item = i32> {

@@ -15,16 +15,16 @@ pub(crate) use pids::{Pids, path as pids_path};
 mod linux;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    LISTS_PROCESSES, group_lives, is_in_memory, load, memory_over, own_command_line, process, tasks, tree,
-    widen,
+    LISTS_PROCESSES, is_in_memory, is_of_group, load, memory_over, of_group, own_command_line, process,
+    tasks, tree, widen, yield_to_others,
 };
 
 #[cfg(not(target_os = "linux"))]
 mod portable;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use portable::{
-    Cgroup, LISTS_PROCESSES, Pids, cgroup_path, cgroups, group_lives, is_in_memory, load, memory_over,
-    own_command_line, pids_path, process, tasks, tree, widen,
+    Cgroup, LISTS_PROCESSES, Pids, cgroup_path, cgroups, is_in_memory, is_of_group, load, memory_over,
+    of_group, own_command_line, pids_path, process, tasks, tree, widen, yield_to_others,
 };
 
 /// A process, told apart from a later one with the same number.

@@ -13,9 +13,16 @@ pub(crate) fn tree(_group: i32, _mark: &str, _known: &[Process]) -> Vec<Process>
 }
 
 /// Who only waits to be collected counts here.
-pub(crate) fn group_lives(_group: i32) -> bool {
+pub(crate) fn of_group(group: i32) -> Option<i32> {
+    Some(group)
+}
+
+pub(crate) fn is_of_group(_pid: i32, _group: i32) -> bool {
     true
 }
+
+/// Nothing but the priority of processes is there.
+pub(crate) fn yield_to_others(_session: i32, _nice: i32) {}
 
 pub(crate) fn own_command_line() -> Option<String> {
     None

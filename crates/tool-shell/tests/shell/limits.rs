@@ -23,6 +23,20 @@ async fn a_fork_bomb_is_bounded() {
     assert_eq!(room.text("echo next").await, "next");
 }
 
+/// Until the shell's priority has changed, a minute at most.
+const AWAITS: &str = r#"for i in $(seq 1200); do set -- $(</proc/$$/stat); [ "${19}" = 0 ] || break; sleep 0.05; done; echo "nice ${19}""#;
+
+#[tokio::test]
+async fn a_crowd_runs_behind_everything_else() {
+    let _crowd = CROWD.lock().await;
+    let limits = Limits { tasks: 3_200, ..Limits::default() };
+    let room = room_with(|settings| settings.limits = limits);
+    let crowd = format!("for i in $(seq 500); do sleep 300 & done; {AWAITS}; kill $(jobs -p)");
+    let output = room.text(&crowd).await;
+    assert!(output.contains("nice 10"), "{output}");
+    assert!(room.text("set -- $(</proc/$$/stat); echo \"nice ${19}\"").await.contains("nice 0"));
+}
+
 /// Doubles until there are 256, which is more than is allowed, and then would stay for a while.
 const DOUBLES: &str = "f() { [ $1 -eq 0 ] || { f $(($1 - 1)) & f $(($1 - 1)) & }; sleep 20; }; f 7";
 
