@@ -14,6 +14,7 @@
 //!
 //! Knows nothing of conversations, and does not decide where the copy is.
 
+mod encryption;
 mod place;
 mod server;
 mod sys;
@@ -26,10 +27,10 @@ pub enum ConnectError {
     #[error("BECKET_STORE is no address of a PostgreSQL database: {0}")]
     Address(String),
     #[error(
-        "the store at {host} would be reached without encryption: use a tunnel or a local proxy, or say that this is \
-         meant with sslmode=disable in BECKET_STORE"
+        "with sslmode={mode} the store at {host} may be reached without encryption: write sslmode=verify-full in BECKET_STORE, \
+         or sslmode=disable if that is meant"
     )]
-    Plain { host: String },
+    Plain { host: String, mode: String },
     #[error("the store cannot be used: {0}; unset BECKET_STORE to work with the sessions of this machine")]
     Server(String),
     #[error("the copy of the store cannot be kept in {dir}: {source}")]

@@ -4,15 +4,13 @@
 //! checkpoints, the index and what was set aside belong to this machine.
 
 use crate::server::{Answer, Ask, Row, Server};
-use crate::{ConnectError, sys};
+use crate::{ConnectError, encryption, sys};
 use becket_session::store::{Disk, Io, Named, OpenMode};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
 use uuid::Uuid;
 
 const LEDGER: &str = "ledger.jsonl";
@@ -57,18 +55,8 @@ impl Postgres {
     /// # Errors
     /// When the address is wrong, the server cannot be used, or the copy cannot be written.
     pub fn connect(address: &str, root: &Path) -> Result<Self, ConnectError> {
-        let config: Config =
-            address.parse().map_err(|e: tokio_postgres::Error| ConnectError::Address(e.to_string()))?;
-        if config.get_ssl_mode() != SslMode::Disable {
-            let far = config.get_hosts().iter().find_map(|host| match host {
-                Host::Tcp(name) if !is_here(name) => Some(name.clone()),
-                _ => None,
-            });
-            if let Some(host) = far {
-                return Err(ConnectError::Plain { host });
-            }
-        }
-        let server = Server::start(config).map_err(ConnectError::Server)?;
+        let (config, encryption) = encryption::read(address)?;
+        let server = Server::start(config, encryption).map_err(ConnectError::Server)?;
         let store = Self { server, root: root.to_path_buf(), state: Mutex::default() };
         store.pull().map_err(|source| ConnectError::Copy { dir: root.display().to_string(), source })?;
         Ok(store)
@@ -217,11 +205,6 @@ impl Postgres {
         }
         Ok(())
     }
-}
-
-/// Names that stay on this machine.
-fn is_here(host: &str) -> bool {
-    matches!(host, "localhost" | "127.0.0.1" | "::1") || host.starts_with('/')
 }
 
 fn is_blob(name: &str) -> bool {

@@ -4,12 +4,13 @@
 //! that broke is made again with the next question; the locks that were held are taken again, and a session that is another's by
 //! then is refused from there on.
 
+use crate::encryption::{Encryption, advice};
 use std::collections::HashMap;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{Client, Config};
 use uuid::Uuid;
 
 const CONNECT: Duration = Duration::from_secs(5);
@@ -136,12 +137,12 @@ pub(crate) struct Server {
 
 impl Server {
     /// Connects, and makes the tables where they are missing.
-    pub(crate) fn start(config: Config) -> Result<Self, String> {
+    pub(crate) fn start(config: Config, encryption: Encryption) -> Result<Self, String> {
         let (questions, asked) = channel();
         let (ready, started) = channel();
         let run = move || match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => {
-                let mut worker = Worker { config, client: None, held: HashMap::new() };
+                let mut worker = Worker { config, encryption, client: None, held: HashMap::new() };
                 let begun = runtime.block_on(worker.begin());
                 let go_on = begun.is_ok();
                 let _ = ready.send(begun);
@@ -169,15 +170,20 @@ impl Server {
 
 struct Worker {
     config: Config,
+    encryption: Encryption,
     client: Option<Client>,
     /// Sessions that are locked here, with the number under which they are written.
     held: HashMap<Uuid, i64>,
 }
 
 fn told(error: &tokio_postgres::Error) -> io::Error {
-    let text = match error.as_db_error() {
-        Some(db) => db.message().to_owned(),
-        None => error.to_string(),
+    let text = match (error.as_db_error(), advice(error)) {
+        (Some(db), _) => db.message().to_owned(),
+        (None, Some(advice)) => advice.to_owned(),
+        (None, None) => match std::error::Error::source(error) {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        },
     };
     io::Error::other(format!("the store: {text}"))
 }
@@ -213,7 +219,7 @@ impl Worker {
     }
 
     async fn connect(&self) -> io::Result<Client> {
-        let connecting = self.config.connect(NoTls);
+        let connecting = self.config.connect(self.encryption.clone());
         let (client, connection) = tokio::time::timeout(CONNECT, connecting)
             .await
             .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the store does not answer"))?

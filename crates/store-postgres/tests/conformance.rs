@@ -6,6 +6,7 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod encrypted;
 mod server;
 
 use becket_session::context::{ModelScope, Policy};
@@ -268,8 +269,8 @@ fn an_address_that_cannot_be_used_is_named() {
     let home = tempfile::tempdir().unwrap();
     let refused = |address: &str| Postgres::connect(address, home.path()).map(drop).unwrap_err();
     assert!(matches!(refused("mysql://x"), ConnectError::Address(_)));
-    let far = refused("postgres://me@db.example.org/team");
-    assert!(matches!(&far, ConnectError::Plain { host } if host == "db.example.org"), "{far}");
+    let far = refused("postgres://me@db.example.org/team?sslmode=prefer");
+    assert!(matches!(&far, ConnectError::Plain { host, .. } if host == "db.example.org"), "{far}");
     let nobody = refused("postgres:///x?host=/nonexistent&user=me");
     assert!(nobody.to_string().contains("unset BECKET_STORE"), "{nobody}");
 }

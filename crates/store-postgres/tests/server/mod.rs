@@ -1,6 +1,8 @@
 //! A PostgreSQL server of the tests' own: in a temporary directory, on a socket there, gone with the test.
 
+use std::cell::Cell;
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -10,6 +12,7 @@ const NOBODY: &str = "65534";
 pub(crate) struct Server {
     dir: tempfile::TempDir,
     bin: PathBuf,
+    port: Cell<u16>,
 }
 
 /// Where the programs of a server are: in PATH, or where Debian puts them.
@@ -28,8 +31,58 @@ fn is_root() -> bool {
 
 impl Server {
     /// `None`, said on stderr, where there is no server to start.
-    #[expect(clippy::print_stderr, reason = "what is skipped is said")]
     pub(crate) fn start() -> Option<Self> {
+        let server = Self::made()?;
+        let started = server.listen("");
+        assert!(started.is_ok(), "{started:?}");
+        Some(server)
+    }
+
+    /// With a certificate of an issuer of its own (`ca.pem`), for the name localhost; over TCP it takes encrypted connections
+    /// alone. With its port.
+    #[expect(clippy::print_stderr, reason = "what is skipped is said")]
+    pub(crate) fn start_encrypted() -> Option<(Self, u16)> {
+        let server = Self::made()?;
+        if Command::new("openssl").arg("version").output().is_err() {
+            eprintln!("skipped: no openssl is installed to make a certificate with");
+            return None;
+        }
+        server.make_certificates();
+        let hba = server.dir.path().join("data/pg_hba.conf");
+        fs::write(hba, "local all all trust\nhostssl all all all trust\n").unwrap();
+        // Somebody else may take the port between the two.
+        for _ in 0..20 {
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            server.port.set(port);
+            let encrypted = "-c ssl=on -c ssl_cert_file=../server.pem -c ssl_key_file=../server.key";
+            match server.listen(&format!("-c listen_addresses=127.0.0.1 -p {port} {encrypted}")) {
+                Ok(()) => return Some((server, port)),
+                Err(said) => eprintln!("port {port}: {said}"),
+            }
+        }
+        unreachable!("twenty ports were taken")
+    }
+
+    fn make_certificates(&self) {
+        let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout"];
+        let openssl = |args: &[&str]| self.run(Path::new("openssl"), args);
+        let ca = ["ca.key", "-x509", "-days", "2", "-subj", "/CN=issuer", "-out", "ca.pem"];
+        let request = ["server.key", "-subj", "/CN=localhost", "-out", "server.csr"];
+        let names = self.dir.path().join("names");
+        fs::write(&names, "subjectAltName=DNS:localhost\n").unwrap();
+        let signed = ["x509", "-req", "-days", "2", "-CA", "ca.pem", "-CAkey", "ca.key", "-in", "server.csr"];
+        let into = ["-out", "server.pem", "-extfile", "names"];
+        openssl(&[&["req"][..], &key, &ca].concat()).unwrap();
+        openssl(&[&["req"][..], &key, &request].concat()).unwrap();
+        openssl(&[&signed[..], &into].concat()).unwrap();
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    #[expect(clippy::print_stderr, reason = "what is skipped is said")]
+    fn made() -> Option<Self> {
         let Some(bin) = programs() else {
             eprintln!("skipped: no PostgreSQL server is installed (apt-get install postgresql)");
             return None;
@@ -39,20 +92,30 @@ impl Server {
             let owned = Command::new("chown").arg(NOBODY).arg(dir.path()).status().unwrap();
             assert!(owned.success());
         }
-        let server = Self { dir, bin };
-        server.run("initdb", &["-D", "data", "-U", "postgres", "--auth=trust", "-N", "--locale=C"]);
-        let options = format!(
-            "-k {} -c listen_addresses='' -c fsync=off -c shared_buffers=16MB",
-            server.dir.path().display()
-        );
-        server.run("pg_ctl", &["-D", "data", "-w", "-l", "log", "-o", &options, "start"]);
-        server.sql("postgres", "CREATE ROLE alice LOGIN; CREATE ROLE bob LOGIN");
-        server.sql("postgres", "GRANT CREATE ON DATABASE postgres TO alice");
+        let server = Self { dir, bin, port: Cell::new(5432) };
+        server
+            .run(
+                &server.bin.join("initdb"),
+                &["-D", "data", "-U", "postgres", "--auth=trust", "-N", "--locale=C"],
+            )
+            .unwrap();
         Some(server)
     }
 
-    fn run(&self, program: &str, args: &[&str]) {
-        let program = self.bin.join(program);
+    /// On a socket in its folder, and where `options` say.
+    fn listen(&self, options: &str) -> Result<(), String> {
+        let options = format!(
+            "-k {} -c listen_addresses='' -c fsync=off -c shared_buffers=16MB {options}",
+            self.dir.path().display()
+        );
+        self.run(&self.bin.join("pg_ctl"), &["-D", "data", "-w", "-l", "log", "-o", &options, "start"])?;
+        self.sql("postgres", "CREATE ROLE alice LOGIN; CREATE ROLE bob LOGIN");
+        self.sql("postgres", "GRANT CREATE ON DATABASE postgres TO alice");
+        Ok(())
+    }
+
+    /// What it said, where it failed.
+    fn run(&self, program: &Path, args: &[&str]) -> Result<(), String> {
         let mut command = if is_root() {
             let mut command = Command::new("setpriv");
             command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(program);
@@ -72,7 +135,7 @@ impl Server {
             .status()
             .unwrap();
         let said = fs::read_to_string(self.dir.path().join("out")).unwrap_or_default();
-        assert!(ran.success(), "{args:?}: {said}");
+        if ran.success() { Ok(()) } else { Err(format!("{args:?}: {said}")) }
     }
 
     pub(crate) fn address(&self, user: &str) -> String {
@@ -86,6 +149,7 @@ impl Server {
         let out = Command::new(psql)
             .args(["-XqAt", "-h"])
             .arg(self.dir.path())
+            .args(["-p", &self.port.get().to_string()])
             .args(["-U", user, "-d", "postgres", "-c", statement])
             .output()
             .unwrap();
@@ -95,6 +159,6 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.run("pg_ctl", &["-D", "data", "-w", "-m", "immediate", "stop"]);
+        let _ = self.run(&self.bin.join("pg_ctl"), &["-D", "data", "-w", "-m", "immediate", "stop"]);
     }
 }
