@@ -18,6 +18,9 @@ use std::ops::Range;
 /// Tolerant matching looks at every line; beyond this size only exact matches are tried.
 const MAX_TOLERANT_BYTES: usize = 4 * 1024 * 1024;
 
+/// The byte order mark as a character.
+const MARK: char = '\u{feff}';
+
 /// One thing to replace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Edit {
@@ -186,7 +189,14 @@ fn of_text(
     taken: &mut Vec<Range<usize>>,
 ) -> Result<(), String> {
     let (source, view) = (subject.source, subject.view);
-    let (old, new) = (endings::lf(&edit.old), endings::lf(&edit.new));
+    let (old, mut new) = (endings::lf(&edit.old), endings::lf(&edit.new));
+    // The file's own mark stays, and is no part of its text.
+    if view.bom > 0
+        && !old.starts_with(MARK)
+        && let Some(rest) = new.strip_prefix(MARK)
+    {
+        new = rest.to_owned().into();
+    }
     if edit.old.is_empty() {
         plan.tiers.push(Tier::Exact);
         plan.places += 1;

@@ -21,7 +21,7 @@ impl Folded {
     }
 
     /// Where the original has what stands at `range` here. `None` when the border runs through one original character.
-    fn back(&self, range: &Range<usize>) -> Option<Range<usize>> {
+    pub(crate) fn back(&self, range: &Range<usize>) -> Option<Range<usize>> {
         let (first, last) = (self.from.get(range.start)?, self.from.get(range.end.checked_sub(1)?)?);
         let splits = |inside: Option<&(usize, usize)>, outside: Option<&(usize, usize)>| matches!((inside, outside), (Some(a), Some(b)) if a == b);
         let before = range.start.checked_sub(1).and_then(|i| self.from.get(i));

@@ -5,6 +5,7 @@
 //! rewrites its context. Pure.
 
 use crate::endings::Ending;
+use crate::fold;
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 use std::ops::Range;
 
@@ -135,12 +136,40 @@ pub(crate) fn retouch(old: &str, new: &str, file: &str) -> String {
             }
         }
     } else {
-        out.push_str(new);
+        out.push_str(&by_its_ends(old, new, file.trim_end()).unwrap_or_else(|| new.to_owned()));
     }
     if silent {
         out.push_str(tail);
     }
     out
+}
+
+/// `new` with what it begins and ends with as `old` does in the file's own form, where that is `old` in a plainer form.
+fn by_its_ends(old: &str, new: &str, file: &str) -> Option<String> {
+    let indent = &new[..new.len() - new.trim_start().len()];
+    let (old, new, file) = (old.trim(), new.trim_start(), file.trim_start());
+    let fold = [fold::unicode as fn(&str) -> fold::Folded, fold::spaces]
+        .into_iter()
+        .find(|fold| old != file && fold(old).text == fold(file).text)?;
+    let common = |(a, b): &(char, char)| a == b;
+    let head: usize = old.chars().zip(new.chars()).take_while(common).map(|(c, _)| c.len_utf8()).sum();
+    let rest = old[head..].chars().rev().zip(new[head..].chars().rev());
+    let tail: usize = rest.take_while(common).map(|(c, _)| c.len_utf8()).sum();
+    let whole = fold(file);
+    // A border within what the file has as one character leaves the line as the model has it.
+    let before = match fold(&old[..head]).text {
+        plain if plain.is_empty() => "",
+        plain => file.get(whole.back(&(0..plain.len())).filter(|_| whole.text.starts_with(&plain))?)?,
+    };
+    let after = match fold(&old[old.len() - tail..]).text {
+        plain if plain.is_empty() => "",
+        plain => {
+            let from = whole.text.len().checked_sub(plain.len())?;
+            file.get(whole.back(&(from..whole.text.len())).filter(|_| whole.text.ends_with(&plain))?)?
+        }
+    };
+    (before.len() + after.len() <= file.len())
+        .then(|| format!("{indent}{before}{}{after}", &new[head..new.len() - tail]))
 }
 
 #[cfg(test)]
@@ -209,6 +238,10 @@ mod tests {
             ("text ", "Text", "text  ", "Text"),
             ("text", "", "text  ", ""),
             ("a", "b", "ccc", "b"),
+            ("wait... \"a\" - b", "wait... \"a\" - c", "wait… “a” – b", "wait… “a” – c"),
+            ("a... b", "a. b", "a… b", "a. b"),
+            ("  id INT, -- a", "    id INT, -- b", "id     INT,  -- a", "    id     INT,  -- b"),
+            ("e\u{301} = 1", "e\u{301} = 2", "é = 1", "é = 2"),
         ] {
             assert_eq!(retouch(old, new, file), want, "{file}");
         }

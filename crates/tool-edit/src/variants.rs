@@ -194,7 +194,55 @@ pub(crate) fn is_placeholder(line: &str) -> bool {
         "your code",
         "no changes",
     ];
-    leader && dots(&lower) && words.iter().any(|word| lower.contains(word))
+    leader && dots(&lower) && words.iter().any(|word| lower.contains(word)) || speaks_of_the_rest(&lower)
+}
+
+/// A comment, or words in brackets, that say nothing but that other lines stay: `# rest of the code remains the same`,
+/// `[existing code]`, `// ... 12 more lines`. Given in small letters.
+fn speaks_of_the_rest(line: &str) -> bool {
+    const COMMENTS: [&str; 8] = ["//", "#", "/*", "<!--", "--", ";", "%", "{/*"];
+    const BRACKETS: [&str; 4] = ["[", "<", "(", "... "];
+    const WORDS: &str = " the of and in this your its code function functions file files method methods class classes body \
+        implementation component components module script logic content contents imports fields props properties tests test \
+        cases items entries lines line rules styles handlers routes existing unchanged rest remainder remaining remain remains \
+        stay stays is are as same before above below earlier here previous other original omitted for brevity clarity keep \
+        leave snip snipped etc more not shown no changes continues follows goes all untouched intact ";
+    const SAYS: [&str; 13] = [
+        "unchanged",
+        "rest of",
+        "remains the same",
+        "remain the same",
+        "stays the same",
+        "stay the same",
+        "is the same",
+        "same as before",
+        "existing code",
+        "existing implementation",
+        "omitted",
+        "snip",
+        "not shown",
+    ];
+    const WITH_DOTS: [&str; 7] = ["more", "etc", "existing", "previous", "other", "remaining", "rest"];
+    let comment = COMMENTS.iter().any(|c| line.starts_with(c)) && !line.starts_with("##");
+    if !(comment || BRACKETS.iter().any(|b| line.starts_with(b))) {
+        return false;
+    }
+    if !line.chars().all(|c| c.is_alphanumeric() || " .…,:!-*/#[]<>(){}%;'".contains(c)) {
+        return false;
+    }
+    let dots = line.contains("...") || line.contains('…');
+    // Dots in front of a word are code.
+    let spread = line.split("...").skip(1).any(|rest| rest.starts_with(char::is_alphabetic));
+    let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).collect();
+    let known = |word: &&str| {
+        WORDS.contains(&format!(" {word} ")) || dots && word.chars().all(|c| c.is_ascii_digit())
+    };
+    let said = words.join(" ");
+    let says =
+        |phrases: &[&str]| phrases.iter().any(|phrase| format!(" {said} ").contains(&format!(" {phrase} ")));
+    words.iter().all(known)
+        && (comment || words.len() > 1 && !spread)
+        && (says(&SAYS) || dots && says(&WITH_DOTS))
 }
 
 #[cfg(test)]
@@ -235,10 +283,40 @@ mod tests {
             "...",
             "<!-- ... existing ... -->",
             "/* … remaining methods … */",
+            "# Rest of the code remains the same",
+            "// (unchanged)",
+            "[existing code]",
+            "<!-- the rest of the file is unchanged -->",
+            "// ... 12 more lines ...",
+            "-- snip --",
+            "# etc...",
+            "{/* existing code here */}",
         ] {
             assert!(is_placeholder(line), "{line}");
         }
-        for line in ["// existing code stays", "x = [...rest];", "# TODO ...", "fn f(..) {}", "..rest"] {
+        for line in [
+            "// existing code stays valid",
+            "x = [...rest];",
+            "# TODO ...",
+            "fn f(..) {}",
+            "..rest",
+            "# The rest of the sum is in z.",
+            "# Keep the existing value of y: it is unchanged by callers.",
+            "// Other methods",
+            "# remaining: 3",
+            "## Unchanged",
+            "[unchanged]",
+            "<rest>",
+            "(rest)",
+            "// the rest",
+            "...rest,",
+            "[...rest]",
+            "{...other}",
+            "...props, // rest",
+            "(...existing, ...rest)",
+            "# same",
+            "-- more",
+        ] {
             assert!(!is_placeholder(line), "{line}");
         }
     }

@@ -56,6 +56,11 @@ fn as_edit(hunk: &Hunk, text: &str, after: usize, name: &str) -> Result<Edit, St
             "A hunk of {name} only adds lines, and nothing but a line number says where; nothing was changed. Give the lines around it."
         ));
     }
+    if hunk.anchors.is_empty() && repeats(&hunk.new, text) {
+        return Err(format!(
+            "A hunk of {name} only adds lines, and most of the file's own lines are among them: they would be there twice; nothing was changed. Give what is replaced in lines with `-`."
+        ));
+    }
     let at = match (anchors.as_slice(), hunk.anchors.is_empty()) {
         ([at], _) => *at,
         (_, true) => text.trim_end_matches('\n').rfind('\n').map_or(0, |i| i + 1),
@@ -85,6 +90,15 @@ fn as_edit(hunk: &Hunk, text: &str, after: usize, name: &str) -> Result<Edit, St
     };
     let scope = Scope { after: at, anchors: vec![at], ..Scope::default() };
     Ok(Edit { old, new, scope, ..Edit::default() })
+}
+
+/// Whether most lines of a text are among those that are to be added: a new content rather than an addition.
+fn repeats(added: &str, text: &str) -> bool {
+    let lines = |text: &str| -> std::collections::HashSet<String> {
+        text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+    };
+    let (added, own) = (lines(added), lines(text));
+    own.len() > 1 && own.intersection(&added).count() * 2 > own.len()
 }
 
 /// The hunk as it was meant where its context lines lack the blank that stands for their sign: then one of their

@@ -4,9 +4,11 @@
 #![expect(clippy::unwrap_used, reason = "a failed set-up fails the test")]
 
 mod bytes;
+mod calls;
 mod copies;
 mod patches;
 mod places;
+mod slips;
 
 use becket_tool::testing::{env, run};
 use becket_tool::{Tool, sha256};
@@ -96,6 +98,14 @@ async fn the_worst_is_applied_right_or_refused_with_the_reason() {
         bytes::escapes,
         patches::patches,
         copies::copies,
+        slips::indentation,
+        slips::escapes,
+        slips::typography,
+        calls::left_out,
+        calls::numbers,
+        calls::ends,
+        calls::several,
+        calls::patches,
     ];
     for make in makers {
         make(&mut cases);
@@ -112,7 +122,7 @@ async fn the_worst_is_applied_right_or_refused_with_the_reason() {
         let tool: Arc<dyn Tool> =
             becket_tool_edit::tools().into_iter().find(|t| t.spec().name == tool).unwrap();
         let output = run(&*tool, &env, input).await;
-        let now = std::fs::read(&path).unwrap();
+        let now = std::fs::read(&path).unwrap_or_else(|_| b"(no file)".to_vec());
         let beside = std::fs::read_dir(&env.cwd).unwrap().count();
         let said = |words: &str| words.split('|').all(|word| output.content.contains(word));
         let kept = output.is_error && now == file && !output.content.trim().is_empty();
