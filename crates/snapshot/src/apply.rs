@@ -145,7 +145,7 @@ impl Run<'_> {
         match &p.want {
             Some(FileNode::Symlink { target }) => place.put_link(&target.0),
             Some(FileNode::File(file)) => match content(file, self.store, &mut self.packs) {
-                Some(bytes) => place.put_file(&bytes, file.mode, file.owner),
+                Some(bytes) => place.put_file(&bytes, file),
                 None => Err(io::Error::other("its content is missing from the session")),
             },
             _ => Ok(()),

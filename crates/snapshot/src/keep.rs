@@ -3,7 +3,8 @@
 //! A file of at least [`ALONE`] bytes is a blob of its own. Smaller ones that are kept in the same moment share a blob
 //! (a pack): ten thousand small files would otherwise be ten thousand files to create and to flush.
 
-use crate::{Store, side, sys};
+use crate::sys::{self, Attributes};
+use crate::{Store, side};
 use becket_types::{BlobId, FileContent, hex};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
@@ -110,12 +111,13 @@ impl Pack {
 pub(crate) struct Content {
     bytes: Vec<u8>,
     id: BlobId,
+    attributes: Attributes,
 }
 
 impl Content {
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
         let id = BlobId(hex(&Sha256::digest(&bytes)));
-        Self { bytes, id }
+        Self { bytes, id, attributes: Attributes::new() }
     }
 
     /// The content of the file that the record was made of.
@@ -123,11 +125,12 @@ impl Content {
         if file.size > caps.file {
             return Err(Refused::TooLarge);
         }
-        let (bytes, meta) = sys::read_file(path, caps.file).ok().flatten().ok_or(Refused::Unreadable)?;
+        let whole = sys::read_whole(path, caps.file).ok().flatten();
+        let (bytes, meta, attributes) = whole.ok_or(Refused::Unreadable)?;
         if Some(meta.stamp) != file.stamp {
             return Err(Refused::Unreadable);
         }
-        Ok(Self::new(bytes))
+        Ok(Self { attributes, ..Self::new(bytes) })
     }
 }
 
@@ -164,7 +167,8 @@ impl Keeper {
         pack: &mut Pack,
         caps: &Caps,
     ) -> Result<(), Refused> {
-        let Content { bytes, id } = content;
+        let Content { bytes, id, attributes } = content;
+        file.attributes = attributes;
         if let Some(place) = self.kept.get(&id) {
             file.pack.clone_from(place);
             file.sha256 = Some(id);

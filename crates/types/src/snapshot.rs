@@ -5,6 +5,7 @@
 
 use crate::{BlobId, CallId, Seq, hex};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A path as the system has it. In JSON a string; `{"bytes": hex}` where it is not UTF-8.
@@ -84,6 +85,9 @@ pub struct FileContent {
     /// User and group, where they are not those of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<(u32, u32)>,
+    /// Extended attributes of the user's and the access list by name, their values in hex; only of files that were read.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
     /// How the file is recognised as unchanged without reading it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stamp: Option<FileStamp>,

@@ -1,11 +1,15 @@
 //! Linux: the kernel itself refuses links and ways out of a directory (`openat2`, since 5.6); attributes of files.
 
+use super::Attributes;
+use becket_types::hex;
 use rustix::fs::{Mode, OFlags, ResolveFlags, XattrFlags, fgetxattr, flistxattr, fsetxattr};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
+/// What a record has of one file's attributes, in bytes.
+const RECORDED: usize = 4 << 10;
 /// Largest list of names, and value, that the kernel has, in bytes.
 const LARGEST: usize = 64 << 10;
 
@@ -24,6 +28,40 @@ pub(super) fn copy_attributes(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
         {
             // A file system that cannot hold it held none before.
             let _ = fsetxattr(to, name, value.get(..length).unwrap_or_default(), XattrFlags::empty());
+        }
+    }
+}
+
+/// The same of one file as a record. None where they would make the record long.
+pub(super) fn attributes(file: BorrowedFd<'_>) -> Attributes {
+    let mut names = [0_u8; 1 << 10];
+    let (mut out, mut left) = (Attributes::new(), RECORDED);
+    let Ok(length) = flistxattr(file, names.as_mut_slice()) else { return out };
+    for name in names.get(..length).unwrap_or_default().split_inclusive(|byte| *byte == 0) {
+        let mut value = [0_u8; RECORDED];
+        if (name.starts_with(b"user.") || name == b"system.posix_acl_access\0")
+            && let Ok(name) = CStr::from_bytes_with_nul(name)
+            && let Ok(key) = name.to_str()
+            && let Ok(length) = fgetxattr(file, name, value.as_mut_slice())
+            && let Some(value) = value.get(..length).filter(|value| value.len() <= left)
+        {
+            left -= value.len();
+            out.insert(key.to_owned(), hex(value));
+        }
+    }
+    out
+}
+
+/// Gives a file what a record says, as far as the file system takes it.
+pub(super) fn set_attributes(file: BorrowedFd<'_>, attributes: &Attributes) {
+    for (name, value) in attributes {
+        let bytes: Option<Vec<u8>> = (0..value.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(value.get(at..at + 2)?, 16).ok())
+            .collect();
+        if let Some(bytes) = bytes.filter(|_| name.starts_with("user.") || name == "system.posix_acl_access")
+        {
+            let _ = fsetxattr(file, name.as_str(), &bytes, XattrFlags::empty());
         }
     }
 }

@@ -7,8 +7,9 @@
 #[cfg(target_os = "linux")]
 mod linux;
 
-use becket_types::FileStamp;
+use becket_types::{FileContent, FileStamp};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RawMode, Stat};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write as _};
@@ -108,6 +109,14 @@ impl Listing {
 
 /// A regular file's bytes and what it was while they were read; `None` when it is none or changed meanwhile.
 pub(crate) fn read_file(path: &Path, max: u64) -> io::Result<Option<(Vec<u8>, Meta)>> {
+    Ok(read_whole(path, max)?.map(|(bytes, meta, _)| (bytes, meta)))
+}
+
+/// Values in hex, by name.
+pub(crate) type Attributes = BTreeMap<String, String>;
+
+/// As [`read_file`], with the user's attributes and the access list.
+pub(crate) fn read_whole(path: &Path, max: u64) -> io::Result<Option<(Vec<u8>, Meta, Attributes)>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::openat(CWD, path, flags, Mode::empty())?);
     let meta = Meta::of(&rustix::fs::fstat(&file)?);
@@ -117,8 +126,12 @@ pub(crate) fn read_file(path: &Path, max: u64) -> io::Result<Option<(Vec<u8>, Me
     // Whoever makes it longer meanwhile changes what is looked at below; one byte more tells files without a true size.
     let mut bytes = Vec::with_capacity((meta.size as usize).max(1));
     Read::take(&mut file, meta.size.max(1)).read_to_end(&mut bytes)?;
+    #[cfg(target_os = "linux")]
+    let attributes = linux::attributes(file.as_fd());
+    #[cfg(not(target_os = "linux"))]
+    let attributes = Attributes::new();
     let same = bytes.len() as u64 == meta.size && Meta::of(&rustix::fs::fstat(&file)?) == meta;
-    Ok(same.then_some((bytes, meta)))
+    Ok(same.then_some((bytes, meta, attributes)))
 }
 
 /// The directory in which `path` stands, opened without following a link anywhere, and the name in it.
@@ -197,13 +210,14 @@ impl Place {
         self.settle(&temp)
     }
 
-    /// A regular file, in the place of whatever file or link stands here: whole or not at all.
-    pub(crate) fn put_file(&self, bytes: &[u8], mode: u32, owner: Option<(u32, u32)>) -> io::Result<()> {
+    /// A regular file, in the place of whatever file or link stands here: whole or not at all. It has the attributes of a
+    /// file that stands here, and those of the record.
+    pub(crate) fn put_file(&self, bytes: &[u8], record: &FileContent) -> io::Result<()> {
         let temp = temp_name(&self.name);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(rustix::fs::openat(&self.dir, &temp, flags, Mode::from_raw_mode(0o600))?);
         let written = file.write_all(bytes).and_then(|()| {
-            if let Some((user, group)) = owner {
+            if let Some((user, group)) = record.owner {
                 // Only root may give files away; for others the file is theirs, as any file they write.
                 let ids = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
                 let _ = rustix::fs::fchown(&file, Some(ids.0), Some(ids.1));
@@ -212,7 +226,9 @@ impl Place {
             if let Some(old) = self.standing() {
                 linux::copy_attributes(old.as_fd(), file.as_fd());
             }
-            rustix::fs::fchmod(&file, Mode::from_raw_mode(mode as RawMode))?;
+            #[cfg(target_os = "linux")]
+            linux::set_attributes(file.as_fd(), &record.attributes);
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(record.mode as RawMode))?;
             Ok(())
         });
         match written {
@@ -295,6 +311,10 @@ fn by_component(root: OwnedFd, relative: &Path) -> io::Result<OwnedFd> {
 mod tests {
     use super::*;
 
+    fn with_mode(mode: u32) -> FileContent {
+        FileContent { mode, ..FileContent::default() }
+    }
+
     #[test]
     fn no_link_is_followed_in_either_way() {
         let dir = tempfile::tempdir().unwrap();
@@ -317,7 +337,7 @@ mod tests {
         let base = dir.path().canonicalize().unwrap();
         std::fs::write(base.join("a"), "old").unwrap();
         std::fs::hard_link(base.join("a"), base.join("b")).unwrap();
-        Place::open(&base.join("a")).unwrap().put_file(b"new", 0o755, None).unwrap();
+        Place::open(&base.join("a")).unwrap().put_file(b"new", &with_mode(0o755)).unwrap();
         assert_eq!(std::fs::read(base.join("a")).unwrap(), b"new");
         assert_eq!(std::fs::read(base.join("b")).unwrap(), b"old");
         assert_eq!(lstat(&base.join("a")).unwrap().mode, 0o755);
@@ -332,7 +352,7 @@ mod tests {
         std::fs::write(&file, "old").unwrap();
         // Where the file system has no attributes, none can be lost.
         let set = rustix::fs::setxattr(&file, "user.a", b"one", rustix::fs::XattrFlags::empty());
-        Place::open(&file).unwrap().put_file(b"new", 0o4755, None).unwrap();
+        Place::open(&file).unwrap().put_file(b"new", &with_mode(0o4755)).unwrap();
         let mut value = [0; 9];
         let kept = rustix::fs::getxattr(&file, "user.a", value.as_mut_slice());
         assert!(set.is_err() || value.get(..kept.unwrap()) == Some(b"one"));
