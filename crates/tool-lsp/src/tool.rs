@@ -144,7 +144,7 @@ impl LspTool {
         let symbol = input.symbol.clone().unwrap_or_default();
         let symbol = symbol.trim();
         let byte = position::find_symbol(&text, symbol, input.line)
-            .ok_or_else(|| format!("{} does not contain {symbol:?}.", env.display(&path)))?;
+            .ok_or_else(|| format!("{} does not contain {:?}.", env.display(&path), cut_end(symbol, 200)))?;
         // Of a path such as `a::b` or `a.b` the last name is meant.
         let last = symbol.rfind(['.', ':', '>', '/']).map_or(0, |at| at + 1);
         let encoding = server.lock().encoding;
@@ -174,7 +174,15 @@ impl LspTool {
                 }))
             }
             _ => {
-                params["newName"] = json!(input.new_name);
+                let name = input.new_name.as_deref().unwrap_or_default();
+                // Not every server looks; where a name is one word, the new one is, too.
+                if name.contains(char::is_whitespace) && !symbol.contains(char::is_whitespace) {
+                    return Err(format!(
+                        "{:?} is not one word, as {symbol:?} is; nothing was changed. Give a name without blanks.",
+                        cut_end(name, 200)
+                    ));
+                }
+                params["newName"] = json!(name);
                 server.settled(deadline).await;
                 let edit = server.ask::<Rename>(params, deadline).await.map_err(say)?;
                 let plan =

@@ -120,6 +120,10 @@ async fn mistakes_are_named() {
         (json!({"action": "symbols"}), "needs path or symbol"),
         (json!({"action": "hover", "path": "a.toy"}), "needs symbol"),
         (json!({"action": "rename", "path": "a.toy", "symbol": "start"}), "needs new_name"),
+        (
+            json!({"action": "rename", "path": "a.toy", "symbol": "start", "new_name": "a b"}),
+            "\"a b\" is not one word",
+        ),
         (json!({"action": "hover", "path": "a.toy", "symbol": "absent"}), "does not contain \"absent\""),
         (json!({"action": "hover", "path": "c.txt", "symbol": "start"}), "No language server for c.txt"),
         (json!({"action": "hover", "path": "none.toy", "symbol": "x"}), "does not exist"),
