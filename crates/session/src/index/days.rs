@@ -1,6 +1,6 @@
 //! Statistics by day, project and tool.
 
-use super::{Index, IndexError, unsigned};
+use super::{Index, IndexError, unsigned, usage};
 use crate::store::{path_from_bytes, project_name};
 use becket_types::{Cost, Usage};
 use serde::Serialize;
@@ -43,13 +43,7 @@ impl Index {
                 project: path_from_bytes(&row.get::<_, Vec<u8>>(1)?),
                 sessions: unsigned(row, 2)?,
                 requests: unsigned(row, 3)?,
-                usage: Usage {
-                    input: unsigned(row, 4)?,
-                    output: unsigned(row, 5)?,
-                    cache_read: unsigned(row, 6)?,
-                    cache_write: unsigned(row, 7)?,
-                    reasoning: unsigned(row, 8)?,
-                },
+                usage: usage(row, 4)?,
                 cost: Cost(row.get(9)?),
             })
         })?;

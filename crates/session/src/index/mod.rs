@@ -125,13 +125,7 @@ impl Index {
             Ok(ModelStatistics {
                 model: row.get(0)?,
                 requests: unsigned(row, 1)?,
-                usage: Usage {
-                    input: unsigned(row, 2)?,
-                    output: unsigned(row, 3)?,
-                    cache_read: unsigned(row, 4)?,
-                    cache_write: unsigned(row, 5)?,
-                    reasoning: unsigned(row, 6)?,
-                },
+                usage: usage(row, 2)?,
                 cost: Cost(row.get(7)?),
             })
         })?;
@@ -167,6 +161,12 @@ pub fn list(db: &Path, root: &Path, project: Option<&Path>) -> (Vec<SessionSumma
         Ok(sessions) => (sessions, None),
         Err(error) => (store::list(root, project), Some(error)),
     }
+}
+
+/// The five counts of tokens from `column` on.
+fn usage(row: &Row<'_>, column: usize) -> Result<Usage, rusqlite::Error> {
+    let at = |n| unsigned(row, column + n);
+    Ok(Usage { input: at(0)?, output: at(1)?, cache_read: at(2)?, cache_write: at(3)?, reasoning: at(4)? })
 }
 
 /// SQLite's integers are signed; ours never reach the sign.
