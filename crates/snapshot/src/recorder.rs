@@ -264,9 +264,12 @@ impl Recorder {
             }
             self.walker.sweep(&target, false, &Index::default(), None, &whole, &mut sweep);
         }
-        let mut once = HashSet::new();
-        sweep.seen.retain(|seen| once.insert(seen.path.clone()));
-        sweep.passed.retain(|path| !once.contains(path));
+        // Where everything was swept once, nothing was seen twice.
+        if roots.len() > 1 || !targets.is_empty() || risk.git != GitRisk::None {
+            let mut once = HashSet::new();
+            sweep.seen.retain(|seen| once.insert(seen.path.clone()));
+            sweep.passed.retain(|path| !once.contains(path));
+        }
         sweep
     }
 

@@ -211,10 +211,10 @@ impl Walker {
             Some(cached) => &cached.names,
             None => {
                 let Ok(names) = listing.names() else { return out.missed.push(dir.to_path_buf()) };
-                let list = names.into_iter().map(|name| {
-                    let path = dir.join(&name);
-                    let is_dir = || listing.child(&name).is_ok_and(|m| m.kind == Kind::Dir);
-                    let ignored = ignored || (!rules.chain.is_empty() && rules.ignores(&path, is_dir()));
+                let list = names.into_iter().map(|(name, is_dir)| {
+                    let looked = || listing.child(&name).is_ok_and(|m| m.kind == Kind::Dir);
+                    let by_rule = || rules.ignores(&dir.join(&name), is_dir.unwrap_or_else(looked));
+                    let ignored = ignored || (!rules.chain.is_empty() && by_rule());
                     (name, ignored)
                 });
                 let entry = CachedDir { stamp: meta.stamp, rules: rules.id, names: list.collect() };

@@ -90,13 +90,18 @@ impl Listing {
         Ok(Meta::of(&rustix::fs::fstat(&self.0)?))
     }
 
-    pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
+    /// The names in it, and whether each is a directory where the listing says so.
+    pub(crate) fn names(&self) -> io::Result<Vec<(OsString, Option<bool>)>> {
         let mut out = Vec::new();
         for entry in Dir::read_from(&self.0)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             if name != b"." && name != b".." {
-                out.push(OsString::from_vec(name.to_vec()));
+                let is_dir = match entry.file_type() {
+                    FileType::Unknown => None,
+                    kind => Some(kind == FileType::Directory),
+                };
+                out.push((OsString::from_vec(name.to_vec()), is_dir));
             }
         }
         Ok(out)
