@@ -430,6 +430,10 @@ impl Surroundings {
                 let page = inspect::page(&pages.environment, &pages.cwd, &pages.session, asked);
                 Some(Reply::Inspected { asked, result: page.map_err(|failure| failure.message) })
             }),
+            Request::Loss { entry } => beside(move || {
+                let lost = inspect::loss(&pages.environment, &pages.cwd, &pages.session, entry);
+                Some(Reply::Loss { entry, result: lost.map_err(|failure| failure.message) })
+            }),
             Request::Saying { words } => beside(move || Some(pages.saying(words))),
             Request::Branch => beside(move || Some(Reply::Branch(programs::branch(&pages.cwd)))),
             Request::StatusLine { told } => {

@@ -114,7 +114,8 @@ fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<Inpu
         "set_model" => {
             Command::SetModel { model: field("model").ok_or_else(|| shape("set_model needs `model`"))? }
         }
-        "undo" | "redo" | "rewind" | "change_context" | "carry_out" => {
+        "undo" | "redo" | "rewind" | "change_context" | "plan_compaction" | "edit_compaction"
+        | "undo_compaction" | "redo_compaction" | "carry_out" => {
             let mut fields = request.clone();
             fields["command"] = Value::from(subtype.as_str());
             serde_json::from_value(fields).map_err(|error| shape(&format!("{subtype}: {error}")))?
@@ -191,6 +192,13 @@ mod tests {
             (
                 r#"{"type":"control_request","request_id":"r1","request":{"subtype":"interrupt"}}"#,
                 InputLine::Control { request_id: "r1".into(), command: Command::Interrupt },
+            ),
+            (
+                r#"{"type":"control_request","request_id":"r2","request":{"subtype":"plan_compaction"}}"#,
+                InputLine::Control {
+                    request_id: "r2".into(),
+                    command: Command::PlanCompaction { focus: None },
+                },
             ),
             ("", InputLine::Nothing),
         ];

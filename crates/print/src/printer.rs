@@ -408,6 +408,10 @@ impl Printer {
             }
             Event::UndoPlanned(plan) => ("undo_planned", serde_json::to_value(plan).ok()?),
             Event::UndoDone(outcome) => ("undo_done", serde_json::to_value(outcome).ok()?),
+            Event::CompactionPlanned(plan) => ("compaction_planned", serde_json::to_value(plan).ok()?),
+            Event::CompactionReverted { entry, counts } => {
+                ("compaction_reverted", json!({ "entry": entry, "counts": counts }))
+            }
             Event::ContextPlanned(plan) => ("context_planned", serde_json::to_value(plan).ok()?),
             Event::ContextChanged { text } => ("context_changed", json!({ "content": text })),
             _ => return None,

@@ -4,9 +4,9 @@
 
 use becket_types::{
     Compaction, Cost, Entry, EntryKind, Event, FinishReason, Message, MessageId, Millis, NoticeLevel, Role,
-    Usage, visibility,
+    Seq, Usage, visibility,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The events of `entries`, in order.
 pub fn events(entries: impl IntoIterator<Item = Entry>) -> Vec<Event> {
@@ -24,6 +24,9 @@ struct Replay {
     growing: HashMap<MessageId, usize>,
     /// The model is at work on a prompt: a prompt now is steering.
     in_turn: bool,
+    compactions: HashSet<Seq>,
+    /// Entries that undo a compaction, and which.
+    undone: HashMap<Seq, Seq>,
 }
 
 impl Replay {
@@ -61,7 +64,7 @@ impl Replay {
             EntryKind::Notice { text, .. } => {
                 self.events.push(Event::Notice { level: NoticeLevel::Info, text });
             }
-            EntryKind::Revert { entry } => self.revert(entry),
+            EntryKind::Revert { entry: target } => self.revert(entry.seq, target),
             EntryKind::TurnEnd { .. } => self.in_turn = false,
             _ => {}
         }
@@ -97,8 +100,15 @@ impl Replay {
         self.events.push(event);
     }
 
-    /// Where a message of the user's is taken back, the conversation ends before it.
-    fn revert(&mut self, entry: becket_types::Seq) {
+    /// Where a message of the user's is taken back, the conversation ends before it. A compaction stays where it is.
+    fn revert(&mut self, by: Seq, entry: Seq) {
+        if let Some(undone) = self.undone.remove(&entry) {
+            return self.events.push(Event::CompactionReverted { entry: undone, counts: true });
+        }
+        if self.compactions.contains(&entry) {
+            self.undone.insert(by, entry);
+            return self.events.push(Event::CompactionReverted { entry, counts: false });
+        }
         let at = self
             .events
             .iter()
@@ -110,7 +120,8 @@ impl Replay {
         }
     }
 
-    fn compaction(&mut self, entry: becket_types::Seq, compaction: Compaction) {
+    fn compaction(&mut self, entry: Seq, compaction: Compaction) {
+        self.compactions.insert(entry);
         self.events.push(Event::CompactBoundary {
             entry,
             trigger: compaction.trigger,

@@ -10,6 +10,7 @@ use crate::input::{Effect, Input, Reply, Request, To};
 use crate::runner::{Ended, Options};
 use crate::text;
 use crate::transcript::block::thousands;
+use crate::transcript::compaction;
 use becket_types::{
     Command, Decision, DeliveryMode, Event, Message, NoticeLevel, Part, PermissionRequest, PromptInput,
     TurnEnd, visibility,
@@ -114,6 +115,17 @@ impl Speaker {
             )),
             Event::CompactionFailed { reason } => {
                 out.push(format!("The context was not compacted: {reason}"));
+            }
+            Event::CompactionPlanned(plan) => {
+                out.push(format!(
+                    "A compaction would go from {} to {} tokens; {} messages would be folded away.",
+                    thousands(plan.tokens_before.0),
+                    thousands(plan.tokens_after.0),
+                    plan.gone.len()
+                ));
+                out.push("Lost would be:".to_owned());
+                out.extend(compaction::lines(&plan.loss));
+                out.push("Nothing has happened yet. Write /compact to do it.".to_owned());
             }
             Event::Retry { attempt, max, delay, error, .. } => {
                 out.push(format!("{error}. Try {attempt} of {max} in {} seconds.", delay.0.div_ceil(1_000)));

@@ -26,6 +26,8 @@ pub enum Action {
     Inspect(Option<usize>),
     /// Choose a message to go back to.
     Rewind,
+    /// Choose messages that a compaction folded away.
+    Folded,
     Memorize(String),
     /// A task in the person's name.
     Task(&'static str),
@@ -52,6 +54,9 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("undo", "", "take back what the last turn did to files"),
     ("redo", "", "take the last undo back"),
     ("compact", "[focus]", "compact the context now; say what matters most"),
+    ("compact preview", "[focus]", "look at a compaction before it applies, and edit its summary"),
+    ("compact undo", "", "take the last compaction back; /compact redo has it count again"),
+    ("folded", "", "messages that a compaction folded away; bring some back"),
     ("context", "", "what the model sees now, by category, tool, file and span, and over time"),
     ("inspect", "[N]", "each request as it was sent: spans, bytes, what changed; drop, collapse, pin"),
     ("cost", "", "what each request read, wrote and cost, and why a cache missed"),
@@ -155,7 +160,8 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "keys" => Ok(Action::Keys),
         "vim" => Ok(Action::Vim),
         "quit" | "exit" => Ok(Action::Quit),
-        "compact" => Ok(Action::Send(Command::Compact { focus: Some(words()).filter(|a| !a.is_empty()) })),
+        "compact" => Ok(Action::Send(compact(arguments))),
+        "folded" => Ok(Action::Folded),
         "model" if arguments.is_empty() => needs("a name: /model provider/name"),
         "model" => Ok(Action::Model(words())),
         "mode" => Ok(Action::Mode(arguments.parse()?)),
@@ -182,6 +188,17 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "export" if arguments.is_empty() => needs("a file: /export notes.md, /export jsonl session.jsonl"),
         name if HOST.contains(&name) => Ok(Action::Host { name: name.to_owned(), arguments: words() }),
         name => Ok(Action::Custom { name: name.to_owned(), arguments: words() }),
+    }
+}
+
+/// A compaction, the look at one, or its undoing.
+fn compact(arguments: &str) -> Command {
+    let focus = |words: &str| Some(words.trim().to_owned()).filter(|words| !words.is_empty());
+    match arguments.split_once(char::is_whitespace).unwrap_or((arguments, "")) {
+        ("preview", rest) => Command::PlanCompaction { focus: focus(rest) },
+        ("undo", "") => Command::UndoCompaction,
+        ("redo", "") => Command::RedoCompaction,
+        _ => Command::Compact { focus: focus(arguments) },
     }
 }
 
@@ -217,6 +234,15 @@ mod tests {
             Some(Ok(Action::Send(Command::Compact { focus: Some("the parser".into()) })))
         );
         assert_eq!(parse("/mode plan"), Some(Ok(Action::Mode(PermissionMode::Plan))));
+        for (text, command) in [
+            ("/compact preview the parser", Command::PlanCompaction { focus: Some("the parser".into()) }),
+            ("/compact preview", Command::PlanCompaction { focus: None }),
+            ("/compact undo", Command::UndoCompaction),
+            ("/compact redo", Command::RedoCompaction),
+            ("/compact undo of the parser", Command::Compact { focus: Some("undo of the parser".into()) }),
+        ] {
+            assert_eq!(parse(text), Some(Ok(Action::Send(command))), "{text}");
+        }
         let own = Action::Custom { name: "review".into(), arguments: "a b".into() };
         assert_eq!(parse("/review a b"), Some(Ok(own)));
         for bad in ["/model", "/mode yolo", "/theme", "/rename", "/export"] {

@@ -6,7 +6,7 @@
 use crate::highlight::Job;
 use crate::inspector::{Inspect, Inspected};
 use crate::transcript::image::Scaled;
-use becket_types::{BlobId, Command, Event};
+use becket_types::{BlobId, Command, Event, Loss, Seq};
 use crossterm::event::{KeyEvent, MouseEvent};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -55,6 +55,8 @@ pub enum Timer {
     StatusLine,
     /// The commands in the background are counted again.
     Jobs,
+    /// A page that came by itself may be answered from now on.
+    Page,
 }
 
 /// What a pane asks the runner to do.
@@ -198,6 +200,10 @@ pub enum Request {
     },
     /// A page of the context inspector.
     Inspect(Inspect),
+    /// What the compaction with this entry number lost.
+    Loss {
+        entry: Seq,
+    },
     /// The status line of the person's own program; what it is told.
     StatusLine {
         told: Value,
@@ -266,6 +272,11 @@ pub enum Reply {
     Inspected {
         asked: Inspect,
         result: Result<Inspected, String>,
+    },
+    /// What a compaction lost, or why that cannot be said.
+    Loss {
+        entry: Seq,
+        result: Result<Loss, String>,
     },
     /// Lines of the person's own status line, with their escapes.
     StatusLine(Vec<String>),

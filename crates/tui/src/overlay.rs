@@ -1,9 +1,11 @@
 //! A page over the transcript: `/context`, `/diff`, … Scrolls, closes, and may ask a question at its end.
 //!
-//! Invariant: a question counts as answered only by a key that was pressed while the page was open.
+//! Invariant: a question counts as answered only by a key that was pressed while the page was open. A page that comes by
+//! itself after a while takes no key but Esc until it has been on the screen for [`ARM`] milliseconds without one: who was
+//! writing answers nothing.
 
-use crate::highlight::Job;
-use crate::input::{Confirm, Effect, Page, Request};
+use crate::approval::ARM;
+use crate::input::{Confirm, Effect, Page, Request, Timer};
 use crate::text;
 use crate::theme::Theme;
 use crate::transcript::Transcript;
@@ -23,7 +25,20 @@ pub struct Overlay {
     question: String,
     /// It was drawn, and is at its top.
     placed: bool,
+    arming: Arming,
 }
+
+/// Whether keys count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arming {
+    /// With the next frame its time begins.
+    Fresh,
+    Waiting,
+    Armed,
+}
+
+/// The key of a choice that is Enter's.
+pub const ENTER: char = '\n';
 
 /// An answer to what a page asks.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +51,10 @@ pub struct Choice {
 impl Choice {
     pub fn new(key: char, label: &str, effect: Effect) -> Self {
         Self { key, label: label.to_owned(), effect }
+    }
+
+    fn name(&self) -> String {
+        if self.key == ENTER { "Enter".to_owned() } else { self.key.to_string() }
     }
 }
 
@@ -54,16 +73,44 @@ impl Overlay {
         let mut transcript = Transcript::new();
         let text = page.markdown;
         transcript.event(&Event::TextDelta { message: MessageId::new(), index: 0, text });
-        Self { title: page.title, page: transcript, choices, question: String::new(), placed: false }
+        let arming = Arming::Armed;
+        Self { title: page.title, page: transcript, choices, question: String::new(), placed: false, arming }
+    }
+
+    /// A page that comes by itself: nobody may have seen it coming.
+    pub fn unasked(self) -> Self {
+        Self { arming: Arming::Fresh, ..self }
+    }
+
+    /// It was painted.
+    pub fn painted(&mut self) -> Vec<Effect> {
+        let mut effects = vec![Effect::Highlight(self.page.jobs())];
+        if self.arming == Arming::Fresh {
+            self.arming = Arming::Waiting;
+            effects.push(Effect::Wake(ARM, Timer::Page));
+        }
+        effects
+    }
+
+    pub fn arm(&mut self) {
+        if self.arming == Arming::Waiting {
+            self.arming = Arming::Armed;
+        }
     }
 
     /// `None`: it closes.
     pub fn key(&mut self, key: KeyEvent, theme: &Theme) -> Option<Vec<Effect>> {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
-        if let KeyCode::Char(c) = key.code
-            && !ctrl
-            && let Some(at) = self.choices.iter().position(|choice| choice.key == c)
-        {
+        if self.arming != Arming::Armed {
+            self.arming = Arming::Fresh;
+            return if key.code == KeyCode::Esc { None } else { Some(Vec::new()) };
+        }
+        let pressed = match key.code {
+            KeyCode::Char(c) if !ctrl => Some(c),
+            KeyCode::Enter => Some(ENTER),
+            _ => None,
+        };
+        if let Some(at) = self.choices.iter().position(|choice| Some(choice.key) == pressed) {
             let effect = self.choices.swap_remove(at).effect;
             self.choices.clear();
             return Some(vec![effect]);
@@ -80,11 +127,6 @@ impl Overlay {
             _ => {}
         }
         Some(Vec::new())
-    }
-
-    /// Code that came into view.
-    pub fn jobs(&mut self) -> Vec<Job> {
-        self.page.jobs()
     }
 
     /// Up (negative) or down by lines.
@@ -118,7 +160,7 @@ impl Overlay {
         let asks = !self.choices.is_empty();
         let keys = if asks {
             let choices: Vec<String> =
-                self.choices.iter().map(|c| format!("{} {} · ", c.key, c.label)).collect();
+                self.choices.iter().map(|c| format!("{} {} · ", c.name(), c.label)).collect();
             let choices = choices.concat();
             let gap = if self.question.is_empty() { "" } else { "  " };
             format!("{}{gap}{choices}n no · PageUp, PageDown", text::visible(&self.question))

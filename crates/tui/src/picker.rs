@@ -1,4 +1,5 @@
-//! A full page to choose from, with a line to search and a preview: sessions, and messages to go back to.
+//! A full page to choose from, with a line to search and a preview: sessions, messages to go back to, messages to bring
+//! back.
 //!
 //! Owns its line, the rows that match (by their names, then by what was said in them) and the window on the preview. What choosing means is told by [`Kind`]; where rows and
 //! previews come from is the app's business.
@@ -13,6 +14,7 @@ use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Widget as _};
+use std::collections::BTreeSet;
 
 /// What is chosen here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub enum Kind {
     Session,
     /// A message of the person's to go back to.
     Message,
+    /// Messages that a compaction folded away; several can be chosen.
+    Folded,
 }
 
 /// Characters from which on what was said is searched, too.
@@ -46,6 +50,8 @@ pub struct Picker {
     top: usize,
     preview: Option<(String, String)>,
     scroll: usize,
+    /// Rows that are chosen beside the one with the mark.
+    marked: BTreeSet<String>,
 }
 
 /// What a key came to.
@@ -71,6 +77,7 @@ impl Picker {
             top: 0,
             preview: None,
             scroll: 0,
+            marked: BTreeSet::new(),
         };
         picker.search();
         picker
@@ -153,7 +160,19 @@ impl Picker {
             KeyCode::Esc => return Outcome::Closed,
             KeyCode::Char('c' | 'g') if ctrl => return Outcome::Closed,
             KeyCode::Enter => {
+                if !self.marked.is_empty() {
+                    let ids: Vec<&str> = self.marked.iter().map(String::as_str).collect();
+                    return Outcome::Chosen(ids.join(","));
+                }
                 return self.row().map_or(Outcome::Stays, |row| Outcome::Chosen(row.id.clone()));
+            }
+            KeyCode::Tab if self.kind == Kind::Folded => {
+                if let Some(id) = self.row().map(|row| row.id.clone()) {
+                    if !self.marked.remove(&id) {
+                        self.marked.insert(id);
+                    }
+                    self.choose((self.chosen + 1).min(count.saturating_sub(1)));
+                }
             }
             KeyCode::Up => self.choose(self.chosen.checked_sub(1).unwrap_or(count.saturating_sub(1))),
             KeyCode::Char('p') if ctrl => self.choose(self.chosen.saturating_sub(1)),
@@ -200,6 +219,7 @@ impl Picker {
         let title = match self.kind {
             Kind::Session => "go on with",
             Kind::Message => "back to before",
+            Kind::Folded => "bring back (Tab marks, Enter)",
         };
         let asked =
             text::fit(&format!("{title}: {}", text::visible(self.line.text())), width - 1).into_owned();
@@ -233,6 +253,7 @@ impl Picker {
         for (y, at) in self.found.iter().enumerate().skip(self.top).take(shown) {
             let row = &rows[*at];
             let mark = if y == self.chosen { "❯ " } else { "  " };
+            let mark = if self.marked.contains(&row.id) { "✓ " } else { mark };
             let detail = text::visible(&row.item.detail).into_owned();
             let line = format!("{mark}{}  {detail}", text::visible(&row.item.name));
             let line = text::fit(&line, width).into_owned();

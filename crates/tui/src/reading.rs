@@ -23,6 +23,8 @@ pub enum Outcome {
     Copy(String),
     /// Nothing is there to copy or to find.
     Say(&'static str),
+    /// Messages that the compaction in focus folded away.
+    BringBack,
 }
 
 impl Reading {
@@ -110,6 +112,7 @@ impl Reading {
                     _ => Outcome::Say("there is nothing to copy"),
                 };
             }
+            KeyCode::Char('b') if !ctrl => return Outcome::BringBack,
             KeyCode::Esc | KeyCode::Char('q') => transcript.end_focus(),
             _ => {}
         }
@@ -153,7 +156,9 @@ impl Reading {
         }
         transcript.focused()?;
         let (at, count) = transcript.focus_of();
-        let line = format!("{at} of {count} · Enter opens · c copies · / finds · u, d your messages · Esc");
+        let back = if transcript.folded().is_empty() { "" } else { "b brings back · " };
+        let line =
+            format!("{at} of {count} · Enter opens · c copies · {back}/ finds · u, d your messages · Esc");
         Some((Line::styled(fit(&line), theme.accent), None))
     }
 }

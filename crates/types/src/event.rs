@@ -4,8 +4,9 @@
 //! derivable from the ledger, so a front end that was away catches up by reading.
 
 use crate::{
-    Access, CallId, CompactionTrigger, ContextChange, ContextPlan, Cost, FileChange, FinishReason, Message,
-    MessageId, Millis, Part, RewindWhat, Seq, SessionId, SpanKind, Tokens, UndoOutcome, UndoPlan, Usage,
+    Access, CallId, CompactionPlan, CompactionTrigger, ContextChange, ContextPlan, Cost, FileChange,
+    FinishReason, Message, MessageId, Millis, Part, RewindWhat, Seq, SessionId, SpanKind, Tokens,
+    UndoOutcome, UndoPlan, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -39,8 +40,19 @@ pub enum Command {
     Rename {
         title: String,
     },
+    /// Plan a compaction, its summary included. Answered by [`Event::CompactionPlanned`]; nothing is changed yet.
+    PlanCompaction {
+        focus: Option<String>,
+    },
+    /// The planned compaction with a summary that a person wrote; answered by another [`Event::CompactionPlanned`].
+    EditCompaction {
+        plan: u64,
+        summary: String,
+    },
     /// Undo the last compaction.
     UndoCompaction,
+    /// The compaction that was undone last counts again.
+    RedoCompaction,
     /// Plan to take back what the last turn did to files. Answered by [`Event::UndoPlanned`]; nothing is changed yet.
     Undo,
     /// Plan to take the last undo back.
@@ -52,7 +64,8 @@ pub enum Command {
     },
     /// Plan to change what the model sees. Answered by [`Event::ContextPlanned`]; nothing is changed yet.
     ChangeContext(ContextChange),
-    /// Do what the plan with this number says. Answered by [`Event::UndoDone`] or [`Event::ContextChanged`].
+    /// Do what the plan with this number says. Answered by [`Event::UndoDone`], [`Event::ContextChanged`] or
+    /// [`Event::CompactBoundary`].
     CarryOut {
         plan: u64,
         /// Overwrite what somebody else changed since, too; what stands there is kept first.
@@ -196,6 +209,13 @@ pub enum Event {
     },
     CompactionFailed {
         reason: String,
+    },
+    /// What a compaction would do; [`Command::CarryOut`] does it.
+    CompactionPlanned(Box<CompactionPlan>),
+    /// The compaction with this entry number counts no more, or counts again.
+    CompactionReverted {
+        entry: Seq,
+        counts: bool,
     },
     /// A message of becket's own that the model sees and people do not (continuation, nudge, rules).
     SyntheticMessage {

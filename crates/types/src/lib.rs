@@ -11,6 +11,7 @@
 
 mod call;
 mod change;
+mod compaction;
 mod context;
 mod entry;
 mod event;
@@ -26,6 +27,7 @@ mod usage;
 
 pub use call::{Access, Effect, FileChange, FileChangeKind, ToolOutput, ToolSpec};
 pub use change::{ContextChange, ContextPlan};
+pub use compaction::{CategoryChange, CompactionPlan, FoldedMessage, Loss, Lost};
 pub use context::{Context, ContextMessage, Provenance, Span, SpanKind};
 pub use entry::{
     Commit, Compaction, CompactionSource, CompactionTrigger, Entry, EntryKind, JournalState, PinTarget,

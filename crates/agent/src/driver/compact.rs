@@ -8,9 +8,10 @@
 //! A summary is asked of the summary model; one that cannot be reached gives way to the running model and the fallback
 //! models in turn, without a switch of the session's model.
 
+use super::undo::Want;
 use super::{Agent, Op, wall_clock};
 use crate::host::lock;
-use crate::machine::{CompactionEnd, Input};
+use crate::machine::{CompactionEnd, Input, Phase};
 use crate::reply_error;
 use becket_model::{ErrorKind, Model, ModelError, ModelEvent, Request, ToolChoice};
 use becket_session::Durability;
@@ -125,7 +126,7 @@ impl Agent {
                 let breakdown = self.full(reason);
                 let breakdown = self.with_refusal(trigger, breakdown);
                 self.core.emit(Event::CompactionFailed { reason: breakdown.clone() });
-                return self.feed(Input::CompactionDone(CompactionEnd::Failed(breakdown)));
+                return self.compaction_over(CompactionEnd::Failed(breakdown));
             }
         }
         self.core.emit(Event::CompactionStarted { trigger });
@@ -232,7 +233,11 @@ impl Agent {
                     }
                     Err((ask, error)) => step = self.answer_ask(ask, Err(Broken::Model(error)), &mut tries),
                 },
-                Step::Commit(outcome) => return self.commit_compaction(trigger, *outcome),
+                Step::Commit(outcome) if self.preview => return self.show_compaction(outcome),
+                Step::Commit(outcome) => {
+                    self.commit_compaction(trigger, *outcome);
+                    return self.compaction_over(CompactionEnd::Done);
+                }
                 Step::Stop(stop) => {
                     self.budget.governor.failed(wall_clock());
                     let entry = self.budget.governor.entry();
@@ -246,12 +251,12 @@ impl Agent {
                     // People hear it by the event; the ledger keeps it.
                     self.core.push(EntryKind::Notice { text: reason.clone(), extra: Map::new() });
                     self.core.emit(Event::CompactionFailed { reason: reason.clone() });
-                    return self.feed(Input::CompactionDone(CompactionEnd::Failed(reason)));
+                    return self.compaction_over(CompactionEnd::Failed(reason));
                 }
                 Step::Nothing(why) => {
                     self.core.say(NoticeLevel::Info, format!("Not compacted: {why}."));
                     self.core.emit(Event::CompactionFailed { reason: why.to_owned() });
-                    return self.feed(Input::CompactionDone(CompactionEnd::Failed(why.to_owned())));
+                    return self.compaction_over(CompactionEnd::Failed(why.to_owned()));
                 }
                 // The compaction waited for its preparation; this is the end of it.
                 Step::Prepared(_) | Step::Unprepared(_) => {
@@ -380,7 +385,34 @@ impl Agent {
         }
     }
 
-    fn commit_compaction(&mut self, trigger: CompactionTrigger, outcome: Outcome) {
+    /// The operation ended, however.
+    pub(super) fn compaction_over(&mut self, end: CompactionEnd) {
+        self.preview = false;
+        self.feed(Input::CompactionDone(end));
+    }
+
+    /// A compaction that is only shown: made as one by hand, and not appended.
+    pub(super) fn plan_compaction(&mut self, focus: Option<String>) {
+        if self.phase() != Phase::Idle {
+            let text = "A compaction is shown beforehand only between turns. Interrupt this one and ask again, or compact \
+                        without looking: /compact.";
+            return self.core.say(NoticeLevel::Warning, text.to_owned());
+        }
+        self.focus = focus;
+        self.preview = true;
+        self.feed(Input::Compact);
+    }
+
+    fn show_compaction(&mut self, outcome: Box<Outcome>) {
+        self.compaction_over(CompactionEnd::Cancelled);
+        if self.phase() == Phase::Idle {
+            return self.undo_asked(Want::Show(outcome));
+        }
+        let reason = "a message came before it could be shown; ask again when that is answered".to_owned();
+        self.core.emit(Event::CompactionFailed { reason });
+    }
+
+    pub(super) fn commit_compaction(&mut self, trigger: CompactionTrigger, outcome: Outcome) {
         let Outcome { mut entries, report, notices } = outcome;
         let budget = self.budget();
         self.budget.governor.succeeded(report.tokens_after, &budget);
@@ -423,7 +455,7 @@ impl Agent {
         self.refresh_rules();
         self.prove_present();
         self.core.tell_notices();
-        self.feed(Input::CompactionDone(CompactionEnd::Done));
+        self.tell_used();
     }
 
     /// Rules files, pins, open todos and the user's last words are looked for in what will be sent, byte for byte.
@@ -463,5 +495,7 @@ impl Agent {
         self.budget.meter.forget();
         self.core.notice(NoticeLevel::Info, format!("The compaction of entry {entry} is undone."));
         self.core.tell_notices();
+        self.core.emit(Event::CompactionReverted { entry, counts: false });
+        self.tell_used();
     }
 }

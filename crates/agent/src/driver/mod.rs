@@ -40,7 +40,7 @@ mod tools;
 mod undo;
 
 use crate::host::{SessionHost, lock};
-use crate::machine::{self, Action, Input, Note, Phase, Rules, State};
+use crate::machine::{self, Action, CompactionEnd, Input, Note, Phase, Rules, State};
 use crate::repetition::RepetitionGuard;
 use crate::settings::{AgentParts, AgentSettings, FindModel};
 use crate::spend::{Limits, TurnSum, millis, over_time};
@@ -115,6 +115,8 @@ pub struct Agent {
     titled: bool,
     /// Focus of the manual compaction that was asked for.
     focus: Option<String>,
+    /// The compaction under way is only to be shown.
+    preview: bool,
 }
 
 /// What the budget needs to remember.
@@ -219,6 +221,7 @@ impl Agent {
             begun: false,
             titled,
             focus: None,
+            preview: false,
             undoing: undo::Undoing::default(),
             find_model,
             settings,
@@ -307,7 +310,10 @@ impl Agent {
             Command::Decide { call_id, decision } => self.decided(&call_id, decision),
             Command::Withdraw { client_id } => self.withdraw(client_id),
             Command::Rename { title } => self.rename(title),
+            Command::PlanCompaction { focus } => self.plan_compaction(focus),
+            Command::EditCompaction { plan, summary } => self.undo_asked(Want::Edit { plan, summary }),
             Command::UndoCompaction => self.feed(Input::UndoCompaction),
+            Command::RedoCompaction => self.undo_asked(Want::RedoCompaction),
             Command::Undo => self.undo_asked(Want::Undo),
             Command::Redo => self.undo_asked(Want::Redo),
             Command::Rewind { to, what } => self.undo_asked(Want::Rewind { to, what }),
@@ -353,7 +359,11 @@ impl Agent {
             }
             Action::CancelCompaction => {
                 self.cancel_compaction();
-                self.feed(Input::CompactionDone(machine::CompactionEnd::Cancelled));
+                if !self.in_turn {
+                    // Nothing else tells that it is over.
+                    self.core.emit(Event::CompactionFailed { reason: "it was interrupted".to_owned() });
+                }
+                self.compaction_over(CompactionEnd::Cancelled);
             }
             Action::Note(note) => self.note(&note),
             Action::UndoCompaction => {

@@ -229,6 +229,12 @@ impl Agent {
         let base_now = self.base_now();
         let sent = self.budget.base_sent;
         self.budget.meter.report(&usage, sent, base_now);
+        self.tell_used();
+    }
+
+    /// The size of the context as it is now, for front ends.
+    pub(super) fn tell_used(&mut self) {
+        let base_now = self.base_now();
         let budget = self.budget();
         let kinds = self.budget.kinds.update(lock(&self.core.session).view(), &self.specs);
         let kinds = kinds.iter().map(|(kind, tokens)| (*kind, *tokens)).collect();

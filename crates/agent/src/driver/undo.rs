@@ -9,11 +9,12 @@ use super::{Agent, Op};
 use crate::host::lock;
 use crate::machine::{Input, Phase};
 use crate::undo::{Draft, Reach, SessionBlobs, carry_out, history, plan_conversation, plan_files};
+use becket_session::context::compaction::{Folded, Outcome};
 use becket_session::context::edit::{self, Edit, Refused};
 use becket_session::{Durability, Session};
 use becket_types::{
-    ContextChange, Entry, Event, FileChanges, MessageId, NoticeLevel, Prices, RewindWhat, Tokens, UndoKind,
-    UndoOutcome,
+    CompactionPlan, CompactionTrigger, ContextChange, Entry, EntryKind, Event, FileChanges, MessageId,
+    NoticeLevel, Prices, RewindWhat, Seq, Tokens, UndoKind, UndoOutcome,
 };
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
@@ -23,9 +24,22 @@ use tokio::task::JoinHandle;
 pub(super) enum Want {
     Undo,
     Redo,
-    Rewind { to: MessageId, what: RewindWhat },
+    Rewind {
+        to: MessageId,
+        what: RewindWhat,
+    },
     Change(ContextChange),
-    CarryOut { plan: u64, force: bool },
+    /// A compaction that was worked out, to be looked at.
+    Show(Box<Outcome>),
+    Edit {
+        plan: u64,
+        summary: String,
+    },
+    RedoCompaction,
+    CarryOut {
+        plan: u64,
+        force: bool,
+    },
 }
 
 /// A plan that was shown.
@@ -38,6 +52,7 @@ struct Planned {
 enum Shown {
     Back(Box<Planned>),
     Change(Box<Edit>),
+    Compaction(Box<Outcome>),
 }
 
 /// What is asked for, and what was shown last.
@@ -62,6 +77,10 @@ pub(super) enum Done {
     CarriedOut(Box<UndoOutcome>, Option<FileChanges>),
     Change(Result<Box<Edit>, Refused>),
     Changed(String),
+    Compaction(Box<Outcome>, Box<CompactionPlan>),
+    /// The compaction of this entry counts again.
+    Redone(Seq),
+    Nothing(&'static str),
     Failed(String),
 }
 
@@ -85,13 +104,15 @@ impl Agent {
     pub(super) fn undo_asked(&mut self, want: Want) {
         if self.phase() != Phase::Idle {
             let what = match want {
-                Want::Change(_) => "The context is changed",
+                Want::Change(_) | Want::Show(_) | Want::Edit { .. } | Want::RedoCompaction => {
+                    "The context is changed"
+                }
                 _ => "Files and conversation go back",
             };
             let text = format!("{what} only between turns: interrupt this one, then ask again.");
             return self.core.say(NoticeLevel::Warning, text);
         }
-        if let Want::CarryOut { plan, .. } = want
+        if let Want::CarryOut { plan, .. } | Want::Edit { plan, .. } = want
             && (self.undoing.planned.is_none() || plan != self.undoing.plan)
         {
             let text = "That plan does not hold any more, so nothing was changed. Ask for it again.";
@@ -105,6 +126,14 @@ impl Agent {
     pub(super) fn restore(&mut self) {
         let Some(want) = self.undoing.want.take() else { return self.feed(Input::Restored) };
         let planned = self.undoing.planned.take();
+        let (want, planned) = match (want, planned) {
+            (Want::CarryOut { .. }, Some(Shown::Compaction(outcome))) => {
+                self.give_up_preparation("a compaction by hand");
+                self.commit_compaction(CompactionTrigger::Manual, *outcome);
+                return self.feed(Input::Restored);
+            }
+            other => other,
+        };
         let session = Arc::clone(&self.core.session);
         let store = SessionBlobs::of(&lock(&session));
         let prices = self.model().info().prices;
@@ -114,6 +143,11 @@ impl Agent {
                 around.carry_out(*planned, plan, force)
             }
             (Want::CarryOut { .. }, Some(Shown::Change(edit))) => around.change(*edit),
+            (Want::Show(outcome), _) => around.show(outcome),
+            (Want::Edit { summary, .. }, Some(Shown::Compaction(outcome))) => {
+                around.show(with_summary(outcome, &summary))
+            }
+            (Want::RedoCompaction, _) => around.redo_compaction(),
             (Want::Change(change), _) => around.plan_change(&change),
             (want, _) => around.plan(&want),
         }));
@@ -139,10 +173,26 @@ impl Agent {
                 self.undoing.planned = Some(Shown::Change(edit));
                 self.core.emit(Event::ContextPlanned(Box::new(shown)));
             }
+            Done::Compaction(outcome, mut plan) => {
+                self.undoing.plan += 1;
+                plan.plan = self.undoing.plan;
+                self.undoing.planned = Some(Shown::Compaction(outcome));
+                self.core.emit(Event::CompactionPlanned(plan));
+            }
+            Done::Redone(entry) => {
+                self.conversation_went_back("a redo");
+                let text = format!("The compaction of entry {entry} counts again.");
+                self.core.notice(NoticeLevel::Info, text);
+                self.core.tell_notices();
+                self.core.emit(Event::CompactionReverted { entry, counts: true });
+                self.tell_used();
+            }
+            Done::Nothing(why) => self.core.say(NoticeLevel::Info, why.to_owned()),
             Done::Changed(text) => {
                 self.conversation_went_back("a change of the context");
                 self.core.tell_notices();
                 self.core.emit(Event::ContextChanged { text });
+                self.tell_used();
             }
             Done::CarriedOut(outcome, changes) => {
                 if let (Some(files), Some(changes)) = (&self.files, &changes) {
@@ -152,7 +202,11 @@ impl Agent {
                     self.conversation_went_back("a rewind");
                 }
                 self.core.tell_notices();
+                let back = outcome.conversation.is_some();
                 self.core.emit(Event::UndoDone(outcome));
+                if back {
+                    self.tell_used();
+                }
             }
             Done::Failed(why) => {
                 self.core.say(NoticeLevel::Error, format!("This could not be done to its end: {why}"));
@@ -171,6 +225,19 @@ impl Agent {
     }
 }
 
+/// With the person's summary, or as it was and why.
+fn with_summary(outcome: Box<Outcome>, summary: &str) -> Box<Outcome> {
+    match outcome.edited(summary) {
+        Some(edited) => Box::new(edited),
+        None => {
+            let mut outcome = outcome;
+            let why = "the edited summary is longer than what it stands for, so the one before it was kept";
+            outcome.notices.push(why.to_owned());
+            outcome
+        }
+    }
+}
+
 impl Around {
     fn plan_change(&self, change: &ContextChange) -> Done {
         let mut session = lock(&self.session);
@@ -179,6 +246,34 @@ impl Around {
             Err(error) => return Done::Failed(error.to_string()),
         };
         Done::Change(edit::plan(session.view_mut(), &entries, change, self.prices).map(Box::new))
+    }
+
+    /// What the compaction would do, on a copy.
+    fn show(&self, outcome: Box<Outcome>) -> Done {
+        let session = lock(&self.session);
+        match session.entries() {
+            Ok(entries) => {
+                let entries: Vec<Entry> = entries.collect();
+                let plan = Folded::by(&outcome, session.view(), &entries).plan(0, &outcome);
+                Done::Compaction(outcome, Box::new(plan))
+            }
+            Err(error) => Done::Failed(error.to_string()),
+        }
+    }
+
+    fn redo_compaction(&self) -> Done {
+        let mut session = lock(&self.session);
+        let entries: Vec<Entry> = match session.entries() {
+            Ok(entries) => entries.collect(),
+            Err(error) => return Done::Failed(error.to_string()),
+        };
+        let Some((undo, compaction)) = edit::undone_compaction(&entries) else {
+            return Done::Nothing("There is no undone compaction to redo.");
+        };
+        match session.append(vec![EntryKind::Revert { entry: undo }], Durability::Synced) {
+            Ok(_) => Done::Redone(compaction),
+            Err(error) => Done::Failed(error.to_string()),
+        }
     }
 
     /// No turn and no compaction came since the plan, so what it names is as it was.
@@ -223,7 +318,12 @@ impl Around {
                 let reach = (*what != RewindWhat::Conversation).then_some(Reach::Since(prompt.seq));
                 (UndoKind::Rewind, reach, "Nothing to go back from: nothing was said or changed since.")
             }
-            Want::Undo | Want::Change(_) | Want::CarryOut { .. } => (
+            Want::Undo
+            | Want::Change(_)
+            | Want::Show(_)
+            | Want::Edit { .. }
+            | Want::RedoCompaction
+            | Want::CarryOut { .. } => (
                 UndoKind::Undo,
                 Some(Reach::LastTurn),
                 "Nothing to undo: no call of this session changed files that is not undone already.",

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use becket_model::ErrorKind;
-use becket_types::{Command, CompactionTrigger, EntryKind, Event, TurnEnd};
+use becket_types::{Command, CompactionPlan, CompactionTrigger, EntryKind, Event, TurnEnd};
 
 /// Steps that each bring about 4,000 tokens of output.
 fn busy(steps: usize) -> Vec<Reply> {
@@ -110,6 +110,130 @@ async fn by_hand_while_idle_nothing_is_asked_after_it_and_undo_brings_everything
     let (old, new) = (turns[before - 1].lines(), turns[before].lines());
     assert_eq!(new[..old.len()], old);
     assert!(rig.log.iter().all(|event| !matches!(event, Event::SyntheticMessage { .. })));
+}
+
+impl Rig {
+    /// The plan of a compaction, or what is said instead.
+    async fn shown(&mut self, command: Command) -> Result<CompactionPlan, String> {
+        self.send(command).await;
+        let wanted = |event: &Event| {
+            matches!(
+                event,
+                Event::CompactionPlanned(_) | Event::CompactionFailed { .. } | Event::Notice { .. }
+            )
+        };
+        match self.event(wanted).await {
+            Event::CompactionPlanned(plan) => Ok(*plan),
+            Event::CompactionFailed { reason } => Err(reason),
+            Event::Notice { text, .. } => Err(text),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compaction_is_shown_edited_and_then_applied() {
+    let mut rig = long_talk(vec![say("last")]).await;
+    let before = rig.model.turns().pop().unwrap().lines();
+    let plan = rig.shown(Command::PlanCompaction { focus: None }).await.unwrap();
+    assert!(plan.tokens_after < plan.tokens_before && !plan.gone.is_empty(), "{plan:?}");
+    assert!(plan.summary.contains("## Goal") && plan.missing.is_empty() && plan.present > 0, "{plan:?}");
+    assert_eq!(boundaries(&rig), [], "nothing has happened yet");
+
+    let long = "word ".repeat(200_000);
+    let refused = rig.shown(Command::EditCompaction { plan: plan.plan, summary: long }).await.unwrap();
+    assert!(refused.notices.iter().any(|notice| notice.contains("longer than")), "{:?}", refused.notices);
+    assert_eq!(refused.summary, plan.summary);
+    let old = rig.shown(Command::EditCompaction { plan: plan.plan, summary: "x".into() }).await.unwrap_err();
+    assert!(old.contains("does not hold any more"), "{old}");
+
+    let summary = "## Goal\n- by hand".to_owned();
+    let edited = rig.shown(Command::EditCompaction { plan: refused.plan, summary }).await.unwrap();
+    assert!(edited.summary.starts_with("## Goal\n- by hand"), "{}", edited.summary);
+    rig.send(Command::CarryOut { plan: edited.plan, force: false }).await;
+    let boundary = rig.event(|event| matches!(event, Event::CompactBoundary { .. })).await;
+    assert!(matches!(boundary, Event::CompactBoundary { summary, .. } if summary == edited.summary));
+    rig.turn("and now").await;
+    let lines = rig.model.turns().pop().unwrap().lines();
+    assert!(lines[0].contains("by hand") && lines.len() < before.len(), "{lines:?}");
+    let session = rig.end().await;
+    let entries: Vec<_> = session.lock().unwrap().entries().unwrap().map(|entry| entry.kind).collect();
+    let made = entries.iter().find_map(|kind| match kind {
+        EntryKind::Compaction(compaction) => Some(compaction),
+        _ => None,
+    });
+    assert_eq!(made.unwrap().input, "edited");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_makes_a_shown_compaction_void_and_none_is_shown_within_one() {
+    let mut rig = long_talk(vec![say("four"), Reply::Hang("thinking")]).await;
+    let before = rig.model.turns().pop().unwrap().lines();
+    let plan = rig.shown(Command::PlanCompaction { focus: None }).await.unwrap();
+    rig.turn("and now").await;
+    assert_eq!(rig.model.turns().pop().unwrap().lines()[..before.len()], before);
+    let late = rig.shown(Command::CarryOut { plan: plan.plan, force: false }).await.unwrap_err();
+    assert!(late.contains("does not hold any more"), "{late}");
+    rig.send(prompt("hang")).await;
+    rig.event(|event| matches!(event, Event::TextDelta { .. })).await;
+    let busy = rig.shown(Command::PlanCompaction { focus: None }).await.unwrap_err();
+    assert!(busy.contains("only between turns"), "{busy}");
+    rig.send(Command::Interrupt).await;
+    rig.finished().await;
+    assert_eq!(boundaries(&rig), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interrupt_ends_a_preview_and_the_next_compaction_applies() {
+    let mut rig = long_talk(vec![]).await;
+    rig.model.script.lock().unwrap().summaries.push_back(Reply::Hang("## Goal"));
+    rig.send(Command::PlanCompaction { focus: None }).await;
+    rig.event(|event| matches!(event, Event::CompactionStarted { .. })).await;
+    rig.send(Command::Interrupt).await;
+    rig.event(|event| matches!(event, Event::CompactionFailed { .. })).await;
+    rig.send(Command::Compact { focus: None }).await;
+    rig.event(|event| matches!(event, Event::CompactBoundary { .. })).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compaction_is_undone_and_redone() {
+    let mut rig = long_talk(vec![say("four"), say("five")]).await;
+    rig.send(Command::RedoCompaction).await;
+    let none = rig.event(|event| matches!(event, Event::Notice { .. })).await;
+    assert!(matches!(none, Event::Notice { text, .. } if text.contains("no undone compaction")));
+    rig.send(Command::Compact { focus: None }).await;
+    let boundary = rig.event(|event| matches!(event, Event::CompactBoundary { .. })).await;
+    let Event::CompactBoundary { entry, .. } = boundary else { panic!() };
+    rig.send(Command::UndoCompaction).await;
+    let undone = rig.event(|event| matches!(event, Event::CompactionReverted { .. })).await;
+    assert_eq!(undone, Event::CompactionReverted { entry, counts: false });
+    let used = |event: Event| match event {
+        Event::ContextUsed { used, .. } => used,
+        other => panic!("{other:?}"),
+    };
+    let is_used = |event: &Event| matches!(event, Event::ContextUsed { .. });
+    let short = rig.log.iter().rev().find(|event| is_used(event)).cloned().map(used).unwrap();
+    let whole = used(rig.event(is_used).await);
+    assert!(short < whole, "the size is told at once: {short:?} {whole:?}");
+    rig.turn("whole").await;
+    let all = rig.model.turns().pop().unwrap().lines().len();
+    rig.send(Command::RedoCompaction).await;
+    let redone = rig.event(|event| matches!(event, Event::CompactionReverted { .. })).await;
+    assert_eq!(redone, Event::CompactionReverted { entry, counts: true });
+    rig.turn("short").await;
+    let lines = rig.model.turns().pop().unwrap().lines();
+    assert!(lines[0].contains("## Goal") && lines.len() < all, "{lines:?}");
+    // Whoever reads the ledger sees the same.
+    let session = rig.end().await;
+    let entries: Vec<_> = session.lock().unwrap().entries().unwrap().collect();
+    let reverted: Vec<bool> = becket_session::replay::events(entries)
+        .iter()
+        .filter_map(|event| match event {
+            Event::CompactionReverted { entry: of, counts } if *of == entry => Some(*counts),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reverted, [false, true]);
 }
 
 #[tokio::test(start_paused = true)]

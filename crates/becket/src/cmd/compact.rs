@@ -16,28 +16,21 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::context::budget::Budget;
 use becket_session::context::compaction::{
-    self, Failure as SummaryFailure, Floor, Governor, Loss, Outcome, Request, Snapshot, Step, Summariser,
+    self, Failure as SummaryFailure, Floor, Folded, Governor, Outcome, Request, Snapshot, Step, Summariser,
 };
-use becket_session::context::present::{self, Present};
-use becket_session::context::{Policy, View};
+use becket_session::context::{Policy, View, edit, present};
 use becket_session::store::SessionSummary;
 use becket_session::{Durability, Session};
-use becket_types::{
-    CompactionTrigger, Entry, EntryKind, Message, MessageId, Millis, Seq, Tokens, visibility,
-};
+use becket_types::{CompactionTrigger, Entry, EntryKind, Message, MessageId, Millis, Tokens, visibility};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 
 /// What a compaction would do, worked out on a copy.
 struct Preview {
     outcome: Outcome,
-    /// Messages that leave the view.
-    gone: Vec<Arc<Message>>,
-    loss: Loss,
-    present: Vec<Present>,
+    folded: Folded,
     /// What was sent and used for the summary, to be recorded when it applies.
     sent: Vec<ask::Answered>,
 }
@@ -141,13 +134,13 @@ fn preview(
         (None, false) => None,
     };
     if let Some(text) = edited.filter(|text| text.trim() != outcome.report.summary.trim()) {
-        outcome = by_person(outcome.with_summary(text.trim_end()));
-        if outcome.report.tokens_after >= outcome.report.tokens_before {
-            return Err(Failure::usage("this summary frees nothing: it is longer than what it stands for"));
-        }
+        outcome = outcome.edited(&text).ok_or_else(|| {
+            Failure::usage("this summary frees nothing: it is longer than what it stands for")
+        })?;
     }
     let sent = asker.map(ask::Asker::into_answered).unwrap_or_default();
-    Ok(Ok(worked_out(reading, outcome, sent)))
+    let folded = Folded::by(&outcome, &reading.view, &reading.entries);
+    Ok(Ok(Preview { outcome, folded, sent }))
 }
 
 /// Stands for a person, who has no window.
@@ -159,16 +152,6 @@ fn by_hand(window: u64) -> Summariser {
         prices: None,
         cache_warm: false,
     }
-}
-
-/// The record says that nobody's model wrote it.
-fn by_person(mut outcome: Outcome) -> Outcome {
-    for entry in &mut outcome.entries {
-        if let EntryKind::Compaction(compaction) = entry {
-            "edited".clone_into(&mut compaction.input);
-        }
-    }
-    outcome
 }
 
 fn steps(
@@ -195,30 +178,6 @@ fn steps(
             Step::Prepared(_) | Step::Unprepared(_) => return Ok(Err("nothing was prepared".to_owned())),
         }
     }
-}
-
-/// The view after it, and what it lacks.
-fn worked_out(reading: &mut Reading, outcome: Outcome, sent: Vec<ask::Answered>) -> Preview {
-    let before: Vec<Arc<Message>> = reading.view.live().cloned().collect();
-    let view = &reading.view;
-    let mut next = View::fold(view.policy().clone(), view.scope().clone(), &reading.entries);
-    for kind in &outcome.entries {
-        let seq = next.last_seq().next();
-        next.apply(&Entry { seq, time: Millis(0), kind: kind.clone() });
-    }
-    let stays: HashSet<MessageId> = next.live().map(|m| m.id).collect();
-    let gone: Vec<Arc<Message>> = before.into_iter().filter(|m| !stays.contains(&m.id)).collect();
-    let context = next.context();
-    let mut left: String = context.system.join("\n");
-    for message in &context.messages {
-        for part in &message.message.parts {
-            left.push('\n');
-            left.push_str(&super::context::text_of(part));
-        }
-    }
-    let loss = Loss::of(&gone, &left);
-    let present = present::check(&mut next);
-    Preview { outcome, gone, loss, present, sent }
 }
 
 fn apply(reading: &Reading, preview: Preview) -> Result<String, Failure> {
@@ -255,7 +214,12 @@ fn change(summary: &SessionSummary, args: &CompactArgs, out: &mut dyn Write) -> 
     let model = Reading::of(summary.clone())?.model;
     let scope = becket_agent::scope(&info(model.as_deref()));
     let mut session = Session::open(&summary.dir, Policy::default(), scope).map_err(store_failure)?;
-    let target = if args.undo { session.view().compaction().map(|(seq, _)| seq) } else { undone(&session)? };
+    let target = if args.undo {
+        session.view().compaction().map(|(seq, _)| seq)
+    } else {
+        let entries: Vec<Entry> = session.entries().map_err(store_failure)?.collect();
+        edit::undone_compaction(&entries).map(|(undo, _)| undo)
+    };
     let Some(entry) = target else {
         let what = if args.undo { "compaction to undo" } else { "undone compaction to redo" };
         return Err(Failure::usage(format!("this session has no {what}")));
@@ -278,27 +242,6 @@ fn change(summary: &SessionSummary, args: &CompactArgs, out: &mut dyn Write) -> 
         session.id()
     );
     write(out, &text)
-}
-
-/// The newest undo of a compaction that counts.
-fn undone(session: &Session) -> Result<Option<Seq>, Failure> {
-    let mut compactions = HashSet::new();
-    let mut undos: Vec<(Seq, Seq)> = Vec::new();
-    for entry in session.entries().map_err(store_failure)? {
-        match entry.kind {
-            EntryKind::Compaction(_) => {
-                // What was undone before a newer one does not come back on top of it.
-                undos.clear();
-                compactions.insert(entry.seq);
-            }
-            EntryKind::Revert { entry: target } if compactions.contains(&target) => {
-                undos.push((entry.seq, target));
-            }
-            EntryKind::Revert { entry: target } => undos.retain(|(undo, _)| *undo != target),
-            _ => {}
-        }
-    }
-    Ok(undos.pop().map(|(undo, _)| undo))
 }
 
 fn verify(view: &mut View, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {

@@ -1,4 +1,5 @@
-//! Pages of the context inspector: what `becket context --requests` and `--request N` compute, for the terminal.
+//! Pages of the context inspector: what `becket context --requests` and `--request N` compute, for the terminal; and what a
+//! compaction lost.
 //!
 //! Reads the ledger without a lock, sends nothing, changes nothing.
 
@@ -10,8 +11,9 @@ use crate::cmd::context::{
 use crate::cmd::{one_line, pick_session, short, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
+use becket_session::context::compaction::Folded;
 use becket_tui::inspector::{Inspect, Inspected, SentRow, SpanRow};
-use becket_types::{SpanKind, Usage};
+use becket_types::{Loss, Seq, SpanKind, Usage};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -66,6 +68,19 @@ pub(super) fn page(
             Ok(spans(wanted, &made, earlier.as_ref()))
         }
     }
+}
+
+/// What the compaction with this entry number lost. Blocks.
+pub(super) fn loss(
+    environment: &Environment,
+    cwd: &Path,
+    session: &str,
+    entry: Seq,
+) -> Result<Loss, Failure> {
+    let reading = Reading::of(pick_session(environment, cwd, Some(session))?)?;
+    Folded::at(entry, &reading.view, &reading.entries)
+        .map(|folded| folded.loss)
+        .ok_or_else(|| Failure::error(format!("entry {entry} of this session is no compaction")))
 }
 
 fn gone() -> Failure {

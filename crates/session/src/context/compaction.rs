@@ -75,6 +75,7 @@
 //! Does not talk to a model, count time, or write the ledger.
 
 mod fallback;
+mod folded;
 mod governor;
 mod layout;
 mod loss;
@@ -85,8 +86,9 @@ mod snapshot;
 mod split;
 mod verify;
 
+pub use folded::{Folded, text_of};
 pub use governor::{Governor, Need, Owed};
-pub use loss::{Loss, Lost};
+pub use loss::loss;
 pub use plan::{Ask, Step, begin, begin_with, prepare, stop};
 pub use prepared::{Cover, Prepared, PreparedOutcome};
 pub use snapshot::Request;

@@ -128,6 +128,27 @@ enum Item {
     Call(CallId),
 }
 
+/// The newest undo of a compaction that can be taken back; undoing it makes the compaction count again.
+pub fn undone_compaction<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Option<(Seq, Seq)> {
+    let mut compactions = HashSet::new();
+    let mut undos: Vec<(Seq, Seq)> = Vec::new();
+    for entry in entries {
+        match entry.kind {
+            EntryKind::Compaction(_) => {
+                // What was undone before a newer one does not come back on top of it.
+                undos.clear();
+                compactions.insert(entry.seq);
+            }
+            EntryKind::Revert { entry: target } if compactions.contains(&target) => {
+                undos.push((entry.seq, target));
+            }
+            EntryKind::Revert { entry: target } => undos.retain(|(undo, _)| *undo != target),
+            _ => {}
+        }
+    }
+    undos.pop()
+}
+
 /// What a person calls an item: `12`, `12-15`, a call id, the beginning of a message id.
 fn find(view: &View, query: &str) -> Result<Vec<Item>, Refused> {
     let number = |text: &str| text.trim().parse::<u64>().ok();

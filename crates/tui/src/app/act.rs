@@ -2,6 +2,7 @@
 //! for AGENTS.md.
 
 use super::App;
+use super::compaction::bring_back;
 use crate::commands::{self, Action, Said};
 use crate::composer::Prompt;
 use crate::input::{Effect, Keep, Page, Request, To};
@@ -79,6 +80,7 @@ impl App {
                 return vec![Effect::Ask(Request::Sessions)];
             }
             Action::Rewind => return self.choose_message(),
+            Action::Folded => return self.choose_folded(),
             Action::Inspect(request) => {
                 let (inspector, effects) = Inspector::open(request);
                 self.inspector = Some(inspector);
@@ -176,6 +178,7 @@ impl App {
                 vec![Effect::Ask(Request::Command { name: "resume".to_owned(), arguments })]
             }
             Kind::Message => self.rewind(id),
+            Kind::Folded => bring_back(id),
         }
     }
 

@@ -174,7 +174,12 @@ impl App {
 
     fn overlay_key(&mut self, key: KeyEvent) -> Vec<Effect> {
         let effects = self.overlay.as_mut().and_then(|overlay| overlay.key(key, &self.theme));
-        if effects.is_none() {
+        if self.preview.is_some() {
+            return self.compaction_answered(effects);
+        }
+        // What comes of it is said in the transcript.
+        let answered = |effect: &Effect| matches!(effect, Effect::Send(Command::CarryOut { .. }));
+        if effects.as_ref().is_none_or(|effects| effects.iter().any(answered)) {
             self.overlay = None;
         }
         effects.unwrap_or_default()
@@ -197,6 +202,10 @@ impl App {
     }
 
     fn inspector_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        if key.code == KeyCode::Char('b') && self.inspector.as_ref().is_some_and(|i| !i.is_asking()) {
+            self.inspector = None;
+            return self.choose_folded();
+        }
         let effects = self.inspector.as_mut().and_then(|inspector| inspector.key(key));
         effects.unwrap_or_else(|| {
             self.inspector = None;

@@ -8,10 +8,12 @@
 //! | `keys` | which pane a key is for |
 //! | `act` | what a finished text comes to |
 //! | `replies` | the host's answers |
+//! | `compaction` | a compaction that is looked at before it applies; messages to bring back |
 //! | `past` | what was said before |
 //! | `undo` | undo, redo and rewind |
 
 mod act;
+mod compaction;
 mod keys;
 mod past;
 mod replies;
@@ -32,7 +34,8 @@ use crate::status::Status;
 use crate::theme::Theme;
 use crate::transcript::Transcript;
 use crate::waiting::Waiting;
-use becket_types::{Event, MessageId};
+use becket_types::{Event, MessageId, Seq};
+use compaction::Preview;
 use crossterm::event::{KeyEventKind, MouseEvent, MouseEventKind};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -93,6 +96,8 @@ pub struct App {
     picker: Option<Picker>,
     inspector: Option<Inspector>,
     overlay: Option<Overlay>,
+    /// The compaction that is looked at.
+    preview: Option<Preview>,
     draft: Draft,
     customs: Vec<Custom>,
     /// What happened since the end of the past was shown, until the whole of it is there.
@@ -145,6 +150,7 @@ impl App {
             picker: None,
             inspector: None,
             overlay: None,
+            preview: None,
             draft: Draft::default(),
             customs: Vec::new(),
             since: None,
@@ -237,6 +243,7 @@ impl App {
                 }
                 self.remember_said(event);
             }
+            Event::CompactionPlanned(plan) => effects.extend(self.show_compaction((**plan).clone())),
             Event::UndoPlanned(plan) => self.planned(plan),
             Event::UndoDone(outcome) => {
                 self.overlay = None;
@@ -284,6 +291,7 @@ impl App {
             Timer::Jobs => return vec![Effect::Ask(Request::Jobs)],
             Timer::Chord => self.chord = None,
             Timer::Arm => self.approvals.arm(),
+            Timer::Page => self.overlay.iter_mut().for_each(Overlay::arm),
             Timer::Toast => self.status.end_toast(),
             Timer::Draft => return self.draft.due(self.composer.text()),
             Timer::StatusLine => return self.status.script_due(self.composer.vim()),
@@ -316,6 +324,7 @@ impl App {
         match outcome {
             reading::Outcome::None => Vec::new(),
             reading::Outcome::Say(what) => self.status.toast(what.to_owned()),
+            reading::Outcome::BringBack => self.choose_folded(),
             reading::Outcome::Copy(text) => {
                 let lines = text.lines().count();
                 let mut effects = vec![Effect::Copy(text)];
@@ -338,6 +347,11 @@ impl App {
                 effects.push(Effect::Ask(Request::Preview { session: wanted }));
                 effects
             }
+            crate::picker::Kind::Folded => {
+                let said = wanted.parse().map(|seq| self.transcript.said_in(Seq(seq)));
+                picker.set_preview(wanted, said.unwrap_or_default());
+                Vec::new()
+            }
             crate::picker::Kind::Message => {
                 let said = self.said.iter().find(|(id, _)| id.to_string() == wanted);
                 picker.set_preview(wanted, said.map(|(_, text)| text.clone()).unwrap_or_default());
@@ -354,7 +368,7 @@ impl App {
         if !asking {
             if let Some(overlay) = &mut self.overlay {
                 overlay.draw(frame, area, &self.theme);
-                return vec![Effect::Highlight(overlay.jobs())];
+                return overlay.painted();
             }
             if let Some(inspector) = &mut self.inspector {
                 inspector.draw(frame, area, &self.theme);
@@ -420,6 +434,8 @@ impl App {
         }
         let wanted = self.transcript.images().into_iter();
         effects.extend(wanted.map(|(number, blob)| Effect::Ask(Request::Picture { number, blob })));
+        let losses = self.transcript.losses().into_iter();
+        effects.extend(losses.map(|entry| Effect::Ask(Request::Loss { entry })));
         effects
     }
 

@@ -13,25 +13,15 @@ use becket_types::DeliveryMode;
 impl App {
     pub(super) fn reply(&mut self, reply: Reply) -> Vec<Effect> {
         match reply {
-            Reply::Edited(Ok(text)) => {
-                self.composer.set(text.trim_end_matches('\n'));
-                return self.draft.changed();
-            }
+            Reply::Edited(text) => return self.edited(text),
             Reply::History(prompts) => self.composer.set_history(prompts),
             // What was typed meanwhile stands behind it.
             Reply::Draft(text) => {
                 self.draft.restored();
                 self.composer.replace(0..0, &text);
             }
-            Reply::Picture { number, scaled } => {
-                let size = scaled.as_ref().map(|scaled| (scaled.columns, scaled.rows));
-                self.transcript.image_is(number, size);
-                return scaled
-                    .map(|scaled| Effect::Image(image::transfer(number, &scaled)))
-                    .into_iter()
-                    .collect();
-            }
             Reply::Image(Ok((media_type, bytes))) => self.composer.paste_image(media_type, bytes),
+            Reply::Image(Err(why)) => return self.status.toast(why),
             Reply::Attached { text, image } => {
                 match image {
                     Some((media_type, bytes)) => self.composer.paste_image(media_type, bytes),
@@ -41,17 +31,43 @@ impl App {
                 return self.draft.changed();
             }
             Reply::Page { result: Ok(page), .. } => self.overlay = Some(Overlay::new(page)),
-            Reply::Edited(Err(why)) | Reply::Image(Err(why)) => return self.status.toast(why),
             Reply::Page { result: Err(why), .. } | Reply::Done(Err(why)) | Reply::Found(Err(why)) => {
-                self.overlay = None;
-                self.note(Weight::Error, why);
+                self.instead(Weight::Error, why);
             }
-            Reply::Done(Ok(said)) => {
+            Reply::Done(Ok(done)) => self.instead(Weight::Quiet, done),
+            Reply::Found(Ok(session)) => return self.switch(To::Session(session)),
+            Reply::Ran { command, output, failed } => self.ran(&command, &output, failed),
+            Reply::Prompt(text) => {
                 self.overlay = None;
-                self.note(Weight::Quiet, said);
+                return self.send(Prompt { text, images: Vec::new() }, DeliveryMode::Steer);
             }
-            // What was read is in the code already: the frame that is due shows it.
-            Reply::Highlighted => {}
+            Reply::Branch(branch) => self.status.set_branch(branch),
+            Reply::Jobs(jobs) => return self.status.set_jobs(jobs),
+            Reply::StatusLine(lines) => self.status.set_script(lines),
+            listed @ (Reply::Files { .. }
+            | Reply::Models(_)
+            | Reply::Customs(_)
+            | Reply::Sessions(_)
+            | Reply::Preview { .. }
+            | Reply::Saying { .. }) => return self.listed(listed),
+            shown @ (Reply::Highlighted
+            | Reply::Past(_)
+            | Reply::Picture { .. }
+            | Reply::Loss { .. }
+            | Reply::Inspected { .. }) => return self.shown(shown),
+        }
+        Vec::new()
+    }
+
+    /// A line of the host's, in place of the page that asked for it.
+    fn instead(&mut self, weight: Weight, text: String) {
+        self.overlay = None;
+        self.note(weight, text);
+    }
+
+    /// What there is to choose from.
+    fn listed(&mut self, reply: Reply) -> Vec<Effect> {
+        match reply {
             Reply::Files { query, paths, cut } => {
                 self.completion.files(&query, &paths);
                 if let Some(listed) = cut {
@@ -79,27 +95,37 @@ impl App {
                     picker.set_preview(session, text);
                 }
             }
-            Reply::Found(Ok(session)) => return self.switch(To::Session(session)),
-            Reply::Ran { command, output, failed } => self.ran(&command, &output, failed),
-            Reply::Prompt(text) => {
-                self.overlay = None;
-                return self.send(Prompt { text, images: Vec::new() }, DeliveryMode::Steer);
-            }
-            Reply::Past(events) => self.whole(&events),
-            Reply::Branch(branch) => self.status.set_branch(branch),
-            Reply::Jobs(jobs) => return self.status.set_jobs(jobs),
             Reply::Saying { words, sessions } => {
                 if let Some(picker) = &mut self.picker {
                     picker.said(&words, &sessions);
                 }
                 return self.previewed();
             }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// What the transcript and the inspector show.
+    fn shown(&mut self, reply: Reply) -> Vec<Effect> {
+        match reply {
+            Reply::Past(events) => self.whole(&events),
+            Reply::Picture { number, scaled } => {
+                let size = scaled.as_ref().map(|scaled| (scaled.columns, scaled.rows));
+                self.transcript.image_is(number, size);
+                return scaled
+                    .map(|scaled| Effect::Image(image::transfer(number, &scaled)))
+                    .into_iter()
+                    .collect();
+            }
+            Reply::Loss { entry, result } => self.lost(entry, result),
             Reply::Inspected { asked, result } => {
                 if let Some(inspector) = &mut self.inspector {
                     return inspector.answered(asked, result);
                 }
             }
-            Reply::StatusLine(lines) => self.status.set_script(lines),
+            // What was read is in the code already: the frame that is due shows it.
+            _ => {}
         }
         Vec::new()
     }

@@ -185,6 +185,11 @@ impl Inspector {
         what.clone_into(&mut self.said);
     }
 
+    /// Whether it waits for an answer.
+    pub fn is_asking(&self) -> bool {
+        self.asking.is_some()
+    }
+
     /// `None`: it closes.
     pub fn key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);

@@ -102,7 +102,7 @@ impl Status {
                 }
                 return effects;
             }
-            Event::CompactBoundary { .. } | Event::CompactionFailed { .. } => {
+            Event::CompactBoundary { .. } | Event::CompactionFailed { .. } | Event::CompactionPlanned(_) => {
                 self.turn.take_if(|turn| turn.compacting);
                 return self.changed();
             }

@@ -3,6 +3,7 @@
 //! Invariant: the lines depend on the body, the width and the theme alone; every change of the body goes through
 //! [`Block::change`], which drops them (a growing answer lays out what is new in it, see `Markdown`).
 
+use super::compaction::Compaction;
 use super::image::Image;
 use super::markdown::Markdown;
 use super::row::{CodeSpans, Row};
@@ -36,15 +37,7 @@ pub enum Body {
     },
     Tool(Box<ToolCall>),
     Image(Image),
-    Compaction {
-        before: u64,
-        after: u64,
-        summary: String,
-        anchor: Option<String>,
-        /// A line for each message that is no longer in the context.
-        dropped: Vec<String>,
-        open: bool,
-    },
+    Compaction(Compaction),
     /// A line of becket's.
     Note {
         weight: Weight,
@@ -119,7 +112,7 @@ impl Block {
             Body::Thinking { text, .. } => ("thought", Cow::Borrowed(text.as_str())),
             Body::Tool(call) => (call.name.as_str(), Cow::Owned(call.subject())),
             Body::Image(image) => ("image", Cow::Borrowed(image.name.as_str())),
-            Body::Compaction { summary, .. } => ("summary", Cow::Borrowed(summary.as_str())),
+            Body::Compaction(compaction) => ("summary", Cow::Borrowed(compaction.summary.as_str())),
             Body::Note { text, .. } => ("note", Cow::Borrowed(text.as_str())),
             Body::Hidden { kind, .. } => ("for the model only", Cow::Borrowed(kind.as_str())),
         };
@@ -159,9 +152,9 @@ impl Block {
             | Body::Hidden { text, .. } => Cow::Borrowed(text),
             Body::Tool(call) => Cow::Owned(call.source()),
             Body::Image(image) => Cow::Borrowed(&image.name),
-            Body::Compaction { summary, anchor, .. } => match anchor {
-                Some(anchor) => Cow::Owned(format!("{summary}\n{anchor}")),
-                None => Cow::Borrowed(summary),
+            Body::Compaction(compaction) => match &compaction.anchor {
+                Some(anchor) => Cow::Owned(format!("{}\n{anchor}", compaction.summary)),
+                None => Cow::Borrowed(&compaction.summary),
             },
         }
     }
@@ -169,7 +162,8 @@ impl Block {
     /// Whether it is open, for blocks that open.
     pub fn open(&self) -> Option<bool> {
         match &self.body {
-            Body::Thinking { open, .. } | Body::Compaction { open, .. } => Some(*open),
+            Body::Thinking { open, .. } => Some(*open),
+            Body::Compaction(compaction) => Some(compaction.open),
             Body::Tool(call) => Some(call.open),
             _ => None,
         }
@@ -180,7 +174,8 @@ impl Block {
             return;
         }
         self.change(|body| match body {
-            Body::Thinking { open, .. } | Body::Compaction { open, .. } => *open = to,
+            Body::Thinking { open, .. } => *open = to,
+            Body::Compaction(compaction) => compaction.open = to,
             Body::Tool(call) => call.open = to,
             _ => {}
         });
@@ -257,18 +252,7 @@ fn lay_out(body: &Body, width: usize, theme: &Theme) -> Vec<Row> {
         Body::Thinking { text, open, done } => thinking(text, *open, *done, width, theme),
         Body::Tool(call) => tool::lay_out(call, width, theme),
         Body::Image(image) => image.lay_out(width, theme),
-        Body::Compaction { before, after, summary, anchor, dropped, open } => {
-            let line = format!(
-                "⊟ context compacted {} → {} · see what changed",
-                thousands(*before),
-                thousands(*after)
-            );
-            let mut rows = vec![Row::from(Line::styled(text::fit(&line, width).into_owned(), theme.accent))];
-            if *open {
-                rows.extend(compaction(summary, anchor.as_deref(), dropped, width, theme));
-            }
-            rows
-        }
+        Body::Compaction(compaction) => compaction.lay_out(width, theme),
         Body::Note { weight, text } => {
             let (mark, style) = match weight {
                 Weight::Quiet => ("· ", theme.dim),
@@ -314,29 +298,6 @@ fn thinking(text: &str, open: bool, done: bool, width: usize, theme: &Theme) -> 
     let last = text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or_default();
     let line = format!("∴ {label}: {}", text::visible(last.trim()));
     vec![Line::styled(text::fit(&line, width).into_owned(), style).into()]
-}
-
-/// What an open compaction shows: the summary, the words that were kept, what is no longer in the context.
-fn compaction(
-    summary: &str,
-    anchor: Option<&str>,
-    dropped: &[String],
-    width: usize,
-    theme: &Theme,
-) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let mut part = |title: &str, text: &str| {
-        rows.extend(paragraph(title, width, "  ", "  ", theme.dim, theme.accent));
-        rows.extend(paragraph(text, width, "  ", "  ", theme.dim, theme.text));
-    };
-    part("summary", summary);
-    if let Some(anchor) = anchor {
-        part("kept word for word", anchor);
-    }
-    if !dropped.is_empty() {
-        part("no longer in the context", &dropped.join("\n"));
-    }
-    rows
 }
 
 /// `148k`, `1.2M`, `950`.

@@ -2,6 +2,7 @@
 
 use super::Transcript;
 use super::block::{Block, Body, Weight};
+use super::compaction::{Compaction, Known};
 use super::image::Image;
 use super::markdown::Markdown;
 use super::tool::{State, ToolCall};
@@ -35,17 +36,31 @@ impl Transcript {
             }),
             Event::ToolOutput { call_id, chunk } => self.call(call_id, "", |c| live(&mut c.output, chunk)),
             Event::ToolFinished { message, duration, .. } => self.finished(message, *duration),
-            Event::CompactBoundary { pre_tokens, post_tokens, summary, anchor, tail_from, kept, .. } => {
-                let dropped = self.dropped(*tail_from, kept);
-                self.push(Body::Compaction {
+            Event::CompactBoundary {
+                entry,
+                pre_tokens,
+                post_tokens,
+                summary,
+                anchor,
+                tail_from,
+                kept,
+                ..
+            } => {
+                let (reach, dropped) = self.dropped(*tail_from, kept);
+                self.push(Body::Compaction(Compaction {
+                    entry: *entry,
                     before: pre_tokens.0,
                     after: post_tokens.0,
                     summary: summary.clone(),
                     anchor: anchor.clone(),
                     dropped,
+                    reach,
+                    loss: Known::New,
+                    undone: false,
                     open: false,
-                });
+                }));
             }
+            Event::CompactionReverted { entry, counts } => self.compaction_counts(*entry, *counts),
             Event::CompactionFailed { reason } => {
                 self.note(Weight::Warning, format!("the context was not compacted: {reason}"));
             }
@@ -73,6 +88,7 @@ impl Transcript {
             | Event::ContextUsed { .. }
             | Event::UndoPlanned(_)
             | Event::UndoDone(_)
+            | Event::CompactionPlanned(_)
             | Event::ContextPlanned(_) => return false,
         }
         true
@@ -80,19 +96,29 @@ impl Transcript {
 
     /// What a compaction took out of the context and people have seen, a line each; what one before it took out is not
     /// said again.
-    fn dropped(&mut self, tail_from: Seq, kept: &[MessageId]) -> Vec<String> {
+    fn dropped(&mut self, tail_from: Seq, kept: &[MessageId]) -> ((Seq, Seq), Vec<(Seq, String)>) {
         let before = self.compacted_to;
         self.compacted_to = before.max(tail_from);
-        let is_out = |block: &&Block| {
-            let in_range = |(seq, id)| seq >= before && seq < tail_from && !kept.contains(&id);
-            block.message().is_some_and(in_range) && block.is_told(false)
+        let out = |block: &Block| {
+            let (seq, id) = block.message()?;
+            let is = seq >= before && seq < tail_from && !kept.contains(&id) && block.is_told(false);
+            is.then(|| (seq, block.headline()))
         };
-        let mut lines: Vec<String> = self.blocks.iter().filter(is_out).map(Block::headline).collect();
-        if let Some(more) = lines.len().checked_sub(DROPPED).filter(|more| *more > 0) {
-            lines.truncate(DROPPED);
-            lines.push(format!("… {more} more"));
-        }
-        lines
+        ((before, self.compacted_to), self.blocks.iter().filter_map(out).collect())
+    }
+
+    /// A compaction was undone, or counts again.
+    fn compaction_counts(&mut self, entry: Seq, counts: bool) {
+        let is = |block: &Block| matches!(block.body(), Body::Compaction(c) if c.entry == entry);
+        let Some(at) = self.blocks.iter().rposition(is) else { return };
+        let mut reach = (self.compacted_to, self.compacted_to);
+        self.blocks[at].change(|body| {
+            if let Body::Compaction(compaction) = body {
+                compaction.undone = !counts;
+                reach = compaction.reach;
+            }
+        });
+        self.compacted_to = if counts { reach.1 } else { reach.0 };
     }
 
     fn push(&mut self, body: Body) -> usize {
@@ -309,9 +335,6 @@ impl Transcript {
         true
     }
 }
-
-/// Lines that say what a compaction took out, at most.
-const DROPPED: usize = 300;
 
 /// Live output of one call that is kept.
 const LIVE: usize = 64 * 1024;

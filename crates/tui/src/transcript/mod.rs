@@ -8,6 +8,7 @@
 //! revealed. Blocks are appended and changed in place, never removed. Sends nothing, reads nothing.
 
 pub mod block;
+pub mod compaction;
 mod diff;
 mod events;
 mod find;
@@ -25,6 +26,7 @@ use crate::text;
 use crate::theme::Theme;
 use becket_types::{BlobId, CallId, MessageId, Seq};
 use block::{Block, Body};
+use compaction::Known;
 use find::Find;
 use print::Printed;
 use ratatui::Frame;
@@ -58,6 +60,8 @@ pub struct Transcript {
     /// The number of the next image, where the terminal draws them; those that came into view and are to be had.
     next_image: Option<u32>,
     wanted: Vec<(u32, BlobId)>,
+    /// Compactions that are open in view and whose loss is to be had.
+    losses: Vec<Seq>,
     find: Find,
     focus: Option<usize>,
     selection: Option<Selection>,
@@ -86,6 +90,7 @@ impl Transcript {
             jobs: Vec::new(),
             next_image: None,
             wanted: Vec::new(),
+            losses: Vec::new(),
             find: Find::default(),
             focus: None,
             selection: None,
@@ -181,13 +186,64 @@ impl Transcript {
         std::mem::take(&mut self.wanted)
     }
 
-    /// The block has come into view: if it is an image it is asked for, once.
+    /// Compactions whose loss came into view since this was asked last.
+    pub fn losses(&mut self) -> Vec<Seq> {
+        std::mem::take(&mut self.losses)
+    }
+
+    /// The block has come into view: what it lacks is asked for, once.
     fn want(&mut self, at: usize) {
-        let Body::Image(image) = self.blocks[at].body() else { return };
-        if image.state == ImageState::New {
-            self.wanted.push((image.number, image.blob.clone()));
-            self.set_image(at, ImageState::Asked);
+        match self.blocks[at].body() {
+            Body::Image(image) if image.state == ImageState::New => {
+                self.wanted.push((image.number, image.blob.clone()));
+                self.set_image(at, ImageState::Asked);
+            }
+            Body::Compaction(compaction) if compaction.open && compaction.loss == Known::New => {
+                let entry = compaction.entry;
+                self.losses.push(entry);
+                self.loss_is(entry, Known::Asked);
+            }
+            _ => {}
         }
+    }
+
+    /// What is known now of what this compaction lost.
+    pub fn loss_is(&mut self, entry: Seq, known: Known) {
+        let is = |block: &Block| matches!(block.body(), Body::Compaction(c) if c.entry == entry);
+        if let Some(at) = self.blocks.iter().rposition(is) {
+            self.blocks[at].change(|body| {
+                if let Body::Compaction(compaction) = body {
+                    compaction.loss = known;
+                }
+            });
+        }
+    }
+
+    /// Messages that compactions folded away, a line each, oldest first; of the block in focus alone, if that is one.
+    pub fn folded(&self) -> Vec<(Seq, String)> {
+        let of = |at: usize| match self.blocks[at].body() {
+            Body::Compaction(compaction) if !compaction.undone => compaction.dropped.as_slice(),
+            _ => &[],
+        };
+        let blocks = self.focus.map_or(0..self.blocks.len(), |at| at..at + 1);
+        let mut folded: Vec<(Seq, String)> = Vec::new();
+        for (seq, line) in blocks.flat_map(of) {
+            // A thought and the answer behind it are one message.
+            match folded.last_mut() {
+                Some((last, said)) if last == seq => {
+                    said.push_str(" · ");
+                    said.push_str(line);
+                }
+                _ => folded.push((*seq, line.clone())),
+            }
+        }
+        folded
+    }
+
+    /// What the message with this number says.
+    pub fn said_in(&self, seq: Seq) -> String {
+        let of = self.blocks.iter().filter(|block| block.message().is_some_and(|(at, _)| at == seq));
+        of.map(|block| block.source()).collect::<Vec<_>>().join("\n\n")
     }
 
     /// The terminal has this image, in so many columns and rows; `None`: there is nothing to show.

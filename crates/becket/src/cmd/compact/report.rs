@@ -25,24 +25,24 @@ pub(super) fn print(preview: &Preview, out: &mut dyn Write) -> Result<(), Failur
         "before",
         "after"
     );
-    for ((name, before), (_, after)) in categories(&report.before).into_iter().zip(categories(&report.after))
+    for ((name, before), (_, after)) in report.before.categories().into_iter().zip(report.after.categories())
     {
-        if before + after > 0 {
-            let _ = writeln!(text, "{name:<16} {:>8} {:>8}", short(before), short(after));
+        if before.0 + after.0 > 0 {
+            let _ = writeln!(text, "{name:<16} {:>8} {:>8}", short(before.0), short(after.0));
         }
     }
     let _ = writeln!(
         text,
         "\n{} messages are folded away, {} stay, {} outputs become stubs:",
-        preview.gone.len(),
+        preview.folded.gone.len(),
         report.tail + report.kept,
         report.pruned
     );
-    for message in preview.gone.iter().take(SHOWN) {
+    for message in preview.folded.gone.iter().take(SHOWN) {
         text.push_str(&line(message));
     }
-    more(&mut text, preview.gone.len());
-    for (name, list) in preview.loss.lists() {
+    more(&mut text, preview.folded.gone.len());
+    for (name, list) in preview.folded.loss.lists() {
         if list.is_empty() {
             continue;
         }
@@ -53,11 +53,15 @@ pub(super) fn print(preview: &Preview, out: &mut dyn Write) -> Result<(), Failur
         }
         more(&mut text, list.len());
     }
-    if preview.loss.is_empty() {
+    if preview.folded.loss.is_empty() {
         text.push_str("\nLost: no identifier, path, decision or constraint that was said.\n");
     }
-    let _ = writeln!(text, "{} outputs are folded away; each comes back with recall.", preview.loss.outputs);
-    let _ = writeln!(text, "\n{}", self::present(&preview.present));
+    let _ = writeln!(
+        text,
+        "{} outputs are folded away; each comes back with recall.",
+        preview.folded.loss.outputs
+    );
+    let _ = writeln!(text, "\n{}", self::present(&preview.folded.present));
     if !report.summary.is_empty() {
         let _ = writeln!(text, "Summary:\n\n{}\n", report.summary);
     }
@@ -115,31 +119,17 @@ fn role(message: &Message) -> &'static str {
     }
 }
 
-fn categories(b: &Breakdown) -> [(&'static str, u64); 9] {
-    [
-        ("system prompt", b.system.0),
-        ("rules files", b.rules.0),
-        ("skills", b.skills.0),
-        ("tools", b.tools.0),
-        ("summary", b.summary.0),
-        ("session state", b.state.0),
-        ("kept messages", b.kept.0),
-        ("conversation", b.tail.0),
-        ("continuation", b.continuation.0),
-    ]
-}
-
 pub(super) fn json(preview: &Preview, applied: bool) -> Value {
     let report = &preview.outcome.report;
     let by_category = |b: &Breakdown| -> Value {
-        categories(b).into_iter().map(|(name, tokens)| (name.replace(' ', "_"), json!(tokens))).collect()
+        b.categories().into_iter().map(|(name, tokens)| (name.replace(' ', "_"), json!(tokens))).collect()
     };
     json!({
         "applied": applied, "tokens_before": report.tokens_before, "tokens_after": report.tokens_after,
         "before": by_category(&report.before), "after": by_category(&report.after),
-        "dropped": preview.gone.iter().map(|m| row(m)).collect::<Vec<_>>(),
+        "dropped": preview.folded.gone.iter().map(|m| row(m)).collect::<Vec<_>>(),
         "kept": report.kept, "tail": report.tail, "pruned": report.pruned, "model_calls": report.model_calls,
-        "source": report.source, "summary": report.summary, "loss": preview.loss, "present": preview.present,
+        "source": report.source, "summary": report.summary, "loss": preview.folded.loss, "present": preview.folded.present,
         "notices": preview.outcome.notices,
     })
 }

@@ -15,6 +15,7 @@ use crate::settings::configuration;
 use becket_model::{
     Credential, Model, ModelError, ModelRef, Prepared, Request, ScriptedModel, Secret, ToolChoice,
 };
+pub(crate) use becket_session::context::compaction::text_of;
 use becket_session::context::{Policy, View};
 use becket_types::{
     Blobs, Context, ContextMessage, Entry, EntryKind, Message, Origin, Part, Provenance, SentRequest, Seq,
@@ -323,15 +324,6 @@ fn synthetic(kind: SpanKind, label: &str, text: &str) -> Placed {
         applied: Vec::new(),
     };
     Placed { span, bytes: None, text: text.to_owned(), source: Some("becket".to_owned()) }
-}
-
-pub(crate) fn text_of(part: &Part) -> String {
-    match part {
-        Part::Text { text, .. } | Part::Reasoning { text, .. } => text.clone(),
-        Part::ToolCall { name, input, .. } => format!("{name} {input}"),
-        Part::ToolResult { output, .. } => output.clone(),
-        Part::Image { .. } | Part::File { .. } | Part::Unknown(_) => String::new(),
-    }
 }
 
 /// The file, the command, the compaction that a part is from.

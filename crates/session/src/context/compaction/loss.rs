@@ -5,8 +5,7 @@
 //! their number is told. A sentence counts as kept when a line of what is left has most of its words. Pure text: what is
 //! found is a hint for people, nothing is decided by it.
 
-use becket_types::{Message, Part, Role, Seq};
-use serde::Serialize;
+use becket_types::{Loss, Lost, Message, Part, Role, Seq};
 use serde_json::Value;
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
@@ -52,83 +51,44 @@ const SAME: f64 = 0.6;
 /// Longer sentences are no sentences.
 const SENTENCE: usize = 400;
 
-/// One thing that would be lost.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Lost {
-    pub text: String,
-    /// The last message that says it.
-    pub seq: Seq,
-    pub times: u32,
-    pub by_user: bool,
-}
-
-/// See the module. The most said first; what the user said before all else.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Loss {
-    pub identifiers: Vec<Lost>,
-    pub paths: Vec<Lost>,
-    pub decisions: Vec<Lost>,
-    pub constraints: Vec<Lost>,
-    /// Outputs of tools among what leaves; each comes back with `recall`.
-    pub outputs: usize,
-}
-
-impl Loss {
-    /// Of `gone`, compared with the text of everything that stays.
-    pub fn of<M: Borrow<Message>>(gone: &[M], left: &str) -> Self {
-        let left = Left::new(left);
-        let (mut words, mut sentences) = (Found::default(), Found::default());
-        let mut outputs = 0;
-        for message in gone.iter().map(Borrow::borrow) {
-            for part in &message.parts {
-                match part {
-                    Part::Text { text, synthetic: false, .. } => {
-                        words.take(tokens(text), message);
-                        sentences.take(sentences_of(text), message);
-                    }
-                    Part::ToolCall { input, .. } => {
-                        strings(input, &mut |text| words.take(tokens(text), message));
-                    }
-                    Part::ToolResult { .. } => outputs += 1,
-                    _ => {}
+/// What `gone` says and the text of everything that stays does not.
+pub fn loss<M: Borrow<Message>>(gone: &[M], left: &str) -> Loss {
+    let left = Left::new(left);
+    let (mut words, mut sentences) = (Found::default(), Found::default());
+    let mut outputs = 0;
+    for message in gone.iter().map(Borrow::borrow) {
+        for part in &message.parts {
+            match part {
+                Part::Text { text, synthetic: false, .. } => {
+                    words.take(tokens(text), message);
+                    sentences.take(sentences_of(text), message);
                 }
+                Part::ToolCall { input, .. } => {
+                    strings(input, &mut |text| words.take(tokens(text), message));
+                }
+                Part::ToolResult { .. } => outputs += 1,
+                _ => {}
             }
         }
-        let mut loss = Self { outputs, ..Self::default() };
-        for lost in words.sorted() {
-            if left.text.contains(&lost.text) {
-                continue;
-            }
-            let list = if is_path(&lost.text) { &mut loss.paths } else { &mut loss.identifiers };
-            list.push(lost);
+    }
+    let mut loss = Loss { outputs, ..Loss::default() };
+    for lost in words.sorted() {
+        if left.text.contains(&lost.text) {
+            continue;
         }
-        for lost in sentences.sorted() {
-            let lower = lost.text.to_lowercase();
-            let says = |words: &[&str]| words.iter().any(|w| holds_word(&lower, w));
-            let (constraint, decision) = (lost.by_user && says(CONSTRAINTS), says(DECISIONS));
-            if !(constraint || decision) || left.says(&lower) {
-                continue;
-            }
-            if constraint { loss.constraints.push(lost) } else { loss.decisions.push(lost) }
+        let list = if is_path(&lost.text) { &mut loss.paths } else { &mut loss.identifiers };
+        list.push(lost);
+    }
+    for lost in sentences.sorted() {
+        let lower = lost.text.to_lowercase();
+        let says = |words: &[&str]| words.iter().any(|w| holds_word(&lower, w));
+        let (constraint, decision) = (lost.by_user && says(CONSTRAINTS), says(DECISIONS));
+        if !(constraint || decision) || left.says(&lower) {
+            continue;
         }
-        loss
+        if constraint { loss.constraints.push(lost) } else { loss.decisions.push(lost) }
     }
-
-    pub fn is_empty(&self) -> bool {
-        [&self.identifiers, &self.paths, &self.decisions, &self.constraints]
-            .iter()
-            .all(|list| list.is_empty())
-    }
-
-    /// The lists under the names people know them by.
-    pub fn lists(&self) -> [(&'static str, &[Lost]); 4] {
-        [
-            ("constraints", &self.constraints),
-            ("decisions", &self.decisions),
-            ("paths", &self.paths),
-            ("identifiers", &self.identifiers),
-        ]
-    }
+    loss
 }
 
 /// What is left, ready to be asked.
@@ -280,7 +240,7 @@ mod tests {
         let output =
             Message::tool_result("c1".into(), "bash", "lots_of output::Noise in/many/files.rs", false);
         let gone = [user, model, output];
-        let loss = Loss::of(&gone, "the ticket ACME-4711 and parser_core");
+        let loss = loss(&gone, "the ticket ACME-4711 and parser_core");
         assert_eq!(texts(&loss.constraints), ["Never touch vendor/generated.rs!"]);
         assert_eq!(texts(&loss.decisions), ["I decided to use a hand-written lexer instead of logos."]);
         assert_eq!(texts(&loss.paths), ["vendor/generated.rs"]);
@@ -289,7 +249,7 @@ mod tests {
 
         let kept = "never touch vendor/generated.rs\nhand-written lexer instead of logos was decided\nspan_test \
                     https://x.example/4711 ACME-4711 parser_core";
-        let loss = Loss::of(&gone, kept);
+        let loss = super::loss(&gone, kept);
         assert!(loss.is_empty(), "{loss:?}");
     }
 

@@ -149,6 +149,17 @@ impl Outcome {
         }
         self
     }
+
+    /// The same with a summary that a person wrote, and the record says so; `None` where it frees nothing.
+    pub fn edited(&self, summary: &str) -> Option<Self> {
+        let mut outcome = self.clone().with_summary(summary.trim_end());
+        for entry in &mut outcome.entries {
+            if let EntryKind::Compaction(compaction) = entry {
+                "edited".clone_into(&mut compaction.input);
+            }
+        }
+        (outcome.report.tokens_after < outcome.report.tokens_before).then_some(outcome)
+    }
 }
 
 impl fmt::Display for Report {

@@ -81,12 +81,10 @@ impl Breakdown {
     pub fn total(&self) -> Tokens {
         self.floor() + self.summary + self.state + self.kept + self.tail + self.continuation
     }
-}
 
-impl fmt::Display for Breakdown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} usable tokens (window {})", self.total(), self.usable, self.window)?;
-        let parts = [
+    /// All of them, under the names people know them by.
+    pub fn categories(&self) -> [(&'static str, Tokens); 9] {
+        [
             ("system prompt", self.system),
             ("rules files", self.rules),
             ("skills", self.skills),
@@ -96,9 +94,15 @@ impl fmt::Display for Breakdown {
             ("kept messages", self.kept),
             ("conversation", self.tail),
             ("continuation", self.continuation),
-        ];
+        ]
+    }
+}
+
+impl fmt::Display for Breakdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} usable tokens (window {})", self.total(), self.usable, self.window)?;
         let mut sign = ": ";
-        for (name, tokens) in parts.into_iter().filter(|(_, t)| t.0 > 0) {
+        for (name, tokens) in self.categories().into_iter().filter(|(_, t)| t.0 > 0) {
             write!(f, "{sign}{name} {tokens}")?;
             sign = ", ";
         }

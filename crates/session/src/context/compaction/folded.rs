@@ -1,0 +1,115 @@
+//! What a compaction does to a view: what leaves it, what of that stands nowhere any more, what must be there and is.
+//!
+//! Worked out on a copy of the view, before the compaction is appended or long after. Changes nothing.
+
+use super::{Outcome, loss};
+use crate::context::View;
+use crate::context::budget::estimate_message;
+use crate::context::present::{self, Present};
+use becket_types::{
+    CategoryChange, CompactionPlan, Entry, EntryKind, FoldedMessage, Loss, Message, MessageId, Millis, Part,
+    Role, Seq,
+};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Characters of a message that a list shows.
+const WORDS: usize = 80;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Folded {
+    /// Messages that leave the view.
+    pub gone: Vec<Arc<Message>>,
+    pub loss: Loss,
+    pub present: Vec<Present>,
+}
+
+impl Folded {
+    /// By an outcome that was not appended; `view` was folded from `entries`.
+    pub fn by(outcome: &Outcome, view: &View, entries: &[Entry]) -> Self {
+        let mut next = View::fold(view.policy().clone(), view.scope().clone(), entries);
+        for kind in &outcome.entries {
+            let seq = next.last_seq().next();
+            next.apply(&Entry { seq, time: Millis(0), kind: kind.clone() });
+        }
+        Self::between(view, &mut next)
+    }
+
+    /// By the compaction with this entry number; `None` where there is none. `like` lends its policy and scope.
+    pub fn at(seq: Seq, like: &View, entries: &[Entry]) -> Option<Self> {
+        let at = entries
+            .iter()
+            .position(|entry| entry.seq == seq && matches!(entry.kind, EntryKind::Compaction(_)))?;
+        // What was said to go on with belongs to it.
+        let goes_on = |entry: &&Entry| matches!(&entry.kind, EntryKind::Message { message } if message.metadata.compaction_continue);
+        let behind = at + 1 + usize::from(entries.get(at + 1).as_ref().is_some_and(goes_on));
+        let fold = |upto: usize| View::fold(like.policy().clone(), like.scope().clone(), &entries[..upto]);
+        Some(Self::between(&fold(at), &mut fold(behind)))
+    }
+
+    fn between(before: &View, after: &mut View) -> Self {
+        let stays: HashSet<MessageId> = after.live().map(|m| m.id).collect();
+        let gone: Vec<Arc<Message>> = before.live().filter(|m| !stays.contains(&m.id)).cloned().collect();
+        let context = after.context();
+        let mut left: String = context.system.join("\n");
+        for part in context.messages.iter().flat_map(|message| &message.message.parts) {
+            left.push('\n');
+            left.push_str(&text_of(part));
+        }
+        let loss = loss(&gone, &left);
+        Self { gone, loss, present: present::check(after) }
+    }
+
+    /// For people to look at and to confirm by the number `plan`.
+    pub fn plan(self, plan: u64, outcome: &Outcome) -> CompactionPlan {
+        let report = &outcome.report;
+        let both = report.before.categories().into_iter().zip(report.after.categories());
+        let categories = both
+            .filter(|((_, before), (_, after))| before.0 + after.0 > 0)
+            .map(|((name, before), (_, after))| CategoryChange { name: name.to_owned(), before, after });
+        let (there, not): (Vec<Present>, Vec<Present>) =
+            self.present.into_iter().partition(|item| item.there);
+        CompactionPlan {
+            plan,
+            tokens_before: report.tokens_before,
+            tokens_after: report.tokens_after,
+            categories: categories.collect(),
+            gone: self.gone.iter().map(|message| folded_message(message)).collect(),
+            stays: (report.tail + report.kept) as u64,
+            stubs: report.pruned as u64,
+            loss: self.loss,
+            present: there.len() as u64,
+            missing: not.into_iter().map(|item| item.what).collect(),
+            summary: report.summary.clone(),
+            notices: outcome.notices.clone(),
+        }
+    }
+}
+
+fn folded_message(message: &Message) -> FoldedMessage {
+    let who = match message.role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    };
+    let text = message.parts.iter().map(text_of).collect::<Vec<_>>().join(" ");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    FoldedMessage {
+        seq: message.seq,
+        who: who.to_owned(),
+        tokens: estimate_message(message),
+        words: words.chars().take(WORDS).collect(),
+    }
+}
+
+/// What a part says, in text.
+pub fn text_of(part: &Part) -> String {
+    match part {
+        Part::Text { text, .. } | Part::Reasoning { text, .. } => text.clone(),
+        Part::ToolCall { name, input, .. } => format!("{name} {input}"),
+        Part::ToolResult { output, .. } => output.clone(),
+        Part::Image { .. } | Part::File { .. } | Part::Unknown(_) => String::new(),
+    }
+}

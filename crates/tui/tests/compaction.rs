@@ -1,0 +1,226 @@
+//! A compaction in the open: looked at before it applies, its summary edited, what it lost, undone, its messages brought back.
+
+#[allow(dead_code, reason = "each binary uses its part of the stage")]
+mod support;
+
+use becket_tui::input::{Effect, Input, Reply, Request, Timer};
+use becket_types::{
+    CategoryChange, Command, CompactionPlan, CompactionTrigger, ContextChange, Event, FoldedMessage, Loss,
+    Lost, Message, Seq, Tokens,
+};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use support::{Stage, started};
+
+fn loss() -> Loss {
+    let lost =
+        |text: &str, seq: u64, by_user: bool| Lost { text: text.into(), seq: Seq(seq), times: 1, by_user };
+    Loss {
+        constraints: vec![lost("Never touch vendor/generated.rs!", 3, true)],
+        identifiers: vec![lost("ACME-4711", 3, true), lost("parser_core", 9, false)],
+        outputs: 12,
+        ..Loss::default()
+    }
+}
+
+fn plan(number: u64, summary: &str) -> CompactionPlan {
+    let category = |name: &str, before: u64, after: u64| CategoryChange {
+        name: name.into(),
+        before: Tokens(before),
+        after: Tokens(after),
+    };
+    let folded = |seq: u64, who: &str, words: &str| FoldedMessage {
+        seq: Seq(seq),
+        who: who.into(),
+        tokens: Tokens(1_200),
+        words: words.into(),
+    };
+    CompactionPlan {
+        plan: number,
+        tokens_before: Tokens(148_000),
+        tokens_after: Tokens(21_000),
+        categories: vec![category("system prompt", 3_100, 3_100), category("conversation", 144_900, 17_000)],
+        gone: vec![folded(3, "user", "Fix the parser."), folded(4, "assistant", "I look at ```it```.")],
+        stays: 7,
+        stubs: 2,
+        loss: loss(),
+        present: 3,
+        missing: Vec::new(),
+        summary: summary.into(),
+        notices: Vec::new(),
+    }
+}
+
+/// A stage of a tall terminal on which a plan came.
+fn looked_at(size: (u16, u16)) -> Stage {
+    let mut stage = Stage::new(size.0, size.1);
+    stage.event(started());
+    stage.event(Event::CompactionPlanned(Box::new(plan(1, "## Goal\n- fix the parser"))));
+    stage
+}
+
+fn arm(stage: &mut Stage) {
+    let asked = stage.asks();
+    assert!(asked.iter().any(|e| matches!(e, Effect::Wake(_, Timer::Page))), "{asked:?}");
+    stage.update(Input::Due(Timer::Page));
+}
+
+#[test]
+fn the_page_says_what_it_would_do_and_enter_applies_it() {
+    let mut stage = looked_at((80, 50));
+    arm(&mut stage);
+    let screen = stage.screen();
+    for words in [
+        "148k → 21k tokens.",
+        "Folded away: 2 messages. Kept word for word: 7.",
+        "system prompt",
+        "Never touch vendor/generated.rs!",
+        "ACME-4711",
+        "12 outputs of tools folded away",
+        "your last message: 3 found",
+        "- fix the parser",
+        "I look at '''it'''.",
+        "Enter applies · e edits the summary · n no",
+    ] {
+        assert!(screen.contains(words), "{words}:\n{screen}");
+    }
+    let apply = Effect::Send(Command::CarryOut { plan: 1, force: false });
+    assert_eq!(stage.key(KeyCode::Enter), [apply]);
+    assert!(!stage.screen().contains("ACME-4711"), "the page is gone");
+}
+
+/// It comes seconds after it was asked for: who writes meanwhile neither applies nor loses it.
+#[test]
+fn keys_typed_ahead_answer_nothing() {
+    let mut stage = looked_at((80, 24));
+    assert_eq!(stage.key(KeyCode::Enter), [], "before it was drawn");
+    stage.asks();
+    assert_eq!(stage.key(KeyCode::Char('e')), [], "before its time");
+    stage.update(Input::Due(Timer::Page));
+    assert_eq!(stage.key(KeyCode::Enter), [], "a key came, so the time begins anew");
+    arm(&mut stage);
+    assert!(stage.screen().contains("148k → 21k tokens"));
+    assert_eq!(stage.key(KeyCode::Enter), [Effect::Send(Command::CarryOut { plan: 1, force: false })]);
+    let mut stage = looked_at((80, 24));
+    let effects = stage.key(KeyCode::Esc);
+    assert!(effects.iter().all(|e| !matches!(e, Effect::Send(_))), "{effects:?}");
+    assert!(!stage.screen().contains("148k → 21k tokens"), "Esc always leaves it");
+}
+
+#[test]
+fn its_summary_is_edited_and_shown_again() {
+    let mut stage = looked_at((80, 50));
+    arm(&mut stage);
+    let edit = stage.key(KeyCode::Char('e'));
+    assert_eq!(edit, [Effect::Ask(Request::Edit { text: "## Goal\n- fix the parser".into() })]);
+    // The editor was left without a change: the page is there as it was, and no draft was written.
+    assert_eq!(stage.update(Input::Reply(Reply::Edited(Ok("## Goal\n- fix the parser\n".into())))), []);
+    assert!(stage.screen().contains("Enter applies"), "{}", stage.screen());
+    stage.key(KeyCode::Char('e'));
+    let effects = stage.update(Input::Reply(Reply::Edited(Err("vi ended with 1".into()))));
+    assert_eq!(effects, []);
+    assert!(stage.screen().contains("vi ended with 1"), "{}", stage.screen());
+    stage.key(KeyCode::Char('e'));
+    let effects = stage.update(Input::Reply(Reply::Edited(Ok("## Goal\n- by hand".into()))));
+    let summary = "## Goal\n- by hand".to_owned();
+    assert_eq!(effects, [Effect::Send(Command::EditCompaction { plan: 1, summary: summary.clone() })]);
+    stage.event(Event::CompactionPlanned(Box::new(plan(2, &summary))));
+    arm(&mut stage);
+    assert!(stage.screen().contains("- by hand"), "{}", stage.screen());
+    assert_eq!(stage.key(KeyCode::Enter), [Effect::Send(Command::CarryOut { plan: 2, force: false })]);
+    // From now on the editor is the composer's again.
+    stage.update(Input::Reply(Reply::Edited(Ok("a task".into()))));
+    assert!(stage.screen().contains("a task"));
+}
+
+/// Two messages of the person's, and a compaction that takes them out.
+fn compacted() -> Stage {
+    let mut stage = Stage::new(70, 24);
+    stage.event(started());
+    for (seq, words) in [(3, "first words"), (5, "second words")] {
+        let mut message = Message::user(words);
+        message.seq = Seq(seq);
+        stage.event(Event::UserMessage { message, client_id: None, steered: false });
+    }
+    stage.event(Event::CompactBoundary {
+        entry: Seq(9),
+        trigger: CompactionTrigger::Manual,
+        pre_tokens: Tokens(148_000),
+        post_tokens: Tokens(21_000),
+        summary: "what was done".into(),
+        anchor: None,
+        tail_from: Seq(8),
+        kept: Vec::new(),
+    });
+    stage
+}
+
+#[test]
+fn an_open_compaction_says_what_was_lost() {
+    let mut stage = compacted();
+    let asks = |stage: &mut Stage| {
+        stage.asks().iter().filter(|e| **e == Effect::Ask(Request::Loss { entry: Seq(9) })).count()
+    };
+    assert_eq!(asks(&mut stage), 0, "nobody looks");
+    stage.ctrl('o');
+    assert_eq!(asks(&mut stage), 1);
+    assert_eq!(asks(&mut stage), 0, "asked once");
+    stage.update(Input::Reply(Reply::Loss { entry: Seq(9), result: Ok(loss()) }));
+    let screen = stage.screen();
+    assert!(screen.contains("constraints that stand nowhere in what is left (1):"), "{screen}");
+    assert!(screen.contains("Never touch vendor/generated.rs!"), "{screen}");
+    assert!(screen.contains("you: first words\n  you: second words"), "{screen}");
+    stage.update(Input::Reply(Reply::Loss { entry: Seq(9), result: Err("the disk is gone".into()) }));
+    assert!(stage.screen().contains("it cannot be said: the disk is gone"));
+}
+
+#[test]
+fn a_compaction_that_was_undone_says_so() {
+    let mut stage = compacted();
+    stage.event(Event::CompactionReverted { entry: Seq(9), counts: false });
+    assert!(stage.screen().contains("context compacted 148k → 21k · undone"), "{}", stage.screen());
+    stage.event(Event::CompactionReverted { entry: Seq(9), counts: true });
+    assert!(stage.screen().contains("148k → 21k · see what changed"), "{}", stage.screen());
+}
+
+#[test]
+fn messages_are_brought_back() {
+    let restore = |items: &[&str]| {
+        let items = items.iter().map(|item| (*item).to_owned()).collect();
+        vec![Effect::Send(Command::ChangeContext(ContextChange::Restore { items }))]
+    };
+    let mut stage = compacted();
+    stage.type_text("/folded");
+    stage.key(KeyCode::Enter);
+    let screen = stage.screen();
+    assert!(screen.contains("bring back") && screen.contains("you: first words"), "{screen}");
+    stage.key(KeyCode::Down);
+    assert_eq!(stage.key(KeyCode::Enter), restore(&["5"]));
+
+    // From the compaction in focus, two at once.
+    stage.screen();
+    stage.update(Input::Key(KeyEvent::new(KeyCode::Up, KeyModifiers::ALT)));
+    assert!(stage.screen().contains("b brings back"), "{}", stage.screen());
+    stage.key(KeyCode::Char('b'));
+    stage.key(KeyCode::Tab);
+    stage.key(KeyCode::Tab);
+    assert!(stage.screen().contains("✓ you: first words"), "{}", stage.screen());
+    assert_eq!(stage.key(KeyCode::Enter), restore(&["3", "5"]));
+
+    // What was undone has folded nothing away.
+    stage.event(Event::CompactionReverted { entry: Seq(9), counts: false });
+    stage.type_text("/folded");
+    stage.key(KeyCode::Enter);
+    assert!(stage.screen().contains("no message was folded away"), "{}", stage.screen());
+}
+
+/// Every size of terminal shows how to answer and how to leave.
+#[test]
+fn the_page_can_be_answered_at_any_size() {
+    for size in [(80, 24), (120, 40), (200, 60), (40, 10)] {
+        let mut stage = looked_at(size);
+        arm(&mut stage);
+        let screen = stage.screen();
+        assert!(screen.contains("148k → 21k") && screen.contains("Enter applies · e edits"), "{screen}");
+        assert!(screen.lines().all(|line| line.chars().count() <= usize::from(size.0)), "{screen}");
+    }
+}
