@@ -77,7 +77,7 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
         (&["context"], "there is no session of"),
         (&["import", "bad.toml"], "is no session that becket can read"),
         (&["import", "absent.jsonl"], "absent.jsonl"),
-        (&["screenshot", "script.json", "-o", "out.png"], "is neither .svg nor .txt"),
+        (&["screenshot", "script.json", "-o", "out.gif"], "is neither .svg, .png nor .txt"),
         (&["screenshot", "script.json", "-o", "out.svg"], "not an event"),
         (&["screenshot", "script.json", "-o", "out.svg", "--theme", "mud"], "there is no theme"),
         (&["context", "nothere"], "nothere"),

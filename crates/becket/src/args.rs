@@ -270,7 +270,7 @@ pub(crate) const SUBCOMMANDS: &[&str] = &[
 pub(crate) struct ScreenshotArgs {
     /// One event a line, as JSON.
     pub events: PathBuf,
-    /// `.svg`, or `.txt` for the text alone.
+    /// `.svg`, `.png`, or `.txt` for the text alone.
     #[arg(short, long)]
     pub output: PathBuf,
     /// Columns and rows.

@@ -1,7 +1,9 @@
-//! Pictures of the interface: a frame as SVG, drawn by the panes themselves from a list of events.
+//! Pictures of the interface: a frame as SVG or as pixels, drawn by the panes themselves from a list of events.
 //!
-//! Owns the drawing of cells as text on rectangles. Reads no file and knows no font: the reader's monospaced one is taken,
-//! and every run of text is as wide as its cells.
+//! Owns the drawing of cells as text on rectangles; `pixels` that of cells as pixels. Reads no file. The SVG knows no font:
+//! the reader's monospaced one is taken, and every run of text is as wide as its cells.
+
+mod pixels;
 
 use crate::app::App;
 use crate::highlight::Job;
@@ -9,6 +11,8 @@ use crate::input::{Effect, Input};
 use crate::terminal::surface::Surface;
 use crate::theme::{Syntax, Theme};
 use becket_types::Event;
+pub use pixels::{Pixels, pixels};
+pub use ratatui::buffer::Buffer as Frame;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Size;
 use ratatui::style::{Color, Modifier};

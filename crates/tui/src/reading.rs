@@ -158,7 +158,7 @@ impl Reading {
         let (at, count) = transcript.focus_of();
         let back = if transcript.folded().is_empty() { "" } else { "b brings back · " };
         let line =
-            format!("{at} of {count} · Enter opens · c copies · {back}/ finds · u, d your messages · Esc");
+            format!("{at} of {count} · Enter opens · c copies · {back}/ finds · u, d yours · Esc");
         Some((Line::styled(fit(&line), theme.accent), None))
     }
 }

@@ -73,18 +73,45 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
 
 /// `text` cut every `columns`, at least one piece.
 pub fn chunks(text: &str, columns: usize) -> Vec<&str> {
-    let mut out = Vec::new();
-    let (mut from, mut used) = (0, 0);
-    for (at, grapheme) in text.grapheme_indices(true) {
-        let w = grapheme.width();
-        if used + w > columns && at > from {
-            out.push(&text[from..at]);
-            (from, used) = (at, 0);
+    pieces(text, |rest| fits(rest, columns))
+}
+
+/// The same, but cut behind a space where a piece has one. Nothing is left out.
+pub fn chunks_of_words(text: &str, columns: usize) -> Vec<&str> {
+    pieces(text, |rest| {
+        let end = fits(rest, columns);
+        let (piece, behind) = rest.split_at(end);
+        if behind.is_empty() || behind.starts_with(' ') {
+            return end;
         }
-        used += w;
+        // Not within the indentation.
+        let indent = end - piece.trim_start().len();
+        piece.rfind(' ').map(|at| at + 1).filter(|at| *at > indent).unwrap_or(end)
+    })
+}
+
+fn pieces(text: &str, end: impl Fn(&str) -> usize) -> Vec<&str> {
+    let (mut out, mut rest) = (Vec::new(), text);
+    loop {
+        let (piece, behind) = rest.split_at(end(rest));
+        out.push(piece);
+        rest = behind;
+        if rest.is_empty() {
+            return out;
+        }
     }
-    out.push(&text[from..]);
-    out
+}
+
+/// Bytes of `text` that have room in `columns`; of the first character at least.
+fn fits(text: &str, columns: usize) -> usize {
+    let mut used = 0;
+    for (at, grapheme) in text.grapheme_indices(true) {
+        used += grapheme.width();
+        if used > columns && at > 0 {
+            return at;
+        }
+    }
+    text.len()
 }
 
 /// How a line hangs together with the one above.
@@ -248,6 +275,16 @@ mod tests {
         .iter()
         .map(ToString::to_string)
         .collect()
+    }
+
+    #[test]
+    fn pieces_of_words_end_behind_spaces_and_are_the_whole_text() {
+        assert_eq!(chunks_of_words("one two three", 8), ["one two ", "three"]);
+        assert_eq!(chunks_of_words("one two three", 7), ["one two", " three"]);
+        assert_eq!(chunks_of_words("    abcdefgh i", 8), ["    abcd", "efgh i"]);
+        assert_eq!(chunks_of_words("abcdefghij", 4), ["abcd", "efgh", "ij"]);
+        assert_eq!(chunks_of_words("", 4), [""]);
+        assert_eq!(chunks("日本語", 1), ["日", "本", "語"]);
     }
 
     #[test]

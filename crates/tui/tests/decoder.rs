@@ -1,26 +1,21 @@
 //! Bytes from a terminal, through the library's reader and ours, to the panes: cut anywhere, mixed with typing, or nonsense.
 //!
 //! One test, since the library has one reader a process: it takes a pseudo-terminal for its standard input. The property runs
-//! 300 cases (`PROPTEST_CASES` sets more). Times stand still, so that a busy machine parts nothing that belongs together.
+//! 300 cases (`PROPTEST_CASES` sets more).
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use becket_tui::app::App;
-use becket_tui::decoder::{Decoded, Decoder, QUIET};
-use becket_tui::input::Input;
-use becket_tui::picture;
-use becket_tui::terminal::surface::Surface;
-use becket_tui::theme::Theme;
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, poll, read};
+#[path = "support/terminal.rs"]
+mod terminal;
+
+use becket_tui::decoder::Decoded;
+use crossterm::event::{Event, KeyCode};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use pty_process::blocking::{Pty, open};
-use ratatui::layout::Size;
 use std::cell::RefCell;
-use std::io::Write as _;
-use std::time::{Duration, Instant};
+use terminal::{CLOSED, LAST, Line, shown};
 
 /// What a terminal sends without anybody typing.
-const REPORTS: [&str; 11] = [
+const REPORTS: [&str; 13] = [
     "\x1b[<35;10;10M",
     "\x1b[<0;1;1m",
     "\x1b[<65;200;50M",
@@ -32,53 +27,10 @@ const REPORTS: [&str; 11] = [
     "\x1b]11;rgb:1e1e/1e1e/2e2e\x07",
     "\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\",
     "\x1b]10;rgb:ffff/ffff/ffff\x07",
+    // Answers to what another program asked, which the library does not know, with the one that ends them.
+    "\x1b[?2026;2$y\x1b[?62;4;22c",
+    "\x1b[?997;1n\x1b[?6c",
 ];
-
-/// Ends whatever the library waits for: a paste, a string, a mouse of either kind, an answer about the keyboard. Twice, since
-/// a broken character takes one byte with it and the old mouse three.
-const CLOSED: &str = "\x1b[201~\x1b\\\x07~mu\x1b[201~\x1b\\\x07~mu";
-/// A key that no keyboard has: the last one of what was written.
-const LAST: char = '\u{10fffd}';
-
-struct Line {
-    pty: Pty,
-    decoder: Decoder,
-    now: Instant,
-}
-
-impl Line {
-    fn write(&mut self, bytes: &[u8]) {
-        (&self.pty).write_all(bytes).unwrap();
-    }
-
-    /// What has arrived after a short wait. Where the machine is slow it comes with what is written next.
-    fn come(&mut self) -> Vec<Decoded> {
-        let mut out = Vec::new();
-        while poll(Duration::from_millis(1)).unwrap() {
-            out.extend(read().into_iter().flat_map(|event| self.decoder.take(event, self.now)));
-        }
-        out
-    }
-
-    /// Everything that was written, and of the quiet after it. The last key is written now, and taken out again.
-    fn all(&mut self) -> Vec<Decoded> {
-        self.write(LAST.to_string().as_bytes());
-        let last = Event::Key(KeyEvent::new(KeyCode::Char(LAST), KeyModifiers::NONE));
-        let end = Instant::now() + Duration::from_mins(1);
-        let mut out = Vec::new();
-        loop {
-            assert!(poll(end.saturating_duration_since(Instant::now())).unwrap(), "nothing more: {out:?}");
-            let Ok(event) = read() else { continue };
-            let is_last = event == last;
-            out.extend(self.decoder.take(event, self.now));
-            if is_last {
-                break;
-            }
-        }
-        out.extend(self.decoder.expire(self.now + QUIET));
-        out
-    }
-}
 
 /// What was typed and pasted, without the last key.
 fn text(decoded: &[Decoded]) -> String {
@@ -148,19 +100,7 @@ fn nonsense_is_survived(line: &mut Line) {
         }
         line.write(CLOSED.as_bytes());
         decoded.extend(line.all());
-        let size = Size::new(60, 12);
-        let (mut app, mut surface) = (App::new(Theme::plain()), Surface::new(size).unwrap());
-        for one in decoded {
-            match one {
-                Decoded::Background(r, g, b) => drop(app.update(Input::Background(r, g, b))),
-                Decoded::Event(Event::Key(key)) => drop(app.update(Input::Key(key))),
-                Decoded::Event(Event::Paste(text)) => drop(app.update(Input::Paste(text))),
-                Decoded::Event(Event::Mouse(mouse)) => drop(app.update(Input::Mouse(mouse))),
-                Decoded::Event(_) => {}
-            }
-        }
-        let (cells, _) = surface.cells(size, |frame| drop(app.draw(frame))).unwrap();
-        let shown = picture::text(cells);
+        let shown = shown(decoded);
         prop_assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{:?}", shown);
         Ok(())
     });
@@ -169,12 +109,7 @@ fn nonsense_is_survived(line: &mut Line) {
 
 #[test]
 fn what_a_terminal_sends_is_read_as_what_it_is() {
-    let (pty, slave) = open().unwrap();
-    // The library reads on until nothing is there.
-    rustix::io::ioctl_fionbio(&slave, true).unwrap();
-    rustix::stdio::dup2_stdin(&slave).unwrap();
-    crossterm::terminal::enable_raw_mode().unwrap();
-    let mut line = Line { pty, decoder: Decoder::default(), now: Instant::now() };
+    let mut line = Line::take();
     reports_are_no_text(&mut line);
     keys_are_whole_however_they_are_cut(&mut line);
     nonsense_is_survived(&mut line);

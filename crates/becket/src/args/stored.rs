@@ -17,6 +17,9 @@ pub(crate) struct ContextArgs {
     pub json: bool,
     #[arg(long, value_name = "N", env = "BECKET_CONTEXT_WINDOW")]
     pub context_window: Option<u64>,
+    /// What of the window can be used, where that is known better than from the catalog.
+    #[arg(skip)]
+    pub usable: Option<u64>,
     /// List all requests that were sent.
     #[arg(long, group = "sent")]
     pub requests: bool,

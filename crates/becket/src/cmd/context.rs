@@ -107,18 +107,20 @@ pub(crate) fn run(
     }
     let info = info(reading.model.as_deref());
     let window = args.context_window.unwrap_or(info.window);
-    let budget = Budget::new(window, info.input_limit.min(window), info.max_output);
+    let usable = args
+        .usable
+        .unwrap_or_else(|| Budget::new(window, info.input_limit.min(window), info.max_output).usable());
     let sum: u64 = spans.iter().map(|s| s.tokens.0).sum();
     if args.json {
         let body = json!({
             "session": reading.summary.id, "title": reading.summary.title, "model": reading.model,
-            "window": window, "usable": budget.usable(), "tokens": sum, "exact": args.exact,
+            "window": window, "usable": usable, "tokens": sum, "exact": args.exact,
             "generation": reading.view.context().generation,
             "spans": spans.iter().zip(&texts).map(|(s, t)| row(s, t)).collect::<Vec<_>>(),
         });
         return write(out, &format!("{body}\n"));
     }
-    print(&reading, &spans, &texts, sum, window, budget.usable(), args.exact, out)
+    print(&reading, &spans, &texts, sum, window, usable, args.exact, out)
 }
 
 #[expect(clippy::too_many_arguments, reason = "one call; the figures of one page")]

@@ -1,10 +1,11 @@
-//! `becket screenshot`: what the terminal would show after a file of events, as SVG.
+//! `becket screenshot`: what the terminal would show after a file of events, as SVG, PNG or text.
 
 use crate::args::ScreenshotArgs;
 use crate::failure::Failure;
-use becket_tui::picture::{self, Palette};
+use becket_tui::picture::{self, Frame, Palette, Pixels};
 use becket_tui::theme::Theme;
 use becket_types::Event;
+use image::ImageEncoder as _;
 use std::io::Write;
 
 pub(crate) fn run(args: &ScreenshotArgs, out: &mut dyn Write) -> Result<(), Failure> {
@@ -13,9 +14,9 @@ pub(crate) fn run(args: &ScreenshotArgs, out: &mut dyn Write) -> Result<(), Fail
             .hint(format!("themes: {}", Theme::NAMES.join(", ")))
     })?;
     let extension = args.output.extension().and_then(|e| e.to_str()).unwrap_or_default();
-    if !["svg", "txt"].contains(&extension) {
-        return Err(Failure::usage(format!("{} is neither .svg nor .txt", args.output.display()))
-            .hint("pictures are written as SVG, which any browser shows and converts: -o out.svg"));
+    if !["svg", "png", "txt"].contains(&extension) {
+        return Err(Failure::usage(format!("{} is neither .svg, .png nor .txt", args.output.display()))
+            .hint("the name says which kind of picture it is: -o out.svg"));
     }
     let name = args.events.display();
     let text = std::fs::read_to_string(&args.events)
@@ -32,8 +33,22 @@ pub(crate) fn run(args: &ScreenshotArgs, out: &mut dyn Write) -> Result<(), Fail
     let palette = Palette::of(&theme);
     let (columns, rows) = args.size;
     let frame = picture::frame(events, (columns, rows).into(), theme).map_err(|e| failed("draw", e))?;
-    let picture = if extension == "txt" { picture::text(&frame) } else { picture::svg(&frame, palette) };
+    let picture = match extension {
+        "txt" => picture::text(&frame).into_bytes(),
+        "png" => png(&frame, palette).map_err(|e| Failure::error(format!("cannot draw: {e}")))?,
+        _ => picture::svg(&frame, palette).into_bytes(),
+    };
     std::fs::write(&args.output, picture)
         .map_err(|e| failed(&format!("write {}", args.output.display()), e))?;
     writeln!(out, "{}", args.output.display()).map_err(|e| failed("write to stdout", e))
+}
+
+fn png(frame: &Frame, palette: Palette) -> Result<Vec<u8>, String> {
+    let Pixels { width, height, rgb } = picture::pixels(frame, palette)?;
+    let mut out = Vec::new();
+    let size = |n: usize| u32::try_from(n).map_err(|e| e.to_string());
+    image::codecs::png::PngEncoder::new(&mut out)
+        .write_image(&rgb, size(width)?, size(height)?, image::ExtendedColorType::Rgb8)
+        .map_err(|e| e.to_string())?;
+    Ok(out)
 }

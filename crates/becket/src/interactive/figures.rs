@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 
 /// Rows of a table.
 const ROWS: usize = 12;
+/// Columns of a page that the plot's axis and the page's own edge take.
+const AXIS: usize = 12;
 /// Columns and rows of the plot.
 const WIDTH: usize = 60;
 const HEIGHT: usize = 6;
@@ -67,8 +69,8 @@ fn paths(entries: &[Entry]) -> BTreeMap<u64, String> {
     out
 }
 
-/// How large each request was, from the first to the last, as a plot.
-pub(super) fn over_time(entries: &[Entry]) -> String {
+/// How large each request was, from the first to the last, as a plot on a page of so many columns.
+pub(super) fn over_time(entries: &[Entry], page: usize) -> String {
     let sizes: Vec<u64> = entries
         .iter()
         .filter_map(|e| match &e.kind {
@@ -77,7 +79,7 @@ pub(super) fn over_time(entries: &[Entry]) -> String {
         })
         .collect();
     let Some(most) = sizes.iter().max().copied().filter(|most| *most > 0) else { return String::new() };
-    let columns = sizes.len().min(WIDTH);
+    let columns = sizes.len().min(WIDTH).min(page.saturating_sub(AXIS)).max(1);
     // The largest of the requests that share a column.
     let column = |x: usize| {
         let (from, to) =
@@ -232,7 +234,7 @@ openai/gpt
     #[test]
     fn a_plot_has_its_largest_request_on_top() {
         let entries: Vec<Entry> = (1..=200).map(|n| entry(n, n, usage("m", n * 100, 0, 0.0))).collect();
-        let text = over_time(&entries);
+        let text = over_time(&entries, 80);
         let rows: Vec<&str> = text.lines().skip(2).collect();
         assert!(text.contains("context of 200 requests, at most 20k"), "{text}");
         assert_eq!(rows.len(), HEIGHT);
@@ -243,6 +245,9 @@ openai/gpt
             "the last column is as high as the plot: {widths:?}"
         );
         assert!(rows[HEIGHT - 1].chars().nth(10) != Some(' '), "the first column is not empty: {text}");
-        assert_eq!(over_time(&[]), "");
+        assert_eq!(over_time(&[], 80), "");
+        let narrow = over_time(&entries, 40);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 38), "{narrow}");
+        assert!(over_time(&entries, 0).lines().count() > HEIGHT, "a page of any width");
     }
 }

@@ -42,7 +42,7 @@ impl Pages {
             return Reply::Found(self.find(arguments).map_err(|f| said(&f)));
         }
         let markdown = match name {
-            "context" => self.context(),
+            "context" => self.context(arguments),
             "sessions" => self.sessions(arguments),
             "doctor" => self.doctor(),
             "cost" => self.cost(),
@@ -59,10 +59,15 @@ impl Pages {
         Reply::Page { name: name.to_owned(), result: markdown.map(page).map_err(|f| said(&f)) }
     }
 
-    fn context(&self) -> Result<String, Failure> {
+    /// `told`: the window, what of it can be used, and the columns of the page, as the interface knows them.
+    fn context(&self, told: &str) -> Result<String, Failure> {
+        let mut told = told.split_whitespace().map(|n| n.parse::<u64>().ok().filter(|n| *n > 0));
+        let mut next = || told.next().flatten();
+        let (window, usable, columns) = (next(), next(), next());
         let args = ContextArgs {
             session: Some(self.session.clone()),
-            context_window: self.config.context.window,
+            context_window: window.or(self.config.context.window),
+            usable,
             ..ContextArgs::default()
         };
         let mut reading = self.reading()?;
@@ -70,7 +75,8 @@ impl Pages {
         let _ = reading.view.context();
         let spans = reading.view.spans(&tools);
         printed(|out| {
-            let figures = figures::over_time(&reading.entries);
+            let columns = columns.map_or(usize::MAX, |columns| columns as usize);
+            let figures = figures::over_time(&reading.entries, columns);
             let sums = figures::by_tool_and_file(&spans, &reading.entries);
             cmd::sessions::write(out, &format!("{figures}{sums}\n"))?;
             cmd::context::run(&self.environment, &self.cwd, &args, out)

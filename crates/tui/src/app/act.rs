@@ -93,8 +93,15 @@ impl App {
             }
             Action::Host { name, arguments } => {
                 // What holds now is known here.
-                let now = || self.status.mode().to_owned();
-                let arguments = if name == "permissions" { now() } else { arguments };
+                let arguments = match name.as_str() {
+                    "permissions" => self.status.mode().to_owned(),
+                    // The window, what of it can be used (0: not known yet), and the columns of the page.
+                    "context" => {
+                        let (window, usable) = self.status.window();
+                        format!("{window} {usable} {}", self.columns)
+                    }
+                    _ => arguments,
+                };
                 return vec![Effect::Ask(Request::Command { name, arguments })];
             }
             Action::Custom { name, arguments } => {

@@ -175,6 +175,11 @@ impl Status {
         &self.mode
     }
 
+    /// The model's window and what of it can be used, as the agent last said; 0 before it did.
+    pub fn window(&self) -> (u64, u64) {
+        (self.meter.window, self.meter.usable)
+    }
+
     /// The session goes on under this mode, as was asked.
     pub fn set_mode(&mut self, mode: &str) -> Vec<Effect> {
         mode.clone_into(&mut self.mode);

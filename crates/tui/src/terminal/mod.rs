@@ -31,6 +31,11 @@ use surface::Surface;
 /// Buttons, the wheel, and movement while a button is held; coordinates as numbers. Not every movement: that floods.
 const MOUSE: &str = "\x1b[?1002h\x1b[?1006h";
 
+/// Reports that a program before us may have asked the terminal for, off: of its colours (2031), of its size (2048). Then a
+/// question (what terminal is this?) whose answer ends whatever report is on its way: the reader waits for the end of one, and
+/// would take what is typed for it.
+const REPORTS_END: &str = "\x1b[?2031l\x1b[?2048l\x1b[c";
+
 /// The process has the terminal; a panic gives it back.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// It has a screen of its own.
@@ -75,7 +80,7 @@ impl<W: Write> Screen<W> {
         if self.place == Place::Alternate {
             execute!(self.out, EnterAlternateScreen, Print(MOUSE))?;
         }
-        execute!(self.out, EnableBracketedPaste, EnableFocusChange)
+        execute!(self.out, EnableBracketedPaste, EnableFocusChange, Print(REPORTS_END))
     }
 
     /// Gives it back as it was.

@@ -220,7 +220,9 @@ impl Renderer<'_> {
         let columns = self.width.saturating_sub(self.indent() + 2);
         for (line, shown) in shown.iter().enumerate() {
             let mut from = 0;
-            for piece in text::chunks(shown, columns) {
+            // Tables and lists of words, no code.
+            let cut = if language == "text" { text::chunks_of_words } else { text::chunks };
+            for piece in cut(shown, columns) {
                 let spans = vec![Span::raw("  "), Span::styled(piece.to_owned(), style)];
                 let row = self.line(spans);
                 row.gutter =

@@ -1,0 +1,235 @@
+//! A frame as pixels, for a PNG: Spleen's bitmap font (12 × 24, BSD-2-Clause, from the crate `spleen-font`).
+//!
+//! Owns the signs that the font lacks and the interface draws: blocks by their eighths, arrows and marks by strokes. Any other
+//! character that it lacks is a box as wide as the character. Bold is drawn twice, one pixel apart; italic is not told.
+
+use super::{Palette, Rgb, rows};
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::style::Modifier;
+use spleen_font::{FONT_12X24, PSF2Font};
+use unicode_width::UnicodeWidthStr as _;
+
+/// Pixels of a cell, and around the whole.
+const CELL: (usize, usize) = (12, 24);
+const MARGIN: usize = 16;
+
+/// Rows of pixels, three bytes each: red, green, blue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pixels {
+    pub width: usize,
+    pub height: usize,
+    pub rgb: Vec<u8>,
+}
+
+/// A frame as pixels.
+///
+/// # Errors
+/// The font cannot be read.
+pub fn pixels(buffer: &Buffer, palette: Palette) -> Result<Pixels, &'static str> {
+    let mut font = PSF2Font::new(FONT_12X24)?;
+    let width = usize::from(buffer.area.width) * CELL.0 + 2 * MARGIN;
+    let height = usize::from(buffer.area.height) * CELL.1 + 2 * MARGIN;
+    let (r, g, b) = palette.behind;
+    let rgb = [r, g, b].repeat(width * height);
+    let mut canvas = Canvas { pixels: Pixels { width, height, rgb }, left: 0, top: 0, ink: palette.text };
+    for (y, row) in rows(buffer).enumerate() {
+        let mut covered = 0;
+        for (x, cell) in row.iter().enumerate() {
+            if covered == 0 {
+                covered = cell.symbol().width().max(1);
+                (canvas.left, canvas.top) = (MARGIN + x * CELL.0, MARGIN + y * CELL.1);
+                canvas.cell(&mut font, cell, covered, palette);
+            }
+            covered -= 1;
+        }
+    }
+    Ok(canvas.pixels)
+}
+
+/// What is drawn on, and the cell that is drawn.
+struct Canvas {
+    pixels: Pixels,
+    left: usize,
+    top: usize,
+    ink: Rgb,
+}
+
+impl Canvas {
+    fn set(&mut self, x: usize, y: usize) {
+        let (x, y) = (self.left + x, self.top + y);
+        if x < self.pixels.width && y < self.pixels.height {
+            let at = (y * self.pixels.width + x) * 3;
+            self.pixels.rgb[at..at + 3].copy_from_slice(&<[u8; 3]>::from(self.ink));
+        }
+    }
+
+    fn fill(&mut self, x: std::ops::Range<usize>, y: std::ops::Range<usize>) {
+        for y in y {
+            x.clone().for_each(|x| self.set(x, y));
+        }
+    }
+
+    fn cell(&mut self, font: &mut PSF2Font<'_>, cell: &Cell, columns: usize, palette: Palette) {
+        let (text, behind) = palette.cell(cell);
+        let width = columns * CELL.0;
+        if behind != palette.behind {
+            self.ink = behind;
+            self.fill(0..width, 0..CELL.1);
+        }
+        self.ink = text;
+        let underlined = cell.modifier.contains(Modifier::UNDERLINED);
+        let crossed = cell.modifier.contains(Modifier::CROSSED_OUT);
+        for (_, y) in [(underlined, 21), (crossed, 12)].into_iter().filter(|(is, _)| *is) {
+            self.fill(0..width, y..y + 1);
+        }
+        let symbol = cell.symbol();
+        let Some(c) = symbol.chars().next().filter(|c| *c != ' ') else { return };
+        if symbol.chars().count() == 1 && (self.block(c) || self.strokes(c)) {
+            return;
+        }
+        match font.glyph_for_utf8(symbol.as_bytes()).filter(|_| columns == 1) {
+            Some(glyph) => {
+                let bold = usize::from(cell.modifier.contains(Modifier::BOLD));
+                for (y, row) in glyph.enumerate() {
+                    for (x, _) in row.enumerate().filter(|(_, on)| *on) {
+                        self.set(x, y);
+                        self.set(x + bold, y);
+                    }
+                }
+            }
+            None => {
+                for edge in [2, CELL.1 - 4] {
+                    self.fill(2..width - 2, edge..edge + 1);
+                }
+                for edge in [2, width - 3] {
+                    self.fill(edge..edge + 1, 2..CELL.1 - 3);
+                }
+            }
+        }
+    }
+
+    /// Parts of a cell, in eighths.
+    fn block(&mut self, c: char) -> bool {
+        let (width, height) = CELL;
+        match c {
+            '▁'..='█' => {
+                let eighths = c as usize - '▁' as usize + 1;
+                self.fill(0..width, height - height * eighths / 8..height);
+            }
+            '▉'..='▏' => {
+                let eighths = 7 - (c as usize - '▉' as usize);
+                self.fill(0..(width * eighths).div_ceil(8), 0..height);
+            }
+            '▚' => {
+                self.fill(0..width / 2, 0..height / 2);
+                self.fill(width / 2..width, height / 2..height);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn strokes(&mut self, c: char) -> bool {
+        let strokes = strokes(c);
+        for (from, to) in strokes {
+            self.line(*from, *to);
+        }
+        !strokes.is_empty()
+    }
+
+    /// A line of two pixels.
+    fn line(&mut self, (x, y): (i32, i32), (to_x, to_y): (i32, i32)) {
+        let steps = (to_x - x).abs().max((to_y - y).abs()).max(1);
+        for step in 0..=steps {
+            let at = |from: i32, to: i32| usize::try_from(from + (to - from) * step / steps).unwrap_or(0);
+            let (x, y) = (at(x, to_x), at(y, to_y));
+            self.fill(x..x + 2, y..y + 2);
+        }
+    }
+}
+
+/// From here to there.
+type Stroke = ((i32, i32), (i32, i32));
+
+/// Signs that the interface draws and the font lacks.
+fn strokes(c: char) -> &'static [Stroke] {
+    match c {
+        '→' => &[((1, 12), (9, 12)), ((5, 8), (9, 12)), ((5, 16), (9, 12))],
+        '←' => &[((1, 12), (9, 12)), ((5, 8), (1, 12)), ((5, 16), (1, 12))],
+        '↑' => &[((5, 6), (5, 18)), ((1, 10), (5, 6)), ((9, 10), (5, 6))],
+        '↓' => &[((5, 6), (5, 18)), ((1, 14), (5, 18)), ((9, 14), (5, 18))],
+        '↳' => &[((2, 6), (2, 14)), ((2, 14), (9, 14)), ((6, 11), (9, 14)), ((6, 17), (9, 14))],
+        '↵' => &[((9, 6), (9, 14)), ((9, 14), (1, 14)), ((4, 11), (1, 14)), ((4, 17), (1, 14))],
+        '❯' => &[((3, 7), (7, 12)), ((7, 12), (3, 17))],
+        '✓' => &[((1, 13), (4, 17)), ((4, 17), (9, 7))],
+        '∴' => &[((5, 8), (5, 8)), ((2, 15), (2, 15)), ((8, 15), (8, 15))],
+        '◐' => &[
+            ((1, 9), (1, 15)),
+            ((3, 7), (3, 17)),
+            ((4, 6), (4, 18)),
+            ((5, 6), (7, 6)),
+            ((7, 6), (9, 9)),
+            ((9, 9), (9, 15)),
+            ((9, 15), (7, 18)),
+            ((7, 18), (5, 18)),
+        ],
+        '◌' => &[
+            ((5, 6), (5, 6)),
+            ((1, 9), (1, 9)),
+            ((9, 9), (9, 9)),
+            ((1, 15), (1, 15)),
+            ((9, 15), (9, 15)),
+            ((5, 18), (5, 18)),
+        ],
+        '⊟' | '□' => {
+            &[((1, 7), (9, 7)), ((1, 17), (9, 17)), ((1, 7), (1, 17)), ((9, 7), (9, 17)), ((3, 12), (7, 12))]
+        }
+        _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::theme::Theme;
+    use ratatui::layout::Rect;
+    use std::collections::HashSet;
+
+    /// The pixels of one cell that are written.
+    fn drawn(symbol: &str) -> HashSet<(usize, usize)> {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 2, 1));
+        buffer.set_string(0, 0, symbol, ratatui::style::Style::new());
+        let palette = Palette::of(&Theme::dark());
+        let pixels = pixels(&buffer, palette).unwrap();
+        assert_eq!(pixels.rgb.len(), pixels.width * pixels.height * 3);
+        assert_eq!((pixels.width, pixels.height), (2 * 12 + 32, 24 + 32));
+        let (r, g, b) = palette.behind;
+        let at = |n: usize| (n % pixels.width - MARGIN, n / pixels.width - MARGIN);
+        let ink = pixels.rgb.chunks(3).enumerate().filter(|(_, rgb)| *rgb != [r, g, b]);
+        ink.map(|(n, _)| at(n)).collect()
+    }
+
+    #[test]
+    fn every_sign_of_the_interface_is_drawn_as_itself() {
+        let signs = "Aa0é─│┃┊┼▄░▒▓●○✗·…•→←↑↓↳❯✓∴◐◌⊟▁▂▃▅▆▇▏▚";
+        let mut seen = HashSet::new();
+        let unknown = drawn("\u{e000}");
+        for sign in signs.chars() {
+            let pixels = drawn(&sign.to_string());
+            assert!(!pixels.is_empty() && pixels != unknown, "{sign}");
+            let mut pixels: Vec<_> = pixels.into_iter().collect();
+            pixels.sort_unstable();
+            assert!(seen.insert(pixels), "{sign} looks like another one");
+        }
+        assert!(drawn(" ").is_empty());
+    }
+
+    #[test]
+    fn blocks_fill_their_part_and_what_the_font_lacks_is_a_box() {
+        assert_eq!(drawn("█").len(), 12 * 24);
+        assert_eq!(drawn("▄").len(), 12 * 12);
+        assert_eq!(drawn("▌").len(), 6 * 24);
+        let wide = drawn("日");
+        assert!(wide.iter().any(|(x, _)| *x > 12), "as wide as it is");
+    }
+}
