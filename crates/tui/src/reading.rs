@@ -157,8 +157,7 @@ impl Reading {
         transcript.focused()?;
         let (at, count) = transcript.focus_of();
         let back = if transcript.folded().is_empty() { "" } else { "b brings back · " };
-        let line =
-            format!("{at} of {count} · Enter opens · c copies · {back}/ finds · u, d yours · Esc");
+        let line = format!("{at} of {count} · Enter opens · c copies · {back}/ finds · u, d yours · Esc");
         Some((Line::styled(fit(&line), theme.accent), None))
     }
 }

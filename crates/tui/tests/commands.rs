@@ -44,7 +44,7 @@ fn a_command_is_found_while_it_is_typed() {
     stage.type_text("cont");
     assert_eq!(menu(&mut stage)[0], "❯ /context  what the model sees now, by category, tool, fil…");
     assert_eq!(menu(&mut stage).last().unwrap(), "› /cont");
-    assert_eq!(asked(stage.key(KeyCode::Enter)), [host("context", "")]);
+    assert_eq!(asked(stage.key(KeyCode::Enter)), [host("context", "0 0 60")]);
     assert!(!stage.screen().contains('❯'), "{}", stage.screen());
     // What matches somewhere only comes behind what begins so.
     stage.type_text("/co");

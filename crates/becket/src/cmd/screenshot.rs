@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ScreenshotArgs, out: &mut dyn Write) -> Result<(), Fail
 }
 
 fn png(frame: &Frame, palette: Palette) -> Result<Vec<u8>, String> {
-    let Pixels { width, height, rgb } = picture::pixels(frame, palette)?;
+    let Pixels { width, height, rgb } = picture::pixels(frame, palette);
     let mut out = Vec::new();
     let size = |n: usize| u32::try_from(n).map_err(|e| e.to_string());
     image::codecs::png::PngEncoder::new(&mut out)

@@ -6,7 +6,8 @@
 use super::{Palette, Rgb, rows};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::Modifier;
-use spleen_font::{FONT_12X24, PSF2Font};
+use spleen_font::FONT_12X24;
+use std::collections::HashMap;
 use unicode_width::UnicodeWidthStr as _;
 
 /// Pixels of a cell, and around the whole.
@@ -22,11 +23,8 @@ pub struct Pixels {
 }
 
 /// A frame as pixels.
-///
-/// # Errors
-/// The font cannot be read.
-pub fn pixels(buffer: &Buffer, palette: Palette) -> Result<Pixels, &'static str> {
-    let mut font = PSF2Font::new(FONT_12X24)?;
+pub fn pixels(buffer: &Buffer, palette: Palette) -> Pixels {
+    let font = Font::new(FONT_12X24);
     let width = usize::from(buffer.area.width) * CELL.0 + 2 * MARGIN;
     let height = usize::from(buffer.area.height) * CELL.1 + 2 * MARGIN;
     let (r, g, b) = palette.behind;
@@ -38,12 +36,47 @@ pub fn pixels(buffer: &Buffer, palette: Palette) -> Result<Pixels, &'static str>
             if covered == 0 {
                 covered = cell.symbol().width().max(1);
                 (canvas.left, canvas.top) = (MARGIN + x * CELL.0, MARGIN + y * CELL.1);
-                canvas.cell(&mut font, cell, covered, palette);
+                canvas.cell(&font, cell, covered, palette);
             }
             covered -= 1;
         }
     }
-    Ok(canvas.pixels)
+    canvas.pixels
+}
+
+/// A font in the format PSF 2: a head of 32 bytes, bitmaps, and for each of them the characters that it stands for in UTF-8,
+/// up to a byte 255 (behind a byte 254 sequences of several, which are left out).
+struct Font {
+    bitmaps: &'static [u8],
+    /// Which bitmap.
+    at: HashMap<char, usize>,
+}
+
+impl Font {
+    const HEAD: usize = 32;
+    /// Bytes of a row of pixels, and of a bitmap.
+    const ROW: usize = CELL.0.div_ceil(8);
+    const BITMAP: usize = Self::ROW * CELL.1;
+
+    fn new(file: &'static [u8]) -> Self {
+        let number =
+            |at: usize| file.get(at..at + 4).map_or(0, |n| u32::from_le_bytes([n[0], n[1], n[2], n[3]]));
+        let end = Self::HEAD + number(16) as usize * Self::BITMAP;
+        let bitmaps = file.get(Self::HEAD..end).unwrap_or_default();
+        let mut at = HashMap::new();
+        for (n, characters) in file.get(end..).unwrap_or_default().split(|byte| *byte == 255).enumerate() {
+            let single = characters.split(|byte| *byte == 254).next().unwrap_or_default();
+            for c in String::from_utf8_lossy(single).chars() {
+                at.entry(c).or_insert(n);
+            }
+        }
+        Self { bitmaps, at }
+    }
+
+    fn glyph(&self, c: char) -> Option<&'static [u8]> {
+        let from = self.at.get(&c)? * Self::BITMAP;
+        self.bitmaps.get(from..from + Self::BITMAP)
+    }
 }
 
 /// What is drawn on, and the cell that is drawn.
@@ -69,7 +102,7 @@ impl Canvas {
         }
     }
 
-    fn cell(&mut self, font: &mut PSF2Font<'_>, cell: &Cell, columns: usize, palette: Palette) {
+    fn cell(&mut self, font: &Font, cell: &Cell, columns: usize, palette: Palette) {
         let (text, behind) = palette.cell(cell);
         let width = columns * CELL.0;
         if behind != palette.behind {
@@ -87,11 +120,11 @@ impl Canvas {
         if symbol.chars().count() == 1 && (self.block(c) || self.strokes(c)) {
             return;
         }
-        match font.glyph_for_utf8(symbol.as_bytes()).filter(|_| columns == 1) {
+        match font.glyph(c).filter(|_| columns == 1) {
             Some(glyph) => {
                 let bold = usize::from(cell.modifier.contains(Modifier::BOLD));
-                for (y, row) in glyph.enumerate() {
-                    for (x, _) in row.enumerate().filter(|(_, on)| *on) {
+                for (y, row) in glyph.chunks(Font::ROW).enumerate() {
+                    for x in (0..CELL.0).filter(|x| row[x / 8] & (0x80 >> (x % 8)) != 0) {
                         self.set(x, y);
                         self.set(x + bold, y);
                     }
@@ -120,6 +153,12 @@ impl Canvas {
                 let eighths = 7 - (c as usize - '▉' as usize);
                 self.fill(0..(width * eighths).div_ceil(8), 0..height);
             }
+            '┃' => self.fill(4..8, 0..height),
+            '┊' => [1, 7, 13, 19].into_iter().for_each(|y| self.fill(5..7, y..y + 3)),
+            '●' => (7..18_usize).for_each(|y| {
+                let half = [3, 4, 5, 5, 5, 5, 5, 5, 5, 4, 3][y - 7];
+                self.fill(6 - half..6 + half, y..y + 1);
+            }),
             '▚' => {
                 self.fill(0..width / 2, 0..height / 2);
                 self.fill(width / 2..width, height / 2..height);
@@ -200,7 +239,7 @@ mod tests {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 2, 1));
         buffer.set_string(0, 0, symbol, ratatui::style::Style::new());
         let palette = Palette::of(&Theme::dark());
-        let pixels = pixels(&buffer, palette).unwrap();
+        let pixels = pixels(&buffer, palette);
         assert_eq!(pixels.rgb.len(), pixels.width * pixels.height * 3);
         assert_eq!((pixels.width, pixels.height), (2 * 12 + 32, 24 + 32));
         let (r, g, b) = palette.behind;
