@@ -35,7 +35,11 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
         (&["-p", "--model", "openai/x", "--max-turns", "-3", "go"], "whole number"),
         (&["-p", "--model", "openai/x", "--max-tokens", "0", "go"], "more than 0"),
         (&["-p", "--model", "openai/x", "--max-wall", "soon", "go"], "10m"),
-        (&["-p", "--model", "openai/x", "--context-window", "big", "go"], "32k"),
+        (
+            &["-p", "--model", "openai/x", "--context-window", "big", "go"],
+            "error: --context-window: expected a whole number of tokens such as 32000 or \"32k\"\n",
+        ),
+        (&["-p", "--model", "openai/x", "--context-window", "10", "go"], "error: --context-window: a window has"),
         (&["-p", "--model", "openai/x", "--include-partial-messages", "go"], "--output-format stream-json"),
         (&["-p", "--model", "openai/x", "--replay-user-messages", "go"], "--output-format stream-json"),
         (&["-p", "--model", "openai/x", "-o", "absent-dir/out.md", "go"], "absent-dir"),
@@ -90,6 +94,49 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
         assert!(!ran.stderr.contains("panicked"), "{args:?}");
     }
     assert!(bench.ledgers().is_empty(), "nothing was started: {:?}", bench.ledgers());
+}
+
+/// What stands in the environment, and a server that serves nothing.
+#[test]
+fn an_environment_that_makes_no_sense_is_told() {
+    let bench = Bench::new(&[]);
+    let empty = MockServer::with(|_| Answer::json(200, json!({ "object": "list", "data": [] })).into());
+    let server = format!("{}/v1", empty.url());
+    let mut rows = vec![
+        (&[("OPENAI_BASE_URL", server.as_str())][..], 2, "lists no model", "--model openai/NAME"),
+        (
+            &[("BECKET_MODEL", "openai/x"), ("OPENAI_API_KEY", "sk-test"), ("HTTPS_PROXY", "http://user:secret@:x")],
+            2,
+            "the proxy in HTTPS_PROXY or ALL_PROXY is no address",
+            "http://HOST:PORT",
+        ),
+    ];
+    // Another build has that store, and says that it cannot be reached.
+    if !cfg!(feature = "postgres") {
+        let store = &[("BECKET_STORE", "postgres://127.0.0.1:1/x"), ("BECKET_MODEL", "openai/x")];
+        rows.push((store, 2, "built without PostgreSQL", "unset BECKET_STORE"));
+    }
+    for (environment, code, what, to_do) in rows {
+        let ran = run(bench.command().envs(environment.iter().copied()).args(["-p", "go"])).expect(code);
+        assert_eq!(ran.stderr.matches(what).count(), 1, "{what}: {}", ran.stderr);
+        assert!(ran.stderr.contains(to_do) && !ran.stderr.contains("secret"), "{to_do}: {}", ran.stderr);
+        assert_eq!(ran.stdout, "");
+    }
+}
+
+/// Rules files that are no files: one line about each, and the run goes on.
+#[test]
+fn rules_that_are_a_pipe_or_a_loop_are_told_once() {
+    let bench = Bench::new(&[]);
+    let made = std::process::Command::new("mkfifo").arg(bench.project.root().join("AGENTS.md")).status();
+    assert!(made.unwrap().success());
+    std::os::unix::fs::symlink("CLAUDE.md", bench.project.root().join("CLAUDE.md")).unwrap();
+    let server = MockServer::start([Answer::text("fine"), Answer::text("again")]);
+    let ran = run(bench.print(Api::Chat, &server).arg("go")).expect(0);
+    assert_eq!(ran.stdout, "fine\n");
+    for what in ["AGENTS.md is not used: it is a pipe", "CLAUDE.md is not used: it is a link that leads nowhere"] {
+        assert_eq!(ran.stderr.matches(what).count(), 1, "{what}: {}", ran.stderr);
+    }
 }
 
 #[test]

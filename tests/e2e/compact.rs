@@ -162,3 +162,21 @@ fn the_summary_can_be_a_persons_and_messages_come_back() {
     let refused = run(&mut compact(&bench, &server, &["--edit", "--no-model", "--yes"]));
     assert!(refused.code == 2 || refused.stdout.contains("Not compacted"), "{refused:?}");
 }
+
+#[test]
+fn a_summary_by_hand_that_cannot_be_used_is_told_and_changes_nothing() {
+    let (bench, server) = session();
+    let before = std::fs::read(&bench.ledgers()[0]).unwrap();
+    bench.project.write("long.md", &"A summary that is longer than what it stands for. ".repeat(4_000));
+    for (arguments, editor, code, what, to_do) in [
+        (&["--summary", "long.md", "--yes"][..], None, 2, "this summary frees nothing", "shorten it"),
+        (&["--edit", "--no-model", "--yes"], Some("false"), 1, "the editor false ended with", "nothing was changed"),
+        (&["--edit", "--no-model", "--yes"], Some("no-such-editor"), 1, "the editor no-such-editor ended", "EDITOR"),
+        (&["--edit", "--no-model", "--yes"], None, 2, "neither VISUAL nor EDITOR is set", "--summary FILE"),
+    ] {
+        let mut command = compact(&bench, &server, arguments);
+        let ran = run(command.envs(editor.map(|editor| ("EDITOR", editor)))).expect(code);
+        assert!(ran.stderr.contains(what) && ran.stderr.contains(to_do), "{what}: {}", ran.stderr);
+        assert_eq!(std::fs::read(&bench.ledgers()[0]).unwrap(), before, "{what}");
+    }
+}

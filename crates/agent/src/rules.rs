@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
 
     /// Adds a file that was not read yet and whose text is none of `told`. Its text.
     fn one(&mut self, path: &Path, told: &[String]) -> Option<String> {
-        if self.read.contains(&path.canonicalize().ok()?) {
+        if path.canonicalize().is_ok_and(|canonical| self.read.contains(&canonical)) {
             return None;
         }
         let text = self.text(path)?;
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
             let Some(canonical) = path.canonicalize().ok().filter(|path| path.is_file()) else {
                 // `@alice` and `@types/node` are no files that somebody misses.
                 if is_named_as_file(&name) {
-                    let why = if path.is_dir() { "it is a folder" } else { "there is no such file" };
+                    let why = no_file(&path).unwrap_or_else(|| "there is no such file".to_owned());
                     self.notice(format!("{}: `@{name}` was not imported: {why}", from.display()));
                 }
                 continue;
@@ -195,9 +195,13 @@ impl<'a> Reader<'a> {
 
     /// The file's text without HTML comments, cut at [`MAX_BYTES`]; `None` when it is not a readable regular file.
     fn text(&mut self, path: &Path) -> Option<String> {
-        let canonical = path.canonicalize().ok()?;
         // Before opening: a pipe would block.
-        let size = canonical.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
+        if let Some(why) = no_file(path) {
+            self.notice(format!("{} is not used: {why}; put a text file there", path.display()));
+            return None;
+        }
+        let canonical = path.canonicalize().ok()?;
+        let size = canonical.metadata().ok()?.len();
         let mut bytes = Vec::new();
         if let Err(error) =
             File::open(&canonical).and_then(|f| f.take(MAX_BYTES as u64 + 4).read_to_end(&mut bytes))
@@ -223,6 +227,21 @@ impl<'a> Reader<'a> {
 
     fn notice(&mut self, text: String) {
         self.rules.notices.push(text);
+    }
+}
+
+/// Why what stands at `path` is no file that can be read; nothing when it is one, or nothing is there.
+fn no_file(path: &Path) -> Option<String> {
+    let link = path.symlink_metadata().ok()?.is_symlink();
+    match path.metadata() {
+        Ok(at) if at.is_file() => None,
+        Ok(at) if at.is_dir() => Some("it is a folder".to_owned()),
+        Ok(_) => Some("it is a pipe, socket or device".to_owned()),
+        Err(error) if link && error.kind() == std::io::ErrorKind::NotFound => {
+            Some("it is a link to a file that is not there".to_owned())
+        }
+        Err(error) if link => Some(format!("it is a link that leads nowhere ({error})")),
+        Err(error) => Some(error.to_string()),
     }
 }
 
@@ -497,8 +516,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_regular_file_is_not_opened() {
-        let (_keep, root) = project(&[("AGENTS.md/x", "")]);
-        assert_eq!(load(&root, &RulesSettings::default()), Rules::default());
+    fn what_is_not_a_regular_file_is_told_once_and_not_opened() {
+        use std::os::unix::fs::symlink;
+        type Put = fn(&Path);
+        let cases: [(Put, &str); 5] = [
+            (|at| fs::create_dir(at).unwrap(), "it is a folder"),
+            (
+                |at| assert!(std::process::Command::new("mkfifo").arg(at).status().unwrap().success()),
+                "a pipe, socket or device",
+            ),
+            (|at| symlink("/dev/zero", at).unwrap(), "a pipe, socket or device"),
+            (|at| symlink(at.file_name().unwrap(), at).unwrap(), "a link that leads nowhere"),
+            (|at| symlink("absent", at).unwrap(), "a link to a file that is not there"),
+        ];
+        for (put, why) in cases {
+            let (_keep, root) = project(&[("CLAUDE.md", "used"), ("docs/x", "")]);
+            put(&root.join("AGENTS.md"));
+            let rules = load(&root, &RulesSettings::default());
+            assert_eq!(names(&rules, &root), ["CLAUDE.md"]);
+            assert_eq!(rules.notices.len(), 1, "{why}: {:?}", rules.notices);
+            assert!(rules.notices[0].contains("AGENTS.md is not used") && rules.notices[0].contains(why));
+
+            fs::write(root.join("CLAUDE.md"), "see @AGENTS.md").unwrap();
+            let told = load(&root, &RulesSettings::default()).notices;
+            assert_eq!(told.len(), 2, "{told:?}");
+            assert!(told[1].contains("`@AGENTS.md` was not imported") && told[1].contains(why), "{told:?}");
+        }
     }
 }

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, flag or variable.
+    /// The file, flag or variable; empty where there is none.
     pub origin: String,
     /// Line and column, from 1.
     pub at: Option<(usize, usize)>,
-    /// The key's full path, where the problem is one key's.
+    /// The key's full path, where the problem is one key's that `origin` does not name already.
     pub key: Option<String>,
     /// What is wrong and what to write instead.
     pub message: String,
@@ -22,10 +22,11 @@ impl fmt::Display for Problem {
         if let Some((line, column)) = self.at {
             write!(f, ":{line}:{column}")?;
         }
+        let after_origin = if self.origin.is_empty() { "" } else { ": " };
         if let Some(key) = &self.key {
-            write!(f, ": {key}")?;
+            return write!(f, "{after_origin}{key}: {}", self.message);
         }
-        write!(f, ": {}", self.message)
+        write!(f, "{after_origin}{}", self.message)
     }
 }
 

@@ -222,10 +222,23 @@ pub fn load(inputs: &Inputs<'_>) -> Result<Settings, ConfigError> {
         builder.document(parsed.map(translate), label, text, &Source::Settings(label.clone()), inputs.cwd);
     }
     for flag in &inputs.flags {
-        builder.single(flag.key, flag.value.clone(), flag.flag, Source::Flag(flag.flag.to_owned()));
+        builder.single(flag.key, flag.value.clone(), Source::Flag(flag.flag.to_owned()));
     }
     builder.files(Scope::Managed);
     builder.finish()
+}
+
+/// How a message names a value: what it was written in, and its key where that alone does not say it.
+fn place(source: Option<&Source>, key: &str) -> (String, Option<String>) {
+    let key = (!key.is_empty()).then(|| key.to_owned());
+    match source {
+        None | Some(Source::Default) => (String::new(), key),
+        Some(Source::Flag(name) | Source::Environment(name)) => (name.clone(), None),
+        Some(Source::Settings(label)) => (label.clone(), key),
+        Some(
+            Source::User(path) | Source::Project(path) | Source::Local(path) | Source::Managed(path),
+        ) => (path.display().to_string(), key),
+    }
 }
 
 impl Builder<'_> {
@@ -258,22 +271,18 @@ impl Builder<'_> {
                 Some(number) if key.starts_with("limits.") || *key == "context.window" => number,
                 _ => Value::String(text.trim().to_owned()),
             };
-            self.single(key, value, name, Source::Environment((*name).to_owned()));
+            self.single(key, value, Source::Environment((*name).to_owned()));
         }
     }
 
     /// One key from outside a file.
-    fn single(&mut self, key: &str, value: Value, origin: &str, source: Source) {
+    fn single(&mut self, key: &str, value: Value, source: Source) {
         let mut root = Node { at: 0, kind: Kind::Table(Vec::new()) };
         let leaf = from_value(value);
         root.put(&key.split('.').collect::<Vec<_>>(), leaf);
         if let Err((path, message)) = check_types(&root) {
-            self.errors.push(Problem {
-                origin: origin.to_owned(),
-                at: None,
-                key: Some(path.join(".")),
-                message,
-            });
+            let (origin, key) = place(Some(&source), &path.join("."));
+            self.errors.push(Problem { origin, at: None, key, message });
             return;
         }
         let cwd = self.inputs.cwd.to_path_buf();
@@ -446,9 +455,7 @@ impl Builder<'_> {
     }
 
     fn complain(&mut self, key: &str, message: impl Into<String>) {
-        let origin =
-            self.merged.get(key).and_then(|m| m.sources.last()).map_or_else(String::new, ToString::to_string);
-        let key = (!key.is_empty()).then(|| key.to_owned());
+        let (origin, key) = place(self.merged.get(key).and_then(|m| m.sources.last()), key);
         self.errors.push(Problem { origin, at: None, key, message: message.into() });
     }
 
@@ -470,7 +477,7 @@ impl Builder<'_> {
             self.complain("context.threshold", "a share is more than 0 and at most 1; 0.9 is the default");
         }
         if config.limits.max_turns == Some(0) {
-            self.complain("limits.max_turns", "0 lets nothing happen; give at least 1 or remove the key");
+            self.complain("limits.max_turns", "0 lets nothing happen; give at least 1 or leave it out");
         }
         if config.limits.max_budget_usd.is_some_and(|b| !b.is_finite() || b <= 0.0) {
             self.complain("limits.max_budget_usd", "a budget is a positive number of US dollars");

@@ -236,7 +236,7 @@ fn wrong_values_name_file_place_key_and_what_to_do() {
         ("model = ", "config.toml:1:"),
         (
             "context.window = 10",
-            "user: /home/u/.config/becket/config.toml: context.window: a window has at least 4,000",
+            "/home/u/.config/becket/config.toml: context.window: a window has at least 4,000",
         ),
         ("context.threshold = 1.5", "context.threshold: a share is more than 0"),
         ("limits.max_wall = '5 parsecs'", "limits.max_wall: expected seconds"),
@@ -246,6 +246,18 @@ fn wrong_values_name_file_place_key_and_what_to_do() {
         let got = problems(Case { files: vec![(Scope::User, text)], ..Case::default() });
         assert!(got.contains(want), "{text}\n{got}");
     }
+    // What names its key itself is named alone; what is no file's has no key to remove.
+    let flag = |key, value: serde_json::Value| vec![Flag { key, value, flag: "--the-flag" }];
+    for (key, value, want) in [
+        ("context.window", json!("big"), "--the-flag: expected a whole number of tokens such as 32000"),
+        ("context.window", json!("10"), "--the-flag: a window has at least 4,000 tokens; give a larger one"),
+        ("limits.max_turns", json!(0), "--the-flag: 0 lets nothing happen; give at least 1"),
+    ] {
+        let got = problems(Case { flags: flag(key, value), ..Case::default() });
+        assert!(got.starts_with(want) && !got.contains("remove the key"), "{got}");
+    }
+    let got = problems(Case { env: vec![("BECKET_CONTEXT_WINDOW", "big")], ..Case::default() });
+    assert!(got.starts_with("BECKET_CONTEXT_WINDOW: expected a whole number"), "{got}");
     let both = problems(Case {
         files: vec![(Scope::User, "effort = 1"), (Scope::Managed, "model = 2")],
         settings: Some("{\"a\": }"),

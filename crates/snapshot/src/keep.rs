@@ -4,14 +4,16 @@
 //! (a pack): ten thousand small files would otherwise be ten thousand files to create and to flush.
 
 use crate::sys::{self, Attributes};
-use crate::{Store, side};
-use becket_types::{BlobId, FileContent, hex};
+use crate::{Store, observe, side};
+use becket_types::{BlobId, FileContent, FileNode, hex};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 use std::path::Path;
 
 /// From this size on, in bytes, a file has a blob of its own.
 const ALONE: u64 = 64 << 10;
+/// A file that others write to is read so often, at most.
+const READS: usize = 4;
 /// A pack is closed at this size, in bytes.
 const PACK: usize = 4 << 20;
 
@@ -38,8 +40,9 @@ pub(crate) enum Refused {
     TooLarge,
     SessionFull,
     AllFull,
-    /// Unreadable, or written to while it was read.
     Unreadable,
+    /// Somebody else wrote to it each time that it was read.
+    Changing,
     NoTime,
     /// Ignored files have used up what they may.
     Bulk,
@@ -52,6 +55,7 @@ impl Refused {
             Self::SessionFull => "the 500 MB of this session are used up",
             Self::AllFull => "the 2 GB of all sessions are used up",
             Self::Unreadable => "it could not be read",
+            Self::Changing => "something else was writing to it all the time",
             Self::Bulk => "100 MB of ignored files and objects were kept before this command already",
             Self::NoTime => "there was no time to keep it",
         }
@@ -125,12 +129,30 @@ impl Content {
         if file.size > caps.file {
             return Err(Refused::TooLarge);
         }
-        let whole = sys::read_whole(path, caps.file).ok().flatten();
-        let (bytes, meta, attributes) = whole.ok_or(Refused::Unreadable)?;
-        if Some(meta.stamp) != file.stamp {
-            return Err(Refused::Unreadable);
+        match sys::read_whole(path, caps.file) {
+            Ok(Some((bytes, meta, attributes))) if Some(meta.stamp) == file.stamp => {
+                Ok(Self { attributes, ..Self::new(bytes) })
+            }
+            Ok(_) => Err(Refused::Changing),
+            Err(_) => Err(Refused::Unreadable),
         }
-        Ok(Self { attributes, ..Self::new(bytes) })
+    }
+
+    /// As [`Content::read`]; where somebody else wrote to the file since it was looked at, the record is made anew,
+    /// a few times.
+    pub(crate) fn read_now(path: &Path, mut file: FileContent, caps: &Caps) -> (FileContent, Result<Self, Refused>) {
+        for _ in 1..READS {
+            match Self::read(path, &file, caps) {
+                Err(Refused::Changing) => {}
+                done => return (file, done),
+            }
+            match sys::lstat(path).ok().and_then(|meta| observe::node(path, &meta)) {
+                Some(FileNode::File(now)) => file = now,
+                _ => return (file, Err(Refused::Unreadable)),
+            }
+        }
+        let last = Self::read(path, &file, caps);
+        (file, last)
     }
 }
 
@@ -142,6 +164,22 @@ impl Keeper {
         {
             self.bytes += file.size;
         }
+    }
+
+    /// Keeps what stands at `path` now; the record becomes that of what was kept. In `pack` until [`Keeper::close`].
+    pub(crate) fn keep_now(
+        &mut self,
+        path: &Path,
+        file: &mut FileContent,
+        pack: &mut Pack,
+        caps: &Caps,
+        store: &dyn Store,
+    ) -> Result<(), Refused> {
+        let (now, content) = Content::read_now(path, std::mem::take(file), caps);
+        *file = now;
+        self.take(content?, file, pack, caps)?;
+        self.store_beside(pack, store, 0, |_| ());
+        Ok(())
     }
 
     /// Reads the file that the record was made of, and keeps it; the record gets its hash. In `pack` until
@@ -251,4 +289,31 @@ pub(crate) fn content(file: &FileContent, store: &dyn Store, packs: &mut Packs) 
 #[derive(Default)]
 pub(crate) struct Packs {
     last: Option<(BlobId, Vec<u8>)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_somebody_wrote_to_since_it_was_looked_at_is_kept_as_it_is_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let look = |path: &Path| match observe::node(path, &sys::lstat(path).unwrap()) {
+            Some(FileNode::File(file)) => file,
+            other => panic!("{other:?}"),
+        };
+        std::fs::write(&path, "one\n").unwrap();
+        let old = FileContent { git: Some("0".repeat(40)), ..look(&path) };
+        // Beside it and into its place: another inode, whatever the clock's resolution.
+        std::fs::write(dir.path().join("new"), "one\ntwo\n").unwrap();
+        std::fs::rename(dir.path().join("new"), &path).unwrap();
+        assert_eq!(Content::read(&path, &old, &Caps::default()).err(), Some(Refused::Changing));
+        let (now, content) = Content::read_now(&path, old.clone(), &Caps::default());
+        assert_eq!(content.unwrap().bytes, b"one\ntwo\n");
+        assert_eq!((now.size, now.git), (8, None), "what a repository holds is the old content");
+
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(Content::read_now(&path, old, &Caps::default()).1.err(), Some(Refused::Unreadable));
+    }
 }

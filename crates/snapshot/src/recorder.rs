@@ -391,13 +391,15 @@ impl Recorder {
             let caps = &self.settings.caps;
             let read = |at: usize| match batch.get(at) {
                 Some((want, true)) if Instant::now() < until.of(want.rank) => {
-                    Content::read(&want.path, &want.file, caps)
+                    let (file, content) = Content::read_now(&want.path, want.file.clone(), caps);
+                    (Some(file), content)
                 }
-                Some((_, false)) => Err(Refused::Bulk),
-                _ => Err(Refused::NoTime),
+                Some((_, false)) => (None, Err(Refused::Bulk)),
+                _ => (None, Err(Refused::NoTime)),
             };
             let contents = self.keeper.store_beside(&mut pack, &*self.store, batch.len(), read);
-            for ((Wanted { path, mut file, .. }, _), content) in batch.into_iter().zip(contents) {
+            for ((Wanted { path, file, .. }, _), (now, content)) in batch.into_iter().zip(contents) {
+                let mut file = now.unwrap_or(file);
                 let was_known = self
                     .known
                     .get(&path)

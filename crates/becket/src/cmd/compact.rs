@@ -136,6 +136,7 @@ fn preview(
     if let Some(text) = edited.filter(|text| text.trim() != outcome.report.summary.trim()) {
         outcome = outcome.edited(&text).ok_or_else(|| {
             Failure::usage("this summary frees nothing: it is longer than what it stands for")
+                .hint("shorten it, or let the model write it")
         })?;
     }
     let sent = asker.map(ask::Asker::into_answered).unwrap_or_default();

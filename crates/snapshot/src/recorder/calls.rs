@@ -95,7 +95,7 @@ impl Recorder {
             let mut node = meta.and_then(|meta| observe::node(path, &meta));
             if let Some(FileNode::File(file)) = &mut node
                 && let Err(refused) =
-                    self.keeper.keep(path, file, &mut pack, &self.settings.caps, &*self.store)
+                    self.keeper.keep_now(path, file, &mut pack, &self.settings.caps, &*self.store)
             {
                 let reason = refused.words().to_owned();
                 skipped.push(SkippedPath { path: FilePath(path.clone()), reason });

@@ -187,7 +187,8 @@ pub(super) fn edited(environment: &Environment, text: &str) -> Result<String, Fa
         .status()
         .map_err(failed)?;
     if !status.success() {
-        return Err(Failure::error(format!("the editor ended with {status}; nothing was changed")));
+        return Err(Failure::error(format!("the editor {editor} ended with {status}; nothing was changed"))
+            .hint("set VISUAL or EDITOR to one that works, or give the summary as a file: --summary FILE"));
     }
     std::fs::read_to_string(file.path()).map_err(failed)
 }
