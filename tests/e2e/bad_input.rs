@@ -1,7 +1,7 @@
 //! Bad input: one message with what, why and what to do, the documented exit code, nothing lost.
 
 use crate::support::{Api, Bench, run, run_with};
-use becket_testkit::{Answer, MockServer};
+use becket_testkit::{Answer, MockServer, Reply};
 use serde_json::json;
 
 #[test]
@@ -37,9 +37,12 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
         (&["-p", "--model", "openai/x", "--max-wall", "soon", "go"], "10m"),
         (
             &["-p", "--model", "openai/x", "--context-window", "big", "go"],
-            "error: --context-window: expected a whole number of tokens such as 32000 or \"32k\"\n",
+            "becket: --context-window: expected a whole number of tokens such as 32000 or \"32k\"\n",
         ),
-        (&["-p", "--model", "openai/x", "--context-window", "10", "go"], "error: --context-window: a window has"),
+        (
+            &["-p", "--model", "openai/x", "--context-window", "10", "go"],
+            "becket: --context-window: a window has",
+        ),
         (&["-p", "--model", "openai/x", "--include-partial-messages", "go"], "--output-format stream-json"),
         (&["-p", "--model", "openai/x", "--replay-user-messages", "go"], "--output-format stream-json"),
         (&["-p", "--model", "openai/x", "-o", "absent-dir/out.md", "go"], "absent-dir"),
@@ -100,24 +103,29 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
 #[test]
 fn an_environment_that_makes_no_sense_is_told() {
     let bench = Bench::new(&[]);
-    let empty = MockServer::with(|_| Answer::json(200, json!({ "object": "list", "data": [] })).into());
+    let none = Reply::json(200, &json!({ "object": "list", "data": [] }));
+    let empty = MockServer::start([Answer::text("not asked")]).get("/v1/models", none);
     let server = format!("{}/v1", empty.url());
     let mut rows = vec![
-        (&[("OPENAI_BASE_URL", server.as_str())][..], 2, "lists no model", "--model openai/NAME"),
+        (vec![("OPENAI_BASE_URL", server.as_str())], 2, "lists no model", "--model openai/NAME"),
         (
-            &[("BECKET_MODEL", "openai/x"), ("OPENAI_API_KEY", "sk-test"), ("HTTPS_PROXY", "http://user:secret@:x")],
-            2,
+            vec![
+                ("BECKET_MODEL", "openai/x"),
+                ("OPENAI_API_KEY", "sk-test"),
+                ("HTTPS_PROXY", "http://user:secret@:x"),
+            ],
+            7,
             "the proxy in HTTPS_PROXY or ALL_PROXY is no address",
             "http://HOST:PORT",
         ),
     ];
     // Another build has that store, and says that it cannot be reached.
     if !cfg!(feature = "postgres") {
-        let store = &[("BECKET_STORE", "postgres://127.0.0.1:1/x"), ("BECKET_MODEL", "openai/x")];
+        let store = vec![("BECKET_STORE", "postgres://127.0.0.1:1/x"), ("BECKET_MODEL", "openai/x")];
         rows.push((store, 2, "built without PostgreSQL", "unset BECKET_STORE"));
     }
     for (environment, code, what, to_do) in rows {
-        let ran = run(bench.command().envs(environment.iter().copied()).args(["-p", "go"])).expect(code);
+        let ran = run(bench.command().envs(environment).args(["-p", "go"])).expect(code);
         assert_eq!(ran.stderr.matches(what).count(), 1, "{what}: {}", ran.stderr);
         assert!(ran.stderr.contains(to_do) && !ran.stderr.contains("secret"), "{to_do}: {}", ran.stderr);
         assert_eq!(ran.stdout, "");
@@ -134,7 +142,9 @@ fn rules_that_are_a_pipe_or_a_loop_are_told_once() {
     let server = MockServer::start([Answer::text("fine"), Answer::text("again")]);
     let ran = run(bench.print(Api::Chat, &server).arg("go")).expect(0);
     assert_eq!(ran.stdout, "fine\n");
-    for what in ["AGENTS.md is not used: it is a pipe", "CLAUDE.md is not used: it is a link that leads nowhere"] {
+    for what in
+        ["AGENTS.md is not used: it is a pipe", "CLAUDE.md is not used: it is a link that leads nowhere"]
+    {
         assert_eq!(ran.stderr.matches(what).count(), 1, "{what}: {}", ran.stderr);
     }
 }

@@ -170,8 +170,20 @@ fn a_summary_by_hand_that_cannot_be_used_is_told_and_changes_nothing() {
     bench.project.write("long.md", &"A summary that is longer than what it stands for. ".repeat(4_000));
     for (arguments, editor, code, what, to_do) in [
         (&["--summary", "long.md", "--yes"][..], None, 2, "this summary frees nothing", "shorten it"),
-        (&["--edit", "--no-model", "--yes"], Some("false"), 1, "the editor false ended with", "nothing was changed"),
-        (&["--edit", "--no-model", "--yes"], Some("no-such-editor"), 1, "the editor no-such-editor ended", "EDITOR"),
+        (
+            &["--edit", "--no-model", "--yes"],
+            Some("false"),
+            1,
+            "the editor false ended with",
+            "nothing was changed",
+        ),
+        (
+            &["--edit", "--no-model", "--yes"],
+            Some("no-such-editor"),
+            1,
+            "the editor no-such-editor ended",
+            "EDITOR",
+        ),
         (&["--edit", "--no-model", "--yes"], None, 2, "neither VISUAL nor EDITOR is set", "--summary FILE"),
     ] {
         let mut command = compact(&bench, &server, arguments);

@@ -235,9 +235,9 @@ fn place(source: Option<&Source>, key: &str) -> (String, Option<String>) {
         None | Some(Source::Default) => (String::new(), key),
         Some(Source::Flag(name) | Source::Environment(name)) => (name.clone(), None),
         Some(Source::Settings(label)) => (label.clone(), key),
-        Some(
-            Source::User(path) | Source::Project(path) | Source::Local(path) | Source::Managed(path),
-        ) => (path.display().to_string(), key),
+        Some(Source::User(path) | Source::Project(path) | Source::Local(path) | Source::Managed(path)) => {
+            (path.display().to_string(), key)
+        }
     }
 }
 

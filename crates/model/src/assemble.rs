@@ -431,7 +431,8 @@ pub(crate) fn parse_event<T: serde::de::DeserializeOwned>(data: &str) -> Option<
 /// An event that is not JSON at all: the stream is broken, and the message shows what came.
 pub(crate) fn not_json(data: &str, server: &str) -> ModelError {
     let shown = becket_types::cut_end(data.trim(), 120);
-    ModelError::new(ErrorKind::StreamBroken, format!("{server} sent an event that is not JSON: `{shown}`"))
+    ModelError::new(ErrorKind::StreamBroken, format!("{server} sent an event that is not JSON: `{shown}`."))
+        .hint("Try again; if it stays so, check the server, or a proxy in between.")
 }
 
 /// A whole document that is JSON but no answer.

@@ -140,7 +140,11 @@ impl Content {
 
     /// As [`Content::read`]; where somebody else wrote to the file since it was looked at, the record is made anew,
     /// a few times.
-    pub(crate) fn read_now(path: &Path, mut file: FileContent, caps: &Caps) -> (FileContent, Result<Self, Refused>) {
+    pub(crate) fn read_now(
+        path: &Path,
+        mut file: FileContent,
+        caps: &Caps,
+    ) -> (FileContent, Result<Self, Refused>) {
         for _ in 1..READS {
             match Self::read(path, &file, caps) {
                 Err(Refused::Changing) => {}

@@ -338,6 +338,7 @@ impl Agent {
                 self.in_turn = true;
                 self.undoing.forget();
                 self.repetition.reset();
+                self.doubt_limits();
             }
             Action::Deliver { prompts, steered } => self.deliver(&prompts, steered),
             Action::Assess => {

@@ -193,6 +193,18 @@ impl Agent {
         }
     }
 
+    /// Before a turn: a learned limit under which nothing could be sent is not believed without asking again. The server may
+    /// have been started anew with a larger window; where it was not, its refusal teaches the same once more.
+    pub(super) fn doubt_limits(&mut self) {
+        if self.budget.limits.effective().is_none() {
+            return;
+        }
+        let (floor, budget) = (self.floor(), self.budget());
+        if !floor.leaves_room(&budget, &self.budget.meter.estimator) {
+            self.budget.limits = Limits::default();
+        }
+    }
+
     /// A request was answered: limits that would have refused it were wrong.
     pub(super) fn limit_worked(&mut self, usage: &Usage) {
         if self.budget.limits.worked(usage.context()) {

@@ -51,8 +51,10 @@ impl Agent {
         if let Some(left) = inbox.and_then(|value| serde_json::from_value(value).ok()) {
             self.inbox.restore(left);
         }
-        let learned = self.learned_limits();
-        self.budget.limits = learned;
+        // A window that is set goes before what an earlier run learned; what this one learns goes before both.
+        if self.settings.context_window.is_none() {
+            self.budget.limits = self.learned_limits();
+        }
         self.core.emit(Event::SessionStarted {
             session,
             cwd: self.settings.environment.cwd.clone(),

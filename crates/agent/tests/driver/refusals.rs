@@ -91,3 +91,34 @@ async fn an_answer_to_more_than_the_limit_ends_the_limit() {
     let after = session.lock().unwrap().view().state("limits:test/one").cloned();
     assert_eq!(after, Some(json!({"named": null, "refused": null})));
 }
+
+/// A local server that was started anew with a larger window, and a window that the user sets.
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_an_earlier_run_does_not_lock_a_session_out() {
+    for (limit, set) in [(3_000, None), (9_000, Some(200_000))] {
+        let limits = json!({"named": limit, "refused": null});
+        let mut entries = vec![EntryKind::State { key: "limits:test/one".into(), value: limits }];
+        entries.push(EntryKind::System {
+            items: vec![becket_types::SystemItem {
+                kind: becket_types::SystemKind::Prompt,
+                path: None,
+                text: "Be careful. ".repeat(800),
+            }],
+        });
+        let mut setup = Setup::new(vec![say("ok"), Reply::Refuse(ErrorKind::ContextOverflow, Some(400))]);
+        setup.settings.context_window = set;
+        let mut rig = setup.left(entries).start();
+        // More than the limit of 9,000 would take without a compaction, as the user's last message.
+        let text = if set.is_some() { "many words ".repeat(4_000) } else { "go".to_owned() };
+        assert_eq!(rig.turn(&text).await.text, "ok", "{limit}");
+        assert_eq!(rig.model.turns().len(), 1);
+        if set.is_some() {
+            continue;
+        }
+        // What is refused in this run is learned in this run.
+        rig.turn("more").await;
+        let session = rig.end().await;
+        let after = session.lock().unwrap().view().state("limits:test/one").cloned().unwrap();
+        assert!(after["refused"].as_u64().is_some(), "{after}");
+    }
+}

@@ -1,6 +1,6 @@
 //! What fills the window, whether a compaction pays, and what a person is told when nothing helps.
 
-use super::super::budget::{estimate_json, estimate_text, part_of};
+use super::super::budget::{Budget, Estimator, estimate_json, estimate_text, part_of};
 use becket_types::{Millis, SystemItem, SystemKind, Tokens, ToolSpec};
 use std::fmt;
 
@@ -52,6 +52,11 @@ impl Floor {
 
     pub fn total(&self) -> Tokens {
         self.system + self.rules + self.skills + self.tools
+    }
+
+    /// Whether a conversation fits behind it, as this model counts: no compaction could make room otherwise.
+    pub fn leaves_room(&self, budget: &Budget, estimator: &Estimator) -> bool {
+        estimator.scale(self.total()).0 <= part_of(budget.usable(), FLOOR_SHARE)
     }
 }
 
