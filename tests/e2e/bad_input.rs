@@ -10,6 +10,7 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
         ("bad.toml", "model = [\n"),
         ("bad.json", "{\"model\": 3}"),
         ("script.json", "{ not a script"),
+        ("empty.json", "{\"steps\": []}"),
         ("schema.json", "{\"type\": \"strin\"}"),
     ]);
     for (args, word) in [
@@ -18,12 +19,17 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
         (&["-p", "--model", "martian/x", "go"], "martian"),
         (&["-p", "--model", "script:missing.json", "go"], "missing.json"),
         (&["-p", "--model", "script:script.json", "go"], "script.json"),
+        (&["-p", "--model", "script:empty.json", "go"], "The script `empty.json` has no steps"),
         (&["-p", "--model", "openai/x", "--resume", "nothere", "go"], "nothere"),
         (&["-p", "--model", "openai/x", "--session-id", "7", "go"], "--session-id"),
         (&["-p", "--model", "openai/x", "--settings", "bad.toml", "go"], "bad.toml"),
         (&["-p", "--model", "openai/x", "--settings", "bad.json", "go"], "model"),
         (&["-p", "--model", "openai/x", "--settings", "absent.json", "go"], "absent.json"),
-        (&["-p", "--model", "openai/x", "--json-schema", "@schema.json", "go"], "schema"),
+        (
+            &["-p", "--model", "openai/x", "--json-schema", "@schema.json", "go"],
+            "--json-schema: the JSON schema is not a valid schema",
+        ),
+        (&["-p", "--model", "openai/x", "--json-schema", "{", "go"], "give a schema as JSON, or @FILE"),
         (&["-p", "--model", "openai/x", "--permission-mode", "yolo", "go"], "yolo"),
         (&["-p", "--model", "openai/x", "--allowedTools", "Bash(", "--", "go"], "Bash("),
         (&["-p", "--model", "openai/x", "--system-prompt-file", "absent.md", "go"], "absent.md"),
@@ -31,7 +37,10 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
         (&["-p", "--model", "openai/x", "-C", "bad.toml", "go"], "bad.toml"),
         (&["-p", "--model", "openai/x", "--add-dir", "absent-dir", "--", "go"], "absent-dir"),
         (&["-p", "--model", "openai/x", "--setting-sources", "moon", "go"], "moon"),
-        (&["-p", "--model", "openai/x", "--tools", "hammer", "go"], "hammer"),
+        (
+            &["-p", "--model", "openai/x", "--tools", "hammer", "go"],
+            "--tools (tools.enabled): there is no tool \"hammer\"",
+        ),
         (&["-p", "--model", "openai/x", "--max-turns", "-3", "go"], "whole number"),
         (&["-p", "--model", "openai/x", "--max-tokens", "0", "go"], "more than 0"),
         (&["-p", "--model", "openai/x", "--max-wall", "soon", "go"], "10m"),

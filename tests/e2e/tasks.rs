@@ -121,11 +121,13 @@ fn what_is_not_kept_is_not_written_to_the_session_it_goes_on_from() {
 fn a_session_that_goes_on_says_what_it_cannot_take() {
     let bench = Bench::new(&[]);
     let server = MockServer::start(["one", "two", "{\"n\": 3}"].map(Answer::text));
-    run(bench.print(Api::Anthropic, &server).arg("first")).expect(0);
+    let same = ["--append-system-prompt", "Mind the gap."];
+    run(bench.print(Api::Anthropic, &server).args(same).arg("first")).expect(0);
     let id = "7e57c0de-0000-4000-8000-000000000001";
     let copy = ["-c", "--fork-session", "--session-id", id, "--system-prompt", "You are a parrot.", "second"];
-    let ran = run(bench.print(Api::Anthropic, &server).args(copy)).expect(0);
+    let ran = run(bench.print(Api::Anthropic, &server).args(same).args(copy)).expect(0);
     assert!(ran.stderr.contains("--system-prompt has no effect"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("--append-system-prompt"), "it is there as before: {}", ran.stderr);
     assert!(!server.requests()[1].text().contains("parrot"));
     // The schema reaches the model behind the prompt, and the words of the user stay what they were.
     let schema = "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\"}},\"required\":[\"n\"]}";

@@ -17,7 +17,7 @@ use becket_session::context::{ModelScope, Policy};
 use becket_session::store::{self, SessionSummary};
 use becket_session::{CreateOptions, Session, StoreError, ledger};
 use becket_tool_shell::Shell;
-use becket_types::{PermissionMode, SessionId};
+use becket_types::{PermissionMode, SessionId, SystemItem};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -69,18 +69,10 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
 
     let mut policy = policy(config);
     policy.protect.extend(tools.protected());
-    if run.goes_on() {
-        for (text, flag) in
-            [(&run.system_prompt, "--system-prompt"), (&run.append_system_prompt, "--append-system-prompt")]
-        {
-            if text.is_some() {
-                notes.push(format!(
-                    "{flag} has no effect on a session that goes on: it keeps the system prompt it began with"
-                ));
-            }
-        }
-    }
     let (session, resumed) = session(environment, run, policy, becket_agent::scope(model.info()))?;
+    if run.goes_on() {
+        notes.extend(unused_prompts(run, session.view().system_items()));
+    }
     let past = resumed.then(|| session.dir().to_owned());
     let begun = (run.persist && !resumed).then(|| session.dir().to_owned());
     let id = session.info().id;
@@ -110,6 +102,22 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
 }
 
 /// What of an agent's settings follows from the run alone.
+/// What is given for the system prompt and stands nowhere in that of the session, which keeps its own.
+fn unused_prompts(run: &RunSettings, kept: &[SystemItem]) -> Vec<String> {
+    let given =
+        [(&run.system_prompt, "--system-prompt"), (&run.append_system_prompt, "--append-system-prompt")];
+    let unused = given.into_iter().filter(|(text, _)| {
+        text.as_ref().is_some_and(|text| !kept.iter().any(|item| item.text.contains(text.as_str())))
+    });
+    unused
+        .map(|(_, flag)| {
+            format!(
+                "{flag} has no effect on a session that goes on: it keeps the system prompt it began with"
+            )
+        })
+        .collect()
+}
+
 fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings {
     let config = &run.settings.config;
     AgentSettings {

@@ -298,15 +298,17 @@ fn roots(cwd: &Path, add_dirs: &[String]) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn schema(args: &Run) -> Result<Option<Schema>, Failure> {
-    let text = match (&args.output.json_schema, &args.output.output_schema) {
+    let (text, flag) = match (&args.output.json_schema, &args.output.output_schema) {
         (Some(text), _) => match text.strip_prefix('@') {
-            Some(file) => read(Path::new(file), "--json-schema")?,
-            None => text.clone(),
+            Some(file) => (read(Path::new(file), "--json-schema")?, "--json-schema"),
+            None => (text.clone(), "--json-schema"),
         },
-        (None, Some(file)) => read(file, "--output-schema")?,
+        (None, Some(file)) => (read(file, "--output-schema")?, "--output-schema"),
         (None, None) => return Ok(None),
     };
-    Schema::compile(&text).map(Some).map_err(|e| Failure::usage(e.to_string()))
+    let refused =
+        |e| Failure::usage(format!("{flag}: {e}")).hint("give a schema as JSON, or @FILE that holds one");
+    Schema::compile(&text).map(Some).map_err(refused)
 }
 
 fn text_or_file(text: Option<String>, file: Option<PathBuf>, flag: &str) -> Result<Option<String>, Failure> {

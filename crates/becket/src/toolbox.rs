@@ -47,7 +47,7 @@ pub(crate) fn registry(
     }
     if let Some(enabled) = &config.tools.enabled {
         if let Some(unknown) = enabled.iter().find(|name| registry.get(name).is_none()) {
-            return Err(Failure::usage(format!("there is no tool {unknown:?}"))
+            return Err(Failure::usage(format!("--tools (tools.enabled): there is no tool {unknown:?}"))
                 .hint(format!("tools: {}", registry.all_names().join(", "))));
         }
         registry.retain(|name| enabled.iter().any(|e| e.eq_ignore_ascii_case(name)));

@@ -193,7 +193,13 @@ impl ScriptedModel {
         if text.len() as u64 > MAX_SCRIPT {
             return Err(refused("it is longer than 64 MB"));
         }
-        Self::parse(&text, &name)
+        let model = Self::parse(&text, &name)?;
+        if model.script.steps.is_empty() && model.script.summary.is_none() {
+            let message = format!("The script `{name}` has no steps, so it answers nothing.");
+            return Err(ModelError::new(ErrorKind::Script, message)
+                .hint("docs/scripted-model.md says how a script is written."));
+        }
+        Ok(model)
     }
 
     /// A script from its text; `name` is what messages and the model's id call it.

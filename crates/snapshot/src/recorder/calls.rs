@@ -45,7 +45,7 @@ impl Recorder {
                 |path| SkippedPath { path: FilePath(path.clone()), reason: "a special file".to_owned() },
             ),
         );
-        let warning = (risk.level > Level::Ordinary && !skipped.is_empty()).then(|| warning(&skipped));
+        let warning = warning(&risk, &skipped);
         let snapshot = self.snapshot(call, files, skipped, Some(&risk));
         self.open = Some(Open { call: call.clone(), what: What::Command(risk), passed: sweep.passed_over() });
         Before { snapshot, warning }
@@ -333,12 +333,24 @@ pub(super) fn is_object(path: &Path) -> bool {
     parts.any(|part| part == ".git") && parts.next().is_some_and(|part| part == "objects")
 }
 
-fn warning(skipped: &[SkippedPath]) -> String {
+/// What people should know at once: of a command that destroys what it names, that alone is at risk.
+fn warning(risk: &Risk, skipped: &[SkippedPath]) -> Option<String> {
+    let at_risk: Vec<&SkippedPath> = match risk.level {
+        Level::Ordinary => return None,
+        Level::Named => {
+            let named = |path: &Path| risk.targets.iter().any(|target| path.starts_with(target));
+            skipped.iter().filter(|s| named(&s.path.0)).collect()
+        }
+        Level::Destructive => skipped.iter().collect(),
+    };
+    if at_risk.is_empty() {
+        return None;
+    }
     let names: Vec<String> =
-        skipped.iter().take(3).map(|s| format!("{} ({})", s.path.0.display(), s.reason)).collect();
-    let more = skipped.len().saturating_sub(names.len());
+        at_risk.iter().take(3).map(|s| format!("{} ({})", s.path.0.display(), s.reason)).collect();
+    let more = at_risk.len().saturating_sub(names.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("This command could destroy what undo cannot bring back: {}{more}.", names.join(", "))
+    Some(format!("This command could destroy what undo cannot bring back: {}{more}.", names.join(", ")))
 }
 
 /// What a call changed, for people and for the model: files and links, not what a repository keeps for itself.
@@ -357,4 +369,32 @@ pub fn summary(files: &[PathChange]) -> Vec<FileChange> {
             },
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_are_warned_of_what_the_command_puts_at_risk() {
+        let skipped = ["/p/log", "/p/other"].map(|path| SkippedPath {
+            path: FilePath(path.into()),
+            reason: "there was no time to keep it".to_owned(),
+        });
+        for (level, target, want) in [
+            (Level::Ordinary, "/p/log", &[][..]),
+            (Level::Named, "/p/log", &["/p/log"]),
+            (Level::Named, "/p", &["/p/log", "/p/other"]),
+            (Level::Named, "/elsewhere", &[]),
+            (Level::Destructive, "/p/log", &["/p/log", "/p/other"]),
+        ] {
+            let risk = Risk { level, targets: vec![target.into()], ..Risk::default() };
+            let told = warning(&risk, &skipped);
+            assert_eq!(told.is_some(), !want.is_empty(), "{level:?} {target}: {told:?}");
+            let told = told.unwrap_or_default();
+            for path in ["/p/log", "/p/other"] {
+                assert_eq!(told.contains(path), want.contains(&path), "{level:?} {target}: {told}");
+            }
+        }
+    }
 }
