@@ -3,78 +3,39 @@
 
 usage: benches/process.py [BECKET] [RUNS]        (default: target/release/becket, 15)
 
-The server is this script: it speaks Chat Completions over HTTP/1.1, answers from a list, and notes when each answer's
-last byte was written and when the next request's first byte came. CPU is what the kernel accounts to the finished
+The server is `model_server.py`: it answers from a list, and notes when each answer's last byte was written and when the next
+request's first byte came. CPU is what the kernel accounts to the finished
 process (wait4: user and system, all threads). Memory is VmHWM, read every 2 ms from the last answer until the process is gone.
 """
-import json, os, socket, statistics, subprocess, sys, tempfile, threading, time
+import json, os, statistics, subprocess, sys, tempfile, threading, time
+from model_server import DONE, Server, event
 
 BECKET = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "target/release/becket")
 RUNS = int(sys.argv[2]) if len(sys.argv) > 2 else 15
 
 
-def event(delta, finish=None, usage=None):
-    body = {"id": "x", "object": "chat.completion.chunk", "model": "m",
-            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
-    if usage:
-        body["usage"] = usage
-    return b"data: " + json.dumps(body).encode() + b"\n\n"
-
-
 def text_answer(text, piece):
     parts = [event({"role": "assistant", "content": text[i:i + piece]}) for i in range(0, len(text), piece)]
-    return b"".join(parts) + event({}, "stop", {"prompt_tokens": 900, "completion_tokens": 20}) + b"data: [DONE]\n\n"
+    return b"".join(parts) + event({}, "stop", {"prompt_tokens": 900, "completion_tokens": 20}) + DONE
 
 
 def call_answer(n, name, arguments):
     call = {"index": 0, "id": f"call_{n}", "type": "function",
             "function": {"name": name, "arguments": json.dumps(arguments)}}
     return (event({"role": "assistant", "tool_calls": [call]})
-            + event({}, "tool_calls", {"prompt_tokens": 900, "completion_tokens": 20}) + b"data: [DONE]\n\n")
+            + event({}, "tool_calls", {"prompt_tokens": 900, "completion_tokens": 20}) + DONE)
 
 
-class Server:
+class Watched(Server):
+    """Reads the memory of process `pid` from the `last` answer on."""
+
     def __init__(self, answers, last):
-        self.answers, self.last, self.asked, self.gaps, self.pid, self.peak = answers, last, 0, [], None, 0
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self.socket.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.last, self.pid, self.peak = last, None, 0
+        super().__init__(answers)
 
-    def accept(self):
-        while True:
-            try:
-                connection, _ = self.socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
-
-    def serve(self, connection):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        data, sent = b"", None
-        while True:
-            while b"\r\n\r\n" not in data:
-                more = connection.recv(1 << 20)
-                if sent and more:
-                    self.gaps.append(time.perf_counter() - sent)
-                    sent = None
-                if not more:
-                    return
-                data += more
-            head, rest = data.split(b"\r\n\r\n", 1)
-            length = next(int(l.split(b":")[1]) for l in head.split(b"\r\n") if l.lower().startswith(b"content-length"))
-            pieces, have = [rest], len(rest)
-            while have < length:
-                more = connection.recv(1 << 20)
-                pieces.append(more)
-                have += len(more)
-            data = b"".join(pieces)[length:]
-            body = self.answers(self.asked)
-            self.asked += 1
-            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: "
-                               + str(len(body)).encode() + b"\r\n\r\n" + body)
-            sent = time.perf_counter()
-            if self.pid and self.asked > self.last:
-                threading.Thread(target=self.sample, daemon=True).start()
+    def answered(self):
+        if self.pid and self.asked > self.last:
+            threading.Thread(target=self.sample, daemon=True).start()
 
     def sample(self):
         """High-water mark until the process is gone."""
@@ -98,7 +59,7 @@ def run(answers, arguments, last=0):
                 file.write(f"file {n}\n" + "some text in a line\n" * 20)
         # The files' own way to the disk is not becket's to pay for when it syncs its ledger.
         os.sync()
-        server = Server(answers, last)
+        server = Watched(answers, last)
         environment = {"PATH": os.environ["PATH"], "HOME": home,
                        "OPENAI_BASE_URL": f"http://127.0.0.1:{server.port}/v1", "OPENAI_API_KEY": "k"}
         started = time.perf_counter()

@@ -3,12 +3,13 @@
 
 usage: benches/terminal.py [BECKET] [RUNS] [NAME …]     (default: target/release/becket, 11, everything)
 
-The model server is this script (Chat Completions, loopback). What is on the screen is what a small emulator here makes of the
+The model server is `model_server.py`. What is on the screen is what a small emulator here makes of the
 bytes; a time ends when the bytes that show something were read. CPU is the scheduler's account (/proc/PID/task/*/schedstat, in
 nanoseconds) of becket and its guardian. Linux only.
 """
-import fcntl, json, os, re, select, shutil, socket, statistics, struct, subprocess, sys, tempfile
+import fcntl, json, os, re, select, shutil, statistics, struct, subprocess, sys, tempfile
 import termios, threading, time, unicodedata
+from model_server import DONE, Server, event
 
 BECKET = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "target/release/becket")
 RUNS = int(sys.argv[2]) if len(sys.argv) > 2 else 11
@@ -16,56 +17,7 @@ WANTED = sys.argv[3:]
 ROWS, COLUMNS = 40, 120
 HINT = "what is to be done?"
 WAIT = 60
-
-
-def event(delta, finish=None):
-    body = {"id": "x", "object": "chat.completion.chunk", "model": "m",
-            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
-    return b"data: " + json.dumps(body).encode() + b"\n\n"
-
-
-END = event({}, "stop") + b"data: [DONE]\n\n"
-
-
-class Server:
-    """Answers every request with what `answer` yields: pieces of the body, sent as they come."""
-
-    def __init__(self, answer):
-        self.answer, self.began = answer, None
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self.socket.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                connection, _ = self.socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
-
-    def serve(self, connection):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        data = b""
-        try:
-            while True:
-                while b"\r\n\r\n" not in data:
-                    more = connection.recv(1 << 20)
-                    if not more:
-                        return
-                    data += more
-                head, data = data.split(b"\r\n\r\n", 1)
-                lengths = [int(l.split(b":")[1]) for l in head.split(b"\r\n") if l.lower().startswith(b"content-length")]
-                while len(data) < sum(lengths):
-                    data += connection.recv(1 << 20)
-                data = data[sum(lengths):]
-                connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
-                self.began = time.perf_counter()
-                for piece in self.answer():
-                    connection.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
-                connection.sendall(b"0\r\n\r\n")
-        except OSError:
-            return
+END = event({}, "stop") + DONE
 
 
 class Screen:
@@ -254,7 +206,7 @@ def row(name, values, unit="ms", goal=""):
           flush=True)
 
 
-def short():
+def short(_):
     yield event({"role": "assistant", "content": "Done."}) + END
 
 
@@ -285,7 +237,7 @@ def answer():
     text = (words * (500_000 // len(words) + 1))[:500_000]
     deltas = b"".join(event({"content": text[i:i + 100]}) for i in range(0, len(text), 100))
 
-    def body():
+    def body(_):
         yield deltas + event({"content": "\n\nTHE-END"}) + END
 
     walls, cpus, written = [], [], []
@@ -359,7 +311,7 @@ def key_streaming():
     imported(home, project, 10_000, 200)
     stop = threading.Event()
 
-    def body():
+    def body(_):
         n, began = 0, time.perf_counter()
         while not stop.is_set() and n < 400_000:
             due = int((time.perf_counter() - began) * 5_000)
@@ -391,7 +343,7 @@ def key_streaming():
 
 
 def escape():
-    def body():
+    def body(_):
         for n in range(100_000):
             yield event({"content": f"w{n} "})
             time.sleep(0.005)
