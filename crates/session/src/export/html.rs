@@ -6,22 +6,22 @@
 //! Every text is escaped; the page allows no network at all (`Content-Security-Policy`), so nothing in a session can call
 //! home. Works without its script, but for the search.
 
-use super::mask::mask;
+mod messages;
+mod plot;
+mod words;
+
+pub(super) use words::{escape, text, thousands};
+
 use super::provenance::Provenance;
 use super::{Transcript, is_shown};
 use crate::blobs::BlobStore;
-use becket_types::{
-    Blobs as _, Compaction, CompactionSource, Entry, EntryKind, ImageSource, Message, MessageId, Millis,
-    Part, Role, SentRequest, Seq, Usage,
-};
+use becket_types::{Compaction, Entry, EntryKind, Message, MessageId, Millis, Role, SentRequest, Seq, Usage};
+use messages::Writer;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io;
+use words::moment;
 
-/// Images up to this size are in the page.
-const IMAGE_BYTES: usize = 512 * 1024;
-/// Of longer outputs the page has the beginning.
-const OUTPUT_BYTES: usize = 64 * 1024;
 const CSS: &str = include_str!("page.css");
 const JS: &str = include_str!("page.js");
 
@@ -178,64 +178,11 @@ impl Page {
             row("masked", &format!("{masked} secrets, by their form"));
         }
         out.push_str("</dl>");
-        out.push_str(&self.plot());
+        out.push_str(&plot::tokens(&self.points, &self.compactions));
         out.push_str(&self.provenance.plot(&self.compactions, blobs));
         out.push_str(
             "</header>\n<nav><div><input id=\"q\" type=\"search\" placeholder=\"Search\" aria-label=\"Search\">\
              <button id=\"all\">Fold / unfold</button><span id=\"n\" class=\"dim\"></span></div></nav>\n<main>\n",
-        );
-        out
-    }
-
-    /// How full the context was at each request, with compactions as lines.
-    fn plot(&self) -> String {
-        const W: f64 = 800.0;
-        const H: f64 = 180.0;
-        const LEFT: f64 = 44.0;
-        const TOP: f64 = 14.0;
-        let points: Vec<(Seq, u64)> = self.points.iter().map(|(seq, u)| (*seq, u.context().0)).collect();
-        let most = points.iter().map(|(_, n)| *n).max().unwrap_or(0);
-        if points.len() < 2 || most == 0 {
-            return String::new();
-        }
-        let x = |at: usize| LEFT + (W - LEFT - 8.0) * at as f64 / (points.len() - 1) as f64;
-        let y = |n: u64| TOP + (H - TOP - 22.0) * (1.0 - n as f64 / most as f64);
-        let mut out = format!(
-            "<svg viewBox=\"0 0 {W} {H}\" role=\"img\" aria-label=\"Context at each request\">\
-             <title>Context in tokens at each of {} requests</title>",
-            points.len()
-        );
-        for share in [0, 1, 2] {
-            let n = most * share / 2;
-            let _ = write!(
-                out,
-                "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"currentColor\" stroke-opacity=\".15\"/>\
-                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                W - 8.0,
-                LEFT - 5.0,
-                y(n) + 4.0,
-                thousands(n),
-                y = y(n),
-            );
-        }
-        for seq in &self.compactions {
-            let at = points.partition_point(|(point, _)| point < seq).min(points.len() - 1);
-            let x = x(at);
-            let _ = write!(
-                out,
-                "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{}\" stroke=\"var(--accent)\" stroke-dasharray=\"3 3\">\
-                 <title>compaction, entry {seq}</title></line>",
-                H - 22.0
-            );
-        }
-        out.push_str("<polyline fill=\"none\" stroke=\"var(--accent)\" stroke-width=\"2\" points=\"");
-        for (at, (_, n)) in points.iter().enumerate() {
-            let _ = write!(out, "{:.1},{:.1} ", x(at), y(*n));
-        }
-        let _ = write!(
-            out,
-            "\"/><text x=\"{LEFT}\" y=\"{}\">context in tokens, request by request; dashed: compactions</text></svg>",
-            H - 6.0
         );
         out
     }
@@ -250,7 +197,7 @@ impl Page {
                 results.entry(id.as_str()).or_insert(message);
             }
         }
-        let mut writer = Writer { blobs, masked, subjects: &self.subjects, results };
+        let mut writer = Writer::new(blobs, masked, &self.subjects, results);
         for piece in &self.pieces {
             match piece {
                 Piece::Message { id, time } => {
@@ -264,12 +211,9 @@ impl Page {
                 Piece::Prune { time, calls, freed } => {
                     let what =
                         format!("{calls} old outputs became stubs; {} tokens freed", thousands(*freed));
-                    let _ = writeln!(out, "<p class=\"dim\" data-item>{} · {what}</p>", moment(*time));
+                    writer.note(*time, &what, &mut out);
                 }
-                Piece::Notice { time, text: notice } => {
-                    let notice = text(notice, writer.masked);
-                    let _ = writeln!(out, "<p class=\"dim\" data-item>{} · {notice}</p>", moment(*time));
-                }
+                Piece::Notice { time, text } => writer.note(*time, text, &mut out),
             }
         }
         out.push_str(&self.requests());
@@ -308,184 +252,11 @@ impl Page {
     }
 }
 
-struct Writer<'a> {
-    blobs: &'a BlobStore,
-    masked: &'a mut usize,
-    subjects: &'a HashMap<String, String>,
-    results: HashMap<&'a str, &'a Message>,
-}
-
-impl Writer<'_> {
-    fn message(&mut self, message: &Message, time: Millis, out: &mut String) {
-        let who = if message.role == Role::User { "user" } else { "assistant" };
-        let _ = write!(
-            out,
-            "<article class=\"{who}\" data-item id=\"m{}\"><div class=\"who\"><span>{who}</span><time>{} · {}</time></div>",
-            message.seq,
-            message.seq,
-            moment(time)
-        );
-        for part in &message.parts {
-            self.part(part, out);
-        }
-        out.push_str("</article>\n");
-    }
-
-    fn part(&mut self, part: &Part, out: &mut String) {
-        match part {
-            Part::Text { text: words, synthetic: false, .. } if !becket_types::is_blank(words) => {
-                let _ = write!(out, "<div class=\"text\">{}</div>", text(words.trim_end(), self.masked));
-            }
-            Part::Reasoning { text: words, .. } if !becket_types::is_blank(words) => {
-                let words = text(words, self.masked);
-                let _ = write!(
-                    out,
-                    "<details><summary class=\"dim\">thinking</summary><div class=\"text\">{words}</div></details>"
-                );
-            }
-            Part::ToolCall { call_id, name, input, invalid, .. } => {
-                let input = invalid
-                    .clone()
-                    .unwrap_or_else(|| serde_json::to_string_pretty(input).unwrap_or_default());
-                let subject = self.subjects.get(call_id.as_str()).map_or("", String::as_str);
-                let result = self.results.get(call_id.as_str()).copied();
-                let failed = result.is_some_and(|m| {
-                    m.parts.iter().any(|p| matches!(p, Part::ToolResult { is_error: true, .. }))
-                });
-                let _ = write!(
-                    out,
-                    "<details><summary><span class=\"name{}\">{}</span> {}</summary><pre>{}</pre>",
-                    if failed { " bad" } else { "" },
-                    escape(name),
-                    text(subject, self.masked),
-                    text(&input, self.masked)
-                );
-                for part in result.map(|m| m.parts.as_slice()).unwrap_or_default() {
-                    self.part(part, out);
-                }
-                out.push_str("</details>");
-            }
-            Part::ToolResult { output, .. } => {
-                let shown = becket_types::cut_end(output, OUTPUT_BYTES);
-                let more = output.len() - shown.len();
-                let more = if more > 0 { format!("\n[… {more} more bytes]") } else { String::new() };
-                let _ = write!(out, "<pre>{}{more}</pre>", text(shown, self.masked));
-            }
-            Part::Image { media_type, source, name, .. } => {
-                self.image(media_type, source, name.as_deref(), out);
-            }
-            Part::File { media_type, name, .. } => {
-                let name = name.as_deref().unwrap_or("file");
-                let _ =
-                    write!(out, "<p class=\"dim\">[Attached {}: {}]</p>", escape(media_type), escape(name));
-            }
-            Part::Text { .. } | Part::Reasoning { .. } | Part::Unknown(_) => {}
-        }
-    }
-
-    /// In the page when it is small and of a kind that holds no script.
-    fn image(&self, media_type: &str, source: &ImageSource, name: Option<&str>, out: &mut String) {
-        use base64::Engine as _;
-        let name = name.unwrap_or("image");
-        let plain = matches!(media_type, "image/png" | "image/jpeg" | "image/gif" | "image/webp");
-        let data = match source {
-            ImageSource::Blob(id) => self
-                .blobs
-                .get(id)
-                .filter(|bytes| bytes.len() <= IMAGE_BYTES)
-                .map(|bytes| base64::engine::general_purpose::STANDARD.encode(bytes)),
-            ImageSource::Base64(text) => Some(text.clone()).filter(|t| {
-                t.len() <= IMAGE_BYTES * 4 / 3
-                    && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=".contains(&b))
-            }),
-            ImageSource::Url(_) => None,
-        };
-        let _ = match data.filter(|_| plain) {
-            Some(data) => {
-                write!(out, "<img alt=\"{}\" src=\"data:{media_type};base64,{data}\">", escape(name))
-            }
-            None => write!(out, "<p class=\"dim\">[Attached {}: {}]</p>", escape(media_type), escape(name)),
-        };
-    }
-
-    fn compaction(
-        &mut self,
-        seq: Seq,
-        time: Millis,
-        compaction: &Compaction,
-        undone: bool,
-        out: &mut String,
-    ) {
-        let by = match compaction.source {
-            CompactionSource::Model => escape(&compaction.model),
-            CompactionSource::Fallback => "becket, without a model".to_owned(),
-        };
-        let _ = writeln!(
-            out,
-            "<details class=\"fold boundary\" data-item id=\"c{seq}\"><summary><span class=\"name\">Compaction</span> \
-             {} → {} tokens{} <time>{}</time></summary><p class=\"dim\">Entry {seq}; summary by {by}.</p>\
-             <div class=\"text\">{}</div></details>",
-            thousands(compaction.tokens_before.0),
-            thousands(compaction.tokens_after.0),
-            if undone { ", undone" } else { "" },
-            moment(time),
-            text(&compaction.summary, self.masked)
-        );
-    }
-}
-
-/// Masked and escaped.
-pub(super) fn text(text: &str, masked: &mut usize) -> String {
-    let (text, count) = mask(text);
-    *masked += count;
-    escape(&text)
-}
-
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + text.len() / 16);
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            // What would be shown otherwise than it is: controls, and marks that turn the direction of text.
-            '\n' | '\t' => out.push(c),
-            c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
-                out.push('\u{fffd}');
-            }
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-pub(super) fn thousands(n: u64) -> String {
-    if n < 1_000 { n.to_string() } else { format!("{:.1}k", n as f64 / 1_000.0) }
-}
-
-/// `2026-11-21 14:05` in UTC: a page reads the same wherever it is made.
-fn moment(time: Millis) -> String {
-    let days = i64::try_from(time.0 / 86_400_000).unwrap_or(0);
-    let of_day = time.0 % 86_400_000 / 60_000;
-    // The civil calendar from days since 1970: eras of 400 years, years that begin in March.
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let of_era = shifted.rem_euclid(146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", of_day / 60, of_day % 60)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::Disk;
+    use becket_types::Part;
     use serde_json::{Map, json};
     use std::sync::Arc;
 
@@ -567,6 +338,14 @@ mod tests {
             },
             EntryKind::Message { message: nested },
             request(),
+            EntryKind::Usage {
+                message: None,
+                model: "anthropic/claude".into(),
+                usage: Usage { input: 10, cache_read: 990, ..Usage::default() },
+                cost_usd: 0.0,
+                purpose: "turn".into(),
+            },
+            EntryKind::Message { message: Message::user("and then") },
         ];
         let mut page = Page::default();
         for (seq, kind) in (1..).zip(kinds) {
@@ -576,7 +355,10 @@ mod tests {
         page.write(&BlobStore::in_memory(Arc::new(Disk), None), &mut out).unwrap();
         let page = String::from_utf8(out).unwrap();
         for word in [
-            "What the model sees at the end</span> (5 spans",
+            "What the model sees at the end</span> (6 spans",
+            "<td>read</td><td><span class=\"name\">user</span>",
+            "<td>fresh</td><td><span class=\"name\">rules</span> rules /p/sub/AGENTS.md",
+            "<td>not sent yet</td><td><span class=\"name\">user</span>",
             "<span class=\"name\">rules</span> /p/AGENTS.md",
             "<span class=\"name\">rules</span> rules /p/sub/AGENTS.md",
             "<a href=\"#m2\">message 2</a>",
@@ -588,17 +370,5 @@ mod tests {
         }
         assert!(page.contains("id=\"m2\""), "the link leads somewhere: {page}");
         assert!(!page.contains("SECRET"), "{page}");
-    }
-
-    #[test]
-    fn moments_are_those_of_the_calendar() {
-        for (millis, want) in [
-            (0, "1970-01-01 00:00"),
-            (951_782_400_000, "2000-02-29 00:00"),
-            (1_709_209_815_250, "2024-02-29 12:30"),
-            (1_795_269_906_789, "2026-11-21 14:05"),
-        ] {
-            assert_eq!(moment(Millis(millis)), want);
-        }
     }
 }

@@ -1,15 +1,15 @@
 //! What the model saw, for a page: of each request by kind, and at the end span by span, with where each part is from.
 //!
-//! Sizes and origins alone: words that are not for people stay out of the page. Sizes are estimates.
+//! Sizes, origins and what the provider's cache had: words that are not for people stay out of the page. Sizes are estimates.
 
 use super::html::{escape, text, thousands};
 use super::is_shown;
 use crate::blobs::BlobStore;
-use crate::context::view::KindTotals;
+use crate::context::view::{CacheState, KindTotals, cache_states};
 use crate::context::{ModelScope, Policy, View};
 use becket_types::{
-    BlobId, Blobs as _, ContextMessage, Entry, EntryKind, Origin, Part, Seq, Span, SpanKind, Synthetic,
-    Tokens, ToolSpec,
+    BlobId, Blobs as _, Context, ContextMessage, Entry, EntryKind, Origin, Part, Seq, Span, SpanKind,
+    Synthetic, Tokens, ToolSpec, Usage,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -27,6 +27,15 @@ pub(super) struct Provenance {
     kinds: KindTotals,
     tools: Option<BlobId>,
     points: Vec<Point>,
+    /// The newest request of a turn.
+    last: Option<Last>,
+}
+
+struct Last {
+    generation: u64,
+    /// Messages in it.
+    messages: usize,
+    usage: Option<Usage>,
 }
 
 struct Point {
@@ -42,6 +51,7 @@ impl Default for Provenance {
             kinds: KindTotals::default(),
             tools: None,
             points: Vec::new(),
+            last: None,
         }
     }
 }
@@ -65,9 +75,16 @@ impl Provenance {
             EntryKind::System { .. } => self.kinds = KindTotals::default(),
             EntryKind::Request(request) if request.purpose == "turn" => {
                 self.view.set_scope(scope(&request.model));
-                let _ = self.view.context();
+                let context = self.view.context();
+                let (generation, messages) = (context.generation, context.messages.len());
+                self.last = Some(Last { generation, messages, usage: None });
                 let kinds = self.kinds.update(&self.view, &[]).clone();
                 self.points.push(Point { seq: entry.seq, kinds, tools: self.tools.clone() });
+            }
+            EntryKind::Usage { usage, purpose, .. } if purpose == "turn" => {
+                if let Some(last) = &mut self.last {
+                    last.usage.get_or_insert(*usage);
+                }
             }
             _ => {}
         }
@@ -130,7 +147,20 @@ impl Provenance {
         out
     }
 
-    /// Span by span what the model would see now, with where each is from.
+    /// What became of each span in the provider's cache with the last request: by its report, and nothing for what changed
+    /// since. The first `fixed` spans are before the messages.
+    fn cached(&self, spans: &[Span], fixed: usize, context: &Context) -> Vec<&'static str> {
+        let Some(last) = self.last.as_ref().filter(|last| last.generation == context.generation) else {
+            return vec!["not sent yet"; spans.len()];
+        };
+        let sent: usize = context.messages.iter().take(last.messages).map(|m| m.message.parts.len()).sum();
+        let sizes: Vec<Tokens> = spans[..fixed + sent].iter().map(|span| span.tokens).collect();
+        let mut states: Vec<_> = cache_states(&sizes, last.usage).into_iter().map(CacheState::name).collect();
+        states.resize(spans.len(), "not sent yet");
+        states
+    }
+
+    /// Span by span what the model would see now, with where each is from, and whether the last request had it cached.
     pub(super) fn table(
         &mut self,
         subjects: &HashMap<String, String>,
@@ -146,15 +176,16 @@ impl Provenance {
             spans[..fixed].iter().map(|span| (span, String::new())).collect();
         let from = parts.map(|(message, part)| origin(message, part, subjects, masked));
         rows.extend(spans[fixed..].iter().zip(from));
+        let cached = self.cached(&spans, fixed, &context);
         let sum: u64 = spans.iter().map(|span| span.tokens.0).sum();
         let mut out = format!(
             "<details class=\"fold\" data-item id=\"spans\"><summary><span class=\"name\">What the model sees at the \
              end</span> ({} spans, about {} tokens)</summary><div class=\"scroll\"><table><tr><th>entry</th>\
-             <th>tokens</th><th>kind, and where it is from</th></tr>",
+             <th>tokens</th><th>cache</th><th>kind, and where it is from</th></tr>",
             spans.len(),
             thousands(sum)
         );
-        for (span, from) in rows {
+        for ((span, from), cache) in rows.into_iter().zip(cached) {
             let seq = span.seq.map_or_else(|| "-".to_owned(), |seq| seq.to_string());
             let kind = serde_json::to_value(span.kind).unwrap_or_default();
             let applied = match span.applied.join(", ") {
@@ -163,7 +194,7 @@ impl Provenance {
             };
             let _ = write!(
                 out,
-                "<tr><td>{seq}</td><td>{}</td><td><span class=\"name\">{}</span> {} {from}{applied}</td></tr>",
+                "<tr><td>{seq}</td><td>{}</td><td>{cache}</td><td><span class=\"name\">{}</span> {} {from}{applied}</td></tr>",
                 span.tokens,
                 kind.as_str().unwrap_or_default().replace('_', " "),
                 text(&span.label, masked)

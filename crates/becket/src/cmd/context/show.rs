@@ -6,7 +6,8 @@ use crate::args::ContextArgs;
 use crate::cmd::sessions::write;
 use crate::cmd::{one_line, short, when};
 use crate::failure::Failure;
-use becket_types::Usage;
+use becket_session::context::view::CacheState;
+use becket_types::{Tokens, Usage};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -146,27 +147,10 @@ pub(crate) fn is_same(placed: &Placed, shared: usize) -> Option<bool> {
     placed.bytes.as_ref().map(|range| range.end <= shared)
 }
 
-/// Where the provider's cache ended, by its own report: `read`, `written`, `fresh`, span by span. Tokens are our estimate,
-/// scaled to what was reported.
-pub(crate) fn cache_states(made: &Rebuilt, usage: Option<Usage>) -> Vec<&'static str> {
-    let sum: u64 = made.spans.iter().map(|p| p.span.tokens.0).sum();
-    let Some(usage) = usage.filter(|u| u.context().0 > 0 && sum > 0) else {
-        return vec!["unknown"; made.spans.len()];
-    };
-    let scale = usage.context().0 as f64 / sum as f64;
-    let mut at = 0.0;
-    let state = |placed: &Placed| {
-        let middle = at + placed.span.tokens.0 as f64 * scale / 2.0;
-        at += placed.span.tokens.0 as f64 * scale;
-        if middle < usage.cache_read as f64 {
-            "read"
-        } else if middle < (usage.cache_read + usage.cache_write) as f64 {
-            "written"
-        } else {
-            "fresh"
-        }
-    };
-    made.spans.iter().map(state).collect()
+/// What became of each span in the provider's cache.
+pub(crate) fn cache_states(made: &Rebuilt, usage: Option<Usage>) -> Vec<CacheState> {
+    let sizes: Vec<Tokens> = made.spans.iter().map(|placed| placed.span.tokens).collect();
+    becket_session::context::view::cache_states(&sizes, usage)
 }
 
 fn spans(
@@ -182,6 +166,7 @@ fn spans(
         let range =
             placed.bytes.as_ref().map_or_else(|| "-".to_owned(), |r| format!("{}-{}", r.start, r.end));
         let seq = span.seq.map_or_else(|| "-".to_owned(), |s| s.to_string());
+        let cache = cache.name();
         let news = if is_same(placed, shared) == Some(true) { "before" } else { "new" };
         let source = placed.source.as_ref().map_or_else(String::new, |s| format!(" <{}>", one_line(s, 60)));
         let applied =
@@ -260,7 +245,7 @@ fn whole(sent: &Sent<'_>, made: &Rebuilt, before: Option<&(usize, Rebuilt)>) -> 
             row["from"] = json!(placed.bytes.as_ref().map(|r| r.start));
             row["to"] = json!(placed.bytes.as_ref().map(|r| r.end));
             row["source"] = json!(placed.source);
-            row["cache"] = json!(cache);
+            row["cache"] = json!(cache.name());
             row["sent_before"] = json!(is_same(placed, shared));
             row["preview"] = json!(one_line(&placed.text, 200));
             row

@@ -32,7 +32,7 @@ mod tests;
 pub use checkpoint::Checkpoint;
 pub use journal::{Journal, Line};
 pub(crate) use past::Shown;
-pub use spans::KindTotals;
+pub use spans::{CacheState, KindTotals, cache_states};
 
 use super::validate::{Validator, Violation};
 use super::{ModelScope, Policy, reminder, repair};

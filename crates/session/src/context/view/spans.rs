@@ -4,7 +4,7 @@ use super::super::{budget, media};
 use super::View;
 use becket_types::{
     BlobId, ContextMessage, ImageSource, Origin, Part, Role, Span, SpanKind, Synthetic, SystemItem,
-    SystemKind, Tokens, ToolSpec,
+    SystemKind, Tokens, ToolSpec, Usage,
 };
 use std::collections::BTreeMap;
 
@@ -53,6 +53,50 @@ impl KindTotals {
     fn add(&mut self, kind: SpanKind, tokens: Tokens) {
         *self.totals.entry(kind).or_default() += tokens;
     }
+}
+
+/// What became of a span in the provider's prompt cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheState {
+    Read,
+    Written,
+    Fresh,
+    /// The provider reported nothing.
+    Unknown,
+}
+
+impl CacheState {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Written => "written",
+            Self::Fresh => "fresh",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Where the provider's cache ended in a request, by its own report, span by span. `spans` are the sizes of all that was
+/// sent, in order: estimates, scaled to what was reported.
+pub fn cache_states(spans: &[Tokens], usage: Option<Usage>) -> Vec<CacheState> {
+    let sum: u64 = spans.iter().map(|tokens| tokens.0).sum();
+    let Some(usage) = usage.filter(|u| u.context().0 > 0 && sum > 0) else {
+        return vec![CacheState::Unknown; spans.len()];
+    };
+    let scale = usage.context().0 as f64 / sum as f64;
+    let mut at = 0.0;
+    let state = |tokens: &Tokens| {
+        let middle = at + tokens.0 as f64 * scale / 2.0;
+        at += tokens.0 as f64 * scale;
+        if middle < usage.cache_read as f64 {
+            CacheState::Read
+        } else if middle < (usage.cache_read + usage.cache_write) as f64 {
+            CacheState::Written
+        } else {
+            CacheState::Fresh
+        }
+    };
+    spans.iter().map(state).collect()
 }
 
 fn system_span(item: &SystemItem) -> Span {
