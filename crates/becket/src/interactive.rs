@@ -238,6 +238,7 @@ struct Surroundings {
     editor: String,
     files: Files,
     pages: Arc<Pages>,
+    inspector: Arc<inspect::Inspector>,
     person: Arc<Person>,
     customs: Arc<Customs>,
     root: PathBuf,
@@ -274,6 +275,7 @@ impl Surroundings {
                 config: settings.settings.config.clone(),
                 trusted: settings.trusted,
             }),
+            inspector: Arc::default(),
             person: Arc::new(Person::new(Arc::clone(shell), settings.cwd.clone(), &settings.roots)),
             customs: Arc::new(Customs::new(environment, &settings.cwd, &root, settings.trusted)),
             transcript: becket_session::store::ledger_path(&becket_session::store::session_dir(
@@ -385,7 +387,7 @@ impl Surroundings {
     }
 
     /// What is seldom asked.
-    fn ask_more(&self, request: Request) -> BoxFuture<'static, Option<Reply>> {
+    fn ask_more(&mut self, request: Request) -> BoxFuture<'static, Option<Reply>> {
         let pages = Arc::clone(&self.pages);
         match request {
             Request::ClipboardImage => Box::pin(async { Some(programs::clipboard_image().await) }),
@@ -426,10 +428,18 @@ impl Surroundings {
                 let jobs = self.person.running_jobs();
                 Box::pin(async move { Some(Reply::Jobs(jobs)) })
             }
-            Request::Inspect(asked) => beside(move || {
-                let page = inspect::page(&pages.environment, &pages.cwd, &pages.session, asked);
-                Some(Reply::Inspected { asked, result: page.map_err(|failure| failure.message) })
-            }),
+            Request::Inspect(asked) => {
+                let inspector = Arc::clone(&self.inspector);
+                beside(move || {
+                    let page = inspector.page(&pages.environment, &pages.cwd, &pages.session, asked);
+                    Some(Reply::Inspected { asked, result: page.map_err(|failure| failure.message) })
+                })
+            }
+            Request::InspectorClosed => {
+                // What was read for its pages goes with the last of them.
+                self.inspector = Arc::default();
+                Box::pin(async { None })
+            }
             Request::Loss { entry } => beside(move || {
                 let lost = inspect::loss(&pages.environment, &pages.cwd, &pages.session, entry);
                 Some(Reply::Loss { entry, result: lost.map_err(|failure| failure.message) })

@@ -204,6 +204,8 @@ pub enum Request {
     Loss {
         entry: Seq,
     },
+    /// No more pages are asked for until it is opened again.
+    InspectorClosed,
     /// The status line of the person's own program; what it is told.
     StatusLine {
         told: Value,

@@ -195,7 +195,8 @@ fn an_item_is_dropped_after_one_question_and_that_is_undone() {
     assert!(stage.screen().contains("message 12 is pinned"), "{}", stage.screen());
     // The list is of before the change: it is asked for again.
     assert_eq!(stage.key(KeyCode::Esc), ask(Inspect::Requests));
-    stage.key(KeyCode::Esc);
+    // What the host keeps for the pages can go.
+    assert_eq!(stage.key(KeyCode::Esc), [Effect::Ask(Request::InspectorClosed)]);
     assert!(stage.screen().contains(&text), "it stands in the transcript: {}", stage.screen());
 }
 

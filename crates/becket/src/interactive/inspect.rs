@@ -12,60 +12,101 @@ use crate::cmd::{one_line, pick_session, short, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::context::compaction::Folded;
+use becket_session::context::view::CacheState;
+use becket_session::store::ledger_path;
 use becket_tui::inspector::{Inspect, Inspected, SentRow, SpanRow};
 use becket_types::{Loss, Seq, SpanKind, Usage};
 use std::fmt::Write as _;
+use std::fs;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes of one span that are shown.
 const BYTES: usize = 1 << 20;
 
-/// One page. Blocks.
-pub(super) fn page(
-    environment: &Environment,
-    cwd: &Path,
-    session: &str,
-    asked: Inspect,
-) -> Result<Inspected, Failure> {
-    let mut reading = Reading::of(pick_session(environment, cwd, Some(session))?)?;
-    match asked {
-        Inspect::Requests => Ok(Inspected::Requests(requests(&mut reading))),
-        Inspect::Spans { request: 0 } => {
-            let spans = now(&mut reading);
-            let tokens: u64 = spans.iter().map(|placed| placed.span.tokens.0).sum();
-            let rows = spans.iter().map(|placed| row(placed, "", None)).collect();
-            Ok(Inspected::Spans { head: format!("what it would see now: {} tokens", short(tokens)), rows })
+/// The pages of an open pane. What was read and made for one of them serves the next ones, for as long as the ledger does not
+/// grow: reading a long session takes longer than anybody wants to wait for a key.
+#[derive(Default)]
+pub(super) struct Inspector {
+    kept: Mutex<Option<Kept>>,
+}
+
+struct Kept {
+    session: String,
+    /// Of the ledger, before it was read.
+    bytes: u64,
+    reading: Reading,
+    /// Requests made again, by number; the last ones.
+    made: Vec<(usize, Rebuilt)>,
+}
+
+impl Inspector {
+    /// One page. Blocks.
+    pub(super) fn page(
+        &self,
+        environment: &Environment,
+        cwd: &Path,
+        session: &str,
+        asked: Inspect,
+    ) -> Result<Inspected, Failure> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = |dir: &Path| fs::metadata(ledger_path(dir)).map_or(0, |m| m.len());
+        if !kept.as_ref().is_some_and(|k| k.session == session && k.bytes == bytes(&k.reading.summary.dir)) {
+            // The old one goes before the new one comes: each may be large.
+            *kept = None;
+            let summary = pick_session(environment, cwd, Some(session))?;
+            let (session, bytes) = (session.to_owned(), bytes(&summary.dir));
+            *kept = Some(Kept { session, bytes, reading: Reading::of(summary)?, made: Vec::new() });
         }
-        Inspect::Bytes { request: 0, span } => {
-            let spans = now(&mut reading);
-            let placed = spans.get(span).ok_or_else(gone)?;
-            Ok(Inspected::Text { title: title(placed), text: said(placed) })
-        }
-        Inspect::Diff { request: 0 } => {
-            let spans = now(&mut reading);
-            let sent = all(&reading.entries);
-            let maker = Maker::new(environment, cwd, &reading)?;
-            let Some(last) = sent.iter().rev().find(|sent| sent.record.purpose == "turn") else {
-                return Err(Failure::usage("nothing was sent yet"));
-            };
-            let text = changes(&spans, &maker.rebuild(last)?.spans);
-            let text = if text.is_empty() { "Nothing.\n".to_owned() } else { text };
-            Ok(Inspected::Text { title: format!("since request {}", last.number), text })
-        }
-        Inspect::Spans { request } | Inspect::Bytes { request, .. } | Inspect::Diff { request } => {
-            let maker = Maker::new(environment, cwd, &reading)?;
-            let sent = all(&reading.entries);
-            let wanted = request_of(&sent, &request.to_string())?;
-            let made = maker.rebuild(wanted)?;
-            if let Inspect::Bytes { span, .. } = asked {
-                return bytes(wanted, &made, span);
+        kept.as_mut().ok_or_else(gone)?.page(environment, cwd, asked)
+    }
+}
+
+impl Kept {
+    fn page(&mut self, environment: &Environment, cwd: &Path, asked: Inspect) -> Result<Inspected, Failure> {
+        let Self { reading, made, .. } = self;
+        match asked {
+            Inspect::Requests => Ok(Inspected::Requests(requests(reading))),
+            Inspect::Spans { request: 0 } => {
+                let spans = now(reading);
+                let tokens: u64 = spans.iter().map(|placed| placed.span.tokens.0).sum();
+                let rows = spans.iter().map(|placed| row(placed, "", None)).collect();
+                let head = format!("what it would see now: {} tokens", short(tokens));
+                Ok(Inspected::Spans { head, rows })
             }
-            let earlier = before(&sent, wanted);
-            let earlier = earlier.map(|e| Ok((e.number, maker.rebuild(e)?))).transpose()?;
-            if let Inspect::Diff { .. } = asked {
-                return diff(wanted, &made, earlier.as_ref());
+            Inspect::Bytes { request: 0, span } => {
+                let spans = now(reading);
+                let placed = spans.get(span).ok_or_else(gone)?;
+                Ok(Inspected::Text { title: title(placed), text: said(placed) })
             }
-            Ok(spans(wanted, &made, earlier.as_ref()))
+            Inspect::Diff { request: 0 } => {
+                let spans = now(reading);
+                let sent = all(&reading.entries);
+                let maker = Maker::new(environment, cwd, reading)?;
+                let Some(last) = sent.iter().rev().find(|sent| sent.record.purpose == "turn") else {
+                    return Err(Failure::usage("nothing was sent yet"));
+                };
+                let at = make(made, &maker, last)?;
+                let text = changes(&spans, &made[at].1.spans);
+                let text = if text.is_empty() { "Nothing.\n".to_owned() } else { text };
+                Ok(Inspected::Text { title: format!("since request {}", last.number), text })
+            }
+            Inspect::Spans { request } | Inspect::Bytes { request, .. } | Inspect::Diff { request } => {
+                let maker = Maker::new(environment, cwd, reading)?;
+                let sent = all(&reading.entries);
+                let wanted = request_of(&sent, &request.to_string())?;
+                made.drain(..made.len().saturating_sub(2));
+                let at = make(made, &maker, wanted)?;
+                if let Inspect::Bytes { span, .. } = asked {
+                    return bytes(wanted, &made[at].1, span);
+                }
+                let earlier = before(&sent, wanted).map(|e| make(made, &maker, e)).transpose()?;
+                let earlier = earlier.map(|at| &made[at]);
+                match asked {
+                    Inspect::Diff { .. } => diff(wanted, &made[at].1, earlier),
+                    _ => Ok(spans(wanted, &made[at].1, earlier)),
+                }
+            }
         }
     }
 }
@@ -81,6 +122,15 @@ pub(super) fn loss(
     Folded::at(entry, &reading.view, &reading.entries)
         .map(|folded| folded.loss)
         .ok_or_else(|| Failure::error(format!("entry {entry} of this session is no compaction")))
+}
+
+/// Where the request is among those that were made again.
+fn make(made: &mut Vec<(usize, Rebuilt)>, maker: &Maker<'_>, sent: &Sent<'_>) -> Result<usize, Failure> {
+    if let Some(at) = made.iter().position(|(number, _)| *number == sent.number) {
+        return Ok(at);
+    }
+    made.push((sent.number, maker.rebuild(sent)?));
+    Ok(made.len() - 1)
 }
 
 fn gone() -> Failure {
@@ -121,7 +171,7 @@ fn spans(sent: &Sent<'_>, made: &Rebuilt, earlier: Option<&(usize, Rebuilt)>) ->
     let same = shared(made, earlier);
     let states = cache_states(made, sent.usage);
     let rows = made.spans.iter().zip(states);
-    let rows = rows.map(|(placed, cache)| row(placed, cache, is_same(placed, same))).collect();
+    let rows = rows.map(|(placed, cache)| row(placed, cache_name(cache), is_same(placed, same))).collect();
     let proof = if made.proven { "as recorded" } else { "NOT as recorded" };
     let cached =
         |usage: Usage| format!(", {} of {} cached", short(usage.cache_read), short(usage.context().0));
@@ -129,6 +179,10 @@ fn spans(sent: &Sent<'_>, made: &Rebuilt, earlier: Option<&(usize, Rebuilt)>) ->
     let head =
         format!("request {}: {} bytes {proof}{cached} · {}", sent.number, made.body.len(), sent.record.model);
     Inspected::Spans { head, rows }
+}
+
+fn cache_name(cache: CacheState) -> &'static str {
+    if cache == CacheState::Unknown { "" } else { cache.name() }
 }
 
 fn row(placed: &Placed, cache: &str, sent_before: Option<bool>) -> SpanRow {
@@ -139,7 +193,7 @@ fn row(placed: &Placed, cache: &str, sent_before: Option<bool>) -> SpanRow {
         label: one_line(&span.label, 60),
         source: placed.source.as_ref().map(|source| one_line(source, 100)),
         tokens: span.tokens.0,
-        cache: if cache == "unknown" { String::new() } else { cache.to_owned() },
+        cache: cache.to_owned(),
         sent_before,
         bytes: placed.bytes.as_ref().map(|range| (range.start, range.end)),
         applied: span.applied.clone(),

@@ -209,7 +209,7 @@ impl App {
         let effects = self.inspector.as_mut().and_then(|inspector| inspector.key(key));
         effects.unwrap_or_else(|| {
             self.inspector = None;
-            Vec::new()
+            vec![Effect::Ask(Request::InspectorClosed)]
         })
     }
 

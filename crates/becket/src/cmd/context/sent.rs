@@ -16,7 +16,7 @@ use becket_model::{
     Credential, Model, ModelError, ModelRef, Prepared, Request, ScriptedModel, Secret, ToolChoice,
 };
 pub(crate) use becket_session::context::compaction::text_of;
-use becket_session::context::{Policy, View};
+use becket_session::context::{ModelScope, Policy, View};
 use becket_types::{
     Blobs, Context, ContextMessage, Entry, EntryKind, Message, Origin, Part, Provenance, SentRequest, Seq,
     Span, SpanKind, Synthetic, Tokens, ToolSpec, Usage, hex,
@@ -128,11 +128,11 @@ impl<'a> Maker<'a> {
     }
 
     pub(crate) fn rebuild(&self, sent: &Sent<'_>) -> Result<Rebuilt, Failure> {
-        let mut last = None;
+        let (mut last, mut folded) = (None, None);
         for settings in self.candidates() {
             match open(&sent.record.model, &settings) {
                 Ok(model) => {
-                    let made = self.with_model(sent, model.as_ref())?;
+                    let made = self.with_model(sent, model.as_ref(), &mut folded)?;
                     if made.proven {
                         return Ok(made);
                     }
@@ -161,9 +161,19 @@ impl<'a> Maker<'a> {
         vec![with(None), with(Some(None)), with(Some(Some("http://127.0.0.1:9/v1")))]
     }
 
-    fn with_model(&self, sent: &Sent<'_>, model: &dyn Model) -> Result<Rebuilt, Failure> {
+    /// `folded`: the view before this request, where it was folded for another server of the model.
+    fn with_model(
+        &self,
+        sent: &Sent<'_>,
+        model: &dyn Model,
+        folded: &mut Option<(ModelScope, View)>,
+    ) -> Result<Rebuilt, Failure> {
         let entries = &self.reading.entries[..sent.at];
-        let mut view = View::fold(Policy::default(), becket_agent::scope(model.info()), entries);
+        let scope = becket_agent::scope(model.info());
+        let (_, view) = match folded.take().filter(|(of, _)| *of == scope) {
+            Some(view) => folded.insert(view),
+            None => folded.insert((scope.clone(), View::fold(Policy::default(), scope, entries))),
+        };
         let specs = self.specs(entries);
         let record = sent.record;
         let prompt = record.prompt.as_ref().map(|id| self.prompt(id)).transpose()?;
@@ -173,11 +183,11 @@ impl<'a> Maker<'a> {
         match &prompt {
             None => {
                 tools.extend(view.tool_stubs(&tools));
-                spans = placed(&view, &context, &tools, entries);
+                spans = placed(view, &context, &tools, entries);
             }
             Some(SummaryPrompt { system, prompt }) => {
                 if system.is_empty() {
-                    spans = placed(&view, &context, &tools, entries);
+                    spans = placed(view, &context, &tools, entries);
                 } else {
                     let system = Arc::from([Arc::from(system.as_str())]);
                     context = Context { system, ..Context::default() };
@@ -231,6 +241,7 @@ impl<'a> Maker<'a> {
 
 /// The spans of the view, each with its text and where it is from.
 fn placed(view: &View, context: &Context, tools: &[ToolSpec], entries: &[Entry]) -> Vec<Placed> {
+    let models = models_of(entries);
     let subjects: HashMap<&str, &str> =
         view.journal().iter().filter_map(|line| Some((line.call_id, line.subject?))).collect();
     let mut texts: Vec<(String, Option<String>)> = view
@@ -245,7 +256,7 @@ fn placed(view: &View, context: &Context, tools: &[ToolSpec], entries: &[Entry])
                 .message
                 .parts
                 .iter()
-                .map(|part| (text_of(part), source(message, part, &subjects, entries))),
+                .map(|part| (text_of(part), source(message, part, &subjects, &models))),
         );
     }
     let spans = view.spans(tools);
@@ -326,12 +337,23 @@ fn synthetic(kind: SpanKind, label: &str, text: &str) -> Placed {
     Placed { span, bytes: None, text: text.to_owned(), source: Some("becket".to_owned()) }
 }
 
+/// The models that answered, each with the entry from which on.
+fn models_of(entries: &[Entry]) -> Vec<(Seq, &str)> {
+    let mut models = Vec::new();
+    for entry in entries {
+        if let EntryKind::ModelSwitch { model } = &entry.kind {
+            models.push((entry.seq, model.as_str()));
+        }
+    }
+    models
+}
+
 /// The file, the command, the compaction that a part is from.
 fn source(
     message: &ContextMessage,
     part: &Part,
     subjects: &HashMap<&str, &str>,
-    entries: &[Entry],
+    models: &[(Seq, &str)],
 ) -> Option<String> {
     if let Part::ToolCall { call_id, .. } | Part::ToolResult { call_id, .. } = part {
         let subject = subjects.get(call_id.as_str()).map_or(String::new(), |s| format!(" {s}"));
@@ -347,17 +369,11 @@ fn source(
             Synthetic::CompactionSummary | Synthetic::SessionState | Synthetic::CompactionContinue,
         ) => at("compaction"),
         Origin::Synthetic(Synthetic::Reminder) => Some("becket".to_owned()),
-        Origin::Model => Some(
-            entries
-                .iter()
-                .take_while(|e| e.seq <= message.provenance.seq)
-                .filter_map(|e| match &e.kind {
-                    EntryKind::ModelSwitch { model } => Some(model.clone()),
-                    _ => None,
-                })
-                .last()
-                .unwrap_or_else(|| "model".to_owned()),
-        ),
+        Origin::Model => {
+            let behind = models.partition_point(|(seq, _)| *seq <= message.provenance.seq);
+            let model = behind.checked_sub(1).map_or("model", |at| models[at].1);
+            Some(model.to_owned())
+        }
         _ => None,
     }
 }
