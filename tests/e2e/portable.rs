@@ -204,6 +204,72 @@ fn sessions_of_other_agents_come_with_their_calls_and_go_on_with_any_model() {
     }
 }
 
+/// Images, subagents, hidden thinking, compactions, calls that were refused or broken off: what is rare is carried or counted,
+/// and the session takes one more turn.
+#[test]
+fn odd_shapes_of_other_agents_are_carried_or_counted() {
+    let summary = "summaries of compactions (their originals are carried)";
+    let claude = [
+        ("messages of subagents", 3),
+        ("notes of the program", 1),
+        ("commands typed at the program", 2),
+        ("attachments of kind document", 1),
+        ("errors of the API", 1),
+        ("blocks of kind server_tool_use", 1),
+    ];
+    let codex = [
+        (summary, 1),
+        ("encrypted reasoning", 1),
+        ("items of kind web_search_call", 1),
+        ("items of kind ghost_snapshot", 1),
+        ("marks of interrupted turns", 1),
+    ];
+    let opencode = [
+        (summary, 1),
+        ("attached files (their text is carried where it was read)", 1),
+        ("parts of kind retry", 1),
+        ("parts of kind subtask", 1),
+        ("errors of answers", 1),
+    ];
+    let files: [(&str, &str, &[(&str, u64)], usize); 3] = [
+        ("claude.jsonl", include_str!("../fixtures/imports/claude.jsonl"), &claude, 4),
+        ("codex.jsonl", include_str!("../fixtures/imports/codex.jsonl"), &codex, 4),
+        ("opencode.json", include_str!("../fixtures/imports/opencode.json"), &opencode, 5),
+    ];
+    for (name, text, left_out, calls) in files {
+        for api in BOTH {
+            let bench = Bench::new(&[(name, text)]);
+            let server = MockServer::start([Answer::text("one more turn")]);
+            let listed = run(bench.command().args(["import", name, "--json"])).expect(0);
+            let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+            for (what, count) in left_out {
+                assert_eq!(listed["left_out"][what], *count, "{name}: {what}: {listed}");
+            }
+            assert_eq!(listed["calls"], calls, "{name}: {listed}");
+            let id = listed["session"].as_str().unwrap();
+            let ran = run(bench.print(api, &server).args(["--resume", id, "and now?"])).expect(0);
+            assert_eq!(ran.stdout, "one more turn\n", "{name}");
+            let sent = server.requests();
+            let body = sent[0].text();
+            let words = [
+                "cut off? naïve 测试 👩‍💻",
+                "screenshot taken",
+                "style.css",
+                "padding",
+                "iVBORw0KGgo",
+                "and now?",
+            ];
+            for words in words {
+                assert!(body.contains(words), "{name}, {api:?}: {words}: {body}");
+            }
+            for words in ["agentId\":", "be brief", "JVBERi0=", "gAAAA"] {
+                assert!(!body.contains(words), "{name}, {api:?}: {words}: {body}");
+            }
+            run(bench.command().args(["export", id, "--format", "html", "-o", "page.html"])).expect(0);
+        }
+    }
+}
+
 #[test]
 fn what_is_no_session_is_refused_with_one_reason_and_leaves_nothing() {
     let bench = Bench::new(&[]);

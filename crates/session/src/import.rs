@@ -51,7 +51,8 @@ impl Source {
     pub fn of(text: &str) -> Option<Self> {
         let head = text.trim_start_matches('\u{feff}').trim_start();
         for line in head.lines().filter(|l| !l.trim().is_empty()).take(20) {
-            let Ok(Value::Object(record)) = serde_json::from_str::<Value>(line) else { break };
+            // A line that is cut says nothing; others may.
+            let Ok(Value::Object(record)) = serde_json::from_str::<Value>(line) else { continue };
             let has = |key: &str| record.contains_key(key);
             if has("prev") && has("entries") && has("hash") {
                 return Some(Self::Becket);
@@ -101,7 +102,13 @@ pub fn read(source: Source, text: &str) -> Result<Conversation, String> {
     conversation.source = source.name();
     conversation.pair();
     if conversation.messages.is_empty() {
-        return Err(format!("no message could be read from this file of {}", source.name()));
+        let mut why = format!("no message could be read from this file of {}", source.name());
+        if !conversation.left_out.is_empty() {
+            let list: Vec<String> =
+                conversation.left_out.iter().map(|(what, count)| format!("{count} {what}")).collect();
+            why.push_str(&format!("; what is in it cannot be carried: {}", list.join(", ")));
+        }
+        return Err(why);
     }
     Ok(conversation)
 }

@@ -102,7 +102,8 @@ impl Reader {
                 if !record["uuid"].as_str().is_some_and(|id| on_branch.contains(id)) {
                     return out.leave_out("messages of branches that were left");
                 }
-                if record["isCompactSummary"] == true {
+                // Where the file begins with it, it is all that there is of what was before.
+                if record["isCompactSummary"] == true && !out.messages.is_empty() {
                     return out.leave_out("summaries of compactions (their originals are carried)");
                 }
                 if record["isMeta"] == true {

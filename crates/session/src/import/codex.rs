@@ -63,8 +63,9 @@ impl Reader {
 
     fn meta(&mut self, meta: &Value) {
         let text = |key: &str| meta[key].as_str().map(str::to_owned);
-        self.out.id = text("id").or(self.out.id.take());
-        self.out.cwd = text("cwd").map(Into::into).or(self.out.cwd.take());
+        // The first is its own; behind it may stand those of the sessions that it was forked from.
+        self.out.id = self.out.id.take().or_else(|| text("id"));
+        self.out.cwd = self.out.cwd.take().or_else(|| text("cwd").map(Into::into));
         if meta["instructions"].is_string() || meta["base_instructions"].is_object() {
             self.out.leave_out("instructions of the program");
         }
