@@ -135,7 +135,17 @@ fn sessions_are_named_tagged_put_away_thrown_away_and_brought_back() {
     assert!(sessions(&["--since", "someday"]).expect(2).stderr.contains("no day"));
     let hits = sessions(&["search", "needle", "--json"]).expect(0).stdout;
     assert!(hits.contains("the search") && !hits.contains("second"), "{hits}");
-    assert!(sessions(&["search", "needle", "--model", "gpt"]).expect(0).stdout.contains("No session holds"));
+    let none = sessions(&["search", "needle", "--model", "gpt"]).expect(0).stdout;
+    assert!(none.contains("No session holds \"needle\" and fits the filters"), "{none}");
+    for (wrong, why) in [
+        (&["search", " -- "][..], "no word to look for"),
+        (&["search", "needle", "--since", "7x"], "is no day"),
+        (&["search", "needle", "--since", "2026-11-21", "--until", "2026-11-21"], "no time between"),
+        (&["restore", "nope"], "not in the trash"),
+    ] {
+        let refused = sessions(wrong).expect(2);
+        assert!(refused.stderr.contains(why) && refused.stdout.is_empty(), "{wrong:?}: {refused:?}");
+    }
 
     sessions(&["archive", "second"]).expect(0);
     assert_eq!(titles(&[]), ["the search"]);

@@ -31,6 +31,8 @@ pub enum Outcome {
     /// The session as it is now has a copy already.
     Done(SessionId),
     Copied(Box<Salvaged>),
+    /// Nothing at all can be read, so there is nothing to copy; nothing was made.
+    Lost,
 }
 
 /// What was kept, and what was set aside.
@@ -49,7 +51,7 @@ pub struct Salvaged {
 
 impl fmt::Display for Salvaged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} entries are in the copy {} (becket --resume {0})", self.entries, self.id)?;
+        write!(f, "{} entries are in the copy {} (becket --resume {1})", self.entries, self.id)?;
         for record in self.bad.iter().take(NAMED) {
             write!(f, "; {record}")?;
         }
@@ -80,16 +82,22 @@ pub fn salvage(
 ) -> Result<Outcome, StoreError> {
     let failed = || StoreError::io("repair", source);
     let mut bad = Vec::new();
-    let mut entries = 0;
+    let (mut entries, mut readable) = (0, false);
     for item in crate::ledger::read(source)? {
         match item.map_err(failed())? {
             Item::Bad(record) => bad.push(record),
-            Item::Commit(commit) => entries += commit.iter().filter(|e| e.seq.0 > 1).count() as u64,
+            Item::Commit(commit) => {
+                readable |= !commit.is_empty();
+                entries += commit.iter().filter(|e| e.seq.0 > 1).count() as u64;
+            }
         }
     }
     let broken = blobs::damaged(source);
     if bad.is_empty() && broken.is_empty() {
         return Ok(Outcome::Sound);
+    }
+    if !readable {
+        return Ok(Outcome::Lost);
     }
     let from = layout::id_of(source).unwrap_or_default();
     let bytes = fs::metadata(layout::ledger_path(source)).map_err(failed())?.len();

@@ -182,6 +182,10 @@ proptest! {
         let outcome = salvage(&dir, &root, home.path(), options()).unwrap();
         prop_assert_eq!(&files(&dir), &original, "the original was touched");
         let Outcome::Copied(made) = outcome else {
+            if matches!(outcome, Outcome::Lost) {
+                prop_assert!(readable.is_empty());
+                return Ok(());
+            }
             // Cut between two lines, or nothing hit: then a reader finds nothing either.
             prop_assert!(matches!(outcome, Outcome::Sound));
             let sound = ledger::read(&dir).unwrap().all(|item| matches!(item.unwrap(), Item::Commit(_)));
@@ -211,6 +215,7 @@ proptest! {
         let report = made.to_string();
         prop_assert!(made.bad.first().is_none_or(|r| report.contains(&r.to_string())), "{report}");
         prop_assert!(report.contains("the original is as it was"));
+        prop_assert!(report.contains(&format!("becket --resume {}", made.id)), "{report}");
         for name in &made.blobs {
             prop_assert!(made.dir.join("damaged").join(name).exists());
             prop_assert!(!made.dir.join("blobs").join(name).exists());
@@ -237,4 +242,14 @@ fn a_sound_session_is_not_copied() {
         other => panic!("{other:?}"),
     }
     assert_eq!(store::session_dirs(root.path(), None).len(), 1);
+}
+
+#[test]
+fn of_a_session_of_which_nothing_can_be_read_no_copy_is_made() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = copied(root.path());
+    fs::write(store::ledger_path(&dir), b"\x00\xffnoise\nmore noise").unwrap();
+    let original = files(&dir);
+    assert!(matches!(salvage(&dir, root.path(), root.path(), options()).unwrap(), Outcome::Lost));
+    assert_eq!((store::session_dirs(root.path(), None).len(), files(&dir)), (1, original));
 }

@@ -253,6 +253,12 @@ fn repair(environment: &Environment, cwd: &Path, summary: &SessionSummary) -> Re
         Outcome::Sound => check(SOUND, true, format!("{id}: nothing to repair")),
         Outcome::Done(copy) => check("repair", true, format!("{id} was repaired before, as {copy}")),
         Outcome::Copied(made) => check("repair", true, format!("{id}: {made}")),
+        Outcome::Lost => {
+            let text = format!(
+                "{id}: nothing in it can be read, so there is nothing to copy; the original is as it was"
+            );
+            check("repair", false, text)
+        }
     })
 }
 

@@ -63,11 +63,16 @@ impl Looking<'_> {
     fn query<'a>(&'a self, words: &'a str, limit: usize) -> Result<Query<'a>, Failure> {
         let narrow = self.narrow;
         let day = |text: &Option<String>| text.as_deref().map(day).transpose();
+        let (since, until) = (day(&narrow.since)?, day(&narrow.until)?);
+        if since.zip(until).is_some_and(|(since, until)| since >= until) {
+            return Err(Failure::usage("there is no time between --since and --until")
+                .hint("--until is where the time ends: it must be after --since"));
+        }
         Ok(Query {
             words,
             project: self.project(),
-            since: day(&narrow.since)?,
-            until: day(&narrow.until)?,
+            since,
+            until,
             model: narrow.model.as_deref(),
             file: narrow.file.as_deref(),
             tag: narrow.tag.as_deref(),
@@ -115,6 +120,9 @@ impl Looking<'_> {
     }
 
     fn search(&self, words: &str, out: &mut dyn Write) -> Result<(), Failure> {
+        if !words.chars().any(char::is_alphanumeric) {
+            return Err(Failure::usage(format!("{words:?} holds no word to look for")));
+        }
         let query = self.query(words, self.limit)?;
         let hits: Vec<Hit> = searched(self.environment, |index| index.find(&query))?;
         if self.json {
@@ -127,8 +135,11 @@ impl Looking<'_> {
             return write(out, &format!("{}\n", Value::Array(rows)));
         }
         if hits.is_empty() {
-            let all = if self.narrow.all { "" } else { " (--all looks in all projects)" };
-            return write(out, &format!("No session holds {words:?}{all}\n"));
+            let narrow = self.narrow;
+            let filters = [&narrow.since, &narrow.until, &narrow.model, &narrow.file, &narrow.tag];
+            let fits = if filters.iter().any(|f| f.is_some()) { " and fits the filters" } else { "" };
+            let all = if narrow.all { "" } else { " (--all looks in all projects)" };
+            return write(out, &format!("No session holds {words:?}{fits}{all}\n"));
         }
         for h in &hits {
             write(

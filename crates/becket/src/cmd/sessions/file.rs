@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use becket_session::context::{ModelScope, Policy};
 use becket_session::index;
 use becket_session::store::{self, Outside, SessionSummary, trash};
-use becket_session::{Durability, Session};
+use becket_session::{Durability, Session, StoreError};
 use becket_types::{EntryKind, Millis};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -167,7 +167,11 @@ fn list_trash(environment: &Environment, as_json: bool, out: &mut dyn Write) -> 
 }
 
 fn restore(environment: &Environment, query: &str, out: &mut dyn Write) -> Result<(), Failure> {
-    let summary = store::find(&trash_dir(environment), query, None).map_err(store_failure)?;
+    let summary = store::find(&trash_dir(environment), query, None).map_err(|error| match error {
+        StoreError::NotFound { .. } => Failure::usage(format!("{query:?} is not in the trash"))
+            .hint("`becket sessions trash` lists what is there"),
+        error => store_failure(error),
+    })?;
     let found = trash::trashed(&trash_dir(environment)).into_iter().find(|t| t.summary.id == summary.id);
     let found = found.ok_or_else(|| Failure::usage(format!("{query:?} is not in the trash")))?;
     trash::bring_back(Outside::default().io.as_ref(), &environment.sessions_dir(), &found)
