@@ -1,7 +1,7 @@
 //! The context inspector: the exact bytes of every request, what they are made of, and changes by hand.
 
 use crate::compaction::counting_model;
-use crate::support::{Api, BOTH, Bench, run};
+use crate::support::{Api, BOTH, Bench, Running, ask, request, run, says};
 use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 
@@ -173,4 +173,69 @@ fn items_are_dropped_collapsed_and_pinned_and_all_of_it_can_be_taken_back() {
     let rows = requests(&bench);
     let exact = run(bench.command().args(["context", "--request", &rows.len().to_string()])).expect(0);
     assert_eq!(exact.stdout.as_bytes(), server.requests().last().unwrap().body);
+}
+
+/// Other front ends do it by control requests, between turns; the next request is what the plan said.
+#[test]
+fn the_context_is_changed_by_control_requests() {
+    for api in BOTH {
+        let bench = Bench::new(&[("a.txt", &"a line of a long file\n".repeat(300))]);
+        let server = MockServer::start([
+            Answer::tool("c1", "read", json!({ "path": "a.txt" })),
+            Answer::text("read"),
+            Answer::text("second answer"),
+            Answer::text("third answer"),
+            Answer::text("fourth answer"),
+        ]);
+        let mut command = bench.print(api, &server);
+        command.args(["--input-format", "stream-json", "--output-format", "stream-json"]);
+        let mut running = Running::start(&mut command);
+        let turn = |running: &mut Running, words: &str| {
+            ask(running, &says(words), "\"type\":\"result\"");
+        };
+        let change = |body: Value| {
+            let mut body = body;
+            body["subtype"] = json!("change_context");
+            request(&body)
+        };
+        let carry_out = |plan: &Value| request(&json!({ "subtype": "carry_out", "plan": plan["plan"] }));
+        turn(&mut running, "read the file");
+
+        let collapse = change(json!({ "change": "collapse", "items": ["c1"] }));
+        let plan = ask(&mut running, &collapse, "\"context_planned\"");
+        let tokens = |plan: &Value, key: &str| plan[key].as_u64().unwrap();
+        assert!(tokens(&plan, "tokens_after") + 1000 < tokens(&plan, "tokens_before"), "{plan}");
+        // A plan changes nothing, and a turn makes it void.
+        turn(&mut running, "go on");
+        assert!(server.requests()[2].text().contains("a line of a long file"));
+        running.send(format!("{}\n", carry_out(&plan)).as_bytes());
+        let void: Value =
+            serde_json::from_str(&running.line(|l| l.contains("\"system\"") && l.contains("plan"))).unwrap();
+        assert_ne!(void["subtype"], "context_changed", "{void}");
+
+        let plan = ask(&mut running, &collapse, "\"context_planned\"");
+        ask(&mut running, &carry_out(&plan), "\"context_changed\"");
+        turn(&mut running, "and on");
+        let requests = server.requests();
+        let sent = requests[3].text();
+        assert!(
+            !sent.contains("a line of a long file\\na line of a long file\\na line") && sent.contains("c1"),
+            "{sent}"
+        );
+
+        let undo = ask(&mut running, &change(json!({ "change": "undo" })), "\"context_planned\"");
+        assert!(tokens(&undo, "tokens_before") + 1000 < tokens(&undo, "tokens_after"), "{undo}");
+        ask(&mut running, &carry_out(&undo), "\"context_changed\"");
+        turn(&mut running, "still on");
+        assert!(server.requests()[4].text().contains("a line of a long file"));
+
+        // What cannot be done is said, and the session goes on.
+        running.send(format!("{}\n", change(json!({ "change": "drop", "items": ["99999"] }))).as_bytes());
+        let refused = running.line(|l| l.contains("99999"));
+        assert!(!refused.contains("context_planned"), "{refused}");
+        running.send(format!("{}\n", change(json!({ "change": "shuffle" }))).as_bytes());
+        running.close_stdin();
+        let ran = running.wait().expect(0);
+        assert!(ran.stderr.contains("shuffle"), "{}", ran.stderr);
+    }
 }

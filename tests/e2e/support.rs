@@ -1,7 +1,7 @@
 //! How the tests run becket: hermetic (own home, no keys, no proxies), with a deadline, output collected.
 
 use becket_testkit::{MockServer, Project};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -219,4 +219,18 @@ impl Running {
         });
         Ran { code, stdout: self.collected, stderr: self.stderr.join().unwrap() }
     }
+}
+
+/// A line of stdin, and the first line that comes back with this in it.
+pub(crate) fn ask(running: &mut Running, line: &Value, wanted: &str) -> Value {
+    running.send(format!("{line}\n").as_bytes());
+    serde_json::from_str(&running.line(|l| l.contains(wanted))).unwrap()
+}
+
+pub(crate) fn request(body: &Value) -> Value {
+    json!({ "type": "control_request", "request_id": "r", "request": body })
+}
+
+pub(crate) fn says(text: &str) -> Value {
+    json!({ "type": "user", "message": { "role": "user", "content": text }, "parent_tool_use_id": null })
 }

@@ -1,6 +1,6 @@
 //! Undo through the binary: a scripted model edits and destroys, and everything comes back.
 
-use crate::support::{Bench, Running, run};
+use crate::support::{Bench, Running, ask, request, run, says};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -202,20 +202,6 @@ fn commands_that_only_read_leave_no_record() {
     let bench = dirty();
     play(&bench, &bash(&["ls -la", "cat kept.txt", "git status"]), "look", &["--permission-mode", "default"]);
     assert!(bench.entries().iter().all(|e| e["kind"] != "file_snapshot"));
-}
-
-/// A line of stdin, and the first line that comes back with this in it.
-fn ask(running: &mut Running, line: &Value, wanted: &str) -> Value {
-    running.send(format!("{line}\n").as_bytes());
-    serde_json::from_str(&running.line(|l| l.contains(wanted))).unwrap()
-}
-
-fn request(body: &Value) -> Value {
-    json!({ "type": "control_request", "request_id": "r", "request": body })
-}
-
-fn says(text: &str) -> Value {
-    json!({ "type": "user", "message": { "role": "user", "content": text }, "parent_tool_use_id": null })
 }
 
 #[test]
