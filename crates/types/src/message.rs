@@ -14,6 +14,18 @@ pub enum Role {
     Tool,
 }
 
+impl Role {
+    /// Its name on the wire and in listings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+        }
+    }
+}
+
 /// Where a message comes from. Decides who sees it, see [`visibility`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

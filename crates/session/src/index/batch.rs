@@ -7,10 +7,10 @@ use crate::store::{SessionSummary, layout};
 use becket_types::{Entry, EntryKind, Message, Millis, Part, Seq, SessionId, Usage};
 use rusqlite::{OptionalExtension, Transaction};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufReader, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Bytes of ledger whose words stand in the index as one.
 const STRETCH: u64 = 256 << 10;
@@ -207,21 +207,7 @@ fn stands(dir: &Path, end: &End) -> bool {
 }
 
 fn fresh(id: SessionId, dir: &Path) -> SessionSummary {
-    SessionSummary {
-        id,
-        dir: dir.to_path_buf(),
-        cwd: PathBuf::new(),
-        title: None,
-        prompt: None,
-        created: Millis(0),
-        updated: Millis(0),
-        messages: Some(0),
-        bytes: 0,
-        forked_from: None,
-        extra: Map::new(),
-        tags: Vec::new(),
-        archived: false,
-    }
+    SessionSummary { messages: Some(0), ..SessionSummary::empty(id, dir) }
 }
 
 /// What the index has of a session, and where reading it stopped.
@@ -330,7 +316,19 @@ impl Stretch {
             ))?;
         transaction
             .prepare_cached("INSERT INTO texts (rowid, text) VALUES (?1, ?2)")?
-            .execute((transaction.last_insert_rowid(), &self.text))?;
+            .execute((transaction.last_insert_rowid(), self.words()))?;
         Ok(())
+    }
+
+    /// What stands between blanks, each once: how often a word occurs is not kept, and to say it again costs as much as the
+    /// first time.
+    fn words(&self) -> String {
+        let mut seen = HashSet::new();
+        let mut words = String::new();
+        for word in self.text.split_whitespace().filter(|word| seen.insert(*word)) {
+            words.push_str(word);
+            words.push(' ');
+        }
+        words
     }
 }

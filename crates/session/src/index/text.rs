@@ -1,7 +1,7 @@
 //! What can be found of an entry.
 
 use crate::export::is_shown;
-use becket_types::{Entry, EntryKind, Message, Part, Role, cut_end};
+use becket_types::{Entry, EntryKind, Part, cut_end};
 
 /// Of a tool's output, this much can be found.
 const TOOL_TEXT: usize = 8 << 10;
@@ -9,20 +9,13 @@ const TOOL_TEXT: usize = 8 << 10;
 /// Who said it, and what people can look for in it; `None` where there is nothing.
 pub(super) fn text_of(entry: &Entry) -> Option<(&'static str, String)> {
     let (role, text) = match &entry.kind {
-        EntryKind::Message { message } if is_shown(message) => (role(message), searchable(&message.parts)),
+        EntryKind::Message { message } if is_shown(message) => {
+            (message.role.name(), searchable(&message.parts))
+        }
         EntryKind::Part { part, .. } => ("assistant", searchable(std::slice::from_ref(part))),
         _ => return None,
     };
     (!text.is_empty()).then_some((role, text))
-}
-
-fn role(message: &Message) -> &'static str {
-    match message.role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
-    }
 }
 
 /// What people can look for in these parts.

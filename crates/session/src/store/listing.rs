@@ -54,6 +54,25 @@ impl SessionSummary {
     pub const TAGS: &'static str = "tags";
     pub const ARCHIVED: &'static str = "archived";
 
+    /// Of a session of which nothing was read yet.
+    pub(crate) fn empty(id: SessionId, dir: &Path) -> Self {
+        Self {
+            id,
+            dir: dir.to_path_buf(),
+            cwd: PathBuf::new(),
+            title: None,
+            prompt: None,
+            created: Millis(0),
+            updated: Millis(0),
+            messages: None,
+            bytes: 0,
+            forked_from: None,
+            extra: Map::new(),
+            tags: Vec::new(),
+            archived: false,
+        }
+    }
+
     /// What to call it in a list.
     pub fn label(&self) -> &str {
         self.title.as_deref().or(self.prompt.as_deref()).unwrap_or("(no message yet)")
@@ -163,19 +182,9 @@ pub fn summary(dir: &Path) -> Option<SessionSummary> {
     let metadata = file.metadata().ok()?;
     let bytes = metadata.len();
     let mut summary = SessionSummary {
-        id,
-        dir: dir.to_path_buf(),
-        cwd: PathBuf::new(),
-        title: None,
-        prompt: None,
-        created: Millis(0),
         updated: metadata.modified().map(millis).unwrap_or_default(),
-        messages: None,
         bytes,
-        forked_from: None,
-        extra: Map::new(),
-        tags: Vec::new(),
-        archived: false,
+        ..SessionSummary::empty(id, dir)
     };
     let whole = bytes <= 2 * PART;
     let mut start = Vec::new();

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use becket_session::context::budget::estimate_message;
 use becket_session::context::compaction::Breakdown;
 use becket_session::context::present::Present;
-use becket_types::{Message, Role};
+use becket_types::Message;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -93,7 +93,7 @@ pub(super) fn present(found: &[Present]) -> String {
 }
 
 pub(super) fn line(message: &Message) -> String {
-    let role = role(message);
+    let role = message.role.name();
     format!(
         "  {:>6}  {role:<9}  {:>6}  {}\n",
         message.seq,
@@ -105,18 +105,9 @@ pub(super) fn line(message: &Message) -> String {
 pub(super) fn row(message: &Message) -> Value {
     let calls: Vec<&str> = message.call_ids().chain(message.result_of()).map(|id| id.as_str()).collect();
     json!({
-        "seq": message.seq, "id": message.id, "role": role(message), "tokens": estimate_message(message),
+        "seq": message.seq, "id": message.id, "role": message.role.name(), "tokens": estimate_message(message),
         "calls": calls, "preview": words(message),
     })
-}
-
-fn role(message: &Message) -> &'static str {
-    match message.role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
-    }
 }
 
 pub(super) fn json(preview: &Preview, applied: bool) -> Value {
