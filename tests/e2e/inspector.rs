@@ -235,7 +235,7 @@ fn the_context_is_changed_by_control_requests() {
         assert!(!refused.contains("context_planned"), "{refused}");
         running.send(format!("{}\n", change(json!({ "change": "shuffle" }))).as_bytes());
         running.close_stdin();
-        let ran = running.wait().expect(0);
+        let ran = running.wait().expect(2);
         assert!(ran.stderr.contains("shuffle"), "{}", ran.stderr);
     }
 }
