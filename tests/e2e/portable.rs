@@ -231,8 +231,8 @@ fn odd_shapes_of_other_agents_are_carried_or_counted() {
         ("parts of kind subtask", 1),
         ("errors of answers", 1),
     ];
-    let files: [(&str, &str, &[(&str, u64)], usize); 3] = [
-        ("claude.jsonl", include_str!("../fixtures/imports/claude.jsonl"), &claude, 4),
+    let files = [
+        ("claude.jsonl", include_str!("../fixtures/imports/claude.jsonl"), &claude[..], 4),
         ("codex.jsonl", include_str!("../fixtures/imports/codex.jsonl"), &codex, 4),
         ("opencode.json", include_str!("../fixtures/imports/opencode.json"), &opencode, 5),
     ];

@@ -106,7 +106,7 @@ pub fn read(source: Source, text: &str) -> Result<Conversation, String> {
         if !conversation.left_out.is_empty() {
             let list: Vec<String> =
                 conversation.left_out.iter().map(|(what, count)| format!("{count} {what}")).collect();
-            why.push_str(&format!("; what is in it cannot be carried: {}", list.join(", ")));
+            why = format!("{why}; what is in it cannot be carried: {}", list.join(", "));
         }
         return Err(why);
     }
