@@ -7,7 +7,7 @@ use crate::store::{SessionSummary, layout};
 use becket_types::{Entry, EntryKind, Message, Millis, Part, Seq, SessionId, Usage};
 use rusqlite::{OptionalExtension, Transaction};
 use serde_json::{Map, Value};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Seek, SeekFrom};
 use std::path::Path;
@@ -316,19 +316,7 @@ impl Stretch {
             ))?;
         transaction
             .prepare_cached("INSERT INTO texts (rowid, text) VALUES (?1, ?2)")?
-            .execute((transaction.last_insert_rowid(), self.words()))?;
+            .execute((transaction.last_insert_rowid(), &self.text))?;
         Ok(())
-    }
-
-    /// What stands between blanks, each once: how often a word occurs is not kept, and to say it again costs as much as the
-    /// first time.
-    fn words(&self) -> String {
-        let mut seen = HashSet::new();
-        let mut words = String::new();
-        for word in self.text.split_whitespace().filter(|word| seen.insert(*word)) {
-            words.push_str(word);
-            words.push(' ');
-        }
-        words
     }
 }
