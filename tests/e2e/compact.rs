@@ -167,7 +167,7 @@ fn the_summary_can_be_a_persons_and_messages_come_back() {
 fn a_summary_by_hand_that_cannot_be_used_is_told_and_changes_nothing() {
     let (bench, server) = session();
     let before = std::fs::read(&bench.ledgers()[0]).unwrap();
-    bench.project.write("long.md", &"A summary that is longer than what it stands for. ".repeat(4_000));
+    bench.project.write("long.md", "A summary that is longer than what it stands for. ".repeat(4_000));
     for (arguments, editor, code, what, to_do) in [
         (&["--summary", "long.md", "--yes"][..], None, 2, "this summary frees nothing", "shorten it"),
         (
