@@ -85,6 +85,7 @@ pub async fn run<W: Write>(out: W, options: Options) -> io::Result<Ended> {
     runner.perform(Effect::Ask(Request::History)).await?;
     runner.perform(Effect::Ask(Request::LastDraft)).await?;
     let ended = runner.serve(options.outside).await;
+    runner.keys = None;
     let left = runner.screen.leave();
     runner.images_lost();
     let lines = runner.app.print();

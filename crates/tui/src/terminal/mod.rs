@@ -26,6 +26,7 @@ use ratatui::text::Line;
 use std::io::{self, Write};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use surface::Surface;
 
 /// Buttons, the wheel, and movement while a button is held; coordinates as numbers. Not every movement: that floods.
@@ -35,6 +36,9 @@ const MOUSE: &str = "\x1b[?1002h\x1b[?1006h";
 /// question (what terminal is this?) whose answer ends whatever report is on its way: the reader waits for the end of one, and
 /// would take what is typed for it.
 const REPORTS_END: &str = "\x1b[?2031l\x1b[?2048l\x1b[c";
+
+/// How long the answer may be on its way: one that came behind our end would be typed into the shell.
+const ANSWER_WITHIN: Duration = Duration::from_millis(150);
 
 /// The process has the terminal; a panic gives it back.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -57,6 +61,8 @@ pub struct Screen<W: Write> {
     surface: Surface,
     out: W,
     entered: bool,
+    /// When [`REPORTS_END`] asked last.
+    asked: Option<Instant>,
 }
 
 impl<W: Write> Screen<W> {
@@ -64,7 +70,7 @@ impl<W: Write> Screen<W> {
     pub fn enter(out: W, place: Place) -> io::Result<Self> {
         restore_on_panic();
         let surface = Surface::new(size()?)?;
-        let mut screen = Self { place, surface, out, entered: false };
+        let mut screen = Self { place, surface, out, entered: false, asked: None };
         screen.resume()?;
         Ok(screen)
     }
@@ -80,7 +86,9 @@ impl<W: Write> Screen<W> {
         if self.place == Place::Alternate {
             execute!(self.out, EnterAlternateScreen, Print(MOUSE))?;
         }
-        execute!(self.out, EnableBracketedPaste, EnableFocusChange, Print(REPORTS_END))
+        execute!(self.out, EnableBracketedPaste, EnableFocusChange, Print(REPORTS_END))?;
+        self.asked = Some(Instant::now());
+        Ok(())
     }
 
     /// Gives it back as it was.
@@ -89,12 +97,27 @@ impl<W: Write> Screen<W> {
         if !std::mem::replace(&mut self.entered, false) || !TAKEN.swap(false, Ordering::SeqCst) {
             return Ok(());
         }
+        self.take_answer();
         if self.place == Place::Inline {
             let bytes = self.surface.end_inline(size()?.width)?;
             self.send(&bytes)?;
             return restore_inline(&mut self.out);
         }
         restore(&mut self.out)
+    }
+
+    /// Reads the answer to [`REPORTS_END`] where it may still be on its way. What is typed meanwhile stays with the reader.
+    fn take_answer(&mut self) {
+        let Some(asked) = self.asked.take() else { return };
+        while let Some(left) = ANSWER_WITHIN.checked_sub(asked.elapsed()) {
+            match crossterm::event::poll(left) {
+                Ok(true) => return,
+                Ok(false) => {}
+                // A reader that was just ended wakes the next one once.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
     }
 
     pub fn place(&self) -> Place {
