@@ -58,13 +58,14 @@ impl App {
     }
 
     pub(super) fn undone(&mut self, outcome: &UndoOutcome) -> Vec<Effect> {
-        let mut text = format!(
-            "{}: {} file{} as before, {} removed",
-            name(outcome.kind),
-            outcome.restored,
-            if outcome.restored == 1 { "" } else { "s" },
-            outcome.deleted
-        );
+        let files = |count: u64| format!("{count} file{}", if count == 1 { "" } else { "s" });
+        let done = match (outcome.restored, outcome.deleted) {
+            (0, 0) => "no file changed".to_owned(),
+            (back, 0) => format!("{} as before", files(back)),
+            (0, gone) => format!("{} removed", files(gone)),
+            (back, gone) => format!("{} as before, {gone} removed", files(back)),
+        };
+        let mut text = format!("{}: {done}", name(outcome.kind));
         for (what, paths) in [("left alone", &outcome.left), ("failed", &outcome.failed)] {
             for path in paths {
                 let _ = write!(text, "\n{what}: {} ({})", path.path.0.display(), path.reason);
