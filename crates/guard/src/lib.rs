@@ -247,6 +247,9 @@ impl Guard {
             (Effect::Session, _) => {
                 Verdict::Allow { why: "it touches nothing outside the session".to_owned() }
             }
+            (Effect::Delegate, _) => {
+                Verdict::Allow { why: "each call of the subagent is judged by itself".to_owned() }
+            }
             (Effect::Read, _) if !access.paths.is_empty() => {
                 Self::all_paths(access, |p| self.read_path(tool, p))
             }
@@ -262,7 +265,7 @@ impl Guard {
             return bypassed();
         }
         if self.settings.mode == PermissionMode::Plan
-            && !matches!(access.effect, Effect::Session | Effect::Read)
+            && !matches!(access.effect, Effect::Session | Effect::Read | Effect::Delegate)
         {
             return plan_denies(tool);
         }

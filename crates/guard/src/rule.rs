@@ -203,6 +203,7 @@ impl Rule {
         }
         self.tool == tool
             || (matches!(self.tool.as_str(), "bash" | "shell") && matches!(tool.as_str(), "bash" | "shell"))
+            || (matches!(self.tool.as_str(), "agent" | "task") && matches!(tool.as_str(), "agent" | "task"))
             || (self.tool == "edit" && EDIT_TOOLS.contains(&tool.as_str()))
             || (self.tool == "read" && self.spec.is_some() && READ_TOOLS.contains(&tool.as_str()))
     }

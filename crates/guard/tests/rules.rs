@@ -451,6 +451,30 @@ proptest! {
         }
     }
 
+    // A subagent that only reads has mode `plan`: that gives it nothing that its agent does not have.
+    #[test]
+    fn mode_plan_is_never_looser_than_another(command in command(), path in prop_oneof!["src/[a-z]{1,3}", "\\.env", "/etc/x", "\\.git/config"], mode in 0usize..5) {
+        fn rank(v: &Verdict) -> u8 {
+            match v { Verdict::Allow { .. } => 0, Verdict::Ask { .. } => 1, Verdict::Deny { .. } => 2 }
+        }
+        let of = |mode| guard(&["Bash(git *)", "Edit(src/**)"], &["Read(src/a*)"], &["Bash(rm *)", "Read(src/b*)"], mode);
+        let (above, below) = (of(PermissionMode::ALL[mode]), of(PermissionMode::Plan));
+        let path = Path::new("/repo").join(&path);
+        let calls = [
+            ("bash", Access::execute(command)),
+            ("read", Access::read(path.clone())),
+            ("edit", Access::write(path)),
+            ("task", Access { effect: Effect::Delegate, ..Access::session() }),
+            ("web_fetch", Access { effect: Effect::Network, ..Access::session() }),
+        ];
+        for (tool, access) in calls {
+            let (above, below) = (above.check(tool, &access, &Value::Null), below.check(tool, &access, &Value::Null));
+            // What `dontAsk` denies may be asked about in `plan`: there a subagent has nobody to ask.
+            let asks = PermissionMode::ALL[mode] == PermissionMode::DontAsk && rank(&below) == 1;
+            prop_assert!(asks || rank(&below) >= rank(&above), "{tool} {access:?}: {above:?} then {below:?}");
+        }
+    }
+
     #[test]
     fn more_deny_rules_never_loosen(command in command(), mode in 0usize..5, extra in "Bash\\((ls|git|echo|cat) \\*\\)") {
         fn rank(v: &Verdict) -> u8 {

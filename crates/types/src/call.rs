@@ -29,6 +29,8 @@ pub enum Effect {
     Execute,
     /// Talks to the network.
     Network,
+    /// Hands work to a subagent, each of whose calls is judged by itself.
+    Delegate,
 }
 
 /// What one concrete call is about to touch: the subject of permission rules and of write ordering.

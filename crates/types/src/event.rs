@@ -72,6 +72,11 @@ pub enum Command {
         #[serde(default)]
         force: bool,
     },
+    /// For the subagent that works for this call: [`Command::Decide`] and [`Command::Interrupt`].
+    ToSubagent {
+        call_id: CallId,
+        what: Box<Command>,
+    },
     /// No more input will come: end when idle.
     EndInput,
 }
@@ -258,6 +263,11 @@ pub enum Event {
     /// The context was changed by hand; in a sentence.
     ContextChanged {
         text: String,
+    },
+    /// Something happened in the session of the subagent that works for this call. What only streams is left out.
+    Subagent {
+        call_id: CallId,
+        what: Box<Event>,
     },
     TurnFinished(Box<TurnResult>),
 }

@@ -21,6 +21,7 @@ mod past;
 mod path;
 mod permission;
 mod snapshot;
+mod subagent;
 mod text;
 mod undo;
 mod usage;
@@ -49,7 +50,8 @@ pub use snapshot::{
     ChangeCause, FileChanges, FileContent, FileNode, FilePath, FileSnapshot, FileStamp, FileState,
     PathChange, SkippedPath,
 };
-pub use text::{cut_end, cut_start, edit_distance, hex, is_blank};
+pub use subagent::{SubagentCall, SubagentOf, SubagentReport};
+pub use text::{cut_end, cut_start, edit_distance, hex, is_blank, subject};
 pub use undo::{ConversationPlan, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan};
 pub use usage::{Cost, Prices, Tokens, Usage};
 

@@ -1,6 +1,8 @@
 //! Cutting text without breaking it, and bytes as text. Every cut in becket that is not on a grapheme border goes through
 //! here. Knows nothing of what the text means.
 
+use serde_json::Value;
+
 /// Whether `s` holds nothing a reader would see: white space, zero-width and other invisible characters.
 ///
 /// Providers refuse blank text blocks, also those that hold only NBSP, ZWSP or a BOM.
@@ -46,6 +48,13 @@ pub fn edit_distance(a: &str, b: &str) -> usize {
 pub fn hex(bytes: &[u8]) -> String {
     let digit = |n: u8| char::from(if n < 10 { b'0' + n } else { b'a' + n - 10 });
     bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
+}
+
+/// What a call is about, in the words of its input: its command, path, pattern. Empty where nothing says.
+pub fn subject(input: &Value) -> &str {
+    const KEYS: [&str; 9] =
+        ["command", "pattern", "path", "url", "query", "name", "id", "call_id", "description"];
+    KEYS.iter().find_map(|key| input.get(key).and_then(Value::as_str)).unwrap_or_default()
 }
 
 #[cfg(test)]
