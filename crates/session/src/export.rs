@@ -7,7 +7,9 @@
 
 use crate::blobs::BlobStore;
 use crate::store::{Disk, StoreError, ledger_path};
-use becket_types::{Entry, EntryKind, ImageSource, Message, MessageId, Part, Role, visibility};
+use becket_types::{
+    Entry, EntryKind, ImageSource, Message, MessageId, Part, Role, SubagentReport, visibility,
+};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -167,13 +169,16 @@ fn write_part(part: &Part, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "**{name}**\n")?;
             fenced("json", &input, out)
         }
-        Part::ToolResult { name, output, is_error, interrupted, .. } => {
+        Part::ToolResult { name, output, is_error, interrupted, details, .. } => {
             let outcome = match (interrupted, is_error) {
                 (true, _) => " (interrupted)",
                 (false, true) => " (error)",
                 (false, false) => "",
             };
             writeln!(out, "Result of **{name}**{outcome}:\n")?;
+            if let Some(report) = SubagentReport::of(details) {
+                fenced("", &report.to_string(), out)?;
+            }
             fenced("", output, out)
         }
         // Thinking is the model's own; an unknown part has no form that we know.

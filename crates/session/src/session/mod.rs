@@ -21,7 +21,9 @@ use crate::export::{self, Format};
 use crate::ledger::{AnyReader, BadRecord, Item, Ledger, line};
 use crate::past::Past;
 use crate::store::{Durability, Outside, StoreError, layout};
-use becket_types::{BlobId, Blobs, CallId, Entry, EntryKind, Message, Millis, Part, Seq, SessionId};
+use becket_types::{
+    BlobId, Blobs, CallId, Entry, EntryKind, Message, Millis, Part, Seq, SessionId, SubagentOf,
+};
 use info::{info_or_unknown, refuse_newer};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
@@ -249,6 +251,25 @@ impl Session {
         session.refold_if_stale()?;
         session.keep_checkpoint();
         Ok(session)
+    }
+
+    /// A new session for a subagent that works for a call of this one: beside it, in the same directory, kept on disk if
+    /// this one is.
+    ///
+    /// # Errors
+    /// As [`Session::create`].
+    pub fn for_subagent(&self, call_id: CallId, agent: &str, scope: ModelScope) -> Result<Self, StoreError> {
+        let of = SubagentOf { session: self.info.id, call_id, agent: agent.to_owned() };
+        let extra = Map::from_iter([(SubagentOf::KEY.to_owned(), serde_json::json!(of))]);
+        let options = CreateOptions {
+            version: self.info.version.clone(),
+            persist: self.is_persistent(),
+            extra,
+            outside: self.outside.clone(),
+            ..CreateOptions::default()
+        };
+        let root = self.dir.parent().and_then(Path::parent).unwrap_or(&self.dir);
+        Self::create(root, &self.info.cwd, options, self.view.policy().clone(), scope)
     }
 
     /// Appends one commit and shows it to the view. The new sequence numbers, in order; messages carry theirs.

@@ -6,7 +6,7 @@
 
 use super::{Candidate, StoreError, layout, millis, path_from_bytes};
 use crate::{ledger::line, unhex};
-use becket_types::{Entry, EntryKind, Message, Millis, Seq, SessionId, visibility};
+use becket_types::{Entry, EntryKind, Message, Millis, Seq, SessionId, SubagentOf, visibility};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cmp::Reverse;
@@ -73,6 +73,11 @@ impl SessionSummary {
         }
     }
 
+    /// Whom it works for, when it is a subagent's.
+    pub fn subagent_of(&self) -> Option<SubagentOf> {
+        SubagentOf::of(&self.extra)
+    }
+
     /// What to call it in a list.
     pub fn label(&self) -> &str {
         self.title.as_deref().or(self.prompt.as_deref()).unwrap_or("(no message yet)")
@@ -102,6 +107,14 @@ pub fn list(root: &Path, project: Option<&Path>) -> Vec<SessionSummary> {
     let mut sessions: Vec<_> = session_dirs(root, project).iter().filter_map(|dir| summary(dir)).collect();
     sessions.sort_by_key(|s| Reverse((s.updated, s.id)));
     sessions
+}
+
+/// The sessions of the subagents that worked for this one, the oldest first.
+pub fn subagents(root: &Path, of: &SessionSummary) -> Vec<SessionSummary> {
+    let mut found = list(root, Some(&of.cwd));
+    found.retain(|s| s.subagent_of().is_some_and(|above| above.session == of.id));
+    found.sort_by_key(|s| (s.created, s.id));
+    found
 }
 
 /// The session of the project that was written last, among those that `accept` takes.

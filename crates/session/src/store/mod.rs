@@ -15,7 +15,7 @@ pub(crate) use io::write_all;
 pub use io::{Disk, Io, Named, OpenMode};
 pub use layout::{canonical, ledger_path, project_dir, project_name, session_dir};
 pub(crate) use listing::{CWD_BYTES, cwd_of};
-pub use listing::{SessionSummary, find, list, most_recent, session_dirs, summary};
+pub use listing::{SessionSummary, find, list, most_recent, session_dirs, subagents, summary};
 pub(crate) use sys::{FromStart, path_from_bytes};
 
 use crate::ledger::{BadRecord, Item, Reader};

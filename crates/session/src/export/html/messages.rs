@@ -2,7 +2,9 @@
 
 use super::words::{escape, moment, text, thousands};
 use crate::blobs::BlobStore;
-use becket_types::{Blobs as _, Compaction, CompactionSource, ImageSource, Message, Millis, Part, Role, Seq};
+use becket_types::{
+    Blobs as _, Compaction, CompactionSource, ImageSource, Message, Millis, Part, Role, Seq, SubagentReport,
+};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -79,7 +81,10 @@ impl<'a> Writer<'a> {
                 }
                 out.push_str("</details>");
             }
-            Part::ToolResult { output, .. } => {
+            Part::ToolResult { output, details, .. } => {
+                if let Some(report) = SubagentReport::of(details) {
+                    let _ = write!(out, "<pre>{}</pre>", text(&report.to_string(), self.masked));
+                }
                 let shown = becket_types::cut_end(output, OUTPUT_BYTES);
                 let more = output.len() - shown.len();
                 let more = if more > 0 { format!("\n[… {more} more bytes]") } else { String::new() };
