@@ -12,6 +12,7 @@
 //! | [`repetition`] | the guard against the same calls again and again |
 //! | [`rules`] | AGENTS.md and CLAUDE.md |
 //! | [`prompt`] | the system prompt |
+//! | [`subagent`] | the kinds of subagents, and the `task` tool |
 //! | [`undo`] | undo, redo and rewind of a session |
 //! | [`watch`] | files in play that somebody else changes |
 //!
@@ -27,6 +28,7 @@ mod reply_error;
 pub mod rules;
 pub mod settings;
 mod spend;
+pub mod subagent;
 pub mod undo;
 pub mod watch;
 mod written_call;

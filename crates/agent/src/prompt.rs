@@ -70,6 +70,8 @@ pub struct PromptSettings {
     pub replace: Option<String>,
     /// `--append-system-prompt`.
     pub append: Option<String>,
+    /// What the answer must be like; stands behind `append`. Not for subagents, whose answers are for the agent.
+    pub answer: Option<String>,
     /// The catalogue of skills, as the model reads it.
     pub skills: Option<String>,
 }
@@ -82,9 +84,9 @@ pub fn items(settings: &PromptSettings, environment: &Environment) -> Vec<System
     if let Some(skills) = &settings.skills {
         items.push(item(SystemKind::Skills, skills.clone()));
     }
-    if let Some(append) = &settings.append {
-        items.push(item(SystemKind::Appended, append.clone()));
-    }
+    let appended: Vec<&str> =
+        [&settings.append, &settings.answer].into_iter().flatten().map(String::as_str).collect();
+    items.push(item(SystemKind::Appended, appended.join("\n\n")));
     items.retain(|item| !becket_types::is_blank(&item.text));
     items
 }
@@ -143,6 +145,7 @@ mod tests {
         let settings = PromptSettings {
             replace: Some("Be terse.".to_owned()),
             append: Some("Speak French.".to_owned()),
+            answer: Some("Answer in JSON.".to_owned()),
             skills: Some(" ".to_owned()),
         };
         let got = items(&settings, &environment);
@@ -157,6 +160,7 @@ mod tests {
                 dir.path().display()
             )
         );
+        assert_eq!(got[2].text, "Speak French.\n\nAnswer in JSON.");
         assert_eq!(got, items(&settings, &environment));
     }
 

@@ -2,6 +2,7 @@
 
 use crate::prompt::{Environment, PromptSettings};
 use crate::rules::RulesSettings;
+use crate::subagent::Kind;
 use crate::watch::Watching;
 use becket_guard::Guard;
 use becket_model::{Model, ModelInfo};
@@ -68,6 +69,8 @@ pub struct AgentSettings {
     /// For [`becket_types::Event::SessionStarted`].
     pub api_key_source: String,
     pub skills: Vec<String>,
+    /// The subagents there are, for the `task` tool; empty: none.
+    pub subagents: Arc<[Kind]>,
     pub title: Option<String>,
 }
 
@@ -94,6 +97,7 @@ impl Default for AgentSettings {
             watching: Watching::default(),
             api_key_source: "none".to_owned(),
             skills: Vec::new(),
+            subagents: Arc::default(),
             title: None,
         }
     }

@@ -1,12 +1,26 @@
 //! What a turn and a run have used: usage, list price and time, and the limits on them.
 //!
-//! Model: money and tokens are limited per run of the agent (summaries included), time per turn. A limit is looked at
-//! before each request, so the last answer may overshoot it.
+//! Model: money and tokens are limited per run of the agent (summaries and subagents included), time per turn. A limit is
+//! looked at before each request, so the last answer may overshoot it. What an agent and its subagents have used is counted
+//! in one place ([`Spent`]), so that none of them goes past the limits of all.
 
+use crate::host::lock;
 use becket_model::ModelInfo;
 use becket_types::{Cost, Millis, ModelUsage, PermissionDenial, Usage};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// What an answer of this model used, at list price.
+pub(crate) fn used(info: &ModelInfo, window: u64, usage: Usage) -> ModelUsage {
+    ModelUsage {
+        model: info.id.clone(),
+        usage,
+        cost: info.prices.map_or(Cost::default(), |prices| prices.cost(&usage)),
+        context_window: window,
+        max_output: info.max_output,
+    }
+}
 
 /// The sums of one turn.
 #[derive(Debug)]
@@ -51,26 +65,28 @@ impl TurnSum {
         (self.started, self.api, self.compactions) = (Instant::now(), Duration::ZERO, 0);
     }
 
-    pub(crate) fn add(&mut self, info: &ModelInfo, window: u64, usage: Usage) -> Cost {
-        let cost = info.prices.map_or(Cost::default(), |prices| prices.cost(&usage));
-        self.usage += usage;
-        self.cost += cost;
-        let known = self.models.iter().position(|m| m.model == info.id);
-        let at = known.unwrap_or_else(|| {
-            self.models.push(ModelUsage {
-                model: info.id.clone(),
-                usage: Usage::default(),
-                cost: Cost::default(),
-                context_window: window,
-                max_output: info.max_output,
-            });
-            self.models.len() - 1
-        });
-        if let Some(model) = self.models.get_mut(at) {
-            model.usage += usage;
-            model.cost += cost;
+    pub(crate) fn add(&mut self, used: ModelUsage) {
+        self.usage += used.usage;
+        self.cost += used.cost;
+        match self.models.iter_mut().find(|m| m.model == used.model) {
+            Some(model) => {
+                model.usage += used.usage;
+                model.cost += used.cost;
+            }
+            None => self.models.push(used),
         }
-        cost
+    }
+
+    /// What subagents used and were denied.
+    pub(crate) fn take_in_subagents(&mut self, limits: &Limits) {
+        if limits.is_below {
+            return;
+        }
+        let mut spent = lock(&limits.spent);
+        for used in std::mem::take(&mut spent.by_subagents) {
+            self.add(used);
+        }
+        self.denials.append(&mut spent.denials);
     }
 
     /// The text of an answer; an answer that continues a cut one is joined to it.
@@ -87,33 +103,68 @@ impl TurnSum {
     }
 }
 
-/// The sums of a run, and what they may be.
+/// What an agent and its subagents have used.
 #[derive(Debug, Default)]
+pub(crate) struct Spent {
+    cost: Cost,
+    tokens: u64,
+    /// Of that what subagents used, until their agent's turn takes it into its sum.
+    by_subagents: Vec<ModelUsage>,
+    /// What they were denied, likewise.
+    denials: Vec<PermissionDenial>,
+}
+
+/// What a run may use, and what it has used.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) max_usd: Option<f64>,
     pub(crate) max_tokens: Option<u64>,
     pub(crate) max_wall: Option<Duration>,
-    pub(crate) spent: Cost,
-    pub(crate) tokens: u64,
+    spent: Arc<Mutex<Spent>>,
+    /// These are a subagent's: what it uses is told to the agent above it.
+    is_below: bool,
 }
 
 impl Limits {
-    pub(crate) fn add(&mut self, usage: &Usage, cost: Cost) {
-        self.spent += cost;
-        self.tokens = self.tokens.saturating_add(usage.total().0);
+    pub(crate) fn new(max_usd: Option<f64>, max_tokens: Option<u64>, max_wall: Option<Duration>) -> Self {
+        Self { max_usd, max_tokens, max_wall, ..Self::default() }
+    }
+
+    /// For a subagent: the same limits and one sum with it. Time is watched by the agent above.
+    pub(crate) fn below(&self) -> Self {
+        Self { max_wall: None, is_below: true, ..self.clone() }
+    }
+
+    pub(crate) fn add(&self, used: ModelUsage) {
+        let mut spent = lock(&self.spent);
+        spent.cost += used.cost;
+        spent.tokens = spent.tokens.saturating_add(used.usage.total().0);
+        if self.is_below {
+            spent.by_subagents.push(used);
+        }
+    }
+
+    pub(crate) fn denied(&self, denial: &PermissionDenial) {
+        if self.is_below {
+            lock(&self.spent).denials.push(denial.clone());
+        }
     }
 
     /// Which limit is used up, for people.
     pub(crate) fn over(&self, turn_time: Duration) -> Option<String> {
+        let (cost, tokens) = {
+            let spent = lock(&self.spent);
+            (spent.cost.0, spent.tokens)
+        };
         if let Some(max) = self.max_usd
-            && self.spent.0 >= max
+            && cost >= max
         {
-            return Some(format!("spent ${:.4} of ${max:.4}", self.spent.0));
+            return Some(format!("spent ${cost:.4} of ${max:.4}"));
         }
         if let Some(max) = self.max_tokens
-            && self.tokens >= max
+            && tokens >= max
         {
-            return Some(format!("used {} of {max} tokens", self.tokens));
+            return Some(format!("used {tokens} of {max} tokens"));
         }
         match self.max_wall {
             Some(max) if turn_time >= max => Some(over_time(max)),
@@ -145,9 +196,33 @@ mod tests {
             (None, Some(1_000), None, Some("used 1000 of 1000 tokens")),
             (None, None, Some(second), Some("the time limit of 1 s is over")),
         ] {
-            let mut limits = Limits { max_usd, max_tokens, max_wall, ..Limits::default() };
-            limits.add(&usage, Cost(0.5));
+            let limits = Limits::new(max_usd, max_tokens, max_wall);
+            // What a subagent uses counts like the agent's own.
+            let below = limits.below();
+            for (limits, cost) in [(&limits, 0.2), (&below, 0.3)] {
+                let usage = Usage { input: usage.input / 2, output: usage.output / 2, ..Usage::default() };
+                limits.add(spent(usage, cost));
+            }
             assert_eq!(limits.over(second).as_deref(), want);
+            assert_eq!(below.over(Duration::ZERO), limits.over(Duration::ZERO));
+        }
+    }
+
+    fn spent(usage: Usage, cost: f64) -> ModelUsage {
+        ModelUsage { model: "p/m".to_owned(), usage, cost: Cost(cost), context_window: 1, max_output: 1 }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_takes_in_once_what_its_subagents_used() {
+        let limits = Limits::new(None, None, None);
+        let usage = Usage { input: 10, ..Usage::default() };
+        limits.add(spent(usage, 1.0));
+        limits.below().add(spent(usage, 0.25));
+        limits.below().add(spent(usage, 0.25));
+        let mut sum = TurnSum::new();
+        for _ in 0..2 {
+            sum.take_in_subagents(&limits);
+            assert_eq!((sum.usage.input, sum.cost, sum.models.len()), (20, Cost(0.5), 1));
         }
     }
 

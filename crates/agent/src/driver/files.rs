@@ -37,6 +37,8 @@ pub(crate) struct Files {
     store: Arc<SessionBlobs>,
     events: mpsc::UnboundedSender<Event>,
     recorder: Arc<Mutex<Option<Recorder>>>,
+    /// They are a subagent's, which works for this call: its own calls are told apart by it.
+    below: Option<CallId>,
 }
 
 impl Files {
@@ -46,7 +48,23 @@ impl Files {
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
         let store = Arc::new(SessionBlobs::of(&lock(&session)));
-        Self { settings, session, store, events, recorder: Arc::default() }
+        Self { settings, session, store, events, recorder: Arc::default(), below: None }
+    }
+
+    /// For a subagent that works for `call`: what its calls do is recorded in the session above, where it is undone.
+    pub(super) fn for_subagent(&self, call: &CallId) -> Self {
+        Self {
+            settings: self.settings.clone(),
+            session: Arc::clone(&self.session),
+            store: Arc::clone(&self.store),
+            events: self.events.clone(),
+            recorder: Arc::clone(&self.recorder),
+            below: Some(call.clone()),
+        }
+    }
+
+    fn name(&self, call: &CallId) -> CallId {
+        self.below.as_ref().map_or_else(|| call.clone(), |above| CallId(format!("{above}/{call}")))
     }
 
     /// Before a call runs.
@@ -57,7 +75,7 @@ impl Files {
             Touch::Command(risk) => risk.level,
         };
         let (settings, store) = (self.settings.clone(), Arc::clone(&self.store));
-        let (recorder, call) = (Arc::clone(&self.recorder), call.clone());
+        let (recorder, call) = (Arc::clone(&self.recorder), self.name(call));
         let dir = self.dir();
         let looked = tokio::task::spawn_blocking(move || {
             let mut slot = lock(&recorder);
@@ -86,7 +104,7 @@ impl Files {
 
     /// After it ran: what it did is recorded, and named where the tool does not know it.
     pub(super) async fn after(&self, call: &CallId, output: &mut ToolOutput) {
-        let (recorder, id) = (Arc::clone(&self.recorder), call.clone());
+        let (recorder, id) = (Arc::clone(&self.recorder), self.name(call));
         let looked = tokio::task::spawn_blocking(move || {
             lock(&recorder).as_mut().and_then(|recorder| {
                 let changes = recorder.after(&id)?;
@@ -180,7 +198,7 @@ impl Agent {
             return Touch::Nothing;
         }
         match (access.effect, &access.command) {
-            (Effect::Session | Effect::Read | Effect::Network, _) => Touch::Nothing,
+            (Effect::Session | Effect::Read | Effect::Network | Effect::Delegate, _) => Touch::Nothing,
             (Effect::Write, _) if !access.paths.is_empty() => Touch::Paths(access.paths.clone()),
             (_, Some(_)) if self.guard.only_reads(access) => Touch::Nothing,
             (_, Some(command)) => {

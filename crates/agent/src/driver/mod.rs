@@ -19,6 +19,7 @@
 //! | `request` | budget, view, sending |
 //! | `reply` | the answer as it streams, and what becomes of it |
 //! | `tools` | tool calls |
+//! | `subagent` | calls that are agents of their own |
 //! | `files` | files before and after a call, for undo |
 //! | `ids` | call ids: none runs twice |
 //! | `count` | one exact count of the context, where it decides something |
@@ -36,6 +37,7 @@ mod prepare;
 mod reply;
 mod request;
 mod start;
+mod subagent;
 mod tools;
 mod undo;
 
@@ -67,6 +69,7 @@ use start::KnownRules;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
+use subagent::Subagents;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -107,6 +110,7 @@ pub struct Agent {
     settings: AgentSettings,
     undoing: undo::Undoing,
     find_model: Option<FindModel>,
+    subagents: Subagents,
     limits: Limits,
     turn: TurnSum,
     in_turn: bool,
@@ -117,6 +121,13 @@ pub struct Agent {
     focus: Option<String>,
     /// The compaction under way is only to be shown.
     preview: bool,
+}
+
+/// What a subagent has of the agent that it works for.
+struct Parentage {
+    limits: Limits,
+    /// Where what its calls do to files is recorded.
+    files: Option<Arc<files::Files>>,
 }
 
 /// What the budget needs to remember.
@@ -163,6 +174,11 @@ enum Wake {
 impl Agent {
     /// An agent, and its front end's side.
     pub fn new(parts: AgentParts) -> (Self, AgentHandle) {
+        Self::made(parts, None)
+    }
+
+    /// `above`: it is a subagent.
+    fn made(parts: AgentParts, above: Option<Parentage>) -> (Self, AgentHandle) {
         let AgentParts { session, model, summary_model, fallback_models, find_model, tools, guard, settings } =
             parts;
         let (command_sender, commands) = mpsc::channel(COMMANDS);
@@ -174,17 +190,18 @@ impl Agent {
         let ids = CallIds::from_view(session.view());
         let session = Arc::new(Mutex::new(session));
         let host = Arc::new(SessionHost::new(Arc::clone(&session), settings.watching));
-        let files = settings
-            .snapshots
-            .clone()
-            .map(|snapshots| Arc::new(files::Files::new(snapshots, Arc::clone(&session), events.clone())));
-        let rules = Rules { max_turns: settings.max_turns, auto_compact: policy.auto_compact };
-        let limits = Limits {
-            max_usd: settings.max_budget_usd,
-            max_tokens: settings.max_tokens,
-            max_wall: settings.max_wall,
-            ..Limits::default()
+        let own_files = || {
+            let snapshots = settings.snapshots.clone()?;
+            Some(Arc::new(files::Files::new(snapshots, Arc::clone(&session), events.clone())))
         };
+        let own_limits = || Limits::new(settings.max_budget_usd, settings.max_tokens, settings.max_wall);
+        // The agent above has said it.
+        let window_noticed = above.is_some();
+        let (limits, files) = match above {
+            Some(above) => (above.limits, above.files),
+            None => (own_limits(), own_files()),
+        };
+        let rules = Rules { max_turns: settings.max_turns, auto_compact: policy.auto_compact };
         let agent = Self {
             machine: Some(State::new(rules)),
             actions: VecDeque::new(),
@@ -204,7 +221,7 @@ impl Agent {
                 base_sent: Tokens(0),
                 report: None,
                 prepare_at: Tokens(0),
-                window_noticed: false,
+                window_noticed,
             },
             inbox: Inbox::default(),
             specs: tools.specs().into(),
@@ -215,6 +232,7 @@ impl Agent {
             ids,
             repetition: RepetitionGuard::default(),
             rules: KnownRules::default(),
+            subagents: Subagents::default(),
             limits,
             turn: TurnSum::new(),
             in_turn: false,
@@ -318,6 +336,7 @@ impl Agent {
             Command::Redo => self.undo_asked(Want::Redo),
             Command::Rewind { to, what } => self.undo_asked(Want::Rewind { to, what }),
             Command::ChangeContext(change) => self.undo_asked(Want::Change(change)),
+            Command::ToSubagent { call_id, what } => self.pass_to_subagent(&call_id, *what),
             Command::CarryOut { plan, force } => self.undo_asked(Want::CarryOut { plan, force }),
             Command::EndInput => self.feed(Input::EndInput),
         }
@@ -413,6 +432,7 @@ impl Agent {
         self.core.tell_notices();
         self.in_turn = false;
         let turn = &mut self.turn;
+        turn.take_in_subagents(&self.limits);
         let result = TurnResult {
             end,
             text: std::mem::take(&mut turn.text),
@@ -452,8 +472,10 @@ impl Agent {
             return Cost::default();
         }
         let window = self.settings.context_window.unwrap_or(info.window);
-        let cost = self.turn.add(info, window, usage);
-        self.limits.add(&usage, cost);
+        let used = crate::spend::used(info, window, usage);
+        let cost = used.cost;
+        self.turn.add(used.clone());
+        self.limits.add(used);
         self.core.push(EntryKind::Usage {
             message,
             model: info.id.clone(),
@@ -473,6 +495,7 @@ impl Agent {
         match name.parse::<PermissionMode>() {
             Ok(mode) => {
                 self.guard.set_mode(mode);
+                self.subagents.set_mode(mode);
                 let value = serde_json::Value::from(mode.as_str());
                 self.core
                     .append(vec![EntryKind::State { key: "mode".to_owned(), value }], Durability::Buffered);

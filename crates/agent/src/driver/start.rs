@@ -13,6 +13,7 @@ use crate::prompt;
 use crate::rules::{self, Rules};
 use crate::settings::scope;
 use becket_session::Durability;
+use becket_session::context::View;
 use becket_session::context::view::KindTotals;
 use becket_types::{
     CallId, EntryKind, Event, JournalState, Message, NoticeLevel, Origin, Part, Role, Synthetic, SystemItem,
@@ -20,6 +21,7 @@ use becket_types::{
 };
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Key in the metadata of a message that brings a rules file.
@@ -126,8 +128,9 @@ impl Agent {
             let last = view.live().rev().find(|message| message.role == Role::Assistant);
             for id in view.open_calls() {
                 let name = last.and_then(|message| call_name(message, &id)).unwrap_or("unknown");
-                entries
-                    .push(EntryKind::Message { message: left_open(id.clone(), name, view.call_known(&id)) });
+                let mut message = left_open(id.clone(), name, view.call_known(&id));
+                name_subagent(&mut message, &id, view);
+                entries.push(EntryKind::Message { message });
             }
         }
         self.wire.cold = true;
@@ -231,6 +234,19 @@ fn call_name<'a>(message: &'a Message, id: &CallId) -> Option<&'a str> {
         Part::ToolCall { call_id, name, .. } if call_id == id => Some(name.as_str()),
         _ => None,
     })
+}
+
+/// A subagent that worked for the call left a session: people find there what it did.
+fn name_subagent(message: &mut Message, id: &CallId, view: &View) {
+    let mut lines = view.journal().iter().rev();
+    let Some(line) = lines.find(|line| line.call_id == id.as_str()) else { return };
+    let value = line.value();
+    let Some(session) = value.get("subagent").and_then(Value::as_str) else { return };
+    for part in &mut message.parts {
+        if let Part::ToolResult { output, .. } = part {
+            let _ = write!(output, " The subagent's session is {session}.");
+        }
+    }
 }
 
 /// The result of a call that a dead process left without one.

@@ -23,7 +23,7 @@ use becket_types::{
     RuleOffer, ToolOutput,
 };
 use futures::future::FutureExt as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -36,7 +36,7 @@ mod outcome;
 pub(super) use batch::{Batch, Done};
 use batch::{Slot, SlotState};
 use outcome::{
-    interrupted, invalid_arguments, journal, journal_result, not_run, result_message, run, subject,
+    called, interrupted, invalid_arguments, journal, journal_result, not_run, result_message, run, subject,
 };
 
 /// Read-only calls that run at the same time.
@@ -150,9 +150,7 @@ impl Agent {
                 return Taken::Blocked;
             }
         }
-        let alone = !access.is_read_only();
-        self.launch(batch, index, (tool, env, access), Vec::new());
-        Taken::Running { alone }
+        self.launch(batch, index, (tool, env, access), Vec::new())
     }
 
     /// Everything that can be wrong with a call before permission matters.
@@ -188,9 +186,19 @@ impl Agent {
         index: usize,
         (tool, env, access): (Arc<dyn Tool>, ToolEnv, Access),
         rejected: Vec<usize>,
-    ) {
-        let Some(slot) = batch.slots.get_mut(index) else { return };
-        self.core.push(journal(slot, JournalState::Started, Value::Null));
+    ) -> Taken {
+        let Some(slot) = batch.slots.get_mut(index) else { return Taken::Blocked };
+        let alone = !access.is_read_only();
+        let around = env.clone();
+        let (call, known) = match self.subagent(&slot.call.name, &env, &slot.call.input) {
+            Some(Ok((session, call))) => (call, json!({ "subagent": session })),
+            Some(Err(why)) => {
+                slot.refuse(why);
+                return Taken::Settled;
+            }
+            None => (called(tool, slot.call.input.clone(), env, rejected), Value::Null),
+        };
+        self.core.push(journal(slot, JournalState::Started, known));
         self.core.announce(Event::ToolStarted {
             call_id: slot.call.id.clone(),
             name: slot.call.name.clone(),
@@ -199,11 +207,11 @@ impl Agent {
         slot.state = SlotState::Running;
         slot.started = Some(Instant::now());
         let hook = (access.effect == Effect::Write).then(|| self.settings.edit_hook.clone()).flatten();
-        let (mode, paths, around) = (self.guard.mode(), access.paths.clone(), env.clone());
+        let (mode, paths) = (self.guard.mode(), access.paths.clone());
         let (files, touch) = (self.files.clone(), self.touches(&access, &around));
         let (id, host) = (slot.call.id.clone(), Arc::clone(&self.host));
         batch.touched.extend(access.paths);
-        let call = run(tool, slot.call.input.clone(), env, self.settings.tool_timeout, rejected);
+        let call = run(call, around.cancel.clone(), self.settings.tool_timeout);
         batch.running.push(
             async move {
                 let files = files.filter(|_| !matches!(touch, Touch::Nothing));
@@ -227,6 +235,7 @@ impl Agent {
             }
             .boxed(),
         );
+        Taken::Running { alone }
     }
 
     fn deny(&mut self, slot: &mut Slot, reason: String) {
@@ -236,6 +245,7 @@ impl Agent {
             input: slot.call.input.clone(),
             reason: reason.clone(),
         };
+        self.limits.denied(&denial);
         self.turn.denials.push(denial.clone());
         self.core.announce(Event::PermissionDenied(denial));
         slot.refuse(format!("Permission denied, not run: {reason}."));
@@ -265,12 +275,12 @@ impl Agent {
                     // What was shown is what runs: the call is checked again and must touch the same.
                     match self.check(&slot.call, &batch.cancel, &slot.partial) {
                         Ok((tool, env, now)) if now == access => {
-                            batch.alone = !access.is_read_only();
                             let rejected = match decision {
                                 Decision::AllowWithout { rejected } => rejected,
                                 _ => Vec::new(),
                             };
-                            self.launch(&mut batch, index, (tool, env, access), rejected);
+                            let taken = self.launch(&mut batch, index, (tool, env, access), rejected);
+                            batch.alone = matches!(taken, Taken::Running { alone: true });
                         }
                         Ok(_) => {
                             slot.refuse("Not run: what it would touch changed while the user was asked.");
@@ -289,6 +299,7 @@ impl Agent {
 
     /// The front end is gone: a question that is open is answered with no.
     pub(super) fn nobody_decides(&mut self) {
+        self.subagents.nobody_decides();
         let Op::Tools(batch) = &self.op else { return };
         let Some(slot) = batch.slots.get(batch.next) else { return };
         if matches!(slot.state, SlotState::Asking { .. }) {
@@ -301,6 +312,7 @@ impl Agent {
         let Op::Tools(batch) = &mut self.op else { return };
         for Done { index, output, time } in done {
             if let Some(slot) = batch.slots.get_mut(index) {
+                self.subagents.over(&slot.call.id);
                 slot.state = SlotState::Done { output, time };
             }
             batch.alone = false;
@@ -309,6 +321,7 @@ impl Agent {
             batch.running.clear();
             for slot in &mut batch.slots {
                 if matches!(slot.state, SlotState::Running) {
+                    self.subagents.over(&slot.call.id);
                     let partial = std::mem::take(&mut *lock(&slot.partial));
                     slot.settle(interrupted(&partial));
                 }
@@ -320,7 +333,9 @@ impl Agent {
     /// Cancels what runs; what has not begun does not begin. Asked a second time, it waits no longer.
     pub(super) fn cancel_tools(&mut self) {
         let Op::Tools(batch) = &mut self.op else { return };
-        let patience = if batch.cancel.is_cancelled() { Duration::ZERO } else { GRACE };
+        // A subagent gives its own calls their time.
+        let calm = if self.subagents.any() { 2 * GRACE } else { GRACE };
+        let patience = if batch.cancel.is_cancelled() { Duration::ZERO } else { calm };
         batch.cancel.cancel();
         batch.grace = Some(Instant::now() + patience);
         for slot in &mut batch.slots {

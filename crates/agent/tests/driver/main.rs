@@ -10,6 +10,7 @@ mod prepare;
 mod refusals;
 mod resume;
 mod storage;
+mod subagents;
 mod support;
 mod switching;
 mod tools;

@@ -404,6 +404,10 @@ impl Setup {
         let mut tools = Registry::new();
         tools.add(tool("read", Effect::Read, &self.world)).unwrap();
         tools.add(tool("bash", Effect::Execute, &self.world)).unwrap();
+        if !self.settings.subagents.is_empty() {
+            let subagents = Arc::clone(&self.settings.subagents);
+            tools.add(Arc::new(becket_agent::subagent::TaskTool::new(subagents))).unwrap();
+        }
         self.settings.environment.cwd.clone_from(&cwd);
         self.settings.roots = vec![cwd.clone()];
         let guard =

@@ -12,11 +12,12 @@ use becket_tool::{Tool, ToolEnv};
 use becket_types::{
     Access, CallId, EntryKind, Event, JournalState, Message, Part, ToolOutput, cut_end, cut_start,
 };
-use futures::future::FutureExt as _;
+use futures::future::{BoxFuture, FutureExt as _};
 use serde_json::{Map, Value, json};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// Live output of one call that is forwarded to front ends and kept for an interrupt, in bytes.
 const MAX_LIVE: usize = 1 << 20;
@@ -48,19 +49,32 @@ impl Core {
     }
 }
 
-/// Runs a call to an output, whatever happens: a panic and a timeout are outputs too.
-pub(super) async fn run(
+/// A call of a tool; `rejected`: hunks of its preview that it runs without.
+pub(super) fn called(
     tool: Arc<dyn Tool>,
     input: Value,
     env: ToolEnv,
-    limit: Duration,
     rejected: Vec<usize>,
+) -> BoxFuture<'static, ToolOutput> {
+    let call = async move {
+        if rejected.is_empty() {
+            tool.run(input, &env).await
+        } else {
+            tool.run_without(rejected, input, &env).await
+        }
+    };
+    call.boxed()
+}
+
+/// Runs a call to an output, whatever happens: a panic and a timeout are outputs too.
+pub(super) async fn run(
+    call: BoxFuture<'static, ToolOutput>,
+    cancel: CancellationToken,
+    limit: Duration,
 ) -> ToolOutput {
-    let call =
-        if rejected.is_empty() { tool.run(input, &env) } else { tool.run_without(rejected, input, &env) };
     let mut call = AssertUnwindSafe(call).catch_unwind();
     let Ok(ended) = tokio::time::timeout(limit, &mut call).await else {
-        env.cancel.cancel();
+        cancel.cancel();
         let said = match tokio::time::timeout(GRACE, &mut call).await {
             Ok(Ok(output)) => output.content,
             Ok(Err(_)) | Err(_) => String::new(),

@@ -1,0 +1,262 @@
+//! Subagents: what kinds there are, and the `task` tool as the model knows it.
+//!
+//! Owns the kinds, the tool's input and the words a subagent begins with. Running one is the driver's: it has the session,
+//! the model, the guard and the limits that the subagent gets a share of. A subagent has no subagents.
+
+use becket_tool::input::Parser;
+use becket_tool::{Tool, ToolEnv, text};
+use becket_types::{Access, Effect, ToolOutput, ToolSpec, cut_end, is_blank};
+use futures::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// The tool's wire name.
+pub const TASK: &str = "task";
+
+/// Names by which other agents' tools call the same.
+const ALIASES: &[(&str, &str)] = &[
+    ("subagent_type", "agent"),
+    ("agent_type", "agent"),
+    ("subagent", "agent"),
+    ("task", "prompt"),
+    ("title", "description"),
+];
+const IGNORED: &[&str] = &["run_in_background"];
+/// Characters of a description.
+const MAX_DESCRIPTION: usize = 80;
+/// Bytes of a kind's line in the tool's description.
+const MAX_LINE: usize = 300;
+
+const DESCRIPTION: &str = "Give a task to a subagent, which works on its own in a context of its own and returns its last \
+message. Use it for wide searches and for parts that can be described whole. It knows nothing of this conversation: say \
+all it needs and what to report.";
+
+/// Stands at the end of a subagent's system prompt.
+const INSTRUCTION: &str = "\
+# Subagent
+You work on one task for another agent. Nobody answers questions. Your last message is all that it gets: make it complete \
+and brief: what you did or found, places as `path:line`, what failed, what you did not check.";
+
+/// What a subagent is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kind {
+    /// Lower case; by it the model asks for it.
+    pub name: String,
+    /// When to use it, for the model.
+    pub description: String,
+    /// Stands behind the system prompt of such a subagent.
+    pub prompt: String,
+    /// Names of the tools it has, of those that there are; `None`: all. Case and `_` do not matter.
+    pub tools: Option<Vec<String>>,
+    /// Names of tools that it does not have, likewise.
+    pub without: Vec<String>,
+    /// `provider/name` or an alias; `None`: the model of the agent it works for.
+    pub model: Option<String>,
+    /// It changes nothing (permission mode `plan`, whatever else is allowed), so several may run side by side.
+    pub read_only: bool,
+}
+
+impl Kind {
+    /// Those that are always there.
+    pub fn built_in() -> Vec<Self> {
+        let kind = |name: &str, description: &str, read_only| Self {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            read_only,
+            ..Self::default()
+        };
+        vec![
+            kind("explore", "only reads; several run side by side", true),
+            kind("general", "has all tools", false),
+        ]
+    }
+
+    /// Whether it has this tool, if there is one.
+    pub(crate) fn has(&self, tool: &str) -> bool {
+        let plain = |name: &str| name.to_ascii_lowercase().replace('_', "");
+        let among = |names: &[String]| names.iter().any(|name| plain(name) == plain(tool));
+        tool != TASK && !among(&self.without) && self.tools.as_deref().is_none_or(among)
+    }
+
+    /// What stands behind the system prompt of such a subagent.
+    pub(crate) fn instruction(&self) -> String {
+        match self.prompt.trim() {
+            "" => INSTRUCTION.to_owned(),
+            own => format!("{INSTRUCTION}\n\n{own}"),
+        }
+    }
+}
+
+/// A task for a subagent.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Task {
+    pub(crate) kind: Kind,
+    /// In a line.
+    pub(crate) description: String,
+    pub(crate) prompt: String,
+}
+
+#[derive(Deserialize)]
+struct Input {
+    #[serde(default)]
+    description: String,
+    prompt: String,
+    #[serde(default)]
+    agent: Option<String>,
+}
+
+/// The `task` tool: what the model is told of it, and what its input means.
+pub struct TaskTool {
+    spec: ToolSpec,
+    kinds: Arc<[Kind]>,
+}
+
+impl TaskTool {
+    /// Over these kinds, of which there is at least one. The first of a name counts.
+    pub fn new(kinds: Arc<[Kind]>) -> Self {
+        let mut description = format!("{DESCRIPTION}\nAgents:");
+        for kind in kinds.iter() {
+            let line = kind.description.split_whitespace().collect::<Vec<_>>().join(" ");
+            let _ = write!(description, "\n- {}: {}", kind.name, cut_end(&line, MAX_LINE));
+        }
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+        let input_schema = json!({
+            "type": "object",
+            "properties": {
+                "description": {"type": "string", "description": "3 to 7 words"},
+                "prompt": {"type": "string"},
+                "agent": {"type": "string", "enum": names}
+            },
+            "required": ["description", "prompt", "agent"]
+        });
+        Self { spec: ToolSpec { name: TASK.to_owned(), description, input_schema }, kinds }
+    }
+
+    /// What an input asks for. `Err` is a message for the model.
+    pub(crate) fn task(&self, input: &Value) -> Result<Task, String> {
+        // Which agent may be left out or written in capitals: it is looked up here, not by the schema.
+        let mut lenient = self.spec.clone();
+        lenient.input_schema["required"] = json!(["prompt"]);
+        if let Some(agent) = lenient.input_schema.pointer_mut("/properties/agent") {
+            *agent = json!({"type": "string"});
+        }
+        let input: Input = Parser::new(&lenient).aliases(ALIASES).ignore(IGNORED).parse(input)?;
+        if is_blank(&input.prompt) {
+            return Err("`prompt` is empty. Say what the subagent is to do.".to_owned());
+        }
+        let name = input.agent.as_deref().map(str::trim).filter(|name| !name.is_empty());
+        // `general-purpose` is what others call the one that can do everything.
+        let wanted = match name {
+            None | Some("general-purpose") => "general",
+            Some(name) => name,
+        };
+        let found = self.kinds.iter().find(|kind| kind.name.eq_ignore_ascii_case(wanted));
+        let kind = found.or_else(|| self.kinds.first().filter(|_| name.is_none()));
+        let Some(kind) = kind.cloned() else {
+            let names: Vec<&str> = self.kinds.iter().map(|kind| kind.name.as_str()).collect();
+            return Err(format!("There is no agent {wanted:?}. Agents: {}.", names.join(", ")));
+        };
+        let said = [input.description.as_str(), input.prompt.as_str()];
+        let line = said.into_iter().find(|text| !is_blank(text)).unwrap_or_default();
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let description = text::clean(&line).chars().take(MAX_DESCRIPTION).collect();
+        Ok(Task { kind, description, prompt: input.prompt })
+    }
+}
+
+impl Tool for TaskTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn access(&self, input: &Value, _: &ToolEnv) -> Result<Access, String> {
+        let task = self.task(input)?;
+        let effect = if task.kind.read_only { Effect::Session } else { Effect::Delegate };
+        Ok(Access { effect, paths: Vec::new(), command: None, subject: Some(task.kind.name) })
+    }
+
+    /// The driver runs it; here is nobody who could.
+    fn run<'a>(&'a self, _: Value, _: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
+        let text = "Not run: there is no agent here that could have a subagent.";
+        Box::pin(std::future::ready(ToolOutput::error(text)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool() -> TaskTool {
+        let mut kinds = Kind::built_in();
+        kinds.push(Kind {
+            name: "reviewer".to_owned(),
+            description: format!("Reviews.\n{}", "é".repeat(400)),
+            prompt: "Be strict.\n".to_owned(),
+            ..Kind::default()
+        });
+        TaskTool::new(kinds.into())
+    }
+
+    #[test]
+    fn inputs_as_models_write_them() {
+        for (input, want) in [
+            (json!({"description": "look", "prompt": "Find it", "agent": "explore"}), ("explore", "look")),
+            (json!({"description": "look", "prompt": "Find it", "agent": "Explore"}), ("explore", "look")),
+            (json!({"prompt": "Find\n it"}), ("general", "Find it")),
+            (
+                json!({"prompt": "x", "subagent_type": "general-purpose", "description": " "}),
+                ("general", "x"),
+            ),
+            (
+                json!({"task": "x", "agent": "reviewer", "title": "t", "run_in_background": true}),
+                ("reviewer", "t"),
+            ),
+            (json!({"prompt": "x", "agent": ""}), ("general", "x")),
+        ] {
+            let task = tool().task(&input).unwrap();
+            assert_eq!((task.kind.name.as_str(), task.description.as_str()), want, "{input}");
+        }
+        for (input, want) in [
+            (json!({"prompt": " ", "agent": "explore"}), "`prompt` is empty"),
+            (
+                json!({"prompt": "x", "agent": "nobody"}),
+                "There is no agent \"nobody\". Agents: explore, general, reviewer.",
+            ),
+            (json!({"description": "x"}), "prompt"),
+            (json!({"prompt": 3.5, "agent": []}), "must be"),
+        ] {
+            let error = tool().task(&input).unwrap_err();
+            assert!(error.contains(want), "{input}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_only_reads_may_run_beside_others() {
+        let tool = tool();
+        let effect = |agent: &str| {
+            let task = tool.task(&json!({"prompt": "x", "agent": agent})).unwrap();
+            if task.kind.read_only { Effect::Session } else { Effect::Delegate }
+        };
+        assert_eq!([effect("explore"), effect("general")], [Effect::Session, Effect::Delegate]);
+    }
+
+    #[test]
+    fn the_model_is_told_of_each_kind_in_a_line() {
+        let spec = tool().spec().clone();
+        let lines: Vec<&str> = spec.description.lines().collect();
+        assert_eq!(lines.len(), 5, "{lines:?}");
+        assert!(lines[4].starts_with("- reviewer: Reviews. é") && lines[4].len() < 320);
+        assert_eq!(
+            spec.input_schema["properties"]["agent"]["enum"],
+            json!(["explore", "general", "reviewer"])
+        );
+        let some =
+            Kind { tools: Some(vec!["webfetch".into(), "Bash".into(), "task".into()]), ..Kind::default() };
+        let less = Kind { without: vec!["Web_Fetch".into()], ..Kind::default() };
+        let has = |kind: &Kind| ["web_fetch", "bash", "read", "task"].map(|tool| kind.has(tool));
+        assert_eq!((has(&some), has(&less)), ([true, true, false, false], [false, true, true, false]));
+        assert!(tool().kinds[2].instruction().ends_with("did not check.\n\nBe strict."));
+    }
+}
