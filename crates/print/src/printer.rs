@@ -1,11 +1,15 @@
 //! The printer: a reducer from events to output. One for all formats, since they differ only in what they write.
+//!
+//! What a subagent does goes through the same reducer, under the id of the call that it works for (`subagent`).
+
+mod subagent;
 
 use crate::exit::ExitStatus;
 use crate::{InputError, Schema};
 use crate::{shapes, terminal};
 use becket_types::{
-    Command, DeliveryMode, Event, Message, MessageId, NoticeLevel, Origin, Part, PromptInput, Synthetic,
-    TurnEnd, TurnResult, visibility,
+    CallId, Command, DeliveryMode, Event, Message, MessageId, NoticeLevel, Origin, Part, PromptInput,
+    Synthetic, TurnEnd, TurnResult, visibility,
 };
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -28,6 +32,8 @@ pub struct PrintOptions {
     pub partial: bool,
     /// `--replay-user-messages`: user messages come back with `isReplay`.
     pub replay: bool,
+    /// `--forward-subagent-text`: what subagents say, not only what they call and get.
+    pub subagent_text: bool,
     pub schema: Option<Schema>,
     /// The output is a terminal: escapes in untrusted text are shown, not sent.
     pub terminal: bool,
@@ -53,6 +59,8 @@ pub struct Printer {
     out: Box<dyn Write + Send>,
     notes: Box<dyn Write + Send>,
     session: String,
+    /// The call that the subagent works for whose event is being written.
+    parent: Option<CallId>,
     /// The message whose deltas are being streamed, and its open block.
     streaming: Option<(MessageId, Option<u32>)>,
     /// All events so far, for `--output-format json --verbose`.
@@ -73,6 +81,7 @@ impl Printer {
             out,
             notes,
             session: String::new(),
+            parent: None,
             streaming: None,
             collected: Vec::new(),
             asked: 0,
@@ -110,6 +119,10 @@ impl Printer {
             }
             Event::PermissionDenied(_) => self.denied_last = true,
             Event::TurnFinished(result) => return self.turn_finished(result),
+            Event::Subagent { call_id, what } => {
+                self.nested(call_id, what)?;
+                return Ok(Reaction::Nothing);
+            }
             _ => {}
         }
         self.note(event)?;
@@ -281,7 +294,8 @@ impl Printer {
     }
 
     fn tell(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.notes, "becket: {}", terminal::clean(text))?;
+        let who = if self.parent.is_some() { "becket: subagent:" } else { "becket:" };
+        writeln!(self.notes, "{who} {}", terminal::clean(text))?;
         self.notes.flush()
     }
 
@@ -336,7 +350,7 @@ impl Printer {
                 let mut line = json!({
                     "type": "assistant",
                     "message": shapes::assistant_message(message, finish, usage),
-                    "parent_tool_use_id": null,
+                    "parent_tool_use_id": self.parent,
                     "session_id": self.session,
                     "uuid": message.id,
                 });
@@ -417,6 +431,9 @@ impl Printer {
             _ => return None,
         };
         let mut line = json!({ "type": "system", "subtype": subtype, "session_id": self.session, "uuid": MessageId::new() });
+        if let Some(parent) = &self.parent {
+            line["parent_tool_use_id"] = json!(parent);
+        }
         if let (Value::Object(line), Value::Object(body)) = (&mut line, body) {
             line.extend(body);
         }
@@ -427,7 +444,7 @@ impl Printer {
         json!({
             "type": "user",
             "message": shapes::user_message(message),
-            "parent_tool_use_id": null,
+            "parent_tool_use_id": self.parent,
             "session_id": self.session,
             "uuid": message.id,
         })

@@ -293,3 +293,60 @@ fn an_answer_that_does_not_fit_the_schema_is_asked_for_again_then_given_up() {
     assert_eq!(value["subtype"], "error_max_structured_output_retries");
     assert_eq!(status, ExitStatus::SchemaNotMet);
 }
+
+#[test]
+fn what_a_subagent_does_stands_under_its_call() {
+    let nested = |what: Event| Event::Subagent { call_id: CallId::from("t1"), what: Box::new(what) };
+    let said = |parts| Event::AssistantMessage {
+        message: Message::assistant(parts),
+        finish: FinishReason::ToolCalls,
+        usage: Usage::default(),
+        cost: Cost(0.0),
+        ttft: None,
+        api_time: Millis(7),
+    };
+    let events = vec![
+        started(),
+        nested(started()),
+        nested(Event::UserMessage { message: Message::user("its task"), client_id: None, steered: false }),
+        nested(said(vec![Part::text("only words")])),
+        nested(said(vec![Part::text("words"), Part::tool_call("c1", "read", json!({"path": "a"}))])),
+        nested(Event::PermissionDenied(PermissionDenial {
+            tool: "read".into(),
+            call_id: CallId::from("c1"),
+            input: json!({}),
+            reason: "no".into(),
+        })),
+        nested(Event::Notice { level: NoticeLevel::Warning, text: "odd".into() }),
+        nested(Event::TurnFinished(Box::new(result(TurnEnd::MaxTurns { limit: 2 }, "half")))),
+        Event::TurnFinished(Box::new(result(TurnEnd::Completed, "done"))),
+    ];
+    let options =
+        |subagent_text| PrintOptions { format: Format::StreamJson, subagent_text, ..PrintOptions::default() };
+    let (out, notes, status, _) = print(options(false), &events);
+    // What was denied to a subagent is its own matter: the run itself ended well.
+    assert_eq!((notes.as_str(), status), ("becket: subagent: odd\n", ExitStatus::Ok));
+    let own = lines(&out);
+    let kinds: Vec<_> = own.iter().map(|l| l["subtype"].as_str().or(l["type"].as_str()).unwrap()).collect();
+    let all = [
+        "init",
+        "task_started",
+        "assistant",
+        "permission_denied",
+        "informational",
+        "task_notification",
+        "success",
+    ];
+    assert_eq!(kinds, all);
+    assert!(own[1..6].iter().all(|l| l["parent_tool_use_id"] == "t1"), "{own:?}");
+    assert_eq!(own[2]["message"]["content"].as_array().unwrap().len(), 1);
+    assert_eq!((&own[5]["status"], &own[5]["num_turns"]), (&json!("failed"), &json!(2)));
+    assert!(own[5]["summary"].as_str().unwrap().contains("stopped after 2 turns"));
+
+    let (out, ..) = print(options(true), &events);
+    let words: Vec<_> = lines(&out).into_iter().filter(|l| l.get("message").is_some()).collect();
+    assert_eq!(words.len(), 3, "{words:?}");
+    let (out, notes, ..) = print(PrintOptions { verbose: true, ..PrintOptions::default() }, &events);
+    assert_eq!(out, "done\n");
+    assert!(notes.contains("becket: subagent: denied: read (no)"), "{notes}");
+}

@@ -126,6 +126,38 @@ fn quoted(head: &str) -> String {
     out
 }
 
+/// The head of another Markdown file that begins like a `SKILL.md`, read as leniently.
+#[derive(Clone, Debug, Default)]
+pub struct Head(Map<String, Value>);
+
+impl Head {
+    /// Head and body; `None` when the text does not begin with a head.
+    ///
+    /// # Errors
+    /// Why the head cannot be read.
+    pub fn of(text: &str) -> Option<Result<(Self, &str), String>> {
+        let (head, body) = split(text)?;
+        if head.len() > MAX_BYTES {
+            return Some(Err(format!(
+                "its frontmatter has {} bytes; at most {MAX_BYTES} are read",
+                head.len()
+            )));
+        }
+        let map = yaml(head).or_else(|error| yaml(&quoted(head)).map_err(|_| error));
+        Some(map.map(|map| (Self(map), body)))
+    }
+
+    /// The text under a key, on one line; `None` where there is none.
+    pub fn text(&self, key: &str) -> Option<String> {
+        self.0.get(key).and_then(as_text).filter(|text| !text.is_empty())
+    }
+
+    /// The words under a key: a list, or text with spaces or commas. `None` where the key is not there.
+    pub fn words(&self, key: &str) -> Option<Vec<String>> {
+        self.0.get(key).filter(|value| !value.is_null()).map(|value| words(Some(value)))
+    }
+}
+
 fn as_text(value: &Value) -> Option<String> {
     match value {
         Value::String(s) => Some(s.split_whitespace().collect::<Vec<_>>().join(" ")),
@@ -162,6 +194,19 @@ mod tests {
             user_invocable: true,
             ..Frontmatter::default()
         }
+    }
+
+    #[test]
+    fn heads_of_other_files() {
+        let text =
+            "---\nname: a\ntools: Read, Grep\nskills: [x, z]\ndescription: Use: it\nmodel:\n---\nBody\n";
+        let (head, body) = Head::of(text).unwrap().unwrap();
+        assert_eq!((head.text("name").as_deref(), body), (Some("a"), "Body\n"));
+        assert_eq!(head.words("tools").unwrap(), ["Read", "Grep"]);
+        assert_eq!(head.words("skills").unwrap(), ["x", "z"]);
+        assert_eq!((head.text("model"), head.words("model"), head.words("none")), (None, None, None));
+        assert!(Head::of("no head").is_none());
+        assert!(Head::of("---\n[\n---\n").unwrap().is_err());
     }
 
     #[test]

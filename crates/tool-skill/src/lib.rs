@@ -21,6 +21,7 @@ pub mod fuzzing;
 mod tool;
 
 pub use discover::{Scope, SkillDir};
+pub use frontmatter::Head;
 pub use tool::SkillTool;
 
 use std::path::PathBuf;
