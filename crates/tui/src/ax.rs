@@ -12,8 +12,8 @@ use crate::text;
 use crate::transcript::block::thousands;
 use crate::transcript::compaction;
 use becket_types::{
-    Command, Decision, DeliveryMode, Event, Message, NoticeLevel, Part, PermissionRequest, PromptInput,
-    TurnEnd, visibility,
+    CallId, Command, Decision, DeliveryMode, Event, Message, NoticeLevel, Part, PermissionRequest,
+    PromptInput, TurnEnd, visibility,
 };
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -37,7 +37,8 @@ pub struct Speaker {
     answering: bool,
     thinking: bool,
     working: bool,
-    questions: VecDeque<PermissionRequest>,
+    /// With the call that the subagent works for whose call each is about.
+    questions: VecDeque<(Option<CallId>, PermissionRequest)>,
 }
 
 impl Speaker {
@@ -96,14 +97,23 @@ impl Speaker {
             {
                 out.push(format!("becket: {}", message.text()));
             }
-            Event::ToolStarted { name, input, .. } => out.push(format!("Running {name}: {}", subject(input))),
+            Event::ToolStarted { name, input, .. } => {
+                out.push(format!("Running {name}: {}", becket_types::subject(input)));
+            }
             Event::ToolFinished { message, .. } => finished(message, out),
             Event::PermissionAsked(request) => {
-                self.questions.push_back((**request).clone());
-                if self.questions.len() == 1 {
-                    self.ask(out);
-                }
+                self.question(None, request, out);
             }
+            Event::Subagent { call_id, what } => match &**what {
+                Event::PermissionAsked(request) => self.question(Some(call_id), request, out),
+                Event::ToolStarted { name, input, .. } => {
+                    out.push(format!("Subagent running {name}: {}", becket_types::subject(input)));
+                }
+                Event::PermissionDenied(_)
+                | Event::Notice { level: NoticeLevel::Warning | NoticeLevel::Error, .. }
+                | Event::Retry { .. } => self.happened(what, out),
+                _ => {}
+            },
             Event::PermissionDenied(denial) => {
                 out.push(format!("{} was not permitted. {}", denial.tool, denial.reason));
             }
@@ -155,9 +165,17 @@ impl Speaker {
         }
     }
 
+    fn question(&mut self, subagent: Option<&CallId>, request: &PermissionRequest, out: &mut Vec<String>) {
+        self.questions.push_back((subagent.cloned(), request.clone()));
+        if self.questions.len() == 1 {
+            self.ask(out);
+        }
+    }
+
     fn ask(&self, out: &mut Vec<String>) {
-        let Some(request) = self.questions.front() else { return };
-        out.push(format!("Question: {} wants to run.", request.tool));
+        let Some((subagent, request)) = self.questions.front() else { return };
+        let whose = if subagent.is_some() { " for a subagent" } else { "" };
+        out.push(format!("Question: {} wants to run{whose}.", request.tool));
         if let Some(command) = &request.access.command {
             out.push(format!("Command: {command}"));
         } else if let Value::Object(input) = &request.input {
@@ -170,7 +188,7 @@ impl Speaker {
 
     /// The answer to the question that is open; `None` where nothing is asked.
     fn decide(&mut self, line: &str, early: bool, out: &mut Vec<String>) -> Option<Vec<Effect>> {
-        let request = self.questions.front()?;
+        let (subagent, request) = self.questions.front()?;
         let (word, why) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         let decision = match word {
             "y" | "yes" | "s" if early => {
@@ -185,10 +203,14 @@ impl Speaker {
                 return Some(Vec::new());
             }
         };
-        let call_id = request.call_id.clone();
+        let what = Command::Decide { call_id: request.call_id.clone(), decision };
+        let command = match subagent.clone() {
+            Some(call_id) => Command::ToSubagent { call_id, what: Box::new(what) },
+            None => what,
+        };
         self.questions.pop_front();
         self.ask(out);
-        Some(vec![Effect::Send(Command::Decide { call_id, decision })])
+        Some(vec![Effect::Send(command)])
     }
 
     /// What a line of the person's does, and what is said to it. `early`: it came right after a question.
@@ -251,12 +273,6 @@ impl Speaker {
         };
         said.lines().map(without_escapes).collect()
     }
-}
-
-/// The line of a call: its command, its path.
-fn subject(input: &Value) -> String {
-    let keys = ["command", "path", "pattern", "url", "query", "name"];
-    keys.iter().find_map(|key| input.get(key)).map(plain).unwrap_or_default()
 }
 
 fn plain(value: &Value) -> String {
@@ -423,5 +439,39 @@ mod tests {
         assert_eq!(speaker.line("n use git rm", false).0, [want]);
         assert!(matches!(speaker.line("do it", false).0[..], [Effect::Send(Command::Prompt(_))]));
         assert_eq!(speaker.line("/quit", false).0, [Effect::Quit]);
+    }
+
+    #[test]
+    fn what_a_subagent_does_is_said_and_its_question_is_answered_to_it() {
+        let nested = |what: Event| Event::Subagent { call_id: CallId("t".into()), what: Box::new(what) };
+        let mut speaker = Speaker::default();
+        let started = Event::ToolStarted {
+            call_id: CallId("c".into()),
+            name: "read".into(),
+            input: json!({"path": "a.rs"}),
+        };
+        assert_eq!(speaker.event(&nested(started)), ["Subagent running read: a.rs"]);
+        let words = Message::assistant(vec![Part::text("its own words")]);
+        let hidden = Event::SyntheticMessage { message: Message::synthetic(Synthetic::Reminder, "hidden") };
+        assert_eq!(speaker.event(&nested(hidden)), Vec::<String>::new());
+        assert_eq!(
+            speaker.event(&nested(Event::UserMessage { message: words, client_id: None, steered: false })),
+            Vec::<String>::new()
+        );
+        let request = PermissionRequest {
+            call_id: CallId("c".into()),
+            tool: "bash".into(),
+            input: json!({}),
+            access: Access::execute("make"),
+            reason: "no rule".into(),
+            offer: None,
+            nearest: None,
+            preview: Vec::new(),
+        };
+        let lines = speaker.event(&nested(Event::PermissionAsked(Box::new(request))));
+        assert_eq!(lines[0], "Question: bash wants to run for a subagent.");
+        let what = Command::Decide { call_id: CallId("c".into()), decision: Decision::AllowOnce };
+        let want = Command::ToSubagent { call_id: CallId("t".into()), what: Box::new(what) };
+        assert_eq!(speaker.line("y", false).0, [Effect::Send(want)]);
     }
 }

@@ -9,8 +9,8 @@ mod support;
 use becket_tui::input::{Custom, Effect, Input, Place, Reply, Request, Timer, To};
 use becket_types::{
     Access, CallId, Command, ConversationPlan, Decision, DeliveryMode, Event, FilePath, FilePreview, Message,
-    NodeKind, Origin, Part, PathFate, PathPlan, PermissionRequest, PromptInput, RewindWhat, Role, RuleOffer,
-    SpanKind, Synthetic, Tokens, UndoKind, UndoOutcome, UndoPlan,
+    Millis, NodeKind, Origin, Part, PathFate, PathPlan, PermissionRequest, PromptInput, RewindWhat, Role,
+    RuleOffer, SpanKind, Synthetic, Tokens, UndoKind, UndoOutcome, UndoPlan,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
@@ -81,6 +81,74 @@ fn a_change_is_taken_by_hunks() {
     stage.key(KeyCode::Down);
     stage.key(KeyCode::Char('x'));
     assert_eq!(stage.key(KeyCode::Char('y')), decided(Decision::Deny { reason: None }));
+}
+
+#[test]
+fn a_question_of_a_subagent_is_answered_to_it() {
+    let mut stage = stage(70, 24);
+    let of = |call: &str, what: Event| Event::Subagent { call_id: CallId(call.into()), what: Box::new(what) };
+    stage.event(Event::ToolStarted {
+        call_id: CallId("t1".into()),
+        name: "task".into(),
+        input: json!({"description": "make it strict"}),
+    });
+    let ask = |stage: &mut Stage| {
+        stage.event(of("t1", Event::PermissionAsked(Box::new(question(1)))));
+        stage.screen();
+        stage.update(Input::Due(Timer::Arm));
+    };
+    ask(&mut stage);
+    let screen = stage.screen();
+    assert!(screen.contains("? edit wants to run for a subagent"), "{screen}");
+    assert!(screen.contains("? task make it strict  waits for you"), "{screen}");
+    // The agent's own call of the same id is another one.
+    let own = Message::tool_result(CallId("c1".into()), "edit", "ok", false);
+    stage.event(Event::ToolFinished { message: own, changes: Vec::new(), duration: Millis(1) });
+    assert!(stage.screen().contains("wants to run for a subagent"));
+    let what = Command::Decide { call_id: CallId("c1".into()), decision: Decision::AllowOnce };
+    let answer = Command::ToSubagent { call_id: CallId("t1".into()), what: Box::new(what) };
+    assert_eq!(stage.key(KeyCode::Char('y')), [Effect::Send(answer)]);
+
+    // What it asked goes with it.
+    ask(&mut stage);
+    let over = Message::tool_result(CallId("t1".into()), "task", "interrupted", true);
+    stage.event(Event::ToolFinished { message: over, changes: Vec::new(), duration: Millis(1) });
+    assert!(!stage.screen().contains("wants to run"), "{}", stage.screen());
+}
+
+#[test]
+fn the_line_of_a_subagent_opens_to_its_calls() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/screens/subagent.jsonl"))
+        .unwrap();
+    let events: Vec<Event> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut stage = Stage::new(80, 40);
+    for event in &events[..7] {
+        stage.event(event.clone());
+    }
+    let screen = stage.screen();
+    assert!(
+        screen.contains("◐ task find where the amount is parsed  2 calls\n  read src/parse.rs\n"),
+        "{screen}"
+    );
+    stage.event(events[7].clone());
+    let screen = stage.screen();
+    assert!(
+        screen.contains("● task find where the amount is parsed  explore, 2 calls, $0.0123 · 12.4 s"),
+        "{screen}"
+    );
+    stage.ctrl('o');
+    let screen = stage.screen();
+    let opened = "  ● grep fn amount\n  ● read src/parse.rs\n  `amount` is in src/parse.rs:12;";
+    assert!(screen.contains(opened), "{screen}");
+
+    // A session that is opened again shows the same, from the result alone.
+    let mut again = Stage::new(80, 40);
+    for event in events[..8].iter().filter(|event| !matches!(event, Event::Subagent { .. })) {
+        again.event(event.clone());
+    }
+    again.ctrl('o');
+    let told = |screen: &str| screen.split("\n◐ ").next().map(str::to_owned);
+    assert_eq!(told(&again.screen()), told(&screen));
 }
 
 #[test]

@@ -13,7 +13,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 60), (40, 10)];
-const SCREENS: [&str; 7] = ["asking", "compaction", "empty", "preview", "trouble", "turn", "working"];
+const SCREENS: [&str; 8] =
+    ["asking", "compaction", "empty", "preview", "subagent", "trouble", "turn", "working"];
 const PAGES: [&str; 2] = ["context", "cost"];
 
 fn dir() -> PathBuf {

@@ -34,7 +34,7 @@ use crate::status::Status;
 use crate::theme::Theme;
 use crate::transcript::Transcript;
 use crate::waiting::Waiting;
-use becket_types::{Event, MessageId, Seq};
+use becket_types::{CallId, Event, MessageId, Seq};
 use compaction::Preview;
 use crossterm::event::{KeyEventKind, MouseEvent, MouseEventKind};
 use ratatui::Frame;
@@ -229,14 +229,11 @@ impl App {
             since.push(event.clone());
         }
         match event {
-            Event::PermissionAsked(request) => effects.extend(self.approvals.ask((**request).clone())),
-            Event::ToolStarted { call_id, .. } => self.approvals.settled(call_id),
-            Event::PermissionDenied(denial) => self.approvals.settled(&denial.call_id),
-            Event::ToolFinished { message, .. } => {
-                if let Some(call) = message.result_of() {
-                    self.approvals.settled(call);
-                }
-            }
+            Event::Subagent { call_id, what } => effects.extend(self.approvals_of(Some(call_id), what)),
+            Event::PermissionAsked(_)
+            | Event::ToolStarted { .. }
+            | Event::PermissionDenied(_)
+            | Event::ToolFinished { .. } => effects.extend(self.approvals_of(None, event)),
             Event::UserMessage { client_id, .. } => {
                 if let Some(id) = client_id {
                     self.waiting.delivered(id);
@@ -275,6 +272,23 @@ impl App {
             _ => {}
         }
         effects
+    }
+
+    /// Questions for permission come and go; `subagent`: the call whose subagent's event it is.
+    fn approvals_of(&mut self, subagent: Option<&CallId>, event: &Event) -> Vec<Effect> {
+        let settled = match event {
+            Event::PermissionAsked(request) => {
+                return self.approvals.ask(subagent.cloned(), (**request).clone());
+            }
+            Event::ToolStarted { call_id, .. } => Some(call_id),
+            Event::PermissionDenied(denial) => Some(&denial.call_id),
+            Event::ToolFinished { message, .. } => message.result_of(),
+            _ => None,
+        };
+        if let Some(call) = settled {
+            self.approvals.settled(subagent, call);
+        }
+        Vec::new()
     }
 
     /// A message came back from the agent: it goes before what is being written.

@@ -28,7 +28,7 @@ pub const ARM_TYPING: u64 = 1_500;
 
 #[derive(Debug, Default)]
 pub struct Approvals {
-    queue: VecDeque<PermissionRequest>,
+    queue: VecDeque<Asked>,
     /// The first of the queue has been shown long enough.
     armed: bool,
     /// The timer of the first of the queue was asked for.
@@ -49,6 +49,14 @@ pub struct Approvals {
     rejected: BTreeSet<usize>,
 }
 
+/// A question, and whose call it is about.
+#[derive(Debug)]
+struct Asked {
+    /// The subagent's that works for this call; `None`: the agent's own.
+    subagent: Option<CallId>,
+    request: PermissionRequest,
+}
+
 /// What the keys mean.
 #[derive(Debug, Default)]
 enum Step {
@@ -67,16 +75,21 @@ impl Approvals {
         !self.queue.is_empty()
     }
 
-    pub fn ask(&mut self, request: PermissionRequest) -> Vec<Effect> {
+    /// `subagent`: the call that the subagent works for whose call this is about.
+    pub fn ask(&mut self, subagent: Option<CallId>, request: PermissionRequest) -> Vec<Effect> {
         let text = format!("{} waits for permission", request.tool);
-        self.queue.push_back(request);
+        self.queue.push_back(Asked { subagent, request });
         vec![Effect::Notify(text)]
     }
 
-    /// The call was settled elsewhere.
-    pub fn settled(&mut self, call: &CallId) {
-        let first = self.queue.front().is_some_and(|r| r.call_id == *call);
-        self.queue.retain(|r| r.call_id != *call);
+    /// The call was settled elsewhere. With a call goes what its subagent asked.
+    pub fn settled(&mut self, subagent: Option<&CallId>, call: &CallId) {
+        let is = |asked: &Asked| {
+            let own = asked.subagent.as_ref() == subagent && asked.request.call_id == *call;
+            own || (subagent.is_none() && asked.subagent.as_ref() == Some(call))
+        };
+        let first = self.queue.front().is_some_and(is);
+        self.queue.retain(|asked| !is(asked));
         if first {
             self.begin();
         }
@@ -156,7 +169,7 @@ impl Approvals {
     }
 
     fn answer_key(&mut self, key: KeyEvent) -> Vec<Effect> {
-        let Some(request) = self.queue.front() else { return Vec::new() };
+        let Some(Asked { request, .. }) = self.queue.front() else { return Vec::new() };
         let whole = self.rejected.is_empty();
         match key.code {
             KeyCode::Up => self.scroll(-1),
@@ -185,7 +198,7 @@ impl Approvals {
     }
 
     fn hunk_key(&mut self, key: KeyEvent, at: usize) -> Vec<Effect> {
-        let count = self.queue.front().map_or(0, hunks);
+        let count = self.queue.front().map_or(0, |asked| hunks(&asked.request));
         match key.code {
             KeyCode::Up | KeyCode::Char('k') => self.step = Step::Hunks(at.saturating_sub(1)),
             KeyCode::Down | KeyCode::Char('j') => self.step = Step::Hunks((at + 1).min(count.max(1) - 1)),
@@ -216,26 +229,32 @@ impl Approvals {
             }
             _ => return Vec::new(),
         };
-        let Some(offer) = self.queue.front().and_then(|r| r.offer.clone()) else { return Vec::new() };
+        let Some(offer) = self.queue.front().and_then(|asked| asked.request.offer.clone()) else {
+            return Vec::new();
+        };
         let mut effects = vec![Effect::Ask(Request::Allow { rule: offer.rule, place })];
         effects.extend(self.decide(Decision::AllowSession));
         effects
     }
 
     fn decide(&mut self, decision: Decision) -> Vec<Effect> {
-        let Some(request) = self.queue.pop_front() else { return Vec::new() };
+        let Some(Asked { subagent, request }) = self.queue.pop_front() else { return Vec::new() };
         self.begin();
-        vec![Effect::Send(Command::Decide { call_id: request.call_id, decision })]
+        let what = Command::Decide { call_id: request.call_id, decision };
+        vec![Effect::Send(match subagent {
+            Some(call_id) => Command::ToSubagent { call_id, what: Box::new(what) },
+            None => what,
+        })]
     }
 
     fn question(&self, width: u16, theme: &Theme) -> Vec<Line<'static>> {
-        let Some(request) = self.queue.front() else { return Vec::new() };
+        let Some(Asked { request, subagent }) = self.queue.front() else { return Vec::new() };
         let question = Question::new(width, theme);
         if matches!(self.step, Step::Always) {
             return question.always(request);
         }
         let at = if let Step::Hunks(at) = self.step { Some(at) } else { None };
-        question.call(request, self.queue.len() - 1, &self.rejected, at)
+        question.call(request, subagent.is_some(), self.queue.len() - 1, &self.rejected, at)
     }
 
     /// Rows it wants.
@@ -277,7 +296,7 @@ impl Approvals {
 
     /// The line of keys: the shortest form that says all where the long one has no room.
     fn keys(&self, width: usize) -> String {
-        let Some(request) = self.queue.front() else { return String::new() };
+        let Some(Asked { request, .. }) = self.queue.front() else { return String::new() };
         let (long, short) = match &self.step {
             Step::Reason(reason) => {
                 let reason = text::visible(reason);

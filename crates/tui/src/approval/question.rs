@@ -49,17 +49,19 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// May this run? `others` wait behind it; `at`: the hunk that is looked at.
+    /// May this run? `of_subagent`: it is not the agent itself that calls. `others` wait behind it; `at`: the hunk that is looked at.
     pub(super) fn call(
         mut self,
         request: &PermissionRequest,
+        of_subagent: bool,
         others: usize,
         rejected: &BTreeSet<usize>,
         at: Option<usize>,
     ) -> Vec<Line<'static>> {
         let theme = self.theme;
         let more = if others > 0 { format!("  ({others} more behind it)") } else { String::new() };
-        self.title(format!("{} wants to run", text::visible(&request.tool)), more);
+        let whose = if of_subagent { " for a subagent" } else { "" };
+        self.title(format!("{} wants to run{whose}", text::visible(&request.tool)), more);
         if let Some(command) = &request.access.command {
             self.say("  $ ", command, theme.code);
         }

@@ -11,7 +11,7 @@ use crate::input::{Effect, Request, Timer};
 use crate::text;
 use crate::theme::Theme;
 use crate::transcript::block::thousands;
-use becket_types::{Cost, Event, Usage};
+use becket_types::{Cost, Event, Part, SubagentReport, Usage};
 use meter::Meter;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -110,12 +110,20 @@ impl Status {
                 let seconds = delay.0.div_ceil(1_000);
                 return self.doing(&format!("{error}; try {attempt} of {max} in {seconds} s"));
             }
-            Event::AssistantMessage { usage, cost, api_time, .. } => {
-                self.usage += *usage;
-                self.cost += *cost;
+            Event::AssistantMessage { cost, .. } => {
+                self.past(event);
                 self.turn_cost += *cost;
-                self.api_millis += api_time.0;
                 return self.changed();
+            }
+            Event::Subagent { what, .. } => {
+                return match &**what {
+                    Event::PermissionAsked(_) => self.doing("waiting for you"),
+                    Event::ToolStarted { name, .. } => self.doing(&format!("subagent: running {name}")),
+                    Event::StepStarted { .. } => self.doing("subagent: waiting for the model"),
+                    // What it uses counts as it comes.
+                    Event::AssistantMessage { .. } => self.event(what),
+                    _ => Vec::new(),
+                };
             }
             Event::ContextUsed { used, usable, window, threshold, kinds } => {
                 self.meter = Meter::new(*used, *usable, *window, *threshold, kinds);
@@ -136,10 +144,24 @@ impl Status {
 
     /// What an event of before this process was running adds.
     pub fn past(&mut self, event: &Event) {
-        if let Event::AssistantMessage { usage, cost, api_time, .. } = event {
-            self.usage += *usage;
-            self.cost += *cost;
-            self.api_millis += api_time.0;
+        match event {
+            Event::AssistantMessage { usage, cost, api_time, .. } => {
+                self.usage += *usage;
+                self.cost += *cost;
+                self.api_millis += api_time.0;
+            }
+            // What subagents did stands in the results of their calls.
+            Event::ToolFinished { message, .. } => {
+                for part in &message.parts {
+                    if let Part::ToolResult { details, .. } = part
+                        && let Some(report) = SubagentReport::of(details)
+                    {
+                        self.usage += report.usage;
+                        self.cost += report.cost;
+                    }
+                }
+            }
+            _ => {}
         }
     }
 

@@ -35,6 +35,7 @@ impl Transcript {
                 c.state = State::Running;
             }),
             Event::ToolOutput { call_id, chunk } => self.call(call_id, "", |c| live(&mut c.output, chunk)),
+            Event::Subagent { call_id, what } => return self.nested(call_id, what),
             Event::ToolFinished { message, duration, .. } => self.finished(message, *duration),
             Event::CompactBoundary {
                 entry,
@@ -90,6 +91,37 @@ impl Transcript {
             | Event::UndoDone(_)
             | Event::CompactionPlanned(_)
             | Event::ContextPlanned(_) => return false,
+        }
+        true
+    }
+
+    /// What happened in the session of the subagent that works for this call.
+    fn nested(&mut self, id: &CallId, event: &Event) -> bool {
+        let state = match event {
+            Event::PermissionAsked(_) => Some(State::Asking),
+            Event::ToolStarted { .. } | Event::PermissionDenied(_) | Event::ToolFinished { .. } => {
+                Some(State::Running)
+            }
+            _ => None,
+        };
+        let mut changed = false;
+        if let Some(at) = self.calls.get(id) {
+            self.blocks[*at].change(|body| {
+                if let Body::Tool(call) = body {
+                    changed = call.nested.event(event) || state.is_some();
+                    call.state = state.unwrap_or_else(|| call.state.clone());
+                }
+            });
+        }
+        match event {
+            Event::Notice { level: NoticeLevel::Warning | NoticeLevel::Error, text } => {
+                self.note(Weight::Warning, format!("subagent: {text}"));
+            }
+            Event::CompactBoundary { pre_tokens, post_tokens, .. } => {
+                let [before, after] = [pre_tokens, post_tokens].map(|n| super::block::thousands(n.0));
+                self.note(Weight::Quiet, format!("subagent: context compacted {before} → {after}"));
+            }
+            _ => return changed,
         }
         true
     }

@@ -17,6 +17,7 @@ mod markdown;
 pub mod print;
 mod row;
 mod select;
+mod subagent;
 mod tool;
 mod window;
 

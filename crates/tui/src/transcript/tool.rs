@@ -3,6 +3,7 @@
 use super::block::paragraph;
 use super::diff;
 use super::row::Row;
+use super::subagent::Nested;
 use crate::ansi::Ansi;
 use crate::text;
 use crate::theme::Theme;
@@ -31,6 +32,8 @@ pub struct ToolCall {
     pub open: bool,
     /// The calls behind it that are told in its line: name and subject.
     pub group: Vec<(String, String)>,
+    /// What the subagent does that works for it.
+    pub nested: Nested,
     sides: OnceCell<diff::Sides>,
 }
 
@@ -63,6 +66,7 @@ impl ToolCall {
             details: Value::Null,
             open: false,
             group: Vec::new(),
+            nested: Nested::default(),
             sides: OnceCell::new(),
         }
     }
@@ -76,6 +80,7 @@ impl ToolCall {
     pub fn set_result(&mut self, output: &str, details: &Value) {
         output.clone_into(&mut self.output);
         self.details.clone_from(details);
+        self.nested.ended(details);
         self.partial.clear();
         self.sides = OnceCell::new();
     }
@@ -96,10 +101,7 @@ impl ToolCall {
 
     /// What the call is about, in a line: its path, command, pattern.
     pub fn subject(&self) -> String {
-        const KEYS: [&str; 8] = ["command", "pattern", "path", "url", "query", "name", "id", "call_id"];
-        let from =
-            |value: &Value| KEYS.iter().find_map(|k| value.get(k).and_then(Value::as_str)).map(str::to_owned);
-        from(&self.input).unwrap_or_default()
+        becket_types::subject(&self.input).to_owned()
     }
 }
 
@@ -133,7 +135,12 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
         if subject.lines().count() > 1 {
             rows.extend(paragraph(&subject, width, "  $ ", "    ", theme.dim, theme.code));
         }
+        rows.extend(call.nested.rows(width, theme));
         rows.extend(output(call, width, theme));
+    } else if call.state.is_live()
+        && let Some(last) = call.nested.last(width, theme)
+    {
+        rows.push(last);
     } else if matches!(call.state, State::Running) {
         if let Some(last) = call.output.lines().rev().find(|l| !l.trim().is_empty()) {
             let mut ansi = Ansi::new(theme.dim, theme.syntax.is_some());
@@ -269,7 +276,7 @@ fn came_to(call: &ToolCall) -> String {
         let done = items.iter().filter(|i| i["status"] == "completed").count();
         return format!("{done} of {} done", items.len());
     }
-    String::new()
+    call.nested.came_to()
 }
 
 fn ended(call: &ToolCall) -> String {

@@ -1,0 +1,122 @@
+//! What a subagent does, as the call that it works for tells it: while it works its last call, opened all of them.
+//!
+//! Live it comes from the subagent's events; once the call has ended from the report in its result, so that a session that
+//! is opened again shows the same.
+
+use super::block::paragraph;
+use super::row::Row;
+use crate::text;
+use crate::theme::Theme;
+use becket_types::{CallId, Event, Part, SubagentCall, SubagentReport, subject};
+use ratatui::text::{Line, Span};
+use serde_json::Value;
+
+/// Calls that are kept while it works.
+const LIVE: usize = 200;
+
+#[derive(Debug, Default)]
+pub struct Nested {
+    calls: Vec<(CallId, SubagentCall)>,
+    left_out: u64,
+    report: Option<SubagentReport>,
+}
+
+impl Nested {
+    /// Takes in an event of the subagent's; says whether it changed something that is shown.
+    pub fn event(&mut self, event: &Event) -> bool {
+        match event {
+            Event::ToolStarted { call_id, name, input } => self.began(call_id, name, subject(input)),
+            Event::PermissionDenied(denial) => {
+                self.began(&denial.call_id, &denial.tool, subject(&denial.input));
+                self.failed(&denial.call_id);
+            }
+            Event::ToolFinished { message, .. } => {
+                for part in &message.parts {
+                    if let Part::ToolResult { call_id, is_error, interrupted, .. } = part
+                        && (*is_error || *interrupted)
+                    {
+                        self.failed(call_id);
+                    }
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn began(&mut self, id: &CallId, name: &str, subject: &str) {
+        let subject = subject.lines().next().unwrap_or_default().to_owned();
+        self.calls.push((id.clone(), SubagentCall { name: name.to_owned(), subject, failed: false }));
+        if self.calls.len() > LIVE {
+            self.calls.remove(0);
+            self.left_out += 1;
+        }
+    }
+
+    fn failed(&mut self, id: &CallId) {
+        if let Some((_, call)) = self.calls.iter_mut().rev().find(|(known, _)| known == id) {
+            call.failed = true;
+        }
+    }
+
+    /// The call has ended with these details.
+    pub fn ended(&mut self, details: &Value) {
+        self.report = SubagentReport::of(details);
+        if self.report.is_some() {
+            self.calls.clear();
+        }
+    }
+
+    fn calls(&self) -> impl DoubleEndedIterator<Item = &SubagentCall> {
+        let told = self.report.iter().flat_map(|report| &report.calls);
+        told.chain(self.calls.iter().map(|(_, call)| call))
+    }
+
+    fn left_out(&self) -> u64 {
+        self.report.as_ref().map_or(self.left_out, |report| report.calls_left_out)
+    }
+
+    /// `explore, 12 calls, $0.0123`; empty before anything is known.
+    pub fn came_to(&self) -> String {
+        let count = self.calls().count() as u64 + self.left_out();
+        let calls = match count {
+            0 => String::new(),
+            1 => "1 call".to_owned(),
+            n => format!("{n} calls"),
+        };
+        let agent = self.report.as_ref().map(|report| text::visible(&report.agent).into_owned());
+        let cost = self.report.as_ref().map(|report| report.cost.0).filter(|usd| *usd > 0.0);
+        let cost = cost.map(|usd| format!("${usd:.4}"));
+        let parts = [agent, Some(calls).filter(|calls| !calls.is_empty()), cost];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    /// The call that it began last.
+    pub fn last(&self, width: usize, theme: &Theme) -> Option<Row> {
+        let call = self.calls().next_back()?;
+        let line = format!("  {} {}", text::visible(&call.name), text::visible(&call.subject));
+        Some(Line::styled(text::fit(&line, width).into_owned(), theme.dim).into())
+    }
+
+    /// All of them, a line each.
+    pub fn rows(&self, width: usize, theme: &Theme) -> Vec<Row> {
+        let mut rows = Vec::new();
+        if self.left_out() > 0 {
+            let line = format!("{} earlier calls", self.left_out());
+            rows.extend(paragraph(&line, width, "  … ", "    ", theme.dim, theme.dim));
+        }
+        for call in self.calls() {
+            let (mark, style) = if call.failed { ("✗", theme.error) } else { ("●", theme.dim) };
+            let room = width.saturating_sub(text::width(&call.name) + 5);
+            rows.push(
+                Line::from(vec![
+                    Span::styled(format!("  {mark} "), style),
+                    Span::styled(format!("{} ", text::visible(&call.name)), theme.accent),
+                    Span::styled(text::fit(&text::visible(&call.subject), room).into_owned(), theme.dim),
+                ])
+                .into(),
+            );
+        }
+        rows
+    }
+}
