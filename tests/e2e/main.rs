@@ -18,6 +18,7 @@ mod reach;
 mod recall;
 mod steering;
 mod storage;
+mod subagents;
 mod subcommands;
 mod support;
 mod tasks;

@@ -64,6 +64,9 @@ pub(crate) struct Output {
     /// With stream-json both ways: user messages come back on stdout when they are in the ledger.
     #[arg(long)]
     pub replay_user_messages: bool,
+    /// With stream-json: also what subagents say, not only their calls and results.
+    #[arg(long)]
+    pub forward_subagent_text: bool,
     /// The answer must fit this JSON Schema: JSON text, or @FILE.
     #[arg(long, value_name = "SCHEMA")]
     pub json_schema: Option<String>,

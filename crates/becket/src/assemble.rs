@@ -1,5 +1,6 @@
 //! Wiring: settings, a session, a model, tools and a guard become an agent.
 
+use crate::agents;
 use crate::cmd::store_failure;
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -9,6 +10,7 @@ use crate::settings::{Fork, RunSettings, SessionChoice};
 use crate::toolbox;
 use becket_agent::prompt::{self, PromptSettings};
 use becket_agent::rules::RulesSettings;
+use becket_agent::subagent::{Kind, TaskTool};
 use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel};
 use becket_config::Config;
 use becket_guard::{Guard, GuardSettings, Rules};
@@ -16,6 +18,7 @@ use becket_model::{Model, ModelRef};
 use becket_session::context::{ModelScope, Policy};
 use becket_session::store::{self, SessionSummary};
 use becket_session::{CreateOptions, Session, StoreError, ledger};
+use becket_tool::Tool;
 use becket_tool_shell::Shell;
 use becket_types::{PermissionMode, SessionId, SystemItem};
 use std::path::{Path, PathBuf};
@@ -63,7 +66,12 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
     let shell = toolbox::shell(environment, config, spill);
     let reach = reach::reach(environment, config, &run.roots);
     notes.extend(reach.notes);
-    let mut tools = toolbox::registry(config, Arc::clone(&skills), &shell, &model.info().name, reach.tools)?;
+    let (kinds, odd) = agents::kinds(environment, &crate::settings::project_root(&run.cwd), run.trusted);
+    notes.extend(odd);
+    let subagents: Arc<[Kind]> = kinds.into();
+    let task: Arc<dyn Tool> = Arc::new(TaskTool::new(Arc::clone(&subagents)));
+    let more = reach.tools.into_iter().chain([task]).collect();
+    let mut tools = toolbox::registry(config, Arc::clone(&skills), &shell, &model.info().name, more)?;
     let removed = guard.removed_tools(&tools.all_names());
     tools.retain(|name| !removed.iter().any(|r| r == name));
 
@@ -81,6 +89,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
         edit_hook: Some(reach.hook),
         api_key_source: models::key_source(&reference, &run.settings),
         skills: skills.iter().map(|s| s.name.clone()).collect(),
+        subagents,
         ..agent_settings(environment, run)
     };
     if tools.get("skill").is_some() {
@@ -101,7 +110,6 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
     Ok(Assembled { agent, handle, shell, notes, past, begun, session: id })
 }
 
-/// What of an agent's settings follows from the run alone.
 /// What is given for the system prompt and stands nowhere in that of the session, which keeps its own.
 fn unused_prompts(run: &RunSettings, kept: &[SystemItem]) -> Vec<String> {
     let given =
@@ -118,6 +126,7 @@ fn unused_prompts(run: &RunSettings, kept: &[SystemItem]) -> Vec<String> {
         .collect()
 }
 
+/// What of an agent's settings follows from the run alone.
 fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings {
     let config = &run.settings.config;
     AgentSettings {
@@ -131,7 +140,12 @@ fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings
             serde_json::to_value(e).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
         }),
         context_window: config.context.window,
-        prompt: PromptSettings { replace: run.system_prompt.clone(), append: appended(run), skills: None },
+        prompt: PromptSettings {
+            replace: run.system_prompt.clone(),
+            append: run.append_system_prompt.clone(),
+            answer: run.schema.as_ref().map(becket_print::Schema::instruction),
+            skills: None,
+        },
         environment: prompt::Environment {
             cwd: run.cwd.clone(),
             extra_dirs: run.roots.iter().skip(1).cloned().collect(),
@@ -161,16 +175,6 @@ fn snapshots(environment: &Environment, run: &RunSettings) -> becket_snapshot::S
         exclude: vec![environment.data_dir.clone()],
         all_sessions: run.persist.then(|| environment.sessions_dir()),
         ..becket_snapshot::Settings::default()
-    }
-}
-
-/// `--append-system-prompt`, and what `--json-schema` asks of the last message.
-fn appended(run: &RunSettings) -> Option<String> {
-    let schema = run.schema.as_ref().map(becket_print::Schema::instruction);
-    match (&run.append_system_prompt, schema) {
-        (Some(text), Some(schema)) => Some(format!("{text}\n\n{schema}")),
-        (Some(text), None) => Some(text.clone()),
-        (None, schema) => schema,
     }
 }
 
@@ -244,10 +248,11 @@ fn session(
     let existing: Option<(SessionSummary, Option<Fork>)> = match &run.session {
         SessionChoice::New { .. } => None,
         SessionChoice::Continue { fork } => {
-            let newest = store::most_recent(&root, &run.cwd, |_| true).ok_or_else(|| {
-                Failure::usage(format!("there is no session of {} to continue", run.cwd.display()))
-                    .hint("becket sessions --all lists those of other directories")
-            })?;
+            let newest =
+                store::most_recent(&root, &run.cwd, |s| s.subagent_of().is_none()).ok_or_else(|| {
+                    Failure::usage(format!("there is no session of {} to continue", run.cwd.display()))
+                        .hint("becket sessions --all lists those of other directories")
+                })?;
             Some((newest, *fork))
         }
         SessionChoice::Resume { query, fork } => {

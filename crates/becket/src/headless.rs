@@ -30,6 +30,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         verbose: settings.verbose,
         partial: settings.partial,
         replay: settings.replay,
+        subagent_text: settings.subagent_text,
         schema: settings.schema.take(),
         terminal: io::stdout().is_terminal(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -4,6 +4,7 @@
 //! and the environment. Holds no agent logic: what is meant by the arguments ([`settings`]) is handed to the libraries
 //! ([`assemble`]), and events are handed to a front end ([`headless`], [`interactive`]).
 
+mod agents;
 mod args;
 mod assemble;
 mod cmd;

@@ -33,6 +33,7 @@ pub(crate) struct RunSettings {
     pub verbose: bool,
     pub partial: bool,
     pub replay: bool,
+    pub subagent_text: bool,
     pub schema: Option<Schema>,
     pub last_message: Option<PathBuf>,
     pub system_prompt: Option<String>,
@@ -190,6 +191,7 @@ impl RunSettings {
             verbose: args.output.verbose,
             partial: args.output.include_partial_messages,
             replay: args.output.replay_user_messages,
+            subagent_text: args.output.forward_subagent_text,
             schema,
             last_message: args.output.output_last_message,
             system_prompt,
@@ -215,6 +217,7 @@ fn check_output(args: &Run) -> Result<(), Failure> {
     for (set, flag) in [
         (output.include_partial_messages, "--include-partial-messages"),
         (output.replay_user_messages, "--replay-user-messages"),
+        (output.forward_subagent_text, "--forward-subagent-text"),
     ] {
         if set && output.output_format != OutputFormat::StreamJson {
             return Err(Failure::usage(format!(

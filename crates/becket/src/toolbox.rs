@@ -2,6 +2,7 @@
 
 use crate::environment::Environment;
 use crate::failure::Failure;
+use becket_agent::subagent::{Kind, TaskTool};
 use becket_config::Config;
 use becket_tool::{Registry, Tool};
 use becket_tool_shell::{Shell, ShellSettings, environment::for_commands};
@@ -82,6 +83,7 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
     let shell = Shell::new(ShellSettings::new(Vec::new(), PathBuf::new()));
     let mut all = tools(&shell, Arc::new(Skills::discover(&[])));
     all.extend(crate::reach::always(&Config::default(), becket_tool_web::Proxies::default()));
+    all.push(Arc::new(TaskTool::new(Kind::built_in().into())));
     all.iter().map(|t| t.spec().clone()).collect()
 }
 

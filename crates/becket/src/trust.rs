@@ -1,5 +1,5 @@
 //! Whether a person trusts a project, and what of it that is about: its settings that do more than forbid, its skills, its
-//! commands.
+//! commands, its subagents.
 //!
 //! Owns the list of trusted directories, in the person's data. A project is trusted by its root, not by those above or below
 //! it. Headless runs take a project as trusted: who starts them decides. Nothing of the project runs to find out what it brings.
@@ -8,9 +8,10 @@ use crate::environment::Environment;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Settings, commands and skills, by where they are below the root.
+/// Settings, commands, subagents and skills, by where they are below the root.
 const SETTINGS: [&str; 2] = [".becket/config.toml", ".becket/config.local.toml"];
 pub(crate) const COMMANDS: [&str; 2] = [".becket/commands", ".claude/commands"];
+pub(crate) const AGENTS: [&str; 2] = [".becket/agents", ".claude/agents"];
 pub(crate) const SKILLS: [&str; 3] = [".becket/skills", ".agents/skills", ".claude/skills"];
 
 fn list(environment: &Environment) -> PathBuf {
@@ -47,6 +48,9 @@ pub(crate) fn brings(root: &Path, cwd: &Path) -> Vec<String> {
     }
     for name in COMMANDS {
         add("commands", name, root, Path::is_dir);
+    }
+    for name in AGENTS {
+        add("agents", name, root, Path::is_dir);
     }
     for name in SKILLS {
         add("skills", name, cwd, Path::is_dir);

@@ -221,8 +221,7 @@ fn line(event: &Event) -> Option<String> {
 }
 
 fn subject(input: &Value) -> String {
-    let field = |name: &str| input.get(name).and_then(Value::as_str);
-    one_line(field("command").or_else(|| field("path")).unwrap_or_default(), 60)
+    one_line(becket_types::subject(input), 60)
 }
 
 /// What came of a call, on one line.

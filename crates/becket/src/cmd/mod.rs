@@ -30,7 +30,7 @@ pub(crate) fn pick_session(
     let root = environment.sessions_dir();
     match query {
         Some(query) => store::find(&root, query, Some(cwd)).map_err(store_failure),
-        None => store::most_recent(&root, cwd, |_| true).ok_or_else(|| {
+        None => store::most_recent(&root, cwd, |s| s.subagent_of().is_none()).ok_or_else(|| {
             Failure::usage(format!("there is no session of {} yet", cwd.display()))
                 .hint("start one with: becket -p \"task\"; or name a session (becket sessions --all)")
         }),

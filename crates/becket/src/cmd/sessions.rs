@@ -96,6 +96,8 @@ impl Looking<'_> {
             let all = index::list(&environment.index_path(), &environment.sessions_dir(), self.project()).0;
             all.into_iter().filter(|s| self.narrow.archived || !s.archived).collect()
         };
+        // What subagents did is in the sessions that they worked for; `tree` lists theirs.
+        sessions.retain(|s| s.subagent_of().is_none());
         let total = sessions.len();
         sessions.truncate(self.limit);
         if self.json {
@@ -180,6 +182,7 @@ fn row(s: &SessionSummary) -> Value {
         "messages": s.messages, "bytes": s.bytes, "dir": s.dir, "tags": s.tags, "archived": s.archived,
         "forked_from": s.forked_from.map(|(id, seq)| json!({ "session": id, "seq": seq })),
         "imported": s.extra.get("imported"),
+        "subagent_of": s.subagent_of(),
     })
 }
 

@@ -146,7 +146,8 @@ impl Pages {
         let row = |s: &SessionSummary| {
             (s.id.to_string(), format!("{}  {}", when(s.updated), one_line(s.label(), 60)))
         };
-        sessions.iter().map(row).filter(|(id, _)| *id != self.session).collect()
+        let own = sessions.iter().filter(|s| s.subagent_of().is_none());
+        own.map(row).filter(|(id, _)| *id != self.session).collect()
     }
 
     /// Sessions of this directory in which these words were said, the best first. None where they cannot be searched: the

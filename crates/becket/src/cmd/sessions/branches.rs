@@ -112,12 +112,13 @@ fn tree(
     let all = searched(environment, |index| index.sessions(&query))?;
     let mut children: BTreeMap<SessionId, Vec<&SessionSummary>> = BTreeMap::new();
     let known: HashSet<SessionId> = all.iter().map(|s| s.id).collect();
+    let above = |s: &SessionSummary| above(s).filter(|id| known.contains(id) && *id != s.id);
     for session in &all {
-        if let Some((from, _)) = session.forked_from.filter(|(from, _)| known.contains(from)) {
+        if let Some(from) = above(session) {
             children.entry(from).or_default().push(session);
         }
     }
-    let roots = all.iter().filter(|s| !s.forked_from.is_some_and(|(from, _)| known.contains(&from)));
+    let roots = all.iter().filter(|s| above(s).is_none());
     if as_json {
         let rows: Vec<Value> = all
             .iter()
@@ -125,7 +126,7 @@ fn tree(
                 let from = s.forked_from.map(|(id, seq)| json!({ "session": id, "seq": seq }));
                 let branches: Vec<SessionId> =
                     children.get(&s.id).map(|list| list.iter().map(|c| c.id).collect()).unwrap_or_default();
-                json!({ "id": s.id, "title": s.label(), "updated": s.updated, "forked_from": from, "branches": branches })
+                json!({ "id": s.id, "title": s.label(), "updated": s.updated, "forked_from": from, "subagent_of": s.subagent_of(), "branches": branches })
             })
             .collect();
         return write(out, &format!("{}\n", Value::Array(rows)));
@@ -140,13 +141,22 @@ fn tree(
     write(out, &text)
 }
 
+/// The session that another one was forked from, or works for.
+fn above(session: &SessionSummary) -> Option<SessionId> {
+    session.forked_from.map(|(from, _)| from).or_else(|| session.subagent_of().map(|of| of.session))
+}
+
 fn branch(
     session: &SessionSummary,
     children: &BTreeMap<SessionId, Vec<&SessionSummary>>,
     depth: usize,
     text: &mut String,
 ) {
-    let from = session.forked_from.map_or_else(String::new, |(_, seq)| format!(" at entry {seq}"));
+    let from = match (session.forked_from, session.subagent_of()) {
+        (Some((_, seq)), _) => format!(" at entry {seq}"),
+        (None, Some(of)) => format!(" (subagent: {})", one_line(&of.agent, 30)),
+        (None, None) => String::new(),
+    };
     let sign = if depth == 0 { String::new() } else { format!("{}└ ", "  ".repeat(depth)) };
     let _ = writeln!(
         text,
@@ -155,7 +165,7 @@ fn branch(
         when(session.updated),
         one_line(session.label(), 60)
     );
-    // A fork is always younger than its source, so this ends.
+    // A fork and a subagent are always younger than what they are of, so this ends.
     for child in children.get(&session.id).into_iter().flatten() {
         branch(child, children, depth + 1, text);
     }

@@ -38,17 +38,17 @@ pub(super) fn run(
         SessionsWhat::Rm { sessions } => {
             for query in some(sessions)? {
                 let summary = pick(query)?;
-                trash::throw_away(
-                    Outside::default().io.as_ref(),
-                    &trash_dir(environment),
-                    &summary.dir,
-                    now(),
-                )
-                .map_err(store_failure)?;
+                let below = store::subagents(&environment.sessions_dir(), &summary);
+                let (io, place) = (Outside::default().io, trash_dir(environment));
+                for session in std::iter::once(&summary).chain(&below) {
+                    trash::throw_away(io.as_ref(), &place, &session.dir, now()).map_err(store_failure)?;
+                }
                 let label = one_line(summary.label(), 60);
                 let text = format!(
-                    "{} ({label}) is in the trash for 30 days. To bring it back: becket sessions restore {}\n",
-                    summary.id, summary.id
+                    "{} ({label}){} is in the trash for 30 days. To bring it back: becket sessions restore {}\n",
+                    summary.id,
+                    with_subagents(below.len()),
+                    summary.id
                 );
                 write(out, &text)?;
             }
@@ -172,11 +172,25 @@ fn restore(environment: &Environment, query: &str, out: &mut dyn Write) -> Resul
             .hint("`becket sessions trash` lists what is there"),
         error => store_failure(error),
     })?;
-    let found = trash::trashed(&trash_dir(environment)).into_iter().find(|t| t.summary.id == summary.id);
-    let found = found.ok_or_else(|| Failure::usage(format!("{query:?} is not in the trash")))?;
-    trash::bring_back(Outside::default().io.as_ref(), &environment.sessions_dir(), &found)
-        .map_err(store_failure)?;
-    write(out, &format!("{} is back.\n", summary.id))
+    let mut below = 0;
+    for trashed in trash::trashed(&trash_dir(environment)) {
+        let is_below = trashed.summary.subagent_of().is_some_and(|above| above.session == summary.id);
+        if trashed.summary.id == summary.id || is_below {
+            below += usize::from(is_below);
+            trash::bring_back(Outside::default().io.as_ref(), &environment.sessions_dir(), &trashed)
+                .map_err(store_failure)?;
+        }
+    }
+    write(out, &format!("{}{} is back.\n", summary.id, with_subagents(below)))
+}
+
+/// That the sessions of its subagents go where it goes.
+fn with_subagents(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        1 => " with its subagent's".to_owned(),
+        count => format!(" with those of its {count} subagents"),
+    }
 }
 
 fn collect(

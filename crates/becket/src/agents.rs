@@ -1,0 +1,191 @@
+//! Kinds of subagents: the built-in ones, and those that Markdown files describe.
+//!
+//! Owns where the files are and what their frontmatter means (`name`, `description`, `tools`, `disallowedTools`, `model`; the
+//! rest is the prompt). A project's count where it is trusted, and go before the user's, and these before the built-in ones.
+//! Files are read within bounds; what cannot be read is left out with a warning. Rights are not given here: a subagent has at
+//! most those of the session.
+
+use crate::environment::Environment;
+use becket_agent::subagent::Kind;
+use becket_tool_skill::Head;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Files that are read at most, and of each so much.
+const MOST: usize = 100;
+const BYTES: u64 = 64 * 1024;
+
+/// Names of tools in other agents' files, and what they are here. Case and `_` do not matter.
+const NAMES: [(&str, &str); 6] = [
+    ("todowrite", "todo"),
+    ("multiedit", "edit"),
+    ("notebookedit", "edit"),
+    ("notebookread", "read"),
+    ("ls", "read"),
+    ("shell", "bash"),
+];
+/// With no other tools than these, a subagent changes nothing.
+const READING: [&str; 6] = ["read", "grep", "glob", "skill", "todo", "recall"];
+
+/// All kinds, those of the project first, and what people should know.
+pub(crate) fn kinds(environment: &Environment, root: &Path, trusted: bool) -> (Vec<Kind>, Vec<String>) {
+    let mut dirs: Vec<PathBuf> =
+        crate::trust::AGENTS.iter().filter(|_| trusted).map(|name| root.join(name)).collect();
+    dirs.push(environment.config_dir.join("agents"));
+    dirs.extend(environment.home.iter().map(|home| home.join(".claude/agents")));
+    let (mut kinds, mut warnings) = (Vec::<Kind>::new(), Vec::new());
+    for path in dirs.iter().flat_map(|dir| files(dir)).take(MOST) {
+        let read = text(&path).and_then(|text| kind(&path, &text));
+        match read {
+            Ok(kind) if kinds.iter().any(|known| known.name == kind.name) => {}
+            Ok(kind) => kinds.push(kind),
+            Err(why) => warnings.push(format!("the agent {} is left out: {why}", path.display())),
+        }
+    }
+    for kind in Kind::built_in() {
+        if !kinds.iter().any(|known| known.name == kind.name) {
+            kinds.push(kind);
+        }
+    }
+    (kinds, warnings)
+}
+
+/// The Markdown files of a folder, by name.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let Ok(listing) = std::fs::read_dir(dir) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = listing
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "md") && path.is_file())
+        .collect();
+    files.sort();
+    files
+}
+
+fn text(path: &Path) -> Result<String, String> {
+    let cannot = |error: std::io::Error| format!("it cannot be read ({error})");
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(cannot)?;
+    file.take(BYTES + 1).read_to_string(&mut text).map_err(cannot)?;
+    if text.len() as u64 > BYTES {
+        return Err(format!("it is larger than {} kB", BYTES / 1024));
+    }
+    Ok(text)
+}
+
+fn kind(path: &Path, text: &str) -> Result<Kind, String> {
+    let (head, body) =
+        Head::of(text).ok_or("it does not begin with frontmatter (`---`, name, description)")??;
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = head.text("name").unwrap_or(stem).to_lowercase();
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    if name.is_empty() || name.chars().count() > 64 || !name.chars().all(plain) {
+        return Err(format!("its name {name:?} is not 1 to 64 letters, digits, `-` and `_`"));
+    }
+    let named = head.words("tools").filter(|names| !names.iter().any(|name| name == "*"));
+    let named = named.map(|names| here(&names));
+    let reads = |names: &Vec<String>| names.iter().all(|name| READING.contains(&name.as_str()));
+    Ok(Kind {
+        description: head.text("description").ok_or("it has no description")?,
+        prompt: body.trim().to_owned(),
+        read_only: named.as_ref().is_some_and(reads),
+        tools: named,
+        without: here(&head.words("disallowedTools").unwrap_or_default()),
+        model: head.text("model").filter(|model| model != "inherit"),
+        name,
+    })
+}
+
+/// The names of these tools as they are here, in small letters.
+fn here(names: &[String]) -> Vec<String> {
+    let own = |name: &String| {
+        // `Bash(git *)` is about the tool as a whole: rules decide about calls.
+        let name = name.split('(').next().unwrap_or_default().to_ascii_lowercase();
+        let plain = name.replace('_', "");
+        NAMES.iter().find(|(other, _)| *other == plain).map_or(name, |(_, own)| (*own).to_owned())
+    };
+    names.iter().map(own).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(dir: &Path, name: &str, text: &str) {
+        std::fs::create_dir_all(dir).unwrap();
+        std::fs::write(dir.join(name), text).unwrap();
+    }
+
+    #[test]
+    fn files_describe_kinds_and_the_nearest_of_a_name_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let environment = Environment::below(dir.path());
+        let root = dir.path().join("project");
+        write(
+            &root.join(".claude/agents"),
+            "a.md",
+            "---\nname: Reviewer\ndescription: Use when: done\ntools: Read, Grep, WebFetch(*), mcp__x\nmodel: inherit\n---\n\nBe strict.\n",
+        );
+        write(
+            &root.join(".becket/agents"),
+            "look.md",
+            "---\ndescription: d\ntools: [Read, TodoWrite]\n---\n",
+        );
+        write(
+            &environment.config_dir.join("agents"),
+            "b.md",
+            "---\nname: reviewer\ndescription: other\n---\n",
+        );
+        write(
+            &environment.config_dir.join("agents"),
+            "c.md",
+            "---\nname: explore\ndescription: mine\nmodel: fast\ndisallowedTools: Bash\n---\n",
+        );
+        write(&environment.config_dir.join("agents"), "notes.txt", "no agent");
+
+        let (kinds, warnings) = kinds(&environment, &root, true);
+        assert_eq!(warnings, Vec::<String>::new());
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+        assert_eq!(names, ["look", "reviewer", "explore", "general"]);
+        assert_eq!(kinds[0].tools.as_deref().unwrap(), ["read", "todo"]);
+        assert!(kinds[0].read_only);
+        assert_eq!(
+            kinds[1],
+            Kind {
+                name: "reviewer".into(),
+                description: "Use when: done".into(),
+                prompt: "Be strict.".into(),
+                tools: Some(["read", "grep", "webfetch", "mcp__x"].map(str::to_owned).to_vec()),
+                ..Kind::default()
+            }
+        );
+        assert_eq!(
+            (kinds[2].model.as_deref(), kinds[2].without.clone()),
+            (Some("fast"), vec!["bash".to_owned()])
+        );
+        assert!(!kinds[2].read_only && kinds[3].tools.is_none());
+
+        let untrusted: Vec<String> =
+            super::kinds(&environment, &root, false).0.into_iter().map(|kind| kind.description).collect();
+        assert_eq!(untrusted[..2], ["other", "mine"]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out_and_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let environment = Environment::below(dir.path());
+        let agents = environment.config_dir.join("agents");
+        for (name, text, why) in [
+            ("a.md", "no head", "does not begin with frontmatter"),
+            ("b.md", "---\nname: b\n---\n", "no description"),
+            ("c.md", "---\nname: b c\ndescription: d\n---\n", "its name \"b c\""),
+            ("e.md", &"x".repeat(70_000), "larger than 64 kB"),
+        ] {
+            write(&agents, name, text);
+            let (kinds, warnings) = kinds(&environment, dir.path(), true);
+            assert_eq!((kinds.len(), warnings.len()), (2, 1), "{warnings:?}");
+            assert!(warnings[0].contains(why), "{}", warnings[0]);
+            std::fs::remove_file(agents.join(name)).unwrap();
+        }
+    }
+}
