@@ -411,7 +411,7 @@ fn broken(whole: &[u8]) -> Vec<Case> {
 /// What the model would be sent; valid, or the test fails.
 fn shown(session: &mut Session) -> Vec<Message> {
     let view = session.view_mut();
-    let messages: Vec<Message> = view.context().messages.iter().map(|m| m.message.clone()).collect();
+    let messages: Vec<Message> = view.context().messages.iter().map(|m| Message::clone(&m.message)).collect();
     if let Err(violation) = view.check() {
         panic!("{violation}");
     }

@@ -20,7 +20,8 @@ pub struct Context {
 /// One message as it is sent, and why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ContextMessage {
-    pub message: Message,
+    /// Shared with the view where it is sent as the ledger has it.
+    pub message: Arc<Message>,
     pub provenance: Provenance,
     /// Our estimate of what it costs.
     pub tokens: Tokens,

@@ -340,7 +340,7 @@ impl Agent {
         let prompt = json!({ "system": request.system, "prompt": request.prompt }).to_string();
         let model = self.summarisers().into_iter().nth(tries.model).unwrap_or_else(|| self.summary_model());
         let message = Arc::new(ContextMessage {
-            message: Message::user(request.prompt),
+            message: Arc::new(Message::user(request.prompt)),
             provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
             tokens: Tokens(0),
         });

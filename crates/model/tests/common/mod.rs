@@ -32,7 +32,7 @@ pub(crate) fn no_blobs() -> Arc<dyn Blobs> {
 
 pub(crate) fn wrap(message: Message) -> Arc<ContextMessage> {
     Arc::new(ContextMessage {
-        message,
+        message: Arc::new(message),
         provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
         tokens: Tokens(0),
     })

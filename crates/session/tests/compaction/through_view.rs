@@ -66,7 +66,7 @@ impl Ledger {
     }
 
     fn shown(&mut self) -> Vec<Message> {
-        let messages = self.view.context().messages.iter().map(|m| m.message.clone()).collect();
+        let messages = self.view.context().messages.iter().map(|m| Message::clone(&m.message)).collect();
         self.view.check().unwrap();
         messages
     }

@@ -406,7 +406,7 @@ impl World {
 }
 
 pub fn plain(view: &mut View) -> Vec<Message> {
-    view.context().messages.iter().map(|m| m.message.clone()).collect()
+    view.context().messages.iter().map(|m| Message::clone(&m.message)).collect()
 }
 
 pub fn built(ops: &[Op]) -> World {

@@ -90,7 +90,7 @@ impl Asker {
         let context = Context {
             system: Arc::from([Arc::from(request.system.as_str())]),
             messages: vec![Arc::new(ContextMessage {
-                message: Message::user(request.prompt.clone()),
+                message: Arc::new(Message::user(request.prompt.clone())),
                 provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
                 tokens: Tokens(0),
             })],

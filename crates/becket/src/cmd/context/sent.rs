@@ -196,7 +196,7 @@ impl<'a> Maker<'a> {
                 }
                 spans.push(asked(prompt));
                 context.messages.push(Arc::new(ContextMessage {
-                    message: Message::user(prompt.clone()),
+                    message: Arc::new(Message::user(prompt.clone())),
                     provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
                     tokens: Tokens(0),
                 }));

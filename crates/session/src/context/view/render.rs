@@ -4,7 +4,7 @@
 //! order of the calls; a call without result gets a repair. After a boundary the walk starts again, and the messages that
 //! come out the same keep their place and their generation.
 
-use super::super::{escape, media, repair};
+use super::super::{budget, escape, media, repair};
 use super::View;
 use super::calls::Answer;
 use super::shape::{Paint, Shaped, shape, shape_result};
@@ -77,8 +77,10 @@ impl View {
     /// After a boundary: messages that came out the same are the same; otherwise it is a new generation.
     fn keep_or_bump(&mut self, shown: Vec<Arc<ContextMessage>>) {
         let now = &mut self.context.messages;
-        let same =
-            shown.len() <= now.len() && shown.iter().zip(now.iter()).all(|(a, b)| a.message == b.message);
+        let same = |(a, b): (&Arc<ContextMessage>, &Arc<ContextMessage>)| {
+            Arc::ptr_eq(&a.message, &b.message) || a.message == b.message
+        };
+        let same = shown.len() <= now.len() && shown.iter().zip(now.iter()).all(same);
         if same {
             for (now, shown) in now.iter_mut().zip(shown) {
                 *now = shown;
@@ -101,7 +103,7 @@ impl View {
             if !is_blank(text) {
                 let id = repair::derived_id(MessageId(Uuid::from_u128(u128::from(seq.0) << 8)), nth as u128);
                 let message = repair::synthetic(id, seq, role, kind, text);
-                self.push(message, None, seq, Vec::new());
+                self.push(message, seq, Vec::new());
             }
         }
     }
@@ -142,7 +144,7 @@ impl View {
             } else {
                 self.cursor.repaired.insert(call_id.clone());
                 let result = repair::missing_result(caller, nth, call_id, name);
-                self.push(result, None, caller.seq, vec!["repaired: result missing".to_owned()]);
+                self.push(result, caller.seq, vec!["repaired: result missing".to_owned()]);
                 self.notice(format!(
                     "call {call_id} ({name}) has no result: the model is told `{}`",
                     repair::INTERRUPTED
@@ -172,7 +174,7 @@ impl View {
     }
 
     /// One message, or one result of it, as it is sent.
-    fn shaped(&self, (at, result): Source, raw: &Message) -> Shaped {
+    fn shaped<'a>(&self, (at, result): Source, raw: &'a Message) -> Shaped<'a> {
         let as_text = |part: u32| self.is_text(at, raw, part);
         let mut how = Paint {
             scope: &self.scope,
@@ -190,7 +192,7 @@ impl View {
         shape_result(raw, nth, &how)
     }
 
-    fn emit(&mut self, source: Source, raw: &Message, fresh_from: usize) {
+    fn emit(&mut self, source: Source, raw: &Arc<Message>, fresh_from: usize) {
         let shaped = self.shaped(source, raw);
         if shaped.parts.is_empty() {
             return;
@@ -202,18 +204,27 @@ impl View {
         }
         if self.context.messages.is_empty() && !repair::opens(message.role) {
             let start = repair::missing_start(raw);
-            self.push(start, None, raw.seq, vec!["repaired: start missing".to_owned()]);
+            self.push(start, raw.seq, vec!["repaired: start missing".to_owned()]);
             self.notice("the history starts with the model's words: a line was put before them".to_owned());
         }
-        self.push(message, Some(raw.id), raw.seq, applied);
+        // What is sent as it is has been counted when it came.
+        let tokens = if Arc::ptr_eq(&message, raw) {
+            self.log[source.0].tokens
+        } else {
+            budget::estimate_message(&message)
+        };
+        let provenance = Provenance { seq: raw.seq, message: Some(raw.id), applied };
+        self.context.messages.push(Arc::new(ContextMessage { message, provenance, tokens }));
         if !pruned && raw.has_media() {
             self.count_media(source, raw, fresh_from);
         }
     }
 
-    fn push(&mut self, message: Message, of: Option<MessageId>, seq: Seq, applied: Vec<String>) {
-        let tokens = super::super::budget::estimate_message(&message);
-        let provenance = Provenance { seq, message: of, applied };
+    /// Adds a message of the view's own.
+    fn push(&mut self, message: Message, seq: Seq, applied: Vec<String>) {
+        let tokens = budget::estimate_message(&message);
+        let provenance = Provenance { seq, message: None, applied };
+        let message = Arc::new(message);
         self.context.messages.push(Arc::new(ContextMessage { message, provenance, tokens }));
     }
 
@@ -265,7 +276,7 @@ impl View {
     fn repaint(&mut self, place: usize, source: Source) {
         let raw = Arc::clone(&self.log[source.0].message);
         let (message, applied, _) = self.shaped(source, &raw).into_message(&raw);
-        let tokens = super::super::budget::estimate_message(&message);
+        let tokens = budget::estimate_message(&message);
         let provenance = Provenance { seq: raw.seq, message: Some(raw.id), applied };
         self.context.messages[place] = Arc::new(ContextMessage { message, provenance, tokens });
     }

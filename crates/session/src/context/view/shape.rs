@@ -1,10 +1,11 @@
 //! One message of the ledger as it is sent: escaped, wrapped, pruned, repaired part by part. Pure, and blind to its
-//! neighbours.
+//! neighbours. What is sent as the ledger has it is not copied: a message without changes is shared.
 
 use super::super::{ModelScope, escape, media, reminder, repair};
-use becket_types::{Message, Metadata, Millis, Origin, Part, Role, Synthetic, TimeMeta, is_blank};
+use becket_types::{Message, Millis, Origin, Part, Role, Synthetic, TimeMeta, is_blank};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// An output that is a stub from here on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,15 +28,16 @@ pub(crate) struct Paint<'a> {
 
 /// What came out.
 #[derive(Default)]
-pub(crate) struct Shaped {
-    pub(crate) parts: Vec<Part>,
+pub(crate) struct Shaped<'a> {
+    /// Borrowed: as the ledger has it.
+    pub(crate) parts: Vec<Cow<'a, Part>>,
     pub(crate) applied: Vec<String>,
     /// Plain text for people; nothing is silent.
     pub(crate) notes: Vec<String>,
     pub(crate) compacted: Option<Millis>,
 }
 
-impl Shaped {
+impl<'a> Shaped<'a> {
     fn did(&mut self, what: &str) {
         if !self.applied.iter().any(|a| a == what) {
             self.applied.push(what.to_owned());
@@ -47,8 +49,27 @@ impl Shaped {
         self.notes.push(note);
     }
 
+    fn keep(&mut self, part: &'a Part) {
+        self.parts.push(Cow::Borrowed(part));
+    }
+
+    fn put(&mut self, part: Part) {
+        self.parts.push(Cow::Owned(part));
+    }
+
+    /// Whether it is the message as it was.
+    fn is(&self, raw: &Message) -> bool {
+        let same = |(mine, part): (&Cow<'_, Part>, &Part)| matches!(mine, Cow::Borrowed(mine) if std::ptr::eq(*mine, part));
+        self.compacted.is_none()
+            && self.parts.len() == raw.parts.len()
+            && self.parts.iter().zip(&raw.parts).all(same)
+    }
+
     /// The message around the parts.
-    pub(crate) fn into_message(self, raw: &Message) -> (Message, Vec<String>, Vec<String>) {
+    pub(crate) fn into_message(self, raw: &Arc<Message>) -> (Arc<Message>, Vec<String>, Vec<String>) {
+        if self.is(raw) {
+            return (Arc::clone(raw), self.applied, self.notes);
+        }
         let mut metadata = raw.metadata.clone();
         if let Some(at) = self.compacted {
             let time = metadata.time.get_or_insert_with(TimeMeta::default);
@@ -59,17 +80,17 @@ impl Shaped {
             seq: raw.seq,
             role: raw.role,
             origin: raw.origin,
-            parts: self.parts,
-            metadata: Metadata { ..metadata },
+            parts: self.parts.into_iter().map(Cow::into_owned).collect(),
+            metadata,
             extra: raw.extra.clone(),
         };
-        (message, self.applied, self.notes)
+        (Arc::new(message), self.applied, self.notes)
     }
 }
 
 /// The parts of a message that is no tool result.
-pub(crate) fn shape(raw: &Message, how: &Paint<'_>) -> Shaped {
-    let mut out = Shaped::default();
+pub(crate) fn shape<'a>(raw: &'a Message, how: &Paint<'_>) -> Shaped<'a> {
+    let mut out = Shaped { parts: Vec::with_capacity(raw.parts.len()), ..Shaped::default() };
     for (at, part) in raw.parts.iter().enumerate() {
         match part {
             Part::Text { ignored: true, .. } | Part::Unknown(_) => {}
@@ -77,45 +98,27 @@ pub(crate) fn shape(raw: &Message, how: &Paint<'_>) -> Shaped {
             Part::Text { text, .. } => out_text(raw, part, text, how, &mut out),
             Part::Image { .. } | Part::File { .. } => {
                 if raw.role != Role::Assistant && !(how.as_text)(at as u32) {
-                    out.parts.push(part.clone());
+                    out.keep(part);
                 } else {
                     media_text(part, &mut out);
                 }
             }
             Part::Reasoning { .. } if raw.role == Role::Assistant => reasoning(part, how.scope, &mut out),
-            Part::ToolCall { call_id, name, input, invalid, extra } if raw.role == Role::Assistant => {
-                let safe = repair::safe_name(name);
-                if matches!(safe, Cow::Owned(_)) {
-                    out.did_and_say(
-                        "repaired: tool name",
-                        format!("tool name {name:?} is sent as {safe:?}: providers refuse it"),
-                    );
-                }
-                if invalid.is_some() || !input.is_object() {
-                    out.did("repaired: invalid arguments sent as {}");
-                }
-                out.parts.push(Part::ToolCall {
-                    call_id: call_id.clone(),
-                    name: safe.into_owned(),
-                    input: repair::object_input(input).into_owned(),
-                    invalid: None,
-                    extra: extra.clone(),
-                });
-            }
+            Part::ToolCall { .. } if raw.role == Role::Assistant => call(part, &mut out),
             Part::Reasoning { .. } | Part::ToolCall { .. } | Part::ToolResult { .. } => out.did_and_say(
                 "repaired: misplaced part left out",
                 format!("message {}: part {at} does not belong there and is not sent", raw.id),
             ),
         }
     }
-    while matches!(out.parts.last(), Some(Part::Reasoning { .. })) {
+    while matches!(out.parts.last().map(Cow::as_ref), Some(Part::Reasoning { .. })) {
         out.parts.pop();
         out.did("repaired: reasoning without an answer left out");
     }
     out
 }
 
-fn out_text(raw: &Message, part: &Part, text: &str, how: &Paint<'_>, out: &mut Shaped) {
+fn out_text<'a>(raw: &Message, part: &'a Part, text: &'a str, how: &Paint<'_>, out: &mut Shaped<'a>) {
     let Part::Text { synthetic, extra, .. } = part else { return };
     let shown = match raw.origin {
         _ if how.wrapped && reminder::wraps(part) => {
@@ -131,22 +134,45 @@ fn out_text(raw: &Message, part: &Part, text: &str, how: &Paint<'_>, out: &mut S
         }
         _ => Cow::Borrowed(text),
     };
-    out.parts.push(Part::Text {
-        text: shown.into_owned(),
-        synthetic: *synthetic,
-        ignored: false,
+    match shown {
+        Cow::Borrowed(_) => out.keep(part),
+        Cow::Owned(text) => {
+            out.put(Part::Text { text, synthetic: *synthetic, ignored: false, extra: extra.clone() });
+        }
+    }
+}
+
+fn media_text(part: &Part, out: &mut Shaped<'_>) {
+    if let Some(text) = media::stub(part) {
+        out.did("media: shown as text");
+        out.put(Part::Text { text, synthetic: true, ignored: false, extra: Map::new() });
+    }
+}
+
+fn call<'a>(part: &'a Part, out: &mut Shaped<'a>) {
+    let Part::ToolCall { call_id, name, input, invalid, extra } = part else { return };
+    let safe = repair::safe_name(name);
+    if matches!(safe, Cow::Owned(_)) {
+        out.did_and_say(
+            "repaired: tool name",
+            format!("tool name {name:?} is sent as {safe:?}: providers refuse it"),
+        );
+    }
+    if invalid.is_some() || !input.is_object() {
+        out.did("repaired: invalid arguments sent as {}");
+    } else if matches!(safe, Cow::Borrowed(_)) {
+        return out.keep(part);
+    }
+    out.put(Part::ToolCall {
+        call_id: call_id.clone(),
+        name: safe.into_owned(),
+        input: repair::object_input(input).into_owned(),
+        invalid: None,
         extra: extra.clone(),
     });
 }
 
-fn media_text(part: &Part, out: &mut Shaped) {
-    if let Some(text) = media::stub(part) {
-        out.did("media: shown as text");
-        out.parts.push(Part::Text { text, synthetic: true, ignored: false, extra: Map::new() });
-    }
-}
-
-fn reasoning(part: &Part, scope: &ModelScope, out: &mut Shaped) {
+fn reasoning<'a>(part: &'a Part, scope: &ModelScope, out: &mut Shaped<'a>) {
     let Part::Reasoning { text, provider, model, .. } = part else { return };
     if !repair::reasoning_fits(part, scope) {
         out.did_and_say(
@@ -156,15 +182,15 @@ fn reasoning(part: &Part, scope: &ModelScope, out: &mut Shaped) {
     } else if !part.is_signed() && is_blank(text) {
         out.did("repaired: blank reasoning left out");
     } else {
-        out.parts.push(part.clone());
+        out.keep(part);
     }
 }
 
 /// One result of a tool message, with the media beside it when it is the message's first result.
-pub(crate) fn shape_result(raw: &Message, nth: usize, how: &Paint<'_>) -> Shaped {
+pub(crate) fn shape_result<'a>(raw: &'a Message, nth: usize, how: &Paint<'_>) -> Shaped<'a> {
     let mut out = Shaped::default();
-    let Some(Part::ToolResult { call_id, name, output, is_error, interrupted, spill, extra, .. }) =
-        raw.parts.get(nth)
+    let Some(part) = raw.parts.get(nth) else { return out };
+    let Part::ToolResult { call_id, name, output, is_error, interrupted, details, spill, extra } = part
     else {
         return out;
     };
@@ -173,13 +199,13 @@ pub(crate) fn shape_result(raw: &Message, nth: usize, how: &Paint<'_>) -> Shaped
         Some(mark) if !already => {
             out.did("pruned");
             out.compacted = Some(mark.at);
-            super::super::prune::stub(call_id, name, mark.bytes, mark.lines, &mark.excerpt)
+            Cow::Owned(super::super::prune::stub(call_id, name, mark.bytes, mark.lines, &mark.excerpt))
         }
         _ => escape_output(output, already, &mut out),
     };
     if is_blank(&text) {
         out.did("repaired: blank output");
-        repair::NO_OUTPUT.clone_into(&mut text);
+        text = Cow::Owned(repair::NO_OUTPUT.to_owned());
     }
     let mut media = Vec::new();
     let first = raw.parts.iter().position(|p| matches!(p, Part::ToolResult { .. })) == Some(nth);
@@ -188,37 +214,43 @@ pub(crate) fn shape_result(raw: &Message, nth: usize, how: &Paint<'_>) -> Shaped
             continue;
         }
         if !is_error && how.pruned.is_none() && !(how.as_text)(at as u32) {
-            media.push(part.clone());
+            media.push(Cow::Borrowed(part));
         } else if let Some(stub) = media::stub(part) {
             out.did("media: shown as text");
+            let text = text.to_mut();
             text.push('\n');
             text.push_str(&stub);
         }
     }
-    out.parts.push(Part::ToolResult {
-        call_id: call_id.clone(),
-        name: repair::safe_name(name).into_owned(),
-        output: text,
-        is_error: *is_error,
-        interrupted: *interrupted,
-        details: Value::Null,
-        spill: spill.clone(),
-        extra: extra.clone(),
-    });
+    match (text, repair::safe_name(name)) {
+        (Cow::Borrowed(_), Cow::Borrowed(_)) if details.is_null() => out.keep(part),
+        (text, name) => out.put(Part::ToolResult {
+            call_id: call_id.clone(),
+            name: name.into_owned(),
+            output: text.into_owned(),
+            is_error: *is_error,
+            interrupted: *interrupted,
+            details: Value::Null,
+            spill: spill.clone(),
+            extra: extra.clone(),
+        }),
+    }
     out.parts.append(&mut media);
     out
 }
 
 /// The output, escaped. A stub that the ledger itself holds (an import) keeps its tag.
-fn escape_output(output: &str, already: bool, out: &mut Shaped) -> String {
+fn escape_output<'a>(output: &'a str, already: bool, out: &mut Shaped<'_>) -> Cow<'a, str> {
     let tag = if already && output.starts_with("<tool-output-compacted ") {
         output.find("/>").map_or(0, |at| at + 2)
     } else {
         0
     };
-    let rest = escape::escape(&output[tag..]);
-    if matches!(rest, Cow::Owned(_)) {
-        out.did("escaped");
+    match escape::escape(&output[tag..]) {
+        Cow::Borrowed(_) => Cow::Borrowed(output),
+        Cow::Owned(rest) => {
+            out.did("escaped");
+            Cow::Owned(format!("{}{rest}", &output[..tag]))
+        }
     }
-    format!("{}{rest}", &output[..tag])
 }

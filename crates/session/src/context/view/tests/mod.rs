@@ -101,10 +101,12 @@ impl Ledger {
 
     /// The context as short lines; checked, and the same as that of a fresh fold.
     fn lines(&mut self) -> Vec<String> {
-        let messages: Vec<Message> = self.view.context().messages.iter().map(|m| m.message.clone()).collect();
+        let messages: Vec<Message> =
+            self.view.context().messages.iter().map(|m| Message::clone(&m.message)).collect();
         self.view.check().unwrap();
         let mut fresh = View::fold(Policy::default(), self.view.scope().clone(), &self.entries);
-        let again: Vec<Message> = fresh.context().messages.iter().map(|m| m.message.clone()).collect();
+        let again: Vec<Message> =
+            fresh.context().messages.iter().map(|m| Message::clone(&m.message)).collect();
         assert_eq!(messages, again, "the view is a function of the ledger");
         messages.iter().map(line).collect()
     }
