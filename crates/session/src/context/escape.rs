@@ -20,15 +20,14 @@ pub fn escape(text: &str) -> Cow<'_, str> {
 /// Escapes the tags with these (lower-case, ASCII) names only.
 pub fn escape_tags<'a>(text: &'a str, names: &[&str]) -> Cow<'a, str> {
     let mut out: Option<String> = None;
-    let (mut from, mut copied) = (0, 0);
-    while let Some(at) = text[from..].find('<').map(|i| from + i) {
+    let mut copied = 0;
+    for at in memchr::memchr_iter(b'<', text.as_bytes()) {
         if opens_tag(&text[at + 1..], names) {
             let out = out.get_or_insert_with(|| String::with_capacity(text.len() + 16));
             out.push_str(&text[copied..at]);
             out.push_str("&lt;");
             copied = at + 1;
         }
-        from = at + 1;
     }
     match out {
         None => Cow::Borrowed(text),
@@ -41,6 +40,16 @@ pub fn escape_tags<'a>(text: &'a str, names: &[&str]) -> Cow<'a, str> {
 
 /// Whether what follows a `<` is the rest of a tag with one of these names.
 fn opens_tag(rest: &str, names: &[&str]) -> bool {
+    // Nearly every `<` is none of ours, and its first letter says so.
+    match rest.bytes().find(|b| !matches!(b, b'/' | b' ' | b'\t' | b'\n' | b'\r')) {
+        None => return false,
+        Some(b) if b.is_ascii_graphic() => {
+            if !names.iter().any(|tag| tag.as_bytes().first() == Some(&b.to_ascii_lowercase())) {
+                return false;
+            }
+        }
+        Some(_) => {}
+    }
     let mut letters = [0u8; 4];
     let name =
         rest.trim_start_matches(|c: char| c == '/' || becket_types::is_blank(c.encode_utf8(&mut letters)));
