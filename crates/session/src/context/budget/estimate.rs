@@ -67,6 +67,8 @@ const COSTS: [(u8, u8); 16] = [
 const CLASSES: [u8; 256] = classes();
 /// [`COSTS`] of a byte by the class of the one before (high half of the index) and by its own (low half).
 const BY_PAIR: [u8; 256] = by_pair();
+/// [`COSTS`] of two bytes together, by the class of the one before them and by theirs, four bits each.
+static BY_THREE: [u16; 4096] = by_three();
 
 const fn classes() -> [u8; 256] {
     let mut table = [0; 256];
@@ -84,6 +86,16 @@ const fn by_pair() -> [u8; 256] {
     while at < 256 {
         let (before, this) = (at >> 4, at & 15);
         table[at] = if before == this { COSTS[this].1 } else { COSTS[this].0 };
+        at += 1;
+    }
+    table
+}
+
+const fn by_three() -> [u16; 4096] {
+    let mut table = [0; 4096];
+    let mut at = 0;
+    while at < 4096 {
+        table[at] = BY_PAIR[at >> 4] as u16 + BY_PAIR[at & 255] as u16;
         at += 1;
     }
     table
@@ -123,13 +135,18 @@ fn cost(bytes: &[u8]) -> u64 {
 /// Hundredths of tokens by the runs of classes.
 fn runs(bytes: &[u8]) -> u64 {
     let Some(first) = bytes.first() else { return 0 };
+    let class = |byte: u8| usize::from(CLASSES[usize::from(byte)]);
     // Any other class: the first byte begins a run.
-    let mut before = (CLASSES[usize::from(*first)] + 1) & 15;
+    let mut before = (class(*first) + 1) & 15;
+    let (twos, last) = bytes.as_chunks::<2>();
     let mut sum = 0;
-    for byte in bytes {
-        let this = CLASSES[usize::from(*byte)];
-        sum += u64::from(BY_PAIR[usize::from(before << 4 | this)]);
-        before = this;
+    for [one, two] in twos {
+        let (one, two) = (class(*one), class(*two));
+        sum += u64::from(BY_THREE[(before << 8 | one << 4 | two) & 0xFFF]);
+        before = two;
+    }
+    for byte in last {
+        sum += u64::from(BY_PAIR[(before << 4 | class(*byte)) & 0xFF]);
     }
     sum
 }
@@ -220,6 +237,14 @@ mod tests {
             prop_assert!(text.is_empty() || tokens > 0);
             let (left, right) = text.split_at(text.floor_char_boundary(at));
             prop_assert!(tokens <= estimate_text(left).0 + estimate_text(right).0);
+        }
+
+        #[test]
+        fn two_bytes_at_a_time_cost_what_they_cost_one_by_one(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let class = |at: usize| usize::from(CLASSES[usize::from(bytes[at])]);
+            let begins = |at: usize| at == 0 || class(at - 1) != class(at);
+            let cost = |at| if begins(at) { COSTS[class(at)].0 } else { COSTS[class(at)].1 };
+            prop_assert_eq!(runs(&bytes), (0..bytes.len()).map(|at| u64::from(cost(at))).sum::<u64>());
         }
 
         #[test]
