@@ -42,8 +42,8 @@ pub(super) struct Calls {
     known: Vec<CallRecord>,
     /// Ids in the ledger of those that are shown under another one, by number.
     originals: HashMap<usize, CallId>,
-    /// Of those that are shown, by number.
-    answers: HashMap<usize, Answer>,
+    /// Of those that are shown.
+    answers: Answers,
     /// Ledger ids that are shown otherwise, or were used more than once: the newest shown id, and how often.
     aliases: HashMap<CallId, (CallId, u32)>,
     /// Shared with checkpoints and snapshots, which only read: it grows for ever and is too long to copy.
@@ -58,12 +58,11 @@ impl Calls {
         let safe = repair::safe_id(id.as_str());
         let mut count = self.aliases.get(id).map_or(1, |(_, n)| *n);
         let mut shown = safe.clone();
-        while self.ids.find(&shown).is_some() {
+        while !self.ids.add(&shown) {
             count += 1;
             shown = repair::numbered_id(&safe, count).into();
         }
         let number = self.known.len();
-        self.ids.add(&shown);
         self.known.push(CallRecord { at, result: None, line: None });
         let renamed = (*shown != *id.as_str()).then(|| CallId(shown.into_owned()))?;
         self.originals.insert(number, id.clone());
@@ -71,9 +70,14 @@ impl Calls {
         Some(renamed)
     }
 
+    /// The id under which the newest call with this ledger id is shown, where it is another one.
+    pub(super) fn alias(&self, id: &CallId) -> Option<&CallId> {
+        self.aliases.get(id).map(|(shown, _)| shown)
+    }
+
     /// The id under which the newest call with this ledger id is shown.
     pub(super) fn shown<'a>(&'a self, id: &'a CallId) -> &'a CallId {
-        self.aliases.get(id).map_or(id, |(shown, _)| shown)
+        self.alias(id).unwrap_or(id)
     }
 
     /// The ledger's id of a shown one.
@@ -109,20 +113,20 @@ impl Calls {
     }
 
     pub(super) fn answer(&self, shown: &CallId) -> Answer {
-        self.number(shown).and_then(|number| self.answers.get(&number)).copied().unwrap_or_default()
+        self.number(shown).and_then(|number| self.answers.get(number)).unwrap_or_default()
     }
 
     /// A shown message calls.
     pub(super) fn ask(&mut self, shown: &CallId) {
         if let Some(number) = self.number(shown) {
-            self.answers.entry(number).or_insert(Answer::Open);
+            self.answers.ask(number);
         }
     }
 
     /// A shown message answers. Whether the call was open.
     pub(super) fn reply(&mut self, shown: &CallId, place: Place) -> bool {
         let number = self.number(shown);
-        match number.and_then(|number| self.answers.get_mut(&number)) {
+        match number.and_then(|number| self.answers.get_mut(number)) {
             Some(answer @ Answer::Open) => {
                 *answer = Answer::At(place);
                 true
@@ -133,7 +137,7 @@ impl Calls {
 
     /// Messages have moved; `places` has the new place of each old one. What has no place any more was not shown.
     pub(super) fn moved(&mut self, places: &[usize]) {
-        for answer in self.answers.values_mut() {
+        for (_, answer) in &mut self.answers.0 {
             if let Answer::At((at, _)) = answer {
                 *at = places[*at];
             }
@@ -147,14 +151,15 @@ impl Calls {
         let mut lines_of =
             self.known.iter().filter_map(|record| record.line).chain(self.strays.values().copied());
         self.ids.len() == self.known.len()
-            && self.originals.keys().chain(self.answers.keys()).all(|number| *number < self.known.len())
-            && self.answers.values().all(there)
+            && self.originals.keys().all(|number| *number < self.known.len())
+            && self.answers.0.is_sorted_by(|a, b| a.0 < b.0)
+            && self.answers.0.iter().all(|(number, answer)| *number < self.known.len() && there(answer))
             && lines_of.all(|line| (line as usize) < lines)
     }
 
     /// Nothing is shown.
     pub(super) fn clear_answers(&mut self) {
-        self.answers.clear();
+        self.answers.0.clear();
     }
 
     /// Writes to the journal line of the newest call with this ledger id.
@@ -167,25 +172,26 @@ impl Calls {
         subject: Option<&str>,
         result: &Value,
     ) {
-        let shown = self.shown(id).clone();
-        let known = self.number(&shown).map(|number| &mut self.known[number].line);
-        let at = known.as_ref().and_then(|line| **line).or_else(|| self.strays.get(&shown).copied());
-        let journal = Arc::make_mut(&mut self.journal);
-        let at = at.unwrap_or_else(|| {
-            let at = u32::try_from(journal.len()).unwrap_or(u32::MAX);
-            if let Some(line) = known {
-                *line = Some(at);
-            } else {
-                self.strays.insert(shown.clone(), at);
-            }
-            journal.push(Line { call_id: shown.as_str(), tool: "", subject: None, result: "", state, seq });
-            at
-        }) as usize;
-        // A state never goes back: what has finished stays finished.
-        let before = journal.get(at).map_or(state, |line| line.state);
-        let state = if rank(state) >= rank(before) { state } else { before };
+        let Self { ids, known, aliases, strays, journal, .. } = self;
+        let shown = aliases.get(id).map_or(id, |(shown, _)| shown);
+        let journal = Arc::make_mut(journal);
+        let known = ids.find(shown.as_str()).map(|number| &mut known[number].line);
+        let at = known.as_ref().and_then(|line| **line).or_else(|| strays.get(shown).copied());
         let result = (!result.is_null()).then(|| result.to_string());
-        journal.amend(at, state, tool, subject, result.as_deref());
+        if let Some(at) = at {
+            // A state never goes back: what has finished stays finished.
+            let before = journal.get(at as usize).map_or(state, |line| line.state);
+            let state = if rank(state) >= rank(before) { state } else { before };
+            return journal.amend(at as usize, state, tool, subject, result.as_deref());
+        }
+        let at = u32::try_from(journal.len()).unwrap_or(u32::MAX);
+        if let Some(line) = known {
+            *line = Some(at);
+        } else {
+            strays.insert(shown.clone(), at);
+        }
+        let (tool, result) = (tool.unwrap_or_default(), result.as_deref().unwrap_or_default());
+        journal.push(Line { call_id: shown.as_str(), tool, subject, result, state, seq });
     }
 
     /// How far the newest call with this ledger id got. One that has a result has finished.
@@ -197,6 +203,42 @@ impl Calls {
         }
         let line = record.and_then(|r| r.line).or_else(|| self.strays.get(shown).copied())?;
         self.journal.get(line as usize).map(|line| line.state)
+    }
+}
+
+/// What is known of the results of the calls that are shown: by number, in its order. The newest are asked for, and lie
+/// at the end.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Answers(Vec<(usize, Answer)>);
+
+impl Answers {
+    /// Looked through before the others.
+    const NEWEST: usize = 16;
+
+    /// Where it is, or where it would be.
+    fn place(&self, number: usize) -> Result<usize, usize> {
+        let newest = self.0.len().saturating_sub(Self::NEWEST);
+        let by_number = |(other, _): &(usize, Answer)| other.cmp(&number);
+        if self.0.get(newest).is_some_and(|first| first.0 <= number) {
+            let place = self.0[newest..].binary_search_by(by_number);
+            return place.map(|at| newest + at).map_err(|at| newest + at);
+        }
+        self.0.binary_search_by(by_number)
+    }
+
+    fn get(&self, number: usize) -> Option<Answer> {
+        self.place(number).ok().map(|at| self.0[at].1)
+    }
+
+    fn get_mut(&mut self, number: usize) -> Option<&mut Answer> {
+        self.place(number).ok().map(|at| &mut self.0[at].1)
+    }
+
+    /// The call is shown.
+    fn ask(&mut self, number: usize) {
+        if let Err(at) = self.place(number) {
+            self.0.insert(at, (number, Answer::Open));
+        }
     }
 }
 

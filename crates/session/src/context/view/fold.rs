@@ -264,9 +264,10 @@ impl View {
                 }
             }
             Part::ToolResult { call_id, .. } => {
-                let shown = self.calls.shown(call_id).clone();
-                self.calls.answered(&shown, at);
-                *call_id = shown;
+                if let Some(shown) = self.calls.alias(call_id) {
+                    call_id.clone_from(shown);
+                }
+                self.calls.answered(call_id, at);
             }
             _ => {}
         }

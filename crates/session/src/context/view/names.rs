@@ -1,55 +1,61 @@
 //! Strings by number, each once. Made for many short ones that stay for ever: their bytes lie in one piece of memory, and
-//! looking one up costs a hash and, as a rule, one comparison.
+//! looking one up costs a hash and, as a rule, one comparison. The table holds numbers alone, a few bytes a name, so that
+//! most of it stays in the processor's caches while there are many names.
 
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 use serde::{Deserialize, Serialize, Serializer};
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
-
-/// No other name has this hash.
-const NONE: u32 = u32::MAX;
+use std::hash::BuildHasher as _;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "Vec<String>")]
 pub(super) struct Names {
+    list: List,
+    /// Their numbers, by hash.
+    numbers: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+}
+
+#[derive(Clone, Debug, Default)]
+struct List {
     /// All of them, one behind the other.
     text: String,
     /// Where each ends.
     ends: Vec<usize>,
-    /// The newest name with this hash.
-    newest: HashMap<u64, u32>,
-    /// For each name the one before it with the same hash.
-    before: Vec<u32>,
-    hasher: RandomState,
+}
+
+impl List {
+    fn get(&self, number: usize) -> &str {
+        let start = number.checked_sub(1).map_or(0, |last| self.ends[last]);
+        &self.text[start..self.ends[number]]
+    }
 }
 
 impl Names {
     pub(super) fn len(&self) -> usize {
-        self.ends.len()
+        self.list.ends.len()
     }
 
     pub(super) fn get(&self, number: usize) -> &str {
-        let start = number.checked_sub(1).map_or(0, |last| self.ends[last]);
-        &self.text[start..self.ends[number]]
+        self.list.get(number)
     }
 
     pub(super) fn find(&self, name: &str) -> Option<usize> {
-        let mut at = *self.newest.get(&self.hasher.hash_one(name))?;
-        while at != NONE {
-            if self.get(at as usize) == name {
-                return Some(at as usize);
-            }
-            at = self.before[at as usize];
-        }
-        None
+        let same = |number: &u32| self.get(*number as usize) == name;
+        self.numbers.find(self.hasher.hash_one(name), same).map(|number| *number as usize)
     }
 
-    /// Takes in a name that is new; its number is how many there were.
-    pub(super) fn add(&mut self, name: &str) {
-        let number = u32::try_from(self.len()).unwrap_or(NONE);
-        let before = self.newest.insert(self.hasher.hash_one(name), number);
-        self.before.push(before.unwrap_or(NONE));
-        self.text.push_str(name);
-        self.ends.push(self.text.len());
+    /// Takes in a name; its number is how many there were. `false`: it is there already.
+    pub(super) fn add(&mut self, name: &str) -> bool {
+        let Self { list, numbers, hasher } = self;
+        let same = |number: &u32| list.get(*number as usize) == name;
+        let hash = |number: &u32| hasher.hash_one(list.get(*number as usize));
+        let hash_table::Entry::Vacant(place) = numbers.entry(hasher.hash_one(name), same, hash) else {
+            return false;
+        };
+        place.insert(u32::try_from(list.ends.len()).unwrap_or(u32::MAX));
+        list.text.push_str(name);
+        list.ends.push(list.text.len());
+        true
     }
 }
 
@@ -92,14 +98,23 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_taken_in_once() {
+        let mut names = Names::default();
+        assert!(names.add("a") && names.add("b") && !names.add("a"));
+        assert_eq!((names.len(), names.find("a"), names.find("b")), (2, Some(0), Some(1)));
+    }
+
+    #[test]
     fn names_of_one_hash_are_told_apart() {
         let mut names = Names::default();
         names.add("a");
         names.add("b");
-        // As if both had the hash of "a".
+        // As if both had the hash of "a", the other one first.
         let hash = names.hasher.hash_one("a");
-        names.newest.insert(hash, 1);
-        names.before[1] = 0;
+        names.numbers.clear();
+        for number in [1, 0] {
+            names.numbers.insert_unique(hash, number, |_| hash);
+        }
         assert_eq!(names.find("a"), Some(0));
     }
 }
