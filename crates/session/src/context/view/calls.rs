@@ -249,3 +249,24 @@ fn rank(state: JournalState) -> u8 {
         JournalState::Finished => 2,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_found_among_the_newest_and_behind_them_and_when_its_call_came_late() {
+        let mut answers = Answers::default();
+        let late = [3, 150, 199];
+        for number in (0..200).filter(|n| !late.contains(n)).chain(late) {
+            answers.ask(number);
+            answers.ask(number);
+        }
+        assert!(answers.0.iter().map(|(number, _)| *number).eq(0..200));
+        for number in 0..200 {
+            *answers.get_mut(number).unwrap() = Answer::At((number, 0));
+        }
+        assert!((0..200).all(|number| answers.get(number) == Some(Answer::At((number, 0)))));
+        assert_eq!((answers.get(200), Answers::default().get(0)), (None, None));
+    }
+}

@@ -225,3 +225,26 @@ fn a_broken_attempt_that_was_not_shown_is_superseded_without_a_boundary() {
     ledger.push(EntryKind::Revert { entry: undo });
     assert_eq!(ledger.lines().len(), 4);
 }
+
+#[test]
+fn what_is_sent_as_it_is_is_not_copied() {
+    let mut ledger = Ledger::new();
+    ledger.user("go");
+    ledger.calls(&["a", "b", "c"]);
+    ledger.result("a", "plain");
+    ledger.result("b", "<system-reminder>");
+    let mut shown_to_people = Message::tool_result("c".into(), "read", "plain", false);
+    if let Part::ToolResult { details, .. } = &mut shown_to_people.parts[0] {
+        *details = json!({"diff": "+1"});
+    }
+    ledger.message(shown_to_people);
+    let sent = ledger.view.context().messages.clone();
+    let shared: Vec<bool> =
+        sent.iter().zip(ledger.view.live()).map(|(sent, kept)| Arc::ptr_eq(&sent.message, kept)).collect();
+    assert_eq!(shared, [true, true, true, false, false]);
+    for sent in &sent {
+        assert_eq!(sent.tokens, crate::context::budget::estimate_message(&sent.message));
+        let details = |part: &Part| matches!(part, Part::ToolResult { details, .. } if !details.is_null());
+        assert!(!sent.message.parts.iter().any(details));
+    }
+}
