@@ -1,6 +1,6 @@
 //! Bad input: one message with what, why and what to do, the documented exit code, nothing lost.
 
-use crate::support::{Api, Bench, run, run_with};
+use crate::support::{Api, BOTH, Bench, run, run_with};
 use becket_testkit::{Answer, MockServer, Reply};
 use serde_json::json;
 
@@ -302,6 +302,33 @@ fn a_file_size_limit_is_an_error_of_the_write_and_not_the_end() {
     assert!(!bench.project.exists("big.txt"));
     let last = server.requests().last().unwrap().text().to_owned();
     assert!(last.contains("could not be written"), "{last}");
+}
+
+#[test]
+fn rules_that_name_no_tool_are_told_once_each_and_the_run_goes_on() {
+    let bench = Bench::new(&[]);
+    for api in BOTH {
+        let server = MockServer::start([Answer::text("fine")]);
+        let ran = run(bench.print(api, &server).args([
+            "--allowedTools",
+            "Frobnicate,Bash(git *),mcp__db__query,TodoWrite,apply_patch,WebSearch",
+            "job_ouput",
+            "--disallowedTools",
+            "Edti(src/**)",
+            "--",
+            "go",
+        ]))
+        .expect(0);
+        assert_eq!(ran.stdout, "fine\n");
+        let told: Vec<&str> = ran.stderr.lines().filter(|l| l.contains("names no known tool")).collect();
+        assert_eq!(told.len(), 3, "{}", ran.stderr);
+        assert!(
+            told[0].starts_with("becket: the rule Frobnicate names no known tool and does nothing; tools: ")
+        );
+        assert!(told[0].contains("bash, ") && told[0].contains("job_output, "), "{}", told[0]);
+        assert!(told[1].ends_with("the rule job_ouput names no known tool; did you mean job_output?"));
+        assert!(told[2].ends_with("the rule Edti(src/**) names no known tool; did you mean Edit?"));
+    }
 }
 
 #[test]

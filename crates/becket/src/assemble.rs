@@ -21,6 +21,7 @@ use becket_session::{CreateOptions, Session, StoreError, ledger};
 use becket_tool::Tool;
 use becket_tool_shell::Shell;
 use becket_types::{PermissionMode, SessionId, SystemItem};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -54,7 +55,6 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
         })
         .collect::<Result<Vec<_>, _>>()?;
     let guard = guard(environment, run)?;
-    notes.extend(guard.warnings());
 
     let skills = Arc::new(toolbox::skills(environment, &run.cwd, config, run.trusted));
     notes.extend(skills.warnings().iter().cloned());
@@ -72,6 +72,12 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
     let task: Arc<dyn Tool> = Arc::new(TaskTool::new(Arc::clone(&subagents)));
     let more = reach.tools.into_iter().chain([task]).collect();
     let mut tools = toolbox::registry(config, Arc::clone(&skills), &shell, &model.info().name, more)?;
+    // Also those that are switched off or not offered: a rule for them is no slip.
+    notes.extend(guard.warnings(&|| {
+        let all: BTreeSet<String> =
+            toolbox::specs().into_iter().map(|tool| tool.name).chain(tools.all_names()).collect();
+        all.into_iter().collect()
+    }));
     let removed = guard.removed_tools(&tools.all_names());
     tools.retain(|name| !removed.iter().any(|r| r == name));
 

@@ -183,16 +183,11 @@ impl Guard {
         names.iter().filter(gone).cloned().collect()
     }
 
-    /// Rules whose tool name looks misspelt, each as a sentence.
-    pub fn warnings(&self) -> Vec<String> {
-        [Kind::Allow, Kind::Ask, Kind::Deny]
-            .into_iter()
-            .flat_map(|kind| self.rules(kind))
-            .filter_map(|rule| {
-                rule.misspelt()
-                    .map(|meant| format!("the rule {rule} names no known tool; did you mean {meant}?"))
-            })
-            .collect()
+    /// Rules that name no tool, each as a sentence. `tools` gives the names of all there are; it is asked only where a rule
+    /// names none of those that everybody writes rules for.
+    pub fn warnings(&self, tools: &dyn Fn() -> Vec<String>) -> Vec<String> {
+        let rules = [Kind::Allow, Kind::Ask, Kind::Deny].into_iter().flat_map(|kind| self.rules(kind));
+        rules.filter_map(|rule| rule.complaint(tools)).collect()
     }
 
     pub(crate) fn rules(&self, kind: Kind) -> impl Iterator<Item = &Rule> {

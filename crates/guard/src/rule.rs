@@ -89,6 +89,10 @@ const KNOWN: &[&str] = &[
     "Task",
 ];
 
+/// Tools of other agents whose work a tool here does that is free anyway, or comes with another one: a rule for them is not
+/// wrong, though it decides nothing.
+const ELSEWHERE: &[&str] = &["todowrite", "todoread", "bashoutput", "killbash", "killshell"];
+
 impl Rule {
     pub fn parse(text: &str) -> Result<Self, RuleError> {
         let text = text.trim();
@@ -165,17 +169,34 @@ impl Rule {
         Ok(Self { text: text.to_owned(), tool, spec: Some(spec) })
     }
 
-    /// What the tool name was probably meant to be, when it is close to one that rules are usually written for.
-    pub fn misspelt(&self) -> Option<&'static str> {
-        if KNOWN.iter().any(|k| k.eq_ignore_ascii_case(&self.tool))
-            || FILE_TOOLS.contains(&self.tool.as_str())
-        {
+    /// Whether its name is of a tool that rules are usually written for, of a file tool of another agent, or of a server.
+    fn is_of_known_tool(&self) -> bool {
+        let tool = self.tool.as_str();
+        KNOWN.iter().any(|known| known.eq_ignore_ascii_case(tool))
+            || FILE_TOOLS.contains(&tool)
+            || ELSEWHERE.contains(&tool)
+            || matches!(tool, "shell")
+            || tool.starts_with("mcp__")
+    }
+
+    /// A sentence about a rule that can never match, because no tool has its name. `tools`: those that there are.
+    pub(crate) fn complaint(&self, tools: &dyn Fn() -> Vec<String>) -> Option<String> {
+        if self.is_of_known_tool() {
             return None;
         }
-        KNOWN
-            .iter()
-            .copied()
-            .find(|k| edit_distance(&k.to_ascii_lowercase(), &self.tool) <= 2 && self.tool.len() > 2)
+        let tools = tools();
+        if tools.iter().any(|tool| self.covers_tool(tool)) {
+            return None;
+        }
+        let far = |name: &str| edit_distance(&plain(name), &self.tool);
+        let names = KNOWN.iter().copied().chain(tools.iter().map(String::as_str));
+        let nearest = names.min_by_key(|name| far(name)).filter(|name| far(name) * 2 <= self.tool.len());
+        Some(match nearest {
+            Some(meant) => format!("the rule {self} names no known tool; did you mean {meant}?"),
+            None => {
+                format!("the rule {self} names no known tool and does nothing; tools: {}", tools.join(", "))
+            }
+        })
     }
 
     /// The tool's name in lower case, without `_` unless it is an MCP tool's.

@@ -346,7 +346,47 @@ fn malformed_rules_say_where_and_what_instead() {
     let all = Rules::parse(&["Bash(", "Read"], &["x("], &[]).unwrap_err();
     assert_eq!(all.len(), 2);
     let typo = guard(&["Bsh(git *)", "Read"], &[], &[], PermissionMode::Default);
-    assert_eq!(typo.warnings(), ["the rule Bsh(git *) names no known tool; did you mean Bash?"]);
+    let tools = || ["bash", "job_output", "web_search"].map(str::to_owned).to_vec();
+    assert_eq!(typo.warnings(&tools), ["the rule Bsh(git *) names no known tool; did you mean Bash?"]);
+}
+
+/// Tools that are there, tools that may be, and those of other agents.
+const KNOWN_NAMES: &[&str] = &[
+    "Bash(git *)",
+    "shell",
+    "Job_Output",
+    "joboutput",
+    "WebSearch",
+    "web_search",
+    "Agent(x)",
+    "MultiEdit",
+    "LS",
+    "NotebookEdit(a/**)",
+    "TodoWrite",
+    "KillShell",
+    "mcp__db",
+    "mcp__db__query",
+    "mcp__*",
+];
+
+#[test]
+fn a_rule_that_names_no_tool_is_told_with_the_nearest_name() {
+    let tools = || ["bash", "job_output", "web_search"].map(str::to_owned).to_vec();
+    for list in 0..3 {
+        let lists = |rules: &'static [&'static str]| {
+            let of = |n: usize| if n == list { rules } else { &[] };
+            guard(of(0), of(1), of(2), PermissionMode::Default)
+        };
+        assert_eq!(lists(KNOWN_NAMES).warnings(&tools), [""; 0]);
+        assert_eq!(
+            lists(&["job_ouput", "Frobnicate(x)", "Web"]).warnings(&tools),
+            [
+                "the rule job_ouput names no known tool; did you mean job_output?",
+                "the rule Frobnicate(x) names no known tool and does nothing; tools: bash, job_output, web_search",
+                "the rule Web names no known tool and does nothing; tools: bash, job_output, web_search",
+            ]
+        );
+    }
 }
 
 #[test]
