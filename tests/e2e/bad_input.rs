@@ -123,9 +123,19 @@ fn an_environment_that_makes_no_sense_is_told() {
                 ("OPENAI_API_KEY", "sk-test"),
                 ("HTTPS_PROXY", "http://user:secret@:x"),
             ],
-            7,
-            "the proxy in HTTPS_PROXY or ALL_PROXY is no address",
+            2,
+            "The proxy in HTTPS_PROXY or ALL_PROXY cannot be used: it is no address.",
             "http://HOST:PORT",
+        ),
+        (
+            vec![
+                ("BECKET_MODEL", "openai/x"),
+                ("OPENAI_API_KEY", "sk-test"),
+                ("ALL_PROXY", "ftp://user:secret@h:1"),
+            ],
+            2,
+            "\"ftp\" is no way to speak to a proxy",
+            "or unset it",
         ),
     ];
     // Another build has that store, and says that it cannot be reached.

@@ -6,13 +6,13 @@
 use crate::errors::{Failure, classify};
 use crate::ids::{FNV_START, fnv};
 use crate::retry::wait_from_headers;
-use crate::settings::{Endpoint, Secret, Settings};
+use crate::settings::{Endpoint, Proxies, Secret, Settings};
 use crate::wire::Pieces;
 use crate::{ErrorKind, ModelError};
 use bytes::Bytes;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Response};
+use reqwest::{Client, Proxy, Response};
 use std::error::Error as _;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -23,6 +23,8 @@ const MAX_ERROR_BODY: usize = 64 * 1024;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Refused requests that are remembered.
 const REFUSED: usize = 8;
+/// What the client speaks to a proxy; it passes over a proxy of any other kind without a word.
+const PROXY_SCHEMES: [&str; 6] = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"];
 
 /// Where requests go, and how.
 pub(crate) struct Transport {
@@ -107,9 +109,13 @@ impl Transport {
             value.set_sensitive(true);
             headers.insert(key, value);
         }
+        let local = is_local(&url);
+        if !local {
+            proxies(settings)?;
+        }
         Ok(Self {
             server: url.origin().ascii_serialization(),
-            local: is_local(&url),
+            local,
             url,
             setting,
             headers,
@@ -245,12 +251,24 @@ impl Transport {
             return ModelError::new(ErrorKind::Timeout, message)
                 .hint("Check the network, or try again later.");
         }
-        let hint = if self.local && refused {
-            "Start the model server, or correct the base URL.".to_owned()
-        } else {
-            "Check the network and the base URL (`becket doctor`).".to_owned()
+        let hint = match self.proxy() {
+            _ if self.local && refused => "Start the model server, or correct the base URL.".to_owned(),
+            None => "Check the network and the base URL (`becket doctor`).".to_owned(),
+            Some(names) => {
+                format!("Check the network, the proxy in {names}, and the base URL (`becket doctor`).")
+            }
         };
         ModelError::new(ErrorKind::Network, format!("{server} cannot be reached: {why}")).hint(hint)
+    }
+
+    /// The variables that name the proxy of its requests, where there is one.
+    fn proxy(&self) -> Option<&'static str> {
+        let Proxies { https, http, .. } = &self.settings.proxies;
+        let (proxy, names) = match self.url.scheme() {
+            "https" => (https, "HTTPS_PROXY or ALL_PROXY"),
+            _ => (http, "HTTP_PROXY or ALL_PROXY"),
+        };
+        proxy.as_ref().filter(|_| !self.local).map(|_| names)
     }
 
     /// A name that does not exist will not exist in a moment either; a resolver that does not answer may.
@@ -303,6 +321,32 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
     ["request-id", "x-request-id", "cf-ray"].iter().find_map(|name| headers.get(*name)?.to_str().ok())
 }
 
+/// The proxies of the environment. One that is no address, or that would be passed over in silence, is refused: what it was set
+/// for must not go around it.
+fn proxies(settings: &Settings) -> Result<Vec<Proxy>, ModelError> {
+    let Proxies { https, http, no_proxy } = &settings.proxies;
+    let exceptions = no_proxy.as_deref().and_then(reqwest::NoProxy::from_string);
+    let mut out = Vec::new();
+    for (address, names, secure) in
+        [(https, "HTTPS_PROXY or ALL_PROXY", true), (http, "HTTP_PROXY or ALL_PROXY", false)]
+    {
+        let Some(address) = address else { continue };
+        // The address may hold a login, so it is not shown.
+        let bad = |why: &str| {
+            ModelError::new(ErrorKind::InvalidRequest, format!("The proxy in {names} cannot be used: {why}."))
+                .hint("Write it as http://HOST:PORT (https://, socks5:// or socks5h:// where it speaks that), or unset it.")
+        };
+        let scheme = address.split_once("://").map(|(scheme, _)| scheme.trim().to_ascii_lowercase());
+        if let Some(scheme) = scheme.filter(|scheme| !PROXY_SCHEMES.contains(&scheme.as_str())) {
+            return Err(bad(&format!("{scheme:?} is no way to speak to a proxy")));
+        }
+        let proxy = if secure { Proxy::https(address) } else { Proxy::http(address) };
+        let proxy = proxy.map_err(|_| bad("it is no address"))?;
+        out.push(proxy.no_proxy(exceptions.clone()));
+    }
+    Ok(out)
+}
+
 fn build(url: &Url, local: bool, settings: &Settings) -> Result<Client, String> {
     let mut builder = Client::builder()
         .no_proxy()
@@ -312,21 +356,10 @@ fn build(url: &Url, local: bool, settings: &Settings) -> Result<Client, String> 
         .connect_timeout(settings.connect_timeout)
         .dns_resolver(Names)
         .user_agent(concat!("becket/", env!("CARGO_PKG_VERSION")));
-    let proxied = !local && (settings.proxies.https.is_some() || settings.proxies.http.is_some());
-    if proxied {
-        let exceptions = settings.proxies.no_proxy.as_deref().and_then(reqwest::NoProxy::from_string);
-        // The address may hold a login, so it is not shown.
-        let refused = |name: &'static str| {
-            move |_| format!("the proxy in {name} is no address; write it as http://HOST:PORT, or unset it")
-        };
-        if let Some(https) = &settings.proxies.https {
-            let proxy = reqwest::Proxy::https(https).map_err(refused("HTTPS_PROXY or ALL_PROXY"))?;
-            builder = builder.proxy(proxy.no_proxy(exceptions.clone()));
-        }
-        if let Some(http) = &settings.proxies.http {
-            let proxy = reqwest::Proxy::http(http).map_err(refused("HTTP_PROXY or ALL_PROXY"))?;
-            builder = builder.proxy(proxy.no_proxy(exceptions));
-        }
+    let proxies = if local { Vec::new() } else { proxies(settings).map_err(|error| error.message)? };
+    let proxied = !proxies.is_empty();
+    for proxy in proxies {
+        builder = builder.proxy(proxy);
     }
     if url.scheme() == "http" && !proxied {
         builder = builder.http1_only().tls_certs_only([]);
@@ -423,6 +456,37 @@ mod tests {
         for base in ["", "localhost:8080", "ftp://x", "https://user:pw@host"] {
             let error = join(base, "/messages", false).unwrap_err();
             assert!(!error.message.contains("pw"), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn a_proxy_is_an_address_that_can_be_used_or_an_error() {
+        let with = |https: &str| Settings {
+            proxies: Proxies { https: Some(https.to_owned()), ..Proxies::default() },
+            ..Settings::default()
+        };
+        let good = [
+            "proxy.corp:3128",
+            "http://h",
+            "HTTPS://h:1",
+            "http://u:pw@h:8080",
+            "socks5h://h:1080",
+            "[::1]:8",
+        ];
+        for address in good {
+            assert_eq!(proxies(&with(address)).unwrap().len(), 1, "{address}");
+        }
+        for (address, why) in [
+            ("http://user:pw@:x", "it is no address"),
+            ("not a url", "it is no address"),
+            ("http://h:99999", "it is no address"),
+            ("ftp://h:1", "\"ftp\" is no way to speak to a proxy"),
+            ("://h", "\"\" is no way to speak to a proxy"),
+        ] {
+            let error = proxies(&with(address)).unwrap_err();
+            let want = format!("The proxy in HTTPS_PROXY or ALL_PROXY cannot be used: {why}.");
+            assert_eq!(error.message, want, "{address}");
+            assert!(!error.retryable && error.hint.is_some_and(|hint| hint.contains("http://HOST:PORT")));
         }
     }
 
