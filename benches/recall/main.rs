@@ -67,27 +67,24 @@ fn numbers(list: &str) -> Result<Vec<u64>, String> {
     list.split(',').map(|n| n.trim().parse().map_err(|_| format!("{n:?} is no number"))).collect()
 }
 
-fn name(engine: Engine) -> &'static str {
-    ENGINES.iter().find(|(one, _)| *one == engine).map_or("", |(_, name)| name)
-}
-
 fn report(options: &Options) -> Result<(), String> {
     let Options { tasks, compactions, window, .. } = options;
     println!("{tasks} tasks of 40 facts, window {window}; percent, after {compactions:?} compactions\n");
     println!("| summariser | engine | in the context | or one recall | or a vague recall | plan | tokens |");
     println!("|---|---|---|---|---|---|---|");
     for (label, summariser) in &options.summarisers {
-        let wanted = |engine| {
+        let wanted = |engine: Engine| {
             let name = format!("{engine:?}").to_lowercase();
             options.engines.is_empty() || options.engines.iter().any(|start| name.starts_with(start.as_str()))
         };
-        let rows = table(*tasks, compactions, *window, summariser, &wanted)?;
-        for rows in rows.chunk_by(|a, b| a.engine == b.engine) {
+        // A row is there as soon as it is known: a real model may need hours for all of them.
+        for (engine, name) in ENGINES.into_iter().filter(|(engine, _)| wanted(*engine)) {
+            let rows = table(engine, *tasks, compactions, *window, summariser)
+                .map_err(|error| format!("{name}: {error}"))?;
             let column =
                 |of: &dyn Fn(&recall::Row) -> String| rows.iter().map(of).collect::<Vec<_>>().join(" / ");
             println!(
-                "| {label} | {} | {} | {} | {} | {} | {} |",
-                rows.first().map_or("", |row| name(row.engine)),
+                "| {label} | {name} | {} | {} | {} | {} | {} |",
                 column(&|row| format!("{:.0}", row.present)),
                 column(&|row| format!("{:.0}", row.reachable)),
                 column(&|row| format!("{:.0}", row.vaguely)),

@@ -6,13 +6,12 @@ pub(crate) mod engines;
 pub(crate) mod summariser;
 pub(crate) mod task;
 
-use engines::{ENGINES, Engine, Left, run};
+use engines::{Engine, Left, run};
 use summariser::Summariser;
 use task::Task;
 
 /// What one engine keeps with one summariser after so many compactions, over all tasks. Shares are in percent.
 pub(crate) struct Row {
-    pub(crate) engine: Engine,
     pub(crate) present: f64,
     pub(crate) reachable: f64,
     pub(crate) vaguely: f64,
@@ -21,33 +20,27 @@ pub(crate) struct Row {
     pub(crate) tokens: u64,
 }
 
-/// All engines with one summariser.
+/// One engine with one summariser: a row for each number of compactions.
 pub(crate) fn table(
+    engine: Engine,
     tasks: u64,
     compactions: &[usize],
     window: u64,
     summariser: &Summariser,
-    wanted: &dyn Fn(Engine) -> bool,
 ) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
-    for (engine, _) in ENGINES.into_iter().filter(|(engine, _)| wanted(*engine)) {
-        for compactions in compactions.iter().copied() {
-            let left: Vec<Left> = (0..tasks)
-                .map(|number| {
-                    run(engine, number, &Task::new(number, compactions, window), window, summariser)
-                })
-                .collect::<Result<_, _>>()?;
-            let facts =
-                |of: fn(&Left) -> &Vec<bool>| share(left.iter().flat_map(|one| of(one).iter().copied()));
-            rows.push(Row {
-                engine,
-                present: facts(|left| &left.present),
-                reachable: facts(|left| &left.reachable),
-                vaguely: facts(|left| &left.vaguely),
-                plan: share(left.iter().map(|one| one.plan)),
-                tokens: left.iter().map(|one| one.tokens).sum::<u64>() / tasks.max(1),
-            });
-        }
+    for compactions in compactions.iter().copied() {
+        let left: Vec<Left> = (0..tasks)
+            .map(|number| run(engine, number, &Task::new(number, compactions, window), window, summariser))
+            .collect::<Result<_, _>>()?;
+        let facts = |of: fn(&Left) -> &Vec<bool>| share(left.iter().flat_map(|one| of(one).iter().copied()));
+        rows.push(Row {
+            present: facts(|left| &left.present),
+            reachable: facts(|left| &left.reachable),
+            vaguely: facts(|left| &left.vaguely),
+            plan: share(left.iter().map(|one| one.plan)),
+            tokens: left.iter().map(|one| one.tokens).sum::<u64>() / tasks.max(1),
+        });
     }
     Ok(rows)
 }
