@@ -21,6 +21,7 @@ mod reader;
 mod take_over;
 mod writer;
 
+pub(crate) use ahead::read_to_end;
 pub(crate) use backwards::has_line_ending;
 pub use open::Opened;
 pub(crate) use reader::claimed_format;

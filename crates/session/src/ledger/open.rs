@@ -6,6 +6,7 @@ use crate::store::{Io, OpenMode, StoreError, layout, write_all};
 use becket_types::Entry;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,9 +74,12 @@ impl Ledger {
         let mut reader = Reader::resume(input, from.unwrap_or_else(End::start));
         let mut bad: Vec<BadRecord> = Vec::new();
         let length = reading.metadata().map_or(0, |meta| meta.len());
-        ahead::read_to_end(&mut reader, length.saturating_sub(start), &mut |item| match item {
-            Item::Commit(entries) => entries.iter().for_each(&mut *visit),
-            Item::Bad(record) => bad.push(record),
+        ahead::read_to_end(&mut reader, length.saturating_sub(start), &mut |item| {
+            match item {
+                Item::Commit(entries) => entries.iter().for_each(&mut *visit),
+                Item::Bad(record) => bad.push(record),
+            }
+            ControlFlow::Continue(())
         })
         .map_err(StoreError::io("read", &path))?;
         let end = reader.end().clone();
