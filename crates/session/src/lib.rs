@@ -15,6 +15,7 @@ pub mod replay;
 pub mod salvage;
 mod session;
 pub mod store;
+pub mod walk;
 
 pub use session::{CreateOptions, FORMAT, Peek, Session, SessionInfo};
 pub use store::{Durability, StoreError};

@@ -152,6 +152,7 @@ impl Session {
                 title = Some(new.clone());
             }
             view.apply(entry);
+            view.let_go(View::UNDO_ROOM);
         })?;
         let mut notices = damage_notices(&opened.bad);
         let info = info_or_unknown(info, session_dir, &mut notices);

@@ -16,6 +16,7 @@ use becket_types::{
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -403,6 +404,41 @@ impl World {
         }
         entry
     }
+}
+
+/// Everything the two views are asked for is the same.
+pub fn assert_same(a: &mut View, b: &mut View, world: &World) {
+    assert_eq!(a.last_seq(), b.last_seq());
+    assert_eq!(a.turn_state(), b.turn_state());
+    assert_eq!(a.step_facts(), b.step_facts());
+    assert_eq!(a.open_calls(), b.open_calls());
+    assert_eq!(a.estimated_tokens(), b.estimated_tokens());
+    assert_eq!(a.journal(), b.journal());
+    assert_eq!(a.system_items(), b.system_items());
+    assert_eq!(a.compaction(), b.compaction());
+    assert_eq!(a.state("todo"), b.state("todo"));
+    assert!(a.live().eq(b.live()));
+    let mut calls: BTreeSet<&CallId> = BTreeSet::new();
+    for entry in &world.entries {
+        match &entry.kind {
+            EntryKind::Message { message } => {
+                assert_eq!(a.is_pinned(&message.id), b.is_pinned(&message.id));
+                calls.extend(message.call_ids());
+            }
+            EntryKind::Part { part: Part::ToolCall { call_id, .. }, .. } => {
+                calls.insert(call_id);
+            }
+            _ => {}
+        }
+    }
+    for id in calls {
+        assert_eq!(a.call_known(id), b.call_known(id), "{id}");
+        assert_eq!(a.output_at(id), b.output_at(id), "{id}");
+        assert_eq!(a.is_call_pinned(id), b.is_call_pinned(id), "{id}");
+    }
+    assert_eq!(plain(a), plain(b));
+    assert_eq!(a.check(), Ok(()));
+    assert_eq!(a.media_due(), b.media_due());
 }
 
 pub fn plain(view: &mut View) -> Vec<Message> {

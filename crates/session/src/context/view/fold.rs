@@ -15,9 +15,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Bytes of removed messages that stay in memory, by our estimate, so that undoing a compaction needs no re-reading.
-const UNDO_TOKENS: Tokens = Tokens(1_000_000);
-
 /// An entry that changes how others are shown.
 #[derive(Debug)]
 pub(super) struct Control {
@@ -534,14 +531,14 @@ impl View {
         });
     }
 
-    /// Lets go of messages that the view no longer shows, oldest first, beyond what an undo may want soon. Runs when a
-    /// context is built, never while a ledger is folded, so that a fresh fold can undo anything.
-    pub(super) fn forget(&mut self) {
+    /// Lets go of messages that the view no longer shows, oldest first, beyond the `room` of what an undo may want soon.
+    /// Costs something behind a compaction only. Folding alone never does it, so a fresh fold can undo anything.
+    pub(super) fn forget(&mut self, room: Tokens) {
         if !std::mem::take(&mut self.may_forget) {
             return;
         }
         let mut stays = self.needed();
-        let mut room = UNDO_TOKENS.0;
+        let mut room = room.0;
         for (slot, stays) in self.log.iter().zip(&mut stays).rev().filter(|(_, stays)| !**stays) {
             if slot.tokens.0 > room {
                 room = 0;

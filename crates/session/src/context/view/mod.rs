@@ -134,6 +134,9 @@ pub struct View {
 }
 
 impl View {
+    /// Removed messages that stay in memory, by our estimate, so that undoing a compaction needs no re-reading.
+    pub const UNDO_ROOM: Tokens = Tokens(1_000_000);
+
     pub fn new(policy: Policy, scope: ModelScope) -> Self {
         Self {
             policy,
@@ -177,6 +180,12 @@ impl View {
             view.apply(entry);
         }
         view
+    }
+
+    /// Lets go of messages that no request built now would show, but for `room` of them, the newest: for whoever folds a long
+    /// ledger and wants little of it in memory. An entry that brings back what is gone makes the view [`Self::stale`].
+    pub fn let_go(&mut self, room: Tokens) {
+        self.forget(room);
     }
 
     /// The model that requests are built for from here on. A boundary if it changes what is shown.

@@ -48,7 +48,7 @@ impl View {
     /// The context of a request that is built now. Costs what is new since the last call, except after a boundary.
     pub fn context(&mut self) -> &Context {
         let shown = self.dirty.then(|| {
-            self.forget();
+            self.forget(Self::UNDO_ROOM);
             self.dirty = false;
             self.cursor = Cursor::default();
             std::mem::take(&mut self.context.messages)

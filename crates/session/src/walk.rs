@@ -1,0 +1,83 @@
+//! A stored session read forward once, for whoever looks at it: each entry as it comes, with the view of what came before it.
+//!
+//! Memory holds the view and a few lines, however long the session is: what the view no longer shows leaves it, as in a session
+//! that runs. Where a later entry brings back what has left, the ledger is folded again up to there, and from then on
+//! nothing leaves.
+//!
+//! Takes no lock and changes nothing. What an entry means is the context engine's business.
+
+use crate::context::{ModelScope, Policy, View};
+use crate::ledger::{self, BadRecord, Item};
+use crate::store::{StoreError, ledger_path};
+use becket_types::{Entry, Seq, Tokens};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// Messages out of the view that stay in memory, by our estimate: most undos want what was taken out last.
+const ROOM: Tokens = Tokens(100_000);
+
+/// How far a walk came.
+#[derive(Debug)]
+pub struct Walked {
+    /// Of the entries before the one that it broke off at; of all, where it did not.
+    pub view: View,
+    /// What could not be read so far; it was passed over.
+    pub bad: Vec<BadRecord>,
+}
+
+/// Shows `visit` each entry in order, before it is folded in, with the view of those before it, until `visit` breaks off.
+/// `visit` may build the view's context and set its scope: that changes nothing of what is folded.
+///
+/// # Errors
+/// [`StoreError::NotFound`], or [`StoreError::Io`] when the ledger cannot be read.
+pub fn walk(
+    session_dir: &Path,
+    policy: Policy,
+    scope: ModelScope,
+    visit: &mut dyn FnMut(&Entry, &mut View) -> ControlFlow<()>,
+) -> Result<Walked, StoreError> {
+    let mut walked = Walked { view: View::new(policy, scope), bad: Vec::new() };
+    let (mut lets_go, mut failed) = (true, None);
+    let mut reader = ledger::read(session_dir)?;
+    let bytes = ledger_path(session_dir).metadata().map_or(0, |m| m.len());
+    let mut step = |entry: &Entry| {
+        visit(entry, &mut walked.view)?;
+        walked.view.apply(entry);
+        if walked.view.stale() {
+            lets_go = false;
+            match fold(session_dir, &walked.view, entry.seq) {
+                Ok(view) => walked.view = view,
+                Err(error) => {
+                    failed = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+        } else if lets_go {
+            walked.view.let_go(ROOM);
+        }
+        ControlFlow::Continue(())
+    };
+    ledger::read_to_end(&mut reader, bytes, &mut |item| match item {
+        Item::Commit(entries) => entries.iter().try_for_each(&mut step),
+        Item::Bad(record) => {
+            walked.bad.push(record);
+            ControlFlow::Continue(())
+        }
+    })
+    .map_err(StoreError::io("read", session_dir))?;
+    failed.map_or(Ok(walked), Err)
+}
+
+/// All entries up to `upto`, folded as `like` folds.
+fn fold(session_dir: &Path, like: &View, upto: Seq) -> Result<View, StoreError> {
+    let mut view = View::new(like.policy().clone(), like.scope().clone());
+    for item in ledger::read(session_dir)? {
+        if let Item::Commit(entries) = item.map_err(StoreError::io("read", session_dir))? {
+            entries.iter().filter(|entry| entry.seq <= upto).for_each(|entry| view.apply(entry));
+            if entries.last().is_some_and(|entry| entry.seq >= upto) {
+                break;
+            }
+        }
+    }
+    Ok(view)
+}
