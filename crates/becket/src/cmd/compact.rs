@@ -140,7 +140,7 @@ fn preview(
         })?;
     }
     let sent = asker.map(ask::Asker::into_answered).unwrap_or_default();
-    let folded = Folded::by(&outcome, &reading.view, &reading.entries);
+    let folded = Folded::by(&outcome, &reading.view, &reading.all_entries()?);
     Ok(Ok(Preview { outcome, folded, sent }))
 }
 
@@ -266,7 +266,7 @@ fn folded(reading: &Reading, as_json: bool, out: &mut dyn Write) -> Result<(), F
     let mut parts: HashMap<MessageId, Message> = HashMap::new();
     let mut order = Vec::new();
     let mut dropped = HashSet::new();
-    for entry in &reading.entries {
+    for entry in &reading.all_entries()? {
         match &entry.kind {
             EntryKind::Message { message }
                 if visibility(&message.origin).user && !live.contains(&message.id) =>

@@ -19,17 +19,21 @@ use becket_session::blobs::BlobStore;
 use becket_session::context::budget::Budget;
 use becket_session::context::{Policy, View};
 use becket_session::store::{self, Disk, SessionSummary};
+use becket_session::walk::{Walked, walk};
 use becket_types::{Entry, EntryKind, Span, SpanKind, ToolSpec};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A session folded for reading: nothing is locked, nothing is written.
+/// A session folded for reading: nothing is locked, nothing is written. What was said stays in the ledger, but for what the
+/// view shows: of a long session that is nearly all of it.
 pub(crate) struct Reading {
     pub summary: SessionSummary,
     pub view: View,
+    /// Those that say when requests were made, of what and why they differ; none with a message, a call or a file.
     pub entries: Vec<Entry>,
     /// Records that could not be read.
     pub bad: Vec<String>,
@@ -39,21 +43,42 @@ pub(crate) struct Reading {
 
 impl Reading {
     pub(crate) fn of(summary: SessionSummary) -> Result<Self, Failure> {
-        let (mut entries, mut bad) = (Vec::new(), Vec::new());
-        for entry in store::read_entries(&summary.dir).map_err(store_failure)? {
-            match entry.map_err(|e| Failure::error(format!("cannot read {}: {e}", summary.dir.display())))? {
-                Ok(entry) => entries.push(entry),
-                Err(record) => bad.push(record.to_string()),
-            }
-        }
+        let mut entries: Vec<Entry> = Vec::new();
+        let walked =
+            walk(&summary.dir, Policy::default(), becket_agent::scope(&info(None)), &mut |entry, _| {
+                if is_of_requests(&entry.kind) {
+                    entries.push(entry.clone());
+                }
+                ControlFlow::Continue(())
+            });
+        let Walked { mut view, bad } = walked.map_err(store_failure)?;
+        let bad = bad.iter().map(ToString::to_string).collect();
         let model = entries.iter().rev().find_map(|e| match &e.kind {
             EntryKind::ModelSwitch { model } => Some(model.clone()),
             EntryKind::Usage { model, purpose, .. } if purpose == "turn" => Some(model.clone()),
             _ => None,
         });
-        let info = info(model.as_deref());
-        let view = View::fold(Policy::default(), becket_agent::scope(&info), &entries);
+        view.set_scope(becket_agent::scope(&info(model.as_deref())));
         Ok(Self { summary, view, entries, bad, model })
+    }
+
+    /// Shows every entry of the ledger, in order; what cannot be read is passed over.
+    pub(crate) fn each(&self, take: &mut dyn FnMut(Entry)) -> Result<(), Failure> {
+        for entry in store::read_entries(&self.summary.dir).map_err(store_failure)? {
+            let dir = self.summary.dir.display();
+            let entry = entry.map_err(|e| Failure::error(format!("cannot read {dir}: {e}")))?;
+            if let Ok(entry) = entry {
+                take(entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// All entries of the ledger at once. Of a long session that is a lot.
+    pub(crate) fn all_entries(&self) -> Result<Vec<Entry>, Failure> {
+        let mut entries = Vec::new();
+        self.each(&mut |entry| entries.push(entry))?;
+        Ok(entries)
     }
 
     /// Its blobs, for reading.
@@ -75,6 +100,36 @@ impl Reading {
                 all.into_iter().filter(|t| dialect.offers(&t.name)).collect()
             }
         }
+    }
+}
+
+/// Whether an entry is one of a request, or makes the next one differ from the one before, without holding what was said.
+fn is_of_requests(kind: &EntryKind) -> bool {
+    match kind {
+        EntryKind::Request(_)
+        | EntryKind::Usage { .. }
+        | EntryKind::System { .. }
+        | EntryKind::Tools { .. }
+        | EntryKind::ModelSwitch { .. }
+        | EntryKind::Compaction(_)
+        | EntryKind::Prune { .. }
+        | EntryKind::Revert { .. }
+        | EntryKind::Pin { .. }
+        | EntryKind::Restore { .. } => true,
+        EntryKind::Session { .. }
+        | EntryKind::Message { .. }
+        | EntryKind::Part { .. }
+        | EntryKind::Finish { .. }
+        | EntryKind::Reminder { .. }
+        | EntryKind::ToolJournal { .. }
+        | EntryKind::State { .. }
+        | EntryKind::Title { .. }
+        | EntryKind::Interrupt
+        | EntryKind::TurnEnd { .. }
+        | EntryKind::Notice { .. }
+        | EntryKind::FileSnapshot(_)
+        | EntryKind::FileChanges(_)
+        | EntryKind::Unknown(_) => false,
     }
 }
 

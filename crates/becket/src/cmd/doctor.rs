@@ -201,7 +201,7 @@ fn session(environment: &Environment, cwd: &Path, id: &str) -> Result<Vec<Check>
         out.push(check("chain", true, format!("{commits} commits, each with the hash of the one before")));
     }
     let mut reading = Reading::of(summary)?;
-    out.push(blob_check(&reading, &dir));
+    out.push(blob_check(&reading, &dir)?);
     let _ = reading.view.context();
     match reading.view.check() {
         Ok(()) => out.push(check(
@@ -263,13 +263,13 @@ fn repair(environment: &Environment, cwd: &Path, summary: &SessionSummary) -> Re
 }
 
 /// Every blob that an entry names is there and has the content its name says.
-fn blob_check(reading: &Reading, dir: &Path) -> Check {
+fn blob_check(reading: &Reading, dir: &Path) -> Result<Check, Failure> {
     let mut named = BTreeSet::new();
-    for entry in &reading.entries {
+    reading.each(&mut |entry| {
         let parts = match &entry.kind {
             EntryKind::Message { message } => message.parts.as_slice(),
             EntryKind::Part { part, .. } => std::slice::from_ref(part),
-            _ => continue,
+            _ => return,
         };
         for part in parts {
             match part {
@@ -281,20 +281,17 @@ fn blob_check(reading: &Reading, dir: &Path) -> Check {
                 _ => {}
             }
         }
-    }
+    })?;
     let store = blobs::BlobStore::on_disk(store::Outside::default().io, dir);
     let missing: Vec<String> = named
         .iter()
         .filter(|id| becket_types::Blobs::get(&store, id).is_none())
         .map(|id| becket_types::cut_end(id.as_str(), 12).to_owned())
         .collect();
-    if missing.is_empty() {
-        check("blobs", true, format!("{} named, all there and whole", named.len()))
+    let (sound, text) = if missing.is_empty() {
+        (true, format!("{} named, all there and whole", named.len()))
     } else {
-        check(
-            "blobs",
-            false,
-            format!("missing or damaged: {} (a text stands in their place)", missing.join(", ")),
-        )
-    }
+        (false, format!("missing or damaged: {} (a text stands in their place)", missing.join(", ")))
+    };
+    Ok(check("blobs", sound, text))
 }

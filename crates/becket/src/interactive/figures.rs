@@ -3,7 +3,7 @@
 //! Pure: entries and spans in, lines out.
 
 use crate::cmd::short;
-use becket_types::{Entry, EntryKind, Part, Span, SpanKind};
+use becket_types::{CallId, Entry, EntryKind, Part, Span, SpanKind};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -18,12 +18,11 @@ const HEIGHT: usize = 6;
 const FORGOTTEN: u64 = 5 * 60 * 1_000;
 
 /// Tokens of what stands in the context by tool, and by the file that was read or written, largest first.
-pub(super) fn by_tool_and_file(spans: &[Span], entries: &[Entry]) -> String {
+pub(super) fn by_tool_and_file(spans: &[Span], paths: &Paths) -> String {
     let (mut tools, mut files) = (BTreeMap::new(), BTreeMap::new());
-    let paths = paths(entries);
     for span in spans.iter().filter(|s| matches!(s.kind, SpanKind::ToolCall | SpanKind::ToolOutput)) {
         *tools.entry(span.label.clone()).or_default() += span.tokens.0;
-        if let Some(path) = span.seq.and_then(|seq| paths.get(&seq.0)) {
+        if let Some(path) = span.seq.and_then(|seq| paths.of.get(&seq.0)) {
             *files.entry(path.clone()).or_default() += span.tokens.0;
         }
     }
@@ -46,27 +45,32 @@ pub(super) fn by_tool_and_file(spans: &[Span], entries: &[Entry]) -> String {
 }
 
 /// The file of each message with a result, by the message's number: what the call of it named.
-fn paths(entries: &[Entry]) -> BTreeMap<u64, String> {
-    let (mut calls, mut out) = (BTreeMap::new(), BTreeMap::new());
-    for entry in entries {
-        let EntryKind::Message { message } = &entry.kind else { continue };
+#[derive(Default)]
+pub(super) struct Paths {
+    calls: BTreeMap<CallId, String>,
+    of: BTreeMap<u64, String>,
+}
+
+impl Paths {
+    /// Takes in the next entry of the ledger.
+    pub(super) fn take(&mut self, entry: &Entry) {
+        let EntryKind::Message { message } = &entry.kind else { return };
         for part in &message.parts {
             match part {
                 Part::ToolCall { call_id, input, .. } => {
                     if let Some(path) = input.get("path").and_then(|p| p.as_str()) {
-                        calls.insert(call_id.clone(), path.to_owned());
+                        self.calls.insert(call_id.clone(), path.to_owned());
                     }
                 }
                 Part::ToolResult { call_id, .. } => {
-                    if let Some(path) = calls.get(call_id) {
-                        out.insert(entry.seq.0, path.clone());
+                    if let Some(path) = self.calls.get(call_id) {
+                        self.of.insert(entry.seq.0, path.clone());
                     }
                 }
                 _ => {}
             }
         }
     }
-    out
 }
 
 /// How large each request was, from the first to the last, as a plot on a page of so many columns.

@@ -8,18 +8,21 @@ use crate::cmd::context::{
     Maker, Placed, Reading, Rebuilt, Sent, all, before, cache_states, changes, is_same, name, now,
     request_of, shared,
 };
-use crate::cmd::{one_line, pick_session, short, when};
+use crate::cmd::{one_line, pick_session, short, store_failure, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
+use becket_session::context::Policy;
 use becket_session::context::compaction::Folded;
 use becket_session::context::view::CacheState;
 use becket_session::store::ledger_path;
+use becket_session::walk::walk;
 use becket_tui::inspector::{Inspect, Inspected, SentRow, SpanRow};
-use becket_types::{Loss, Seq, SpanKind, Usage};
+use becket_types::{Entry, EntryKind, Loss, Message, Seq, SpanKind, Usage};
 use std::fmt::Write as _;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of one span that are shown.
 const BYTES: usize = 1 << 20;
@@ -36,7 +39,7 @@ struct Kept {
     /// Of the ledger, before it was read.
     bytes: u64,
     reading: Reading,
-    /// Requests made again, by number; the last ones.
+    /// Requests made again, by number: those of the last page.
     made: Vec<(usize, Rebuilt)>,
 }
 
@@ -86,8 +89,8 @@ impl Kept {
                 let Some(last) = sent.iter().rev().find(|sent| sent.record.purpose == "turn") else {
                     return Err(Failure::usage("nothing was sent yet"));
                 };
-                let at = make(made, &maker, last)?;
-                let text = changes(&spans, &made[at].1.spans);
+                make(made, &maker, &[last])?;
+                let text = changes(&spans, &made[0].1.spans);
                 let text = if text.is_empty() { "Nothing.\n".to_owned() } else { text };
                 Ok(Inspected::Text { title: format!("since request {}", last.number), text })
             }
@@ -95,16 +98,15 @@ impl Kept {
                 let maker = Maker::new(environment, cwd, reading)?;
                 let sent = all(&reading.entries);
                 let wanted = request_of(&sent, &request.to_string())?;
-                made.drain(..made.len().saturating_sub(2));
-                let at = make(made, &maker, wanted)?;
-                if let Inspect::Bytes { span, .. } = asked {
-                    return bytes(wanted, &made[at].1, span);
-                }
-                let earlier = before(&sent, wanted).map(|e| make(made, &maker, e)).transpose()?;
-                let earlier = earlier.map(|at| &made[at]);
+                // Its bytes are looked at and compared next: both stay until another request is asked for.
+                let both: Vec<&Sent<'_>> = before(&sent, wanted).into_iter().chain([wanted]).collect();
+                make(made, &maker, &both)?;
+                let (earlier, made) = made.split_at(both.len() - 1);
+                let (earlier, made) = (earlier.first(), &made[0].1);
                 match asked {
-                    Inspect::Diff { .. } => diff(wanted, &made[at].1, earlier),
-                    _ => Ok(spans(wanted, &made[at].1, earlier)),
+                    Inspect::Bytes { span, .. } => bytes(wanted, made, span),
+                    Inspect::Diff { .. } => diff(wanted, made, earlier),
+                    _ => Ok(spans(wanted, made, earlier)),
                 }
             }
         }
@@ -119,18 +121,40 @@ pub(super) fn loss(
     entry: Seq,
 ) -> Result<Loss, Failure> {
     let reading = Reading::of(pick_session(environment, cwd, Some(session))?)?;
-    Folded::at(entry, &reading.view, &reading.entries)
-        .map(|folded| folded.loss)
-        .ok_or_else(|| Failure::error(format!("entry {entry} of this session is no compaction")))
+    let mut before: Option<Vec<Arc<Message>>> = None;
+    let mut goes_on = false;
+    let scope = reading.view.scope().clone();
+    let walked = walk(&reading.summary.dir, Policy::default(), scope, &mut |at, view| {
+        if before.is_some() {
+            // What was said to go on with belongs to it.
+            if goes_on || !continues(at) {
+                return ControlFlow::Break(());
+            }
+            goes_on = true;
+        } else if at.seq == entry && matches!(at.kind, EntryKind::Compaction(_)) {
+            before = Some(view.live().cloned().collect());
+        }
+        ControlFlow::Continue(())
+    });
+    let mut walked = walked.map_err(store_failure)?;
+    let before =
+        before.ok_or_else(|| Failure::error(format!("entry {entry} of this session is no compaction")))?;
+    Ok(Folded::between(before.iter(), &mut walked.view).loss)
 }
 
-/// Where the request is among those that were made again.
-fn make(made: &mut Vec<(usize, Rebuilt)>, maker: &Maker<'_>, sent: &Sent<'_>) -> Result<usize, Failure> {
-    if let Some(at) = made.iter().position(|(number, _)| *number == sent.number) {
-        return Ok(at);
+fn continues(entry: &Entry) -> bool {
+    matches!(&entry.kind, EntryKind::Message { message } if message.metadata.compaction_continue)
+}
+
+/// From here on these requests, in the order in which they were sent, are the ones that were made again.
+fn make(made: &mut Vec<(usize, Rebuilt)>, maker: &Maker<'_>, wanted: &[&Sent<'_>]) -> Result<(), Failure> {
+    let numbers = || wanted.iter().map(|sent| sent.number);
+    if !made.iter().map(|(number, _)| *number).eq(numbers()) {
+        // The old ones go before the new ones come: each may be large.
+        made.clear();
+        *made = numbers().zip(maker.rebuild(wanted)?).collect();
     }
-    made.push((sent.number, maker.rebuild(sent)?));
-    Ok(made.len() - 1)
+    Ok(())
 }
 
 fn gone() -> Failure {

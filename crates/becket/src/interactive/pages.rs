@@ -74,10 +74,12 @@ impl Pages {
         let tools = reading.tools();
         let _ = reading.view.context();
         let spans = reading.view.spans(&tools);
+        let mut paths = figures::Paths::default();
+        reading.each(&mut |entry| paths.take(&entry))?;
         printed(|out| {
             let columns = columns.map_or(usize::MAX, |columns| columns as usize);
             let figures = figures::over_time(&reading.entries, columns);
-            let sums = figures::by_tool_and_file(&spans, &reading.entries);
+            let sums = figures::by_tool_and_file(&spans, &paths);
             cmd::sessions::write(out, &format!("{figures}{sums}\n"))?;
             cmd::context::run(&self.environment, &self.cwd, &args, out)
         })

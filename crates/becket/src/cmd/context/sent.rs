@@ -4,19 +4,23 @@
 //! them into bytes as it did then. The entry's SHA-256 proves them. What an adapter does can depend on the server it
 //! talks to, so the configured one, the provider's own and a foreign one are tried in turn.
 //!
+//! The ledger is read once up to the last of the requests that are wanted; memory holds what the view shows on the way.
+//!
 //! Nothing is sent, locked or written.
 
 use super::Reading;
 use crate::args::ConfigArgs;
+use crate::cmd::store_failure;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::models;
 use crate::settings::configuration;
 use becket_model::{
-    Credential, Model, ModelError, ModelRef, Prepared, Request, ScriptedModel, Secret, ToolChoice,
+    Credential, Model, ModelError, ModelRef, Prepared, Proxies, Request, ScriptedModel, Secret, ToolChoice,
 };
 pub(crate) use becket_session::context::compaction::text_of;
-use becket_session::context::{ModelScope, Policy, View};
+use becket_session::context::{Policy, View};
+use becket_session::walk::walk;
 use becket_types::{
     Blobs, Context, ContextMessage, Entry, EntryKind, Message, Origin, Part, Provenance, SentRequest, Seq,
     Span, SpanKind, Synthetic, Tokens, ToolSpec, Usage, hex,
@@ -24,7 +28,7 @@ use becket_types::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,7 +36,7 @@ use std::sync::Arc;
 pub(crate) struct Sent<'a> {
     /// From 1.
     pub number: usize,
-    /// Place among the entries.
+    /// Place among the entries of requests.
     at: usize,
     pub entry: &'a Entry,
     pub record: &'a SentRequest,
@@ -44,7 +48,7 @@ pub(crate) struct Sent<'a> {
     pub boundary: Vec<&'static str>,
 }
 
-/// All requests of a ledger, oldest first.
+/// All requests of a ledger, oldest first, from its entries of requests.
 pub(crate) fn all(entries: &[Entry]) -> Vec<Sent<'_>> {
     let mut found: Vec<Sent<'_>> = Vec::new();
     let mut boundary = Vec::new();
@@ -120,19 +124,38 @@ struct SummaryPrompt {
 impl<'a> Maker<'a> {
     pub(crate) fn new(environment: &Environment, cwd: &Path, reading: &'a Reading) -> Result<Self, Failure> {
         let settings = configuration(environment, cwd, &ConfigArgs::default(), Vec::new(), true)?;
-        Ok(Self {
-            reading,
-            settings: models::model_settings(environment, &settings),
-            blobs: Arc::new(reading.blobs()),
-        })
+        let settings = models::model_settings(environment, &settings);
+        // Nothing is sent, so no proxy is needed either.
+        let settings = becket_model::Settings { proxies: Proxies::default(), ..settings };
+        Ok(Self { reading, settings, blobs: Arc::new(reading.blobs()) })
     }
 
-    pub(crate) fn rebuild(&self, sent: &Sent<'_>) -> Result<Rebuilt, Failure> {
-        let (mut last, mut folded) = (None, None);
+    /// Makes these requests again, one for one. They are in the order in which they were sent.
+    pub(crate) fn rebuild(&self, wanted: &[&Sent<'_>]) -> Result<Vec<Rebuilt>, Failure> {
+        let mut made = Vec::with_capacity(wanted.len());
+        let scope = self.reading.view.scope().clone();
+        let walked = walk(&self.reading.summary.dir, Policy::default(), scope, &mut |entry, view| {
+            match wanted.get(made.len()) {
+                Some(sent) if sent.entry.seq == entry.seq => made.push(self.one(sent, view)),
+                Some(_) => {}
+                None => return ControlFlow::Break(()),
+            }
+            ControlFlow::Continue(())
+        });
+        walked.map_err(store_failure)?;
+        if made.len() < wanted.len() {
+            return Err(Failure::error("the ledger is not the one that was read: it has become shorter"));
+        }
+        made.into_iter().collect()
+    }
+
+    /// `view`: of the entries before it.
+    fn one(&self, sent: &Sent<'_>, view: &mut View) -> Result<Rebuilt, Failure> {
+        let mut last = None;
         for settings in self.candidates() {
             match open(&sent.record.model, &settings) {
                 Ok(model) => {
-                    let made = self.with_model(sent, model.as_ref(), &mut folded)?;
+                    let made = self.with_model(sent, model.as_ref(), view)?;
                     if made.proven {
                         return Ok(made);
                     }
@@ -161,19 +184,9 @@ impl<'a> Maker<'a> {
         vec![with(None), with(Some(None)), with(Some(Some("http://127.0.0.1:9/v1")))]
     }
 
-    /// `folded`: the view before this request, where it was folded for another server of the model.
-    fn with_model(
-        &self,
-        sent: &Sent<'_>,
-        model: &dyn Model,
-        folded: &mut Option<(ModelScope, View)>,
-    ) -> Result<Rebuilt, Failure> {
+    fn with_model(&self, sent: &Sent<'_>, model: &dyn Model, view: &mut View) -> Result<Rebuilt, Failure> {
         let entries = &self.reading.entries[..sent.at];
-        let scope = becket_agent::scope(model.info());
-        let (_, view) = match folded.take().filter(|(of, _)| *of == scope) {
-            Some(view) => folded.insert(view),
-            None => folded.insert((scope.clone(), View::fold(Policy::default(), scope, entries))),
-        };
+        view.set_scope(becket_agent::scope(model.info()));
         let specs = self.specs(entries);
         let record = sent.record;
         let prompt = record.prompt.as_ref().map(|id| self.prompt(id)).transpose()?;

@@ -64,20 +64,21 @@ pub(super) fn request(
 ) -> Result<(), Failure> {
     let sent = all(&reading.entries);
     let wanted = request_of(&sent, number)?;
-    let made = maker.rebuild(wanted)?;
-    let before = match before(&sent, wanted) {
-        Some(before) if args.spans || args.diff || args.json => Some((before.number, maker.rebuild(before)?)),
-        _ => None,
-    };
+    let earlier = before(&sent, wanted).filter(|_| args.spans || args.diff || args.json);
+    let both: Vec<&Sent<'_>> = earlier.into_iter().chain([wanted]).collect();
+    let mut numbered: Vec<(usize, Rebuilt)> =
+        both.iter().map(|sent| sent.number).zip(maker.rebuild(&both)?).collect();
+    let made = numbered.split_off(both.len() - 1);
+    let (before, made) = (numbered.pop(), &made[0].1);
     if args.json {
-        write(out, &format!("{}\n", whole(wanted, &made, before.as_ref())))?;
+        write(out, &format!("{}\n", whole(wanted, made, before.as_ref())))?;
     } else if args.spans || args.diff {
-        head(wanted, &made, out)?;
+        head(wanted, made, out)?;
         if args.spans {
-            spans(wanted, &made, before.as_ref(), out)?;
+            spans(wanted, made, before.as_ref(), out)?;
         }
         if args.diff {
-            diff(&made, before.as_ref(), out)?;
+            diff(made, before.as_ref(), out)?;
         }
     } else {
         out.write_all(&made.body).map_err(|e| Failure::error(format!("cannot write to stdout: {e}")))?;

@@ -54,7 +54,7 @@ fn fork(
         return Err(Failure::usage("a name needs a letter"));
     }
     let reading = Reading::of(summary.clone())?;
-    let end = reading.entries.last().map_or(Seq(0), |entry| entry.seq);
+    let end = reading.view.last_seq();
     let upto = message.map(|query| place(&summary, end, query)).transpose()?;
     let model = reading.model;
     let options = CreateOptions {
@@ -183,8 +183,8 @@ struct Side {
 impl Side {
     fn of(summary: SessionSummary) -> Result<Self, Failure> {
         let reading = Reading::of(summary)?;
-        let dead: HashSet<Seq> = reading
-            .entries
+        let entries = reading.all_entries()?;
+        let dead: HashSet<Seq> = entries
             .iter()
             .filter_map(|e| match e.kind {
                 EntryKind::Revert { entry } => Some(entry),
@@ -198,7 +198,7 @@ impl Side {
             cost: 0.0,
             summary: reading.summary,
         };
-        for entry in reading.entries {
+        for entry in entries {
             match entry.kind {
                 EntryKind::Message { mut message }
                     if visibility(&message.origin).user

@@ -7,8 +7,7 @@ use crate::context::View;
 use crate::context::budget::estimate_message;
 use crate::context::present::{self, Present};
 use becket_types::{
-    CategoryChange, CompactionPlan, Entry, EntryKind, FoldedMessage, Loss, Message, MessageId, Millis, Part,
-    Role, Seq,
+    CategoryChange, CompactionPlan, Entry, FoldedMessage, Loss, Message, MessageId, Millis, Part, Role,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -33,24 +32,13 @@ impl Folded {
             let seq = next.last_seq().next();
             next.apply(&Entry { seq, time: Millis(0), kind: kind.clone() });
         }
-        Self::between(view, &mut next)
+        Self::between(view.live(), &mut next)
     }
 
-    /// By the compaction with this entry number; `None` where there is none. `like` lends its policy and scope.
-    pub fn at(seq: Seq, like: &View, entries: &[Entry]) -> Option<Self> {
-        let at = entries
-            .iter()
-            .position(|entry| entry.seq == seq && matches!(entry.kind, EntryKind::Compaction(_)))?;
-        // What was said to go on with belongs to it.
-        let goes_on = |entry: &&Entry| matches!(&entry.kind, EntryKind::Message { message } if message.metadata.compaction_continue);
-        let behind = at + 1 + usize::from(entries.get(at + 1).as_ref().is_some_and(goes_on));
-        let fold = |upto: usize| View::fold(like.policy().clone(), like.scope().clone(), &entries[..upto]);
-        Some(Self::between(&fold(at), &mut fold(behind)))
-    }
-
-    fn between(before: &View, after: &mut View) -> Self {
+    /// By what happened since `before` was live.
+    pub fn between<'a>(before: impl Iterator<Item = &'a Arc<Message>>, after: &mut View) -> Self {
         let stays: HashSet<MessageId> = after.live().map(|m| m.id).collect();
-        let gone: Vec<Arc<Message>> = before.live().filter(|m| !stays.contains(&m.id)).cloned().collect();
+        let gone: Vec<Arc<Message>> = before.filter(|m| !stays.contains(&m.id)).cloned().collect();
         let context = after.context();
         let mut left: String = context.system.join("\n");
         for part in context.messages.iter().flat_map(|message| &message.message.parts) {
