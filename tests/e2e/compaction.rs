@@ -5,7 +5,7 @@ use becket_testkit::{Answer, Gate, MockServer, Recorded, Reply, prefix_breaks};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-const SUMMARY: &str = "## Goal\nRun the numbered steps.\n\n## Instructions\n- one after the other\n\n## Progress\n\n### Done\n\n### In progress\n- the steps\n\n### Blocked\n\n## Decisions\n\n## Discoveries\n\n## Next steps\n- the next number\n\n## Relevant files\n";
+pub(crate) const SUMMARY: &str = "## Goal\nRun the numbered steps.\n\n## Instructions\n- one after the other\n\n## Progress\n\n### Done\n\n### In progress\n- the steps\n\n### Blocked\n\n## Decisions\n\n## Discoveries\n\n## Next steps\n- the next number\n\n## Relevant files\n";
 
 /// Whether this request asks for a summary: the template stands in its last message, and not as a summary's own headings.
 pub(crate) fn asks_for_summary(request: &Recorded) -> bool {

@@ -7,6 +7,7 @@ mod compaction;
 mod faults;
 mod first_run;
 mod formats;
+mod inspected_run;
 mod inspector;
 mod kills;
 mod parallel;

@@ -23,7 +23,7 @@ use becket_session::context::{Policy, View};
 use becket_session::walk::walk;
 use becket_types::{
     Blobs, Context, ContextMessage, Entry, EntryKind, Message, Origin, Part, Provenance, SentRequest, Seq,
-    Span, SpanKind, Synthetic, Tokens, ToolSpec, Usage, hex,
+    Span, SpanKind, Synthetic, Tokens, ToolSpec, Usage, hex, is_blank,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -226,10 +226,10 @@ impl<'a> Maker<'a> {
                 blobs: &self.blobs,
             })
         };
-        let ends = ends(&context, &request).map_err(failed)?;
         let prepared = request(&context).map_err(failed)?;
         let body: Vec<u8> = prepared.body.iter().flat_map(|piece| piece.iter().copied()).collect();
-        place(&mut spans, &context, &ends, &body);
+        let places = places(&context, &request, &body).map_err(failed)?;
+        place(&mut spans, &context, &places, &body);
         Ok(Rebuilt { proven: hex(&prepared.digest) == record.sha256, body, spans })
     }
 
@@ -257,10 +257,16 @@ fn placed(view: &View, context: &Context, tools: &[ToolSpec], entries: &[Entry])
     let models = models_of(entries);
     let subjects: HashMap<&str, &str> =
         view.journal().iter().filter_map(|line| Some((line.call_id, line.subject?))).collect();
+    // As they are sent: what could end the block that holds it is escaped, and a blank one is left out.
+    let mut system = context.system.iter();
     let mut texts: Vec<(String, Option<String>)> = view
         .system_items()
         .iter()
-        .map(|item| (item.text.clone(), item.path.as_ref().map(|p| p.display().to_string())))
+        .map(|item| {
+            let sent = if is_blank(&item.text) { None } else { system.next() };
+            let text = sent.map_or_else(String::new, ToString::to_string);
+            (text, item.path.as_ref().map(|p| p.display().to_string()))
+        })
         .collect();
     texts.extend(tools.iter().map(|t| (t.description.clone(), Some("tool definition".to_owned()))));
     for message in &context.messages {
@@ -285,36 +291,45 @@ pub(crate) fn now(reading: &mut Reading) -> Vec<Placed> {
     placed(&reading.view, &context, &tools, &reading.entries)
 }
 
-/// Where each message ends in the bytes.
-fn ends(
+/// Where each message of the context stands in the bytes: all of them are of some message, from the first to what closes the body.
+///
+/// Known by making the request with so many messages only. What closes a message (a bracket, images that belong to results) comes
+/// behind it when nothing follows, and else where the next one does not go on with it.
+fn places(
     context: &Context,
     request: &dyn Fn(&Context) -> Result<Prepared, ModelError>,
+    body: &[u8],
 ) -> Result<Vec<Range<usize>>, ModelError> {
     let mut part = Context { messages: Vec::with_capacity(context.messages.len()), ..context.clone() };
-    part.messages.clear();
+    // Without messages there is nothing to close but the body.
+    let tail = request(&part)?.body.last().map_or(0, |piece| piece.len());
     let mut out: Vec<Range<usize>> = Vec::with_capacity(context.messages.len());
     for message in &context.messages {
         part.messages.push(Arc::clone(message));
         let prepared = request(&part)?;
-        // The first piece is everything before the messages, the last one closes the body.
+        // The first piece is everything before the messages, the last one closes the last message and the body.
         let start =
             out.last().map_or_else(|| prepared.body.first().map_or(0, |piece| piece.len()), |r| r.end);
-        out.push(start..prepared.len() - prepared.body.last().map_or(0, |piece| piece.len()));
+        let closing = prepared.body.last().map_or(&[][..], |piece| &piece[..]);
+        let open = prepared.len() - closing.len();
+        let closing = &closing[..closing.len().saturating_sub(tail)];
+        let closed = body.get(open..).is_some_and(|rest| rest.starts_with(closing));
+        out.push(start..if closed { open + closing.len() } else { open });
     }
     Ok(out)
 }
 
 /// Gives each span its place: messages as the adapter wrote them, blocks before them by their text.
-fn place(spans: &mut [Placed], context: &Context, ends: &[Range<usize>], body: &[u8]) {
+fn place(spans: &mut [Placed], context: &Context, places: &[Range<usize>], body: &[u8]) {
     let parts: usize = context.messages.iter().map(|m| m.message.parts.len()).sum();
     let head = spans.len().saturating_sub(parts);
     let (before, messages) = spans.split_at_mut(head);
     let of_message =
-        context.messages.iter().zip(ends).flat_map(|(m, range)| m.message.parts.iter().map(move |_| range));
+        context.messages.iter().zip(places).flat_map(|(m, range)| m.message.parts.iter().map(move |_| range));
     for (placed, range) in messages.iter_mut().zip(of_message) {
         placed.bytes = Some(range.clone());
     }
-    let limit = ends.first().map_or(body.len(), |range| range.start);
+    let limit = places.first().map_or(body.len(), |range| range.start);
     for placed in before {
         let json = serde_json::to_string(&placed.text).unwrap_or_default();
         let needle = json.trim_matches('"').as_bytes();
