@@ -204,6 +204,48 @@ fn sessions_of_other_agents_come_with_their_calls_and_go_on_with_any_model() {
     }
 }
 
+/// A mark at the start, line ends of another system, characters cut in half, bytes that are no text, a record in the middle that
+/// was cut: only what cannot be read is missing, and counted.
+#[test]
+fn what_happens_to_files_on_the_way_costs_no_more_than_what_it_hit() {
+    let bad_bytes = "bytes that are no UTF-8 (U+FFFD stands for them)";
+    let hurt = |text: &str, word: &str| -> Vec<u8> {
+        let text = text.replace('\n', "\r\n").replacen(word, &format!("{word}\\ud83d?"), 1);
+        let mut bytes = b"\xef\xbb\xbf".to_vec();
+        let at = text.find(word).unwrap();
+        bytes.extend(text[..at].as_bytes());
+        bytes.extend(b"\xff\xfe");
+        bytes.extend(text[at..].as_bytes());
+        bytes
+    };
+    let cut = claude().replacen("\"content\":\"fn parse() {}\"", "\"content\":\"fn par", 1);
+    let files = [
+        ("claude.jsonl", hurt(&claude(), "please fix"), 0),
+        (
+            "claude-cut.jsonl",
+            hurt(&cut.replace("\"parentUuid\":\"a3\"", "\"parentUuid\":\"r1\""), "please fix"),
+            1,
+        ),
+        ("codex.jsonl", hurt(&codex(), "please fix"), 0),
+        ("opencode.json", hurt(&opencode(), "please fix"), 0),
+    ];
+    for (name, bytes, lines) in files {
+        let bench = Bench::new(&[]);
+        std::fs::write(bench.project.root().join(name), bytes).unwrap();
+        let server = MockServer::start([Answer::text("one more turn")]);
+        let listed = run(bench.command().args(["import", name, "--json"])).expect(0);
+        let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+        assert_eq!(listed["left_out"][bad_bytes], 2, "{name}: {listed}");
+        assert_eq!(listed["left_out"]["unreadable lines"].as_u64().unwrap_or(0), lines, "{name}: {listed}");
+        let id = listed["session"].as_str().unwrap();
+        run(bench.print(Api::Chat, &server).args(["--resume", id, "and now?"])).expect(0);
+        let sent = server.requests();
+        let body = sent[0].text();
+        assert!(body.contains("\u{fffd}\u{fffd}please fix\u{fffd}?"), "{name}: {body}");
+        assert!(body.contains("The parser is fixed."), "{name}: {body}");
+    }
+}
+
 /// Images, subagents, hidden thinking, compactions, calls that were refused or broken off: what is rare is carried or counted,
 /// and the session takes one more turn.
 #[test]

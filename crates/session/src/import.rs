@@ -13,6 +13,7 @@ mod claude;
 mod codex;
 mod opencode;
 mod own;
+mod text;
 
 pub(crate) use own::write_blobs;
 pub use own::{Imported, import_own};
@@ -49,10 +50,10 @@ impl Source {
 
     /// By the first record; `None` when it is nobody's that is known.
     pub fn of(text: &str) -> Option<Self> {
-        let head = text.trim_start_matches('\u{feff}').trim_start();
+        let head = text::unmarked(text).trim_start();
         for line in head.lines().filter(|l| !l.trim().is_empty()).take(20) {
             // A line that is cut says nothing; others may.
-            let Ok(Value::Object(record)) = serde_json::from_str::<Value>(line) else { continue };
+            let Some(Value::Object(record)) = text::record(line) else { continue };
             let has = |key: &str| record.contains_key(key);
             if has("prev") && has("entries") && has("hash") {
                 return Some(Self::Becket);
@@ -67,7 +68,7 @@ impl Source {
                 return Some(Self::Codex);
             }
         }
-        let whole: Value = serde_json::from_str(head).ok()?;
+        let whole = text::record(head)?;
         (whole["info"].is_object() && whole["messages"].is_array()).then_some(Self::OpenCode)
     }
 }
@@ -93,6 +94,7 @@ pub struct Conversation {
 /// # Errors
 /// In words for people: what is wrong with it.
 pub fn read(source: Source, text: &str) -> Result<Conversation, String> {
+    let text = text::unmarked(text);
     let mut conversation = match source {
         Source::Claude => claude::read(text),
         Source::Codex => codex::read(text),
@@ -208,19 +210,27 @@ impl Conversation {
     }
 }
 
-/// `2026-11-21T14:05:06.789Z` as milliseconds since 1970; 0 for anything else.
+/// `2026-11-21T14:05:06.789Z` as milliseconds since 1970; 0 for anything else, and for what no calendar here goes to.
 fn millis(value: &Value) -> Millis {
+    /// The end of the year 9999.
+    const LATEST: u64 = 253_402_300_799_999;
     if let Some(number) = value.as_u64() {
-        return Millis(number);
+        return Millis(if number > LATEST { 0 } else { number });
     }
     let parse = |text: &str| -> Option<u64> {
         let (date, time) = text.split_once('T')?;
         let mut date = date.split('-').map(str::parse::<i64>);
         let (year, month, day) = (date.next()?.ok()?, date.next()?.ok()?, date.next()?.ok()?);
+        if !(1970..10_000).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+            return None;
+        }
         let time = time.trim_end_matches('Z').split(['+']).next()?;
         let mut parts = time.split(':');
         let (hour, minute) = (parts.next()?.parse::<i64>().ok()?, parts.next()?.parse::<i64>().ok()?);
         let seconds = parts.next()?.parse::<f64>().ok()?;
+        if !(0..=24).contains(&hour) || !(0..60).contains(&minute) || !(0.0..=61.0).contains(&seconds) {
+            return None;
+        }
         // Days since 1970 by the civil calendar: years begin in March, eras have 400 years.
         let shifted = if month <= 2 { year - 1 } else { year };
         let era = shifted.div_euclid(400);
@@ -286,10 +296,15 @@ mod tests {
             ("2024-02-29T12:30:15.250Z", 1_709_209_815_250),
             ("2026-11-21T14:05:06.789Z", 1_795_269_906_789),
             ("yesterday", 0),
+            ("9223372036854775807-01-01T00:00:00Z", 0),
+            ("2026-13-45T99:99:1e300Z", 0),
+            ("2026-01-01T00:00:NaNZ", 0),
+            ("-1-1-1T", 0),
         ] {
             assert_eq!(millis(&json!(text)), Millis(want), "{text}");
         }
         assert_eq!(millis(&json!(1_767_036_059_338_u64)), Millis(1_767_036_059_338));
+        assert_eq!(millis(&json!(u64::MAX)), Millis(0));
     }
 
     #[test]

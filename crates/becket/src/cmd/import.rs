@@ -11,6 +11,7 @@ use becket_session::context::{ModelScope, Policy};
 use becket_session::import::{self, Conversation, Source, import_own};
 use becket_types::Role;
 use serde_json::json;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
@@ -37,8 +38,12 @@ pub(crate) fn run(
     if source == Source::Becket {
         return own(environment, cwd, args, &bytes, out);
     }
-    let conversation = import::read(source, &text)
+    let mut conversation = import::read(source, &text)
         .map_err(|why| Failure::usage(format!("{}: {why}", args.file.display())))?;
+    if let Cow::Owned(text) = &text {
+        let signs = text.matches(char::REPLACEMENT_CHARACTER).count() as u64;
+        conversation.left_out.insert("bytes that are no UTF-8 (U+FFFD stands for them)".to_owned(), signs);
+    }
     foreign(environment, cwd, args, &conversation, out)
 }
 

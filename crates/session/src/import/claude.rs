@@ -5,18 +5,21 @@
 //! `message.id`, one block each; results are blocks of user records. Subagents (`isSidechain`), summaries, hooks,
 //! snapshots and the program's own notes are not part of it.
 
-use super::{Conversation, image, millis, reasoning};
+use super::{Conversation, image, millis, reasoning, text};
 use becket_types::{CallId, Message, Part};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-pub(super) fn read(text: &str) -> Conversation {
+/// What is said of lines that are no JSON.
+const UNREADABLE: &str = "unreadable lines";
+
+pub(super) fn read(file: &str) -> Conversation {
     let mut out = Conversation::default();
     let mut records: Vec<Value> = Vec::new();
-    for line in text.lines().filter(|l| !l.trim().is_empty()) {
-        match serde_json::from_str(line) {
-            Ok(record) => records.push(record),
-            Err(_) => out.leave_out("unreadable lines"),
+    for line in file.lines().filter(|l| !l.trim().is_empty()) {
+        match text::record(line) {
+            Some(record) => records.push(record),
+            None => out.leave_out(UNREADABLE),
         }
     }
     let mut seen = HashSet::new();
@@ -27,7 +30,7 @@ pub(super) fn read(text: &str) -> Conversation {
         }
         !again
     });
-    let on_branch = branch(&records);
+    let on_branch = branch(&records, out.left_out.contains_key(UNREADABLE));
     let mut reader = Reader { out, answers: HashMap::new(), names: HashMap::new() };
     for record in &records {
         reader.record(record, &on_branch);
@@ -36,14 +39,18 @@ pub(super) fn read(text: &str) -> Conversation {
 }
 
 /// Ids of the records that lead to the last one: its ancestors, the other blocks of their answers, and the results of
-/// their calls, which hang from side branches where calls ran side by side.
-fn branch(records: &[Value]) -> HashSet<&str> {
+/// their calls, which hang from side branches where calls ran side by side. `gaps`: some records could not be read.
+fn branch(records: &[Value], gaps: bool) -> HashSet<&str> {
     let by_id: HashMap<&str, &Value> =
         records.iter().filter_map(|r| Some((r["uuid"].as_str()?, r))).collect();
     let spoken = |r: &&Value| {
         matches!(r["type"].as_str(), Some("user" | "assistant"))
             && r["isSidechain"] != true
             && r["uuid"].is_string()
+    };
+    let before = |id: &str| {
+        let behind = records.iter().rev().skip_while(|r| r["uuid"].as_str() != Some(id));
+        behind.skip(1).find(spoken).and_then(|r| r["uuid"].as_str())
     };
     let mut found = HashSet::new();
     let mut at = records.iter().rev().find(spoken).and_then(|r| r["uuid"].as_str());
@@ -52,7 +59,11 @@ fn branch(records: &[Value]) -> HashSet<&str> {
             break;
         }
         let record = by_id.get(id);
-        at = record.and_then(|r| r["parentUuid"].as_str().or_else(|| r["logicalParentUuid"].as_str()));
+        let parent =
+            record.and_then(|r| r["parentUuid"].as_str().or_else(|| r["logicalParentUuid"].as_str()));
+        // The link may be on a line that cannot be read: the one said before it in the file is the next best.
+        let lost = gaps && parent.is_some_and(|parent| !by_id.contains_key(parent));
+        at = if lost { before(id) } else { parent };
     }
     let mut answers: HashSet<&str> = HashSet::new();
     let mut calls: HashSet<&str> = HashSet::new();

@@ -5,17 +5,17 @@
 //! for front ends. Instructions and the environment, which the program writes as user messages, are not carried: becket
 //! has its own.
 
-use super::{Conversation, arguments, data_url, millis, reasoning};
+use super::{Conversation, arguments, data_url, millis, reasoning, text};
 use becket_types::{CallId, Message, Millis, Part, Role};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-pub(super) fn read(text: &str) -> Conversation {
+pub(super) fn read(file: &str) -> Conversation {
     let mut reader = Reader::default();
-    for line in text.lines().filter(|l| !l.trim().is_empty()) {
-        match serde_json::from_str::<Value>(line) {
-            Ok(record) => reader.record(&record),
-            Err(_) => reader.out.leave_out("unreadable lines"),
+    for line in file.lines().filter(|l| !l.trim().is_empty()) {
+        match text::record(line) {
+            Some(record) => reader.record(&record),
+            None => reader.out.leave_out("unreadable lines"),
         }
     }
     reader.out

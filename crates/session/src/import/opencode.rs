@@ -4,12 +4,15 @@
 //! result in one. So each step becomes an answer and the results behind it. Snapshots, patches and the marks of steps are
 //! the program's own.
 
-use super::{Conversation, arguments, data_url, millis, reasoning};
+use super::{Conversation, arguments, data_url, millis, reasoning, text};
 use becket_types::{CallId, Message, Millis, Part};
 use serde_json::{Map, Value};
 
-pub(super) fn read(text: &str) -> Result<Conversation, String> {
-    let whole: Value = serde_json::from_str(text).map_err(|e| format!("the file is not JSON: {e}"))?;
+pub(super) fn read(file: &str) -> Result<Conversation, String> {
+    let whole = match text::record(file) {
+        Some(whole) => whole,
+        None => serde_json::from_str(file).map_err(|e| format!("the file is not JSON: {e}"))?,
+    };
     let info = &whole["info"];
     let text = |key: &str| info[key].as_str().map(str::to_owned);
     let mut out = Conversation {
