@@ -8,6 +8,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Widget as _};
 
 /// Entries that are shown at once.
 pub const ROWS: usize = 8;
@@ -105,7 +106,10 @@ impl Menu {
             let fill = " ".repeat(width.saturating_sub(text::width(&line)));
             let style = if row == self.chosen { theme.selected } else { theme.dim };
             let line = Line::from(vec![Span::styled(line, style), Span::styled(fill, style)]);
-            frame.buffer_mut().set_line(area.x, y + (row - self.top) as u16, &line, area.width);
+            let place = Rect { y: y + (row - self.top) as u16, height: 1, ..area };
+            // A style says only what it changes: what stands below would lend it its colours.
+            Clear.render(place, frame.buffer_mut());
+            frame.buffer_mut().set_line(place.x, place.y, &line, place.width);
         }
     }
 }
