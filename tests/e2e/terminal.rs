@@ -236,21 +236,32 @@ pub(crate) const PNG: &[u8] =
 fn an_image_is_given_once_to_a_terminal_that_draws_it() {
     let (bench, server) = (Bench::new(&[]), silent());
     bench.project.write("a.png", PNG);
-    for (term, times) in [("xterm-kitty", 1), ("xterm-256color", 0)] {
+    // What the terminal is called, what it answers, and what an image then begins with.
+    let kitty: (_, &str, &[u8], _) = ("xterm-kitty", "", b"\x1b_Gq=", 1);
+    let sixel: (_, &str, &[u8], _) = ("xterm-256color", "\x1b[6;20;10t\x1b[?62;4c", b"\x1bP0;1;0q", 1);
+    let none: (_, &str, &[u8], _) = ("xterm-256color", "\x1b[6;20;10t\x1b[?62;22c", b"\x1bP", 0);
+    let iterm: (_, &str, &[u8], _) = ("iTerm.app", "", b"\x1b]1337;File=inline=1;", 1);
+    for (name, answer, begins, times) in [kitty, sixel, none, iterm] {
         let mut command = becket(&bench, &server);
-        command.env("TERM", term);
-        let mut terminal = Terminal::start(command);
+        if name == "iTerm.app" {
+            command.env("TERM_PROGRAM", name);
+        } else {
+            command.env("TERM", name);
+        }
+        let mut terminal = Terminal::typed(command, answer);
         terminal.shows("what is to be done?");
         terminal.send("\x1b[200~./a.png\x1b[201~");
         terminal.until("the image in the composer", |t| !t.screen().contains("what is to be done?"));
         terminal.send("what is it?\r");
         terminal.shows("Done.");
         terminal.shows("[image ");
-        let shown = |t: &Terminal| t.screen().contains('\u{10eeee}') == (times == 1);
-        terminal.until("its cell", shown);
+        let given = |t: &Terminal| t.bytes.windows(begins.len()).filter(|w| *w == begins).count();
+        let cells = |t: &Terminal| t.screen().contains('\u{10eeee}') == (name == "xterm-kitty");
+        terminal.until("the image", |t| given(t) >= times && cells(t));
+        terminal.send("more\r");
+        terminal.until("another answer", |t| t.screen().matches("Done.").count() == 2);
         terminal.send("\x04");
         terminal.is_given_back();
-        let given = terminal.bytes.windows(5).filter(|w| w == b"\x1b_Gq=").count();
-        assert_eq!(given, times, "{term}");
+        assert_eq!(given(&terminal), times, "{name} {answer:?}");
     }
 }

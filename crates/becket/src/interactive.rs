@@ -391,9 +391,9 @@ impl Surroundings {
         let pages = Arc::clone(&self.pages);
         match request {
             Request::ClipboardImage => Box::pin(async { Some(programs::clipboard_image().await) }),
-            Request::Picture { number, blob } => {
+            Request::Picture { number, blob, protocol, columns } => {
                 let session = self.transcript.parent().map(Path::to_path_buf).unwrap_or_default();
-                Box::pin(images::picture(session, number, blob))
+                Box::pin(images::picture(session, number, blob, protocol, columns))
             }
             Request::Attach { text } => {
                 beside(move || Some(programs::attached(text, &pages.cwd, pages.environment.home.as_deref())))

@@ -3,13 +3,14 @@
 //! Panes are reducers over these. Nothing here does anything: the runner reads the terminal, the agent's events and the
 //! host's answers into inputs, and carries effects out. So a whole session can be driven from a list of inputs.
 
+use crate::graphics::{Protocol, Scaled};
 use crate::highlight::Job;
 use crate::inspector::{Inspect, Inspected};
-use crate::transcript::image::Scaled;
 use becket_types::{BlobId, Command, Event, Loss, Seq};
 use crossterm::event::{KeyEvent, MouseEvent};
 use serde_json::Value;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +27,8 @@ pub enum Input {
     Focus(bool),
     /// The terminal's own colour behind its text: red, green, blue.
     Background(u8, u8, u8),
+    /// What the terminal draws images by, as it says itself.
+    Draws(Protocol),
     Agent(Event),
     Reply(Reply),
     /// A timer that a pane asked for with [`Effect::Wake`].
@@ -77,6 +80,8 @@ pub enum Effect {
     Highlight(Vec<Job>),
     /// Bytes that give the terminal an image.
     Image(String),
+    /// An image that is drawn over the cells which have this number.
+    Picture(u32, Arc<Scaled>),
     /// Ctrl-Z.
     Suspend,
     Quit,
@@ -162,10 +167,13 @@ pub enum Request {
     },
     /// An image from the clipboard.
     ClipboardImage,
-    /// An image of the transcript, scaled to at most [`MOST`](crate::transcript::image::MOST); [`Reply::Picture`].
+    /// An image of the transcript for a terminal that draws them so, scaled to at most so many columns and
+    /// [`MOST`](crate::transcript::image::MOST); [`Reply::Picture`].
     Picture {
         number: u32,
         blob: BlobId,
+        protocol: Protocol,
+        columns: u16,
     },
     /// A path was pasted or dropped that may be an image; as it was pasted.
     Attach {

@@ -26,6 +26,7 @@
 //! | [`ax`] | the same in plain lines, for screen readers |
 //! | [`picture`] | a frame as SVG |
 //! | [`theme`], [`text`] | styles by meaning; text that is safe to show, wrapped |
+//! | [`graphics`] | images as terminals take them |
 //! | [`highlight`], [`ansi`] | code by what its words are; the colours of what programs print |
 //!
 //! Invariants:
@@ -33,7 +34,7 @@
 //! - Text of models and tools never reaches the terminal as an escape sequence.
 //! - A frame is drawn only when something changed; idle costs nothing.
 //!
-//! Holds no agent logic, opens no file, reads no environment and never exits the process.
+//! Holds no agent logic, opens no file but the terminal, reads no environment and never exits the process.
 
 pub mod ansi;
 pub mod app;
@@ -44,6 +45,7 @@ pub mod completion;
 pub mod composer;
 pub mod decoder;
 pub mod draft;
+pub mod graphics;
 pub mod highlight;
 pub mod input;
 pub mod inspector;

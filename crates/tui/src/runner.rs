@@ -4,11 +4,13 @@
 
 use crate::app::{App, Preferences};
 use crate::decoder::{Decoded, Decoder};
+use crate::graphics::Protocol;
 use crate::highlight::Job;
 use crate::input::{Effect, Input, Reply, Request, Timer, To};
 use crate::notify::Notifications;
 use crate::scheduler::Scheduler;
-use crate::terminal::{Place, Screen};
+use crate::terminal::answers::{Listened, Listener};
+use crate::terminal::{self, Place, Screen};
 use becket_types::{Command, Event};
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures::StreamExt as _;
@@ -59,11 +61,25 @@ pub enum Ended {
 }
 
 /// Runs until the person leaves. The transcript is in the scrollback afterwards.
-pub async fn run<W: Write>(out: W, options: Options) -> io::Result<Ended> {
+pub async fn run<W: Write>(out: W, mut options: Options) -> io::Result<Ended> {
+    let images = &mut options.preferences.images;
+    if options.place == Place::Inline {
+        // What is printed there cannot be drawn over later.
+        *images = images.filter(|images| images.protocol == Some(Protocol::Kitty));
+    }
+    let listener =
+        if images.is_some_and(|images| images.protocol.is_none()) { Listener::new().ok() } else { None };
+    let screen = match &listener {
+        Some(_) => Screen::asking(out, options.place)?,
+        None => Screen::enter(out, options.place)?,
+    };
     let mut runner = Runner {
         app: App::with(options.preferences),
-        screen: Screen::enter(out, options.place)?,
-        keys: Some(EventStream::new()),
+        screen,
+        keys: listener.is_none().then(EventStream::new),
+        listener,
+        sixels: None,
+        cell: None,
         decoder: Decoder::default(),
         scheduler: Scheduler::default(),
         timers: BTreeMap::new(),
@@ -86,6 +102,7 @@ pub async fn run<W: Write>(out: W, options: Options) -> io::Result<Ended> {
     runner.perform(Effect::Ask(Request::LastDraft)).await?;
     let ended = runner.serve(options.outside).await;
     runner.keys = None;
+    runner.listener = None;
     let left = runner.screen.leave();
     runner.images_lost();
     let lines = runner.app.print();
@@ -99,6 +116,12 @@ struct Runner<W: Write> {
     screen: Screen<W>,
     /// `None` while something else reads the terminal.
     keys: Option<EventStream>,
+    /// Before the keys: what the terminal answers.
+    listener: Option<Listener>,
+    /// What images are drawn by, where that is sixels.
+    sixels: Option<Protocol>,
+    /// The cell as the system knows it.
+    cell: Option<(u16, u16)>,
     decoder: Decoder,
     scheduler: Scheduler,
     timers: BTreeMap<Timer, Instant>,
@@ -131,6 +154,7 @@ impl<W: Write> Runner<W> {
                     }
                     None => return Ok(Ended::Terminated),
                 },
+                listened = heard(self.listener.as_mut()) => self.listened(listened).await?,
                 Some(input) = outside.recv() => match input {
                     Input::Terminate => return Ok(Ended::Terminated),
                     Input::Continued => self.resume()?,
@@ -141,6 +165,7 @@ impl<W: Write> Runner<W> {
                     self.decoded(decoded).await?;
                 }
                 () = until(self.scheduler.due()) => {}
+                () = until(self.screen.surface().due()) => self.scheduler.at_once(Instant::now()),
                 event = self.events.recv(), if !agent_gone => match event {
                     Some(event) => self.agent(event).await?,
                     None => agent_gone = true,
@@ -172,7 +197,11 @@ impl<W: Write> Runner<W> {
         let mut effects = Vec::new();
         let app = &mut self.app;
         match self.screen.place() {
-            Place::Alternate => self.screen.draw(|frame| effects = app.draw(frame))?,
+            Place::Alternate => {
+                self.screen.draw(|frame| effects = app.draw(frame))?;
+                let missing = self.screen.surface().missing_images();
+                effects.extend(missing.into_iter().filter_map(|number| app.missing_image(number)));
+            }
             Place::Inline => {
                 let size = self.screen.size()?;
                 app.inline(size.width, size.height);
@@ -201,7 +230,51 @@ impl<W: Write> Runner<W> {
         Ok(())
     }
 
+    /// What the terminal said before its keys are read.
+    async fn listened(&mut self, listened: Listened) -> io::Result<()> {
+        let (events, told) = match listened {
+            Listened::Events(events) => (events, None),
+            Listened::End(events, told) => (events, Some(told)),
+        };
+        for event in events {
+            let decoded = self.decoder.take(event, Instant::now());
+            self.decoded(decoded).await?;
+        }
+        let Some(told) = told else { return Ok(()) };
+        self.listener = None;
+        // Something that came with the answer may have given the terminal to somebody else.
+        self.keys.get_or_insert_with(EventStream::new);
+        // A window that changed its size meanwhile.
+        self.scheduler.soon(Instant::now());
+        if told.answered {
+            self.screen.answered();
+        }
+        self.cell = terminal::cell();
+        self.sixels = told.sixels(self.cell);
+        match self.sixels {
+            Some(protocol) => self.take(Input::Draws(protocol)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Another font has other cells: images are made anew.
+    async fn cells_changed(&mut self) -> io::Result<()> {
+        let now = terminal::cell();
+        if now == self.cell {
+            return Ok(());
+        }
+        self.cell = now;
+        let (Some(Protocol::Sixel { colours, .. }), Some(cell)) = (self.sixels, now) else { return Ok(()) };
+        let protocol = Protocol::Sixel { cell, colours };
+        self.sixels = Some(protocol);
+        self.screen.surface().drop_images();
+        self.take(Input::Draws(protocol)).await
+    }
+
     async fn terminal(&mut self, event: TerminalEvent) -> io::Result<()> {
+        if let TerminalEvent::Resize(..) = event {
+            self.cells_changed().await?;
+        }
         let input = match event {
             TerminalEvent::Key(key) => Input::Key(key),
             TerminalEvent::Paste(text) => Input::Paste(text),
@@ -255,6 +328,7 @@ impl<W: Write> Runner<W> {
             Effect::Notify(text) => self.screen.send(self.notifications.sequence(&text).as_bytes())?,
             Effect::Title(title) => self.screen.title(&title)?,
             Effect::Image(bytes) => self.screen.send(bytes.as_bytes())?,
+            Effect::Picture(number, image) => self.screen.surface().give_image(number, image),
             Effect::AskBackground => self.screen.send(BACKGROUND)?,
             Effect::Suspend => return self.suspend(),
             Effect::Quit => self.ended = Some(Ended::Quit),
@@ -266,6 +340,7 @@ impl<W: Write> Runner<W> {
     /// The editor has the terminal until it ends.
     async fn edit(&mut self, request: Request) -> io::Result<()> {
         self.keys = None;
+        self.listener = None;
         self.screen.leave()?;
         self.images_lost();
         let reply = self.host.ask(request).await;
@@ -298,6 +373,7 @@ impl<W: Write> Runner<W> {
 
     fn suspend(&mut self) -> io::Result<()> {
         self.keys = None;
+        self.listener = None;
         self.screen.leave()?;
         self.images_lost();
         let lines = self.app.print_finished();
@@ -322,6 +398,13 @@ fn osc52(text: &str) -> String {
 async fn next_key(keys: Option<&mut EventStream>) -> Option<io::Result<TerminalEvent>> {
     match keys {
         Some(keys) => keys.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn heard(listener: Option<&mut Listener>) -> Listened {
+    match listener {
+        Some(listener) => listener.next().await,
         None => std::future::pending().await,
     }
 }

@@ -6,6 +6,7 @@
 use crate::environment::Environment;
 use becket_config::{Amend, Config, UiConfig};
 use becket_tui::Preferences;
+use becket_tui::graphics::{Graphics, Protocol};
 use becket_tui::input::{Keep, Place};
 use becket_tui::keymap::Keymap;
 use becket_tui::notify::Notifications;
@@ -53,18 +54,40 @@ pub(super) fn preferences(environment: &Environment, config: &Config) -> (Prefer
         Some(_) => theme.name == "system",
         None => !told && matches!(theme.name, "dark" | "light"),
     };
-    let images = draws_images(environment).then(first_image);
+    let images = images(environment);
     (Preferences { theme, themes, keymap, vim: ui.vim, status_line, follow, images }, wrong)
 }
 
-/// Whether the terminal draws images as text goes (kitty's protocol with placeholders): it says so by its name, and nothing
-/// stands between that would have to pass them on. Nothing is asked of it, so nothing is waited for.
-fn draws_images(environment: &Environment) -> bool {
+/// Whether the terminal draws images, by what the environment says of it; else it is asked.
+///
+/// What stands between would have to pass them on: a multiplexer says for itself whether it draws sixels, the names of the
+/// terminal around it count for nothing.
+fn images(environment: &Environment) -> Option<Graphics> {
     let var = |name| environment.var(name);
-    let between = ["TMUX", "STY", "NO_COLOR"].iter().any(|name| var(name).is_some());
-    let named = matches!(var("TERM"), Some("xterm-kitty" | "xterm-ghostty"));
-    !between && (named || var("TERM_PROGRAM") == Some("ghostty"))
+    let graphics = |protocol| Some(Graphics { first: first_image(), protocol });
+    if var("NO_COLOR").is_some() {
+        return None;
+    }
+    let term = var("TERM").unwrap_or_default();
+    let between = ["TMUX", "STY"].iter().any(|name| var(name).is_some());
+    if between || term.starts_with("tmux") || term.starts_with("screen") {
+        return graphics(None);
+    }
+    let konsole = var("KONSOLE_VERSION").and_then(|v| v.parse::<u32>().ok());
+    match (var("TERM_PROGRAM"), term) {
+        (Some("ghostty"), _) | (_, "xterm-kitty" | "xterm-ghostty") => graphics(Some(Protocol::Kitty)),
+        // These name it themselves: what was started in one of the others still has its names.
+        (_, "foot" | "foot-extra" | "mlterm" | "contour" | "alacritty") => graphics(None),
+        (Some("iTerm.app" | "WezTerm" | "mintty"), _) => graphics(Some(Protocol::Iterm)),
+        (Some("vscode"), _) => graphics(None),
+        _ if var("LC_TERMINAL") == Some("iTerm2") => graphics(Some(Protocol::Iterm)),
+        _ if konsole.is_some_and(|version| version >= KONSOLE_DRAWS) => graphics(Some(Protocol::Iterm)),
+        _ => graphics(None),
+    }
 }
+
+/// The first Konsole that draws images.
+const KONSOLE_DRAWS: u32 = 220_400;
 
 /// Another one for each process, so that two on one screen do not change each other's images.
 fn first_image() -> u32 {
@@ -179,6 +202,33 @@ mod tests {
         std::fs::write(dir.path().join("config/config.toml"), "[permissions").unwrap();
         let said = allow(&environment, &root, "Read", Place::User).unwrap_err();
         assert!(said.contains("was not changed") && said.contains("write it there yourself"), "{said}");
+    }
+
+    #[test]
+    fn the_environment_decides_how_images_are_drawn_or_the_terminal_is_asked() {
+        let dir = tempfile::tempdir().unwrap();
+        let (kitty, iterm) = (Some(Protocol::Kitty), Some(Protocol::Iterm));
+        for (vars, want) in [
+            (&[("TERM", "xterm-kitty")][..], Some(kitty)),
+            (&[("TERM", "xterm-256color"), ("TERM_PROGRAM", "ghostty")], Some(kitty)),
+            (&[("TERM", "xterm-256color"), ("TERM_PROGRAM", "iTerm.app")], Some(iterm)),
+            (&[("TERM", "xterm-256color"), ("TERM_PROGRAM", "WezTerm")], Some(iterm)),
+            (&[("TERM", "xterm"), ("TERM_PROGRAM", "mintty")], Some(iterm)),
+            (&[("TERM", "xterm-256color"), ("LC_TERMINAL", "iTerm2")], Some(iterm)),
+            (&[("TERM", "xterm-256color"), ("KONSOLE_VERSION", "230804")], Some(iterm)),
+            (&[("TERM", "xterm-256color"), ("KONSOLE_VERSION", "211203")], Some(None)),
+            (&[("TERM", "foot"), ("KONSOLE_VERSION", "230804")], Some(None)),
+            (&[("TERM", "xterm-256color"), ("TERM_PROGRAM", "vscode")], Some(None)),
+            (&[("TERM", "xterm-256color"), ("WT_SESSION", "1")], Some(None)),
+            (&[("TERM", "xterm-256color")], Some(None)),
+            (&[("TERM", "xterm-kitty"), ("TMUX", "/tmp/tmux")], Some(None)),
+            (&[("TERM", "tmux-256color"), ("LC_TERMINAL", "iTerm2")], Some(None)),
+            (&[("TERM", "screen"), ("TERM_PROGRAM", "WezTerm")], Some(None)),
+            (&[("TERM", "xterm-kitty"), ("NO_COLOR", "1")], None),
+        ] {
+            let found = images(&environment(dir.path(), vars));
+            assert_eq!(found.map(|graphics| graphics.protocol), want, "{vars:?}");
+        }
     }
 
     #[test]

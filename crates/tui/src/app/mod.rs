@@ -14,6 +14,7 @@
 
 mod act;
 mod compaction;
+mod images;
 mod keys;
 mod past;
 mod replies;
@@ -23,6 +24,7 @@ use crate::approval::Approvals;
 use crate::completion::Completion;
 use crate::composer::Composer;
 use crate::draft::Draft;
+use crate::graphics::{Graphics, Protocol};
 use crate::input::{Custom, Effect, Input, Request, Timer};
 use crate::inspector::Inspector;
 use crate::keymap::Keymap;
@@ -58,8 +60,8 @@ pub struct Preferences {
     pub status_line: bool,
     /// The theme goes by what colour is behind the terminal's text, once that is known.
     pub follow: bool,
-    /// The terminal draws images; the first of them has this number there.
-    pub images: Option<u32>,
+    /// The terminal draws images, or may say that it does.
+    pub images: Option<Graphics>,
 }
 
 impl Preferences {
@@ -83,6 +85,8 @@ pub struct App {
     follow: bool,
     keymap: Keymap,
     columns: u16,
+    /// `None`: the terminal draws no images, or has not said so yet.
+    protocol: Option<Protocol>,
     /// Rows of the screen where frames are a part of it.
     screen: Option<u16>,
     transcript: Transcript,
@@ -129,7 +133,7 @@ impl App {
     pub fn with(preferences: Preferences) -> Self {
         let Preferences { theme, themes, keymap, vim, status_line, follow, images } = preferences;
         let mut transcript = Transcript::new();
-        transcript.set_images(images);
+        transcript.set_images(images.map(|images| images.first));
         let mut composer = Composer::default();
         composer.set_vim(vim);
         Self {
@@ -138,6 +142,7 @@ impl App {
             follow,
             keymap,
             columns: 80,
+            protocol: images.and_then(|images| images.protocol),
             screen: None,
             transcript,
             reading: Reading::default(),
@@ -174,7 +179,11 @@ impl App {
             Input::Paste(text) => self.paste(&text),
             Input::Mouse(mouse) => self.mouse(mouse),
             Input::Resize { columns, .. } => {
-                self.columns = columns;
+                self.resized(columns);
+                Vec::new()
+            }
+            Input::Draws(protocol) => {
+                self.draws(protocol);
                 Vec::new()
             }
             Input::Focus(focused) => {
@@ -377,7 +386,7 @@ impl App {
     /// Draws everything; effects that follow from having been seen.
     pub fn draw(&mut self, frame: &mut Frame<'_>) -> Vec<Effect> {
         let area = frame.area();
-        self.columns = area.width;
+        self.resized(area.width);
         let asking = self.approvals.is_open();
         if !asking {
             if let Some(overlay) = &mut self.overlay {
@@ -446,16 +455,10 @@ impl App {
         if !jobs.is_empty() {
             effects.push(Effect::Highlight(jobs));
         }
-        let wanted = self.transcript.images().into_iter();
-        effects.extend(wanted.map(|(number, blob)| Effect::Ask(Request::Picture { number, blob })));
+        effects.extend(self.wanted_images());
         let losses = self.transcript.losses().into_iter();
         effects.extend(losses.map(|entry| Effect::Ask(Request::Loss { entry })));
         effects
-    }
-
-    /// The terminal has forgotten the images that it was given.
-    pub fn forget_images(&mut self) {
-        self.transcript.forget_images();
     }
 
     /// What of the transcript is not in the terminal's scrollback yet.

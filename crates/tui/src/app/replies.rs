@@ -7,7 +7,6 @@ use crate::menu::Item;
 use crate::overlay::Overlay;
 use crate::picker::{Kind, Row};
 use crate::transcript::block::Weight;
-use crate::transcript::image;
 use becket_types::DeliveryMode;
 
 impl App {
@@ -110,14 +109,7 @@ impl App {
     fn shown(&mut self, reply: Reply) -> Vec<Effect> {
         match reply {
             Reply::Past(events) => self.whole(&events),
-            Reply::Picture { number, scaled } => {
-                let size = scaled.as_ref().map(|scaled| (scaled.columns, scaled.rows));
-                self.transcript.image_is(number, size);
-                return scaled
-                    .map(|scaled| Effect::Image(image::transfer(number, &scaled)))
-                    .into_iter()
-                    .collect();
-            }
+            Reply::Picture { number, scaled } => return self.picture(number, scaled),
             Reply::Loss { entry, result } => self.lost(entry, result),
             Reply::Inspected { asked, result } => {
                 if let Some(inspector) = &mut self.inspector {

@@ -4,10 +4,13 @@
 //! panics: then before the message is printed, so that it can be read. Frames are written in one piece, as a synchronized update
 //! ([`surface`], `painter`). Nothing else writes to the terminal meanwhile.
 
+pub mod answers;
 mod inline;
 mod painter;
 mod pen;
+mod pictures;
 pub mod surface;
+mod sys;
 
 use crossterm::cursor::Show;
 use crossterm::event::{
@@ -32,10 +35,12 @@ use surface::Surface;
 /// Buttons, the wheel, and movement while a button is held; coordinates as numbers. Not every movement: that floods.
 const MOUSE: &str = "\x1b[?1002h\x1b[?1006h";
 
-/// Reports that a program before us may have asked the terminal for, off: of its colours (2031), of its size (2048). Then a
-/// question (what terminal is this?) whose answer ends whatever report is on its way: the reader waits for the end of one, and
-/// would take what is typed for it.
-const REPORTS_END: &str = "\x1b[?2031l\x1b[?2048l\x1b[c";
+/// Reports that a program before us may have asked the terminal for, off: of its colours (2031), of its size (2048).
+const REPORTS_END: &str = "\x1b[?2031l\x1b[?2048l";
+
+/// What terminal is this? The answer ends whatever report is on its way: the reader waits for the end of one, and would take
+/// what is typed for it.
+const QUESTION: &str = "\x1b[c";
 
 /// How long the answer may be on its way: one that came behind our end would be typed into the shell.
 const ANSWER_WITHIN: Duration = Duration::from_millis(150);
@@ -61,16 +66,27 @@ pub struct Screen<W: Write> {
     surface: Surface,
     out: W,
     entered: bool,
-    /// When [`REPORTS_END`] asked last.
+    /// It is asked what it draws images by when it is taken over.
+    asks: bool,
+    /// When [`QUESTION`] was asked last.
     asked: Option<Instant>,
 }
 
 impl<W: Write> Screen<W> {
     /// Takes the terminal over.
     pub fn enter(out: W, place: Place) -> io::Result<Self> {
+        Self::entered(out, place, false)
+    }
+
+    /// Takes the terminal over and asks what it draws images by; a [`Listener`](answers::Listener) hears the answer.
+    pub fn asking(out: W, place: Place) -> io::Result<Self> {
+        Self::entered(out, place, true)
+    }
+
+    fn entered(out: W, place: Place, asks: bool) -> io::Result<Self> {
         restore_on_panic();
         let surface = Surface::new(size()?)?;
-        let mut screen = Self { place, surface, out, entered: false, asked: None };
+        let mut screen = Self { place, surface, out, entered: false, asks, asked: None };
         screen.resume()?;
         Ok(screen)
     }
@@ -86,7 +102,8 @@ impl<W: Write> Screen<W> {
         if self.place == Place::Alternate {
             execute!(self.out, EnterAlternateScreen, Print(MOUSE))?;
         }
-        execute!(self.out, EnableBracketedPaste, EnableFocusChange, Print(REPORTS_END))?;
+        let question = if std::mem::take(&mut self.asks) { answers::QUESTIONS } else { QUESTION };
+        execute!(self.out, EnableBracketedPaste, EnableFocusChange, Print(REPORTS_END), Print(question))?;
         self.asked = Some(Instant::now());
         Ok(())
     }
@@ -106,7 +123,12 @@ impl<W: Write> Screen<W> {
         restore(&mut self.out)
     }
 
-    /// Reads the answer to [`REPORTS_END`] where it may still be on its way. What is typed meanwhile stays with the reader.
+    /// The answer to the question has been read.
+    pub fn answered(&mut self) {
+        self.asked = None;
+    }
+
+    /// Reads the answer to [`QUESTION`] where it may still be on its way. What is typed meanwhile stays with the reader.
     fn take_answer(&mut self) {
         let Some(asked) = self.asked.take() else { return };
         while let Some(left) = ANSWER_WITHIN.checked_sub(asked.elapsed()) {
@@ -148,6 +170,11 @@ impl<W: Write> Screen<W> {
         self.send(&bytes)
     }
 
+    /// What frames are drawn with.
+    pub fn surface(&mut self) -> &mut Surface {
+        &mut self.surface
+    }
+
     pub fn title(&mut self, title: &str) -> io::Result<()> {
         let title: String = title.chars().filter(|c| !c.is_control()).take(80).collect();
         execute!(self.out, SetTitle(title))
@@ -166,6 +193,13 @@ impl<W: Write> Screen<W> {
         }
         self.out.flush()
     }
+}
+
+/// Pixels of a cell, where the system knows them.
+pub fn cell() -> Option<(u16, u16)> {
+    let window = crossterm::terminal::window_size().ok()?;
+    let cell = (window.width.checked_div(window.columns)?, window.height.checked_div(window.rows)?);
+    (cell.0 > 0 && cell.1 > 0).then_some(cell)
 }
 
 fn size() -> io::Result<Size> {

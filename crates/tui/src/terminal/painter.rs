@@ -2,12 +2,15 @@
 //!
 //! Keeps what the terminal shows. Text that only moved up or down is moved by the terminal itself, within scroll margins, so
 //! that a new line costs a line and not a screen; the ends of lines are erased rather than written over. A frame is one
-//! synchronized update; a frame in which nothing changed is no bytes at all. Clears the screen only when its size changed.
+//! synchronized update; a frame in which nothing changed is no bytes at all. Clears the screen only when its size changed. Images that
+//! the terminal does not take for text are drawn over blanks (`pictures`); rows with a piece of one are never moved.
 
 use super::pen::Pen;
+use super::pictures::Pictures;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::{Position, Rect};
 use std::io::{self, Write};
+use std::time::Instant;
 use unicode_width::UnicodeWidthStr as _;
 
 /// Bytes that moving text costs; what it saves must be more.
@@ -18,6 +21,7 @@ pub(super) struct Painter {
     /// `None`: nothing is known.
     shown: Option<Buffer>,
     cursor: Cursor,
+    pub(super) pictures: Pictures,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,16 +48,18 @@ impl Painter {
         let begin = out.len();
         out.extend_from_slice(b"\x1b[?2026h");
         let marked = out.len();
+        let pictures = &mut self.pictures;
         let mut writer = Writer { out, next, pen: Pen::default(), at: None };
         let mut shown = match self.shown.take() {
             Some(shown) if shown.area == next.area => shown,
             _ => {
                 writer.out.extend_from_slice(b"\x1b[?25l\x1b[m\x1b[2J");
                 self.cursor = Cursor::Hidden;
+                pictures.erased();
                 Buffer::empty(next.area)
             }
         };
-        if let Some(shift) = Shift::find(&shown, next) {
+        if let Some(shift) = Shift::find(&shown, next, pictures) {
             writer.hide(&mut self.cursor);
             shift.write(writer.out)?;
             shift.apply(&mut shown);
@@ -78,10 +84,21 @@ impl Painter {
                     continue;
                 }
             }
-            writer.cell(x, y, cell)?;
+            if pictures.has(cell) {
+                pictures.touch(cell);
+                writer.cell(x, y, &Cell::EMPTY)?;
+            } else {
+                writer.cell(x, y, cell)?;
+            }
         }
         drop(updates);
         writer.pen.change(Pen::default(), writer.out)?;
+        let mut drawn = Vec::new();
+        pictures.paint(next, Instant::now(), &mut drawn)?;
+        if !drawn.is_empty() {
+            writer.hide(&mut self.cursor);
+            writer.out.extend_from_slice(&drawn);
+        }
         self.place(cursor, out)?;
         if out.len() == marked {
             out.truncate(begin);
@@ -194,7 +211,7 @@ struct Shift {
 
 impl Shift {
     /// The move that saves most, if one does.
-    fn find(shown: &Buffer, next: &Buffer) -> Option<Self> {
+    fn find(shown: &Buffer, next: &Buffer, pictures: &Pictures) -> Option<Self> {
         let height = next.area.height;
         let differs = |y: &u16| row(shown, *y) != row(next, *y);
         let first = (0..height).find(differs)?;
@@ -229,10 +246,10 @@ impl Shift {
             }
         }
         let (_, found) = best?;
-        let pictures = |buffer: &Buffer| {
-            (found.top..found.bottom).any(|y| row(buffer, y).iter().any(|c| c.symbol().starts_with('\x1b')))
+        let drawn = |buffer: &Buffer| {
+            (found.top..found.bottom).any(|y| row(buffer, y).iter().any(|cell| pictures.has(cell)))
         };
-        (!pictures(shown) && !pictures(next)).then_some(found)
+        (!drawn(shown) && !drawn(next)).then_some(found)
     }
 
     /// By line feeds at the bottom margin and reverse ones at the top: what every terminal knows.

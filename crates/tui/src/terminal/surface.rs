@@ -2,6 +2,7 @@
 
 use super::inline::Inline;
 use super::painter::Painter;
+use crate::graphics::Scaled;
 use ratatui::backend::{Backend, ClearType, WindowSize};
 use ratatui::buffer::{Buffer, Cell as Glyph};
 use ratatui::layout::{Position, Size};
@@ -10,6 +11,8 @@ use ratatui::{Frame, Terminal};
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
 
 /// What frames are drawn on. Knows what the terminal shows.
 pub struct Surface {
@@ -81,6 +84,26 @@ impl Surface {
         current.set(size);
         let frame = terminal.draw(draw)?;
         Ok((frame.buffer, cursor.get()))
+    }
+
+    /// An image that is drawn over the cells which have its number, from the next frame on.
+    pub fn give_image(&mut self, number: u32, image: Arc<Scaled>) {
+        self.painter.pictures.give(number, image);
+    }
+
+    /// The images that were given have not the right size any more.
+    pub fn drop_images(&mut self) {
+        self.painter.pictures.drop_known();
+    }
+
+    /// Images that the last frame lacks.
+    pub fn missing_images(&mut self) -> Vec<u32> {
+        self.painter.pictures.take_missing()
+    }
+
+    /// When an image that has to wait may be drawn.
+    pub fn due(&self) -> Option<Instant> {
+        self.painter.pictures.due()
     }
 
     /// Others wrote to the terminal, or it was cleared: the next frame is a whole one.

@@ -1,9 +1,10 @@
-//! Images in the transcript, where the terminal draws them: kitty's graphics protocol with Unicode placeholders.
+//! Images in the transcript, where the terminal draws them, as cells: those of kitty's graphics protocol with Unicode placeholders.
 //!
-//! Model: the terminal is given an image once, under a number, with as many columns and rows as it takes; then every cell that
-//! shows a piece of it is a character (U+10EEEE) with two marks that say which row and column, in a colour that is the number.
-//! So an image scrolls, is covered and is copied as text is, and frames know nothing of it. The bytes come from the host,
-//! scaled to what is shown; nothing is decoded here, and nothing is kept but the size.
+//! Model: every cell that shows a piece of an image is a character (U+10EEEE) with two marks that say which row and column, in a
+//! colour that is the image's number. So an image scrolls, is covered and is copied as text is, and frames know nothing of it.
+//! A terminal with kitty's protocol is given the image once, under its number, with as many columns and rows as it takes, and
+//! shows the cells itself; for others the painter draws over them ([`graphics`](crate::graphics)). The bytes come from the
+//! host, scaled to what is shown; nothing is decoded here, and nothing is kept but the size.
 
 use super::row::Row;
 use crate::text;
@@ -11,6 +12,7 @@ use crate::theme::Theme;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use becket_types::{BlobId, ImageSource, Part};
+use ratatui::buffer::Cell;
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 use std::fmt::Write as _;
@@ -33,14 +35,6 @@ const MARKS: [char; 80] = [
     '\u{658}', '\u{659}', '\u{65a}', '\u{65b}', '\u{65d}', '\u{65e}', '\u{6d6}', '\u{6d7}', '\u{6d8}',
     '\u{6d9}', '\u{6da}', '\u{6db}', '\u{6dc}', '\u{6df}', '\u{6e0}', '\u{6e1}', '\u{6e2}',
 ];
-
-/// An image, scaled to be shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scaled {
-    pub png: Vec<u8>,
-    pub columns: u16,
-    pub rows: u16,
-}
 
 /// One in the transcript.
 #[derive(Debug)]
@@ -89,12 +83,9 @@ impl Image {
 
     /// A row of its cells, which are no text.
     fn row(&self, row: u16, columns: u16, width: usize) -> Row {
-        let cells: String = (0..columns)
-            .take(width.saturating_sub(2))
-            .flat_map(|column| [PLACEHOLDER, mark(row), mark(column)])
-            .collect();
-        let [_, red, green, blue] = self.number.to_be_bytes();
-        let style = Style::new().fg(Color::Rgb(red, green, blue));
+        let cells: String =
+            (0..columns).take(width.saturating_sub(2)).flat_map(|column| symbol(row, column)).collect();
+        let style = Style::new().fg(color(self.number));
         let line = Line::from(vec![Span::raw("  "), Span::styled(cells, style)]);
         Row { line, gutter: 2 + usize::from(columns), ..Row::default() }
     }
@@ -104,15 +95,54 @@ fn mark(of: u16) -> char {
     MARKS.get(usize::from(of)).copied().unwrap_or(MARKS[0])
 }
 
-/// The bytes that give an image to the terminal under a number. It answers nothing.
-pub fn transfer(number: u32, image: &Scaled) -> String {
-    let mut out = String::with_capacity(image.png.len() * 4 / 3 + image.png.len() / PIECE * 16 + 64);
-    let pieces = image.png.chunks(PIECE);
+fn symbol(row: u16, column: u16) -> [char; 3] {
+    [PLACEHOLDER, mark(row), mark(column)]
+}
+
+fn color(number: u32) -> Color {
+    let [_, red, green, blue] = number.to_be_bytes();
+    Color::Rgb(red, green, blue)
+}
+
+/// What a cell shows of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub number: u32,
+    pub row: u16,
+    pub column: u16,
+}
+
+/// Whether this cell is no text but a place in an image.
+pub fn is_piece(cell: &Cell) -> bool {
+    cell.symbol().starts_with(PLACEHOLDER)
+}
+
+/// Which place of which.
+pub fn piece(cell: &Cell) -> Option<Piece> {
+    let mut marks = cell.symbol().strip_prefix(PLACEHOLDER)?.chars();
+    let mut next = || {
+        let mark = marks.next()?;
+        MARKS.iter().position(|known| *known == mark).map(|at| at as u16)
+    };
+    let (row, column) = (next()?, next()?);
+    let Color::Rgb(red, green, blue) = cell.fg else { return None };
+    Some(Piece { number: u32::from_be_bytes([0, red, green, blue]), row, column })
+}
+
+/// Makes a cell one.
+#[cfg(test)]
+pub(crate) fn place(cell: &mut Cell, number: u32, row: u16, column: u16) {
+    cell.set_symbol(&symbol(row, column).iter().collect::<String>()).set_fg(color(number));
+}
+
+/// The bytes that give an image of so many columns and rows to the terminal under a number. It answers nothing.
+pub fn transfer(number: u32, (columns, rows): (u16, u16), png: &[u8]) -> String {
+    let mut out = String::with_capacity(png.len() * 4 / 3 + png.len() / PIECE * 16 + 64);
+    let pieces = png.chunks(PIECE);
     let last = pieces.len().saturating_sub(1);
     for (at, piece) in pieces.enumerate() {
         out.push_str("\x1b_Gq=2,");
         if at == 0 {
-            let (columns, rows) = (image.columns, image.rows);
             let _ = write!(out, "a=T,U=1,f=100,t=d,i={number},c={columns},r={rows},");
         }
         let _ = write!(out, "m={};", u8::from(at < last));
@@ -128,8 +158,7 @@ mod tests {
 
     #[test]
     fn the_transfer_is_in_pieces_and_asks_for_no_answer() {
-        let image = Scaled { png: vec![7; PIECE + 1], columns: 40, rows: 12 };
-        let bytes = transfer(0x01_02_03, &image);
+        let bytes = transfer(0x01_02_03, (40, 12), &[7; PIECE + 1]);
         let pieces: Vec<&str> = bytes.split_terminator("\x1b\\").collect();
         assert_eq!(pieces.len(), 2);
         assert!(pieces[0].starts_with("\x1b_Gq=2,a=T,U=1,f=100,t=d,i=66051,c=40,r=12,m=1;"), "{}", pieces[0]);

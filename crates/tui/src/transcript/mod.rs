@@ -187,6 +187,14 @@ impl Transcript {
         std::mem::take(&mut self.wanted)
     }
 
+    /// Where the bytes of an image are.
+    pub fn image(&self, number: u32) -> Option<BlobId> {
+        self.blocks.iter().rev().find_map(|block| match block.body() {
+            Body::Image(image) if image.number == number => Some(image.blob.clone()),
+            _ => None,
+        })
+    }
+
     /// Compactions whose loss came into view since this was asked last.
     pub fn losses(&mut self) -> Vec<Seq> {
         std::mem::take(&mut self.losses)
@@ -249,12 +257,19 @@ impl Transcript {
 
     /// The terminal has this image, in so many columns and rows; `None`: there is nothing to show.
     pub fn image_is(&mut self, number: u32, size: Option<(u16, u16)>) {
+        let shown = |(columns, rows)| ImageState::Shown(columns, rows);
+        self.set_numbered(number, size.map_or(ImageState::Broken, shown));
+    }
+
+    /// It is asked for anew when it is in view.
+    pub fn forget_image(&mut self, number: u32) {
+        self.set_numbered(number, ImageState::New);
+    }
+
+    fn set_numbered(&mut self, number: u32, state: ImageState) {
         let is = |block: &Block| matches!(block.body(), Body::Image(image) if image.number == number);
         if let Some(at) = self.blocks.iter().rposition(is) {
-            self.set_image(
-                at,
-                size.map_or(ImageState::Broken, |(columns, rows)| ImageState::Shown(columns, rows)),
-            );
+            self.set_image(at, state);
         }
     }
 
