@@ -173,6 +173,49 @@ fn an_open_compaction_says_what_was_lost() {
     assert!(stage.screen().contains("it cannot be said: the disk is gone"));
 }
 
+/// An older one is asked about by its own number, and its answer stands in its own block.
+#[test]
+fn an_old_compaction_says_what_it_lost_too() {
+    let mut stage = compacted();
+    let mut message = Message::user("third words");
+    message.seq = Seq(11);
+    stage.event(Event::UserMessage { message, client_id: None, steered: false });
+    stage.event(Event::CompactBoundary {
+        entry: Seq(14),
+        trigger: CompactionTrigger::Manual,
+        pre_tokens: Tokens(90_000),
+        post_tokens: Tokens(15_000),
+        summary: "what was done later".into(),
+        anchor: None,
+        tail_from: Seq(13),
+        kept: Vec::new(),
+    });
+    let mut asked = Vec::new();
+    let mut look = |stage: &mut Stage| {
+        asked.extend(stage.asks().into_iter().filter_map(|effect| match effect {
+            Effect::Ask(Request::Loss { entry }) => Some(entry),
+            _ => None,
+        }));
+    };
+    // The older one alone is opened.
+    stage.screen();
+    for _ in 0..3 {
+        stage.update(Input::Key(KeyEvent::new(KeyCode::Up, KeyModifiers::ALT)));
+    }
+    stage.key(KeyCode::Enter);
+    look(&mut stage);
+    assert_eq!(asked, [Seq(9)], "{}", stage.screen());
+    stage.update(Input::Reply(Reply::Loss { entry: Seq(9), result: Ok(loss()) }));
+    let screen = stage.screen();
+    let (old, new) = (
+        screen.find("context compacted 148k → 21k").unwrap(),
+        screen.find("context compacted 90k → 15k").unwrap(),
+    );
+    let lost = screen.find("Never touch vendor/generated.rs!").unwrap();
+    assert!(old < lost && lost < new, "{screen}");
+    assert!(!screen.contains("what was done later"), "{screen}");
+}
+
 #[test]
 fn a_compaction_that_was_undone_says_so() {
     let mut stage = compacted();

@@ -6,7 +6,9 @@ mod support;
 
 use becket_tui::input::{Effect, Input, Reply, Request};
 use becket_tui::inspector::{Inspect, Inspected, SentRow, SpanRow};
-use becket_types::{Command, ContextChange, ContextPlan, Event, NoticeLevel, Tokens};
+use becket_types::{
+    Command, CompactionTrigger, ContextChange, ContextPlan, Event, Message, NoticeLevel, Seq, Tokens,
+};
 use crossterm::event::KeyCode;
 use std::path::Path;
 use support::{Stage, started};
@@ -110,6 +112,44 @@ fn plan() -> ContextPlan {
         usd_once: Some(0.0148),
         usd_saved_per_request: Some(0.0028),
     }
+}
+
+/// A person's message, and a compaction that folded it away.
+fn folded_away(stage: &mut Stage) {
+    let mut message = Message::user("first words");
+    message.seq = Seq(3);
+    stage.event(Event::UserMessage { message, client_id: None, steered: false });
+    stage.event(Event::CompactBoundary {
+        entry: Seq(9),
+        trigger: CompactionTrigger::Manual,
+        pre_tokens: Tokens(148_000),
+        post_tokens: Tokens(21_000),
+        summary: "what was done".into(),
+        anchor: None,
+        tail_from: Seq(8),
+        kept: Vec::new(),
+    });
+}
+
+#[test]
+fn b_brings_folded_messages_back_and_answers_no_question() {
+    let mut stage = at_spans(100, 24);
+    assert_eq!(asked(stage.key(KeyCode::Char('b'))), []);
+    assert!(stage.screen().contains("no message was folded away"), "{}", stage.screen());
+
+    let mut stage = at_spans(100, 24);
+    folded_away(&mut stage);
+    stage.event(Event::ContextPlanned(Box::new(plan())));
+    stage.screen();
+    stage.key(KeyCode::Char('b'));
+    assert!(stage.screen().contains("Left out of the context by hand"), "{}", stage.screen());
+    stage.key(KeyCode::Char('n'));
+    stage.key(KeyCode::Char('b'));
+    let screen = stage.screen();
+    assert!(screen.contains("bring back") && screen.contains("you: first words"), "{screen}");
+    let restore = ContextChange::Restore { items: vec!["3".into()] };
+    assert_eq!(stage.key(KeyCode::Enter), [Effect::Send(Command::ChangeContext(restore))]);
+    assert!(!stage.screen().contains("request 2:"), "the inspector is left: {}", stage.screen());
 }
 
 #[test]
