@@ -254,7 +254,9 @@ impl Agent {
                     return self.compaction_over(CompactionEnd::Failed(reason));
                 }
                 Step::Nothing(why) => {
-                    self.core.say(NoticeLevel::Info, format!("Not compacted: {why}."));
+                    // People hear it by the event; the ledger keeps it.
+                    let text = format!("Not compacted: {why}.");
+                    self.core.push(EntryKind::Notice { text, extra: Map::new() });
                     self.core.emit(Event::CompactionFailed { reason: why.to_owned() });
                     return self.compaction_over(CompactionEnd::Failed(why.to_owned()));
                 }

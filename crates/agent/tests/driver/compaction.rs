@@ -166,6 +166,21 @@ async fn a_compaction_is_shown_edited_and_then_applied() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn that_there_is_nothing_to_summarise_is_said_once() {
+    let mut rig = Setup::new(vec![say("later")]).start();
+    rig.send(Command::PlanCompaction { focus: None }).await;
+    let failed = rig.event(|event| matches!(event, Event::CompactionFailed { .. })).await;
+    assert!(matches!(failed, Event::CompactionFailed { reason } if reason.contains("nothing to summarise")));
+    rig.turn("and now").await;
+    assert!(rig.log.iter().all(|event| !matches!(event, Event::Notice { .. })), "{:?}", rig.log);
+    let session = rig.end().await;
+    let kept: Vec<_> = session.lock().unwrap().entries().unwrap().map(|entry| entry.kind).collect();
+    let told =
+        |kind: &&EntryKind| matches!(kind, EntryKind::Notice { text, .. } if text.contains("Not compacted"));
+    assert_eq!(kept.iter().filter(told).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_turn_makes_a_shown_compaction_void_and_none_is_shown_within_one() {
     let mut rig = long_talk(vec![say("four"), Reply::Hang("thinking")]).await;
     let before = rig.model.turns().pop().unwrap().lines();
