@@ -235,7 +235,7 @@ impl Speaker {
                 Effect::Ask(Request::Command { name, arguments })
             }
             Said::Command(Ok(Action::Help)) => {
-                out.extend(commands::help(&[]).lines().map(str::to_owned));
+                out.extend(commands::help(&[], usize::MAX).lines().map(str::to_owned));
                 return (Vec::new(), out);
             }
             Said::Command(Ok(_)) => {

@@ -4,6 +4,7 @@
 
 use crate::composer::Prompt;
 use crate::input::{Custom, To};
+use crate::text;
 use becket_types::{Command, PermissionMode};
 use std::fmt::Write as _;
 
@@ -203,21 +204,43 @@ fn compact(arguments: &str) -> Command {
 }
 
 /// The page of `/help`, in Markdown; `customs` are the person's and the project's own.
-pub fn help(customs: &[Custom]) -> String {
+pub fn help(customs: &[Custom], columns: usize) -> String {
+    // The page indents what is shown as it is.
+    let columns = columns.saturating_sub(2);
     let mut out = String::from("```text\n");
-    for (name, arguments, what) in COMMANDS {
-        let call = format!("/{name} {arguments}");
-        let _ = writeln!(out, "{call:<24} {what}");
+    let built_in = COMMANDS.iter().map(|(name, arguments, what)| (format!("/{name} {arguments}"), *what));
+    let own = customs.iter().map(|c| (format!("/{} {}", c.name, c.arguments), c.description.as_str()));
+    for (call, what) in built_in.chain(own) {
+        entry(&mut out, &call, what, columns);
     }
-    for custom in customs {
-        let call = format!("/{} {}", custom.name, custom.arguments);
-        let _ = writeln!(out, "{call:<24} {}", custom.description);
+    out.push('\n');
+    for about in [
+        "@file names a file · !command runs it · #text adds a line to AGENTS.md",
+        "Enter sends · Esc interrupts · Tab queues while it works · /keys lists the keys",
+    ] {
+        for line in text::chunks_of_words(about, columns.max(1)) {
+            let _ = writeln!(out, "{}", line.trim());
+        }
     }
-    out.push_str(
-        "\n@file names a file · !command runs it · #text adds a line to AGENTS.md\n\
-         Enter sends · Esc interrupts · Tab queues while it works · /keys lists the keys\n```",
-    );
+    out.push_str("```");
     out
+}
+
+/// Columns that a command has in [`help`], with the gap behind it.
+const CALL: usize = 25;
+
+/// A command and what it is for: beside it, or below it where that leaves no room for words.
+fn entry(out: &mut String, call: &str, what: &str, columns: usize) {
+    let (indent, beside) = if columns >= 2 * CALL { (CALL, true) } else { (4, false) };
+    let lines = text::chunks_of_words(what, columns.saturating_sub(indent).max(1));
+    let beside = beside && text::width(call) < CALL;
+    if !beside || lines.is_empty() {
+        let _ = writeln!(out, "{}", call.trim_end());
+    }
+    for (at, line) in lines.iter().enumerate() {
+        let before = if at == 0 && beside { call } else { "" };
+        let _ = writeln!(out, "{before:<indent$}{}", line.trim());
+    }
 }
 
 #[cfg(test)]
@@ -272,5 +295,25 @@ mod tests {
             let parsed = parse(&format!("/{name} {argument}")).unwrap().unwrap();
             assert!(!matches!(parsed, Action::Custom { .. }), "{name}");
         }
+    }
+
+    #[test]
+    fn help_keeps_to_its_columns_and_names_from_what_they_mean() {
+        for columns in [1, 10, 40, 52, 80, 120] {
+            let help = help(&[], columns);
+            let lines: Vec<&str> = help.lines().filter(|line| !line.starts_with("```")).collect();
+            for line in &lines {
+                assert!(columns < 40 || text::width(line) + 2 <= columns, "{columns}: {line:?}");
+                assert!(line.starts_with(['/', ' ']) || !line.contains(" a session"), "{columns}: {line:?}");
+            }
+            let names = lines.iter().filter(|line| line.starts_with('/')).count();
+            assert!(names >= COMMANDS.len(), "{columns}");
+        }
+        assert!(
+            help(&[], 40).contains("\n/fork\n    go on in a copy of this session\n"),
+            "{}",
+            help(&[], 40)
+        );
+        assert!(help(&[], 80).contains("\n/fork                    go on in a copy of this session\n"));
     }
 }
