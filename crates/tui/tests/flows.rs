@@ -83,6 +83,25 @@ fn a_change_is_taken_by_hunks() {
     assert_eq!(stage.key(KeyCode::Char('y')), decided(Decision::Deny { reason: None }));
 }
 
+/// Hunks are a way to answer, and no way around reading.
+#[test]
+fn hunks_below_the_screen_are_not_taken_unseen() {
+    for size in [(80, 14), (40, 10)] {
+        let mut stage = stage(size.0, size.1);
+        asked(&mut stage, question(3));
+        assert!(stage.screen().contains("hunks · n no"), "{}", stage.screen());
+        stage.key(KeyCode::Char('h'));
+        let screen = stage.screen();
+        assert!(screen.contains("space") && screen.contains("PageDown"), "{screen}");
+        assert_eq!(stage.key(KeyCode::Char('y')), [], "{screen}");
+        for _ in 0..20 {
+            stage.key(KeyCode::PageDown);
+            stage.screen();
+        }
+        assert_eq!(stage.key(KeyCode::Char('y')), decided(Decision::AllowOnce), "{}", stage.screen());
+    }
+}
+
 #[test]
 fn a_question_of_a_subagent_is_answered_to_it() {
     let mut stage = stage(70, 24);

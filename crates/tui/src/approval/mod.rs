@@ -45,6 +45,8 @@ pub struct Approvals {
     /// The end of the question has been in view.
     seen_end: bool,
     step: Step,
+    /// The hunk that is looked at comes into view with the next frame.
+    follow: bool,
     /// Hunks that are not wanted.
     rejected: BTreeSet<usize>,
 }
@@ -183,7 +185,7 @@ impl Approvals {
                 self.seen_end = false;
                 self.disarm();
             }
-            KeyCode::Char('h') if hunks(request) > 1 => self.step = Step::Hunks(0),
+            KeyCode::Char('h') if hunks(request) > 1 => self.look_at(0),
             KeyCode::Char('n') | KeyCode::Enter | KeyCode::Esc => {
                 return self.decide(Decision::Deny { reason: None });
             }
@@ -197,21 +199,26 @@ impl Approvals {
         Decision::AllowWithout { rejected: self.rejected.iter().copied().collect() }
     }
 
+    fn look_at(&mut self, hunk: usize) {
+        (self.step, self.follow) = (Step::Hunks(hunk), true);
+    }
+
     fn hunk_key(&mut self, key: KeyEvent, at: usize) -> Vec<Effect> {
         let count = self.queue.front().map_or(0, |asked| hunks(&asked.request));
         match key.code {
-            KeyCode::Up | KeyCode::Char('k') => self.step = Step::Hunks(at.saturating_sub(1)),
-            KeyCode::Down | KeyCode::Char('j') => self.step = Step::Hunks((at + 1).min(count.max(1) - 1)),
+            KeyCode::Up | KeyCode::Char('k') => self.look_at(at.saturating_sub(1)),
+            KeyCode::Down | KeyCode::Char('j') => self.look_at((at + 1).min(count.max(1) - 1)),
             KeyCode::Char(' ' | 'x') if !self.rejected.remove(&at) => {
                 self.rejected.insert(at);
             }
             KeyCode::Enter | KeyCode::Esc | KeyCode::Char('h') => self.step = Step::Asked,
             KeyCode::Char('r') => self.step = Step::Reason(String::new()),
-            KeyCode::Char('y') if self.rejected.is_empty() => return self.decide(Decision::AllowOnce),
             // Nothing is left of it.
             KeyCode::Char('y') if self.rejected.len() == count => {
                 return self.decide(Decision::Deny { reason: None });
             }
+            KeyCode::Char('y') if !self.seen_end => {}
+            KeyCode::Char('y') if self.rejected.is_empty() => return self.decide(Decision::AllowOnce),
             KeyCode::Char('y') => return self.decide(self.without()),
             _ => {}
         }
@@ -277,7 +284,7 @@ impl Approvals {
         let question = self.question(area.width, theme);
         self.rows = question.len();
         self.window = usize::from(area.height).saturating_sub(1);
-        if let Step::Hunks(_) = self.step
+        if std::mem::take(&mut self.follow)
             && let Some(at) = question.iter().position(question::is_looked_at)
         {
             self.scroll = at.saturating_sub(1);
@@ -302,10 +309,17 @@ impl Approvals {
                 let reason = text::visible(reason);
                 (format!("why not: {reason}▏  Enter sends it, Esc goes back"), format!("why not: {reason}▏"))
             }
-            _ if !self.seen_end => (
-                "↓ there is more to read before it can be allowed · n no".to_owned(),
-                "↓ more · n no".to_owned(),
+            Step::Hunks(_) if !self.seen_end => (
+                "↑ ↓ hunk · space takes it or not · PageDown to its end, then y · Esc back".to_owned(),
+                "space mark · PageDown · Esc".to_owned(),
             ),
+            _ if !self.seen_end => {
+                let several = if hunks(request) > 1 { " · h by hunks" } else { "" };
+                (
+                    format!("↓ there is more to read before it can be allowed{several} · n no"),
+                    format!("↓ more{} · n no", several.replace(" by", "")),
+                )
+            }
             Step::Always => (
                 "u in your settings · p for you in this project · Esc back".to_owned(),
                 "u user · p project · Esc".to_owned(),
