@@ -6,6 +6,7 @@
 //! Invariants: hunks are counted through all files of a call, from 0. A content that is no UTF-8 text is one hunk.
 
 use becket_types::{FilePreview, ToolOutput};
+use serde_json::Value;
 use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices, group_diff_ops};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -113,7 +114,7 @@ impl Sieve {
         Ok(())
     }
 
-    /// What the model must know of hunks that were left out.
+    /// What the model must know of hunks that were left out, and how many people see that there were.
     pub(crate) fn told(&self, mut output: ToolOutput) -> ToolOutput {
         if !self.dropped.is_empty() && !output.is_error {
             let _ = write!(
@@ -123,6 +124,10 @@ impl Sieve {
                 self.next,
                 self.dropped.trim_end(),
             );
+            if let Value::Object(details) = &mut output.details {
+                details.insert("hunks".to_owned(), self.next.into());
+                details.insert("hunks_rejected".to_owned(), (self.next - self.kept).into());
+            }
         }
         output
     }
@@ -159,6 +164,7 @@ fn unified(group: &[DiffOp], before: &[&[u8]], after: &[&[u8]]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn text(lines: &[&str]) -> Vec<u8> {
         (lines.join("\n") + "\n").into_bytes()
@@ -184,6 +190,8 @@ mod tests {
         assert_eq!(sieve.ready(), Ok(()));
         let told = sieve.told(ToolOutput::text("Edited a."));
         assert!(told.content.contains("rejected 2 of 3 hunks") && told.content.contains("+two"), "{told:?}");
+        let told = sieve.told(ToolOutput { details: json!({"diff": ""}), ..ToolOutput::text("Edited a.") });
+        assert_eq!(told.details, json!({"diff": "", "hunks": 3, "hunks_rejected": 2}));
         let mut sieve = Sieve::without(vec![0, 1, 2]);
         assert_eq!(sieve.pass(Path::new("/a"), &old, new), old);
         assert!(sieve.ready().unwrap_err().contains("every hunk"));

@@ -270,7 +270,11 @@ fn came_to(call: &ToolCall) -> String {
         let counted = diff::counts(diff);
         let added = number("additions").unwrap_or(counted.0 as u64);
         let removed = number("deletions").unwrap_or(counted.1 as u64);
-        return format!("+{added} −{removed}");
+        let rejected = match (number("hunks_rejected"), number("hunks")) {
+            (Some(rejected), Some(hunks)) => format!(" · {rejected} of {hunks} hunks rejected"),
+            _ => String::new(),
+        };
+        return format!("+{added} −{removed}{rejected}");
     }
     if let Some(items) = todo(call) {
         let done = items.iter().filter(|i| i["status"] == "completed").count();
@@ -341,5 +345,7 @@ mod tests {
     fn an_edit_says_how_many_lines_in_its_line() {
         let details = json!({"diff": "@@ -1 +1 @@\n-a\n+b\n", "additions": 1, "deletions": 1});
         assert_eq!(shown("edit", details, false)[0], "● edit   +1 −1");
+        let details = json!({"diff": "@@ -1 +1 @@\n-a\n+b\n", "hunks": 3, "hunks_rejected": 2});
+        assert_eq!(shown("edit", details, false)[0], "● edit   +1 −1 · 2 of 3 hunks rejected");
     }
 }
