@@ -52,6 +52,22 @@ fn sessions_context_and_export_show_what_happened() {
 }
 
 #[test]
+fn a_screenshot_is_a_picture_of_the_size_that_was_asked_for() {
+    let bench = Bench::new(&[]);
+    let events = concat!(env!("CARGO_MANIFEST_DIR"), "/../tui/tests/screens/asking.jsonl");
+    for (size, want) in [(None, (1472, 992)), (Some("40x10"), (512, 272)), (Some("1x1"), (44, 56))] {
+        let mut command = bench.command();
+        command.args(["screenshot", events, "-o", "out.png"]);
+        command.args(size.map(|size| ["--size", size]).into_iter().flatten());
+        run(&mut command).expect(0);
+        let picture = image::open(bench.project.path("out.png")).unwrap().to_rgb8();
+        assert_eq!(picture.dimensions(), want, "{size:?}");
+        let colours: std::collections::BTreeSet<[u8; 3]> = picture.pixels().map(|pixel| pixel.0).collect();
+        assert!(size == Some("1x1") || colours.len() > 3, "{size:?}: {colours:?}");
+    }
+}
+
+#[test]
 fn config_shows_each_value_with_its_origin() {
     let bench = Bench::new(&[(".becket/config.toml", "[context]\nthreshold = 0.8\n")]);
     bench.home.write(".config/becket/config.toml", "model = \"openai/from-user\"\n");
