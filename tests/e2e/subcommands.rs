@@ -68,6 +68,25 @@ fn a_screenshot_is_a_picture_of_the_size_that_was_asked_for() {
 }
 
 #[test]
+fn a_window_that_nobody_knows_is_called_assumed() {
+    let script = r#"{"window": 40000, "steps": [{"text": "Done."}]}"#;
+    let bench = Bench::new(&[("own.json", script)]);
+    let server = MockServer::start([Answer::text("Done.")]);
+    let head = |bench: &Bench| {
+        let ran = run(bench.command().arg("context")).expect(0);
+        ran.stdout.lines().nth(1).unwrap_or_default().to_owned()
+    };
+    run(bench.command().args(["-p", "--model", "script:own.json", "go"])).expect(0);
+    assert!(head(&bench).contains("window 40k  usable"), "{}", head(&bench));
+    run(bench.print(Api::Chat, &server).arg("go")).expect(0);
+    assert!(
+        head(&bench).contains("window 128k (assumed: nothing is known of this model"),
+        "{}",
+        head(&bench)
+    );
+}
+
+#[test]
 fn config_shows_each_value_with_its_origin() {
     let bench = Bench::new(&[(".becket/config.toml", "[context]\nthreshold = 0.8\n")]);
     bench.home.write(".config/becket/config.toml", "model = \"openai/from-user\"\n");

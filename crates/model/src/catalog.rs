@@ -10,6 +10,8 @@ use std::sync::LazyLock;
 
 /// Window of a model nobody knows.
 pub const DEFAULT_WINDOW: u64 = 128_000;
+/// The source of figures that are assumed, since nothing is known of the model.
+pub const UNKNOWN: &str = "default";
 /// Output limit of a model nobody knows.
 pub const DEFAULT_MAX_OUTPUT: u64 = 8_192;
 
@@ -116,7 +118,7 @@ fn default_info(provider: &str, name: &str) -> ModelInfo {
         images: true,
         reasoning: false,
         cache_ttl: CACHE_TTL,
-        source: "default".to_owned(),
+        source: UNKNOWN.to_owned(),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::cmd::{one_line, pick_session, short, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::toolbox;
-use becket_model::{ModelInfo, catalog};
+use becket_model::{Model as _, ModelInfo, ScriptedModel, catalog};
 use becket_session::blobs::BlobStore;
 use becket_session::context::budget::Budget;
 use becket_session::context::{Policy, View};
@@ -162,6 +162,7 @@ pub(crate) fn run(
     }
     let info = info(reading.model.as_deref());
     let window = args.context_window.unwrap_or(info.window);
+    let assumed = args.context_window.is_none() && info.source == catalog::UNKNOWN;
     let usable = args
         .usable
         .unwrap_or_else(|| Budget::new(window, info.input_limit.min(window), info.max_output).usable());
@@ -169,13 +170,13 @@ pub(crate) fn run(
     if args.json {
         let body = json!({
             "session": reading.summary.id, "title": reading.summary.title, "model": reading.model,
-            "window": window, "usable": usable, "tokens": sum, "exact": args.exact,
+            "window": window, "window_assumed": assumed, "usable": usable, "tokens": sum, "exact": args.exact,
             "generation": reading.view.context().generation,
             "spans": spans.iter().zip(&texts).map(|(s, t)| row(s, t)).collect::<Vec<_>>(),
         });
         return write(out, &format!("{body}\n"));
     }
-    print(&reading, &spans, &texts, sum, window, usable, args.exact, out)
+    print(&reading, &spans, &texts, sum, (window, assumed), usable, args.exact, out)
 }
 
 #[expect(clippy::too_many_arguments, reason = "one call; the figures of one page")]
@@ -184,7 +185,7 @@ fn print(
     spans: &[Span],
     texts: &[String],
     sum: u64,
-    window: u64,
+    (window, assumed): (u64, bool),
     usable: u64,
     exact: bool,
     out: &mut dyn Write,
@@ -194,11 +195,12 @@ fn print(
     write(
         out,
         &format!(
-            "{}  {}\nmodel {}  window {}  usable {}  in use {} ({:.0} %, {how})\n\n",
+            "{}  {}\nmodel {}  window {}{}  usable {}  in use {} ({:.0} %, {how})\n\n",
             reading.summary.id,
             one_line(reading.summary.label(), 60),
             reading.model.as_deref().unwrap_or("unknown"),
             short(window),
+            if assumed { " (assumed: nothing is known of this model; context.window sets it)" } else { "" },
             short(usable),
             short(sum),
             share(sum),
@@ -255,6 +257,12 @@ fn texts(view: &mut View, tools: &[ToolSpec]) -> Vec<String> {
 
 /// What is known of `provider/name`.
 pub(crate) fn info(id: Option<&str>) -> ModelInfo {
+    // A script says for itself what it is.
+    let script =
+        id.and_then(|id| id.strip_prefix("script:")).map(|file| ScriptedModel::open(Path::new(file)));
+    if let Some(Ok(script)) = script {
+        return script.info().clone();
+    }
     let (provider, name) = id.and_then(|id| id.split_once('/')).unwrap_or(("unknown", "unknown"));
     catalog::lookup(provider, name)
 }

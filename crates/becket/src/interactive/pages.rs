@@ -64,9 +64,11 @@ impl Pages {
         let mut told = told.split_whitespace().map(|n| n.parse::<u64>().ok().filter(|n| *n > 0));
         let mut next = || told.next().flatten();
         let (window, usable, columns) = (next(), next(), next());
+        // What is told may be assumed itself: then the page finds that out.
+        let window = window.filter(|window| *window != becket_model::catalog::DEFAULT_WINDOW);
         let args = ContextArgs {
             session: Some(self.session.clone()),
-            context_window: window.or(self.config.context.window),
+            context_window: self.config.context.window.or(window),
             usable,
             ..ContextArgs::default()
         };
