@@ -2,7 +2,9 @@
 
 use super::logs::*;
 use becket_session::context::budget::{Budget, Meter, estimate_text};
-use becket_session::context::compaction::{Floor, Governor, Need, Owed, Request, Snapshot, Step, Summariser};
+use becket_session::context::compaction::{
+    Floor, Folded, Governor, Need, Owed, Request, Snapshot, Step, Summariser,
+};
 use becket_session::context::continuation::is_users_words;
 use becket_session::context::{ModelScope, Policy, View};
 use becket_types::*;
@@ -180,6 +182,51 @@ fn two_hundred_calls_in_one_turn_never_lose_the_thread() {
         }
         assert!((2..=12).contains(&compactions), "{behaviour:?}: {compactions}");
     }
+}
+
+/// Later compactions change nothing of what an earlier one is said to have folded away and lost.
+#[test]
+fn what_an_old_compaction_lost_is_what_was_said_before_it_was_made() {
+    let (floor, system, _) = floor();
+    let mut ledger = Ledger::new();
+    ledger.append([EntryKind::System { items: system }]);
+    let gone = |folded: &Folded| folded.gone.iter().map(|message| message.id).collect::<Vec<_>>();
+    let mut told = Vec::new();
+    for (round, trigger) in [CompactionTrigger::Manual, CompactionTrigger::Auto, CompactionTrigger::Manual]
+        .into_iter()
+        .enumerate()
+    {
+        ledger.message(Message::user("Go on."));
+        let found = format!("I look into src/found_{round}.rs because of ACME-47{round}1.");
+        ledger.message(Message::assistant(vec![Part::text(found)]));
+        for _ in 0..4 {
+            ledger.message(Message::user("Tell me more."));
+            ledger.message(Message::assistant(vec![Part::text(filler(16_000))]));
+        }
+        ledger.message(Message::user("Do that."));
+        (0..5).for_each(|n| ledger.step(round * 5 + n, 8_000));
+        if trigger == CompactionTrigger::Manual {
+            ledger.message(Message::assistant(vec![Part::text("done")]));
+            ledger.message(Message::user("and now something else"));
+            (5..9).for_each(|n| ledger.step(100 + round * 5 + n, 4_000));
+            ledger.message(Message::assistant(vec![Part::text("done, too")]));
+        }
+        let used = ledger.view.estimated_tokens() + floor.tools;
+        let budget = Budget::new(32_768, 0, 8_192);
+        let outcome = committed(run(ledger.snapshot(floor, used, budget, trigger), Behaviour::Good).0);
+        let folded = Folded::by(&outcome, &ledger.view, &ledger.entries);
+        let last = ledger.append(outcome.entries.clone());
+        let entry = Seq(last.0 + 1 - outcome.entries.len() as u64);
+        told.push((entry, gone(&folded), folded.loss));
+    }
+    let paths = |loss: &Loss| loss.paths.iter().map(|lost| lost.text.clone()).collect::<Vec<_>>();
+    let want = [["src/found_0.rs"], ["src/found_1.rs"], ["src/found_2.rs"]];
+    assert_eq!(told.iter().map(|(_, _, loss)| paths(loss)).collect::<Vec<_>>(), want, "{told:#?}");
+    for (entry, messages, loss) in &told {
+        let then = Folded::at(*entry, &ledger.view, &ledger.entries).unwrap();
+        assert_eq!((&gone(&then), &then.loss), (messages, loss), "entry {entry}");
+    }
+    assert!(Folded::at(Seq(2), &ledger.view, &ledger.entries).is_none(), "a message is no compaction");
 }
 
 proptest! {
