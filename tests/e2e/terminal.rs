@@ -265,3 +265,19 @@ fn an_image_is_given_once_to_a_terminal_that_draws_it() {
         assert_eq!(given(&terminal), times, "{name} {answer:?}");
     }
 }
+
+#[test]
+fn the_window_is_known_before_the_first_answer() {
+    let script = r#"{"window": 40000, "steps": [{"text": "Done."}]}"#;
+    let bench = Bench::new(&[("own.json", script)]);
+    let mut command = bench.command();
+    command.env("TERM", "xterm-256color").args(["--model", "script:own.json"]);
+    let mut terminal = Terminal::start(command);
+    terminal.shows("what is to be done?");
+    terminal.send("/context\r");
+    terminal.shows("model script:own.json  window 40k  usable");
+    terminal.send("\x1b");
+    terminal.shows("what is to be done?");
+    terminal.send("\x04");
+    terminal.is_given_back();
+}

@@ -20,6 +20,9 @@ pub(crate) struct ContextArgs {
     /// What of the window can be used, where that is known better than from the catalog.
     #[arg(skip)]
     pub usable: Option<u64>,
+    /// The model of the next request, where none was sent yet.
+    #[arg(skip)]
+    pub model: Option<String>,
     /// List all requests that were sent.
     #[arg(long, group = "sent")]
     pub requests: bool,

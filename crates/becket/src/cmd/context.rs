@@ -160,6 +160,7 @@ pub(crate) fn run(
             span.tokens = becket_model::tokens::count(text);
         }
     }
+    reading.model = reading.model.take().or_else(|| args.model.clone());
     let info = info(reading.model.as_deref());
     let window = args.context_window.unwrap_or(info.window);
     let assumed = args.context_window.is_none() && info.source == catalog::UNKNOWN;

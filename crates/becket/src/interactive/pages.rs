@@ -70,6 +70,7 @@ impl Pages {
             session: Some(self.session.clone()),
             context_window: self.config.context.window.or(window),
             usable,
+            model: self.config.model.clone(),
             ..ContextArgs::default()
         };
         let mut reading = self.reading()?;
