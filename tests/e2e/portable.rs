@@ -213,9 +213,9 @@ fn what_happens_to_files_on_the_way_costs_no_more_than_what_it_hit() {
         let text = text.replace('\n', "\r\n").replacen(word, &format!("{word}\\ud83d?"), 1);
         let mut bytes = b"\xef\xbb\xbf".to_vec();
         let at = text.find(word).unwrap();
-        bytes.extend(text[..at].as_bytes());
+        bytes.extend(&text.as_bytes()[..at]);
         bytes.extend(b"\xff\xfe");
-        bytes.extend(text[at..].as_bytes());
+        bytes.extend(&text.as_bytes()[at..]);
         bytes
     };
     let cut = claude().replacen("\"content\":\"fn parse() {}\"", "\"content\":\"fn par", 1);
