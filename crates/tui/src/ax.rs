@@ -4,6 +4,7 @@
 //! that is not for people is said; escape sequences and invisible characters come out as in the other interface.
 
 use crate::ansi::Ansi;
+use crate::app::undo;
 use crate::commands::{self, Action, Said};
 use crate::composer::Prompt;
 use crate::input::{Effect, Input, Reply, Request, To};
@@ -39,6 +40,8 @@ pub struct Speaker {
     working: bool,
     /// With the call that the subagent works for whose call each is about.
     questions: VecDeque<(Option<CallId>, PermissionRequest)>,
+    /// The undo that was shown last and not answered.
+    undo: Option<u64>,
 }
 
 impl Speaker {
@@ -137,6 +140,18 @@ impl Speaker {
                 out.extend(compaction::lines(&plan.loss));
                 out.push("Nothing has happened yet. Write /compact to do it.".to_owned());
             }
+            Event::UndoPlanned(plan) => {
+                if let Some(why) = undo::idle(plan) {
+                    out.push(why);
+                    return;
+                }
+                out.extend(without_fences(&undo::page(plan)));
+                let force =
+                    if undo::has_conflicts(plan) { ", f to overwrite what others changed" } else { "" };
+                out.push(format!("Question: is this to be done? Answer y{force}, or n."));
+                self.undo = Some(plan.plan);
+            }
+            Event::UndoDone(outcome) => out.push(undo::told(outcome)),
             Event::Retry { attempt, max, delay, error, .. } => {
                 out.push(format!("{error}. Try {attempt} of {max} in {} seconds.", delay.0.div_ceil(1_000)));
             }
@@ -213,10 +228,34 @@ impl Speaker {
         Some(vec![Effect::Send(command)])
     }
 
+    /// The answer to an undo that was shown; `None` where none is, or it is something else, which leaves things as they are.
+    fn decide_undo(&mut self, line: &str, early: bool, out: &mut Vec<String>) -> Option<Vec<Effect>> {
+        let plan = self.undo.filter(|_| !line.trim().is_empty())?;
+        let word = line.trim();
+        if early && matches!(word, "y" | "yes" | "f") {
+            out.push("That came before the question was said. Answer again.".to_owned());
+            return Some(Vec::new());
+        }
+        self.undo = None;
+        let carry_out = |force| vec![Effect::Send(Command::CarryOut { plan, force })];
+        match word {
+            "y" | "yes" => Some(carry_out(false)),
+            "f" => Some(carry_out(true)),
+            "n" | "no" => {
+                out.push("Nothing was changed.".to_owned());
+                Some(Vec::new())
+            }
+            _ => None,
+        }
+    }
+
     /// What a line of the person's does, and what is said to it. `early`: it came right after a question.
     pub fn line(&mut self, line: &str, early: bool) -> (Vec<Effect>, Vec<String>) {
         let mut out = Vec::new();
         if let Some(effects) = self.decide(line, early, &mut out) {
+            return (effects, out);
+        }
+        if let Some(effects) = self.decide_undo(line, early, &mut out) {
             return (effects, out);
         }
         if line.trim().is_empty() {
@@ -235,7 +274,7 @@ impl Speaker {
                 Effect::Ask(Request::Command { name, arguments })
             }
             Said::Command(Ok(Action::Help)) => {
-                out.extend(commands::help(&[], usize::MAX).lines().map(str::to_owned));
+                out.extend(without_fences(&commands::help(&[], usize::MAX)));
                 return (Vec::new(), out);
             }
             Said::Command(Ok(_)) => {
@@ -260,7 +299,9 @@ impl Speaker {
     /// What is said of an answer of the host.
     pub fn reply(reply: Reply) -> Vec<String> {
         let said = match reply {
-            Reply::Page { result: Ok(page), .. } => format!("{}\n{}", page.title, page.markdown),
+            Reply::Page { result: Ok(page), .. } => {
+                format!("{}\n{}", page.title, without_fences(&page.markdown).join("\n"))
+            }
             Reply::Ran { command, output, failed } => {
                 let how = if failed { "failed" } else { "ended" };
                 format!("{command} {how}.\n{output}")
@@ -273,6 +314,11 @@ impl Speaker {
         };
         said.lines().map(without_escapes).collect()
     }
+}
+
+/// The lines of a page; the marks of what stands as it is say nothing when they are read out.
+fn without_fences(markdown: &str) -> Vec<String> {
+    markdown.lines().filter(|line| !line.trim_start().starts_with("```")).map(str::to_owned).collect()
 }
 
 fn plain(value: &Value) -> String {
@@ -324,7 +370,7 @@ pub async fn run<W: Write>(
         let said = tokio::select! {
             event = events.recv() => {
                 let Some(event) = event else { return Ok(Ended::AgentGone) };
-                if matches!(event, Event::PermissionAsked(_)) {
+                if matches!(event, Event::PermissionAsked(_) | Event::UndoPlanned(_)) {
                     asked = Instant::now();
                 }
                 speaker.event(&event)
@@ -374,7 +420,9 @@ pub async fn run<W: Write>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use becket_types::{Access, CallId, MessageId, Synthetic};
+    use becket_types::{
+        Access, CallId, FilePath, MessageId, PathFate, PathPlan, Synthetic, UndoKind, UndoPlan,
+    };
     use serde_json::json;
 
     fn said(events: &[Event]) -> Vec<String> {
@@ -415,6 +463,51 @@ mod tests {
                 "red⟨U+202E⟩"
             ]
         );
+    }
+
+    #[test]
+    fn an_undo_is_told_and_done_when_it_is_answered() {
+        let plan = |paths: &[&str]| UndoPlan {
+            plan: 7,
+            kind: UndoKind::Undo,
+            calls: vec!["edit a.txt".into()],
+            paths: paths
+                .iter()
+                .map(|path| PathPlan {
+                    path: FilePath((*path).into()),
+                    fate: PathFate::Restore,
+                    node: None,
+                    bytes: 0,
+                    lines: Some((1, 2)),
+                })
+                .collect(),
+            unchanged: 0,
+            skipped: Vec::new(),
+            damaged: 0,
+            conversation: None,
+        };
+        let shown = |paths: &[&str]| {
+            let mut speaker = Speaker::default();
+            let said = speaker.event(&Event::UndoPlanned(Box::new(plan(paths))));
+            (speaker, said)
+        };
+        let (mut speaker, said) = shown(&[]);
+        assert_eq!(said, ["undo: there is nothing"]);
+        assert!(matches!(speaker.line("y", false).0[..], [Effect::Send(Command::Prompt(_))]));
+        let (mut speaker, said) = shown(&["a.txt"]);
+        assert!(said.contains(&"as it was   a.txt  +1 −2".to_owned()), "{said:?}");
+        assert_eq!(said.last().map(String::as_str), Some("Question: is this to be done? Answer y, or n."));
+        assert!(said.iter().all(|line| !line.contains("```")), "{said:?}");
+        assert_eq!(speaker.line("y", true).0, [], "typed ahead");
+        let carry_out = Command::CarryOut { plan: 7, force: false };
+        assert_eq!(speaker.line("y", false).0, [Effect::Send(carry_out)]);
+        let (mut speaker, _) = shown(&["a.txt"]);
+        assert_eq!(speaker.line("n", false), (Vec::new(), vec!["Nothing was changed.".to_owned()]));
+        // Something else is said as ever, and the plan is forgotten.
+        let (mut speaker, _) = shown(&["a.txt"]);
+        for line in ["go on", "y"] {
+            assert!(matches!(speaker.line(line, false).0[..], [Effect::Send(Command::Prompt(_))]));
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod images;
 mod keys;
 mod past;
 mod replies;
-mod undo;
+pub(crate) mod undo;
 
 use crate::approval::Approvals;
 use crate::completion::Completion;

@@ -34,15 +34,13 @@ impl App {
     }
 
     pub(super) fn planned(&mut self, plan: &UndoPlan) {
-        if plan.paths.is_empty() && plan.conversation.is_none() {
-            let why = if plan.unchanged > 0 { "everything is as it was already" } else { "there is nothing" };
-            self.note(Weight::Quiet, format!("{}: {why}", name(plan.kind)));
+        if let Some(why) = idle(plan) {
+            self.note(Weight::Quiet, why);
             return;
         }
         let carry_out = |force| Effect::Send(Command::CarryOut { plan: plan.plan, force });
-        let conflicts = plan.count(|fate| matches!(fate, PathFate::Conflict { .. }));
         let mut choices = vec![Choice::new('y', "yes", carry_out(false))];
-        if conflicts > 0 {
+        if has_conflicts(plan) {
             choices.push(Choice::new('f', "yes, and overwrite what others changed", carry_out(true)));
         }
         let page = Page { title: name(plan.kind).to_owned(), markdown: page(plan), ..Page::default() };
@@ -58,26 +56,9 @@ impl App {
     }
 
     pub(super) fn undone(&mut self, outcome: &UndoOutcome) -> Vec<Effect> {
-        let files = |count: u64| format!("{count} file{}", if count == 1 { "" } else { "s" });
-        let done = match (outcome.restored, outcome.deleted) {
-            (0, 0) => "no file changed".to_owned(),
-            (back, 0) => format!("{} as before", files(back)),
-            (0, gone) => format!("{} removed", files(gone)),
-            (back, gone) => format!("{} as before, {gone} removed", files(back)),
-        };
-        let mut text = format!("{}: {done}", name(outcome.kind));
-        for (what, paths) in [("left alone", &outcome.left), ("failed", &outcome.failed)] {
-            for path in paths {
-                let _ = write!(text, "\n{what}: {} ({})", path.path.0.display(), path.reason);
-            }
-        }
-        let mut effects = Vec::new();
-        if let Some(back) = &outcome.conversation {
-            let _ = write!(text, "\nthe conversation is back to before: {}", back.text);
-            effects = self.take_up(&back.to);
-        }
+        let effects = outcome.conversation.as_ref().map_or_else(Vec::new, |back| self.take_up(&back.to));
         let weight = if outcome.failed.is_empty() { Weight::Quiet } else { Weight::Warning };
-        self.note(weight, text);
+        self.note(weight, told(outcome));
         effects
     }
 
@@ -93,6 +74,38 @@ impl App {
     }
 }
 
+/// Why there is nothing to do.
+pub(crate) fn idle(plan: &UndoPlan) -> Option<String> {
+    let why = if plan.unchanged > 0 { "everything is as it was already" } else { "there is nothing" };
+    (plan.paths.is_empty() && plan.conversation.is_none()).then(|| format!("{}: {why}", name(plan.kind)))
+}
+
+/// Whether others changed what it would write over.
+pub(crate) fn has_conflicts(plan: &UndoPlan) -> bool {
+    plan.count(|fate| matches!(fate, PathFate::Conflict { .. })) > 0
+}
+
+/// What was done.
+pub(crate) fn told(outcome: &UndoOutcome) -> String {
+    let files = |count: u64| format!("{count} file{}", if count == 1 { "" } else { "s" });
+    let done = match (outcome.restored, outcome.deleted) {
+        (0, 0) => "no file changed".to_owned(),
+        (back, 0) => format!("{} as before", files(back)),
+        (0, gone) => format!("{} removed", files(gone)),
+        (back, gone) => format!("{} as before, {gone} removed", files(back)),
+    };
+    let mut text = format!("{}: {done}", name(outcome.kind));
+    for (what, paths) in [("left alone", &outcome.left), ("failed", &outcome.failed)] {
+        for path in paths {
+            let _ = write!(text, "\n{what}: {} ({})", path.path.0.display(), path.reason);
+        }
+    }
+    if let Some(back) = &outcome.conversation {
+        let _ = write!(text, "\nthe conversation is back to before: {}", back.text);
+    }
+    text
+}
+
 fn name(kind: UndoKind) -> &'static str {
     match kind {
         UndoKind::Undo => "undo",
@@ -101,7 +114,8 @@ fn name(kind: UndoKind) -> &'static str {
     }
 }
 
-fn page(plan: &UndoPlan) -> String {
+/// What would be done, in Markdown.
+pub(crate) fn page(plan: &UndoPlan) -> String {
     let mut out = String::new();
     if let Some(back) = &plan.conversation {
         let _ = writeln!(
