@@ -73,7 +73,6 @@ fn images(environment: &Environment) -> Option<Graphics> {
     if between || term.starts_with("tmux") || term.starts_with("screen") {
         return graphics(None);
     }
-    let konsole = var("KONSOLE_VERSION").and_then(|v| v.parse::<u32>().ok());
     match (var("TERM_PROGRAM"), term) {
         (Some("ghostty"), _) | (_, "xterm-kitty" | "xterm-ghostty") => graphics(Some(Protocol::Kitty)),
         // These name it themselves: what was started in one of the others still has its names.
@@ -81,13 +80,11 @@ fn images(environment: &Environment) -> Option<Graphics> {
         (Some("iTerm.app" | "WezTerm" | "mintty"), _) => graphics(Some(Protocol::Iterm)),
         (Some("vscode"), _) => graphics(None),
         _ if var("LC_TERMINAL") == Some("iTerm2") => graphics(Some(Protocol::Iterm)),
-        _ if konsole.is_some_and(|version| version >= KONSOLE_DRAWS) => graphics(Some(Protocol::Iterm)),
+        // Konsole draws both, and leaves an image where it is when text is written over it.
+        _ if var("KONSOLE_VERSION").is_some() => None,
         _ => graphics(None),
     }
 }
-
-/// The first Konsole that draws images.
-const KONSOLE_DRAWS: u32 = 220_400;
 
 /// Another one for each process, so that two on one screen do not change each other's images.
 fn first_image() -> u32 {
@@ -215,8 +212,7 @@ mod tests {
             (&[("TERM", "xterm-256color"), ("TERM_PROGRAM", "WezTerm")], Some(iterm)),
             (&[("TERM", "xterm"), ("TERM_PROGRAM", "mintty")], Some(iterm)),
             (&[("TERM", "xterm-256color"), ("LC_TERMINAL", "iTerm2")], Some(iterm)),
-            (&[("TERM", "xterm-256color"), ("KONSOLE_VERSION", "230804")], Some(iterm)),
-            (&[("TERM", "xterm-256color"), ("KONSOLE_VERSION", "211203")], Some(None)),
+            (&[("TERM", "xterm-256color"), ("KONSOLE_VERSION", "221203")], None),
             (&[("TERM", "foot"), ("KONSOLE_VERSION", "230804")], Some(None)),
             (&[("TERM", "xterm-256color"), ("TERM_PROGRAM", "vscode")], Some(None)),
             (&[("TERM", "xterm-256color"), ("WT_SESSION", "1")], Some(None)),
