@@ -62,6 +62,8 @@ fn a_turn_a_question_and_an_interrupt_are_lines_and_nothing_is_redrawn() {
 
     terminal.send("and on\n");
     gate.wait_reached();
+    // Ctrl-C drops what was printed and has not been read yet.
+    says(&mut terminal, "You: and on\r\n");
     assert!(is_line_by_line(&terminal.pty));
     terminal.send("\x03");
     says(&mut terminal, "Interrupted. Your turn.\r\n");
