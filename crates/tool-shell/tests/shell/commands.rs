@@ -180,11 +180,9 @@ async fn an_interrupt_stops_what_runs() {
         }
     });
     let output = room.sh("echo $$ >pids; echo ready; sleep 999").await;
-    assert!(
-        output.interrupted && output.content.starts_with("ready\n[interrupted after"),
-        "{}",
-        output.content
-    );
+    // In between bash may say that it can start nothing any more.
+    let said = output.content.starts_with("ready\n") && output.content.contains("\n[interrupted after");
+    assert!(output.interrupted && said, "{}", output.content);
     assert!(room.pids("pids").into_iter().all(ended));
     assert!(room.sh("echo again").await.interrupted);
 }
