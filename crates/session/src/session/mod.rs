@@ -304,15 +304,17 @@ impl Session {
             self.blobs.sync();
         }
         self.ledger.append_draft(draft, seq, durability)?;
-        for entry in &entries {
-            self.note(entry);
-            self.view.apply(entry);
+        let seqs = entries.iter().map(|entry| entry.seq).collect();
+        let is_moment = checkpoint::is_moment(&entries);
+        for entry in entries {
+            self.note(&entry);
+            self.view.take_in(entry);
         }
         self.refold_if_stale()?;
-        if checkpoint::is_moment(&entries) {
+        if is_moment {
             self.keep_checkpoint();
         }
-        Ok(entries.iter().map(|entry| entry.seq).collect())
+        Ok(seqs)
     }
 
     /// Writes down what the view knows, when that will save the next opening enough.

@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+/// Bytes that a text may have room for and not fill.
+const SPARE: usize = 1_024;
+
 /// An entry that changes how others are shown.
 #[derive(Debug)]
 pub(super) struct Control {
@@ -130,18 +133,52 @@ impl Effects {
     }
 }
 
+/// Gives back memory that a long text was made in and does not fill.
+fn fitted(part: &mut Part) {
+    if let Part::Text { text, .. } | Part::Reasoning { text, .. } | Part::ToolResult { output: text, .. } =
+        part
+        && text.capacity() - text.len() > SPARE
+    {
+        text.shrink_to_fit();
+    }
+}
+
 impl View {
+    /// [`View::apply`] for an entry that nobody else needs: what was said is kept as it is, not copied.
+    pub fn take_in(&mut self, entry: Entry) {
+        let Entry { seq, time, kind } = entry;
+        match kind {
+            EntryKind::Message { mut message } if self.is_next(seq) => {
+                message.parts.iter_mut().for_each(fitted);
+                self.message(seq, message);
+            }
+            EntryKind::Part { message, mut part } if self.is_next(seq) => {
+                fitted(&mut part);
+                self.part(&message, part);
+            }
+            kind => self.apply(&Entry { seq, time, kind }),
+        }
+    }
+
+    /// Whether the entry is newer than the last one; then it is the last one.
+    fn is_next(&mut self, seq: Seq) -> bool {
+        let is = self.last_seq.is_none_or(|last| seq > last);
+        if is {
+            self.last_seq = Some(seq);
+        }
+        is
+    }
+
     /// Folds in the next entry. O(1) except at compactions and reverts. An entry that is not newer than the last one is
     /// ignored.
     pub fn apply(&mut self, entry: &Entry) {
-        if self.last_seq.is_some_and(|last| entry.seq <= last) {
+        if !self.is_next(entry.seq) {
             return;
         }
-        self.last_seq = Some(entry.seq);
         let seq = entry.seq;
         match &entry.kind {
-            EntryKind::Message { message } => self.message(seq, message),
-            EntryKind::Part { message, part } => self.part(message, part),
+            EntryKind::Message { message } => self.message(seq, message.clone()),
+            EntryKind::Part { message, part } => self.part(message, part.clone()),
             EntryKind::Finish { message, reason } => self.finish(message, reason),
             EntryKind::System { items } => self.system(items),
             EntryKind::Prune { calls, media, .. } => {
@@ -202,8 +239,7 @@ impl View {
         }
     }
 
-    fn message(&mut self, seq: Seq, message: &Message) {
-        let mut message = message.clone();
+    fn message(&mut self, seq: Seq, mut message: Message) {
         message.seq = seq;
         for part in &mut message.parts {
             self.own_ids(seq, part);
@@ -270,13 +306,12 @@ impl View {
         }
     }
 
-    fn part(&mut self, id: &MessageId, part: &Part) {
+    fn part(&mut self, id: &MessageId, mut part: Part) {
         let Some(at) = self.slot_of(id) else {
             // Of a message that is not in memory, or of none.
             self.stale |= self.forgotten.is_some();
             return;
         };
-        let mut part = part.clone();
         self.own_ids(self.log[at].seq, &mut part);
         let slot = &mut self.log[at];
         let tokens = budget::estimate_part(&part);

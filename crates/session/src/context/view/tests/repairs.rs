@@ -248,3 +248,32 @@ fn what_is_sent_as_it_is_is_not_copied() {
         assert!(!sent.message.parts.iter().any(details));
     }
 }
+
+#[test]
+fn an_entry_that_nobody_else_needs_is_taken_in_as_it_is() {
+    let mut output = String::with_capacity(1 << 16);
+    output.push_str("found");
+    let mut message = Message::tool_result("c1".into(), "read", output, false);
+    let [Part::ToolResult { output, .. }] = &message.parts[..] else { panic!("{message:?}") };
+    assert!(output.capacity() >= 1 << 16);
+    message.seq = Seq(7);
+    let mut long = Message::user("x".repeat(5_000));
+    long.seq = Seq(8);
+    let Part::Text { text, .. } = &long.parts[0] else { panic!("{long:?}") };
+    let at = text.as_ptr();
+    let mut view = View::new(Policy::default(), scope());
+    for (seq, message) in [(7, message), (8, long)] {
+        view.take_in(Entry { seq: Seq(seq), time: Millis(1), kind: EntryKind::Message { message } });
+    }
+    let kept: Vec<_> = view.live().cloned().collect();
+    let Part::ToolResult { output, .. } = &kept[0].parts[0] else { panic!("{kept:?}") };
+    assert!(output.capacity() < 2_048, "what it does not fill is given back");
+    let Part::Text { text, .. } = &kept[1].parts[0] else { panic!("{kept:?}") };
+    assert_eq!(text.as_ptr(), at, "it is the same text");
+    // What is not newer has no effect either way.
+    let old =
+        Entry { seq: Seq(8), time: Millis(1), kind: EntryKind::Message { message: Message::user("old") } };
+    view.apply(&old);
+    view.take_in(old);
+    assert_eq!(view.live().count(), 2);
+}
