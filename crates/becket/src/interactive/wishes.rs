@@ -82,7 +82,9 @@ fn images(environment: &Environment) -> Option<Graphics> {
         _ if var("LC_TERMINAL") == Some("iTerm2") => graphics(Some(Protocol::Iterm)),
         // Konsole draws both, and leaves an image where it is when text is written over it.
         _ if var("KONSOLE_VERSION").is_some() => None,
-        _ => graphics(None),
+        _ if ["XTERM_VERSION", "WT_SESSION"].iter().any(|name| var(name).is_some()) => graphics(None),
+        // Who is not known to answer is not asked: keys are read more slowly while an answer may come.
+        _ => None,
     }
 }
 
@@ -216,7 +218,8 @@ mod tests {
             (&[("TERM", "foot"), ("KONSOLE_VERSION", "230804")], Some(None)),
             (&[("TERM", "xterm-256color"), ("TERM_PROGRAM", "vscode")], Some(None)),
             (&[("TERM", "xterm-256color"), ("WT_SESSION", "1")], Some(None)),
-            (&[("TERM", "xterm-256color")], Some(None)),
+            (&[("TERM", "xterm"), ("XTERM_VERSION", "XTerm(379)")], Some(None)),
+            (&[("TERM", "xterm-256color")], None),
             (&[("TERM", "xterm-kitty"), ("TMUX", "/tmp/tmux")], Some(None)),
             (&[("TERM", "tmux-256color"), ("LC_TERMINAL", "iTerm2")], Some(None)),
             (&[("TERM", "screen"), ("TERM_PROGRAM", "WezTerm")], Some(None)),

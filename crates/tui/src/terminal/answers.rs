@@ -212,7 +212,9 @@ impl Listener {
             let now = Instant::now();
             match read {
                 Ok(0) if now.duration_since(self.began) < WITHIN => {
-                    if now.duration_since(self.last) >= QUIET {
+                    // An Escape alone is a key, as a rule.
+                    let quiet = if self.answers.pending.len() == 1 { TICK } else { QUIET };
+                    if now.duration_since(self.last) >= quiet {
                         let (events, _) = self.sorted(Answers::end);
                         if !events.is_empty() {
                             return Listened::Events(events);
@@ -223,7 +225,8 @@ impl Listener {
                 Ok(length @ 1..) => {
                     self.last = now;
                     let (events, answered) = self.sorted(|answers| answers.take(&buffer[..length]));
-                    if answered {
+                    // Whatever comes: after the time the library reads.
+                    if answered || now.duration_since(self.began) >= WITHIN {
                         return self.end(events);
                     }
                     return Listened::Events(events);
