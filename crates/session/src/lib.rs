@@ -10,6 +10,7 @@ pub mod export;
 pub mod import;
 pub mod index;
 pub mod ledger;
+pub mod pages;
 pub mod past;
 pub mod replay;
 pub mod salvage;

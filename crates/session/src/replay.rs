@@ -10,7 +10,12 @@ use std::collections::{HashMap, HashSet};
 
 /// The events of `entries`, in order.
 pub fn events(entries: impl IntoIterator<Item = Entry>) -> Vec<Event> {
-    let mut replay = Replay::default();
+    events_from(entries, false)
+}
+
+/// The same of entries that begin somewhere in a session, perhaps while the model is at work on a prompt.
+pub(crate) fn events_from(entries: impl IntoIterator<Item = Entry>, in_turn: bool) -> Vec<Event> {
+    let mut replay = Replay { in_turn, ..Replay::default() };
     for entry in entries {
         replay.take(entry);
     }

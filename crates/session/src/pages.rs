@@ -1,0 +1,413 @@
+//! What was said in a stored session, a stretch at a time: from any place in its ledger, towards its start or its end.
+//!
+//! Owns where stretches may begin, and what later entries did to them: a rewind takes messages out that may lie far before it,
+//! an undo changes what a compaction counts for. So the stretches of a session, one after the other, are the events of all of it
+//! ([`crate::replay`]); only that a compaction was undone stands at the end of its stretch.
+//!
+//! What a rewind took out is not taken out again by a later one: that is how sessions are written, and so only what follows a
+//! stretch decides about it.
+//!
+//! A place is found by halving the file, so a stretch costs its own length; and once, what follows it is looked through for
+//! rewinds, without reading what it says. Takes no lock and changes nothing.
+
+use crate::ledger::{End, Item, Reader};
+use crate::replay;
+use crate::store::{StoreError, ledger_path};
+use becket_types::{Entry, EntryKind, Event, Role, Seq, visibility};
+use memchr::memmem;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Bytes of the ledger that a stretch has, or a few more.
+const LENGTH: u64 = 512 * 1024;
+/// A ledger up to this size is one stretch.
+const WHOLE: u64 = 2 * 1024 * 1024;
+/// The entry that a line begins with has its number in so many bytes.
+const HEAD: u64 = 512;
+
+/// The events of the entries from one number to before another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    pub from: Seq,
+    /// Behind the last entry of it.
+    pub to: Seq,
+    pub events: Vec<Event>,
+}
+
+/// The stretches of one session.
+#[derive(Debug)]
+pub struct Pages {
+    ledger: PathBuf,
+    length: u64,
+    /// The part of the file that was looked through for reverts.
+    seen: Range<u64>,
+    /// What is reverted, by the number of the entry that does it.
+    reverts: BTreeMap<Seq, Seq>,
+    /// What the reverted entries are.
+    targets: HashMap<Seq, Target>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    /// A message of the person's: with it, all behind it goes.
+    Said,
+    Compaction,
+    Revert,
+    Other,
+}
+
+/// What later entries did to those before them.
+#[derive(Default)]
+struct Effects {
+    /// Taken out by rewinds.
+    gone: Vec<Range<Seq>>,
+    /// Compactions that were undone or count again: which entry did it, and whether they count.
+    undone: HashMap<Seq, (Seq, bool)>,
+}
+
+/// Entries, and where the line of each begins.
+type Located = Vec<(u64, Entry)>;
+
+impl Pages {
+    pub fn of(session_dir: &Path) -> Self {
+        Self::with_length(session_dir, LENGTH)
+    }
+
+    /// Stretches of about `length` bytes.
+    pub fn with_length(session_dir: &Path, length: u64) -> Self {
+        Self {
+            ledger: ledger_path(session_dir),
+            length: length.max(1),
+            seen: 0..0,
+            reverts: BTreeMap::new(),
+            targets: HashMap::new(),
+        }
+    }
+
+    /// The end of what was said; all of it where that is short.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when the ledger cannot be read; so all others.
+    pub fn last(&mut self) -> Result<Page, StoreError> {
+        let length = self.file()?.metadata().map_err(self.failed())?.len();
+        let most = if length <= WHOLE.max(self.length) { length } else { self.length };
+        self.backward(Seq(1), Seq(u64::MAX), most)
+    }
+
+    /// The stretch that ends before `to`, of entries from `from` on.
+    pub fn before(&mut self, from: Seq, to: Seq) -> Result<Page, StoreError> {
+        self.backward(from, to, self.length)
+    }
+
+    /// The stretch that begins with `from`, of entries before `to`.
+    pub fn after(&mut self, from: Seq, to: Seq) -> Result<Page, StoreError> {
+        let mut file = self.file()?;
+        let start = self.line_of(&mut file, from)?;
+        let mut entries = Located::new();
+        let (mut behind_turn, mut end) = (true, to);
+        for item in lines(&file, start).map_err(self.failed())? {
+            let (at, entry) = item.map_err(self.failed())?;
+            if entry.seq < from {
+                continue;
+            }
+            if entry.seq >= to || at.saturating_sub(start) >= self.length && begins(behind_turn, &entry) {
+                end = entry.seq.min(to);
+                break;
+            }
+            behind_turn = matches!(entry.kind, EntryKind::TurnEnd { .. });
+            entries.push((at, entry));
+        }
+        self.page(&mut file, from, end, start, entries)
+    }
+
+    /// The first stretch between `from` and `to`, looked through from the end (`back`) or from the start, of which this holds.
+    pub fn find(
+        &mut self,
+        range: Range<Seq>,
+        back: bool,
+        is: &mut dyn FnMut(&Page) -> bool,
+    ) -> Result<Option<Page>, StoreError> {
+        let Range { start: mut from, end: mut to } = range;
+        while from < to {
+            let page = if back { self.before(from, to)? } else { self.after(from, to)? };
+            if is(&page) {
+                return Ok(Some(page));
+            }
+            if back {
+                to = page.from.min(Seq(to.0 - 1));
+            } else {
+                from = page.to.max(from.next());
+            }
+        }
+        Ok(None)
+    }
+
+    fn backward(&mut self, from: Seq, to: Seq, mut length: u64) -> Result<Page, StoreError> {
+        let mut file = self.file()?;
+        let whole = file.metadata().map_err(self.failed())?.len();
+        let end = if to.0 == u64::MAX { whole } else { self.line_of(&mut file, to)? };
+        loop {
+            let floor = end.saturating_sub(length);
+            let start = match floor {
+                0 => 0,
+                _ => line_behind(&mut file, floor - 1).map_err(self.failed())?,
+            };
+            let mut entries = Located::new();
+            for item in lines(&file, start).map_err(self.failed())? {
+                let (at, entry) = item.map_err(self.failed())?;
+                if entry.seq >= to {
+                    break;
+                }
+                entries.push((at, entry));
+            }
+            let at_start = floor == 0 || entries.first().is_some_and(|(_, first)| first.seq <= from);
+            let first = if at_start {
+                Some(entries.iter().take_while(|(_, entry)| entry.seq < from).count())
+            } else {
+                let behind_turn = |i: usize| {
+                    i.checked_sub(1).is_some_and(|i| matches!(entries[i].1.kind, EntryKind::TurnEnd { .. }))
+                };
+                (0..entries.len()).find(|i| begins(behind_turn(*i), &entries[*i].1))
+            };
+            if let Some(first) = first {
+                entries.drain(..first);
+                let begin = match entries.first() {
+                    Some((_, entry)) if !at_start => entry.seq,
+                    _ => from,
+                };
+                let at = entries.first().map_or(start, |(at, _)| *at);
+                return self.page(&mut file, begin, to, at, entries);
+            }
+            length = length.saturating_mul(4);
+        }
+    }
+
+    /// The events of these entries, as they are after all that follows them; the first one's line begins at `start`.
+    fn page(
+        &mut self,
+        file: &mut File,
+        from: Seq,
+        to: Seq,
+        start: u64,
+        entries: Located,
+    ) -> Result<Page, StoreError> {
+        let behind_turn = entries.first().is_none_or(|(_, first)| !is_answer(first));
+        let to = entries.last().map_or(to, |(_, last)| if to.0 == u64::MAX { last.seq.next() } else { to });
+        self.look_for_reverts(file, start)?;
+        let Effects { gone, undone } = self.effects(file)?;
+        let compactions: Vec<Seq> = entries
+            .iter()
+            .filter(|(_, entry)| matches!(entry.kind, EntryKind::Compaction(_)))
+            .map(|(_, entry)| entry.seq)
+            .collect();
+        let is_gone = |entry: &Entry| {
+            let before = gone.partition_point(|range| range.start <= entry.seq);
+            !matches!(entry.kind, EntryKind::TurnEnd { .. })
+                && gone[..before].iter().any(|range| range.contains(&entry.seq))
+        };
+        let left = entries.into_iter().map(|(_, entry)| entry).filter(|entry| !is_gone(entry));
+        let mut events = replay::events_from(left, !behind_turn);
+        for entry in compactions {
+            if let Some((by, counts)) = undone.get(&entry)
+                && *by >= to
+            {
+                events.push(Event::CompactionReverted { entry, counts: *counts });
+            }
+        }
+        Ok(Page { from, to, events })
+    }
+
+    /// Takes in the reverts of the file from `start` on.
+    fn look_for_reverts(&mut self, file: &mut File, start: u64) -> Result<(), StoreError> {
+        let end = file.metadata().map_err(self.failed())?.len();
+        if self.seen.is_empty() {
+            self.seen = end..end;
+        }
+        for part in [start..self.seen.start, self.seen.end..end] {
+            if part.is_empty() {
+                continue;
+            }
+            for line in lines_with(file, part, br#""revert""#).map_err(self.failed())? {
+                for (_, entry) in items(Reader::new(&line[..])).filter_map(Result::ok) {
+                    if let EntryKind::Revert { entry: target } = entry.kind {
+                        self.reverts.insert(entry.seq, target);
+                    }
+                }
+            }
+        }
+        self.seen = start.min(self.seen.start)..end.max(self.seen.end);
+        Ok(())
+    }
+
+    /// What all reverts that were seen come to.
+    fn effects(&mut self, file: &mut File) -> Result<Effects, StoreError> {
+        for target in self.reverts.values() {
+            if !self.targets.contains_key(target) {
+                let kind = target_at(file, *target).map_err(StoreError::io("read", &self.ledger))?;
+                self.targets.insert(*target, kind);
+            }
+        }
+        let Effects { mut gone, mut undone } = Effects::default();
+        let mut undos = HashMap::new();
+        for (by, target) in &self.reverts {
+            match self.targets.get(target) {
+                Some(Target::Said) if !gone.iter().any(|range| range.contains(target)) => {
+                    // What an earlier one took out lies in it, or before it.
+                    gone.retain(|range| range.start < *target);
+                    gone.push(*target..*by);
+                }
+                Some(Target::Compaction) => {
+                    undos.insert(*by, *target);
+                    undone.insert(*target, (*by, false));
+                }
+                Some(Target::Revert) => {
+                    if let Some(compaction) = undos.remove(target) {
+                        undone.insert(compaction, (*by, true));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(Effects { gone, undone })
+    }
+
+    fn file(&self) -> Result<File, StoreError> {
+        File::open(&self.ledger).map_err(self.failed())
+    }
+
+    fn line_of(&self, file: &mut File, seq: Seq) -> Result<u64, StoreError> {
+        line_of(file, seq).map_err(self.failed())
+    }
+
+    fn failed(&self) -> impl FnOnce(io::Error) -> StoreError + '_ {
+        StoreError::io("read", &self.ledger)
+    }
+}
+
+/// Whether a stretch may begin with it: what belongs together (a call and its result, an answer and its parts) is not before it.
+fn begins(behind_turn: bool, entry: &Entry) -> bool {
+    behind_turn || is_answer(entry)
+}
+
+fn is_answer(entry: &Entry) -> bool {
+    matches!(&entry.kind, EntryKind::Message { message } if message.role == Role::Assistant)
+}
+
+/// Readable entries from a place on where a line begins, and where their lines begin.
+fn lines(file: &File, start: u64) -> io::Result<impl Iterator<Item = io::Result<(u64, Entry)>> + use<>> {
+    let mut file = file.try_clone()?;
+    file.seek(SeekFrom::Start(start))?;
+    let end = End { good: start, total: start, ..End::start() };
+    Ok(items(Reader::resume(BufReader::with_capacity(1 << 16, file), end)))
+}
+
+fn items<R: BufRead>(mut reader: Reader<R>) -> impl Iterator<Item = io::Result<(u64, Entry)>> {
+    let mut queue = Vec::new().into_iter();
+    std::iter::from_fn(move || {
+        loop {
+            if let Some(entry) = queue.next() {
+                return Some(Ok(entry));
+            }
+            match reader.next_item() {
+                // What is damaged is told by whoever opens the session.
+                Ok(Some(Item::Bad(_))) => {}
+                Ok(Some(Item::Commit(entries))) => {
+                    let at = reader.end().total.saturating_sub(reader.raw_line().len() as u64 + 1);
+                    queue = entries.into_iter().map(|entry| (at, entry)).collect::<Vec<_>>().into_iter();
+                }
+                Ok(None) => return None,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    })
+}
+
+/// Where the first line behind the one that holds this byte begins.
+fn line_behind(file: &mut File, byte: u64) -> io::Result<u64> {
+    file.seek(SeekFrom::Start(byte))?;
+    let mut input = BufReader::with_capacity(1 << 12, file);
+    Ok(byte + input.skip_until(b'\n')? as u64)
+}
+
+/// Where the line with the entry of this number begins, or, where there is none, the next one.
+fn line_of(file: &mut File, seq: Seq) -> io::Result<u64> {
+    let end = file.metadata()?.len();
+    // The last line that does not begin behind it begins at `low` or behind that, and before `high`.
+    let (mut low, mut high) = (0, end);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        let start = line_behind(file, middle - 1)?;
+        match first_seq(file, start, high)? {
+            Some((at, first)) if first <= seq => low = at,
+            _ => high = middle,
+        }
+    }
+    Ok(low)
+}
+
+/// The first line from `start` on, before `end`, that says the number of its first entry: where it begins, and that number.
+fn first_seq(file: &mut File, mut start: u64, end: u64) -> io::Result<Option<(u64, Seq)>> {
+    while start < end {
+        file.seek(SeekFrom::Start(start))?;
+        let mut head = Vec::new();
+        file.by_ref().take(HEAD).read_to_end(&mut head)?;
+        let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        if let Some(seq) = seq_in(line) {
+            return Ok(Some((start, seq)));
+        }
+        start = line_behind(file, start)?;
+    }
+    Ok(None)
+}
+
+/// The number in `…"entries":[{"seq":12,…`.
+fn seq_in(head: &[u8]) -> Option<Seq> {
+    let at = memmem::find(head, br#""seq":"#)? + 6;
+    let digits = head[at..].iter().take_while(|byte| byte.is_ascii_digit());
+    let text: String = digits.map(|byte| char::from(*byte)).collect();
+    text.parse().ok().map(Seq)
+}
+
+/// The lines of a part of the file, which ends with one, in which these bytes stand.
+fn lines_with(file: &mut File, part: Range<u64>, bytes: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    file.seek(SeekFrom::Start(part.start))?;
+    let mut input = BufReader::with_capacity(1 << 18, file.take(part.end - part.start));
+    let finder = memmem::Finder::new(bytes);
+    let (mut out, mut line) = (Vec::new(), Vec::new());
+    while input.read_until(b'\n', &mut line)? > 0 {
+        if finder.find(&line).is_some() {
+            out.push(std::mem::take(&mut line));
+        }
+        line.clear();
+    }
+    Ok(out)
+}
+
+/// What the entry of this number is.
+fn target_at(file: &mut File, seq: Seq) -> io::Result<Target> {
+    let start = line_of(file, seq)?;
+    for item in lines(file, start)? {
+        let (_, entry) = item?;
+        if entry.seq > seq {
+            break;
+        }
+        if entry.seq == seq {
+            return Ok(match &entry.kind {
+                EntryKind::Message { message }
+                    if matches!(message.role, Role::User | Role::System)
+                        && visibility(&message.origin).user
+                        && !message.metadata.compaction_continue =>
+                {
+                    Target::Said
+                }
+                EntryKind::Compaction(_) => Target::Compaction,
+                EntryKind::Revert { .. } => Target::Revert,
+                _ => Target::Other,
+            });
+        }
+    }
+    Ok(Target::Other)
+}
