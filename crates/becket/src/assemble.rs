@@ -20,7 +20,7 @@ use becket_session::store::{self, SessionSummary};
 use becket_session::{CreateOptions, Session, StoreError, ledger};
 use becket_tool::Tool;
 use becket_tool_shell::Shell;
-use becket_types::{PermissionMode, SessionId, SystemItem};
+use becket_types::{PermissionMode, SessionId, SystemItem, Used};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub(crate) struct Assembled {
     pub notes: Vec<String>,
     /// The folder of a session that is gone on with: what was said before is there.
     pub past: Option<PathBuf>,
+    /// What the session has used before.
+    pub used: Used,
     /// The folder of a session that begins here and is kept.
     pub begun: Option<PathBuf>,
     pub session: SessionId,
@@ -89,7 +91,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
     }
     let past = resumed.then(|| session.dir().to_owned());
     let begun = (run.persist && !resumed).then(|| session.dir().to_owned());
-    let id = session.info().id;
+    let (id, used) = (session.info().id, session.view().used());
     let mut settings = AgentSettings {
         resumed,
         edit_hook: Some(reach.hook),
@@ -113,7 +115,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
         guard,
         settings,
     });
-    Ok(Assembled { agent, handle, shell, notes, past, begun, session: id })
+    Ok(Assembled { agent, handle, shell, notes, past, used, begun, session: id })
 }
 
 /// What is given for the system prompt and stands nowhere in that of the session, which keeps its own.

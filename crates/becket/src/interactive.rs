@@ -39,7 +39,7 @@ use customs::Customs;
 use files::Files;
 use futures::future::BoxFuture;
 use pages::Pages;
-use past::{Past, Rest};
+use past::Past;
 use person::{Drafts, Person};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -148,19 +148,22 @@ async fn session(
     held: &Held,
     typed: Option<&mut Typed>,
 ) -> Result<Next, Failure> {
-    let Assembled { agent, handle, shell, notes, past, begun, session } =
+    let Assembled { agent, handle, shell, notes, past, used, begun, session } =
         assemble(environment, settings).await?;
     let (sender, events) = mpsc::unbounded_channel();
-    // Lines that are printed once are printed in their order.
-    let in_order = typed.is_some() || settings.inline;
-    let Past { events: past, rest } = past.map_or_else(Past::default, |dir| Past::of(&dir, in_order));
-    let mut end = None;
-    if rest.is_some() {
-        end = Some(past);
-    } else {
-        for event in past {
-            let _ = sender.send(event);
+    let past = past.map(|dir| Arc::new(Past::of(&dir)));
+    let mut notes = notes;
+    let mut end = match past.as_ref().map(|past| past.end()) {
+        Some(Ok(end)) => Some(end),
+        Some(Err(error)) => {
+            notes.push(format!("What was said before cannot be shown: {error}"));
+            None
         }
+        None => None,
+    };
+    if typed.is_some() {
+        // What is read out is read out in its order, and once.
+        end.take().into_iter().flat_map(|end| past::read_out(end)).for_each(|event| drop(sender.send(event)));
     }
     let ui = settings.settings.config.ui.clone();
     let (preferences, mut wrong) = wishes::preferences(environment, &settings.settings.config);
@@ -190,12 +193,13 @@ async fn session(
     }
     let kept = Arc::new(Mutex::new(ui));
     let mut host = Surroundings::new(environment, settings, session, &shell, held, Arc::clone(&kept));
-    host.rest = rest;
+    host.past = past;
     let options = Options {
         preferences,
         notifications,
         place: if settings.inline { Place::Inline } else { Place::Alternate },
         end,
+        used,
         commands: handle.commands,
         events,
         outside: inputs,
@@ -249,8 +253,8 @@ struct Surroundings {
     ui: Arc<Mutex<UiConfig>>,
     /// `None` for a session that keeps nothing.
     drafts: Option<Drafts>,
-    /// What was said before, where only the end of it is shown yet.
-    rest: Option<Rest>,
+    /// What was said before.
+    past: Option<Arc<Past>>,
 }
 
 impl Surroundings {
@@ -288,7 +292,7 @@ impl Surroundings {
             stopping: Arc::clone(&held.stopping),
             ui,
             drafts: settings.persist.then(|| Drafts::new(&environment.data_dir, session)),
-            rest: None,
+            past: None,
         }
     }
 }
@@ -420,9 +424,13 @@ impl Surroundings {
             Request::Preview { session } => {
                 beside(move || Some(previews::preview(&pages.environment, &pages.cwd, session)))
             }
-            Request::Past => {
-                let rest = self.rest.clone();
-                beside(move || rest.map(|rest| Reply::Past(rest.read())))
+            Request::Past { from, to, want } => {
+                let past = self.past.clone();
+                beside(move || past.map(|past| past.part(from, to, want)))
+            }
+            Request::Said => {
+                let past = self.past.clone();
+                beside(move || past.map(|past| past.said()))
             }
             Request::Jobs => {
                 let jobs = self.person.running_jobs();

@@ -110,7 +110,10 @@ fn with_reverts_of_what_is_there(entries: Vec<Entry>) -> Vec<Entry> {
         if let EntryKind::Revert { entry: target } = entry.kind {
             if !gone.insert(target) {
                 entry.kind = EntryKind::TurnEnd { end: "nothing".into(), state: TurnState::AwaitingUser };
-            } else if out.iter().any(|e| e.seq == target && matches!(&e.kind, EntryKind::Message { message } if message.role == Role::User)) {
+            } else if out.iter().any(|e| {
+                e.seq == target
+                    && matches!(&e.kind, EntryKind::Message { message } if message.role == Role::User)
+            }) {
                 gone.extend(out.iter().map(|e| e.seq).filter(|seq| *seq >= target));
             }
         }
@@ -169,7 +172,8 @@ fn session() -> World {
         world.push(EntryKind::TurnEnd { end: "completed".into(), state: TurnState::AwaitingUser });
         if n == 30 || n == 50 {
             let to = said[if n == 30 { 28 } else { 20 }];
-            let gone = world.entries.iter().filter(|e| e.seq >= to && matches!(e.kind, EntryKind::Message { .. }));
+            let gone =
+                world.entries.iter().filter(|e| e.seq >= to && matches!(e.kind, EntryKind::Message { .. }));
             let gone: Vec<Seq> = gone.map(|entry| entry.seq).collect();
             for entry in gone.into_iter().rev() {
                 world.push(EntryKind::Revert { entry });

@@ -6,7 +6,7 @@
 use crate::graphics::{Protocol, Scaled};
 use crate::highlight::Job;
 use crate::inspector::{Inspect, Inspected};
-use becket_types::{BlobId, Command, Event, Loss, Seq};
+use becket_types::{BlobId, Command, Event, Loss, MessageId, Seq};
 use crossterm::event::{KeyEvent, MouseEvent};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -198,8 +198,14 @@ pub enum Request {
     },
     /// The branch that the directory is on.
     Branch,
-    /// All that was said before in this session.
-    Past,
+    /// A part of what was said before in this session, from one entry to before another.
+    Past {
+        from: Seq,
+        to: Seq,
+        want: Want,
+    },
+    /// The person's messages of the whole session.
+    Said,
     /// How many commands run in the background.
     Jobs,
     /// Sessions of this directory in which these words were said.
@@ -271,7 +277,14 @@ pub enum Reply {
         text: String,
     },
     Branch(Option<String>),
-    Past(Vec<Event>),
+    /// That part; `None`: nothing in it says the words.
+    Past {
+        from: Seq,
+        to: Seq,
+        result: Result<Option<Stretch>, String>,
+    },
+    /// Their numbers, ids and texts, in order.
+    Said(Vec<(Seq, MessageId, String)>),
     Jobs(usize),
     /// Ids, the best first.
     Saying {
@@ -290,6 +303,28 @@ pub enum Reply {
     },
     /// Lines of the person's own status line, with their escapes.
     StatusLine(Vec<String>),
+}
+
+/// A stretch of what was said before.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stretch {
+    /// The first entry that it is of.
+    pub from: Seq,
+    /// The one behind its last.
+    pub to: Seq,
+    pub events: Vec<Event>,
+}
+
+/// Which part of what was said before is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Want {
+    Start,
+    End,
+    /// The nearest part in which these words are said.
+    Saying {
+        words: String,
+        back: bool,
+    },
 }
 
 /// A page that the host made for a command.

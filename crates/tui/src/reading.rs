@@ -144,12 +144,15 @@ impl Reading {
         let width = usize::from(width);
         let fit = |line: &str| text::fit(line, width).into_owned();
         if let Some(words) = &self.search {
-            let (at, count) = transcript.found();
+            let (at, count, more) = transcript.found();
+            let more = if more { "+" } else { "" };
             let shown = format!("find: {}", text::visible(words));
             let told = if words.is_empty() {
                 "Enter for what you looked for last · Esc".to_owned()
+            } else if transcript.is_finding() {
+                "looking through what was said before …".to_owned()
             } else {
-                format!("{at} of {count} · Enter next · Up before · Esc")
+                format!("{at} of {count}{more} · Enter next · Up before · Esc")
             };
             let cursor = (text::width(&shown) < width).then_some(text::width(&shown) as u16);
             return Some((Line::styled(fit(&format!("{shown}   {told}")), theme.accent), cursor));

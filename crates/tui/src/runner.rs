@@ -6,12 +6,12 @@ use crate::app::{App, Preferences};
 use crate::decoder::{Decoded, Decoder};
 use crate::graphics::Protocol;
 use crate::highlight::Job;
-use crate::input::{Effect, Input, Reply, Request, Timer, To};
+use crate::input::{Effect, Input, Reply, Request, Stretch, Timer, To};
 use crate::notify::Notifications;
 use crate::scheduler::Scheduler;
 use crate::terminal::answers::{Listened, Listener};
 use crate::terminal::{self, Place, Screen};
-use becket_types::{Command, Event};
+use becket_types::{Command, Event, Used};
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
@@ -29,8 +29,10 @@ pub struct Options {
     pub preferences: Preferences,
     pub notifications: Notifications,
     pub place: Place,
-    /// The end of what was said before; the host is asked for the whole of it ([`Request::Past`]).
-    pub end: Option<Vec<Event>>,
+    /// The end of what was said before; the host is asked for more of it ([`Request::Past`]) when somebody reads back.
+    pub end: Option<Stretch>,
+    /// What the session has used so far.
+    pub used: Used,
     pub commands: mpsc::Sender<Command>,
     pub events: mpsc::UnboundedReceiver<Event>,
     /// What comes from outside the terminal: signals.
@@ -91,9 +93,9 @@ pub async fn run<W: Write>(out: W, mut options: Options) -> io::Result<Ended> {
         ended: None,
     };
     runner.scheduler.at_once(Instant::now());
+    runner.app.begin_with(options.used);
     if let Some(end) = options.end {
         runner.app.show_end(&end);
-        runner.perform(Effect::Ask(Request::Past)).await?;
     }
     for effect in runner.app.begin() {
         runner.perform(effect).await?;

@@ -3,14 +3,10 @@
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
 
-use becket_tui::app::App;
-use becket_tui::input::{Effect, Input, Reply};
-use becket_tui::picture;
-use becket_tui::terminal::surface::Surface;
+use becket_tui::input::{Effect, Input};
 use becket_tui::theme::Theme;
 use becket_types::{CallId, Event, Message, MessageId, Millis, Part};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use ratatui::layout::Size;
 use ratatui::style::Color;
 use serde_json::{Value, json};
 use support::{Stage, started};
@@ -201,38 +197,4 @@ fn colours_of_programs_are_kept_and_nothing_else_of_them() {
     let screen = stage.screen();
     assert!(screen.contains("  red plain⟨U+202E⟩"), "{screen}");
     assert_eq!(stage.colour(1, 2), vt100::Color::Idx(1));
-}
-
-/// The end of a long session is there at once, and the whole of it when it was read: nothing twice, nothing moved.
-#[test]
-fn what_was_said_before_comes_as_its_end_and_then_as_a_whole() {
-    let said = |i: usize| {
-        let message = Message::user(format!("message {i}"));
-        Event::UserMessage { message, client_id: None, steered: false }
-    };
-    let past: Vec<Event> = (0..60).map(said).collect();
-    let mut app = App::new(Theme::plain());
-    app.show_end(&past[50..]);
-    let mut surface = Surface::new(Size::new(40, 10)).unwrap();
-    let mut screen = |app: &mut App| {
-        let (cells, _) = surface.cells(Size::new(40, 10), |frame| drop(app.draw(frame))).unwrap();
-        picture::text(cells)
-    };
-    assert!(screen(&mut app).contains("> message 59"));
-    // Meanwhile things happen, and somebody reads further up.
-    app.update(Input::Agent(said(60)));
-    app.update(Input::Reply(Reply::Done(Ok("a line of the interface's own".into()))));
-    app.update(Input::Key(KeyEvent::new(KeyCode::PageUp, KeyModifiers::NONE)));
-    let before = screen(&mut app);
-    app.update(Input::Reply(Reply::Past(past)));
-    assert_eq!(screen(&mut app), before);
-    let mut lines: Vec<String> = app.print().iter().map(|l| l.to_string().trim_end().to_owned()).collect();
-    lines.retain(|line| !line.is_empty());
-    let mut want: Vec<String> = (0..=60).map(|i| format!("> message {i}")).collect();
-    want.push("a line of the interface's own".to_owned());
-    let shown: Vec<&str> = lines.iter().map(|l| l.trim_start_matches(['·', ' '])).collect();
-    assert_eq!(shown, want);
-    // Only once.
-    app.update(Input::Reply(Reply::Past(vec![said(0)])));
-    assert!(app.print().is_empty());
 }

@@ -53,7 +53,7 @@ pub use snapshot::{
 pub use subagent::{SubagentCall, SubagentOf, SubagentReport};
 pub use text::{cut_end, cut_start, edit_distance, hex, is_blank, subject};
 pub use undo::{ConversationPlan, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan};
-pub use usage::{Cost, Prices, Tokens, Usage};
+pub use usage::{Cost, Prices, Tokens, Usage, Used};
 
 /// Where the bytes of a blob come from when a message that refers to one is sent.
 ///

@@ -51,6 +51,13 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
+/// What requests used together, and what that cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Used {
+    pub usage: Usage,
+    pub cost: Cost,
+}
+
 impl Usage {
     /// Everything the model read: the size of the context that was sent.
     pub fn context(&self) -> Tokens {

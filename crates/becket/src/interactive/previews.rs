@@ -2,12 +2,12 @@
 //!
 //! Reads the end of long ledgers only, takes no lock, and shows nothing that is not for people.
 
-use super::past::last_entries;
 use crate::cmd::{one_line, pick_session, when};
 use crate::environment::Environment;
 use becket_tui::input::Reply;
 use becket_types::{Entry, EntryKind, Message, Part, Role};
 use std::fmt::Write as _;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 /// Bytes of the ledger's end that are read.
@@ -50,4 +50,25 @@ fn said(message: &Message) -> String {
         _ => None,
     });
     texts.collect::<Vec<_>>().join(" ")
+}
+
+/// The entries in the last `bytes` of a ledger, in order.
+fn last_entries(ledger: &Path, bytes: u64) -> Vec<Entry> {
+    let Ok(mut file) = std::fs::File::open(ledger) else { return Vec::new() };
+    let from = file.metadata().map_or(0, |meta| meta.len()).saturating_sub(bytes);
+    let mut read = Vec::new();
+    if file.seek(SeekFrom::Start(from)).is_err() || file.take(bytes).read_to_end(&mut read).is_err() {
+        return Vec::new();
+    }
+    // The first line may be cut.
+    let text = String::from_utf8_lossy(&read);
+    text.lines().skip(usize::from(from > 0)).flat_map(commit).collect()
+}
+
+/// The entries of one commit.
+fn commit(line: &str) -> Vec<Entry> {
+    let Ok(mut commit) = serde_json::from_str::<serde_json::Value>(line) else { return Vec::new() };
+    let lists = commit.as_object_mut().into_iter().flat_map(|map| map.values_mut());
+    let lists = lists.filter_map(serde_json::Value::as_array_mut).map(std::mem::take);
+    lists.flatten().filter_map(|entry| serde_json::from_value(entry).ok()).collect()
 }

@@ -165,17 +165,25 @@ impl App {
         if self.status.is_working() {
             return self.status.toast("first let it finish, or stop it with Esc".to_owned());
         }
+        if self.transcript.has_gaps() {
+            self.picker = Some(Picker::new(Kind::Message, "", None));
+            return vec![Effect::Ask(Request::Said)];
+        }
         if self.said.is_empty() {
             return self.status.toast("there is no message to go back to yet".to_owned());
         }
-        let row = |(id, text): &(becket_types::MessageId, String)| {
+        self.picker = Some(Picker::new(Kind::Message, "", Some(self.messages())));
+        self.previewed()
+    }
+
+    /// The person's messages, newest first.
+    pub(super) fn messages(&self) -> Vec<Row> {
+        let row = |(_, id, text): &(_, becket_types::MessageId, String)| {
             let first = text.lines().find(|l| !l.trim().is_empty()).unwrap_or_default();
             let name = text::fit(first.trim(), 200).into_owned();
             Row { id: id.to_string(), item: Item { name, detail: String::new() } }
         };
-        let rows = self.said.iter().rev().map(row).collect();
-        self.picker = Some(Picker::new(Kind::Message, "", Some(rows)));
-        self.previewed()
+        self.said.iter().rev().map(row).collect()
     }
 
     pub(super) fn picked(&mut self, kind: Kind, id: &str) -> Vec<Effect> {

@@ -120,7 +120,7 @@ impl App {
         if self.status.command().is_some() {
             return vec![Effect::Ask(Request::StopShell)];
         }
-        if !self.composer.is_empty() || self.said.is_empty() {
+        if !self.composer.is_empty() || self.said.is_empty() && !self.transcript.has_gaps() {
             return Vec::new();
         }
         if again {

@@ -36,7 +36,7 @@ use crate::status::Status;
 use crate::theme::Theme;
 use crate::transcript::Transcript;
 use crate::waiting::Waiting;
-use becket_types::{CallId, Event, MessageId, Seq};
+use becket_types::{CallId, Event, MessageId, Seq, Used};
 use compaction::Preview;
 use crossterm::event::{KeyEventKind, MouseEvent, MouseEventKind};
 use ratatui::Frame;
@@ -104,10 +104,8 @@ pub struct App {
     preview: Option<Preview>,
     draft: Draft,
     customs: Vec<Custom>,
-    /// What happened since the end of the past was shown, until the whole of it is there.
-    since: Option<Vec<Event>>,
-    /// The person's messages, for going back to.
-    said: Vec<(MessageId, String)>,
+    /// The person's messages, for going back to, as far as they were told; in order.
+    said: Vec<(Seq, MessageId, String)>,
     /// What the person ran and the model does not know yet; goes with their next message.
     ran: Vec<String>,
     /// A key was pressed that does something the second time.
@@ -158,12 +156,16 @@ impl App {
             preview: None,
             draft: Draft::default(),
             customs: Vec::new(),
-            since: None,
             said: Vec::new(),
             ran: Vec::new(),
             chord: None,
             unfocused: false,
         }
+    }
+
+    /// What the session has used so far.
+    pub fn begin_with(&mut self, used: Used) {
+        self.status.begin_with(used);
     }
 
     /// What is to be asked of the terminal at the start.
@@ -234,9 +236,6 @@ impl App {
     fn event(&mut self, event: &Event) -> Vec<Effect> {
         let mut effects = self.status.event(event);
         self.transcript.event(event);
-        if let Some(since) = &mut self.since {
-            since.push(event.clone());
-        }
         match event {
             Event::Subagent { call_id, what } => effects.extend(self.approvals_of(Some(call_id), what)),
             Event::PermissionAsked(_)
@@ -376,8 +375,8 @@ impl App {
                 Vec::new()
             }
             crate::picker::Kind::Message => {
-                let said = self.said.iter().find(|(id, _)| id.to_string() == wanted);
-                picker.set_preview(wanted, said.map(|(_, text)| text.clone()).unwrap_or_default());
+                let said = self.said.iter().find(|(_, id, _)| id.to_string() == wanted);
+                picker.set_preview(wanted, said.map(|(_, _, text)| text.clone()).unwrap_or_default());
                 Vec::new()
             }
         }
@@ -458,6 +457,7 @@ impl App {
         effects.extend(self.wanted_images());
         let losses = self.transcript.losses().into_iter();
         effects.extend(losses.map(|entry| Effect::Ask(Request::Loss { entry })));
+        effects.extend(self.wanted_past());
         effects
     }
 

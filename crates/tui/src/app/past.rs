@@ -1,61 +1,80 @@
-//! What was said before, for a session that is gone on with: its end at once, the rest when it was read.
+//! What was said before, for a session that is gone on with: its end at once, the rest when somebody reads back.
 //!
-//! The first frame must not wait for a session of any length. So the end is shown, and what happens until the whole is there
-//! is kept; then the transcript is made once more, from the whole and from that. Who reads stays where they are.
+//! The first frame must not wait for a session of any length, and memory not hold it. Who reads stays where they are when more of
+//! it comes.
 
 use super::App;
-use crate::transcript::Transcript;
+use crate::input::{Effect, Request, Stretch};
+use crate::picker::Kind;
+use crate::transcript::Wanted;
 use crate::transcript::block::Weight;
-use becket_types::{Event, NoticeLevel, Part, visibility};
+use becket_types::{Event, MessageId, Seq, visibility};
 
 impl App {
-    /// The end of what was said before; the whole comes with [`Reply::Past`](crate::input::Reply::Past).
-    pub fn show_end(&mut self, events: &[Event]) {
-        for event in events {
-            self.transcript.event(event);
-            self.remember_said(event);
-        }
-        self.since = Some(Vec::new());
+    /// The end of what was said before.
+    pub fn show_end(&mut self, end: &Stretch) {
+        self.transcript.show_end(end);
+        self.remember_all(end);
     }
 
-    pub(super) fn whole(&mut self, past: &[Event]) {
-        let Some(since) = self.since.take() else { return };
-        let mut whole = Transcript::new();
-        whole.set_images(self.transcript.next_image());
-        self.said.clear();
-        for event in past.iter().chain(&since) {
-            whole.event(event);
+    /// Parts of what was said before that came into view.
+    pub(super) fn wanted_past(&mut self) -> Vec<Effect> {
+        let ask = |Wanted { from, to, want }| Effect::Ask(Request::Past { from, to, want });
+        self.transcript.wanted_gaps().into_iter().map(ask).collect()
+    }
+
+    pub(super) fn past(
+        &mut self,
+        from: Seq,
+        to: Seq,
+        result: Result<Option<Stretch>, String>,
+    ) -> Vec<Effect> {
+        let part = result.as_ref().ok().and_then(|part| part.as_ref()).map(|part| (part.from, part.to));
+        match result {
+            Ok(Some(part)) => {
+                self.transcript.fill(from, to, &part, &self.theme);
+                self.remember_all(&part);
+            }
+            Ok(None) => self.transcript.gap_stays(from, to),
+            Err(why) => self.transcript.gap_failed(from, to, why),
+        }
+        self.transcript.found_past(from, to, part, &self.theme);
+        self.wanted_past()
+    }
+
+    /// The messages of the whole session, for the list of them.
+    pub(super) fn all_said(&mut self, said: Vec<(Seq, MessageId, String)>) -> Vec<Effect> {
+        let last = said.last().map_or(Seq(0), |(seq, ..)| *seq);
+        let later = self.said.drain(..).filter(|(seq, ..)| *seq > last).collect::<Vec<_>>();
+        self.said = said;
+        self.said.extend(later);
+        let rows = self.messages();
+        if let Some(picker) = self.picker.as_mut().filter(|picker| picker.kind() == Kind::Message) {
+            picker.set_rows(rows);
+        }
+        self.previewed()
+    }
+
+    fn remember_all(&mut self, stretch: &Stretch) {
+        for event in &stretch.events {
             self.remember_said(event);
         }
-        for event in past {
-            self.status.past(event);
-        }
-        whole.takes_the_place_of(&self.transcript);
-        self.transcript = whole;
     }
 
     /// The person's messages, for going back to.
     pub(super) fn remember_said(&mut self, event: &Event) {
         let Event::UserMessage { message, .. } = event else { return };
         if visibility(&message.origin).user {
-            let texts = message.parts.iter().filter_map(|part| match part {
-                Part::Text { text, .. } => Some(text.as_str()),
-                _ => None,
-            });
-            self.said.push((message.id, texts.collect::<Vec<_>>().join("\n")));
+            let said = (message.seq, message.id, message.text());
+            let at = self.said.partition_point(|(seq, ..)| *seq <= message.seq);
+            if !self.said[..at].last().is_some_and(|(_, id, _)| *id == message.id) {
+                self.said.insert(at, said);
+            }
         }
     }
 
     /// A line of the interface's own in the transcript.
     pub(super) fn note(&mut self, weight: Weight, text: String) {
-        if let Some(since) = &mut self.since {
-            let level = match weight {
-                Weight::Quiet => NoticeLevel::Info,
-                Weight::Warning => NoticeLevel::Warning,
-                Weight::Error => NoticeLevel::Error,
-            };
-            since.push(Event::Notice { level, text: text.clone() });
-        }
         self.transcript.note(weight, text);
     }
 }

@@ -50,7 +50,8 @@ impl App {
             | Reply::Preview { .. }
             | Reply::Saying { .. }) => return self.listed(listed),
             shown @ (Reply::Highlighted
-            | Reply::Past(_)
+            | Reply::Past { .. }
+            | Reply::Said(_)
             | Reply::Picture { .. }
             | Reply::Loss { .. }
             | Reply::Inspected { .. }) => return self.shown(shown),
@@ -108,7 +109,8 @@ impl App {
     /// What the transcript and the inspector show.
     fn shown(&mut self, reply: Reply) -> Vec<Effect> {
         match reply {
-            Reply::Past(events) => self.whole(&events),
+            Reply::Past { from, to, result } => return self.past(from, to, result),
+            Reply::Said(said) => return self.all_said(said),
             Reply::Picture { number, scaled } => return self.picture(number, scaled),
             Reply::Loss { entry, result } => self.lost(entry, result),
             Reply::Inspected { asked, result } => {

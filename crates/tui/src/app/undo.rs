@@ -13,7 +13,7 @@ const MOST: usize = 200;
 impl App {
     /// A message was chosen to go back to: in what?
     pub(super) fn rewind(&mut self, id: &str) -> Vec<Effect> {
-        let Some((to, text)) = self.said.iter().find(|(said, _)| said.to_string() == id) else {
+        let Some((_, to, text)) = self.said.iter().find(|(_, said, _)| said.to_string() == id) else {
             return Vec::new();
         };
         let (to, quoted) = (*to, format!("> {}", text.trim().replace('\n', "\n> ")));
@@ -64,8 +64,8 @@ impl App {
 
     /// The message that the conversation went back to is written again, to be sent another way.
     fn take_up(&mut self, to: &MessageId) -> Vec<Effect> {
-        let Some(at) = self.said.iter().position(|(id, _)| id == to) else { return Vec::new() };
-        let text = std::mem::take(&mut self.said[at].1);
+        let Some(at) = self.said.iter().position(|(_, id, _)| id == to) else { return Vec::new() };
+        let text = std::mem::take(&mut self.said[at].2);
         self.said.truncate(at);
         if self.composer.is_empty() {
             self.composer.set(&text);

@@ -11,7 +11,7 @@ use crate::input::{Effect, Request, Timer};
 use crate::text;
 use crate::theme::Theme;
 use crate::transcript::block::thousands;
-use becket_types::{Cost, Event, Part, SubagentReport, Usage};
+use becket_types::{Cost, Event, Usage, Used};
 use meter::Meter;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -111,7 +111,7 @@ impl Status {
                 return self.doing(&format!("{error}; try {attempt} of {max} in {seconds} s"));
             }
             Event::AssistantMessage { cost, .. } => {
-                self.past(event);
+                self.used(event);
                 self.turn_cost += *cost;
                 return self.changed();
             }
@@ -142,26 +142,18 @@ impl Status {
         Vec::new()
     }
 
-    /// What an event of before this process was running adds.
-    pub fn past(&mut self, event: &Event) {
-        match event {
-            Event::AssistantMessage { usage, cost, api_time, .. } => {
-                self.usage += *usage;
-                self.cost += *cost;
-                self.api_millis += api_time.0;
-            }
-            // What subagents did stands in the results of their calls.
-            Event::ToolFinished { message, .. } => {
-                for part in &message.parts {
-                    if let Part::ToolResult { details, .. } = part
-                        && let Some(report) = SubagentReport::of(details)
-                    {
-                        self.usage += report.usage;
-                        self.cost += report.cost;
-                    }
-                }
-            }
-            _ => {}
+    /// What the session had used before this process was running.
+    pub fn begin_with(&mut self, used: Used) {
+        self.usage += used.usage;
+        self.cost += used.cost;
+    }
+
+    /// What an event adds.
+    fn used(&mut self, event: &Event) {
+        if let Event::AssistantMessage { usage, cost, api_time, .. } = event {
+            self.usage += *usage;
+            self.cost += *cost;
+            self.api_millis += api_time.0;
         }
     }
 

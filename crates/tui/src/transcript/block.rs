@@ -4,6 +4,7 @@
 //! [`Block::change`], which drops them (a growing answer lays out what is new in it, see `Markdown`).
 
 use super::compaction::Compaction;
+use super::gap::Gap;
 use super::image::Image;
 use super::markdown::Markdown;
 use super::row::{CodeSpans, Row};
@@ -38,6 +39,8 @@ pub enum Body {
     Tool(Box<ToolCall>),
     Image(Image),
     Compaction(Compaction),
+    /// What was said here is not in memory.
+    Gap(Gap),
     /// A line of becket's.
     Note {
         weight: Weight,
@@ -113,6 +116,7 @@ impl Block {
             Body::Tool(call) => (call.name.as_str(), Cow::Owned(call.subject())),
             Body::Image(image) => ("image", Cow::Borrowed(image.name.as_str())),
             Body::Compaction(compaction) => ("summary", Cow::Borrowed(compaction.summary.as_str())),
+            Body::Gap(gap) => ("gap", Cow::Owned(gap.line())),
             Body::Note { text, .. } => ("note", Cow::Borrowed(text.as_str())),
             Body::Hidden { kind, .. } => ("for the model only", Cow::Borrowed(kind.as_str())),
         };
@@ -152,6 +156,7 @@ impl Block {
             | Body::Hidden { text, .. } => Cow::Borrowed(text),
             Body::Tool(call) => Cow::Owned(call.source()),
             Body::Image(image) => Cow::Borrowed(&image.name),
+            Body::Gap(_) => Cow::Borrowed(""),
             Body::Compaction(compaction) => match &compaction.anchor {
                 Some(anchor) => Cow::Owned(format!("{}\n{anchor}", compaction.summary)),
                 None => Cow::Borrowed(&compaction.summary),
@@ -253,6 +258,7 @@ fn lay_out(body: &Body, width: usize, theme: &Theme) -> Vec<Row> {
         Body::Tool(call) => tool::lay_out(call, width, theme),
         Body::Image(image) => image.lay_out(width, theme),
         Body::Compaction(compaction) => compaction.lay_out(width, theme),
+        Body::Gap(gap) => vec![Line::styled(text::fit(&gap.line(), width).into_owned(), theme.dim).into()],
         Body::Note { weight, text } => {
             let (mark, style) = match weight {
                 Weight::Quiet => ("· ", theme.dim),

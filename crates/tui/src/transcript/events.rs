@@ -153,7 +153,7 @@ impl Transcript {
         self.compacted_to = if counts { reach.1 } else { reach.0 };
     }
 
-    fn push(&mut self, body: Body) -> usize {
+    pub(super) fn push(&mut self, body: Body) -> usize {
         self.blocks.push(Block::new(body));
         self.blocks.len() - 1
     }

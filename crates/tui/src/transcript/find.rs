@@ -1,17 +1,25 @@
 //! Search in the transcript: where the words stand, one hit after the other, what is closed opened.
 //!
 //! Searches what blocks say, not how they are laid out: a hit is found across wraps and in closed calls. Hidden messages are
-//! searched only while they are revealed.
+//! searched only while they are revealed. What is not in memory is searched by the host when the search comes to that place.
 
 use super::Transcript;
+use super::gap::Gap;
 use super::window::Place;
+use crate::input::Want;
 use crate::theme::Theme;
+use becket_types::{Event, Seq};
 use regex::{Regex, RegexBuilder};
 
 #[derive(Debug, Default)]
 pub(super) struct Find {
     /// The words as they are looked for.
     pub(super) pattern: Option<Regex>,
+    words: String,
+    /// The gap that is looked through, and whether backwards.
+    waits: Option<(Seq, Seq, bool)>,
+    /// Stretches that are not here and do not say them.
+    without: Vec<(Seq, Seq)>,
     hits: Vec<Hit>,
     /// The current one of them.
     at: Option<usize>,
@@ -27,20 +35,17 @@ struct Hit {
 }
 
 impl Find {
-    /// The same search, with so many blocks more above.
-    pub(super) fn moved(&self, more: usize) -> Self {
-        let hits = self.hits.iter().map(|hit| Hit { block: hit.block + more, ..*hit }).collect();
-        let place = self.place.map(|place| Place { block: place.block + more, ..place });
-        Self { pattern: self.pattern.clone(), hits, at: self.at, place }
+    /// Blocks have other places now.
+    pub(super) fn moved(&mut self, moved: &impl Fn(usize) -> usize) {
+        self.hits.iter_mut().for_each(|hit| hit.block = moved(hit.block));
+        self.place = self.place.map(|place| Place { block: moved(place.block), ..place });
     }
 }
 
 impl Transcript {
     /// Looks for `words`, lower case for any case; the newest hit that is not below the view is shown.
     pub fn find(&mut self, words: &str, theme: &Theme) {
-        let any_case = !words.chars().any(char::is_uppercase);
-        let pattern = RegexBuilder::new(&regex::escape(words)).case_insensitive(any_case).build();
-        self.find = Find { pattern: pattern.ok().filter(|_| !words.is_empty()), ..Find::default() };
+        self.find = Find { pattern: pattern(words), words: words.to_owned(), ..Find::default() };
         self.look();
         let bottom = self.seen.last().map_or(usize::MAX, |place| place.block);
         let before = self.find.hits.partition_point(|hit| hit.block <= bottom);
@@ -53,23 +58,68 @@ impl Transcript {
         let current = self.find.at.and_then(|at| self.find.hits.get(at).copied());
         self.look();
         let count = self.find.hits.len();
-        if count == 0 {
-            self.find.at = None;
-            return;
-        }
         let at = current.map_or(0, |hit| self.find.hits.partition_point(|other| *other < hit));
         let moved = match (back, current) {
-            (_, None) => count - 1,
-            (true, _) => (at + count - 1) % count,
-            (false, _) => (at + 1) % count,
+            _ if count == 0 => None,
+            (_, None) => Some(count - 1),
+            (true, _) => Some((at + count - 1) % count),
+            (false, _) => Some((at + 1) % count),
         };
-        self.find.at = Some(moved);
-        self.show_hit(theme);
+        let next = moved.map(|at| self.find.hits[at]);
+        if let Some((at, from, to)) = self.gap_before(current, next, back) {
+            self.find.at = current.map(|_| at_of(&self.find.hits, current));
+            self.find.waits = Some((from, to, back));
+            return self.want_gap(at, Want::Saying { words: self.find.words.clone(), back });
+        }
+        self.find.at = moved;
+        if moved.is_some() {
+            self.show_hit(theme);
+        }
     }
 
-    /// Which hit of how many is shown: from 1, or 0 of 0.
-    pub fn found(&self) -> (usize, usize) {
-        (self.find.at.map_or(0, |at| at + 1), self.find.hits.len())
+    /// The first gap on the way from one hit to the next that may say the words: where it is, and what is missing in it.
+    fn gap_before(&self, from: Option<Hit>, to: Option<Hit>, back: bool) -> Option<(usize, Seq, Seq)> {
+        self.find.pattern.as_ref()?;
+        let end = self.blocks.len();
+        let from = from.map_or(end, |hit| hit.block);
+        let may =
+            |(_, gap): &(usize, &Gap)| !self.find.without.contains(&(gap.from, gap.to)) && gap.is_readable();
+        let open: Vec<_> = self.gaps().filter(may).map(|(at, gap)| (at, gap.from, gap.to)).collect();
+        let steps =
+            |at: usize| if back { (from + end - at) % (end + 1) } else { (at + end + 1 - from) % (end + 1) };
+        // The same hit again is once round.
+        let far = to.map(|hit| hit.block).filter(|at| *at != from).map_or(end + 1, steps);
+        open.into_iter().filter(|(at, ..)| steps(*at) < far).min_by_key(|(at, ..)| steps(*at))
+    }
+
+    /// What came of looking through a gap; `part`: what of it is here now.
+    pub fn found_past(&mut self, from: Seq, to: Seq, part: Option<(Seq, Seq)>, theme: &Theme) {
+        if self.find.waits.is_none_or(|(f, t, _)| (f, t) != (from, to)) {
+            if part.is_some() && self.find.pattern.is_some() {
+                let current = self.find.at.and_then(|at| self.find.hits.get(at).copied());
+                self.look();
+                self.find.at = current.map(|_| at_of(&self.find.hits, current));
+            }
+            return;
+        }
+        let Some((_, _, back)) = self.find.waits.take() else { return };
+        self.find.without.push(match part {
+            None => (from, to),
+            Some((_, end)) if back => (end, to),
+            Some((start, _)) => (from, start),
+        });
+        self.find_next(back, theme);
+    }
+
+    /// Whether the words are looked for in what is not here.
+    pub fn is_finding(&self) -> bool {
+        self.find.waits.is_some()
+    }
+
+    /// Which hit of how many is shown, from 1, or 0 of 0; and whether there may be more in what is not here.
+    pub fn found(&self) -> (usize, usize, bool) {
+        let more = self.gaps().any(|(_, gap)| !self.find.without.contains(&(gap.from, gap.to)));
+        (self.find.at.map_or(0, |at| at + 1), self.find.hits.len(), more)
     }
 
     pub fn end_find(&mut self) {
@@ -119,4 +169,25 @@ impl Transcript {
         }
         last
     }
+}
+
+/// Lower case for any case.
+fn pattern(words: &str) -> Option<Regex> {
+    let any_case = !words.chars().any(char::is_uppercase);
+    let pattern = RegexBuilder::new(&regex::escape(words)).case_insensitive(any_case).build();
+    pattern.ok().filter(|_| !words.is_empty())
+}
+
+fn at_of(hits: &[Hit], hit: Option<Hit>) -> usize {
+    hit.map_or(0, |hit| hits.partition_point(|other| *other < hit))
+}
+
+/// Whether people are told these words by these events.
+pub fn says(events: &[Event], words: &str) -> bool {
+    let Some(pattern) = pattern(words) else { return false };
+    let mut transcript = Transcript::new();
+    for event in events {
+        transcript.event(event);
+    }
+    transcript.blocks.iter().any(|block| block.is_told(false) && pattern.is_match(&block.source()))
 }

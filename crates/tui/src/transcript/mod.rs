@@ -1,17 +1,19 @@
 //! The transcript: what people and the agent said and did, as blocks, newest at the bottom.
 //!
-//! Owns the blocks ([`block`]), how they come from events (`events`), the window on them (`window`), search (`find`), focus
+//! Owns the blocks ([`block`]), how they come from events (`events`), those that are not here (`gap`), the window on them (`window`), search (`find`), focus
 //! and selection (`select`). Drawing costs what is visible: a block is laid out when it comes into view, and keeps its rows
 //! until it, the width or the theme changes; code in view that was not read yet is a job for others.
 //!
 //! Invariants: a message that is not for people becomes a hidden block, and hidden blocks are drawn only while they are
-//! revealed. Blocks are appended and changed in place, never removed. Sends nothing, reads nothing.
+//! revealed. Blocks are appended and changed in place; only what is on disk too leaves, and a gap stands for it. Sends nothing,
+//! reads nothing.
 
 pub mod block;
 pub mod compaction;
 mod diff;
 mod events;
 mod find;
+mod gap;
 pub mod image;
 mod markdown;
 pub mod print;
@@ -29,6 +31,8 @@ use becket_types::{BlobId, CallId, MessageId, Seq};
 use block::{Block, Body};
 use compaction::Known;
 use find::Find;
+pub use find::says;
+pub use gap::Wanted;
 use print::Printed;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
@@ -63,6 +67,10 @@ pub struct Transcript {
     wanted: Vec<(u32, BlobId)>,
     /// Compactions that are open in view and whose loss is to be had.
     losses: Vec<Seq>,
+    /// Parts of gaps that are to be had.
+    gaps_wanted: Vec<Wanted>,
+    /// The first block of all is gone to when it is there.
+    first_wanted: bool,
     find: Find,
     focus: Option<usize>,
     selection: Option<Selection>,
@@ -92,6 +100,8 @@ impl Transcript {
             next_image: None,
             wanted: Vec::new(),
             losses: Vec::new(),
+            gaps_wanted: Vec::new(),
+            first_wanted: false,
             find: Find::default(),
             focus: None,
             selection: None,
@@ -100,16 +110,6 @@ impl Transcript {
 
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
-    }
-
-    /// The same transcript with more at its beginning: what is read, revealed, found and printed of `other` is so here.
-    pub fn takes_the_place_of(&mut self, other: &Self) {
-        let more = self.blocks.len().saturating_sub(other.blocks.len());
-        self.window = other.window.moved(more);
-        self.printed = other.printed.moved(more);
-        self.find = other.find.moved(more);
-        self.focus = other.focus.map(|at| at + more);
-        (self.revealed, self.inline, self.area) = (other.revealed, other.inline, other.area);
     }
 
     /// Draws the part of it that `area` shows.
@@ -139,6 +139,7 @@ impl Transcript {
         for at in wanted {
             self.want(at);
         }
+        self.want_near();
     }
 
     /// Over a row: the block in focus, hits, the selection.
@@ -331,7 +332,8 @@ impl Transcript {
     /// To the user message before (or after) the top of the window.
     pub fn to_user_message(&mut self, back: bool) {
         let blocks = &self.blocks;
-        self.window.jump(back, |i| matches!(blocks[i].body(), Body::User { .. }), blocks.len());
+        let is = |i: usize| matches!(blocks[i].body(), Body::User { .. } | Body::Gap(_));
+        self.window.jump(back, is, blocks.len());
     }
 
     pub fn toggle_hidden(&mut self) {

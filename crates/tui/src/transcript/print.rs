@@ -20,10 +20,11 @@ pub(super) struct Printed {
 }
 
 impl Printed {
-    /// The same, with so many blocks more before those that were printed; where none was, none is.
-    pub(super) fn moved(&self, more: usize) -> Self {
-        let none = (self.block, self.pieces) == (0, 0);
-        Self { block: if none { 0 } else { self.block + more }, ..*self }
+    /// Blocks before `behind` are others now; where none was printed, none is.
+    pub(super) fn moved(&mut self, behind: usize, moved: &impl Fn(usize) -> usize) {
+        if self.block >= behind {
+            self.block = moved(self.block);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Transcript;
 use super::block::Body;
 use super::window::Place;
+use crate::input::Want;
 use crate::text::{self, Joint};
 use crate::theme::Theme;
 
@@ -22,6 +23,12 @@ pub(super) struct Selection {
 }
 
 impl Selection {
+    /// Blocks have other places now.
+    pub(super) fn moved(&mut self, place: &impl Fn(Place) -> Place) {
+        self.from.place = place(self.from.place);
+        self.to.place = place(self.to.place);
+    }
+
     /// The columns of a row that are in it.
     pub(super) fn columns(&self, place: Place) -> Option<(usize, usize)> {
         let (from, to) = (self.from.min(self.to), self.from.max(self.to));
@@ -64,6 +71,11 @@ impl Transcript {
 
     /// To the first or the last block.
     pub fn focus_end(&mut self, first: bool, theme: &Theme) {
+        if first && self.gaps().next().is_some_and(|(at, _)| at == 0) {
+            // The first of all is not here yet.
+            self.first_wanted = true;
+            return self.want_gap(0, Want::Start);
+        }
         let mut shown = (0..self.blocks.len()).filter(|i| self.blocks[*i].is_shown(self.revealed));
         let at = if first { shown.next() } else { shown.next_back() };
         self.set_focus(at, theme);
@@ -71,7 +83,7 @@ impl Transcript {
 
     /// To the message of the person's before or after.
     pub fn focus_user(&mut self, back: bool, theme: &Theme) {
-        let is = |i: &usize| matches!(self.blocks[*i].body(), Body::User { .. });
+        let is = |i: &usize| matches!(self.blocks[*i].body(), Body::User { .. } | Body::Gap(_));
         let at = self.focus.unwrap_or(self.blocks.len());
         let found =
             if back { (0..at).rev().find(is) } else { (at.saturating_add(1)..self.blocks.len()).find(is) };

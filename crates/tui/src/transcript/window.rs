@@ -5,6 +5,7 @@
 
 use super::block::Block;
 use crate::theme::Theme;
+use std::ops::Range;
 
 /// A row in view: which one of which block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,9 +29,24 @@ struct Top {
 }
 
 impl Window {
-    /// The same window, with so many blocks more above.
-    pub(super) fn moved(&self, more: usize) -> Self {
-        Self { top: self.top.map(|top| Top { block: top.block + more, ..top }), ..*self }
+    /// These blocks are so many others now. What is in view below them stays where it is.
+    pub(super) fn moved(&mut self, blocks: Range<usize>, more: usize) {
+        let Some(top) = &mut self.top else { return };
+        if top.block >= blocks.end {
+            top.block = top.block - blocks.len() + more;
+        } else if top.block >= blocks.start {
+            *top = Top { block: (blocks.start + more).saturating_sub(1), line: usize::MAX };
+        }
+    }
+
+    /// Whether the first row of this block is the first in view.
+    pub(super) fn is_at(&self, block: usize) -> bool {
+        self.top == Some(Top { block, line: 0 })
+    }
+
+    /// This block is at the top.
+    pub(super) fn to(&mut self, block: usize) {
+        self.top = Some(Top { block, line: 0 });
     }
 
     pub(super) fn follow(&mut self) {

@@ -14,7 +14,7 @@ use super::{Slot, View};
 use crate::context::{ModelScope, Policy};
 use becket_types::{
     Compaction, FinishReason, Message, MessageId, Millis, PinTarget, PrunedCall, Role, Seq, SystemItem,
-    Tokens,
+    Tokens, Used,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -44,6 +44,7 @@ pub struct Checkpoint {
     notices: Vec<String>,
     forgotten: Option<Seq>,
     lost_at: Option<Seq>,
+    used: Used,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -108,6 +109,7 @@ impl View {
             noticed,
             forgotten,
             lost_at,
+            used,
             may_forget: _,
             stale: _,
         } = self;
@@ -136,6 +138,7 @@ impl View {
             notices: notices.clone(),
             forgotten: *forgotten,
             lost_at: *lost_at,
+            used: *used,
         };
         checkpoint.calls.moved(&places);
         for control in controls {
@@ -219,6 +222,7 @@ impl View {
         view.notices = checkpoint.notices;
         view.forgotten = checkpoint.forgotten;
         view.lost_at = checkpoint.lost_at;
+        view.used = checkpoint.used;
         view.dirty = true;
         Some(view)
     }

@@ -8,15 +8,12 @@ use super::super::{budget, continuation};
 use super::shape::Mark;
 use super::{Ids, Slot, View};
 use becket_types::{
-    CallId, Compaction, Entry, EntryKind, FinishReason, Message, MessageId, Millis, Part, PinTarget,
+    CallId, Compaction, Cost, Entry, EntryKind, FinishReason, Message, MessageId, Millis, Part, PinTarget,
     PrunedCall, Role, Seq, SystemItem, SystemKind, Tokens, is_blank,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-
-/// Bytes that a text may have room for and not fill.
-const SPARE: usize = 1_024;
 
 /// An entry that changes how others are shown.
 #[derive(Debug)]
@@ -133,35 +130,9 @@ impl Effects {
     }
 }
 
-/// Gives back memory that a long text was made in and does not fill.
-fn fitted(part: &mut Part) {
-    if let Part::Text { text, .. } | Part::Reasoning { text, .. } | Part::ToolResult { output: text, .. } =
-        part
-        && text.capacity() - text.len() > SPARE
-    {
-        text.shrink_to_fit();
-    }
-}
-
 impl View {
-    /// [`View::apply`] for an entry that nobody else needs: what was said is kept as it is, not copied.
-    pub fn take_in(&mut self, entry: Entry) {
-        let Entry { seq, time, kind } = entry;
-        match kind {
-            EntryKind::Message { mut message } if self.is_next(seq) => {
-                message.parts.iter_mut().for_each(fitted);
-                self.message(seq, message);
-            }
-            EntryKind::Part { message, mut part } if self.is_next(seq) => {
-                fitted(&mut part);
-                self.part(&message, part);
-            }
-            kind => self.apply(&Entry { seq, time, kind }),
-        }
-    }
-
     /// Whether the entry is newer than the last one; then it is the last one.
-    fn is_next(&mut self, seq: Seq) -> bool {
+    pub(super) fn is_next(&mut self, seq: Seq) -> bool {
         let is = self.last_seq.is_none_or(|last| seq > last);
         if is {
             self.last_seq = Some(seq);
@@ -229,9 +200,12 @@ impl View {
             EntryKind::Notice { text, .. } => {
                 self.noticed.insert(text.clone());
             }
+            EntryKind::Usage { message: Some(_), usage, cost_usd, .. } => {
+                self.count(*usage, Cost(*cost_usd));
+            }
             EntryKind::Session { .. }
             | EntryKind::Request(_)
-            | EntryKind::Usage { .. }
+            | EntryKind::Usage { message: None, .. }
             | EntryKind::Title { .. }
             | EntryKind::FileSnapshot(_)
             | EntryKind::FileChanges(_)
@@ -239,10 +213,11 @@ impl View {
         }
     }
 
-    fn message(&mut self, seq: Seq, mut message: Message) {
+    pub(super) fn message(&mut self, seq: Seq, mut message: Message) {
         message.seq = seq;
         for part in &mut message.parts {
             self.own_ids(seq, part);
+            self.count_subagent(part);
         }
         self.turn.message(&message, seq);
         let owner = message.metadata.compaction_continue.then(|| self.last_compaction()).flatten();
@@ -306,7 +281,7 @@ impl View {
         }
     }
 
-    fn part(&mut self, id: &MessageId, mut part: Part) {
+    pub(super) fn part(&mut self, id: &MessageId, mut part: Part) {
         let Some(at) = self.slot_of(id) else {
             // Of a message that is not in memory, or of none.
             self.stale |= self.forgotten.is_some();

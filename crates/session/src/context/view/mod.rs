@@ -26,6 +26,7 @@ mod render;
 mod restore;
 pub(super) mod shape;
 mod spans;
+mod take_in;
 #[cfg(test)]
 mod tests;
 
@@ -38,7 +39,7 @@ use super::validate::{Validator, Violation};
 use super::{ModelScope, Policy, reminder, repair};
 use becket_types::{
     BlobId, CallId, Compaction, Context, Entry, EntryKind, FinishReason, JournalState, Message, MessageId,
-    Part, PruneReason, Role, Seq, SystemItem, Tokens, ToolSpec, TurnState, visibility,
+    Part, PruneReason, Role, Seq, SystemItem, Tokens, ToolSpec, TurnState, Used, visibility,
 };
 use calls::{Answer, Calls};
 use facts::{Turn, Words};
@@ -129,6 +130,8 @@ pub struct View {
     forgotten: Option<Seq>,
     /// The newest compaction that took out a message which has left memory.
     lost_at: Option<Seq>,
+    /// By requests for messages, those of subagents among them.
+    used: Used,
     may_forget: bool,
     stale: bool,
 }
@@ -168,6 +171,7 @@ impl View {
             noticed: HashSet::new(),
             forgotten: None,
             lost_at: None,
+            used: Used::default(),
             may_forget: false,
             stale: false,
         }

@@ -1,0 +1,428 @@
+//! A long session that is gone on with: its end at once, the rest when somebody reads back, whatever way they do.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use becket_tui::app::App;
+use becket_tui::input::{Effect, Input, Reply, Request, Stretch, Want};
+use becket_tui::terminal::surface::Surface;
+use becket_tui::{picture, theme::Theme, transcript};
+use becket_types::{CallId, Event, FinishReason, Message, Millis, Part, Seq, Usage};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use proptest::prelude::*;
+use ratatui::layout::Size;
+use serde_json::json;
+
+const SIZE: Size = Size { width: 60, height: 14 };
+
+/// The ledger: entry `n` is the nth event, from 1.
+fn event(n: u64) -> Event {
+    let seen = |mut message: Message| {
+        message.seq = Seq(n);
+        // The same at every look.
+        message.id = format!("00000000-0000-0000-0000-{n:012}").parse().unwrap();
+        message
+    };
+    let answer = |parts| Event::AssistantMessage {
+        message: seen(Message::assistant(parts)),
+        finish: FinishReason::Stop,
+        usage: Usage::default(),
+        cost: becket_types::Cost(0.0),
+        ttft: None,
+        api_time: Millis(0),
+    };
+    match n % 5 {
+        1 => {
+            let message = seen(Message::user(format!("question {n}")));
+            Event::UserMessage { message, client_id: None, steered: false }
+        }
+        2 => answer(vec![
+            Part::text(format!("thinking aloud {n}")),
+            Part::tool_call(format!("c{n}"), "bash", json!({"command": format!("run {n}")})),
+        ]),
+        3 => {
+            let message = seen(Message::tool_result(
+                CallId(format!("c{}", n - 1)),
+                "bash",
+                format!("output {n}\nneedle {}", n % 7),
+                false,
+            ));
+            Event::ToolFinished { message, changes: Vec::new(), duration: Millis(0) }
+        }
+        4 => answer(vec![Part::text(format!("# answer {n}\n\nof several lines\n\n- one\n- two"))]),
+        _ => Event::Notice { level: becket_types::NoticeLevel::Info, text: format!("note {n}") },
+    }
+}
+
+/// A stretch begins where the person or the model speaks.
+fn stretch(from: u64, to: u64) -> Stretch {
+    Stretch { from: Seq(from), to: Seq(to), events: (from..to).map(event).collect() }
+}
+
+/// Stretches of two turns.
+fn part(from: u64, to: u64, want: &Want) -> Option<Stretch> {
+    let floor = |n: u64| (n - 1) / 5 * 5 + 1;
+    match want {
+        Want::Start => Some(stretch(from, to.min(floor(from) + 10))),
+        Want::End => Some(stretch(from.max(floor(to - 1).saturating_sub(5)), to)),
+        Want::Saying { words, back } => {
+            let mut at: Vec<Stretch> = Vec::new();
+            let mut start = from;
+            while start < to {
+                let end = to.min(floor(start) + 5);
+                at.push(stretch(start, end));
+                start = end;
+            }
+            if *back {
+                at.reverse();
+            }
+            at.into_iter().find(|stretch| transcript::says(&stretch.events, words))
+        }
+    }
+}
+
+struct Reader {
+    app: App,
+    surface: Surface,
+    asked: usize,
+    /// The host's answers wait.
+    slow: bool,
+    waiting: Vec<(Seq, Seq, Want)>,
+}
+
+impl Reader {
+    fn of(end: Stretch) -> Self {
+        let mut app = App::new(Theme::plain());
+        app.show_end(&end);
+        Self { app, surface: Surface::new(SIZE).unwrap(), asked: 0, slow: false, waiting: Vec::new() }
+    }
+
+    fn take(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            if let Effect::Ask(Request::Past { from, to, want }) = effect {
+                self.asked += 1;
+                assert!(self.asked < 5_000, "it asks and asks");
+                self.waiting.push((from, to, want));
+            }
+        }
+    }
+
+    /// What is on the screen once everything that it wants is there.
+    fn screen(&mut self) -> String {
+        loop {
+            let text = self.draw();
+            if self.slow || self.waiting.is_empty() {
+                return text;
+            }
+            self.answer();
+        }
+    }
+
+    fn draw(&mut self) -> String {
+        let mut effects = Vec::new();
+        let app = &mut self.app;
+        let (cells, _) = self.surface.cells(SIZE, |frame| effects = app.draw(frame)).unwrap();
+        let text = picture::text(cells);
+        self.take(effects);
+        text
+    }
+
+    fn answer(&mut self) {
+        for (from, to, want) in std::mem::take(&mut self.waiting) {
+            let result = Ok(part(from.0, to.0, &want));
+            self.input(Input::Reply(Reply::Past { from, to, result }));
+        }
+    }
+
+    fn input(&mut self, input: Input) {
+        let effects = self.app.update(input);
+        self.take(effects);
+    }
+
+    fn key(&mut self, code: KeyCode) {
+        self.input(Input::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+    }
+
+    fn ctrl(&mut self, c: char) {
+        self.input(Input::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL)));
+    }
+
+    fn alt_up(&mut self) {
+        self.input(Input::Key(KeyEvent::new(KeyCode::Up, KeyModifiers::ALT)));
+    }
+
+    fn words(&mut self, words: &str) {
+        words.chars().for_each(|c| self.key(KeyCode::Char(c)));
+    }
+
+    fn printed(&mut self) -> Vec<String> {
+        self.app.print().iter().map(|line| line.to_string().trim_end().to_owned()).collect()
+    }
+}
+
+/// All of it, as it is printed.
+fn whole(last: u64) -> Vec<String> {
+    Reader::of(stretch(1, last + 1)).printed()
+}
+
+#[test]
+fn the_end_is_there_at_once_and_nothing_is_asked_for_before_somebody_reads_back() {
+    let mut reader = Reader::of(stretch(401, 501));
+    let screen = reader.screen();
+    assert!(screen.contains("note 500"), "{screen}");
+    reader.input(Input::Agent(event(501)));
+    reader.screen();
+    assert_eq!(reader.asked, 0);
+    // One page up is not the edge of what is there.
+    reader.key(KeyCode::PageUp);
+    reader.screen();
+    assert!(reader.asked <= 1);
+    assert!(reader.printed().iter().any(|line| line == "⋯ more was said here"));
+}
+
+#[test]
+fn who_reads_back_comes_to_the_first_message_and_finds_everything_once_and_in_order() {
+    let mut reader = Reader::of(stretch(481, 501));
+    for _ in 0..400 {
+        reader.key(KeyCode::PageUp);
+        reader.screen();
+    }
+    let screen = reader.screen();
+    assert!(screen.starts_with("> question 1"), "{screen}");
+    assert_eq!(reader.printed(), whole(500));
+}
+
+/// What is read stays where it is when more comes above it.
+#[test]
+fn nothing_moves_when_more_of_it_comes() {
+    let mut reader = Reader::of(stretch(481, 501));
+    reader.slow = true;
+    reader.screen();
+    reader.key(KeyCode::PageUp);
+    let before = reader.screen();
+    assert!(!before.contains('⋯') && !reader.waiting.is_empty(), "{before}");
+    reader.answer();
+    assert_eq!(reader.screen(), before);
+    // And where the gap itself is in view, what is below it.
+    for _ in 0..40 {
+        reader.key(KeyCode::PageUp);
+    }
+    let before = reader.screen();
+    assert!(before.contains("⋯ more was said here"), "{before}");
+    reader.answer();
+    let after = reader.screen();
+    let below: Vec<&str> = before.lines().skip(1).take(8).collect();
+    assert_eq!(after.lines().skip(1).take(8).collect::<Vec<_>>(), below, "{before}\n{after}");
+    assert!(!after.contains('⋯'), "{after}");
+}
+
+#[test]
+fn the_first_block_is_gone_to_without_reading_what_is_between() {
+    let mut reader = Reader::of(stretch(481, 501));
+    reader.screen();
+    reader.alt_up();
+    reader.key(KeyCode::Char('g'));
+    let screen = reader.screen();
+    assert!(screen.starts_with("> question 1"), "{screen}");
+    assert!(reader.asked <= 5, "{}", reader.asked);
+    // Down from there comes what follows.
+    for _ in 0..40 {
+        reader.key(KeyCode::PageDown);
+        reader.screen();
+    }
+    let lines = reader.printed();
+    let all = whole(500);
+    assert_eq!(lines[..200], all[..200]);
+}
+
+#[test]
+fn a_search_goes_on_in_what_is_not_here() {
+    let mut reader = Reader::of(stretch(481, 501));
+    reader.screen();
+    reader.ctrl('f');
+    reader.words("question 101");
+    assert!(reader.screen().contains("0 of 0+"));
+    reader.key(KeyCode::Up);
+    let screen = reader.screen();
+    assert!(screen.contains("> question 101"), "{screen}");
+    assert!(screen.contains("1 of 1"), "{screen}");
+    let asked = reader.asked;
+    // Once more: there is no other, also not in the rest.
+    reader.key(KeyCode::Up);
+    let screen = reader.screen();
+    assert!(screen.contains("> question 101") && screen.contains("1 of 1"), "{screen}");
+    reader.key(KeyCode::Up);
+    reader.screen();
+    assert!(reader.asked < asked + 12, "{} {asked}", reader.asked);
+    reader.key(KeyCode::Esc);
+
+    reader.ctrl('f');
+    reader.words("nowhere is this said");
+    reader.key(KeyCode::Up);
+    reader.key(KeyCode::Enter);
+    let screen = reader.screen();
+    assert!(screen.contains("0 of 0 ·"), "{screen}");
+}
+
+#[test]
+fn all_hits_are_come_to_one_after_the_other() {
+    let mut reader = Reader::of(stretch(481, 501));
+    reader.screen();
+    reader.ctrl('f');
+    reader.words("needle 3");
+    let mut seen = Vec::new();
+    for _ in 0..14 {
+        reader.key(KeyCode::Up);
+        let screen = reader.screen();
+        let shown = screen.lines().filter_map(|line| line.trim().strip_prefix("● bash run "));
+        seen.extend(
+            shown
+                .filter_map(|n| n.split_whitespace().next()?.parse::<u64>().ok())
+                .filter(|n| (n + 1) % 7 == 3),
+        );
+    }
+    seen.dedup();
+    let mut want: Vec<u64> = (1..500).filter(|n| n % 5 == 2 && (n + 1) % 7 == 3).collect();
+    want.reverse();
+    assert!(seen.len() >= 10, "{seen:?}");
+    let from = want.iter().position(|n| *n == seen[0]).unwrap();
+    assert_eq!(seen[..10], want[from..from + 10], "{seen:?}");
+}
+
+#[test]
+fn what_cannot_be_read_is_said_and_not_asked_for_again() {
+    let mut reader = Reader::of(stretch(481, 501));
+    reader.slow = true;
+    reader.screen();
+    for _ in 0..9 {
+        reader.key(KeyCode::PageUp);
+        reader.draw();
+    }
+    let [(from, to, _)] = &std::mem::take(&mut reader.waiting)[..] else { panic!("one question") };
+    let result = Err("the disk is gone".to_owned());
+    reader.input(Input::Reply(Reply::Past { from: *from, to: *to, result }));
+    for _ in 0..3 {
+        let screen = reader.screen();
+        assert!(screen.contains("⋯ what was said here cannot be read: the disk is gone"), "{screen}");
+        reader.key(KeyCode::PageUp);
+    }
+    assert_eq!(reader.asked, 1);
+}
+
+#[test]
+fn the_list_of_messages_has_those_that_are_not_here() {
+    let mut reader = Reader::of(stretch(481, 501));
+    reader.screen();
+    reader.key(KeyCode::Esc);
+    let effects = reader.app.update(Input::Key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE)));
+    assert!(effects.contains(&Effect::Ask(Request::Said)), "{effects:?}");
+    let said = (1..500).filter(|n| n % 5 == 1).map(|n| match event(n) {
+        Event::UserMessage { message, .. } => (Seq(n), message.id, message.text()),
+        other => panic!("{other:?}"),
+    });
+    reader.input(Input::Reply(Reply::Said(said.collect())));
+    reader.words("question 446");
+    let screen = reader.screen();
+    assert!(screen.contains("question 446"), "{screen}");
+    reader.key(KeyCode::Enter);
+    assert!(reader.screen().contains("│ question 446"), "{}", reader.screen());
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Key(KeyCode),
+    Find(String),
+    FindNext(bool),
+    EndFind,
+    Focus,
+    Live,
+    Answer,
+    Draw,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let keys = [
+        KeyCode::PageUp,
+        KeyCode::PageUp,
+        KeyCode::PageDown,
+        KeyCode::Char('g'),
+        KeyCode::Char('u'),
+        KeyCode::Char('k'),
+        KeyCode::Enter,
+        KeyCode::Esc,
+    ];
+    prop_oneof![
+        6 => prop::sample::select(keys.to_vec()).prop_map(Act::Key),
+        1 => prop::sample::select(vec!["needle 3", "question 101", "answer", "nowhere"]).prop_map(|w| Act::Find(w.to_owned())),
+        2 => any::<bool>().prop_map(Act::FindNext),
+        1 => Just(Act::EndFind),
+        1 => Just(Act::Focus),
+        1 => Just(Act::Live),
+        4 => Just(Act::Answer),
+        4 => Just(Act::Draw),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// However it is read, with answers that come late: what is there is a part of the whole, in its order; and read to its
+    /// start, it is the whole.
+    #[test]
+    fn it_is_the_same_transcript_in_the_end(acts in prop::collection::vec(act(), 0..60), start in 0u64..20) {
+        let mut reader = Reader::of(stretch(101 + 5 * start, 301));
+        let mut last = 300;
+        let (mut finding, mut focus) = (false, false);
+        reader.slow = true;
+        for act in acts {
+            match act {
+                // Without a focus letters are typed into the composer.
+                Act::Key(KeyCode::Char(_) | KeyCode::Enter) if !focus || finding => {}
+                Act::Key(KeyCode::Esc) if !focus && !finding => {}
+                Act::Key(code) => {
+                    reader.key(code);
+                    if code == KeyCode::Esc {
+                        if finding { finding = false } else { focus = false }
+                    }
+                }
+                Act::Find(words) if !finding => {
+                    reader.ctrl('f');
+                    reader.words(&words);
+                    finding = true;
+                }
+                Act::FindNext(back) if finding => reader.key(if back { KeyCode::Up } else { KeyCode::Down }),
+                Act::EndFind if finding => {
+                    reader.key(KeyCode::Esc);
+                    finding = false;
+                }
+                Act::Focus if !finding && !focus => {
+                    reader.draw();
+                    reader.alt_up();
+                    focus = true;
+                }
+                Act::Live => {
+                    last += 1;
+                    reader.input(Input::Agent(event(last)));
+                }
+                Act::Answer => reader.answer(),
+                _ => drop(reader.draw()),
+            }
+        }
+        reader.slow = false;
+        reader.screen();
+        // Two on an empty composer are something else.
+        for _ in 0..usize::from(finding) + usize::from(focus) {
+            reader.key(KeyCode::Esc);
+        }
+        for key in [KeyCode::PageUp, KeyCode::PageDown] {
+            for _ in 0..300 {
+                reader.key(key);
+                reader.screen();
+            }
+        }
+        // What was opened or searched for may have been opened: compare what is said in closed blocks.
+        let heads = |lines: Vec<String>| -> Vec<String> {
+            lines.into_iter().filter(|l| l.starts_with("> ") || l.starts_with("# ") || l.contains("thinking aloud") || l.contains("bash run") || l.contains("note ") || l.contains('⋯')).collect()
+        };
+        prop_assert_eq!(heads(reader.printed()), heads(whole(last)));
+    }
+}
