@@ -269,6 +269,58 @@ fn an_image_is_given_once_to_a_terminal_that_draws_it() {
     }
 }
 
+/// Of a session of some megabytes the end is shown; whoever reads back, searches or goes to a message finds all of it.
+#[test]
+fn a_long_session_is_read_back_to_its_first_message() {
+    let mut lines = String::new();
+    for n in 0..900 {
+        let role = if n % 2 == 0 { "user" } else { "assistant" };
+        let text = format!("{role} {n} {}", "says a few words more, ".repeat(200));
+        let parent = (n > 0).then(|| format!("u{}", n - 1));
+        let line = json!({
+            "type": role, "uuid": format!("u{n}"), "parentUuid": parent, "isSidechain": false,
+            "sessionId": "11111111-2222-4333-8444-555555555555", "cwd": "/x", "timestamp": "2026-01-01T00:00:00.000Z",
+            "message": {"role": role, "content": [{"type": "text", "text": text}]},
+        });
+        lines.push_str(&format!("{line}\n"));
+    }
+    let bench = Bench::new(&[("session.jsonl", &lines)]);
+    assert!(bench.command().args(["import", "--here", "session.jsonl"]).status().unwrap().success());
+    let server = silent();
+    let mut command = becket(&bench, &server);
+    command.args(["-c", "--context-window", "2000000"]);
+    let mut terminal = Terminal::start(command);
+    terminal.shows("what is to be done?");
+    // Into what is not there, by a search,
+    terminal.send("\x06user 100 says");
+    terminal.shows("0 of 0+");
+    terminal.send("\x1b[A");
+    terminal.shows("> user 100 says");
+    terminal.shows("1 of 1");
+    terminal.send("\x1b");
+    terminal.shows("what is to be done?");
+    // to the first block,
+    terminal.send("\x1b[1;3A");
+    terminal.shows("Enter opens");
+    terminal.send("g");
+    terminal.shows("> user 0 says");
+    terminal.send("\x1b");
+    // by the list of messages.
+    terminal.press_until("\x1b", "Esc once more");
+    terminal.press_until("\x1b", "user 898");
+    terminal.send("user 250");
+    terminal.shows("user 250 says");
+    terminal.send("\r");
+    terminal.shows("│ user 250 says");
+    terminal.send("\x1b");
+    terminal.shows("what is to be done?");
+    terminal.send("go on\r");
+    terminal.shows("Done.");
+    terminal.send("\x04");
+    terminal.is_given_back();
+    assert!(terminal.screen().contains("Done."), "{}", terminal.screen());
+}
+
 #[test]
 fn the_window_is_known_before_the_first_answer() {
     let script = r#"{"window": 40000, "steps": [{"text": "Done."}]}"#;

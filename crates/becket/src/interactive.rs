@@ -193,13 +193,15 @@ async fn session(
     }
     let kept = Arc::new(Mutex::new(ui));
     let mut host = Surroundings::new(environment, settings, session, &shell, held, Arc::clone(&kept));
-    host.past = past;
+    host.past = past.or_else(|| begun.as_deref().map(|dir| Arc::new(Past::of(dir))));
+    let on_disk = host.past.is_some();
     let options = Options {
         preferences,
         notifications,
         place: if settings.inline { Place::Inline } else { Place::Alternate },
         end,
         used,
+        on_disk,
         commands: handle.commands,
         events,
         outside: inputs,
@@ -427,6 +429,14 @@ impl Surroundings {
             Request::Past { from, to, want } => {
                 let past = self.past.clone();
                 beside(move || past.map(|past| past.part(from, to, want)))
+            }
+            Request::Folded { entry } => {
+                let past = self.past.clone();
+                beside(move || past.map(|past| past.folded(entry)))
+            }
+            Request::Message { seq } => {
+                let past = self.past.clone();
+                beside(move || past.map(|past| past.message(seq)))
             }
             Request::Said => {
                 let past = self.past.clone();

@@ -206,6 +206,14 @@ pub enum Request {
     },
     /// The person's messages of the whole session.
     Said,
+    /// Messages that this compaction folded away, or all.
+    Folded {
+        entry: Option<Seq>,
+    },
+    /// What this message says.
+    Message {
+        seq: Seq,
+    },
     /// How many commands run in the background.
     Jobs,
     /// Sessions of this directory in which these words were said.
@@ -282,6 +290,15 @@ pub enum Reply {
         from: Seq,
         to: Seq,
         result: Result<Option<Stretch>, String>,
+    },
+    /// Numbers, and a line of each.
+    Folded {
+        entry: Option<Seq>,
+        folded: Vec<(Seq, String)>,
+    },
+    Message {
+        seq: Seq,
+        text: String,
     },
     /// Their numbers, ids and texts, in order.
     Said(Vec<(Seq, MessageId, String)>),

@@ -159,7 +159,7 @@ impl Reading {
         }
         transcript.focused()?;
         let (at, count) = transcript.focus_of();
-        let back = if transcript.folded().is_empty() { "" } else { "b brings back · " };
+        let back = if transcript.may_bring_back() { "b brings back · " } else { "" };
         let line = format!("{at} of {count} · Enter opens · c copies · {back}/ finds · u, d yours · Esc");
         Some((Line::styled(fit(&line), theme.accent), None))
     }

@@ -33,6 +33,8 @@ pub struct Options {
     pub end: Option<Stretch>,
     /// What the session has used so far.
     pub used: Used,
+    /// The host can be asked for all that was said in it.
+    pub on_disk: bool,
     pub commands: mpsc::Sender<Command>,
     pub events: mpsc::UnboundedReceiver<Event>,
     /// What comes from outside the terminal: signals.
@@ -93,7 +95,7 @@ pub async fn run<W: Write>(out: W, mut options: Options) -> io::Result<Ended> {
         ended: None,
     };
     runner.scheduler.at_once(Instant::now());
-    runner.app.begin_with(options.used);
+    runner.app.begin_with(options.used, options.on_disk);
     if let Some(end) = options.end {
         runner.app.show_end(&end);
     }

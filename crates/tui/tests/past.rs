@@ -2,15 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[allow(dead_code, reason = "each binary uses its part of the stage")]
+mod support;
+
 use becket_tui::app::App;
 use becket_tui::input::{Effect, Input, Reply, Request, Stretch, Want};
 use becket_tui::terminal::surface::Surface;
 use becket_tui::{picture, theme::Theme, transcript};
-use becket_types::{CallId, Event, FinishReason, Message, Millis, Part, Seq, Usage};
+use becket_types::{CallId, Event, FinishReason, Message, Millis, Part, Seq, TurnEnd, Usage, Used};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
 use ratatui::layout::Size;
 use serde_json::json;
+use support::turn_end;
 
 const SIZE: Size = Size { width: 60, height: 14 };
 
@@ -49,7 +53,7 @@ fn event(n: u64) -> Event {
             Event::ToolFinished { message, changes: Vec::new(), duration: Millis(0) }
         }
         4 => answer(vec![Part::text(format!("# answer {n}\n\nof several lines\n\n- one\n- two"))]),
-        _ => Event::Notice { level: becket_types::NoticeLevel::Info, text: format!("note {n}") },
+        _ => Event::Pruned { entry: Seq(n), calls: n, freed: becket_types::Tokens(1_000) },
     }
 }
 
@@ -93,6 +97,10 @@ impl Reader {
     fn of(end: Stretch) -> Self {
         let mut app = App::new(Theme::plain());
         app.show_end(&end);
+        Self::with(app)
+    }
+
+    fn with(app: App) -> Self {
         Self { app, surface: Surface::new(SIZE).unwrap(), asked: 0, slow: false, waiting: Vec::new() }
     }
 
@@ -118,12 +126,20 @@ impl Reader {
     }
 
     fn draw(&mut self) -> String {
+        let (text, effects) = self.frame();
+        self.take(effects);
+        text
+    }
+
+    fn effects(&mut self) -> Vec<Effect> {
+        self.frame().1
+    }
+
+    fn frame(&mut self) -> (String, Vec<Effect>) {
         let mut effects = Vec::new();
         let app = &mut self.app;
         let (cells, _) = self.surface.cells(SIZE, |frame| effects = app.draw(frame)).unwrap();
-        let text = picture::text(cells);
-        self.take(effects);
-        text
+        (picture::text(cells), effects)
     }
 
     fn answer(&mut self) {
@@ -140,6 +156,20 @@ impl Reader {
 
     fn key(&mut self, code: KeyCode) {
         self.input(Input::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+    }
+
+    /// Until nothing more comes.
+    fn far(&mut self, key: KeyCode) {
+        let mut before = String::new();
+        for _ in 0..1_000 {
+            self.key(key);
+            let now = self.screen();
+            if now == before {
+                return;
+            }
+            before = now;
+        }
+        panic!("it does not end");
     }
 
     fn ctrl(&mut self, c: char) {
@@ -168,7 +198,7 @@ fn whole(last: u64) -> Vec<String> {
 fn the_end_is_there_at_once_and_nothing_is_asked_for_before_somebody_reads_back() {
     let mut reader = Reader::of(stretch(401, 501));
     let screen = reader.screen();
-    assert!(screen.contains("note 500"), "{screen}");
+    assert!(screen.contains("500 old outputs"), "{screen}");
     reader.input(Input::Agent(event(501)));
     reader.screen();
     assert_eq!(reader.asked, 0);
@@ -182,10 +212,7 @@ fn the_end_is_there_at_once_and_nothing_is_asked_for_before_somebody_reads_back(
 #[test]
 fn who_reads_back_comes_to_the_first_message_and_finds_everything_once_and_in_order() {
     let mut reader = Reader::of(stretch(481, 501));
-    for _ in 0..400 {
-        reader.key(KeyCode::PageUp);
-        reader.screen();
-    }
+    reader.far(KeyCode::PageUp);
     let screen = reader.screen();
     assert!(screen.starts_with("> question 1"), "{screen}");
     assert_eq!(reader.printed(), whole(500));
@@ -258,6 +285,7 @@ fn a_search_goes_on_in_what_is_not_here() {
     reader.ctrl('f');
     reader.words("nowhere is this said");
     reader.key(KeyCode::Up);
+    // Nobody waits for the answer before they press another key.
     reader.key(KeyCode::Enter);
     let screen = reader.screen();
     assert!(screen.contains("0 of 0 ·"), "{screen}");
@@ -327,6 +355,117 @@ fn the_list_of_messages_has_those_that_are_not_here() {
     assert!(reader.screen().contains("│ question 446"), "{}", reader.screen());
 }
 
+/// A session that goes on for days: what nobody looks at leaves, and comes back when it is read.
+#[test]
+fn turns_that_nobody_looks_at_leave_and_come_back() {
+    let heavy = |n: u64| {
+        let mut event = event(n);
+        if let Event::ToolFinished { message, .. } = &mut event
+            && let Some(Part::ToolResult { output, .. }) = message.parts.first_mut()
+        {
+            output.push_str(&"0123456789\n".repeat(20_000));
+        }
+        event
+    };
+    let mut app = App::new(Theme::plain());
+    app.begin_with(Used::default(), true);
+    let mut reader = Reader::with(app);
+    let mut most = 0;
+    for n in 1..=300 {
+        // What the interface itself says stands nowhere else.
+        if n == 52 {
+            reader.input(Input::Reply(Reply::Done(Ok("a line of the interface's own".into()))));
+        }
+        reader.input(Input::Agent(heavy(n)));
+        if n % 5 == 0 {
+            reader.input(Input::Agent(turn_end(TurnEnd::Completed)));
+            reader.screen();
+            most = most.max(reader.app.held());
+        }
+    }
+    assert!(most < 6 << 20, "{most}");
+    assert_eq!(reader.asked, 0, "leaving asks for nothing");
+    let screen = reader.screen();
+    assert!(screen.contains("300 old outputs"), "{screen}");
+    reader.far(KeyCode::PageUp);
+    assert!(reader.screen().starts_with("> question 1"));
+    let mut lines = reader.printed();
+    let own = lines.iter().position(|line| line.contains("a line of the interface's own")).unwrap();
+    assert!(lines[own - 2].contains("question 51"), "{:?}", &lines[own - 3..own + 2]);
+    lines.drain(own..own + 2);
+    assert_eq!(lines, whole(300));
+}
+
+#[test]
+fn what_is_not_on_disk_stays() {
+    let mut reader = Reader::of(stretch(1, 2));
+    for n in 2..=60 {
+        let mut event = event(n);
+        if let Event::AssistantMessage { message, .. } = &mut event {
+            message.parts.push(Part::text("word ".repeat(100_000)));
+        }
+        reader.input(Input::Agent(event));
+        reader.input(Input::Agent(turn_end(TurnEnd::Completed)));
+    }
+    assert!(reader.app.held() > 6 << 20);
+    assert!(!reader.printed().iter().any(|line| line.contains('⋯')));
+}
+
+/// What a compaction took out is known by going through the session, where it is not here.
+#[test]
+fn what_compactions_took_out_of_what_is_not_here() {
+    let boundary = |entry: u64, tail: u64| Event::CompactBoundary {
+        entry: Seq(entry),
+        trigger: becket_types::CompactionTrigger::Auto,
+        pre_tokens: becket_types::Tokens(100_000),
+        post_tokens: becket_types::Tokens(9_000),
+        summary: "what was done".into(),
+        anchor: None,
+        tail_from: Seq(tail),
+        kept: vec![],
+    };
+    let mut events: Vec<Event> = (1..=60).map(event).collect();
+    events.insert(30, boundary(1_000, 21));
+    events.insert(61, boundary(1_001, 46));
+    let mut whole = transcript::Folds::default();
+    whole.take(&events);
+    let mut parts = transcript::Folds::default();
+    // Stretches begin where a turn does.
+    let begins: Vec<usize> =
+        (0..events.len()).filter(|i| matches!(events[*i], Event::UserMessage { .. })).collect();
+    for (nth, from) in begins.iter().enumerate() {
+        parts.take(&events[*from..begins.get(nth + 1).copied().unwrap_or(events.len())]);
+    }
+    for of in [None, Some(Seq(1_000)), Some(Seq(1_001))] {
+        assert_eq!(parts.folded(of), whole.folded(of));
+    }
+    assert_eq!(whole.folded(Some(Seq(1_001))).first().unwrap().0, Seq(21));
+    assert_eq!(
+        whole.folded(None).len(),
+        whole.folded(Some(Seq(1_000))).len() + whole.folded(Some(Seq(1_001))).len()
+    );
+
+    // The block of a compaction asks for it when it is opened.
+    let mut reader = Reader::of(Stretch { from: Seq(50), to: Seq(61), events: events[51..].to_vec() });
+    reader.screen();
+    reader.alt_up();
+    reader.key(KeyCode::Enter);
+    let effects = reader.effects();
+    assert!(effects.contains(&Effect::Ask(Request::Folded { entry: Some(Seq(1_001)) })), "{effects:?}");
+    reader.input(Input::Reply(Reply::Folded {
+        entry: Some(Seq(1_001)),
+        folded: whole.folded(Some(Seq(1_001))),
+    }));
+    reader.screen();
+    assert!(reader.printed().iter().any(|line| line.contains("you: question 21")));
+    // And so does the list of what can be brought back.
+    let effects = reader.app.update(Input::Key(KeyEvent::new(KeyCode::Char('b'), KeyModifiers::NONE)));
+    let asked = Effect::Ask(Request::Message { seq: Seq(21) });
+    assert_eq!(effects, vec![asked], "what is in the list is known now, not what all of it says");
+    let screen = reader.screen();
+    assert!(screen.contains("question 21"), "{screen}");
+}
+
 #[derive(Clone, Debug)]
 enum Act {
     Key(KeyCode),
@@ -363,7 +502,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// However it is read, with answers that come late: what is there is a part of the whole, in its order; and read to its
     /// start, it is the whole.
@@ -414,14 +553,11 @@ proptest! {
             reader.key(KeyCode::Esc);
         }
         for key in [KeyCode::PageUp, KeyCode::PageDown] {
-            for _ in 0..300 {
-                reader.key(key);
-                reader.screen();
-            }
+            reader.far(key);
         }
         // What was opened or searched for may have been opened: compare what is said in closed blocks.
         let heads = |lines: Vec<String>| -> Vec<String> {
-            lines.into_iter().filter(|l| l.starts_with("> ") || l.starts_with("# ") || l.contains("thinking aloud") || l.contains("bash run") || l.contains("note ") || l.contains('⋯')).collect()
+            lines.into_iter().filter(|l| l.starts_with("> ") || l.starts_with("# ") || l.contains("thinking aloud") || l.contains("bash run") || l.contains("old outputs") || l.contains('⋯')).collect()
         };
         prop_assert_eq!(heads(reader.printed()), heads(whole(last)));
     }

@@ -41,11 +41,23 @@ impl Past {
         Reply::Past { from, to, result }
     }
 
+    /// What compactions folded away. Blocks.
+    pub(super) fn folded(&self, entry: Option<Seq>) -> Reply {
+        let mut folds = transcript::Folds::default();
+        self.all(&mut |page| folds.take(&page.events));
+        Reply::Folded { entry, folded: folds.folded(entry) }
+    }
+
+    /// What one message says. Blocks.
+    pub(super) fn message(&self, seq: Seq) -> Reply {
+        let text = self.pages().after(seq, Seq(u64::MAX)).map(|page| transcript::said_in(&page.events, seq));
+        Reply::Message { seq, text: text.ok().flatten().unwrap_or_default() }
+    }
+
     /// The person's messages, those that a rewind took out left out. Blocks.
     pub(super) fn said(&self) -> Reply {
         let mut said: Vec<(Seq, MessageId, String)> = Vec::new();
-        let mut pages = Pages::of(&self.dir);
-        let _ = pages.find(Seq(1)..Seq(u64::MAX), false, &mut |page| {
+        self.all(&mut |page| {
             for event in &page.events {
                 if let Event::UserMessage { message, .. } = event
                     && visibility(&message.origin).user
@@ -53,9 +65,16 @@ impl Past {
                     said.push((message.seq, message.id, message.text()));
                 }
             }
-            false
         });
         Reply::Said(said)
+    }
+
+    /// From the first stretch to the last; what cannot be read ends it.
+    fn all(&self, take: &mut dyn FnMut(&Page)) {
+        let _ = Pages::of(&self.dir).find(Seq(1)..Seq(u64::MAX), false, &mut |page| {
+            take(page);
+            false
+        });
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages> {

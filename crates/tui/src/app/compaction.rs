@@ -7,6 +7,7 @@ use crate::input::{Effect, Page, Request};
 use crate::menu::Item;
 use crate::overlay::{Choice, ENTER, Overlay};
 use crate::picker::{Kind, Picker, Row};
+use crate::transcript::Folded;
 use crate::transcript::block::thousands;
 use crate::transcript::compaction::{Known, lines};
 use becket_types::{Command, CompactionPlan, ContextChange, FoldedMessage, Loss, Seq};
@@ -77,8 +78,29 @@ impl App {
         if self.status.is_working() {
             return self.status.toast("first let it finish, or stop it with Esc".to_owned());
         }
-        let folded = self.transcript.folded();
+        match self.transcript.folded() {
+            Folded::Here(folded) => self.choose_from(&folded),
+            Folded::Ask(entry) => {
+                self.transcript.end_focus();
+                self.picker = Some(Picker::new(Kind::Folded, "", None));
+                vec![Effect::Ask(Request::Folded { entry })]
+            }
+        }
+    }
+
+    /// What compactions folded away is known.
+    pub(super) fn all_folded(&mut self, entry: Option<Seq>, folded: Vec<(Seq, String)>) -> Vec<Effect> {
+        let asks = self.picker.as_ref().is_some_and(|picker| picker.kind() == Kind::Folded);
+        let effects = if asks { self.choose_from(&folded) } else { Vec::new() };
+        if let Some(entry) = entry {
+            self.transcript.folded_is(entry, folded);
+        }
+        effects
+    }
+
+    fn choose_from(&mut self, folded: &[(Seq, String)]) -> Vec<Effect> {
         if folded.is_empty() {
+            self.picker = None;
             let none = "no message was folded away by a compaction here";
             return self.status.toast(none.to_owned());
         }

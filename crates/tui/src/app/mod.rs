@@ -104,6 +104,8 @@ pub struct App {
     preview: Option<Preview>,
     draft: Draft,
     customs: Vec<Custom>,
+    /// What was said can be asked for again.
+    on_disk: bool,
     /// The person's messages, for going back to, as far as they were told; in order.
     said: Vec<(Seq, MessageId, String)>,
     /// What the person ran and the model does not know yet; goes with their next message.
@@ -156,6 +158,7 @@ impl App {
             preview: None,
             draft: Draft::default(),
             customs: Vec::new(),
+            on_disk: false,
             said: Vec::new(),
             ran: Vec::new(),
             chord: None,
@@ -163,9 +166,15 @@ impl App {
         }
     }
 
-    /// What the session has used so far.
-    pub fn begin_with(&mut self, used: Used) {
+    /// What the session has used so far; and whether all that is said in it is on disk, to be read again.
+    pub fn begin_with(&mut self, used: Used, on_disk: bool) {
         self.status.begin_with(used);
+        self.on_disk = on_disk;
+    }
+
+    /// Bytes of what the transcript holds, about.
+    pub fn held(&self) -> usize {
+        self.transcript.weight()
     }
 
     /// What is to be asked of the terminal at the start.
@@ -271,6 +280,9 @@ impl App {
             Event::Withdrawn { client_id } => effects.extend(self.withdrawn(client_id)),
             Event::TurnFinished(_) => {
                 self.approvals.clear();
+                if self.on_disk {
+                    self.transcript.let_go();
+                }
                 effects.push(Effect::Notify("the turn is over".to_owned()));
             }
             Event::SessionStarted { title, .. } => {
@@ -370,9 +382,12 @@ impl App {
                 effects
             }
             crate::picker::Kind::Folded => {
-                let said = wanted.parse().map(|seq| self.transcript.said_in(Seq(seq)));
-                picker.set_preview(wanted, said.unwrap_or_default());
-                Vec::new()
+                let Ok(seq) = wanted.parse().map(Seq) else { return effects };
+                match self.transcript.said_in(seq) {
+                    Some(said) => picker.set_preview(wanted, said),
+                    None => effects.push(Effect::Ask(Request::Message { seq })),
+                }
+                effects
             }
             crate::picker::Kind::Message => {
                 let said = self.said.iter().find(|(_, id, _)| id.to_string() == wanted);
@@ -457,6 +472,8 @@ impl App {
         effects.extend(self.wanted_images());
         let losses = self.transcript.losses().into_iter();
         effects.extend(losses.map(|entry| Effect::Ask(Request::Loss { entry })));
+        let folds = self.transcript.wanted_folds().into_iter();
+        effects.extend(folds.map(|entry| Effect::Ask(Request::Folded { entry: Some(entry) })));
         effects.extend(self.wanted_past());
         effects
     }

@@ -52,6 +52,8 @@ impl App {
             shown @ (Reply::Highlighted
             | Reply::Past { .. }
             | Reply::Said(_)
+            | Reply::Folded { .. }
+            | Reply::Message { .. }
             | Reply::Picture { .. }
             | Reply::Loss { .. }
             | Reply::Inspected { .. }) => return self.shown(shown),
@@ -110,6 +112,12 @@ impl App {
     fn shown(&mut self, reply: Reply) -> Vec<Effect> {
         match reply {
             Reply::Past { from, to, result } => return self.past(from, to, result),
+            Reply::Folded { entry, folded } => return self.all_folded(entry, folded),
+            Reply::Message { seq, text } => {
+                if let Some(picker) = &mut self.picker {
+                    picker.set_preview(seq.to_string(), text);
+                }
+            }
             Reply::Said(said) => return self.all_said(said),
             Reply::Picture { number, scaled } => return self.picture(number, scaled),
             Reply::Loss { entry, result } => self.lost(entry, result),

@@ -68,6 +68,8 @@ pub struct Block {
     folded: bool,
     /// The message of the ledger that it is of.
     message: Option<(Seq, MessageId)>,
+    /// It is not in the ledger.
+    local: bool,
 }
 
 #[derive(Debug)]
@@ -82,7 +84,7 @@ struct LaidOut {
 
 impl Block {
     pub fn new(body: Body) -> Self {
-        Self { body, laid_out: None, folded: false, message: None }
+        Self { body, laid_out: None, folded: false, message: None, local: false }
     }
 
     pub fn body(&self) -> &Body {
@@ -101,6 +103,33 @@ impl Block {
 
     pub fn set_message(&mut self, seq: Seq, id: MessageId) {
         self.message = Some((seq, id));
+    }
+
+    /// It stands in the transcript alone.
+    pub fn set_local(&mut self, local: bool) {
+        self.local = local;
+    }
+
+    pub fn is_local(&self) -> bool {
+        self.local
+    }
+
+    /// Bytes of what it says, about.
+    pub fn weight(&self) -> usize {
+        let said = match &self.body {
+            Body::User { text, .. }
+            | Body::Answer { text, .. }
+            | Body::Thinking { text, .. }
+            | Body::Note { text, .. }
+            | Body::Hidden { text, .. } => text.len(),
+            Body::Tool(call) => call.weight(),
+            Body::Compaction(compaction) => {
+                let dropped = compaction.dropped.iter().map(|(_, line)| line.len()).sum::<usize>();
+                compaction.summary.len() + compaction.anchor.as_ref().map_or(0, String::len) + dropped
+            }
+            Body::Image(_) | Body::Gap(_) => 0,
+        };
+        said + size_of::<Self>()
     }
 
     pub fn message(&self) -> Option<(Seq, MessageId)> {

@@ -24,6 +24,8 @@ pub struct Compaction {
     pub anchor: Option<String>,
     /// The messages that are no longer in the context and people have seen: numbers, and a line for each.
     pub dropped: Vec<(Seq, String)>,
+    /// These are all of them.
+    pub whole: bool,
     /// Where the context began before it, and where it does since.
     pub reach: (Seq, Seq),
     pub loss: Known,

@@ -55,6 +55,7 @@ impl Transcript {
                     summary: summary.clone(),
                     anchor: anchor.clone(),
                     dropped,
+                    whole: !self.partial,
                     reach,
                     loss: Known::New,
                     undone: false,
@@ -66,10 +67,11 @@ impl Transcript {
                 self.note(Weight::Warning, format!("the context was not compacted: {reason}"));
             }
             Event::SyntheticMessage { message } => self.synthetic(message),
-            Event::Pruned { calls, freed, .. } => self.note(
-                Weight::Quiet,
-                format!("{calls} old outputs folded, {} tokens freed", super::block::thousands(freed.0)),
-            ),
+            Event::Pruned { calls, freed, .. } => {
+                let freed = super::block::thousands(freed.0);
+                let text = format!("{calls} old outputs folded, {freed} tokens freed");
+                self.push(Body::Note { weight: Weight::Quiet, text });
+            }
             Event::Notice { level, text } => self.note(
                 match level {
                     NoticeLevel::Info => Weight::Quiet,
@@ -141,14 +143,10 @@ impl Transcript {
 
     /// A compaction was undone, or counts again.
     fn compaction_counts(&mut self, entry: Seq, counts: bool) {
-        let is = |block: &Block| matches!(block.body(), Body::Compaction(c) if c.entry == entry);
-        let Some(at) = self.blocks.iter().rposition(is) else { return };
         let mut reach = (self.compacted_to, self.compacted_to);
-        self.blocks[at].change(|body| {
-            if let Body::Compaction(compaction) = body {
-                compaction.undone = !counts;
-                reach = compaction.reach;
-            }
+        self.change_compaction(entry, |compaction| {
+            compaction.undone = !counts;
+            reach = compaction.reach;
         });
         self.compacted_to = if counts { reach.1 } else { reach.0 };
     }
@@ -160,7 +158,8 @@ impl Transcript {
 
     /// A line of becket's own.
     pub fn note(&mut self, weight: Weight, text: String) {
-        self.push(Body::Note { weight, text });
+        let at = self.push(Body::Note { weight, text });
+        self.blocks[at].set_local(!self.replays);
     }
 
     fn user(&mut self, message: &Message, steered: bool) {
@@ -201,7 +200,8 @@ impl Transcript {
             .ok()
             .and_then(|v| v.get("synthetic").and_then(|k| k.as_str().map(str::to_owned)))
             .unwrap_or_else(|| "message".to_owned());
-        self.push(Body::Hidden { kind: kind.replace('_', " "), text: message.text() });
+        let at = self.push(Body::Hidden { kind: kind.replace('_', " "), text: message.text() });
+        self.blocks[at].set_message(message.seq, message.id);
     }
 
     fn text_delta(&mut self, message: &MessageId, index: u32, delta: &str) {

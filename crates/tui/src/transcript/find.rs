@@ -16,8 +16,7 @@ pub(super) struct Find {
     /// The words as they are looked for.
     pub(super) pattern: Option<Regex>,
     words: String,
-    /// The gap that is looked through, and whether backwards.
-    waits: Option<(Seq, Seq, bool)>,
+    waits: Option<Wait>,
     /// Stretches that are not here and do not say them.
     without: Vec<(Seq, Seq)>,
     hits: Vec<Hit>,
@@ -25,6 +24,15 @@ pub(super) struct Find {
     at: Option<usize>,
     /// Where it was shown.
     pub(super) place: Option<Place>,
+}
+
+/// A gap that is looked through, or that something else is read of first.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    from: Seq,
+    to: Seq,
+    back: bool,
+    looked: bool,
 }
 
 /// The `nth` match in a block.
@@ -35,6 +43,12 @@ struct Hit {
 }
 
 impl Find {
+    /// Whether the words may be said there: it was not looked through, and can be.
+    fn may_be_in(&self, gap: &Gap) -> bool {
+        let within = |(from, to): &(Seq, Seq)| *from <= gap.from && gap.to <= *to;
+        gap.is_readable() && !self.without.iter().any(within)
+    }
+
     /// Blocks have other places now.
     pub(super) fn moved(&mut self, moved: &impl Fn(usize) -> usize) {
         self.hits.iter_mut().for_each(|hit| hit.block = moved(hit.block));
@@ -55,6 +69,9 @@ impl Transcript {
 
     /// To the next hit, or to the one before; from the last to the first.
     pub fn find_next(&mut self, back: bool, theme: &Theme) {
+        if self.find.waits.is_some() {
+            return;
+        }
         let current = self.find.at.and_then(|at| self.find.hits.get(at).copied());
         self.look();
         let count = self.find.hits.len();
@@ -68,8 +85,9 @@ impl Transcript {
         let next = moved.map(|at| self.find.hits[at]);
         if let Some((at, from, to)) = self.gap_before(current, next, back) {
             self.find.at = current.map(|_| at_of(&self.find.hits, current));
-            self.find.waits = Some((from, to, back));
-            return self.want_gap(at, Want::Saying { words: self.find.words.clone(), back });
+            let looked = self.want_gap(at, Want::Saying { words: self.find.words.clone(), back });
+            self.find.waits = Some(Wait { from, to, back, looked });
+            return;
         }
         self.find.at = moved;
         if moved.is_some() {
@@ -82,8 +100,7 @@ impl Transcript {
         self.find.pattern.as_ref()?;
         let end = self.blocks.len();
         let from = from.map_or(end, |hit| hit.block);
-        let may =
-            |(_, gap): &(usize, &Gap)| !self.find.without.contains(&(gap.from, gap.to)) && gap.is_readable();
+        let may = |(_, gap): &(usize, &Gap)| self.find.may_be_in(gap);
         let open: Vec<_> = self.gaps().filter(may).map(|(at, gap)| (at, gap.from, gap.to)).collect();
         let steps =
             |at: usize| if back { (from + end - at) % (end + 1) } else { (at + end + 1 - from) % (end + 1) };
@@ -94,7 +111,7 @@ impl Transcript {
 
     /// What came of looking through a gap; `part`: what of it is here now.
     pub fn found_past(&mut self, from: Seq, to: Seq, part: Option<(Seq, Seq)>, theme: &Theme) {
-        if self.find.waits.is_none_or(|(f, t, _)| (f, t) != (from, to)) {
+        if self.find.waits.is_none_or(|wait| (wait.from, wait.to) != (from, to)) {
             if part.is_some() && self.find.pattern.is_some() {
                 let current = self.find.at.and_then(|at| self.find.hits.get(at).copied());
                 self.look();
@@ -102,12 +119,14 @@ impl Transcript {
             }
             return;
         }
-        let Some((_, _, back)) = self.find.waits.take() else { return };
-        self.find.without.push(match part {
-            None => (from, to),
-            Some((_, end)) if back => (end, to),
-            Some((start, _)) => (from, start),
-        });
+        let Some(Wait { back, looked, .. }) = self.find.waits.take() else { return };
+        if looked {
+            self.find.without.push(match part {
+                None => (from, to),
+                Some((_, end)) if back => (end, to),
+                Some((start, _)) => (from, start),
+            });
+        }
         self.find_next(back, theme);
     }
 
@@ -118,7 +137,7 @@ impl Transcript {
 
     /// Which hit of how many is shown, from 1, or 0 of 0; and whether there may be more in what is not here.
     pub fn found(&self) -> (usize, usize, bool) {
-        let more = self.gaps().any(|(_, gap)| !self.find.without.contains(&(gap.from, gap.to)));
+        let more = self.gaps().any(|(_, gap)| self.find.may_be_in(gap));
         (self.find.at.map_or(0, |at| at + 1), self.find.hits.len(), more)
     }
 
@@ -190,4 +209,13 @@ pub fn says(events: &[Event], words: &str) -> bool {
         transcript.event(event);
     }
     transcript.blocks.iter().any(|block| block.is_told(false) && pattern.is_match(&block.source()))
+}
+
+/// What the message with this number says by these events.
+pub fn said_in(events: &[Event], seq: Seq) -> Option<String> {
+    let mut transcript = Transcript::new();
+    for event in events {
+        transcript.event(event);
+    }
+    transcript.said_in(seq)
 }

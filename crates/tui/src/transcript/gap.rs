@@ -12,7 +12,11 @@ use super::window::Place;
 use crate::input::{Stretch, Want};
 use crate::theme::Theme;
 use becket_types::Seq;
+use std::ops::Range;
 
+/// Bytes of what blocks say from which on some leave, and that stay then.
+const MOST: usize = 4 << 20;
+const LEFT: usize = 2 << 20;
 /// Blocks above and below the view that are to be there before they are scrolled to.
 const NEAR: usize = 30;
 
@@ -65,10 +69,13 @@ impl Transcript {
     pub fn show_end(&mut self, end: &Stretch) {
         if end.from > Seq(1) {
             self.push(Body::Gap(Gap::new(Seq(1), end.from)));
+            self.partial = true;
         }
+        self.replays = true;
         for event in &end.events {
             self.event(event);
         }
+        self.replays = false;
     }
 
     /// Not all that was said is here.
@@ -88,15 +95,16 @@ impl Transcript {
         std::mem::take(&mut self.gaps_wanted)
     }
 
-    /// A part of the gap at `at` is to be had, unless one is already on its way, or cannot be had.
-    pub(super) fn want_gap(&mut self, at: usize, want: Want) {
-        let Some(Body::Gap(gap)) = self.blocks.get(at).map(Block::body) else { return };
+    /// A part of the gap at `at` is to be had, unless one is already on its way, or cannot be had; whether it is this one.
+    pub(super) fn want_gap(&mut self, at: usize, want: Want) -> bool {
+        let Some(Body::Gap(gap)) = self.blocks.get(at).map(Block::body) else { return false };
         // What was printed cannot be put before anything.
         if self.inline || gap.state != State::Closed {
-            return;
+            return false;
         }
         self.gaps_wanted.push(Wanted { from: gap.from, to: gap.to, want });
         self.set_gap(at, State::Asked);
+        true
     }
 
     fn set_gap(&mut self, at: usize, state: State) {
@@ -148,6 +156,7 @@ impl Transcript {
         let Some(at) = self.gap_at(from, to) else { return };
         let mut here = Self::new();
         here.set_images(self.next_image);
+        (here.replays, here.partial) = (true, part.from > Seq(1));
         if from < part.from {
             here.push(Body::Gap(Gap::new(from, part.from)));
         }
@@ -173,6 +182,64 @@ impl Transcript {
             self.focus = Some(at + first);
             self.window.to(at + first);
         }
+    }
+
+    /// Turns that nobody looks at leave where there is too much, the oldest first: they are in the ledger. What stands nowhere
+    /// else stays, with its turn.
+    pub fn let_go(&mut self) {
+        let mut weight = self.weight();
+        if self.inline || self.find.pattern.is_some() || weight <= MOST {
+            return;
+        }
+        let begins = |block: &Block| matches!(block.body(), Body::User { steered: false, .. });
+        let turns: Vec<usize> = (0..self.blocks.len()).filter(|at| begins(&self.blocks[*at])).collect();
+        let mut removed = 0;
+        for pair in turns.windows(2) {
+            let (at, end) = (pair[0] - removed, pair[1] - removed);
+            let of: usize = self.blocks[at..end].iter().map(Block::weight).sum();
+            if weight <= LEFT {
+                break;
+            }
+            if let (Some(from), Some(to)) = (self.seq_at(at), self.seq_at(end))
+                && from < to
+                && self.may_leave(at..end)
+            {
+                weight -= of;
+                removed += self.leave(at..end, from, to);
+            }
+        }
+    }
+
+    /// Bytes of what the blocks say, about.
+    pub fn weight(&self) -> usize {
+        self.blocks.iter().map(Block::weight).sum()
+    }
+
+    fn seq_at(&self, at: usize) -> Option<Seq> {
+        self.blocks[at].message().map(|(seq, _)| seq).filter(|seq| *seq > Seq(0))
+    }
+
+    fn may_leave(&self, turn: Range<usize>) -> bool {
+        let blocks = &self.blocks[turn.clone()];
+        let stays =
+            |block: &Block| block.is_local() || block.is_live() || matches!(block.body(), Body::Gap(_));
+        let near = |at: usize| at + NEAR >= turn.start && at < turn.end + NEAR;
+        let seen = self.seen.iter().map(|place| place.block);
+        let held = self.focus.into_iter().chain(self.find.place.map(|place| place.block));
+        !blocks.iter().any(stays) && self.selection.is_none() && !seen.chain(held).any(near)
+    }
+
+    /// A gap in place of these blocks; how many fewer there are.
+    fn leave(&mut self, blocks: Range<usize>, from: Seq, to: Seq) -> usize {
+        let before = blocks.start.checked_sub(1).map(|at| (at, self.blocks[at].body()));
+        let (at, from) = match before {
+            Some((at, Body::Gap(gap))) if gap.to == from && gap.state == State::Closed => (at, gap.from),
+            _ => (blocks.start, from),
+        };
+        let count = blocks.end - at;
+        self.partial = true;
+        self.splice(at, count, vec![Block::new(Body::Gap(Gap::new(from, to)))]);
+        count - 1
     }
 
     /// Blocks in place of others, and all that points behind them moved along. What pointed at the only one that goes points

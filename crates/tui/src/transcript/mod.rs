@@ -13,6 +13,7 @@ pub mod compaction;
 mod diff;
 mod events;
 mod find;
+mod folded;
 mod gap;
 pub mod image;
 mod markdown;
@@ -31,7 +32,8 @@ use becket_types::{BlobId, CallId, MessageId, Seq};
 use block::{Block, Body};
 use compaction::Known;
 use find::Find;
-pub use find::says;
+pub use find::{said_in, says};
+pub use folded::{Folded, Folds};
 pub use gap::Wanted;
 use print::Printed;
 use ratatui::Frame;
@@ -57,6 +59,10 @@ pub struct Transcript {
     idle: bool,
     /// Entries before this one were taken out of the context.
     compacted_to: Seq,
+    /// What was said before its first block was never here.
+    partial: bool,
+    /// What comes is in the ledger, and was said before.
+    replays: bool,
     /// Where it was drawn, and what is in each row of it.
     area: Rect,
     seen: Vec<Place>,
@@ -65,8 +71,9 @@ pub struct Transcript {
     /// The number of the next image, where the terminal draws them; those that came into view and are to be had.
     next_image: Option<u32>,
     wanted: Vec<(u32, BlobId)>,
-    /// Compactions that are open in view and whose loss is to be had.
+    /// Compactions that are open in view and whose loss is to be had; and those of which it is not known what they took out.
     losses: Vec<Seq>,
+    folds_wanted: Vec<Seq>,
     /// Parts of gaps that are to be had.
     gaps_wanted: Vec<Wanted>,
     /// The first block of all is gone to when it is there.
@@ -94,12 +101,15 @@ impl Transcript {
             inline: false,
             idle: false,
             compacted_to: Seq::default(),
+            partial: false,
+            replays: false,
             area: Rect::ZERO,
             seen: Vec::new(),
             jobs: Vec::new(),
             next_image: None,
             wanted: Vec::new(),
             losses: Vec::new(),
+            folds_wanted: Vec::new(),
             gaps_wanted: Vec::new(),
             first_wanted: false,
             find: Find::default(),
@@ -196,11 +206,6 @@ impl Transcript {
         })
     }
 
-    /// Compactions whose loss came into view since this was asked last.
-    pub fn losses(&mut self) -> Vec<Seq> {
-        std::mem::take(&mut self.losses)
-    }
-
     /// The block has come into view: what it lacks is asked for, once.
     fn want(&mut self, at: usize) {
         match self.blocks[at].body() {
@@ -209,51 +214,22 @@ impl Transcript {
                 self.set_image(at, ImageState::Asked);
             }
             Body::Compaction(compaction) if compaction.open && compaction.loss == Known::New => {
-                let entry = compaction.entry;
+                let (entry, whole) = (compaction.entry, compaction.whole);
                 self.losses.push(entry);
+                if !whole {
+                    self.folds_wanted.push(entry);
+                }
                 self.loss_is(entry, Known::Asked);
             }
             _ => {}
         }
     }
 
-    /// What is known now of what this compaction lost.
-    pub fn loss_is(&mut self, entry: Seq, known: Known) {
-        let is = |block: &Block| matches!(block.body(), Body::Compaction(c) if c.entry == entry);
-        if let Some(at) = self.blocks.iter().rposition(is) {
-            self.blocks[at].change(|body| {
-                if let Body::Compaction(compaction) = body {
-                    compaction.loss = known;
-                }
-            });
-        }
-    }
-
-    /// Messages that compactions folded away, a line each, oldest first; of the block in focus alone, if that is one.
-    pub fn folded(&self) -> Vec<(Seq, String)> {
-        let of = |at: usize| match self.blocks[at].body() {
-            Body::Compaction(compaction) if !compaction.undone => compaction.dropped.as_slice(),
-            _ => &[],
-        };
-        let blocks = self.focus.map_or(0..self.blocks.len(), |at| at..at + 1);
-        let mut folded: Vec<(Seq, String)> = Vec::new();
-        for (seq, line) in blocks.flat_map(of) {
-            // A thought and the answer behind it are one message.
-            match folded.last_mut() {
-                Some((last, said)) if last == seq => {
-                    said.push_str(" · ");
-                    said.push_str(line);
-                }
-                _ => folded.push((*seq, line.clone())),
-            }
-        }
-        folded
-    }
-
-    /// What the message with this number says.
-    pub fn said_in(&self, seq: Seq) -> String {
+    /// What the message with this number says, where it is here.
+    pub fn said_in(&self, seq: Seq) -> Option<String> {
         let of = self.blocks.iter().filter(|block| block.message().is_some_and(|(at, _)| at == seq));
-        of.map(|block| block.source()).collect::<Vec<_>>().join("\n\n")
+        let said: Vec<_> = of.map(|block| block.source()).collect();
+        (!said.is_empty()).then(|| said.join("\n\n"))
     }
 
     /// The terminal has this image, in so many columns and rows; `None`: there is nothing to show.

@@ -74,7 +74,8 @@ impl Transcript {
         if first && self.gaps().next().is_some_and(|(at, _)| at == 0) {
             // The first of all is not here yet.
             self.first_wanted = true;
-            return self.want_gap(0, Want::Start);
+            self.want_gap(0, Want::Start);
+            return;
         }
         let mut shown = (0..self.blocks.len()).filter(|i| self.blocks[*i].is_shown(self.revealed));
         let at = if first { shown.next() } else { shown.next_back() };

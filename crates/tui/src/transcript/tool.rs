@@ -99,9 +99,24 @@ impl ToolCall {
         })
     }
 
+    /// Bytes of what it holds, about.
+    pub(super) fn weight(&self) -> usize {
+        size_of::<Self>() + self.output.len() + self.partial.len() + held(&self.input) + held(&self.details)
+    }
+
     /// What the call is about, in a line: its path, command, pattern.
     pub fn subject(&self) -> String {
         becket_types::subject(&self.input).to_owned()
+    }
+}
+
+/// Bytes of a value, about.
+fn held(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(list) => list.iter().map(held).sum(),
+        Value::Object(map) => map.iter().map(|(key, value)| key.len() + held(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => size_of::<Value>(),
     }
 }
 
