@@ -410,13 +410,14 @@ def resume():
     home, project = place()
     imported(home, project, 5_000, 20_000)
     size = sum(os.path.getsize(os.path.join(d, f)) for d, _, files in os.walk(home) for f in files) / 1e6
-    times, cpus = [], []
+    times, cpus, held = [], [], []
     for _ in range(RUNS + 1):
         terminal = Terminal(home, project, None, "-c")
         at = terminal.until(lambda screen: "› " in screen.text() and "word word" in screen.text())
         cpus.append(terminal.cpu())
         times.append((at - terminal.started) * 1e3)
         terminal.settle(1)
+        held.append(terminal.memory()[1])
         if len(times) == 1:
             # A session that was left as it should be has its checkpoint.
             terminal.type("\x04")
@@ -424,6 +425,7 @@ def resume():
         terminal.close()
     row(f"resume of {size:.0f} MB: first screen", times[1:], goal="(goal 200)")
     row("  CPU until then", cpus[1:])
+    row("  held a second later, resident in all", held[1:], "MB", "(goal 120)")
     gone(home, project)
 
 
