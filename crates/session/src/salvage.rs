@@ -133,7 +133,7 @@ pub fn salvage(
     Ok(Outcome::Copied(Box::new(made)))
 }
 
-fn no_model() -> ModelScope {
+pub(crate) fn no_model() -> ModelScope {
     ModelScope {
         provider: String::new(),
         model: String::new(),

@@ -10,7 +10,9 @@ mod ledgers;
 
 use becket_session::context::Policy;
 use becket_session::context::view::{Checkpoint, View};
-use becket_types::{EntryKind, Seq};
+use becket_types::{
+    CallId, Cost, EntryKind, Message, MessageId, Millis, Part, Seq, SessionId, SubagentReport, Usage, Used,
+};
 use ledgers::{Op, World, assert_same, cases, few_ops};
 use proptest::prelude::*;
 
@@ -399,4 +401,42 @@ mod stored {
         let (dir, _) = long(root.path(), 31);
         assert!(!checkpoint(&dir).exists());
     }
+}
+
+/// What requests used is known without reading the ledger again, with what subagents used.
+#[test]
+fn what_was_used_is_in_the_checkpoint() {
+    let mut world = World::new();
+    let usage = Usage { input: 10, output: 20, cache_read: 30, ..Usage::default() };
+    let spent = |message| EntryKind::Usage {
+        message,
+        model: "p/m".into(),
+        usage,
+        cost_usd: 0.25,
+        purpose: "turn".into(),
+    };
+    world.message(Message::user("go"));
+    world.run(&Op::Assistant { parts: vec![(0, 0)], finish: 0 });
+    world.push(spent(Some(MessageId::new())));
+    // That of a summary or a title is no answer's.
+    world.push(spent(None));
+    let report = SubagentReport {
+        agent: "general".into(),
+        description: "look".into(),
+        session: SessionId::new(),
+        steps: 2,
+        calls: Vec::new(),
+        calls_left_out: 0,
+        usage,
+        cost: Cost(0.5),
+        duration: Millis(5),
+    };
+    let mut result = Message::tool_result(CallId("c".into()), "task", "done", false);
+    if let Some(Part::ToolResult { details, .. }) = result.parts.first_mut() {
+        *details = serde_json::json!({ SubagentReport::KEY: report });
+    }
+    world.message(result);
+    let view = world.fresh();
+    assert_eq!(view.used(), Used { usage: usage + usage, cost: Cost(0.75) });
+    assert_eq!(restored(&view).used(), view.used());
 }

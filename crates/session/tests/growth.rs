@@ -6,6 +6,8 @@
 mod given;
 
 use becket_session::context::{ModelScope, Policy};
+use becket_session::export::Format;
+use becket_session::import::import_own;
 use becket_session::store::{Disk, Io, OpenMode, Outside, ledger_path};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{CallId, Compaction, EntryKind, FinishReason, JournalState, Message, Part, TurnState};
@@ -189,6 +191,27 @@ fn a_late_turn_writes_what_an_early_one_wrote() {
     }
     println!("bytes a turn: {written:?}");
     assert!(written[1..].iter().all(|bytes| bytes * 100 <= written[0] * 106), "{written:?}");
+}
+
+/// Whoever goes on with a long session that was brought here does not fold all of it, not even the first time.
+#[test]
+fn a_session_that_was_imported_has_its_checkpoint() {
+    let root = tempfile::tempdir().unwrap();
+    let mut session = create(root.path());
+    (0..100).for_each(|n| turn(&mut session, n));
+    let mut file = Vec::new();
+    session.export(Format::Jsonl, &mut file).unwrap();
+    let live = session.view_mut().context().messages.clone();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let imported = import_own(elsewhere.path(), &file, Some(root.path())).unwrap();
+    assert_eq!(fs::read(ledger_path(&imported.dir)).unwrap(), file);
+    assert!(imported.dir.join("checkpoint").exists());
+    assert_eq!(open(&imported.dir).view_mut().context().messages, live);
+    // One that ends in a torn line is left for whoever goes on with it.
+    let torn = tempfile::tempdir().unwrap();
+    file.extend_from_slice(b"{\"prev\":");
+    let imported = import_own(torn.path(), &file, Some(root.path())).unwrap();
+    assert_eq!(fs::read(ledger_path(&imported.dir)).unwrap(), file);
 }
 
 #[test]

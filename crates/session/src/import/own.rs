@@ -5,7 +5,7 @@
 //! is there whole or not at all.
 
 use crate::ledger::{BadRecord, Item, Reader, claimed_format};
-use crate::session::FORMAT;
+use crate::session::{FORMAT, Session};
 use crate::store::{Io, OpenMode, Outside, StoreError, layout, session_dirs, write_all};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -92,6 +92,11 @@ pub fn import_own(root: &Path, bytes: &[u8], cwd: Option<&Path>) -> Result<Impor
     if !imported.was_there {
         let failed = StoreError::io("write", &dir);
         write(io.as_ref(), &dir, &ledger).map_err(failed)?;
+        // Opening would set a torn end aside; that is for whoever goes on with it.
+        if imported.bad.is_empty() {
+            drop(ledger);
+            Session::prepare(&dir);
+        }
     }
     Ok(imported)
 }
