@@ -282,7 +282,8 @@ fn a_long_session_is_read_back_to_its_first_message() {
             "sessionId": "11111111-2222-4333-8444-555555555555", "cwd": "/x", "timestamp": "2026-01-01T00:00:00.000Z",
             "message": {"role": role, "content": [{"type": "text", "text": text}]},
         });
-        lines.push_str(&format!("{line}\n"));
+        lines.push_str(&line.to_string());
+        lines.push('\n');
     }
     let bench = Bench::new(&[("session.jsonl", &lines)]);
     assert!(bench.command().args(["import", "--here", "session.jsonl"]).status().unwrap().success());

@@ -148,22 +148,19 @@ async fn session(
     held: &Held,
     typed: Option<&mut Typed>,
 ) -> Result<Next, Failure> {
-    let Assembled { agent, handle, shell, notes, past, used, begun, session } =
+    let Assembled { agent, handle, shell, mut notes, past, used, begun, session } =
         assemble(environment, settings).await?;
     let (sender, events) = mpsc::unbounded_channel();
     let past = past.map(|dir| Arc::new(Past::of(&dir)));
-    let mut notes = notes;
-    let mut end = match past.as_ref().map(|past| past.end()) {
-        Some(Ok(end)) => Some(end),
-        Some(Err(error)) => {
-            notes.push(format!("What was said before cannot be shown: {error}"));
-            None
-        }
-        None => None,
-    };
+    let mut end = past.as_ref().and_then(|past| {
+        let end = past.end();
+        end.map_err(|error| notes.push(format!("what was said before cannot be shown: {error}"))).ok()
+    });
     if typed.is_some() {
         // What is read out is read out in its order, and once.
-        end.take().into_iter().flat_map(|end| past::read_out(end)).for_each(|event| drop(sender.send(event)));
+        for event in end.take().into_iter().flat_map(past::read_out) {
+            let _ = sender.send(event);
+        }
     }
     let ui = settings.settings.config.ui.clone();
     let (preferences, mut wrong) = wishes::preferences(environment, &settings.settings.config);

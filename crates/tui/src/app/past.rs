@@ -67,7 +67,7 @@ impl App {
         if visibility(&message.origin).user {
             let said = (message.seq, message.id, message.text());
             let at = self.said.partition_point(|(seq, ..)| *seq <= message.seq);
-            if !self.said[..at].last().is_some_and(|(_, id, _)| *id == message.id) {
+            if self.said[..at].last().is_none_or(|(_, id, _)| *id != message.id) {
                 self.said.insert(at, said);
             }
         }
