@@ -185,6 +185,9 @@ fn rewind_goes_back_to_before_a_message() {
     let id = bench.ledgers()[0].parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
     let listed = becket(&bench, &["rewind", &id], 0);
     assert!(listed.contains("first") && listed.contains("second"), "{listed}");
+    let listed = becket(&bench, &["rewind", &id, "--json"], 0);
+    let rows: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!((&rows[1]["message"], &rows[1]["text"]), (&json!(2), &json!("second")), "{rows}");
     becket(&bench, &["rewind", &id, "2", "--both", "--yes"], 0);
     assert_eq!(bench.project.read("a.txt"), "1\n");
     let view = becket(&bench, &["context", &id, "--json"], 0);
@@ -195,6 +198,28 @@ fn rewind_goes_back_to_before_a_message() {
     assert_eq!(bench.project.read("a.txt"), "0\n");
     becket(&bench, &["rewind", &id, "99", "--files", "--yes"], 2);
     becket(&bench, &["rewind", &id, "1", "--yes"], 2);
+}
+
+#[test]
+fn a_rewind_leaves_the_context_that_was_there_before_the_message() {
+    let bench = Bench::new(&[]);
+    play(&bench, &bash(&["echo one"]), "first", &[]);
+    let before = becket(&bench, &["context", "--json"], 0);
+    let spans = |page: &str| serde_json::from_str::<Value>(page).unwrap()["spans"].clone();
+    play(&bench, &bash(&["echo two"]), "second", &["-c"]);
+    play(&bench, &bash(&["echo three"]), "third", &["-c"]);
+    let seq = |word: &str| {
+        let page = spans(&becket(&bench, &["context", "--json"], 0));
+        let found = page.as_array().unwrap().iter().find(|s| s["preview"] == word).cloned();
+        found.unwrap()["seq"].to_string()
+    };
+    // Left out and brought back, it counts; one from before that is left out since does not stay so.
+    becket(&bench, &["context", "--drop", &seq("second"), "--yes"], 0);
+    becket(&bench, &["context", "--undo", "--yes"], 0);
+    becket(&bench, &["context", "--drop", &seq("first"), "--yes"], 0);
+    let id = bench.ledgers()[0].parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    becket(&bench, &["rewind", &id, "2", "--conversation", "--yes"], 0);
+    assert_eq!(spans(&becket(&bench, &["context", "--json"], 0)), spans(&before));
 }
 
 #[test]

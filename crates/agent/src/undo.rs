@@ -13,7 +13,6 @@ use becket_types::{
     BlobId, Blobs as _, CallId, ConversationPlan, EntryKind, FileChanges, FileNode, FilePath, NodeKind,
     PathFate, PathPlan, Seq, SkippedPath, UndoKind, UndoOutcome, UndoPlan,
 };
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 /// The blobs of a session, as recorder and plans see them.
@@ -83,25 +82,21 @@ pub fn plan_files(history: &History, reach: Reach, force: bool, store: &dyn Stor
 
 /// The conversation up to before this message: every entry from it on that decides what the model sees and is in force.
 pub fn plan_conversation(session: &Session, to: &Prompt) -> Result<Conversation, StoreError> {
-    let mut entries = Vec::new();
-    let mut reverted = HashSet::new();
-    for entry in session.entries()? {
-        match entry.kind {
-            EntryKind::Message { .. }
-            | EntryKind::Compaction(_)
-            | EntryKind::Prune { .. }
-            | EntryKind::Pin { .. }
-                if entry.seq >= to.seq =>
-            {
-                entries.push(entry.seq);
-            }
-            EntryKind::Revert { entry: target } => {
-                reverted.insert(target);
-            }
-            _ => {}
-        }
-    }
-    entries.retain(|seq| !reverted.contains(seq));
+    let decides = |kind: &EntryKind| match kind {
+        EntryKind::Message { .. }
+        | EntryKind::Compaction(_)
+        | EntryKind::Prune { .. }
+        | EntryKind::Pin { .. }
+        | EntryKind::Restore { .. } => true,
+        // What was there before the message is there again. What came behind it stays taken back.
+        EntryKind::Revert { entry } => *entry < to.seq,
+        _ => false,
+    };
+    let view = session.view();
+    let behind = session
+        .entries()?
+        .filter(|entry| entry.seq >= to.seq && decides(&entry.kind) && !view.is_reverted(entry.seq));
+    let mut entries: Vec<Seq> = behind.map(|entry| entry.seq).collect();
     entries.reverse();
     Ok(Conversation { to: to.clone(), entries })
 }

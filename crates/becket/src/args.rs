@@ -409,6 +409,9 @@ pub(crate) struct RewindArgs {
     pub files: bool,
     #[arg(long, group = "what")]
     pub both: bool,
+    /// Of the list of messages.
+    #[arg(long, conflicts_with = "message")]
+    pub json: bool,
     #[command(flatten)]
     pub consent: Consent,
     #[arg(short = 'C', long = "cd", value_name = "DIR")]

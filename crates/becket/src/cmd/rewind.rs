@@ -6,12 +6,14 @@
 use crate::args::RewindArgs;
 use crate::cmd::sessions::write;
 use crate::cmd::undo::{Opened, agreed};
-use crate::cmd::{one_line, store_failure};
+use crate::cmd::{one_line, pick_session, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_agent::undo::{Draft, Reach, plan_conversation};
 use becket_print::ExitStatus;
+use becket_snapshot::history::Prompt;
 use becket_types::UndoKind;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
 use std::sync::PoisonError;
@@ -22,11 +24,12 @@ pub(crate) fn run(
     args: &RewindArgs,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
-    let opened = Opened::new(environment, cwd, Some(&args.session))?;
     let Some(message) = &args.message else {
-        write(out, &format!("Messages to rewind to:\n{}", opened.listing()))?;
+        let prompts = Opened::prompts(&pick_session(environment, cwd, Some(&args.session))?)?;
+        list(&prompts, args.json, out)?;
         return Ok(ExitStatus::Ok);
     };
+    let opened = Opened::new(environment, cwd, Some(&args.session))?;
     let prompt = opened.prompt(message)?;
     let mut status = ExitStatus::Ok;
     if args.files || args.both {
@@ -56,4 +59,19 @@ pub(crate) fn run(
         }
     }
     Ok(status)
+}
+
+/// Takes no lock: a session that runs can be listed, and forked at one of these.
+fn list(prompts: &[Prompt], as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    if as_json {
+        let rows: Vec<Value> = (1..)
+            .zip(prompts)
+            .map(|(n, p)| json!({ "message": n, "id": p.id, "seq": p.seq, "text": p.text }))
+            .collect();
+        return write(out, &format!("{}\n", Value::Array(rows)));
+    }
+    if prompts.is_empty() {
+        return write(out, "This session has no message to rewind to.\n");
+    }
+    write(out, &format!("Messages to rewind to:\n{}", Opened::list(prompts)))
 }

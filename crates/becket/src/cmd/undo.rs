@@ -121,11 +121,7 @@ impl Opened {
     }
 
     /// The user's messages, for choosing one.
-    pub(crate) fn listing(&self) -> String {
-        Self::list(self.history.prompts())
-    }
-
-    fn list(prompts: &[Prompt]) -> String {
+    pub(crate) fn list(prompts: &[Prompt]) -> String {
         let mut text = String::new();
         for (at, prompt) in prompts.iter().enumerate() {
             let _ = writeln!(text, "  {:>3}  {}  {}", at + 1, prompt.id, one_line(&prompt.text, 60));
