@@ -256,6 +256,18 @@ fn branches_are_forked_at_a_message_listed_and_compared() {
     assert_eq!(words("one"), ["beta", "answer to beta"]);
     assert_eq!(words("other"), ["gamma", "answer to gamma"]);
     assert_eq!(compared["other"]["session"], fork["session"]);
+    let of = |side: &str, key: &str| compared[side][key].as_u64().unwrap();
+    assert_eq!((of("one", "own_tokens"), of("one", "tokens")), (110, 220));
+    assert_eq!((of("other", "own_tokens"), of("other", "tokens")), (110, 220));
+    // What they share was spent once.
+    let spent = run(bench.command().args(["sessions", "stats", "--json"])).expect(0);
+    let spent: Value = serde_json::from_str(&spent.stdout).unwrap();
+    assert_eq!(spent["all"]["models"][0]["requests"], 3, "{spent}");
+    // A message that was left out and brought back is a message like others.
+    run(bench.command().args(["context", "trunk", "--drop", "6", "--yes"])).expect(0);
+    run(bench.command().args(["context", "trunk", "--undo", "--yes"])).expect(0);
+    let again = run(bench.command().args(["sessions", "compare", "trunk", "twig"])).expect(0).stdout;
+    assert!(again.contains("They share 2 messages"), "{again}");
     // Requests of a branch can be printed as well, those before the fork included.
     let exact = run(bench.command().args(["context", "twig", "--request", "1"])).expect(0);
     assert_eq!(exact.stdout.as_bytes(), sent[0].body);

@@ -70,6 +70,11 @@ pub(crate) fn short(n: u64) -> String {
     }
 }
 
+/// `1 message`, `2 messages`.
+pub(crate) fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 /// `text` on one line, at most `width` characters.
 pub(crate) fn one_line(text: &str, width: usize) -> String {
     let flat: String = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -111,13 +111,21 @@ impl Batch {
 
     fn take(&mut self, entry: &Entry) {
         self.summary.take(entry);
+        // What a fork has of its source was spent once, there.
+        let own = self.summary.forked_from.is_none_or(|(_, upto)| entry.seq > upto);
         match &entry.kind {
             EntryKind::Message { message } => {
                 self.summary.messages = self.summary.messages.map(|n| n + 1);
-                self.take_calls(message, day(entry.time));
+                if own {
+                    self.take_calls(message, day(entry.time));
+                }
             }
             EntryKind::Usage { model, usage, cost_usd, .. } => {
+                // That the model was used stays known.
                 let spent = self.spent.entry((model.clone(), day(entry.time))).or_default();
+                if !own {
+                    return;
+                }
                 spent.requests += 1;
                 spent.usage += *usage;
                 spent.cost += cost_usd;

@@ -34,7 +34,7 @@ impl Index {
             "SELECT u.day, s.cwd, count(DISTINCT s.id), sum(requests), sum(input), sum(output), sum(cache_read),
                     sum(cache_write), sum(reasoning), sum(cost)
              FROM usage u JOIN sessions s ON s.id = u.session
-             WHERE (?1 IS NULL OR s.project = ?1) AND u.day >= ?2
+             WHERE (?1 IS NULL OR s.project = ?1) AND u.day >= ?2 AND u.requests > 0
              GROUP BY u.day, s.project ORDER BY u.day, s.project",
         )?;
         let rows = statement.query_map((project.map(project_name), since as i64), |row| {

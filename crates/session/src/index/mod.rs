@@ -119,7 +119,7 @@ impl Index {
             "SELECT u.model, sum(requests), sum(input), sum(output), sum(cache_read), sum(cache_write),
                     sum(reasoning), sum(cost)
              FROM usage u JOIN sessions s ON s.id = u.session
-             WHERE ?1 IS NULL OR s.project = ?1 GROUP BY u.model ORDER BY sum(cost) DESC, u.model",
+             WHERE (?1 IS NULL OR s.project = ?1) AND u.requests > 0 GROUP BY u.model ORDER BY sum(cost) DESC, u.model",
         )?;
         let rows = statement.query_map([&project], |row| {
             Ok(ModelStatistics {

@@ -9,7 +9,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub(super) const VERSION: i64 = 3;
+pub(super) const VERSION: i64 = 4;
 const BUSY: Duration = Duration::from_secs(5);
 
 const SCHEMA: &str = "
@@ -51,6 +51,7 @@ const SCHEMA: &str = "
         latest INTEGER NOT NULL
     ) STRICT;
     CREATE INDEX stretches_session ON stretches (session);
+    -- Without requests: of a model that a fork's source used.
     CREATE TABLE usage (
         session TEXT NOT NULL,
         model TEXT NOT NULL,

@@ -4,14 +4,14 @@ use super::{searched, write};
 use crate::args::SessionsWhat;
 use crate::cmd::context::{Reading, info};
 use crate::cmd::undo::Opened;
-use crate::cmd::{one_line, pick_session, short, store_failure, when};
+use crate::cmd::{count, one_line, pick_session, short, store_failure, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::context::Policy;
 use becket_session::index::Query;
 use becket_session::store::SessionSummary;
 use becket_session::{CreateOptions, Durability, Session};
-use becket_types::{EntryKind, Message, MessageId, Seq, SessionId, visibility};
+use becket_types::{Entry, EntryKind, Message, MessageId, Seq, SessionId, Usage, visibility};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
@@ -33,8 +33,12 @@ pub(super) fn run(
         }
         SessionsWhat::Tree { all, json } => tree(environment, (!all).then_some(cwd), *json, out),
         SessionsWhat::Compare { one, other, json } => {
-            let side = |query: &String| Side::of(pick_session(environment, cwd, Some(query))?);
-            compare(&side(one)?, &side(other)?, *json, out)
+            let read = |query: &String| Reading::of(pick_session(environment, cwd, Some(query))?);
+            let (one, other) = (read(one)?, read(other)?);
+            let (first, second) = (one.all_entries()?, other.all_entries()?);
+            // A fork has the entries of its source; only the first one names another session.
+            let same = first.iter().zip(&second).skip(1).take_while(|(a, b)| a == b).count() + 1;
+            compare(&Side::of(one, first, same), &Side::of(other, second, same), *json, out)
         }
         _ => Ok(()),
     }
@@ -175,35 +179,42 @@ fn branch(
 struct Side {
     summary: SessionSummary,
     messages: Vec<Message>,
+    all: Spent,
+    /// By what only this one has.
+    own: Spent,
+    /// Changed since the two parted.
     files: BTreeSet<String>,
+}
+
+#[derive(Default)]
+struct Spent {
     tokens: u64,
     cost: f64,
 }
 
+impl Spent {
+    fn add(&mut self, usage: Usage, cost: f64) {
+        self.tokens += usage.total().0;
+        self.cost += cost;
+    }
+}
+
 impl Side {
-    fn of(summary: SessionSummary) -> Result<Self, Failure> {
-        let reading = Reading::of(summary)?;
-        let entries = reading.all_entries()?;
-        let dead: HashSet<Seq> = entries
-            .iter()
-            .filter_map(|e| match e.kind {
-                EntryKind::Revert { entry } => Some(entry),
-                _ => None,
-            })
-            .collect();
+    /// `same`: so many entries are the other one's too.
+    fn of(reading: Reading, entries: Vec<Entry>, same: usize) -> Self {
         let mut side = Self {
-            messages: Vec::new(),
-            files: BTreeSet::new(),
-            tokens: 0,
-            cost: 0.0,
             summary: reading.summary,
+            messages: Vec::new(),
+            all: Spent::default(),
+            own: Spent::default(),
+            files: BTreeSet::new(),
         };
-        for entry in entries {
+        for (at, entry) in entries.into_iter().enumerate() {
             match entry.kind {
                 EntryKind::Message { mut message }
                     if visibility(&message.origin).user
                         && !message.metadata.compaction_continue
-                        && !dead.contains(&entry.seq) =>
+                        && !reading.view.is_reverted(entry.seq) =>
                 {
                     message.seq = entry.seq;
                     side.messages.push(message);
@@ -213,24 +224,26 @@ impl Side {
                         found.parts.push(part);
                     }
                 }
-                EntryKind::FileChanges(changes) => {
+                EntryKind::FileChanges(changes) if at >= same => {
                     side.files.extend(changes.files.iter().map(|f| f.path.0.display().to_string()));
                 }
                 EntryKind::Usage { usage, cost_usd, .. } => {
-                    side.tokens += usage.total().0;
-                    side.cost += cost_usd;
+                    side.all.add(usage, cost_usd);
+                    if at >= same {
+                        side.own.add(usage, cost_usd);
+                    }
                 }
                 _ => {}
             }
         }
-        Ok(side)
+        side
     }
 
     fn only(&self, shared: &HashSet<MessageId>) -> Vec<&Message> {
         self.messages.iter().filter(|m| !shared.contains(&m.id)).collect()
     }
 
-    fn json(&self, shared: &HashSet<MessageId>, other: &Self) -> Value {
+    fn json(&self, shared: &HashSet<MessageId>) -> Value {
         let only: Vec<Value> = self
             .only(shared)
             .iter()
@@ -238,7 +251,8 @@ impl Side {
             .collect();
         json!({
             "session": self.summary.id, "title": self.summary.label(), "messages": only,
-            "files": self.files.difference(&other.files).collect::<Vec<_>>(), "tokens": self.tokens, "cost_usd": self.cost,
+            "files": self.files, "tokens": self.all.tokens, "cost_usd": self.all.cost,
+            "own_tokens": self.own.tokens, "own_cost_usd": self.own.cost,
         })
     }
 }
@@ -255,24 +269,26 @@ fn compare(one: &Side, other: &Side, as_json: bool, out: &mut dyn Write) -> Resu
     if as_json {
         let body = json!({
             "shared_messages": shared.len(), "shared_up_to": last,
-            "one": one.json(&shared, other), "other": other.json(&shared, one),
+            "one": one.json(&shared), "other": other.json(&shared),
         });
         return write(out, &format!("{body}\n"));
     }
     let mut text = match last {
-        Some(seq) => format!("They share {} messages, up to entry {seq}.\n", shared.len()),
+        Some(seq) => format!("They share {}, up to entry {seq}.\n", count(shared.len(), "message")),
         None => "They share no message.\n".to_owned(),
     };
     for (side, against) in [(one, other), (other, one)] {
         let only = side.only(&shared);
         let _ = writeln!(
             text,
-            "\n{}  {}\n  {} messages of its own; {} tokens, ${:.4} in all",
+            "\n{}  {}\n  {} of its own, with {} tokens, ${:.4}; {} tokens, ${:.4} in all",
             side.summary.id,
             one_line(side.summary.label(), 60),
-            only.len(),
-            short(side.tokens),
-            side.cost
+            count(only.len(), "message"),
+            short(side.own.tokens),
+            side.own.cost,
+            short(side.all.tokens),
+            side.all.cost
         );
         for message in only.iter().take(SHOWN) {
             let role = serde_json::to_value(message.role).ok();
@@ -282,8 +298,12 @@ fn compare(one: &Side, other: &Side, as_json: bool, out: &mut dyn Write) -> Resu
         if only.len() > SHOWN {
             let _ = writeln!(text, "  … and {} more", only.len() - SHOWN);
         }
-        for file in side.files.difference(&against.files).take(SHOWN) {
-            let _ = writeln!(text, "  changed here only: {file}");
+        for file in side.files.iter().take(SHOWN) {
+            let by = if against.files.contains(file) { "in both, each for itself" } else { "here only" };
+            let _ = writeln!(text, "  changed {by}: {file}");
+        }
+        if side.files.len() > SHOWN {
+            let _ = writeln!(text, "  … and {} more files", side.files.len() - SHOWN);
         }
     }
     write(out, &becket_print::clean(&text))

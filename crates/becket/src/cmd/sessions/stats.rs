@@ -1,7 +1,7 @@
 //! Tokens, cost and tools, by day and project: as a table, as JSON, or as a page with charts that needs nothing else.
 
 use super::{searched, write};
-use crate::cmd::{one_line, short};
+use crate::cmd::{count, one_line, short};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::index::{DayStatistics, Statistics, ToolStatistics};
@@ -87,10 +87,11 @@ fn by_project(figures: &Figures) -> BTreeMap<String, (u64, u64, f64)> {
 fn table(figures: &Figures, days: u64) -> String {
     let all = &figures.all;
     let mut text = format!(
-        "{} sessions, {} messages, {}B of ledgers\n\nThe last {days} days (UTC)\n{:<12} {:>8} {:>9} {:>9} {:>9}\n",
-        all.sessions,
-        all.messages,
+        "{}, {}, {}B of ledgers\n\nThe last {} (UTC)\n{:<12} {:>8} {:>9} {:>9} {:>9}\n",
+        count(all.sessions as usize, "session"),
+        count(all.messages as usize, "message"),
         short(all.bytes),
+        count(days as usize, "day"),
         "day",
         "requests",
         "tokens in",
