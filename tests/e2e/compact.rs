@@ -192,3 +192,54 @@ fn a_summary_by_hand_that_cannot_be_used_is_told_and_changes_nothing() {
         assert_eq!(std::fs::read(&bench.ledgers()[0]).unwrap(), before, "{what}");
     }
 }
+
+#[test]
+fn what_was_pinned_between_an_undo_and_a_redo_stays() {
+    let (bench, server) = session();
+    bench.project.write("sum.md", "## Goal\nMine, word for word.\n");
+    let ran = run(&mut compact(&bench, &server, &["--summary", "sum.md", "--yes"])).expect(0);
+    assert!(!ran.stdout.contains("note:"), "no model was to be asked, so none is missed: {}", ran.stdout);
+    let short = spans(&bench);
+    let shows = |spans: &[Value], text: &str| {
+        spans.iter().any(|s| s["kind"] == "assistant" && s["preview"].as_str().unwrap().contains(text))
+    };
+    assert!(!shows(&short, "trampoline"));
+    let undone = run(bench.command().args(["compact", "--undo", "--json"])).expect(0);
+    let undone: Value = serde_json::from_str(&undone.stdout).unwrap();
+    assert_eq!(undone["counts"], false, "{undone}");
+    let said = spans(&bench).into_iter().find(|s| s["preview"].to_string().contains("trampoline")).unwrap();
+    run(bench.command().args(["context", "--pin", &said["seq"].to_string(), "c1", "--yes"])).expect(0);
+    run(bench.command().args(["compact", "--redo"])).expect(0);
+    let after = spans(&bench);
+    assert!(shows(&after, "trampoline") && after.iter().any(|s| s["kind"] == "summary"), "{after:#?}");
+    assert!(after.iter().any(|s| s["preview"].to_string().contains("line of a file")), "{after:#?}");
+    run(bench.command().args(["compact", "--verify"])).expect(0);
+}
+
+#[test]
+fn what_was_left_out_and_brought_back_is_folded_away_like_all_others() {
+    let (bench, server) = session();
+    let row = |name: &str| {
+        let listed = run(bench.command().args(["compact", "--folded", "--json"])).expect(0);
+        let rows: Vec<Value> = serde_json::from_str(&listed.stdout).unwrap();
+        rows.into_iter().find(|row| row["preview"].as_str().unwrap().contains(name))
+    };
+    let said = spans(&bench).into_iter().find(|s| s["preview"].to_string().contains("trampoline")).unwrap();
+    let seq = said["seq"].to_string();
+    run(bench.command().args(["context", "--drop", &seq, "--yes"])).expect(0);
+    assert_eq!(row("trampoline"), None, "by hand is not folded away");
+    let refused = run(bench.command().args(["context", "--restore", &seq, "--yes"])).expect(2);
+    assert!(refused.stderr.contains("was folded away"), "{}", refused.stderr);
+    run(bench.command().args(["context", "--undo", "--yes"])).expect(0);
+    run(&mut compact(&bench, &server, &["--no-model", "--yes"])).expect(0);
+    assert!(row("trampoline").is_some());
+}
+
+#[test]
+fn with_room_left_nobody_is_told_that_the_context_is_full() {
+    let (bench, server) = session();
+    let compacted = || run(&mut compact(&bench, &server, &["--no-model", "--yes"])).expect(0).stdout;
+    let last = (0..5).map(|_| compacted()).find(|said| !said.contains("Compacted."));
+    let last = last.expect("what was compacted again and again is small");
+    assert!(last.contains("Not compacted") && !last.contains("full"), "{last}");
+}

@@ -13,8 +13,8 @@ use becket_session::context::compaction::{Folded, Outcome};
 use becket_session::context::edit::{self, Edit, Refused};
 use becket_session::{Durability, Session};
 use becket_types::{
-    CompactionPlan, CompactionTrigger, ContextChange, Entry, EntryKind, Event, FileChanges, MessageId,
-    NoticeLevel, Prices, RewindWhat, Seq, Tokens, UndoKind, UndoOutcome,
+    CompactionPlan, CompactionTrigger, ContextChange, Entry, Event, FileChanges, MessageId, NoticeLevel,
+    Prices, RewindWhat, Seq, Tokens, UndoKind, UndoOutcome,
 };
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
@@ -267,10 +267,10 @@ impl Around {
             Ok(entries) => entries.collect(),
             Err(error) => return Done::Failed(error.to_string()),
         };
-        let Some((undo, compaction)) = edit::undone_compaction(&entries) else {
+        let Some((kinds, compaction)) = edit::redo_compaction(session.view(), &entries) else {
             return Done::Nothing("There is no undone compaction to redo.");
         };
-        match session.append(vec![EntryKind::Revert { entry: undo }], Durability::Synced) {
+        match session.append(kinds, Durability::Synced) {
             Ok(_) => Done::Redone(compaction),
             Err(error) => Done::Failed(error.to_string()),
         }

@@ -63,8 +63,11 @@ pub(crate) fn run(
     }
     if args.json {
         let applied = applies && args.consent.yes;
-        write(out, &format!("{}\n", report::json(&preview, applied)))?;
-        return if applied { apply(&reading, preview).map(drop) } else { Ok(()) };
+        let body = report::json(&preview, applied);
+        if applied {
+            apply(&reading, preview)?;
+        }
+        return write(out, &format!("{body}\n"));
     }
     report::print(&preview, out)?;
     if !applies {
@@ -133,6 +136,10 @@ fn preview(
         (None, true) => Some(ask::edited(environment, &outcome.report.summary)?),
         (None, false) => None,
     };
+    if written.is_some() {
+        // That no model was asked is what the person wants.
+        outcome.notices.clear();
+    }
     if let Some(text) = edited.filter(|text| text.trim() != outcome.report.summary.trim()) {
         outcome = outcome.edited(&text).ok_or_else(|| {
             Failure::usage("this summary frees nothing: it is longer than what it stands for")
@@ -212,27 +219,30 @@ fn apply(reading: &Reading, preview: Preview) -> Result<String, Failure> {
 
 /// Undo and redo: one more entry.
 fn change(summary: &SessionSummary, args: &CompactArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let model = Reading::of(summary.clone())?.model;
-    let scope = becket_agent::scope(&info(model.as_deref()));
+    let reading = Reading::of(summary.clone())?;
+    let tools = Floor::of(&[], &reading.tools()).total();
+    let scope = becket_agent::scope(&info(reading.model.as_deref()));
     let mut session = Session::open(&summary.dir, Policy::default(), scope).map_err(store_failure)?;
-    let target = if args.undo {
-        session.view().compaction().map(|(seq, _)| seq)
+    let change = if args.undo {
+        let compaction = session.view().compaction().map(|(seq, _)| seq);
+        compaction.map(|entry| (vec![EntryKind::Revert { entry }], entry))
     } else {
         let entries: Vec<Entry> = session.entries().map_err(store_failure)?.collect();
-        edit::undone_compaction(&entries).map(|(undo, _)| undo)
+        edit::redo_compaction(session.view(), &entries)
     };
-    let Some(entry) = target else {
+    let Some((kinds, compaction)) = change else {
         let what = if args.undo { "compaction to undo" } else { "undone compaction to redo" };
         return Err(Failure::usage(format!("this session has no {what}")));
     };
-    let before = session.view().estimated_tokens();
+    let before = session.view().estimated_tokens() + tools;
     if args.consent.dry_run {
-        return write(out, &format!("Entry {entry} would no longer count.\n"));
+        let counts = if args.undo { "would no longer count" } else { "would count again" };
+        return write(out, &format!("The compaction of entry {compaction} {counts}.\n"));
     }
-    session.append(vec![EntryKind::Revert { entry }], Durability::Synced).map_err(store_failure)?;
-    let after = session.view().estimated_tokens();
+    session.append(kinds, Durability::Synced).map_err(store_failure)?;
+    let after = session.view().estimated_tokens() + tools;
     if args.json {
-        let body = json!({ "reverted": entry, "tokens_before": before, "tokens_after": after });
+        let body = json!({ "entry": compaction, "counts": args.redo, "tokens_before": before, "tokens_after": after });
         return write(out, &format!("{body}\n"));
     }
     let (what, back) = if args.undo { ("undone", "--redo") } else { ("in force again", "--undo") };
@@ -265,11 +275,12 @@ fn folded(reading: &Reading, as_json: bool, out: &mut dyn Write) -> Result<(), F
     let live: HashSet<MessageId> = reading.view.live().map(|m| m.id).collect();
     let mut parts: HashMap<MessageId, Message> = HashMap::new();
     let mut order = Vec::new();
-    let mut dropped = HashSet::new();
     for entry in &reading.all_entries()? {
         match &entry.kind {
             EntryKind::Message { message }
-                if visibility(&message.origin).user && !live.contains(&message.id) =>
+                if visibility(&message.origin).user
+                    && !live.contains(&message.id)
+                    && !reading.view.is_reverted(entry.seq) =>
             {
                 let mut message = message.clone();
                 message.seq = entry.seq;
@@ -281,17 +292,11 @@ fn folded(reading: &Reading, as_json: bool, out: &mut dyn Write) -> Result<(), F
                     found.parts.push(part.clone());
                 }
             }
-            EntryKind::Revert { entry } => {
-                dropped.insert(*entry);
-            }
             _ => {}
         }
     }
-    let messages: Vec<&Message> = order
-        .iter()
-        .filter_map(|id| parts.get(id))
-        .filter(|m| !dropped.contains(&m.seq) && !m.metadata.compaction_continue)
-        .collect();
+    let messages: Vec<&Message> =
+        order.iter().filter_map(|id| parts.get(id)).filter(|m| !m.metadata.compaction_continue).collect();
     if as_json {
         let rows: Vec<Value> = messages.iter().map(|m| report::row(m)).collect();
         return write(out, &format!("{}\n", Value::Array(rows)));

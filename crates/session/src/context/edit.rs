@@ -6,7 +6,7 @@
 use super::{View, budget, prune};
 use becket_types::{
     CallId, Context, ContextChange, ContextPlan, Entry, EntryKind, Message, MessageId, Millis, Origin,
-    PinTarget, Prices, PruneReason, Role, Seq, Tokens, Usage,
+    PinTarget, Prices, PruneReason, PrunedCall, Role, Seq, Tokens, Usage,
 };
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashSet};
@@ -129,7 +129,7 @@ enum Item {
 }
 
 /// The newest undo of a compaction that can be taken back; undoing it makes the compaction count again.
-pub fn undone_compaction<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Option<(Seq, Seq)> {
+fn undone_compaction<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Option<(Seq, Seq)> {
     let mut compactions = HashSet::new();
     let mut undos: Vec<(Seq, Seq)> = Vec::new();
     for entry in entries {
@@ -147,6 +147,29 @@ pub fn undone_compaction<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Op
         }
     }
     undos.pop()
+}
+
+/// The entries that make the newest undone compaction count again, and the entry of that compaction. What was pinned since
+/// its undo comes back behind it: no compaction removes a pin.
+pub fn redo_compaction(view: &View, entries: &[Entry]) -> Option<(Vec<EntryKind>, Seq)> {
+    let (undo, compaction) = undone_compaction(entries)?;
+    let mut kinds = vec![EntryKind::Revert { entry: undo }];
+    let next = folded(view, entries, &kinds);
+    let (missed, calls) = (view.lost_pins(), view.lost_pinned_calls());
+    let mut messages = next.lost_pins();
+    messages.retain(|id| !missed.contains(id));
+    let lost: HashSet<CallId> =
+        next.lost_pinned_calls().into_iter().filter(|id| !calls.contains(id)).collect();
+    messages.extend(entries.iter().filter_map(|entry| match &entry.kind {
+        EntryKind::Message { message } if message.result_of().is_some_and(|id| lost.contains(id)) => {
+            Some(message.id)
+        }
+        _ => None,
+    }));
+    if !messages.is_empty() {
+        kinds.push(EntryKind::Restore { messages });
+    }
+    Some((kinds, compaction))
 }
 
 /// What a person calls an item: `12`, `12-15`, a call id, the beginning of a message id.
@@ -226,7 +249,8 @@ fn collapse(view: &View, items: &[Item]) -> Result<Vec<EntryKind>, Refused> {
                 }
                 continue;
             };
-            if !view.is_pruned(&call.call_id) {
+            if !view.is_pruned(&call.call_id) && !calls.iter().any(|c: &PrunedCall| c.call_id == call.call_id)
+            {
                 freed += budget::estimate_part(part);
                 calls.push(call);
             }
@@ -271,7 +295,11 @@ fn restore(entries: &[Entry], view: &View, list: &[String]) -> Result<Vec<EntryK
         };
         let found = messages.len();
         messages.extend(entries.iter().filter_map(|entry| match &entry.kind {
-            EntryKind::Message { message } if fits(entry, message) && gone(message) => Some(message.id),
+            EntryKind::Message { message }
+                if fits(entry, message) && gone(message) && !view.is_reverted(entry.seq) =>
+            {
+                Some(message.id)
+            }
             _ => None,
         }));
         if messages.len() == found {
@@ -337,14 +365,20 @@ struct Effect {
     behind: Tokens,
 }
 
+/// A view like this one of all entries and of these behind them.
+fn folded(view: &View, entries: &[Entry], kinds: &[EntryKind]) -> View {
+    let mut next = View::fold(view.policy().clone(), view.scope().clone(), entries);
+    for kind in kinds {
+        let seq = Seq(next.last_seq().0.max(view.last_seq().0) + 1);
+        next.apply(&Entry { seq, time: Millis(0), kind: kind.clone() });
+    }
+    next
+}
+
 fn effect(view: &mut View, entries: &[Entry], kinds: &[EntryKind]) -> Effect {
     let before = view.context().clone();
     let tokens_before = view.estimated_tokens();
-    let mut next = View::fold(view.policy().clone(), view.scope().clone(), entries);
-    for (n, kind) in kinds.iter().enumerate() {
-        let seq = Seq(next.last_seq().0.max(view.last_seq().0) + 1 + n as u64);
-        next.apply(&Entry { seq, time: Millis(0), kind: kind.clone() });
-    }
+    let mut next = folded(view, entries, kinds);
     let after = next.context().clone();
     let same = common(&before, &after);
     Effect {

@@ -47,6 +47,9 @@ pub fn check(view: &mut View) -> Vec<Present> {
     for id in view.lost_pins() {
         found.push(Present { what: format!("pinned message {id}"), sha256: String::new(), there: false });
     }
+    for id in view.lost_pinned_calls() {
+        found.push(Present { what: format!("pinned output {id}"), sha256: String::new(), there: false });
+    }
     for todo in open_todos(view) {
         // As the state message shows it: on one line.
         let line = todo.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -115,7 +118,7 @@ fn open_todos(view: &View) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::context::{ModelScope, Policy};
-    use becket_types::{Entry, EntryKind, Millis, PinTarget, Seq, SystemItem};
+    use becket_types::{Compaction, Entry, EntryKind, MessageId, Millis, PinTarget, Seq, SystemItem, Tokens};
     use serde_json::json;
 
     #[test]
@@ -155,9 +158,47 @@ mod tests {
         assert!(all.iter().all(|p| p.there), "{all:#?}");
         assert_eq!(all[3].sha256, hex(&Sha256::digest("last words")));
 
-        view.apply(&Entry { seq: Seq(9), time: Millis(0), kind: EntryKind::Revert { entry: Seq(3) } });
+        // One that no entry holds: its line could not be read.
+        let gone = EntryKind::Pin { target: PinTarget::Message(MessageId::new()) };
+        view.apply(&Entry { seq: Seq(9), time: Millis(0), kind: gone });
         let all = check(&mut view);
         let missing: Vec<&Present> = all.iter().filter(|p| !p.there).collect();
         assert_eq!(missing.len(), 1, "{all:#?}");
+    }
+
+    #[test]
+    fn what_a_person_went_back_before_is_not_missed_nor_after_it_left_memory() {
+        let scope = ModelScope {
+            provider: "p".into(),
+            model: "m".into(),
+            images: true,
+            max_images: 4,
+            max_media_bytes: 1 << 20,
+        };
+        let pinned = Message::user("keep this");
+        let (id, next) = (pinned.id, Message::user("another way"));
+        let compaction = json!({
+            "summary": "So far.", "tail_from": 7, "taken_out": [next.id], "tokens_before": 9, "tokens_after": 5,
+            "trigger": "manual", "model": "", "source": "fallback", "snapshot_of": 5, "turn_state": "awaiting_user",
+        });
+        let compaction: Compaction = serde_json::from_value(compaction).unwrap();
+        let kinds = [
+            EntryKind::Message { message: pinned },
+            EntryKind::Pin { target: PinTarget::Message(id) },
+            EntryKind::Revert { entry: Seq(1) },
+            EntryKind::Message { message: next },
+            EntryKind::Message { message: Message::assistant(vec![Part::text("yes")]) },
+            EntryKind::Compaction(compaction.into()),
+            EntryKind::Message { message: Message::user("last words") },
+        ];
+        let entries: Vec<Entry> =
+            (1..).zip(kinds).map(|(seq, kind)| Entry { seq: Seq(seq), time: Millis(0), kind }).collect();
+        let mut view = View::fold(Policy::default(), scope.clone(), &entries);
+        let missing = |view: &mut View| check(view).into_iter().filter(|p| !p.there).count();
+        assert_eq!(missing(&mut view), 0);
+        let mut restored = View::restore(Policy::default(), scope, view.checkpoint()).unwrap();
+        assert_eq!(missing(&mut restored), 0);
+        view.let_go(Tokens(0));
+        assert_eq!(missing(&mut view), 0);
     }
 }

@@ -14,6 +14,9 @@ const FLOOR_SHARE: f64 = 0.70;
 /// system prompt could never be compacted at all.
 const TIGHT_SHARE: f64 = 0.45;
 
+/// Below this share of the usable window nobody calls it full.
+const FULL_SHARE: f64 = 0.70;
+
 /// Tokens that the wire adds to each tool.
 const TOOL_FRAME: Tokens = Tokens(8);
 
@@ -182,8 +185,18 @@ impl Stop {
 }
 
 impl Stop {
+    /// A compaction that somebody asked for while there was room: no more than why there is none.
+    fn with_room(&self) -> Option<String> {
+        let full = part_of(self.breakdown.usable.0, FULL_SHARE);
+        (self.breakdown.total().0 < full)
+            .then(|| format!("There is room, and {}. The context holds {}.", self.reason, self.breakdown))
+    }
+
     /// The same for who sees no prompt to type a command at.
     pub fn headless(&self) -> String {
+        if let Some(text) = self.with_room() {
+            return text;
+        }
         let compact = match self.reason {
             StopReason::AutoOff => "switch automatic compaction on (`context.auto = true`), ",
             _ => "",
@@ -198,6 +211,9 @@ impl Stop {
 
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = self.with_room() {
+            return f.write_str(&text);
+        }
         let [compact, switch, rewind] = Self::CHOICES;
         write!(
             f,

@@ -582,7 +582,8 @@ impl View {
         self.calls.moved(&places);
     }
 
-    /// Which messages must stay in memory: what is shown, what says whose turn it is, what may yet be wrapped.
+    /// Which messages must stay in memory: what is shown, what says whose turn it is, what may yet be wrapped, and pins
+    /// that were taken back, which nobody misses.
     pub(super) fn needed(&self) -> Vec<bool> {
         let turn = &self.turn;
         let mut live = self.live.iter().peekable();
@@ -590,8 +591,13 @@ impl View {
             live.next_if_eq(&&at).is_some()
                 || slot.seq > turn.shown_up_to
                 || Some(slot.seq) == turn.newest.assistant
+                || !self.effects.counts(slot) && self.holds_pin(&slot.message)
         };
         self.log.iter().enumerate().map(needed).collect()
+    }
+
+    fn holds_pin(&self, message: &Message) -> bool {
+        self.is_pinned(&message.id) || results_of(message).any(|id| self.is_call_pinned(id))
     }
 }
 

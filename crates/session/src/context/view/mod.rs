@@ -348,10 +348,11 @@ impl View {
         self.effects.pinned_calls.contains(id)
     }
 
-    /// Messages that were pinned and are not shown, whatever took them out. One whose words a compaction's continuation
-    /// says again is shown.
+    /// Messages that were pinned and are not shown, whatever took them out but a person who went back to before them. One
+    /// whose words a compaction's continuation says again is shown.
     pub fn lost_pins(&self) -> Vec<MessageId> {
-        let shown: HashSet<MessageId> = self.live().map(|m| m.id).collect();
+        let mut shown: HashSet<MessageId> = self.live().map(|m| m.id).collect();
+        shown.extend(self.taken_back().map(|m| m.id));
         let stands = |mut id: MessageId| {
             while let (false, Some(heir)) = (shown.contains(&id), self.effects.heirs.get(&id)) {
                 id = *heir;
@@ -362,6 +363,24 @@ impl View {
             self.effects.pinned_messages.iter().filter(|id| !stands(**id)).copied().collect();
         lost.sort_unstable();
         lost
+    }
+
+    /// The same of pinned outputs.
+    pub fn lost_pinned_calls(&self) -> Vec<CallId> {
+        if self.effects.pinned_calls.is_empty() {
+            return Vec::new();
+        }
+        let shown: HashSet<&CallId> =
+            self.live().map(Arc::as_ref).chain(self.taken_back()).flat_map(fold::results_of).collect();
+        let mut lost: Vec<CallId> =
+            self.effects.pinned_calls.iter().filter(|id| !shown.contains(id)).cloned().collect();
+        lost.sort_unstable();
+        lost
+    }
+
+    /// Messages in memory that count as if they were not there.
+    fn taken_back(&self) -> impl Iterator<Item = &Message> {
+        self.log.iter().filter(|slot| !self.effects.counts(slot)).map(|slot| slot.message.as_ref())
     }
 
     /// Whether this tool message holds the result that is shown for the call.
