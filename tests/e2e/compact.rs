@@ -243,3 +243,28 @@ fn with_room_left_nobody_is_told_that_the_context_is_full() {
     let last = last.expect("what was compacted again and again is small");
     assert!(last.contains("Not compacted") && !last.contains("full"), "{last}");
 }
+
+/// The same command where no file may grow beyond a kilobyte, as on a full disk.
+fn on_a_full_disk(command: &std::process::Command) -> std::process::Command {
+    let mut limited = std::process::Command::new("bash");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\""]);
+    limited.arg(command.get_program()).args(command.get_args());
+    limited.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    limited.current_dir(command.get_current_dir().unwrap());
+    limited
+}
+
+#[test]
+fn on_a_full_disk_an_undo_says_that_nothing_was_changed_and_a_search_finds() {
+    let (bench, server) = session();
+    run(&mut compact(&bench, &server, &["--no-model", "--yes"])).expect(0);
+    let before = spans(&bench);
+    let undo = compact(&bench, &server, &["--undo"]);
+    let ran = run(&mut on_a_full_disk(&undo)).expect(1);
+    assert!(ran.stderr.contains("nothing was changed") && ran.stderr.contains("free some space"), "{ran:?}");
+    assert_eq!(spans(&bench), before);
+    let mut search = bench.command();
+    search.args(["sessions", "search", "trampoline"]);
+    let ran = run(&mut on_a_full_disk(&search)).expect(0);
+    assert!(ran.stdout.contains("trampoline"), "{ran:?}");
+}

@@ -313,6 +313,26 @@ fn odd_shapes_of_other_agents_are_carried_or_counted() {
 }
 
 #[test]
+fn of_several_sessions_in_one_file_the_last_is_carried_and_the_others_are_counted() {
+    let record = |n: u64, parent: Option<u64>, kind: &str, session: &str, cwd: &str| {
+        let id = |n: u64| format!("00000000-0000-4000-8000-{n:012}");
+        json!({"type": kind, "uuid": id(n), "parentUuid": parent.map(id), "sessionId": session, "cwd": cwd,
+               "message": {"role": kind, "content": [{"type": "text", "text": format!("{session} says {n}")}]}})
+    };
+    let records = [
+        record(1, None, "user", "old", "/old"),
+        record(2, Some(1), "assistant", "old", "/old"),
+        record(3, None, "user", "new", "/new"),
+        record(4, Some(3), "assistant", "new", "/new"),
+    ];
+    let bench = Bench::new(&[("s.jsonl", &lines(&records))]);
+    let listed = run(bench.command().args(["import", "s.jsonl", "--json"])).expect(0);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!((&listed["id"], &listed["user_messages"]), (&json!("new"), &json!(1)), "{listed}");
+    assert_eq!(listed["left_out"], json!({ "messages of other sessions in the file": 2 }));
+}
+
+#[test]
 fn what_is_no_session_is_refused_with_one_reason_and_leaves_nothing() {
     let bench = Bench::new(&[]);
     let server = MockServer::start([Answer::text("hello")]);

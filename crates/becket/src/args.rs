@@ -432,6 +432,10 @@ fn whole(text: &str) -> Result<u64, String> {
     }
 }
 
+fn some(text: &str) -> Result<usize, String> {
+    whole(text).map(|n| usize::try_from(n).unwrap_or(usize::MAX))
+}
+
 /// A limit of nothing allows nothing. What else is wrong, the configuration says, which takes the same forms.
 fn not_zero(text: &str) -> Result<String, String> {
     match text.trim().parse::<f64>() {

@@ -115,6 +115,35 @@ fn it_reads_what_is_new_and_forgets_what_is_gone() {
 }
 
 #[test]
+fn scripts_without_spaces_are_found_anywhere_in_a_text() {
+    let home = home();
+    let mut a = session(&home, &home.project);
+    let said = "cafe漢字テスト実行 and 你好世界";
+    a.append(vec![user(said), user("字漢")], Durability::Buffered).unwrap();
+    let mut index = Index::open(&home.db, &home.root).unwrap();
+    index.catch_up().unwrap();
+    for query in ["テスト", "世界", "漢字", "字テ", "cafe", "漢字 世界", "界"] {
+        let hits = index.search(query, None, 10).unwrap();
+        assert_eq!(hits.iter().map(|hit| hit.seq).collect::<Vec<_>>(), [Seq(2)], "{query}");
+        assert_eq!(hits[0].snippet, said, "{query}");
+    }
+    assert_eq!(index.search("世好", None, 10).unwrap(), []);
+    assert_eq!(index.search("字", None, 10).unwrap().len(), 2);
+}
+
+#[test]
+fn where_no_file_can_be_written_one_question_is_answered_all_the_same() {
+    let home = home();
+    let mut a = session(&home, &home.project);
+    a.append(vec![user("fix the parser")], Durability::Buffered).unwrap();
+    // A folder is in the way, also for whoever may write everywhere.
+    fs::create_dir(&home.db).unwrap();
+    let hits = index::serve(&home.db, &home.root, |index| index.search("parser", None, 10)).unwrap();
+    assert_eq!(hits.len(), 1);
+    assert!(home.db.is_dir());
+}
+
+#[test]
 fn a_torn_tail_is_read_when_it_is_whole() {
     let home = home();
     let mut a = session(&home, &home.project);

@@ -132,7 +132,7 @@ pub(crate) struct SessionsArgs {
     #[arg(long)]
     pub json: bool,
     /// Newest first; at most this many.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = super::some)]
     pub limit: usize,
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,
@@ -261,6 +261,6 @@ pub(crate) struct Shown {
     #[arg(long)]
     pub json: bool,
     /// At most this many.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = super::some)]
     pub limit: usize,
 }

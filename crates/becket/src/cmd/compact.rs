@@ -11,7 +11,7 @@ use crate::args::CompactArgs;
 use crate::cmd::context::{Reading, info};
 use crate::cmd::sessions::write;
 use crate::cmd::undo::agreed;
-use crate::cmd::{one_line, pick_session, short, store_failure};
+use crate::cmd::{not_saved, one_line, pick_session, short, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::context::budget::Budget;
@@ -212,7 +212,7 @@ fn apply(reading: &Reading, preview: Preview) -> Result<String, Failure> {
     );
     session.append(kinds, Durability::Synced).map_err(store_failure)?;
     if !session.flush() {
-        return Err(Failure::error("the session cannot be written"));
+        return Err(not_saved(&mut session));
     }
     Ok(session.id().to_string())
 }
@@ -240,6 +240,9 @@ fn change(summary: &SessionSummary, args: &CompactArgs, out: &mut dyn Write) -> 
         return write(out, &format!("The compaction of entry {compaction} {counts}.\n"));
     }
     session.append(kinds, Durability::Synced).map_err(store_failure)?;
+    if !session.flush() {
+        return Err(not_saved(&mut session));
+    }
     let after = session.view().estimated_tokens() + tools;
     if args.json {
         let body = json!({ "entry": compaction, "counts": args.redo, "tokens_before": before, "tokens_after": after });

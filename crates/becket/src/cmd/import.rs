@@ -3,7 +3,7 @@
 
 use crate::args::ImportArgs;
 use crate::cmd::sessions::write;
-use crate::cmd::{one_line, store_failure};
+use crate::cmd::{count, one_line, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::StoreError;
@@ -63,7 +63,7 @@ fn why_not(text: &str) -> String {
     if head.is_empty() {
         return ": it is empty".to_owned();
     }
-    if !head.starts_with('{') {
+    if !head.starts_with(['{', '[']) {
         return ": it is not JSON".to_owned();
     }
     // One value over many lines, or one a line.
@@ -109,8 +109,10 @@ fn own(
         format!("{} is here already, the same byte for byte.\n", imported.id)
     } else {
         format!(
-            "Imported {}: {} commits, {} blobs, byte for byte.\n",
-            imported.id, imported.lines, imported.blobs
+            "Imported {}: {}, {}, byte for byte.\n",
+            imported.id,
+            count(imported.lines as usize, "commit"),
+            count(imported.blobs as usize, "blob")
         )
     };
     for record in &damaged {
@@ -159,20 +161,21 @@ fn foreign(
         return write(out, &format!("{body}\n"));
     }
     let mut text = format!(
-        "Imported {} from {}: {} messages of the user, {} answers, {calls} calls, {} results\n  directory {}\n",
+        "Imported {} from {}: {} of the user, {}, {}, {}\n  directory {}\n",
         session.id(),
         conversation.source,
-        role(Role::User),
-        role(Role::Assistant),
-        role(Role::Tool),
+        count(role(Role::User), "message"),
+        count(role(Role::Assistant), "answer"),
+        count(calls, "call"),
+        count(role(Role::Tool), "result"),
         project.display(),
     );
     if conversation.left_out.is_empty() {
         text.push_str("Everything was carried.\n");
     } else {
         text.push_str("Not carried:\n");
-        for (what, count) in &conversation.left_out {
-            let _ = writeln!(text, "  {count:>5}  {}", one_line(what, 100));
+        for (what, times) in &conversation.left_out {
+            let _ = writeln!(text, "  {times:>5}  {}", one_line(what, 100));
         }
     }
     let _ = writeln!(text, "To go on with it: becket --resume {}", session.id());

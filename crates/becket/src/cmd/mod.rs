@@ -16,8 +16,8 @@ pub(crate) mod undo;
 
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_session::StoreError;
 use becket_session::store::{self, SessionSummary};
+use becket_session::{Session, StoreError};
 use becket_types::Millis;
 use std::path::Path;
 
@@ -49,6 +49,14 @@ pub(crate) fn store_failure(error: StoreError) -> Failure {
         other => Failure::error(other.to_string()),
     };
     Failure { in_use, ..failure }
+}
+
+/// A change that did not come to the disk, and why.
+pub(crate) fn not_saved(session: &mut Session) -> Failure {
+    let notices = session.take_notices();
+    let why = notices.first().and_then(|text| text.split(". ").next());
+    Failure::error(format!("nothing was changed: {}", why.unwrap_or("the session cannot be written")))
+        .hint("free some space or make the directory writable, and do it again")
 }
 
 /// `2026-11-21 14:05` in the local time zone.

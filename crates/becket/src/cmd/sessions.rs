@@ -123,7 +123,8 @@ impl Looking<'_> {
 
     fn search(&self, words: &str, out: &mut dyn Write) -> Result<(), Failure> {
         if !words.chars().any(char::is_alphanumeric) {
-            return Err(Failure::usage(format!("{words:?} holds no word to look for")));
+            let words = one_line(words, 60);
+            return Err(Failure::usage(format!("\"{words}\" holds no word to look for")));
         }
         let query = self.query(words, self.limit)?;
         let hits: Vec<Hit> = searched(self.environment, |index| index.find(&query))?;
@@ -141,7 +142,8 @@ impl Looking<'_> {
             let filters = [&narrow.since, &narrow.until, &narrow.model, &narrow.file, &narrow.tag];
             let fits = if filters.iter().any(|f| f.is_some()) { " and fits the filters" } else { "" };
             let all = if narrow.all { "" } else { " (--all looks in all projects)" };
-            return write(out, &format!("No session holds {words:?}{fits}{all}\n"));
+            let words = one_line(words, 60);
+            return write(out, &format!("No session holds \"{words}\"{fits}{all}\n"));
         }
         for h in &hits {
             write(
@@ -163,7 +165,8 @@ impl Looking<'_> {
 /// One session in a list.
 fn line(s: &SessionSummary, with_place: bool) -> String {
     let messages = s.messages.map_or_else(|| "-".to_owned(), |n| n.to_string());
-    let place = if with_place { format!("  {}", s.cwd.display()) } else { String::new() };
+    let place =
+        if with_place { format!("  {}", one_line(&s.cwd.display().to_string(), 400)) } else { String::new() };
     let mut marks: Vec<String> = s.tags.iter().map(|tag| format!("#{tag}")).collect();
     marks.extend(s.archived.then(|| "archived".to_owned()));
     let marks =

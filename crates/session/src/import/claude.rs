@@ -1,7 +1,7 @@
 //! Claude Code: `~/.claude/projects/<project>/<session>.jsonl`.
 //!
 //! One record a line. `user` and `assistant` records form a tree by `uuid` and `parentUuid` (`logicalParentUuid` across a
-//! compaction); the conversation is the branch that ends in the last record. An answer is several records with one
+//! compaction); the conversation is the branch that ends in the last record, and its session that record's. An answer is several records with one
 //! `message.id`, one block each; results are blocks of user records. Subagents (`isSidechain`), summaries, hooks,
 //! snapshots and the program's own notes are not part of it.
 
@@ -31,7 +31,9 @@ pub(super) fn read(file: &str) -> Conversation {
         !again
     });
     let on_branch = branch(&records, out.left_out.contains_key(UNREADABLE));
-    let mut reader = Reader { out, answers: HashMap::new(), names: HashMap::new() };
+    let newest = records.iter().rev().find(|r| r["uuid"].as_str().is_some_and(|id| on_branch.contains(id)));
+    let session = newest.and_then(|r| r["sessionId"].as_str()).map(str::to_owned);
+    let mut reader = Reader { out, session, answers: HashMap::new(), names: HashMap::new() };
     for record in &records {
         reader.record(record, &on_branch);
     }
@@ -86,6 +88,8 @@ fn branch(records: &[Value], gaps: bool) -> HashSet<&str> {
 
 struct Reader {
     out: Conversation,
+    /// The one that the last record is of: a file may hold several.
+    session: Option<String>,
     /// Place of each answer by its id there.
     answers: HashMap<String, usize>,
     /// Tool of each call.
@@ -95,12 +99,6 @@ struct Reader {
 impl Reader {
     fn record(&mut self, record: &Value, on_branch: &HashSet<&str>) {
         let out = &mut self.out;
-        if let Some(id) = record["sessionId"].as_str() {
-            out.id.get_or_insert_with(|| id.to_owned());
-        }
-        if let Some(cwd) = record["cwd"].as_str() {
-            out.cwd.get_or_insert_with(|| cwd.into());
-        }
         let kind = record["type"].as_str().unwrap_or("unknown");
         match kind {
             "summary" => out.title = record["summary"].as_str().map(str::to_owned).or(out.title.take()),
@@ -110,8 +108,18 @@ impl Reader {
                 if record["isSidechain"] == true {
                     return out.leave_out("messages of subagents");
                 }
+                let session = record["sessionId"].as_str();
                 if !record["uuid"].as_str().is_some_and(|id| on_branch.contains(id)) {
-                    return out.leave_out("messages of branches that were left");
+                    let other = session.is_some() && session != self.session.as_deref();
+                    return out.leave_out(if other {
+                        "messages of other sessions in the file"
+                    } else {
+                        "messages of branches that were left"
+                    });
+                }
+                out.id = session.map(str::to_owned).or(out.id.take());
+                if let Some(cwd) = record["cwd"].as_str() {
+                    out.cwd.get_or_insert_with(|| cwd.into());
                 }
                 // Where the file begins with it, it is all that there is of what was before.
                 if record["isCompactSummary"] == true && !out.messages.is_empty() {

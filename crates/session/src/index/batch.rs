@@ -1,7 +1,7 @@
 //! A part of one ledger on its way into the index: read and added up first, written then. So nothing is written of a ledger
 //! that turns out to be unreadable, and the sums of many entries cost one statement each.
 
-use super::text::text_of;
+use super::text::{spaced, text_of};
 use crate::ledger::{End, Item, Reader, has_line_ending, line};
 use crate::store::{SessionSummary, layout};
 use becket_types::{Entry, EntryKind, Message, Millis, Part, Seq, SessionId, Usage};
@@ -324,7 +324,7 @@ impl Stretch {
             ))?;
         transaction
             .prepare_cached("INSERT INTO texts (rowid, text) VALUES (?1, ?2)")?
-            .execute((transaction.last_insert_rowid(), &self.text))?;
+            .execute((transaction.last_insert_rowid(), spaced(&self.text)))?;
         Ok(())
     }
 }

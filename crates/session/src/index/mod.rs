@@ -2,7 +2,7 @@
 //!
 //! Model: derived from the ledgers and from nothing else. [`Index::catch_up`] reads of each ledger what was appended since
 //! last time; the folders stay the truth. The file may be deleted, locked or broken at any time: a broken one is made anew
-//! at the next opening, and for every other failure the caller falls back to [`crate::store::list`].
+//! at the next opening, and where it cannot be written one in memory serves, or lists come from [`crate::store::list`].
 //!
 //! Never opened where a session is written, and holds no transaction longer than a batch.
 
@@ -38,6 +38,15 @@ impl IndexError {
     /// Worth another try in a while: other processes were at it.
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Sqlite(error) if schema::is_busy(error))
+    }
+
+    /// The place of the file is the matter: full, read-only or not there.
+    fn is_of_the_disk(&self) -> bool {
+        match self {
+            Self::Io(_) => true,
+            Self::Sqlite(error) => schema::is_of_the_disk(error),
+            Self::Newer { .. } => false,
+        }
     }
 }
 
@@ -78,6 +87,16 @@ impl Index {
     /// When other processes hold it for more than 5 seconds, when it is newer, or when the disk fails.
     pub fn open(db: &Path, root: &Path) -> Result<Self, IndexError> {
         Ok(Self { connection: schema::open(db)?, root: root.to_path_buf() })
+    }
+
+    /// One that no file keeps, of all sessions as they are now: where none can be written. Reads all ledgers.
+    ///
+    /// # Errors
+    /// When SQLite cannot work.
+    pub fn in_memory(root: &Path) -> Result<Self, IndexError> {
+        let mut index = Self { connection: schema::open_in_memory()?, root: root.to_path_buf() };
+        index.catch_up()?;
+        Ok(index)
     }
 
     /// Throws the index away and makes it again from the ledgers.
@@ -134,12 +153,24 @@ impl Index {
     }
 }
 
-/// Asks the index, brought up to the ledgers first. Damage may show only where a page is read: then the file is made anew,
-/// and asked again.
+/// Asks the index, brought up to the ledgers first. Where its file cannot be written (a full or read-only disk), one that is
+/// made for this question answers.
 ///
 /// # Errors
 /// As [`Index::open`], and what `ask` gives.
 pub fn serve<T>(
+    db: &Path,
+    root: &Path,
+    ask: impl Fn(&mut Index) -> Result<T, IndexError>,
+) -> Result<T, IndexError> {
+    match serve_from_file(db, root, &ask) {
+        Err(error) if error.is_of_the_disk() => ask(&mut Index::in_memory(root)?),
+        asked => asked,
+    }
+}
+
+/// Damage may show only where a page is read: then the file is made anew, and asked again.
+fn serve_from_file<T>(
     db: &Path,
     root: &Path,
     ask: impl Fn(&mut Index) -> Result<T, IndexError>,
@@ -157,7 +188,7 @@ pub fn serve<T>(
 /// The sessions of a project (or all): from the index when it serves, from the folders when it does not. With the reason
 /// in that case.
 pub fn list(db: &Path, root: &Path, project: Option<&Path>) -> (Vec<SessionSummary>, Option<IndexError>) {
-    match serve(db, root, |index| index.list(project)) {
+    match serve_from_file(db, root, |index| index.list(project)) {
         Ok(sessions) => (sessions, None),
         Err(error) => (store::list(root, project), Some(error)),
     }

@@ -97,6 +97,14 @@ pub(super) fn open(db: &Path) -> Result<Connection, IndexError> {
     }
 }
 
+/// The same tables, in memory.
+pub(super) fn open_in_memory() -> Result<Connection, IndexError> {
+    let mut connection = Connection::open_in_memory()?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    migrate(&mut connection)?;
+    Ok(connection)
+}
+
 fn try_open(db: &Path) -> Result<Connection, IndexError> {
     if let Some(dir) = db.parent() {
         Disk.create_dir(dir)?;
@@ -159,6 +167,19 @@ pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
 
 pub(super) fn is_broken(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+pub(super) fn is_of_the_disk(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::ReadOnly
+                | ErrorCode::DiskFull
+                | ErrorCode::CannotOpen
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::PermissionDenied
+        )
+    )
 }
 
 /// Removes the index with its side files. What does not go is met again, and reported, at the next opening.

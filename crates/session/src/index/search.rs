@@ -3,7 +3,7 @@
 //! The index knows which words stand in which stretch of which ledger; the stretches that hold all words of a query are read
 //! again, and the entries in them are matched, ranked and cut out in memory. So the index keeps no copy of any text.
 
-use super::text::text_of;
+use super::text::{JOINT, spaced, text_of};
 use super::{COLUMNS, Index, IndexError, summary, unsigned};
 use crate::ledger::{Item, Reader};
 use crate::store::{SessionSummary, layout, path_from_bytes, project_name};
@@ -85,7 +85,8 @@ impl Index {
 
     /// The same, narrowed down.
     pub fn find(&self, query: &Query<'_>) -> Result<Vec<Hit>, IndexError> {
-        let (Some(pattern), Some(words)) = (pattern(query.words), words(query.words)) else {
+        let looked_for = spaced(query.words);
+        let (Some(pattern), Some(words)) = (pattern(&looked_for), words(&looked_for)) else {
             return Ok(Vec::new());
         };
         let mut statement = self.connection.prepare_cached(&format!(
@@ -174,7 +175,7 @@ impl<'a> Found<'a> {
     fn add(&mut self, hit: Hit, text: &str) -> Result<(), IndexError> {
         self.connection
             .prepare_cached("INSERT INTO temp.found (rowid, text, time) VALUES (?1, ?2, ?3)")?
-            .execute((self.hits.len() as i64, text, hit.time.0 as i64))?;
+            .execute((self.hits.len() as i64, spaced(text), hit.time.0 as i64))?;
         self.hits.push(hit);
         Ok(())
     }
@@ -186,7 +187,7 @@ impl<'a> Found<'a> {
         )?;
         let rows = statement.query_map((pattern, limit as i64), |row| {
             let hit = self.hits.get(unsigned(row, 0)? as usize).cloned();
-            let snippet = row.get(1)?;
+            let snippet = row.get::<_, String>(1)?.replace(JOINT, "");
             Ok(hit.map(|hit| Hit { snippet, ..hit }))
         })?;
         let best = rows.filter_map(Result::transpose).collect::<Result<_, _>>()?;

@@ -2,6 +2,7 @@
 
 use crate::export::is_shown;
 use becket_types::{Entry, EntryKind, Part, cut_end};
+use std::borrow::Cow;
 
 /// Of a tool's output, this much can be found.
 const TOOL_TEXT: usize = 8 << 10;
@@ -41,4 +42,31 @@ fn searchable(parts: &[Part]) -> String {
         }
     }
     text
+}
+
+/// Stands between characters that are words of their own, in what the tokenizer reads; no word character itself.
+pub(super) const JOINT: char = '\u{2060}';
+
+/// The text as the tokenizer is to read it: scripts that are written without spaces are found at any character.
+pub(super) fn spaced(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_word_alone) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() * 2);
+    let mut before = false;
+    for c in text.chars() {
+        let alone = is_word_alone(c);
+        if alone || before {
+            out.push(JOINT);
+        }
+        out.push(c);
+        before = alone;
+    }
+    Cow::Owned(out)
+}
+
+/// Han characters and kana.
+fn is_word_alone(c: char) -> bool {
+    matches!(c, '\u{3005}'..='\u{3007}' | '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'
+        | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{ff66}'..='\u{ff9f}' | '\u{20000}'..='\u{3ffff}')
 }

@@ -3,7 +3,7 @@
 
 use super::{line, row, write};
 use crate::args::SessionsWhat;
-use crate::cmd::{one_line, pick_session, short, store_failure, when};
+use crate::cmd::{not_saved, one_line, pick_session, short, store_failure, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::context::{ModelScope, Policy};
@@ -83,7 +83,7 @@ fn append(summary: &SessionSummary, kind: EntryKind) -> Result<(), Failure> {
     };
     let mut session = Session::open(&summary.dir, Policy::default(), scope).map_err(store_failure)?;
     session.append(vec![kind], Durability::Synced).map_err(store_failure)?;
-    if session.flush() { Ok(()) } else { Err(Failure::error("the session cannot be written")) }
+    if session.flush() { Ok(()) } else { Err(not_saved(&mut session)) }
 }
 
 fn tag(
@@ -215,7 +215,7 @@ fn collect(
     let before = size(&file);
     if !dry_run && file.exists() {
         let compacted = index::serve(&file, &environment.sessions_dir(), |index| index.compact());
-        if let Err(error) = compacted {
+        if let (Err(error), false) = (compacted, as_json) {
             write(out, &format!("note: the index keeps its size for now: {error}\n"))?;
         }
     }
