@@ -132,6 +132,23 @@ fn scripts_without_spaces_are_found_anywhere_in_a_text() {
 }
 
 #[test]
+fn a_session_is_found_by_its_title_once() {
+    let home = home();
+    let mut a = session(&home, &home.project);
+    let title = |text: &str| EntryKind::Title { title: text.into() };
+    let kinds =
+        vec![title("mend the lamp"), user("mend the lamp"), title("Lighthouse"), title("Lighthouse 2")];
+    a.append(kinds, Durability::Buffered).unwrap();
+    let mut index = Index::open(&home.db, &home.root).unwrap();
+    index.catch_up().unwrap();
+    let roles = |query: &str| -> Vec<String> {
+        index.search(query, None, 10).unwrap().into_iter().map(|hit| hit.role).collect()
+    };
+    assert_eq!(roles("lighthouse"), ["title"]);
+    assert_eq!(roles("lamp"), ["user"]);
+}
+
+#[test]
 fn where_no_file_can_be_written_one_question_is_answered_all_the_same() {
     let home = home();
     let mut a = session(&home, &home.project);

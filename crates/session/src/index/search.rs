@@ -3,13 +3,14 @@
 //! The index knows which words stand in which stretch of which ledger; the stretches that hold all words of a query are read
 //! again, and the entries in them are matched, ranked and cut out in memory. So the index keeps no copy of any text.
 
-use super::text::{JOINT, spaced, text_of};
+use super::text::{JOINT, TITLE, spaced, text_of};
 use super::{COLUMNS, Index, IndexError, summary, unsigned};
 use crate::ledger::{Item, Reader};
 use crate::store::{SessionSummary, layout, path_from_bytes, project_name};
 use becket_types::{Entry, Millis, Seq, SessionId};
 use rusqlite::{Connection, Params, ToSql};
 use serde::Serialize;
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -27,7 +28,7 @@ pub struct Hit {
     pub label: String,
     pub seq: Seq,
     pub time: Millis,
-    /// `user`, `assistant` or `tool`.
+    /// `user`, `assistant` or `tool`; `title` where nothing but a title of the session holds the words.
     pub role: String,
     /// The words around the place.
     pub snippet: String,
@@ -190,7 +191,12 @@ impl<'a> Found<'a> {
             let snippet = row.get::<_, String>(1)?.replace(JOINT, "");
             Ok(hit.map(|hit| Hit { snippet, ..hit }))
         })?;
-        let best = rows.filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        let mut best = rows.filter_map(Result::transpose).collect::<Result<Vec<Hit>, _>>()?;
+        // A title mostly repeats the first message.
+        let said: HashSet<SessionId> =
+            best.iter().filter(|hit| hit.role != TITLE).map(|hit| hit.session).collect();
+        let mut titled = HashSet::new();
+        best.retain(|hit| hit.role != TITLE || !said.contains(&hit.session) && titled.insert(hit.session));
         self.connection.execute_batch("DELETE FROM temp.found")?;
         Ok(best)
     }

@@ -4,6 +4,9 @@ use crate::export::is_shown;
 use becket_types::{Entry, EntryKind, Part, cut_end};
 use std::borrow::Cow;
 
+/// The role of a title, which nobody says.
+pub(super) const TITLE: &str = "title";
+
 /// Of a tool's output, this much can be found.
 const TOOL_TEXT: usize = 8 << 10;
 
@@ -14,6 +17,7 @@ pub(super) fn text_of(entry: &Entry) -> Option<(&'static str, String)> {
             (message.role.name(), searchable(&message.parts))
         }
         EntryKind::Part { part, .. } => ("assistant", searchable(std::slice::from_ref(part))),
+        EntryKind::Title { title } => (TITLE, title.clone()),
         _ => return None,
     };
     (!text.is_empty()).then_some((role, text))
