@@ -382,7 +382,8 @@ impl Assembler {
             return CallId(raw.to_owned());
         }
         loop {
-            let own = format!("call_{}", Uuid::now_v7().simple());
+            let id: Uuid = becket_types::unique();
+            let own = format!("call_{}", id.simple());
             if !self.of.seen.contains(&own) && !here(&own) {
                 return CallId(own);
             }

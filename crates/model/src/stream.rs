@@ -18,7 +18,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
-use uuid::Uuid;
 
 /// How long the end of a stream is waited for once the model has said why it stopped.
 const AFTER_REASON: Duration = Duration::from_secs(5);
@@ -118,7 +117,7 @@ pub(crate) fn exchange(
         make,
         attempt: 0,
         loading: None,
-        logical_id: Uuid::now_v7().to_string(),
+        logical_id: becket_types::unique().to_string(),
         state: State::Ready,
         queue: VecDeque::new(),
         early: Vec::new(),

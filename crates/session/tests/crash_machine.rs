@@ -304,9 +304,13 @@ fn a_clock_that_jumps_changes_no_order() {
     });
     assert!(found.unwrap().len() >= times.len());
     let trash = home.path().join("trash");
-    for (thrown, looked, gone) in
-        [(year(230), year(56), 0), (0, 0, 0), (year(56), year(56) - HOUR, 0), (1, year(56), 1)]
-    {
+    for (thrown, looked, gone) in [
+        (year(230), year(56), 0),
+        (0, 0, 0),
+        (year(56), year(56) - HOUR, 0),
+        (1, year(56), 0),
+        (1, year(200), 1),
+    ] {
         let at = trash::throw_away(&Unforced, &trash, &dir, Millis(thrown)).unwrap();
         let purged = trash::purge(&Unforced, &trash, Millis(looked), false).unwrap();
         assert_eq!(purged.len(), gone, "thrown away at {thrown}, looked at {looked}");

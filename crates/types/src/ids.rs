@@ -3,7 +3,17 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use uuid::Uuid;
+use std::time::{SystemTime, UNIX_EPOCH};
+use uuid::{NoContext, Timestamp, Uuid};
+
+/// A fresh UUID v7, also where the clock says a time before 1970, which version 7 cannot hold.
+pub fn unique() -> Uuid {
+    unique_at(SystemTime::now())
+}
+
+fn unique_at(now: SystemTime) -> Uuid {
+    if now < UNIX_EPOCH { Uuid::new_v7(Timestamp::from_unix(NoContext, 0, 0)) } else { Uuid::now_v7() }
+}
 
 macro_rules! uuid_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -15,7 +25,7 @@ macro_rules! uuid_id {
         impl $name {
             /// A fresh UUID v7. Time-sortable, but order is decided by [`Seq`], not by ids.
             pub fn new() -> Self {
-                Self(Uuid::now_v7())
+                Self(unique())
             }
         }
         impl Default for $name {
@@ -115,3 +125,16 @@ impl fmt::Display for BlobId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Millis(pub u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_before_1970_still_gives_ids_of_their_own() {
+        let before = UNIX_EPOCH - std::time::Duration::from_secs(7);
+        let (one, other) = (unique_at(before), unique_at(before));
+        assert_ne!(one, other);
+        assert_eq!((one.get_version_num(), other.get_version_num()), (7, 7));
+    }
+}

@@ -38,7 +38,7 @@ pub use event::{
     Command, Decision, DeliveryMode, Event, FilePreview, ModelUsage, NoticeLevel, PermissionDenial,
     PermissionRequest, PromptInput, RuleOffer, TurnEnd, TurnResult,
 };
-pub use ids::{BlobId, CallId, EntryId, MessageId, Millis, Seq, SessionId};
+pub use ids::{BlobId, CallId, EntryId, MessageId, Millis, Seq, SessionId, unique};
 pub use message::{
     FinishReason, ImageSource, Message, Metadata, Origin, Part, Role, Synthetic, TimeMeta, Visibility,
     visibility,

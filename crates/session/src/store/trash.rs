@@ -49,8 +49,8 @@ pub fn trashed(trash: &Path) -> Vec<Trashed> {
         let stamp = fs::read_to_string(dir.join(STAMP)).ok();
         let at = stamp.and_then(|text| text.trim().parse().ok()).map(Millis);
         let summary = summary(dir)?;
-        // Without a stamp it counts from when it was last written to.
-        Some(Trashed { at: at.unwrap_or(summary.updated), bytes: size(dir), summary })
+        // Without a stamp it counts from when it was last written to. An older stamp is of a clock that was wrong.
+        Some(Trashed { at: at.unwrap_or_default().max(summary.updated), bytes: size(dir), summary })
     };
     let mut found: Vec<Trashed> = session_dirs(trash, None).iter().filter_map(of).collect();
     found.sort_by_key(|t| std::cmp::Reverse((t.at, t.summary.id)));
