@@ -40,12 +40,13 @@ pub fn walk(
     let (mut lets_go, mut failed) = (true, None);
     let mut reader = ledger::read(session_dir)?;
     let bytes = ledger_path(session_dir).metadata().map_or(0, |m| m.len());
-    let mut step = |entry: &Entry| {
-        visit(entry, &mut walked.view)?;
-        walked.view.apply(entry);
+    let mut step = |entry: Entry| {
+        visit(&entry, &mut walked.view)?;
+        let seq = entry.seq;
+        walked.view.take_in(entry);
         if walked.view.stale() {
             lets_go = false;
-            match fold(session_dir, &walked.view, entry.seq) {
+            match fold(session_dir, &walked.view, seq) {
                 Ok(view) => walked.view = view,
                 Err(error) => {
                     failed = Some(error);
@@ -58,7 +59,7 @@ pub fn walk(
         ControlFlow::Continue(())
     };
     ledger::read_to_end(&mut reader, bytes, &mut |item| match item {
-        Item::Commit(entries) => entries.iter().try_for_each(&mut step),
+        Item::Commit(entries) => entries.into_iter().try_for_each(&mut step),
         Item::Bad(record) => {
             walked.bad.push(record);
             ControlFlow::Continue(())

@@ -53,11 +53,7 @@ impl Reading {
             });
         let Walked { mut view, bad } = walked.map_err(store_failure)?;
         let bad = bad.iter().map(ToString::to_string).collect();
-        let model = entries.iter().rev().find_map(|e| match &e.kind {
-            EntryKind::ModelSwitch { model } => Some(model.clone()),
-            EntryKind::Usage { model, purpose, .. } if purpose == "turn" => Some(model.clone()),
-            _ => None,
-        });
+        let model = model_of(&entries);
         view.set_scope(becket_agent::scope(&info(model.as_deref())));
         Ok(Self { summary, view, entries, bad, model })
     }
@@ -88,20 +84,59 @@ impl Reading {
 
     /// The tools the session last had, as they are described today.
     pub(crate) fn tools(&self) -> Vec<ToolSpec> {
-        let names = self.entries.iter().rev().find_map(|e| match &e.kind {
-            EntryKind::Tools { names, .. } => Some(names.clone()),
-            _ => None,
-        });
-        let all = toolbox::specs();
-        match names {
-            Some(names) => all.into_iter().filter(|t| names.contains(&t.name)).collect(),
-            None => {
-                let dialect = becket_tool_edit::Dialect::of(self.model.as_deref().unwrap_or_default());
-                all.into_iter().filter(|t| dialect.offers(&t.name)).collect()
-            }
+        tools_of(&self.entries, self.model.as_deref())
+    }
+}
+
+/// What a session's entries of requests say without the rest: nothing is folded, and what was said is not looked into.
+struct Requests {
+    summary: SessionSummary,
+    /// As in a [`Reading`].
+    entries: Vec<Entry>,
+    model: Option<String>,
+}
+
+impl Requests {
+    fn of(summary: SessionSummary) -> Result<Self, Failure> {
+        let dir = summary.dir.display().to_string();
+        let mut entries: Vec<Entry> = Vec::new();
+        for entry in store::read_entries_without(&summary.dir, NOT_OF_REQUESTS).map_err(store_failure)? {
+            let entry = entry.map_err(|e| Failure::error(format!("cannot read {dir}: {e}")))?;
+            entries.extend(entry.ok().filter(|entry| is_of_requests(&entry.kind)));
+        }
+        let model = model_of(&entries);
+        Ok(Self { summary, entries, model })
+    }
+}
+
+/// The model of the last request.
+fn model_of(entries: &[Entry]) -> Option<String> {
+    entries.iter().rev().find_map(|e| match &e.kind {
+        EntryKind::ModelSwitch { model } => Some(model.clone()),
+        EntryKind::Usage { model, purpose, .. } if purpose == "turn" => Some(model.clone()),
+        _ => None,
+    })
+}
+
+/// The tools that a session last had, as they are described today.
+fn tools_of(entries: &[Entry], model: Option<&str>) -> Vec<ToolSpec> {
+    let names = entries.iter().rev().find_map(|e| match &e.kind {
+        EntryKind::Tools { names, .. } => Some(names.clone()),
+        _ => None,
+    });
+    let all = toolbox::specs();
+    match names {
+        Some(names) => all.into_iter().filter(|t| names.contains(&t.name)).collect(),
+        None => {
+            let dialect = becket_tool_edit::Dialect::of(model.unwrap_or_default());
+            all.into_iter().filter(|t| dialect.offers(&t.name)).collect()
         }
     }
 }
+
+/// Kinds of entries, by their names, that make up most of a session and say nothing of requests.
+const NOT_OF_REQUESTS: &[&str] =
+    &["message", "part", "finish", "tool_journal", "turn_end", "file_snapshot", "file_changes"];
 
 /// Whether an entry is one of a request, or makes the next one differ from the one before, without holding what was said.
 fn is_of_requests(kind: &EntryKind) -> bool {
@@ -139,18 +174,21 @@ pub(crate) fn run(
     args: &ContextArgs,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let mut reading = Reading::of(pick_session(environment, cwd, args.session.as_deref())?)?;
+    let summary = pick_session(environment, cwd, args.session.as_deref())?;
     let edits = [&args.drop, &args.collapse, &args.pin, &args.restore];
     if args.undo || args.redo || edits.iter().any(|list| !list.is_empty()) {
-        return edit::run(&reading.summary, &info(reading.model.as_deref()), args, out);
+        let requests = Requests::of(summary)?;
+        return edit::run(&requests.summary, &info(requests.model.as_deref()), args, out);
     }
     if args.requests {
-        return show::list(&reading, args.json, out);
+        return show::list(&Requests::of(summary)?.entries, args.json, out);
     }
     if let Some(number) = &args.request {
-        let maker = sent::Maker::new(environment, cwd, &reading)?;
-        return show::request(&maker, &reading, number, args, out);
+        let requests = Requests::of(summary)?;
+        let maker = sent::Maker::of(environment, cwd, &requests)?;
+        return show::request(&maker, &requests.entries, number, args, out);
     }
+    let mut reading = Reading::of(summary)?;
     let tools = reading.tools();
     let _ = reading.view.context();
     let mut spans = reading.view.spans(&tools);

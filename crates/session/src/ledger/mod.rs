@@ -15,6 +15,7 @@
 
 mod ahead;
 mod backwards;
+mod entries;
 pub mod line;
 mod open;
 mod reader;

@@ -6,6 +6,7 @@
 //!
 //! Invariant: the sequence numbers of the entries that come out grow strictly.
 
+use super::entries::{self, Entries};
 use super::line::{self, MAX_LINE};
 use becket_types::{Entry, EntryKind, Seq};
 use serde::Deserialize;
@@ -101,6 +102,7 @@ pub struct Reader<R> {
     end: End,
     /// The hash that a damaged line before claims: its follower is still in its place.
     claimed: Option<String>,
+    left_out: &'static [&'static str],
 }
 
 #[derive(Deserialize)]
@@ -116,7 +118,21 @@ impl<R: BufRead> Reader<R> {
     /// Goes on behind an earlier reading; `input` starts at `end.good`.
     pub fn resume(input: R, end: End) -> Self {
         let end = End { total: end.good, ..end };
-        Self { input, buffer: Vec::new(), queue: VecDeque::new(), number: 0, end, claimed: None }
+        Self {
+            input,
+            buffer: Vec::new(),
+            queue: VecDeque::new(),
+            number: 0,
+            end,
+            claimed: None,
+            left_out: &[],
+        }
+    }
+
+    /// From here on entries of these kinds (their names in JSON) are left out, and not looked into; they still have their place
+    /// in the order. A commit may come out empty. One that is written in an unusual way has them nevertheless.
+    pub(crate) fn without(self, kinds: &'static [&'static str]) -> Self {
+        Self { left_out: kinds, ..self }
     }
 
     pub fn end(&self) -> &End {
@@ -199,7 +215,7 @@ impl<R: BufRead> Reader<R> {
             }
         };
         let follows = prev == head || claimed.is_some_and(|claimed| claimed == prev);
-        let entries: Vec<Entry> = match serde_json::from_slice(json) {
+        let Entries { entries, seqs } = match entries::read(json, self.left_out) {
             Ok(entries) => entries,
             Err(e) => {
                 // The numbers it used up stay used.
@@ -211,14 +227,14 @@ impl<R: BufRead> Reader<R> {
             }
         };
         let mut last = self.end.last_seq;
-        for entry in &entries {
-            if entry.seq <= last || entry.seq.0 > MAX_SEQ {
+        for seq in seqs {
+            if seq <= last || seq.0 > MAX_SEQ {
                 // A displaced line says nothing about where the chain stands.
                 self.end.head = if follows { hash } else { head };
                 self.queue.push_back(bad(BadKind::OutOfOrder));
                 return;
             }
-            last = entry.seq;
+            last = seq;
         }
         self.end.last_seq = last;
         if !follows {

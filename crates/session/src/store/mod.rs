@@ -79,6 +79,15 @@ pub fn read_entries(session_dir: &Path) -> Result<Entries, StoreError> {
     Ok(Entries { reader: crate::ledger::read(session_dir)?, queue: VecDeque::new() })
 }
 
+/// [`read_entries`] without those of some kinds, given by their names in JSON: for whoever wants little of a long session. They
+/// are proven like all others and not looked into. An entry that is written in an unusual way may come nevertheless.
+pub fn read_entries_without(
+    session_dir: &Path,
+    kinds: &'static [&'static str],
+) -> Result<Entries, StoreError> {
+    Ok(Entries { reader: crate::ledger::read(session_dir)?.without(kinds), queue: VecDeque::new() })
+}
+
 /// See [`read_entries`].
 pub struct Entries {
     reader: Reader<BufReader<File>>,

@@ -8,7 +8,7 @@
 //!
 //! Nothing is sent, locked or written.
 
-use super::Reading;
+use super::{Reading, Requests, info, tools_of};
 use crate::args::ConfigArgs;
 use crate::cmd::store_failure;
 use crate::environment::Environment;
@@ -18,8 +18,10 @@ use crate::settings::configuration;
 use becket_model::{
     Credential, Model, ModelError, ModelRef, Prepared, Proxies, Request, ScriptedModel, Secret, ToolChoice,
 };
+use becket_session::blobs::BlobStore;
 pub(crate) use becket_session::context::compaction::text_of;
 use becket_session::context::{Policy, View};
+use becket_session::store::Disk;
 use becket_session::walk::walk;
 use becket_types::{
     Blobs, Context, ContextMessage, Entry, EntryKind, Message, Origin, Part, Provenance, SentRequest, Seq,
@@ -110,7 +112,11 @@ pub(crate) struct Placed {
 
 /// What is needed to make requests again.
 pub(crate) struct Maker<'a> {
-    reading: &'a Reading,
+    dir: &'a Path,
+    /// Those of requests.
+    entries: &'a [Entry],
+    /// The model of the last one.
+    model: Option<&'a str>,
     settings: becket_model::Settings,
     blobs: Arc<dyn Blobs>,
 }
@@ -123,18 +129,35 @@ struct SummaryPrompt {
 
 impl<'a> Maker<'a> {
     pub(crate) fn new(environment: &Environment, cwd: &Path, reading: &'a Reading) -> Result<Self, Failure> {
+        let Reading { summary, entries, model, .. } = reading;
+        Self::over(environment, cwd, &summary.dir, entries, model.as_deref())
+    }
+
+    pub(super) fn of(environment: &Environment, cwd: &Path, requests: &'a Requests) -> Result<Self, Failure> {
+        let Requests { summary, entries, model } = requests;
+        Self::over(environment, cwd, &summary.dir, entries, model.as_deref())
+    }
+
+    fn over(
+        environment: &Environment,
+        cwd: &Path,
+        dir: &'a Path,
+        entries: &'a [Entry],
+        model: Option<&'a str>,
+    ) -> Result<Self, Failure> {
         let settings = configuration(environment, cwd, &ConfigArgs::default(), Vec::new(), true)?;
         let settings = models::model_settings(environment, &settings);
         // Nothing is sent, so no proxy is needed either.
         let settings = becket_model::Settings { proxies: Proxies::default(), ..settings };
-        Ok(Self { reading, settings, blobs: Arc::new(reading.blobs()) })
+        let blobs = Arc::new(BlobStore::in_memory(Arc::new(Disk), Some(dir)));
+        Ok(Self { dir, entries, model, settings, blobs })
     }
 
     /// Makes these requests again, one for one. They are in the order in which they were sent.
     pub(crate) fn rebuild(&self, wanted: &[&Sent<'_>]) -> Result<Vec<Rebuilt>, Failure> {
         let mut made = Vec::with_capacity(wanted.len());
-        let scope = self.reading.view.scope().clone();
-        let walked = walk(&self.reading.summary.dir, Policy::default(), scope, &mut |entry, view| {
+        let scope = becket_agent::scope(&info(self.model));
+        let walked = walk(self.dir, Policy::default(), scope, &mut |entry, view| {
             match wanted.get(made.len()) {
                 Some(sent) if sent.entry.seq == entry.seq => made.push(self.one(sent, view)),
                 Some(_) => {}
@@ -185,7 +208,7 @@ impl<'a> Maker<'a> {
     }
 
     fn with_model(&self, sent: &Sent<'_>, model: &dyn Model, view: &mut View) -> Result<Rebuilt, Failure> {
-        let entries = &self.reading.entries[..sent.at];
+        let entries = &self.entries[..sent.at];
         view.set_scope(becket_agent::scope(model.info()));
         let specs = self.specs(entries);
         let record = sent.record;
@@ -241,7 +264,7 @@ impl<'a> Maker<'a> {
         blob.flatten()
             .and_then(|id| self.blobs.get(&id))
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_else(|| self.reading.tools())
+            .unwrap_or_else(|| tools_of(self.entries, self.model))
     }
 
     fn prompt(&self, id: &becket_types::BlobId) -> Result<SummaryPrompt, Failure> {

@@ -1,20 +1,20 @@
 //! Requests for people and programs: the list, the bytes, the spans, the difference to the request before.
 
+use super::name;
 use super::sent::{Maker, Placed, Rebuilt, Sent, all};
-use super::{Reading, name};
 use crate::args::ContextArgs;
 use crate::cmd::sessions::write;
 use crate::cmd::{one_line, short, when};
 use crate::failure::Failure;
 use becket_session::context::view::CacheState;
-use becket_types::{Tokens, Usage};
+use becket_types::{Entry, Tokens, Usage};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
 
 /// `becket context --requests`.
-pub(super) fn list(reading: &Reading, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
-    let sent = all(&reading.entries);
+pub(super) fn list(entries: &[Entry], as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    let sent = all(entries);
     if as_json {
         let rows: Vec<Value> = sent.iter().map(row).collect();
         return write(out, &format!("{}\n", Value::Array(rows)));
@@ -57,12 +57,12 @@ fn row(s: &Sent<'_>) -> Value {
 /// `becket context --request N`.
 pub(super) fn request(
     maker: &Maker<'_>,
-    reading: &Reading,
+    entries: &[Entry],
     number: &str,
     args: &ContextArgs,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let sent = all(&reading.entries);
+    let sent = all(entries);
     let wanted = request_of(&sent, number)?;
     let earlier = before(&sent, wanted).filter(|_| args.spans || args.diff || args.json);
     let both: Vec<&Sent<'_>> = earlier.into_iter().chain([wanted]).collect();
