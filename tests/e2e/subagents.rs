@@ -65,6 +65,10 @@ fn a_subagent_has_its_task_alone_and_its_last_words_come_back() {
                 becket(&["export", list[0]["id"].as_str().unwrap(), "--format", format]).expect(0).stdout;
             assert!(page.contains(&format!("Subagent explore (2 requests, session {session})")), "{format}");
             assert!(page.contains("- grep needle"), "{format}");
+            assert!(
+                page.contains("Subagent explore: to find the needle") && page.contains("I search."),
+                "{page}"
+            );
         }
         let last = MockServer::start([Answer::text("again")]);
         run(bench.print(api, &last).args(["-c", "go on"])).expect(0);

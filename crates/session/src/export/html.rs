@@ -2,7 +2,7 @@
 //!
 //! What a person saw, and what else helps to understand it: calls and outputs in folds, compactions where they happened with
 //! their summaries, how full the context was at each request and what of, span by span what the model sees at the end with
-//! where it is from, and the list of requests. Secrets are masked by their form.
+//! where it is from, and the list of requests; what a subagent said in a fold below its call. Secrets are masked by their form.
 //! Every text is escaped; the page allows no network at all (`Content-Security-Policy`), so nothing in a session can call
 //! home. Works without its script, but for the search.
 
@@ -12,26 +12,19 @@ mod words;
 
 pub(super) use words::{escape, text, thousands};
 
+use super::conversation::Conversation;
 use super::provenance::Provenance;
-use super::{Transcript, is_shown};
+use super::subagents::Subagents;
 use crate::blobs::BlobStore;
-use becket_types::{Compaction, Entry, EntryKind, Message, MessageId, Millis, Role, SentRequest, Seq, Usage};
+use becket_types::{Entry, EntryKind, Millis, Role, SentRequest, Seq, SubagentOf, Usage};
 use messages::Writer;
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io;
+use std::path::Path;
 use words::moment;
 
 const CSS: &str = include_str!("page.css");
 const JS: &str = include_str!("page.js");
-
-/// What happens on the page, in order.
-enum Piece {
-    Message { id: MessageId, time: Millis },
-    Compaction { seq: Seq, time: Millis, compaction: Box<Compaction>, undone: bool },
-    Prune { time: Millis, calls: usize, freed: u64 },
-    Notice { time: Millis, text: String },
-}
 
 struct Row {
     seq: Seq,
@@ -43,59 +36,26 @@ struct Row {
 /// A page in the making: takes entries in order.
 #[derive(Default)]
 pub struct Page {
-    transcript: Transcript,
-    pieces: Vec<Piece>,
+    talk: Conversation,
+    subagents: Subagents,
     rows: Vec<Row>,
     /// Usage without a record of its request (older sessions).
     points: Vec<(Seq, Usage)>,
     compactions: Vec<Seq>,
-    first: Option<Entry>,
-    last_time: Millis,
-    cost: f64,
-    used: Usage,
-    subjects: HashMap<String, String>,
     provenance: Provenance,
 }
 
 impl Page {
     pub fn take(&mut self, entry: &Entry) {
-        self.transcript.take(entry);
+        self.talk.take(entry);
         self.provenance.take(entry);
-        self.last_time = self.last_time.max(entry.time);
         let (seq, time) = (entry.seq, entry.time);
         match &entry.kind {
-            EntryKind::Session { .. } => self.first = Some(entry.clone()),
-            EntryKind::Message { message } if is_shown(message) => {
-                self.pieces.push(Piece::Message { id: message.id, time });
-            }
-            EntryKind::Compaction(compaction) => {
-                self.compactions.push(seq);
-                self.pieces.push(Piece::Compaction {
-                    seq,
-                    time,
-                    compaction: compaction.clone(),
-                    undone: false,
-                });
-            }
-            EntryKind::Revert { entry: target } => {
-                for piece in &mut self.pieces {
-                    if let Piece::Compaction { seq, undone, .. } = piece
-                        && seq == target
-                    {
-                        *undone = true;
-                    }
-                }
-            }
-            EntryKind::Prune { calls, freed_tokens, .. } => {
-                self.pieces.push(Piece::Prune { time, calls: calls.len(), freed: freed_tokens.0 });
-            }
-            EntryKind::Notice { text, .. } => self.pieces.push(Piece::Notice { time, text: text.clone() }),
+            EntryKind::Compaction(_) => self.compactions.push(seq),
             EntryKind::Request(request) => {
                 self.rows.push(Row { seq, time, request: SentRequest::clone(request), usage: None });
             }
-            EntryKind::Usage { usage, cost_usd, purpose, .. } => {
-                self.cost += cost_usd;
-                self.used += *usage;
+            EntryKind::Usage { usage, purpose, .. } => {
                 let open = |row: &&mut Row| row.request.purpose == *purpose && row.usage.is_none();
                 if let Some(row) = self.rows.iter_mut().rev().find(open) {
                     row.usage = Some(*usage);
@@ -104,16 +64,18 @@ impl Page {
                     self.points.push((seq, *usage));
                 }
             }
-            EntryKind::ToolJournal { call_id, subject: Some(subject), .. } => {
-                self.subjects.insert(call_id.0.clone(), subject.clone());
-            }
             _ => {}
         }
     }
 
     /// A record that could not be read.
-    pub fn unreadable(&mut self, text: String) {
-        self.pieces.push(Piece::Notice { time: self.last_time, text: format!("unreadable record: {text}") });
+    pub fn unreadable(&mut self, text: &str) {
+        self.talk.unreadable(text);
+    }
+
+    /// Brings the subagents of the session in this folder in, when all of its entries were taken.
+    pub fn find_subagents(&mut self, session_dir: &Path) {
+        self.subagents = Subagents::of(session_dir, &self.talk);
     }
 
     /// The whole page. `blobs`: where its images are.
@@ -129,7 +91,7 @@ impl Page {
              style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\
              <meta name=\"referrer\" content=\"no-referrer\"><title>{title}</title>\n<style>\n{CSS}</style></head>\n<body>\n"
         )?;
-        let spans = self.provenance.table(&self.subjects, blobs, &mut masked);
+        let spans = self.provenance.table(&self.talk.subjects, blobs, &mut masked);
         out.write_all(self.head(&title, masked, blobs).as_bytes())?;
         out.write_all(body.as_bytes())?;
         out.write_all(spans.as_bytes())?;
@@ -138,11 +100,11 @@ impl Page {
 
     fn title(&self, masked: &mut usize) -> String {
         let first_words = || {
-            let message = self.transcript.messages.iter().find(|m| m.role == Role::User)?;
+            let message = self.talk.transcript.messages().iter().find(|m| m.role == Role::User)?;
             Some(message.text().split_whitespace().take(12).collect::<Vec<_>>().join(" "))
         };
         let title =
-            self.transcript.title.clone().or_else(first_words).unwrap_or_else(|| "Session".to_owned());
+            self.talk.transcript.title.clone().or_else(first_words).unwrap_or_else(|| "Session".to_owned());
         text(&title, masked)
     }
 
@@ -152,28 +114,33 @@ impl Page {
             let _ = write!(out, "<dt>{name}</dt><dd>{}</dd>", escape(value));
         };
         if let Some(Entry { time, kind: EntryKind::Session { session, version, cwd, extra, .. }, .. }) =
-            &self.first
+            &self.talk.first
         {
             row("session", &session.to_string());
             row("directory", &cwd.display().to_string());
-            row("time", &format!("{} – {} (UTC)", moment(*time), moment(self.last_time)));
+            row("time", &format!("{} – {} (UTC)", moment(*time), moment(self.talk.last_time)));
             row("becket", version);
             if let Some(from) = extra.get("imported").and_then(|i| i["from"].as_str()) {
                 row("imported from", from);
             }
+            if let Some(of) = SubagentOf::of(extra) {
+                row("works for", &format!("session {} (subagent {})", of.session, of.agent));
+            }
         }
-        let messages = self.transcript.messages.iter().filter(|m| m.role != Role::Tool).count();
-        row("messages", &format!("{messages}, {} compactions", self.compactions.len()));
+        row("messages", &format!("{}, {} compactions", self.talk.said(), self.compactions.len()));
+        let Usage { input, output, cache_read, cache_write, .. } = self.talk.used;
         row(
             "tokens",
             &format!(
-                "{} in, {} from the cache, {} out; ${:.2} at list price",
-                self.used.input + self.used.cache_write,
-                self.used.cache_read,
-                self.used.output,
-                self.cost
+                "{} in, {cache_read} from the cache, {output} out; ${:.2} at list price",
+                input + cache_write,
+                self.talk.cost
             ),
         );
+        let (subagents, cost) = self.subagents.sum();
+        if subagents > 0 {
+            row("subagents", &format!("{subagents}, below their calls; ${cost:.2} at list price besides"));
+        }
         if masked > 0 {
             row("masked", &format!("{masked} secrets, by their form"));
         }
@@ -189,33 +156,7 @@ impl Page {
 
     fn body(&self, blobs: &BlobStore, masked: &mut usize) -> String {
         let mut out = String::new();
-        let messages: HashMap<MessageId, &Message> =
-            self.transcript.messages.iter().map(|m| (m.id, m)).collect();
-        let mut results: HashMap<&str, &Message> = HashMap::new();
-        for message in &self.transcript.messages {
-            if let Some(id) = message.result_of() {
-                results.entry(id.as_str()).or_insert(message);
-            }
-        }
-        let mut writer = Writer::new(blobs, masked, &self.subjects, results);
-        for piece in &self.pieces {
-            match piece {
-                Piece::Message { id, time } => {
-                    if let Some(message) = messages.get(id).filter(|m| m.role != Role::Tool) {
-                        writer.message(message, *time, &mut out);
-                    }
-                }
-                Piece::Compaction { seq, time, compaction, undone } => {
-                    writer.compaction(*seq, *time, compaction, *undone, &mut out);
-                }
-                Piece::Prune { time, calls, freed } => {
-                    let what =
-                        format!("{calls} old outputs became stubs; {} tokens freed", thousands(*freed));
-                    writer.note(*time, &what, &mut out);
-                }
-                Piece::Notice { time, text } => writer.note(*time, text, &mut out),
-            }
-        }
+        Writer::new(&self.talk, &self.subagents, Some(blobs), masked).all(&mut out);
         out.push_str(&self.requests());
         out
     }
@@ -256,7 +197,7 @@ impl Page {
 mod tests {
     use super::*;
     use crate::store::Disk;
-    use becket_types::Part;
+    use becket_types::{Message, Part};
     use serde_json::{Map, json};
     use std::sync::Arc;
 

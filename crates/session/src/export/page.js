@@ -7,7 +7,8 @@
     items.forEach(function (item, at) {
       var hit = words.every(function (w) { return texts[at].indexOf(w) >= 0; });
       item.classList.toggle("gone", !hit);
-      if (hit) { shown += 1; }
+      if (!hit) { return; }
+      shown += 1;
       item.querySelectorAll("details").forEach(function (d) {
         var inside = words.length && words.every(function (w) { return d.textContent.toLowerCase().indexOf(w) >= 0; });
         if (inside) { d.open = true; } else if (words.length) { d.open = false; }

@@ -486,13 +486,15 @@ impl Session {
             Format::Html => {
                 let mut page = export::Page::default();
                 self.entries()?.for_each(|entry| page.take(&entry));
+                page.find_subagents(&self.dir);
                 page.write(&self.blobs, out).map_err(StoreError::io("export", &self.dir))
             }
             Format::Jsonl | Format::Whole => self.write_lines(out),
             Format::Markdown => {
-                let mut transcript = export::Transcript::default();
-                self.entries()?.for_each(|entry| transcript.take(&entry));
-                transcript.write(out).map_err(StoreError::io("export", &self.dir))
+                let mut text = export::Markdown::default();
+                self.entries()?.for_each(|entry| text.take(&entry));
+                text.find_subagents(&self.dir);
+                text.write(out).map_err(StoreError::io("export", &self.dir))
             }
         }
     }

@@ -90,11 +90,14 @@ pub fn session_dirs(root: &Path, project: Option<&Path>) -> Vec<PathBuf> {
         Some(cwd) => vec![layout::project_dir(root, cwd)],
         None => directories(root),
     };
-    projects
-        .iter()
-        .flat_map(|dir| directories(dir))
-        .filter(|dir| layout::id_of(dir).is_some() && layout::ledger_path(dir).is_file())
-        .collect()
+    projects.iter().flat_map(|dir| session_dirs_in(dir)).collect()
+}
+
+/// The folders of the sessions in a project's folder.
+pub(crate) fn session_dirs_in(project: &Path) -> Vec<PathBuf> {
+    let mut dirs = directories(project);
+    dirs.retain(|dir| layout::id_of(dir).is_some() && layout::ledger_path(dir).is_file());
+    dirs
 }
 
 fn directories(dir: &Path) -> Vec<PathBuf> {

@@ -14,7 +14,7 @@ pub use error::{Candidate, StoreError};
 pub(crate) use io::write_all;
 pub use io::{Disk, Io, Named, OpenMode};
 pub use layout::{canonical, ledger_path, project_dir, project_name, session_dir};
-pub(crate) use listing::{CWD_BYTES, cwd_of};
+pub(crate) use listing::{CWD_BYTES, cwd_of, session_dirs_in};
 pub use listing::{SessionSummary, find, list, most_recent, session_dirs, subagents, summary};
 pub(crate) use sys::{FromStart, path_from_bytes};
 

@@ -1,9 +1,13 @@
-//! Messages on the page, with their calls and outputs in folds, and compactions where they happened.
+//! Conversations on the page: messages, with their calls and outputs in folds, what subagents said below their calls, and
+//! compactions where they happened.
 
+use super::super::conversation::{CallPlace, Conversation, Piece};
+use super::super::subagents::{Subagent, Subagents};
 use super::words::{escape, moment, text, thousands};
 use crate::blobs::BlobStore;
 use becket_types::{
-    Blobs as _, Compaction, CompactionSource, ImageSource, Message, Millis, Part, Role, Seq, SubagentReport,
+    Blobs as _, Compaction, CompactionSource, ImageSource, Message, MessageId, Millis, Part, Role, Seq,
+    SubagentReport,
 };
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -13,41 +17,74 @@ const IMAGE_BYTES: usize = 512 * 1024;
 /// Of longer outputs the page has the beginning.
 const OUTPUT_BYTES: usize = 64 * 1024;
 
-/// Writes what was said, called and folded away.
+/// Writes what was said, called and folded away in one conversation.
 pub(super) struct Writer<'a> {
-    blobs: &'a BlobStore,
+    talk: &'a Conversation,
+    subagents: &'a Subagents,
+    /// Where its images are; of a subagent the page has their names.
+    blobs: Option<&'a BlobStore>,
     masked: &'a mut usize,
-    subjects: &'a HashMap<String, String>,
-    results: HashMap<&'a str, &'a Message>,
+    results: HashMap<CallPlace, &'a Message>,
+    /// It stands in another one: what it holds is found with the message that holds it.
+    nested: bool,
 }
 
 impl<'a> Writer<'a> {
-    /// `results`: the message with the first result of each call.
     pub(super) fn new(
-        blobs: &'a BlobStore,
+        talk: &'a Conversation,
+        subagents: &'a Subagents,
+        blobs: Option<&'a BlobStore>,
         masked: &'a mut usize,
-        subjects: &'a HashMap<String, String>,
-        results: HashMap<&'a str, &'a Message>,
     ) -> Self {
-        Self { blobs, masked, subjects, results }
+        Self { talk, subagents, blobs, masked, results: talk.results(), nested: false }
     }
 
-    pub(super) fn message(&mut self, message: &Message, time: Millis, out: &mut String) {
+    /// All of it.
+    pub(super) fn all(&mut self, out: &mut String) {
+        let talk = self.talk;
+        let messages: HashMap<MessageId, &Message> =
+            talk.transcript.messages().iter().map(|m| (m.id, m)).collect();
+        for piece in &talk.pieces {
+            match piece {
+                Piece::Message { id, time } => {
+                    if let Some(message) = messages.get(id).filter(|m| m.role != Role::Tool) {
+                        self.message(message, *time, out);
+                    }
+                }
+                Piece::Compaction { seq, time, compaction, undone } => {
+                    self.compaction(*seq, *time, compaction, *undone, out);
+                }
+                Piece::Prune { time, calls, freed } => {
+                    let freed = thousands(*freed);
+                    self.note(*time, &format!("{calls} old outputs became stubs; {freed} tokens freed"), out);
+                }
+                Piece::Notice { time, text } => self.note(*time, text, out),
+            }
+        }
+        self.subagents(&self.subagents.others, out);
+    }
+
+    /// What makes an element one that the search counts, and that links lead to.
+    fn item(&self, id: &str) -> String {
+        if self.nested { String::new() } else { format!(" data-item id=\"{id}\"") }
+    }
+
+    fn message(&mut self, message: &Message, time: Millis, out: &mut String) {
         let who = if message.role == Role::User { "user" } else { "assistant" };
         let _ = write!(
             out,
-            "<article class=\"{who}\" data-item id=\"m{}\"><div class=\"who\"><span>{who}</span><time>{} · {}</time></div>",
-            message.seq,
+            "<article class=\"{who}\"{}><div class=\"who\"><span>{who}</span><time>{} · {}</time></div>",
+            self.item(&format!("m{}", message.seq)),
             message.seq,
             moment(time)
         );
-        for part in &message.parts {
-            self.part(part, out);
+        for (at, part) in message.parts.iter().enumerate() {
+            self.part((message.id, at), part, out);
         }
         out.push_str("</article>\n");
     }
 
-    fn part(&mut self, part: &Part, out: &mut String) {
+    fn part(&mut self, place: CallPlace, part: &Part, out: &mut String) {
         match part {
             Part::Text { text: words, synthetic: false, .. } if !becket_types::is_blank(words) => {
                 let _ = write!(out, "<div class=\"text\">{}</div>", text(words.trim_end(), self.masked));
@@ -59,28 +96,7 @@ impl<'a> Writer<'a> {
                     "<details><summary class=\"dim\">thinking</summary><div class=\"text\">{words}</div></details>"
                 );
             }
-            Part::ToolCall { call_id, name, input, invalid, .. } => {
-                let input = invalid
-                    .clone()
-                    .unwrap_or_else(|| serde_json::to_string_pretty(input).unwrap_or_default());
-                let subject = self.subjects.get(call_id.as_str()).map_or("", String::as_str);
-                let result = self.results.get(call_id.as_str()).copied();
-                let failed = result.is_some_and(|m| {
-                    m.parts.iter().any(|p| matches!(p, Part::ToolResult { is_error: true, .. }))
-                });
-                let _ = write!(
-                    out,
-                    "<details><summary><span class=\"name{}\">{}</span> {}</summary><pre>{}</pre>",
-                    if failed { " bad" } else { "" },
-                    escape(name),
-                    text(subject, self.masked),
-                    text(&input, self.masked)
-                );
-                for part in result.map(|m| m.parts.as_slice()).unwrap_or_default() {
-                    self.part(part, out);
-                }
-                out.push_str("</details>");
-            }
+            Part::ToolCall { .. } => self.call(place, part, out),
             Part::ToolResult { output, details, .. } => {
                 if let Some(report) = SubagentReport::of(details) {
                     let _ = write!(out, "<pre>{}</pre>", text(&report.to_string(), self.masked));
@@ -102,6 +118,50 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// A call with its result in a fold, and below it what a subagent said that worked for it.
+    fn call(&mut self, place: CallPlace, part: &Part, out: &mut String) {
+        let Part::ToolCall { call_id, name, input, invalid, .. } = part else { return };
+        let input =
+            invalid.clone().unwrap_or_else(|| serde_json::to_string_pretty(input).unwrap_or_default());
+        let subject = self.talk.subjects.get(call_id.as_str()).map_or("", String::as_str);
+        let result = self.results.get(&place).copied();
+        let failed = result
+            .is_some_and(|m| m.parts.iter().any(|p| matches!(p, Part::ToolResult { is_error: true, .. })));
+        let _ = write!(
+            out,
+            "<details><summary><span class=\"name{}\">{}</span> {}</summary><pre>{}</pre>",
+            if failed { " bad" } else { "" },
+            escape(name),
+            text(subject, self.masked),
+            text(&input, self.masked)
+        );
+        for part in result.map(|m| m.parts.as_slice()).unwrap_or_default() {
+            self.part(place, part, out);
+        }
+        out.push_str("</details>");
+        self.subagents(self.subagents.of_call(place), out);
+    }
+
+    fn subagents(&mut self, subagents: &[Subagent], out: &mut String) {
+        for subagent in subagents {
+            let _ = writeln!(
+                out,
+                "<details class=\"subagent\"><summary><span class=\"name\">{}</span> <span class=\"dim\">{} messages</span>\
+                 </summary><p class=\"dim\">Session {}</p>",
+                text(&subagent.head(), self.masked),
+                subagent.talk.said(),
+                subagent.session
+            );
+            let mut nested = Writer::new(&subagent.talk, &subagent.below, None, self.masked);
+            nested.nested = true;
+            nested.all(out);
+            if let Some(cut) = subagent.cut() {
+                let _ = write!(out, "<p class=\"dim\">{}</p>", escape(&cut));
+            }
+            out.push_str("</details>");
+        }
+    }
+
     /// In the page when it is small and of a kind that holds no script.
     fn image(&self, media_type: &str, source: &ImageSource, name: Option<&str>, out: &mut String) {
         use base64::Engine as _;
@@ -110,11 +170,12 @@ impl<'a> Writer<'a> {
         let data = match source {
             ImageSource::Blob(id) => self
                 .blobs
-                .get(id)
+                .and_then(|blobs| blobs.get(id))
                 .filter(|bytes| bytes.len() <= IMAGE_BYTES)
                 .map(|bytes| base64::engine::general_purpose::STANDARD.encode(bytes)),
             ImageSource::Base64(text) => Some(text.clone()).filter(|t| {
-                t.len() <= IMAGE_BYTES * 4 / 3
+                self.blobs.is_some()
+                    && t.len() <= IMAGE_BYTES * 4 / 3
                     && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=".contains(&b))
             }),
             ImageSource::Url(_) => None,
@@ -128,12 +189,13 @@ impl<'a> Writer<'a> {
     }
 
     /// One line of what happened.
-    pub(super) fn note(&mut self, time: Millis, words: &str, out: &mut String) {
+    fn note(&mut self, time: Millis, words: &str, out: &mut String) {
         let words = text(words, self.masked);
-        let _ = writeln!(out, "<p class=\"dim\" data-item>{} · {words}</p>", moment(time));
+        let item = if self.nested { "" } else { " data-item" };
+        let _ = writeln!(out, "<p class=\"dim\"{item}>{} · {words}</p>", moment(time));
     }
 
-    pub(super) fn compaction(
+    fn compaction(
         &mut self,
         seq: Seq,
         time: Millis,
@@ -147,9 +209,10 @@ impl<'a> Writer<'a> {
         };
         let _ = writeln!(
             out,
-            "<details class=\"fold boundary\" data-item id=\"c{seq}\"><summary><span class=\"name\">Compaction</span> \
+            "<details class=\"fold boundary\"{}><summary><span class=\"name\">Compaction</span> \
              {} → {} tokens{} <time>{}</time></summary><p class=\"dim\">Entry {seq}; summary by {by}.</p>\
              <div class=\"text\">{}</div></details>",
+            self.item(&format!("c{seq}")),
             thousands(compaction.tokens_before.0),
             thousands(compaction.tokens_after.0),
             if undone { ", undone" } else { "" },
