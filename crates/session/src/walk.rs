@@ -7,7 +7,7 @@
 //! Takes no lock and changes nothing. What an entry means is the context engine's business.
 
 use crate::context::{ModelScope, Policy, View};
-use crate::ledger::{self, BadRecord, Item};
+use crate::ledger::{self, BadRecord, Item, Proof};
 use crate::store::{StoreError, ledger_path};
 use becket_types::{Entry, Seq, Tokens};
 use std::ops::ControlFlow;
@@ -23,6 +23,8 @@ pub struct Walked {
     pub view: View,
     /// What could not be read so far; it was passed over.
     pub bad: Vec<BadRecord>,
+    /// For walking again.
+    pub proof: Proof,
 }
 
 /// Shows `visit` each entry in order, before it is folded in, with the view of those before it, until `visit` breaks off.
@@ -36,9 +38,23 @@ pub fn walk(
     scope: ModelScope,
     visit: &mut dyn FnMut(&Entry, &mut View) -> ControlFlow<()>,
 ) -> Result<Walked, StoreError> {
-    let mut walked = Walked { view: View::new(policy, scope), bad: Vec::new() };
+    walk_again(session_dir, Proof::default(), policy, scope, visit)
+}
+
+/// [`walk`] over a ledger that was read a moment ago: what that has proven is not proven again.
+///
+/// # Errors
+/// As [`walk`].
+pub fn walk_again(
+    session_dir: &Path,
+    proof: Proof,
+    policy: Policy,
+    scope: ModelScope,
+    visit: &mut dyn FnMut(&Entry, &mut View) -> ControlFlow<()>,
+) -> Result<Walked, StoreError> {
+    let mut walked = Walked { view: View::new(policy, scope), bad: Vec::new(), proof: Proof::default() };
     let (mut lets_go, mut failed) = (true, None);
-    let mut reader = ledger::read(session_dir)?;
+    let mut reader = ledger::read(session_dir)?.knowing(proof);
     let bytes = ledger_path(session_dir).metadata().map_or(0, |m| m.len());
     let mut step = |entry: Entry| {
         visit(&entry, &mut walked.view)?;
@@ -66,6 +82,7 @@ pub fn walk(
         }
     })
     .map_err(StoreError::io("read", session_dir))?;
+    walked.proof = reader.proof();
     failed.map_or(Ok(walked), Err)
 }
 

@@ -6,9 +6,9 @@ mod ledgers;
 
 use becket_session::context::Policy;
 use becket_session::context::view::View;
-use becket_session::ledger::Ledger;
-use becket_session::store::{Disk, Durability, ledger_path};
-use becket_session::walk::walk;
+use becket_session::ledger::{BadKind, Ledger, Proof};
+use becket_session::store::{Disk, Durability, ledger_path, read_entries_without};
+use becket_session::walk::{walk, walk_again};
 use becket_types::{Entry, EntryKind, Message, Seq, Tokens};
 use ledgers::{Op, World, assert_same, cases, few_ops, plain, scope};
 use proptest::prelude::*;
@@ -127,4 +127,52 @@ fn a_walk_ends_where_it_is_broken_off_and_passes_over_what_is_damaged() {
         })
         .is_err()
     );
+}
+
+/// The numbers that a walk shows, and what it cannot read.
+fn again(dir: &std::path::Path, proof: Proof) -> (Vec<Seq>, Vec<BadKind>, Proof) {
+    let mut seen = Vec::new();
+    let walked = walk_again(dir, proof, Policy::default(), scope(0, true), &mut |entry, _| {
+        seen.push(entry.seq);
+        ControlFlow::Continue(())
+    });
+    let walked = walked.unwrap();
+    (seen, walked.bad.into_iter().map(|bad| bad.why).collect(), walked.proof)
+}
+
+#[test]
+fn what_was_proven_is_not_proven_again_and_what_came_since_is() {
+    let world = long_world();
+    let dir = stored(&world.entries);
+    let path = ledger_path(dir.path());
+    let change = |from: &str, to: &str| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from) && from.len() == to.len());
+        std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+    };
+    change("3 many words", "3 some words");
+    let first = again(dir.path(), Proof::default());
+    assert_eq!(first.1, [BadKind::Altered]);
+    assert_eq!(again(dir.path(), first.2.clone()), first, "damage stays damage");
+    // One that was sound a moment ago is taken as it is; a new line, and whoever knows of no proof, looks.
+    change("5 many words", "5 some words");
+    assert_eq!(again(dir.path(), first.2.clone()).0, first.0);
+    assert_eq!(again(dir.path(), Proof::default()).1.len(), 2);
+    let last =
+        std::fs::read_to_string(&path).unwrap().lines().last().unwrap().replace("\"time\":", "\"time\":1");
+    std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(last.as_bytes()).unwrap();
+    assert_eq!(again(dir.path(), first.2).1, [BadKind::Altered, BadKind::Altered]);
+}
+
+#[test]
+fn kinds_that_are_not_wanted_are_left_out_and_the_rest_is_the_same() {
+    let world = long_world();
+    let dir = stored(&world.entries);
+    let mut reader = read_entries_without(dir.path(), &["message", "tool_journal"]).unwrap();
+    let read: Vec<Entry> = (&mut reader).map(|entry| entry.unwrap().unwrap()).collect();
+    assert!(read.len() < world.entries.len());
+    // One that shares its line with what is unusual comes nevertheless.
+    let wanted = |e: &&Entry| !matches!(e.kind, EntryKind::Message { .. } | EntryKind::ToolJournal { .. });
+    assert!(read.iter().filter(wanted).eq(world.entries.iter().filter(wanted)));
+    assert_eq!(reader.proof(), again(dir.path(), Proof::default()).2);
 }

@@ -18,6 +18,7 @@ use becket_model::{Model as _, ModelInfo, ScriptedModel, catalog};
 use becket_session::blobs::BlobStore;
 use becket_session::context::budget::Budget;
 use becket_session::context::{Policy, View};
+use becket_session::ledger::Proof;
 use becket_session::store::{self, Disk, SessionSummary};
 use becket_session::walk::{Walked, walk};
 use becket_types::{Entry, EntryKind, Span, SpanKind, ToolSpec};
@@ -39,6 +40,8 @@ pub(crate) struct Reading {
     pub bad: Vec<String>,
     /// The model of the last request, `provider/name`.
     pub model: Option<String>,
+    /// Of its ledger, for reading it again.
+    proof: Proof,
 }
 
 impl Reading {
@@ -51,11 +54,11 @@ impl Reading {
                 }
                 ControlFlow::Continue(())
             });
-        let Walked { mut view, bad } = walked.map_err(store_failure)?;
+        let Walked { mut view, bad, proof } = walked.map_err(store_failure)?;
         let bad = bad.iter().map(ToString::to_string).collect();
         let model = model_of(&entries);
         view.set_scope(becket_agent::scope(&info(model.as_deref())));
-        Ok(Self { summary, view, entries, bad, model })
+        Ok(Self { summary, view, entries, bad, model, proof })
     }
 
     /// Shows every entry of the ledger, in order; what cannot be read is passed over.
@@ -94,18 +97,20 @@ struct Requests {
     /// As in a [`Reading`].
     entries: Vec<Entry>,
     model: Option<String>,
+    proof: Proof,
 }
 
 impl Requests {
     fn of(summary: SessionSummary) -> Result<Self, Failure> {
         let dir = summary.dir.display().to_string();
         let mut entries: Vec<Entry> = Vec::new();
-        for entry in store::read_entries_without(&summary.dir, NOT_OF_REQUESTS).map_err(store_failure)? {
+        let mut reader = store::read_entries_without(&summary.dir, NOT_OF_REQUESTS).map_err(store_failure)?;
+        for entry in &mut reader {
             let entry = entry.map_err(|e| Failure::error(format!("cannot read {dir}: {e}")))?;
             entries.extend(entry.ok().filter(|entry| is_of_requests(&entry.kind)));
         }
         let model = model_of(&entries);
-        Ok(Self { summary, entries, model })
+        Ok(Self { summary, entries, model, proof: reader.proof() })
     }
 }
 

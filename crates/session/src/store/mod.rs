@@ -18,7 +18,7 @@ pub(crate) use listing::{CWD_BYTES, cwd_of, session_dirs_in};
 pub use listing::{SessionSummary, find, list, most_recent, session_dirs, subagents, summary};
 pub(crate) use sys::{FromStart, path_from_bytes};
 
-use crate::ledger::{BadRecord, Item, Reader};
+use crate::ledger::{BadRecord, Item, Proof, Reader};
 use becket_types::{Entry, Millis};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -92,6 +92,13 @@ pub fn read_entries_without(
 pub struct Entries {
     reader: Reader<BufReader<File>>,
     queue: VecDeque<Entry>,
+}
+
+impl Entries {
+    /// What reading so far has proven, for reading again.
+    pub fn proof(&self) -> Proof {
+        self.reader.proof()
+    }
 }
 
 impl Iterator for Entries {

@@ -21,8 +21,9 @@ use becket_model::{
 use becket_session::blobs::BlobStore;
 pub(crate) use becket_session::context::compaction::text_of;
 use becket_session::context::{Policy, View};
+use becket_session::ledger::Proof;
 use becket_session::store::Disk;
-use becket_session::walk::walk;
+use becket_session::walk::walk_again;
 use becket_types::{
     Blobs, Context, ContextMessage, Entry, EntryKind, Message, Origin, Part, Provenance, SentRequest, Seq,
     Span, SpanKind, Synthetic, Tokens, ToolSpec, Usage, hex, is_blank,
@@ -117,6 +118,8 @@ pub(crate) struct Maker<'a> {
     entries: &'a [Entry],
     /// The model of the last one.
     model: Option<&'a str>,
+    /// Of the reading that gave the entries.
+    proof: &'a Proof,
     settings: becket_model::Settings,
     blobs: Arc<dyn Blobs>,
 }
@@ -129,13 +132,13 @@ struct SummaryPrompt {
 
 impl<'a> Maker<'a> {
     pub(crate) fn new(environment: &Environment, cwd: &Path, reading: &'a Reading) -> Result<Self, Failure> {
-        let Reading { summary, entries, model, .. } = reading;
-        Self::over(environment, cwd, &summary.dir, entries, model.as_deref())
+        let Reading { summary, entries, model, proof, .. } = reading;
+        Self::over(environment, cwd, &summary.dir, entries, (model.as_deref(), proof))
     }
 
     pub(super) fn of(environment: &Environment, cwd: &Path, requests: &'a Requests) -> Result<Self, Failure> {
-        let Requests { summary, entries, model } = requests;
-        Self::over(environment, cwd, &summary.dir, entries, model.as_deref())
+        let Requests { summary, entries, model, proof } = requests;
+        Self::over(environment, cwd, &summary.dir, entries, (model.as_deref(), proof))
     }
 
     fn over(
@@ -143,21 +146,22 @@ impl<'a> Maker<'a> {
         cwd: &Path,
         dir: &'a Path,
         entries: &'a [Entry],
-        model: Option<&'a str>,
+        (model, proof): (Option<&'a str>, &'a Proof),
     ) -> Result<Self, Failure> {
         let settings = configuration(environment, cwd, &ConfigArgs::default(), Vec::new(), true)?;
         let settings = models::model_settings(environment, &settings);
         // Nothing is sent, so no proxy is needed either.
         let settings = becket_model::Settings { proxies: Proxies::default(), ..settings };
         let blobs = Arc::new(BlobStore::in_memory(Arc::new(Disk), Some(dir)));
-        Ok(Self { dir, entries, model, settings, blobs })
+        Ok(Self { dir, entries, model, proof, settings, blobs })
     }
 
     /// Makes these requests again, one for one. They are in the order in which they were sent.
     pub(crate) fn rebuild(&self, wanted: &[&Sent<'_>]) -> Result<Vec<Rebuilt>, Failure> {
         let mut made = Vec::with_capacity(wanted.len());
         let scope = becket_agent::scope(&info(self.model));
-        let walked = walk(self.dir, Policy::default(), scope, &mut |entry, view| {
+        let proof = self.proof.clone();
+        let walked = walk_again(self.dir, proof, Policy::default(), scope, &mut |entry, view| {
             match wanted.get(made.len()) {
                 Some(sent) if sent.entry.seq == entry.seq => made.push(self.one(sent, view)),
                 Some(_) => {}
