@@ -5,7 +5,7 @@ use crate::cmd::{pick_session, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::export::{self, Format};
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 pub(crate) fn run(
@@ -25,8 +25,9 @@ pub(crate) fn run(
         None => export::export(&session.dir, format, out).map_err(store_failure),
         Some(path) => {
             let cannot = |e: std::io::Error| Failure::error(format!("cannot write {}: {e}", path.display()));
-            let mut file = std::fs::File::create(path).map_err(cannot)?;
+            let mut file = BufWriter::new(std::fs::File::create(path).map_err(cannot)?);
             export::export(&session.dir, format, &mut file).map_err(store_failure)?;
+            let file = file.into_inner().map_err(|e| cannot(e.into_error()))?;
             file.sync_all().map_err(cannot)
         }
     }
