@@ -6,13 +6,13 @@ use super::{Transcript, is_shown};
 use becket_types::{
     Compaction, Entry, EntryKind, Message, MessageId, Millis, Part, Role, Seq, SubagentReport, Usage,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What happens, in order.
 pub(super) enum Piece {
     Message { id: MessageId, time: Millis },
-    Compaction { seq: Seq, time: Millis, compaction: Box<Compaction>, undone: bool },
-    Prune { time: Millis, calls: usize, freed: u64 },
+    Compaction { seq: Seq, time: Millis, compaction: Box<Compaction> },
+    Prune { seq: Seq, time: Millis, calls: usize, freed: u64 },
     Notice { time: Millis, text: String },
 }
 
@@ -29,6 +29,8 @@ pub(super) struct Conversation {
     /// Of all requests that were reported on.
     pub(super) cost: f64,
     pub(super) used: Usage,
+    /// Entries that take others back, and which.
+    reverts: Vec<(Seq, Seq)>,
     /// Bytes of text that it may still take.
     room: usize,
     /// Messages and parts of messages for which there was no room.
@@ -52,6 +54,7 @@ impl Conversation {
             last_time: Millis(0),
             cost: 0.0,
             used: Usage::default(),
+            reverts: Vec::new(),
             room,
             left_out: 0,
         }
@@ -86,19 +89,11 @@ impl Conversation {
             }
             EntryKind::Compaction(compaction) => {
                 let compaction = compaction.clone();
-                self.pieces.push(Piece::Compaction { seq, time, compaction, undone: false });
+                self.pieces.push(Piece::Compaction { seq, time, compaction });
             }
-            EntryKind::Revert { entry: target } => {
-                for piece in &mut self.pieces {
-                    if let Piece::Compaction { seq, undone, .. } = piece
-                        && seq == target
-                    {
-                        *undone = true;
-                    }
-                }
-            }
+            EntryKind::Revert { entry: target } => self.reverts.push((seq, *target)),
             EntryKind::Prune { calls, freed_tokens, .. } => {
-                self.pieces.push(Piece::Prune { time, calls: calls.len(), freed: freed_tokens.0 });
+                self.pieces.push(Piece::Prune { seq, time, calls: calls.len(), freed: freed_tokens.0 });
             }
             EntryKind::Notice { text, .. } => self.pieces.push(Piece::Notice { time, text: text.clone() }),
             EntryKind::Usage { usage, cost_usd, .. } => {
@@ -127,6 +122,17 @@ impl Conversation {
         }
         self.room -= bytes;
         true
+    }
+
+    /// Entries that count no more: they were taken back, or left out by hand, and that was not taken back itself.
+    pub(super) fn taken_out(&self) -> HashSet<Seq> {
+        let mut out = HashSet::new();
+        for (at, target) in self.reverts.iter().rev() {
+            if !out.contains(at) {
+                out.insert(*target);
+            }
+        }
+        out
     }
 
     /// Messages of people and models.

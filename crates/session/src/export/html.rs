@@ -245,6 +245,51 @@ mod tests {
         assert!(!page.contains("http://") && !page.contains("https://"), "nothing from elsewhere");
     }
 
+    /// What was taken back, what was left out by hand, and what came back after that.
+    #[test]
+    fn what_counts_no_more_is_marked_and_what_counts_again_is_not() {
+        let compaction: EntryKind = serde_json::from_value(json!({
+            "kind": "compaction", "summary": "folded", "tail_from": 2, "tokens_before": 9, "tokens_after": 1,
+            "trigger": "manual", "model": "p/m", "source": "model", "snapshot_of": 2, "turn_state": "awaiting_user",
+        }))
+        .unwrap();
+        let kinds = [
+            EntryKind::Message { message: Message::user("stays") },
+            EntryKind::Message { message: Message::user("goes") },
+            EntryKind::Message { message: Message::user("goes and comes") },
+            compaction.clone(),
+            compaction,
+            EntryKind::Revert { entry: Seq(2) },
+            EntryKind::Revert { entry: Seq(3) },
+            EntryKind::Revert { entry: Seq(7) },
+            EntryKind::Revert { entry: Seq(4) },
+            EntryKind::Revert { entry: Seq(5) },
+            EntryKind::Revert { entry: Seq(10) },
+        ];
+        let (mut page, mut text) = (Page::default(), super::super::Markdown::default());
+        for (seq, kind) in (1..).zip(kinds) {
+            let entry = Entry { seq: Seq(seq), time: Millis(0), kind };
+            page.take(&entry);
+            text.take(&entry);
+        }
+        let mut out = Vec::new();
+        page.write(&BlobStore::in_memory(Arc::new(Disk), None), &mut out).unwrap();
+        let page = String::from_utf8(out).unwrap();
+        for word in [
+            "<article class=\"user\" data-item id=\"m1\">",
+            "<article class=\"user out\" data-item id=\"m2\"><div class=\"who\"><span>user, taken out</span>",
+            "<article class=\"user\" data-item id=\"m3\">",
+        ] {
+            assert!(page.contains(word), "{word}: {page}");
+        }
+        assert_eq!(page.matches("9 → 1 tokens, undone <time>").count(), 1);
+        assert_eq!(page.matches("9 → 1 tokens <time>").count(), 1);
+        let mut out = Vec::new();
+        text.write(&mut out).unwrap();
+        let want = "## User\n\nstays\n\n## User (taken out)\n\ngoes\n\n## User\n\ngoes and comes\n\n";
+        assert_eq!(String::from_utf8(out).unwrap(), want);
+    }
+
     /// Where each part of the context is from, without the words that are not for people; and what each request was made of.
     #[test]
     fn a_page_says_what_the_model_saw_and_where_it_is_from() {

@@ -56,13 +56,16 @@ impl<'a> Quoting<'a> {
 
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let answered: HashSet<CallPlace> = self.calls.values().copied().collect();
+        let taken_out = self.talk.taken_out();
         let mut speaker = None;
         for message in self.talk.transcript.messages() {
             // Tool results belong to the answer that asked for them.
             let role = if message.role == Role::Tool { Role::Assistant } else { message.role };
-            if speaker != Some(role) {
-                speaker = Some(role);
-                writeln!(out, "{} {}\n", self.marks(0), heading(role))?;
+            let is_out = taken_out.contains(&message.seq);
+            if speaker != Some((role, is_out)) {
+                speaker = Some((role, is_out));
+                let note = if is_out { " (taken out)" } else { "" };
+                writeln!(out, "{} {}{note}\n", self.marks(0), heading(role))?;
             }
             for (at, part) in message.parts.iter().enumerate() {
                 write_part(part, out)?;

@@ -9,7 +9,7 @@ use becket_types::{
     Blobs as _, Compaction, CompactionSource, ImageSource, Message, MessageId, Millis, Part, Role, Seq,
     SubagentReport,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 /// Images up to this size are in the page.
@@ -25,6 +25,7 @@ pub(super) struct Writer<'a> {
     blobs: Option<&'a BlobStore>,
     masked: &'a mut usize,
     results: HashMap<CallPlace, &'a Message>,
+    taken_out: HashSet<Seq>,
     /// It stands in another one: what it holds is found with the message that holds it.
     nested: bool,
 }
@@ -36,7 +37,15 @@ impl<'a> Writer<'a> {
         blobs: Option<&'a BlobStore>,
         masked: &'a mut usize,
     ) -> Self {
-        Self { talk, subagents, blobs, masked, results: talk.results(), nested: false }
+        Self {
+            talk,
+            subagents,
+            blobs,
+            masked,
+            results: talk.results(),
+            taken_out: talk.taken_out(),
+            nested: false,
+        }
     }
 
     /// All of it.
@@ -51,12 +60,17 @@ impl<'a> Writer<'a> {
                         self.message(message, *time, out);
                     }
                 }
-                Piece::Compaction { seq, time, compaction, undone } => {
-                    self.compaction(*seq, *time, compaction, *undone, out);
+                Piece::Compaction { seq, time, compaction } => {
+                    self.compaction(*seq, *time, compaction, out);
                 }
-                Piece::Prune { time, calls, freed } => {
+                Piece::Prune { seq, time, calls, freed } => {
+                    let undone = if self.taken_out.contains(seq) { "; undone" } else { "" };
                     let freed = thousands(*freed);
-                    self.note(*time, &format!("{calls} old outputs became stubs; {freed} tokens freed"), out);
+                    self.note(
+                        *time,
+                        &format!("{calls} old outputs became stubs; {freed} tokens freed{undone}"),
+                        out,
+                    );
                 }
                 Piece::Notice { time, text } => self.note(*time, text, out),
             }
@@ -71,9 +85,11 @@ impl<'a> Writer<'a> {
 
     fn message(&mut self, message: &Message, time: Millis, out: &mut String) {
         let who = if message.role == Role::User { "user" } else { "assistant" };
+        let taken_out = self.taken_out.contains(&message.seq);
+        let (out_class, out_words) = if taken_out { (" out", ", taken out") } else { ("", "") };
         let _ = write!(
             out,
-            "<article class=\"{who}\"{}><div class=\"who\"><span>{who}</span><time>{} · {}</time></div>",
+            "<article class=\"{who}{out_class}\"{}><div class=\"who\"><span>{who}{out_words}</span><time>{} · {}</time></div>",
             self.item(&format!("m{}", message.seq)),
             message.seq,
             moment(time)
@@ -195,14 +211,7 @@ impl<'a> Writer<'a> {
         let _ = writeln!(out, "<p class=\"dim\"{item}>{} · {words}</p>", moment(time));
     }
 
-    fn compaction(
-        &mut self,
-        seq: Seq,
-        time: Millis,
-        compaction: &Compaction,
-        undone: bool,
-        out: &mut String,
-    ) {
+    fn compaction(&mut self, seq: Seq, time: Millis, compaction: &Compaction, out: &mut String) {
         let by = match compaction.source {
             CompactionSource::Model => escape(&compaction.model),
             CompactionSource::Fallback => "becket, without a model".to_owned(),
@@ -215,7 +224,7 @@ impl<'a> Writer<'a> {
             self.item(&format!("c{seq}")),
             thousands(compaction.tokens_before.0),
             thousands(compaction.tokens_after.0),
-            if undone { ", undone" } else { "" },
+            if self.taken_out.contains(&seq) { ", undone" } else { "" },
             moment(time),
             text(&compaction.summary, self.masked)
         );
