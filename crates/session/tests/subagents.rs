@@ -175,6 +175,24 @@ fn a_long_conversation_is_cut_and_says_so() {
 }
 
 #[test]
+fn what_is_nested_too_deeply_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let mut chain = vec![main_session(root.path())];
+    for depth in 0..5 {
+        let of = chain.last_mut().unwrap();
+        say(of, vec![asks("t1")]);
+        let next = subagent(of, "t1", vec![Message::user(format!("at depth {depth}"))]);
+        chain.push(next);
+    }
+    for format in [Format::Html, Format::Markdown] {
+        let page = exported(&chain[0], format);
+        in_order(&page, &["at depth 2", "at depth 3", "[… 1 subagents of this subagent are not here"]);
+        assert!(!page.contains("at depth 4"), "{format:?}");
+        assert!(exported(&chain[4], format).contains("at depth 4"), "{format:?}");
+    }
+}
+
+#[test]
 fn one_whose_call_or_ledger_is_gone_is_not_lost_silently() {
     let root = tempfile::tempdir().unwrap();
     let mut main = main_session(root.path());

@@ -109,6 +109,9 @@ impl Conversation {
 
     /// A record that could not be read.
     pub(super) fn unreadable(&mut self, text: &str) {
+        if !self.fits(text.len() + LITTLE) {
+            return;
+        }
         self.transcript.unreadable.push(text.to_owned());
         self.pieces.push(Piece::Notice { time: self.last_time, text: format!("unreadable record: {text}") });
     }
@@ -168,9 +171,11 @@ pub(super) fn report(result: &Message) -> Option<SubagentReport> {
     })
 }
 
+/// What anything takes beside its words.
+const LITTLE: usize = 64;
+
 /// About how many bytes a part takes on a page.
 fn size(part: &Part) -> usize {
-    const LITTLE: usize = 64;
     LITTLE
         + match part {
             Part::Text { text, .. } | Part::Reasoning { text, .. } => text.len(),

@@ -34,6 +34,8 @@ pub(super) struct Subagents {
     by_call: HashMap<CallPlace, Vec<Subagent>>,
     /// Those whose call is not in the conversation.
     pub(super) others: Vec<Subagent>,
+    /// How many are nested too deeply to be here.
+    deeper: usize,
 }
 
 impl Subagents {
@@ -74,14 +76,17 @@ impl Subagent {
         format!("Subagent {}{title}", self.agent)
     }
 
-    /// What to say where it breaks off.
+    /// What to say at its end of what is not here.
     pub(super) fn cut(&self) -> Option<String> {
-        (self.talk.left_out > 0).then(|| {
-            format!(
-                "[… {} more messages and parts of this subagent are not here; becket export {} has them all]",
-                self.talk.left_out, self.session
-            )
-        })
+        let what = match (self.talk.left_out, self.below.deeper) {
+            (0, 0) => return None,
+            (0, deeper) => format!("{deeper} subagents of this subagent"),
+            (parts, 0) => format!("{parts} more messages and parts of this subagent"),
+            (parts, deeper) => {
+                format!("{parts} more messages and parts of this subagent, and {deeper} of its own,")
+            }
+        };
+        Some(format!("[… {what} are not here; becket export {} has them]", self.session))
     }
 }
 
@@ -107,6 +112,7 @@ impl Finder {
     fn below(&mut self, id: SessionId, talk: &Conversation, depth: usize) -> Subagents {
         let mut found = Subagents::default();
         if depth > DEPTH {
+            found.deeper = self.known.iter().filter(|known| known.of.session == id).count();
             return found;
         }
         let results = talk.results();
