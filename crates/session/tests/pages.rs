@@ -130,7 +130,9 @@ proptest! {
     fn nothing_is_missing_and_nothing_twice(ops in few_ops(), length in 1u64..4_000, commit in 1usize..4) {
         let mut world = World::new();
         world.message(Message::user("first"));
-        ops.iter().for_each(|op| world.run(op));
+        for op in &ops {
+            world.run(op);
+        }
         let entries = with_reverts_of_what_is_there(entries_of(&world));
         let dir = stored(&entries, commit);
         let want = replay::events(entries);
