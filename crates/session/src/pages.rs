@@ -10,6 +10,7 @@
 //! A place is found by halving the file, so a stretch costs its own length; and once, what follows it is looked through for
 //! rewinds, without reading what it says. Takes no lock and changes nothing.
 
+use crate::context::edit;
 use crate::ledger::{End, Item, Reader};
 use crate::replay;
 use crate::store::{StoreError, ledger_path};
@@ -231,7 +232,11 @@ impl Pages {
                 continue;
             }
             for line in lines_with(file, part, br#""revert""#).map_err(self.failed())? {
-                for (_, entry) in items(Reader::new(&line[..])).filter_map(Result::ok) {
+                let entries: Vec<Entry> =
+                    items(Reader::new(&line[..])).filter_map(Result::ok).map(|(_, entry)| entry).collect();
+                // What was left out of the context by hand was said all the same.
+                let by_hand: Vec<Seq> = entries.iter().flat_map(|entry| edit::by_hand(&entry.kind)).collect();
+                for entry in entries.iter().filter(|entry| !by_hand.contains(&entry.seq)) {
                     if let EntryKind::Revert { entry: target } = entry.kind {
                         self.reverts.insert(entry.seq, target);
                     }

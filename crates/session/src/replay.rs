@@ -2,6 +2,7 @@
 //!
 //! Everything a person saw can be derived from the ledger; this is the derivation. Reads entries, changes nothing.
 
+use crate::context::edit;
 use becket_types::{
     Compaction, Cost, Entry, EntryKind, Event, FinishReason, Message, MessageId, Millis, NoticeLevel, Role,
     Seq, Usage, visibility,
@@ -17,8 +18,15 @@ pub fn events(entries: impl IntoIterator<Item = Entry>) -> Vec<Event> {
 pub(crate) fn events_from(entries: impl IntoIterator<Item = Entry>, in_turn: bool) -> Vec<Event> {
     let mut replay = Replay { in_turn, ..Replay::default() };
     for entry in entries {
+        if let EntryKind::Revert { entry: target } = entry.kind {
+            replay.reverts.push((entry.seq, target));
+            continue;
+        }
+        let by_hand = edit::by_hand(&entry.kind);
+        replay.revert_all(&by_hand);
         replay.take(entry);
     }
+    replay.revert_all(&[]);
     replay.events
 }
 
@@ -30,6 +38,8 @@ struct Replay {
     /// The model is at work on a prompt: a prompt now is steering.
     in_turn: bool,
     compactions: HashSet<Seq>,
+    /// Reverts, and of what, of which it is not known yet whether they are of a change by hand: that is said behind them.
+    reverts: Vec<(Seq, Seq)>,
     /// Entries that undo a compaction, and which.
     undone: HashMap<Seq, Seq>,
 }
@@ -69,7 +79,6 @@ impl Replay {
             EntryKind::Notice { text, .. } => {
                 self.events.push(Event::Notice { level: NoticeLevel::Info, text });
             }
-            EntryKind::Revert { entry: target } => self.revert(entry.seq, target),
             EntryKind::TurnEnd { .. } => self.in_turn = false,
             _ => {}
         }
@@ -103,6 +112,15 @@ impl Replay {
             Role::Tool => Event::ToolFinished { message, changes: Vec::new(), duration: Millis(0) },
         };
         self.events.push(event);
+    }
+
+    /// What was left out of the context by hand was said all the same.
+    fn revert_all(&mut self, by_hand: &[Seq]) {
+        for (by, target) in std::mem::take(&mut self.reverts) {
+            if !by_hand.contains(&by) {
+                self.revert(by, target);
+            }
+        }
     }
 
     /// Where a message of the user's is taken back, the conversation ends before it. A compaction stays where it is.

@@ -207,6 +207,51 @@ fn stretches_of_a_session_are_its_events() {
     assert_eq!(end.to, last.next());
 }
 
+/// People said it, whatever the model sees; and what they said after it stays, too.
+#[test]
+fn what_was_left_out_by_hand_was_said_all_the_same() {
+    let mut world = World::new();
+    let said: Vec<Seq> = (0..6)
+        .map(|n| {
+            let seq = world.message(Message::user(format!("{n} words")));
+            world.run(&Op::Assistant { parts: vec![(0, n)], finish: 0 });
+            world.push(EntryKind::TurnEnd { end: "completed".into(), state: TurnState::AwaitingUser });
+            seq
+        })
+        .collect();
+    let before = entries_of(&world);
+    let last = world.entries.last().unwrap().seq.0;
+    world.push(EntryKind::Revert { entry: said[2] });
+    world.push(EntryKind::Revert { entry: said[5] });
+    let named =
+        serde_json::json!({"context_edit": {"op": "drop", "items": [], "entries": [last + 1, last + 2]}});
+    let extra = named.as_object().unwrap().clone();
+    world.push(EntryKind::Notice { text: "Left out of the context by hand: 2 messages.".into(), extra });
+    let by_hand = world.entries.len();
+    world.push(EntryKind::Revert { entry: said[4] });
+    let entries = entries_of(&world);
+
+    let names = |events: &[Event]| events.iter().map(name).collect::<Vec<_>>();
+    let mut want = names(&replay::events(before));
+    let mut left_out = names(&replay::events(entries[..by_hand].to_vec()));
+    assert!(left_out.pop().unwrap().contains("Left out of the context by hand"));
+    assert_eq!(left_out, want);
+    // One that somebody went back before is gone with all behind it.
+    want.truncate(want.iter().position(|name| *name == format!("user {}", said[4])).unwrap());
+    assert_eq!(names(&replay::events(entries.clone())), want);
+
+    let dir = tempfile::tempdir().unwrap();
+    let (first, rest) = entries.split_at(1);
+    let (turns, edit) = rest.split_at(rest.len() - 4);
+    let mut ledger = Ledger::create(Arc::new(Disk), dir.path(), first).unwrap();
+    for commit in turns.chunks(2).chain([&edit[..3], &edit[3..]]) {
+        ledger.append(commit, Durability::Buffered).unwrap();
+    }
+    for length in [1, 700, 1 << 20] {
+        assert_eq!(names(&joined(backward(dir.path(), length))), want);
+    }
+}
+
 #[test]
 fn a_stretch_is_found_by_what_it_says() {
     let world = session();

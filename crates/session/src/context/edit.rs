@@ -316,6 +316,12 @@ fn named(extra: &Map<String, Value>, key: &str) -> Option<Vec<Seq>> {
     Some(list.iter().filter_map(Value::as_u64).map(Seq).collect())
 }
 
+/// The entries of a change by hand that this notice is of, if it is of one.
+pub(crate) fn by_hand(kind: &EntryKind) -> Vec<Seq> {
+    let EntryKind::Notice { extra, .. } = kind else { return Vec::new() };
+    [EDIT, UNDO, REDO].iter().find_map(|key| named(extra, key)).unwrap_or_default()
+}
+
 /// Changes that count, and undone ones, each with its notice, its words and its entries.
 type Change = (Seq, String, Vec<Seq>);
 
