@@ -4,6 +4,7 @@ use crate::support::{Api, BOTH, Bench, run};
 use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 #[test]
 fn export_import_export_is_byte_equal_and_the_import_goes_on() {
@@ -387,7 +388,14 @@ fn a_page_is_one_file_that_asks_nobody_for_anything() {
         Answer::text("read <it>").usage(1100, 10),
     ]);
     run(bench.print(Api::Anthropic, &server).arg("read a.txt")).expect(0);
+    // A file that is there becomes the page and stays whose it was.
+    let path = bench.project.root().join("page.html");
+    std::fs::write(&path, "old").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     run(bench.command().args(["export", "--format", "html", "-o", "page.html"])).expect(0);
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let beside = std::fs::read_dir(bench.project.root()).unwrap().flatten();
+    assert!(!beside.map(|e| e.file_name()).any(|name| name.to_string_lossy().ends_with(".new")));
     let page = bench.project.read("page.html");
     for words in
         ["<!doctype html>", "read a.txt", "read &lt;it&gt;", "masked", "<svg", "Requests", "viewport"]

@@ -269,6 +269,20 @@ fn an_image_is_given_once_to_a_terminal_that_draws_it() {
     }
 }
 
+/// What a model or a tool said is text, also where a terminal would obey it.
+#[test]
+fn an_export_to_a_terminal_shows_controls() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::with(|_| Answer::text("before\u{1b}]0;title\u{7}behind").into());
+    assert!(becket(&bench, &server).args(["--print", "go"]).output().unwrap().status.success());
+    let mut terminal = Terminal::start({
+        let mut command = bench.command();
+        command.arg("export");
+        command
+    });
+    terminal.shows("before\\u{1b}]0;title\\u{7}behind");
+}
+
 /// Of a session of some megabytes the end is shown; whoever reads back, searches or goes to a message finds all of it.
 #[test]
 fn a_long_session_is_read_back_to_its_first_message() {

@@ -4,8 +4,8 @@
 
 use crate::args::ContextArgs;
 use crate::cmd::sessions::write;
-use crate::cmd::store_failure;
 use crate::cmd::undo::agreed;
+use crate::cmd::{not_saved, store_failure};
 use crate::failure::Failure;
 use becket_model::ModelInfo;
 use becket_session::context::Policy;
@@ -84,5 +84,5 @@ fn as_json(
 fn apply(session: &mut Session, edit: Edit) -> Result<(), Failure> {
     let kinds = edit.into_entries(session.last_seq());
     session.append(kinds, Durability::Synced).map_err(store_failure)?;
-    if session.flush() { Ok(()) } else { Err(Failure::error("the session cannot be written")) }
+    if session.flush() { Ok(()) } else { Err(not_saved(session)) }
 }
