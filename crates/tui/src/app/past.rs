@@ -39,6 +39,9 @@ impl App {
             Err(why) => self.transcript.gap_failed(from, to, why),
         }
         self.transcript.found_past(from, to, part, &self.theme);
+        if self.on_disk {
+            self.transcript.let_go();
+        }
         self.wanted_past()
     }
 

@@ -18,7 +18,9 @@ use std::ops::Range;
 const MOST: usize = 4 << 20;
 const LEFT: usize = 2 << 20;
 /// Blocks above and below the view that are to be there before they are scrolled to.
-const NEAR: usize = 30;
+const NEAR: usize = 10;
+/// Such that do not leave: more, or what left would be asked for again.
+const KEPT: usize = 2 * NEAR;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
@@ -184,29 +186,32 @@ impl Transcript {
         }
     }
 
-    /// Turns that nobody looks at leave where there is too much, the oldest first: they are in the ledger. What stands nowhere
-    /// else stays, with its turn.
+    /// Turns that nobody looks at leave where there is too much, those farthest from the view first: they are in the ledger. What
+    /// stands nowhere else stays, with its turn.
     pub fn let_go(&mut self) {
         let mut weight = self.weight();
         if self.inline || self.find.pattern.is_some() || weight <= MOST {
             return;
         }
-        let begins = |block: &Block| matches!(block.body(), Body::User { steered: false, .. });
-        let turns: Vec<usize> = (0..self.blocks.len()).filter(|at| begins(&self.blocks[*at])).collect();
-        let mut removed = 0;
-        for pair in turns.windows(2) {
-            let (at, end) = (pair[0] - removed, pair[1] - removed);
-            let of: usize = self.blocks[at..end].iter().map(Block::weight).sum();
+        let is_edge =
+            |block: &Block| matches!(block.body(), Body::User { steered: false, .. } | Body::Gap(_));
+        let edges: Vec<usize> = (0..self.blocks.len()).filter(|at| is_edge(&self.blocks[*at])).collect();
+        let view = self.window.block().unwrap_or(self.blocks.len());
+        let mut turns: Vec<Range<usize>> = edges.windows(2).map(|pair| pair[0]..pair[1]).collect();
+        turns.retain(|turn| self.may_leave(turn));
+        turns.sort_by_key(|turn| std::cmp::Reverse(turn.start.abs_diff(view)));
+        let mut leaving = Vec::new();
+        for turn in turns {
             if weight <= LEFT {
                 break;
             }
-            if let (Some(from), Some(to)) = (self.seq_at(at), self.seq_at(end))
-                && from < to
-                && self.may_leave(at..end)
-            {
-                weight -= of;
-                removed += self.leave(at..end, from, to);
-            }
+            weight -= self.blocks[turn.clone()].iter().map(Block::weight).sum::<usize>().min(weight);
+            leaving.push(turn);
+        }
+        // From the last to the first: those before keep their places.
+        leaving.sort_by_key(|turn| std::cmp::Reverse(turn.start));
+        for turn in leaving {
+            self.leave(turn);
         }
     }
 
@@ -215,31 +220,46 @@ impl Transcript {
         self.blocks.iter().map(Block::weight).sum()
     }
 
+    /// The number of the entry that a turn or a gap begins with.
     fn seq_at(&self, at: usize) -> Option<Seq> {
-        self.blocks[at].message().map(|(seq, _)| seq).filter(|seq| *seq > Seq(0))
+        match self.blocks[at].body() {
+            Body::Gap(gap) => Some(gap.from),
+            _ => self.blocks[at].message().map(|(seq, _)| seq).filter(|seq| *seq > Seq(0)),
+        }
     }
 
-    fn may_leave(&self, turn: Range<usize>) -> bool {
-        let blocks = &self.blocks[turn.clone()];
+    fn may_leave(&self, turn: &Range<usize>) -> bool {
         let stays =
             |block: &Block| block.is_local() || block.is_live() || matches!(block.body(), Body::Gap(_));
-        let near = |at: usize| at + NEAR >= turn.start && at < turn.end + NEAR;
+        let near = |at: usize| at + KEPT >= turn.start && at < turn.end + KEPT;
         let seen = self.seen.iter().map(|place| place.block);
-        let held = self.focus.into_iter().chain(self.find.place.map(|place| place.block));
-        !blocks.iter().any(stays) && self.selection.is_none() && !seen.chain(held).any(near)
+        let held = self.focus.into_iter().chain(self.window.block()).chain([self.blocks.len()]);
+        let is_on_disk =
+            matches!((self.seq_at(turn.start), self.seq_at(turn.end)), (Some(from), Some(to)) if from < to);
+        is_on_disk
+            && self.selection.is_none()
+            && !self.blocks[turn.clone()].iter().any(stays)
+            && !seen.chain(held).any(near)
     }
 
-    /// A gap in place of these blocks; how many fewer there are.
-    fn leave(&mut self, blocks: Range<usize>, from: Seq, to: Seq) -> usize {
-        let before = blocks.start.checked_sub(1).map(|at| (at, self.blocks[at].body()));
-        let (at, from) = match before {
-            Some((at, Body::Gap(gap))) if gap.to == from && gap.state == State::Closed => (at, gap.from),
-            _ => (blocks.start, from),
+    /// A gap in place of a turn, together with those around it.
+    fn leave(&mut self, turn: Range<usize>) {
+        let (Some(mut from), Some(mut to)) = (self.seq_at(turn.start), self.seq_at(turn.end)) else { return };
+        let Range { mut start, mut end } = turn;
+        let closed = |block: Option<&Block>| match block.map(Block::body) {
+            Some(Body::Gap(gap)) if gap.state == State::Closed => Some((gap.from, gap.to)),
+            _ => None,
         };
-        let count = blocks.end - at;
+        if let Some((first, _)) =
+            closed(start.checked_sub(1).map(|at| &self.blocks[at])).filter(|gap| gap.1 == from)
+        {
+            (from, start) = (first, start - 1);
+        }
+        if let Some((_, last)) = closed(self.blocks.get(end)).filter(|gap| gap.0 == to) {
+            (to, end) = (last, end + 1);
+        }
         self.partial = true;
-        self.splice(at, count, vec![Block::new(Body::Gap(Gap::new(from, to)))]);
-        count - 1
+        self.splice(start, end - start, vec![Block::new(Body::Gap(Gap::new(from, to)))]);
     }
 
     /// Blocks in place of others, and all that points behind them moved along. What pointed at the only one that goes points

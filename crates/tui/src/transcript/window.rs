@@ -39,6 +39,11 @@ impl Window {
         }
     }
 
+    /// The block at the top, where the end is not followed. It may not have been drawn yet.
+    pub(super) fn block(&self) -> Option<usize> {
+        self.top.map(|top| top.block)
+    }
+
     /// Whether the first row of this block is the first in view.
     pub(super) fn is_at(&self, block: usize) -> bool {
         self.top == Some(Top { block, line: 0 })
