@@ -186,17 +186,18 @@ fn forks_and_the_trash(a: &Machine, b: &Machine) {
     assert_eq!(there.info().forked_from, Some((id, Seq(2))));
     assert_eq!(there.blobs().get(&blob), Some(b"shared ".repeat(300)));
     drop(there);
-    // Into the trash on the one, out of it on the other; and for good.
+    // Into the trash on the one, out of it on the other; and for good. No session was written to after that.
+    let day = Millis(4_000_000_000_000);
     let at = store::session_dir(&a.root(), Path::new(PROJECT), id);
-    trash::throw_away(a.io.as_ref(), &a.trash(), &at, Millis(9)).unwrap();
+    trash::throw_away(a.io.as_ref(), &a.trash(), &at, day).unwrap();
     assert!(!b.listed().contains(&id));
     let lying = trash::trashed(&b.trash());
-    assert_eq!(lying.iter().map(|t| (t.summary.id, t.at)).collect::<Vec<_>>(), [(id, Millis(9))]);
+    assert_eq!(lying.iter().map(|t| (t.summary.id, t.at)).collect::<Vec<_>>(), [(id, day)]);
     trash::bring_back(b.io.as_ref(), &b.root(), &lying[0]).unwrap();
     assert!(a.listed().contains(&id));
     assert_eq!(texts(&a.open(id).unwrap()), ["one", "two"]);
     let at = store::session_dir(&a.root(), Path::new(PROJECT), id);
-    trash::throw_away(a.io.as_ref(), &a.trash(), &at, Millis(9)).unwrap();
+    trash::throw_away(a.io.as_ref(), &a.trash(), &at, day).unwrap();
     assert_eq!(trash::purge(a.io.as_ref(), &a.trash(), Millis(10), true).unwrap().len(), 1);
     assert!(!b.listed().contains(&id) && trash::trashed(&b.trash()).is_empty());
     // What a fork shares with a session that is gone stays.
