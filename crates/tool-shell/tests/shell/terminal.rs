@@ -35,7 +35,7 @@ async fn a_job_in_a_terminal_takes_input_later() {
     let room = room();
     let command = "stty -echo; printf 'name? '; read n; printf 'age? '; read a; trap 'echo interrupted; exit 5' INT; echo \"$n is $a\"; sleep 999";
     room.input(json!({"command": command, "pty": true, "background": "now"})).await;
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(2);
     // What was told once is not told again, so all of it counts.
     let mut told = String::new();
     while !told.contains("name?") {
