@@ -14,7 +14,7 @@ use crate::context::edit;
 use crate::ledger::{End, Item, Reader};
 use crate::replay;
 use crate::store::{StoreError, ledger_path};
-use becket_types::{Entry, EntryKind, Event, Role, Seq, visibility};
+use becket_types::{Entry, EntryKind, Event, Role, Seq};
 use memchr::memmem;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -205,9 +205,8 @@ impl Pages {
             .map(|(_, entry)| entry.seq)
             .collect();
         let is_gone = |entry: &Entry| {
-            let before = gone.partition_point(|range| range.start <= entry.seq);
             !matches!(entry.kind, EntryKind::TurnEnd { .. })
-                && gone[..before].iter().any(|range| range.contains(&entry.seq))
+                && gone.iter().any(|range| range.contains(&entry.seq))
         };
         let left = entries.into_iter().map(|(_, entry)| entry).filter(|entry| !is_gone(entry));
         let mut events = replay::events_from(left, !behind_turn);
@@ -401,13 +400,7 @@ fn target_at(file: &mut File, seq: Seq) -> io::Result<Target> {
         }
         if entry.seq == seq {
             return Ok(match &entry.kind {
-                EntryKind::Message { message }
-                    if matches!(message.role, Role::User | Role::System)
-                        && visibility(&message.origin).user
-                        && !message.metadata.compaction_continue =>
-                {
-                    Target::Said
-                }
+                EntryKind::Message { message } if replay::is_said(message) => Target::Said,
                 EntryKind::Compaction(_) => Target::Compaction,
                 EntryKind::Revert { .. } => Target::Revert,
                 _ => Target::Other,

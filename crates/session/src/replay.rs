@@ -30,6 +30,15 @@ pub(crate) fn events_from(entries: impl IntoIterator<Item = Entry>, in_turn: boo
     replay.events
 }
 
+fn is_told(message: &Message) -> bool {
+    visibility(&message.origin).user && !message.metadata.compaction_continue
+}
+
+/// Whether the person said it: going back to before it takes all behind it out.
+pub(crate) fn is_said(message: &Message) -> bool {
+    is_told(message) && matches!(message.role, Role::User | Role::System)
+}
+
 #[derive(Default)]
 struct Replay {
     events: Vec<Event>,
@@ -90,9 +99,7 @@ impl Replay {
 
     fn message(&mut self, message: Message) {
         let event = match message.role {
-            _ if !visibility(&message.origin).user || message.metadata.compaction_continue => {
-                Event::SyntheticMessage { message }
-            }
+            _ if !is_told(&message) => Event::SyntheticMessage { message },
             Role::User | Role::System => {
                 let steered = std::mem::replace(&mut self.in_turn, true);
                 Event::UserMessage { message, client_id: None, steered }

@@ -11,7 +11,7 @@
 mod disks;
 mod given;
 
-use becket_session::context::{ModelScope, Policy, View};
+use becket_session::context::{Policy, View};
 use becket_session::index::{self, Query};
 use becket_session::store::{self, Io, Outside, SessionSummary, read_entries, trash};
 use becket_session::{CreateOptions, Durability, Session};
@@ -20,6 +20,7 @@ use becket_types::{
 };
 use disks::Unforced;
 use disks::hooked::Hooked;
+use given::scope;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,16 +31,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The numbers of the operating system: full, broken, over the quota, read-only.
 const ERRORS: [i32; 4] = [28, 5, 122, 30];
-
-fn scope() -> ModelScope {
-    ModelScope {
-        provider: "p".into(),
-        model: "m".into(),
-        images: true,
-        max_images: 10,
-        max_media_bytes: 1 << 20,
-    }
-}
 
 fn outside(io: Arc<dyn Io>) -> Outside {
     Outside { io, clock: Arc::new(|| Millis(7)) }

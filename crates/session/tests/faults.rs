@@ -2,11 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use becket_session::context::{ModelScope, Policy};
+mod given;
+
+use becket_session::context::Policy;
 use becket_session::ledger::{Item, Ledger};
 use becket_session::store::{Disk, Io, OpenMode, Outside, ledger_path};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{Entry, EntryKind, Message, Millis, Seq};
+use given::scope;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::Path;
@@ -97,16 +100,6 @@ impl Io for Failing {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         self.check()?;
         Disk.read(path)
-    }
-}
-
-fn scope() -> ModelScope {
-    ModelScope {
-        provider: "p".into(),
-        model: "m".into(),
-        images: true,
-        max_images: 10,
-        max_media_bytes: 1 << 20,
     }
 }
 

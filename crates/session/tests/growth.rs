@@ -5,28 +5,19 @@
 
 mod given;
 
-use becket_session::context::{ModelScope, Policy};
+use becket_session::context::Policy;
 use becket_session::export::Format;
 use becket_session::import::import_own;
 use becket_session::store::{Disk, Io, OpenMode, Outside, ledger_path};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{CallId, Compaction, EntryKind, FinishReason, JournalState, Message, Part, TurnState};
+use given::scope;
 use serde_json::{Map, Value, json};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-fn scope() -> ModelScope {
-    ModelScope {
-        provider: "p".into(),
-        model: "m".into(),
-        images: true,
-        max_images: 10,
-        max_media_bytes: 1 << 20,
-    }
-}
 
 fn create(root: &Path) -> Session {
     let options = CreateOptions { persist: true, version: "1".into(), ..CreateOptions::default() };

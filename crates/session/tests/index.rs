@@ -2,10 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use becket_session::context::{ModelScope, Policy};
+mod given;
+
+use becket_session::context::Policy;
 use becket_session::index::{self, CaughtUp, Index};
 use becket_session::{CreateOptions, Durability, Session, store};
 use becket_types::{EntryKind, Message, Part, Seq, Synthetic, Usage};
+use given::scope;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,16 +24,6 @@ fn home() -> Home {
     let project = dir.path().join("project");
     fs::create_dir(&project).unwrap();
     Home { root: dir.path().join("sessions"), db: dir.path().join("index.db"), project, _dir: dir }
-}
-
-fn scope() -> ModelScope {
-    ModelScope {
-        provider: "p".into(),
-        model: "m".into(),
-        images: true,
-        max_images: 10,
-        max_media_bytes: 1 << 20,
-    }
 }
 
 fn session(home: &Home, cwd: &Path) -> Session {

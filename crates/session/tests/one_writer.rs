@@ -6,27 +6,19 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod disks;
+mod given;
 
-use becket_session::context::{ModelScope, Policy};
+use becket_session::context::Policy;
 use becket_session::ledger;
 use becket_session::store::{Disk, Io, Outside, StoreError, ledger_path, read_entries};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{Entry, EntryKind, Message, Millis};
 use disks::Unforced;
 use disks::hooked::Hooked;
+use given::scope;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-fn scope() -> ModelScope {
-    ModelScope {
-        provider: "p".into(),
-        model: "m".into(),
-        images: true,
-        max_images: 10,
-        max_media_bytes: 1 << 20,
-    }
-}
 
 fn user(text: &str) -> EntryKind {
     EntryKind::Message { message: Message::user(text) }

@@ -14,7 +14,7 @@ mod disks;
 mod given;
 mod ledgers;
 
-use becket_session::context::{ModelScope, Policy};
+use becket_session::context::Policy;
 use becket_session::index::{Index, Query};
 use becket_session::store::{Io, Outside, SessionSummary, ledger_path, read_entries};
 use becket_session::{CreateOptions, Durability, Session};
@@ -24,6 +24,7 @@ use becket_types::{
 };
 use disks::Unforced;
 use disks::lossy::{Bytes, Content, Moment, Names, Op, Recorder};
+use given::scope;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
@@ -32,16 +33,6 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-fn scope() -> ModelScope {
-    ModelScope {
-        provider: "p".into(),
-        model: "m".into(),
-        images: true,
-        max_images: 10,
-        max_media_bytes: 1 << 20,
-    }
-}
 
 /// A session under the recorder, with what it acknowledged.
 struct Script {

@@ -7,29 +7,21 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod disks;
+mod given;
 
-use becket_session::context::{ModelScope, Policy};
+use becket_session::context::Policy;
 use becket_session::ledger::{self, BadKind, Item};
 use becket_session::salvage::{Outcome, salvage};
 use becket_session::store::{self, Outside, ledger_path, read_entries};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{CallId, Entry, EntryKind, Message};
 use disks::Unforced;
+use given::scope;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-fn scope() -> ModelScope {
-    ModelScope {
-        provider: "p".into(),
-        model: "m".into(),
-        images: true,
-        max_images: 10,
-        max_media_bytes: 1 << 20,
-    }
-}
 
 fn outside() -> Outside {
     Outside { io: Arc::new(Unforced), ..Outside::default() }

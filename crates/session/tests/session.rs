@@ -4,24 +4,15 @@
 
 mod given;
 
-use becket_session::context::{ModelScope, Policy};
+use becket_session::context::Policy;
 use becket_session::export::Format;
 use becket_session::store::{self, StoreError};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{Blobs, Entry, EntryKind, FinishReason, Message, Part, Seq, SessionId, Synthetic};
+use given::scope;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-fn scope() -> ModelScope {
-    ModelScope {
-        provider: "p".into(),
-        model: "m".into(),
-        images: true,
-        max_images: 10,
-        max_media_bytes: 1 << 20,
-    }
-}
 
 fn options() -> CreateOptions {
     CreateOptions { version: "1.2.3".into(), persist: true, ..CreateOptions::default() }

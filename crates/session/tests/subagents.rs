@@ -2,24 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use becket_session::context::{ModelScope, Policy};
+mod given;
+
+use becket_session::context::Policy;
 use becket_session::export::{Format, export};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{
     CallId, Cost, EntryKind, FinishReason, Message, Millis, Part, SessionId, SubagentReport, Usage,
 };
+use given::scope;
 use serde_json::json;
 use std::path::Path;
-
-fn scope() -> ModelScope {
-    ModelScope {
-        provider: "p".into(),
-        model: "m".into(),
-        images: true,
-        max_images: 10,
-        max_media_bytes: 1 << 20,
-    }
-}
 
 fn main_session(root: &Path) -> Session {
     let options = CreateOptions { version: "1.2.3".into(), persist: true, ..CreateOptions::default() };

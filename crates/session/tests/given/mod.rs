@@ -3,7 +3,19 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
 
 use becket_session::Session;
+use becket_session::context::ModelScope;
 use becket_types::{Compaction, CompactionSource, CompactionTrigger, Seq, Tokens, TurnState};
+
+/// A model that takes a few images.
+pub fn scope() -> ModelScope {
+    ModelScope {
+        provider: "p".into(),
+        model: "m".into(),
+        images: true,
+        max_images: 10,
+        max_media_bytes: 1 << 20,
+    }
+}
 
 /// A compaction of what is before `tail_from`, made without a model in the middle of a turn.
 pub fn compaction(session: &Session, tail_from: Seq) -> Compaction {
