@@ -6,7 +6,7 @@
 
 use super::super::{budget, continuation};
 use super::shape::Mark;
-use super::{Ids, Slot, View};
+use super::{Slot, View};
 use becket_types::{
     CallId, Compaction, Cost, Entry, EntryKind, FinishReason, Message, MessageId, Millis, Part, PinTarget,
     PrunedCall, Role, Seq, SystemItem, SystemKind, Tokens, is_blank,
@@ -539,65 +539,6 @@ impl View {
         self.lead_tokens = self.compaction().map_or(Tokens(0), |(_, c)| {
             budget::estimate_text(&c.summary) + budget::estimate_text(&c.state) + Tokens(8)
         });
-    }
-
-    /// Lets go of messages that the view no longer shows, oldest first, beyond the `room` of what an undo may want soon.
-    /// Costs something behind a compaction only. Folding alone never does it, so a fresh fold can undo anything.
-    pub(super) fn forget(&mut self, room: Tokens) {
-        if !std::mem::take(&mut self.may_forget) {
-            return;
-        }
-        let mut stays = self.needed();
-        let mut room = room.0;
-        for (slot, stays) in self.log.iter().zip(&mut stays).rev().filter(|(_, stays)| !**stays) {
-            if slot.tokens.0 > room {
-                room = 0;
-            } else {
-                room -= slot.tokens.0;
-                *stays = true;
-            }
-        }
-        if !stays.contains(&false) {
-            return;
-        }
-        let mut places = Vec::with_capacity(stays.len());
-        let mut log = Vec::with_capacity(stays.len());
-        for (slot, stays) in std::mem::take(&mut self.log).into_iter().zip(stays) {
-            places.push(log.len());
-            if stays {
-                log.push(slot);
-                continue;
-            }
-            self.forgotten = self.forgotten.max(Some(slot.seq));
-            self.lost_at = self.lost_at.max(slot.out);
-            if self.effects.counts(&slot) {
-                self.left.see(&slot.message, slot.seq, slot.finish.is_some());
-            }
-        }
-        self.log = log;
-        self.ids = Ids::default();
-        for at in &mut self.live {
-            *at = places[*at];
-        }
-        self.calls.moved(&places);
-    }
-
-    /// Which messages must stay in memory: what is shown, what says whose turn it is, what may yet be wrapped, and pins
-    /// that were taken back, which nobody misses.
-    pub(super) fn needed(&self) -> Vec<bool> {
-        let turn = &self.turn;
-        let mut live = self.live.iter().peekable();
-        let needed = |(at, slot): (usize, &Slot)| {
-            live.next_if_eq(&&at).is_some()
-                || slot.seq > turn.shown_up_to
-                || Some(slot.seq) == turn.newest.assistant
-                || !self.effects.counts(slot) && self.holds_pin(&slot.message)
-        };
-        self.log.iter().enumerate().map(needed).collect()
-    }
-
-    fn holds_pin(&self, message: &Message) -> bool {
-        self.is_pinned(&message.id) || results_of(message).any(|id| self.is_call_pinned(id))
     }
 }
 

@@ -19,6 +19,7 @@ mod calls;
 mod checkpoint;
 mod facts;
 mod fold;
+mod forget;
 mod journal;
 mod names;
 mod past;
