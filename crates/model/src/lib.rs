@@ -12,6 +12,7 @@
 mod adapter;
 mod anthropic;
 mod assemble;
+mod body;
 pub mod catalog;
 mod chat;
 mod errors;

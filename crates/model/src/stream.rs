@@ -5,6 +5,7 @@
 //! came of text is given out as a part first.
 
 use crate::assemble::Assembler;
+use crate::body::Batches;
 use crate::http::{Transport, request_id};
 use crate::retry::{Policy, jitter};
 use crate::sse::{MAX_EVENT, Sink, SseParser};
@@ -185,7 +186,7 @@ impl Exchange {
                 content_type: header("content-type").unwrap_or_else(|| "no content type".to_owned()),
                 status: response.status().as_u16(),
                 request_id: request_id(response.headers()).map(str::to_owned),
-                body: response.bytes_stream().boxed(),
+                body: Batches::of(response.bytes_stream().boxed()).boxed(),
                 parser: SseParser::default(),
                 decoder,
                 shape: Shape::Unknown,

@@ -1,0 +1,149 @@
+//! Response bodies in batches: everything that has arrived since the last look, at once.
+//!
+//! The HTTP client hands over one chunk, then waits until it is taken, so a consumer that looks chunk by chunk wakes once for
+//! each although more is there. A small task takes the chunks and passes on what is buffered as one piece. It waits for
+//! nothing that has not arrived: a lone chunk is passed on after one round of the scheduler. Dropping the body ends the
+//! task, and with it the request.
+
+use bytes::{Bytes, BytesMut};
+use futures::future::{FutureExt as _, poll_fn};
+use futures::stream::{Stream, StreamExt as _};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::task::JoinHandle;
+
+/// Bytes after which a batch is passed on, so that text shows while a fast server goes on.
+const BATCH: usize = 64 * 1024;
+/// Batches that wait for the consumer. Then the server has to wait.
+const WAITING: usize = 2;
+
+/// A body that is read by a task of its own.
+pub(crate) struct Batches<E> {
+    batches: Receiver<Result<Bytes, E>>,
+    task: JoinHandle<()>,
+}
+
+impl<E: Send + 'static> Batches<E> {
+    /// Starts to read. Must be called within a Tokio runtime.
+    pub(crate) fn of(body: impl Stream<Item = Result<Bytes, E>> + Send + Unpin + 'static) -> Self {
+        let mut body = body.fuse();
+        let (sender, batches) = channel(WAITING);
+        let task = tokio::spawn(async move {
+            while let Some(first) = body.next().await {
+                let (batch, end) = match first {
+                    Ok(first) => fill(first, &mut body).await,
+                    Err(error) => (None, Some(Err(error))),
+                };
+                let items = batch.map(Ok).into_iter().chain(end);
+                for item in items {
+                    if sender.send(item).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        Self { batches, task }
+    }
+}
+
+/// `first` with what has arrived after it, and the error that came then.
+async fn fill<E>(
+    first: Bytes,
+    body: &mut (impl Stream<Item = Result<Bytes, E>> + Unpin),
+) -> (Option<Bytes>, Option<Result<Bytes, E>>) {
+    let mut batch: Option<BytesMut> = None;
+    let mut length = first.len();
+    while length < BATCH {
+        let_others_run().await;
+        match body.next().now_or_never() {
+            Some(Some(Ok(more))) => {
+                length += more.len();
+                batch.get_or_insert_with(|| BytesMut::from(first.as_ref())).extend_from_slice(&more);
+            }
+            Some(Some(Err(error))) => return (Some(batch.map_or(first, BytesMut::freeze)), Some(Err(error))),
+            // The end is seen again by who asks next.
+            Some(None) | None => break,
+        }
+    }
+    (Some(batch.map_or(first, BytesMut::freeze)), None)
+}
+
+/// Goes to the end of the scheduler's queue, after the connection that was woken. Unlike Tokio's `yield_now`, this does not
+/// look for I/O in between, which would cost a system call for each chunk.
+async fn let_others_run() {
+    let mut ran = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut ran, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+impl<E> Stream for Batches<E> {
+    type Item = Result<Bytes, E>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.batches.poll_recv(context)
+    }
+}
+
+impl<E> Drop for Batches<E> {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+
+    /// Hands over a chunk only after another task ran, as an HTTP connection does.
+    fn one_by_one(chunks: usize) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + Unpin {
+        let (sender, mut receiver) = channel(1);
+        tokio::spawn(async move {
+            for n in 0..chunks {
+                let _ = sender.send(Ok(Bytes::from(format!("{n} ").into_bytes()))).await;
+            }
+        });
+        futures::stream::poll_fn(move |context| receiver.poll_recv(context))
+    }
+
+    #[tokio::test]
+    async fn what_is_buffered_comes_at_once_and_in_order() {
+        let batches: Vec<Bytes> = Batches::of(one_by_one(20_000)).map(Result::unwrap).collect().await;
+        let want: String = (0..20_000).map(|n| format!("{n} ")).collect();
+        assert_eq!(batches.concat(), want.as_bytes());
+        assert!(batches.len() < 40, "{} batches", batches.len());
+    }
+
+    #[tokio::test]
+    async fn a_lone_chunk_is_passed_on_while_the_server_is_silent() {
+        let (sender, mut receiver) = channel::<Result<Bytes, Infallible>>(1);
+        let mut batches = Batches::of(futures::stream::poll_fn(move |context| receiver.poll_recv(context)));
+        for text in ["a", "b"] {
+            sender.send(Ok(Bytes::from(text))).await.unwrap();
+            assert_eq!(batches.next().await.unwrap().unwrap(), text);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_comes_after_the_bytes_before_it() {
+        let body = futures::stream::iter([Ok(Bytes::from("a")), Ok(Bytes::from("b")), Err("broken")]);
+        let items: Vec<Result<Bytes, &str>> = Batches::of(body).collect().await;
+        assert_eq!(items, [Ok(Bytes::from("ab")), Err("broken")]);
+    }
+
+    #[tokio::test]
+    async fn dropping_the_body_ends_the_request() {
+        let (sender, mut receiver) = channel::<Result<Bytes, Infallible>>(1);
+        let batches = Batches::of(futures::stream::poll_fn(move |context| receiver.poll_recv(context)));
+        tokio::task::yield_now().await;
+        drop(batches);
+        sender.closed().await;
+    }
+}
