@@ -3,7 +3,8 @@
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_config::{Config, Settings, Source};
-use becket_model::{Credential, Endpoint, ModelError, ModelRef, Proxies, Secret};
+use becket_model::{Credential, Endpoint, Layouts, ModelError, ModelRef, Proxies, Secret};
+use std::path::Path;
 
 /// Used when nobody names a model and this provider's key is there.
 const ANTHROPIC_DEFAULT: &str = "anthropic/claude-sonnet-5-5";
@@ -17,6 +18,7 @@ pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> 
         openai: endpoint(environment, settings, "openai"),
         proxies: proxies(environment),
         window: config.context.window,
+        layouts: layouts(&environment.data_dir.join("server-layouts.json")),
         ..becket_model::Settings::default()
     };
     if let Some(wait) = config.limits.max_wait {
@@ -24,6 +26,23 @@ pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> 
         out.max_loading = wait;
     }
     out
+}
+
+/// What earlier runs learned of servers' chat templates. A file that cannot be read or written costs a refused request, so
+/// nobody is told.
+fn layouts(file: &Path) -> Layouts {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let known = serde_json::from_str(&text).unwrap_or_default();
+    let file = file.to_owned();
+    Layouts::new(known, move |known| {
+        // Renamed into place, so that another becket never reads half of it.
+        let new = file.with_extension(format!("{}.new", std::process::id()));
+        if let (Some(dir), Ok(text)) = (file.parent(), serde_json::to_string_pretty(known)) {
+            let _ = std::fs::create_dir_all(dir)
+                .and_then(|()| std::fs::write(&new, text + "\n"))
+                .and_then(|()| std::fs::rename(&new, &file));
+        }
+    })
 }
 
 fn endpoint(environment: &Environment, settings: &Settings, provider: &str) -> Endpoint {

@@ -3,12 +3,13 @@
 use crate::assemble::AnswerOf;
 use crate::http::Transport;
 use crate::ids::{IdRule, SeenCalls};
+use crate::layout::ServerLayout;
 use crate::media::MediaCache;
 use crate::settings::Settings;
 use crate::stream::{Decoder, exchange};
 use crate::wire::{Encoder, WireCache};
 use crate::{Digest, ErrorKind, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request, catalog};
-use becket_types::Blobs;
+use becket_types::{Blobs, WireLayout};
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +23,7 @@ pub(crate) struct Env<'a> {
     pub ids: IdRule,
     /// The provider's own host, where all of its dialect holds.
     pub official: bool,
+    pub layout: WireLayout,
 }
 
 /// What a model keeps from request to request: the bytes of messages, decoded media, the calls that were seen.
@@ -48,7 +50,9 @@ impl<E: for<'a> Encoder<Env<'a> = Env<'a>>> Memory<E> {
         tail: &'static [u8],
     ) -> (Vec<Bytes>, Digest) {
         let blobs = request.blobs.as_ref();
-        let env = Env { info, blobs, media: &self.media, seen: &self.seen, ids, official };
+        let layout = request.layout.unwrap_or_default();
+        let ids = if layout.is_standard() { ids } else { IdRule::Nine };
+        let env = Env { info, blobs, media: &self.media, seen: &self.seen, ids, official, layout };
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         cache.body(request, &env, head, tail)
     }
@@ -79,6 +83,7 @@ pub(crate) struct HttpModel<P: Protocol> {
     info: ModelInfo,
     protocol: Arc<P>,
     transport: Arc<Transport>,
+    layout: Arc<ServerLayout>,
     memory: Memory<P::Encoder>,
 }
 
@@ -92,7 +97,15 @@ impl<P: Protocol> HttpModel<P> {
     ) -> Self {
         let mut info = catalog::lookup(provider, name);
         crate::adjust(&mut info, settings, transport.local);
-        Self { info, protocol: Arc::new(protocol), transport: Arc::new(transport), memory: Memory::default() }
+        let key = format!("{} {name}", transport.url);
+        let layout = Arc::new(ServerLayout::new(key, settings.layouts.clone()));
+        Self {
+            info,
+            protocol: Arc::new(protocol),
+            transport: Arc::new(transport),
+            layout,
+            memory: Memory::default(),
+        }
     }
 }
 
@@ -102,11 +115,13 @@ impl<P: Protocol> Model for HttpModel<P> {
     }
 
     fn prepare(&self, request: &Request<'_>) -> Result<Prepared, ModelError> {
+        let layout = request.layout.unwrap_or_else(|| self.layout.current());
+        let request = &Request { layout: Some(layout), ..*request };
         let dialect = (self.protocol.ids(), self.protocol.official());
         let head = || self.protocol.head(request, &self.info);
         let (body, digest) =
             self.memory.body(request, &self.info, dialect, head, self.protocol.tail(request));
-        let prepared = Prepared { body, digest, tag: request.max_output, replaceable: false };
+        let prepared = Prepared { body, digest, tag: request.max_output, layout, replaceable: false };
         if let Some(max) = self.protocol.max_body()
             && prepared.len() > max
         {
@@ -133,6 +148,6 @@ impl<P: Protocol> Model for HttpModel<P> {
         };
         let protocol = Arc::clone(&self.protocol);
         let make = Box::new(move || protocol.decoder(answer.clone()));
-        exchange(Arc::clone(&self.transport), prepared, make).boxed()
+        exchange(Arc::clone(&self.transport), Arc::clone(&self.layout), prepared, make).boxed()
     }
 }

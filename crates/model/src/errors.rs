@@ -56,6 +56,7 @@ impl ErrorKind {
             | Self::ContextOverflow
             | Self::TooLarge
             | Self::InvalidRequest
+            | Self::Template
             | Self::Refusal
             | Self::Script
             | Self::WaitTooLong => false,
@@ -81,6 +82,7 @@ impl ErrorKind {
             Self::ContextOverflow => "says that the prompt is too long",
             Self::TooLarge => "says that the request has too many bytes",
             Self::InvalidRequest => "refused the request as invalid",
+            Self::Template => "cannot put these messages into its chat template",
             Self::Refusal => "refused to answer",
             Self::Script => "cannot go on",
             Self::WaitTooLong => "asks to wait too long",
@@ -104,6 +106,9 @@ impl ErrorKind {
             }
             Self::Loading => Some("Try again once the model is loaded."),
             Self::Server | Self::Timeout => Some("Try again; if it stays so, check the server."),
+            Self::Template => {
+                Some("Start the server with a chat template that supports tools, or choose another model.")
+            }
             Self::InvalidRequest => Some("`becket context` shows what is sent; another model may take it."),
             _ => None,
         }
@@ -161,7 +166,8 @@ pub(crate) fn classify(failure: &Failure<'_>) -> ModelError {
     }
     if let Some(should) = failure.should_retry {
         // A server may forbid a retry of anything, but it cannot heal what is wrong for good.
-        error.retryable = if should { !matches!(kind, ErrorKind::Auth | ErrorKind::Billing) } else { false };
+        let never = matches!(kind, ErrorKind::Auth | ErrorKind::Billing | ErrorKind::Template);
+        error.retryable = should && !never;
     }
     error
 }
@@ -457,7 +463,52 @@ const WORDS: &[(ErrorKind, &[&str])] = &[
     (ErrorKind::Server, &["api_error", "server_error", "internal_error", "internal server error"]),
 ];
 
+/// What chat templates and the servers that run them say when they refuse the order or kind of messages.
+const TEMPLATE: &[&str] = &[
+    // Mistral, Gemma, Llama 2, Command-R; Anthropic's word for the same is "roles must alternate between".
+    "roles must alternate",
+    // Qwen
+    "system message must be",
+    "no user query found",
+    // Gemma 2
+    "system role not supported",
+    "system role is not supported",
+    "only user and assistant roles",
+    "only user, system and assistant roles",
+    "only user, assistant and tool roles",
+    // Llama 3.x
+    "only supports single tool",
+    // Mistral's templates and API
+    "tool call ids should be alphanumeric",
+    "tool call id was",
+    "unexpected role",
+    "expected last role",
+    "not the same number of function calls and responses",
+    // gpt-oss
+    "message has tool role, but",
+    // The engines: llama.cpp, vLLM, LM Studio, MLX
+    "raise_exception",
+    "jinja",
+    "value is not callable",
+    "chat template",
+    "chat_template",
+    "templateerror",
+    "nonetype",
+];
+
+/// Errors of the same servers that no layout of messages cures.
+const NOT_THE_MESSAGES: &[&str] =
+    &["--jinja", "--chat-template", "template is not set", "no chat template", "provide a chat template"];
+
+fn is_template(status: Option<u16>, text: &str) -> bool {
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    !matches!(status, Some(401..=408 | 413 | 429 | 503 | 529)) && says(TEMPLATE) && !says(NOT_THE_MESSAGES)
+}
+
 fn kind_of(status: Option<u16>, codes: &str, text: &str) -> ErrorKind {
+    if is_template(status, text) {
+        return ErrorKind::Template;
+    }
     // A type such as `invalid_request_error` says less than the status, so it decides only where words do.
     let word =
         |kind: ErrorKind| WORDS.iter().any(|(k, words)| *k == kind && words.iter().any(|w| text.contains(w)));

@@ -1,13 +1,14 @@
-//! The stream decoders for fuzz targets, without a network. No part of the public API.
+//! The stream decoders and the error table for fuzz targets and tests, without a network. No part of the public API.
 
-use crate::ModelEvent;
 use crate::anthropic::AnthropicDecoder;
 use crate::assemble::AnswerOf;
 use crate::chat::ChatDecoder;
+use crate::errors::{Failure, classify};
 use crate::ids::SeenCalls;
 use crate::shortcut::Shortcut;
 use crate::sse::SseParser;
 use crate::stream::Decoder;
+use crate::{ErrorKind, ModelEvent};
 use becket_types::Part;
 
 /// What a Chat Completions stream amounts to, as text; `chunks` are what the network delivers. `in_full`: every event is
@@ -27,6 +28,12 @@ pub fn anthropic(chunks: &[&[u8]], in_full: bool) -> String {
     } else {
         decode(Shortcut::new(AnthropicDecoder::new, answer()), chunks)
     }
+}
+
+/// True if the program takes an error response for a refusal of the server's chat template.
+pub fn is_template_error(status: u16, body: &str) -> bool {
+    let failure = Failure { status: Some(status), body, ..Failure::default() };
+    classify(&failure).kind == ErrorKind::Template
 }
 
 fn answer() -> AnswerOf {

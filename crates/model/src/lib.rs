@@ -20,6 +20,7 @@ mod errors;
 pub mod fuzzing;
 mod http;
 mod ids;
+mod layout;
 mod media;
 pub mod probe;
 mod record;
@@ -33,13 +34,14 @@ mod stream;
 pub mod tokens;
 mod wire;
 
+pub use layout::{Layouts, stricter};
 pub use media::{thumbnail, unusable_image};
 pub use record::{Recorder, Replay};
 pub use reference::ModelRef;
 pub use scripted::ScriptedModel;
 pub use settings::{Credential, Endpoint, Proxies, Secret, Settings, Sleeper};
 
-use becket_types::{Blobs, CallId, Context, FinishReason, Millis, Part, Prices, ToolSpec, Usage};
+use becket_types::{Blobs, CallId, Context, FinishReason, Millis, Part, Prices, ToolSpec, Usage, WireLayout};
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
@@ -77,6 +79,8 @@ pub struct Request<'a> {
     pub max_output: u64,
     /// `low`, `medium`, `high`, …; the adapter maps it to what its wire has, or leaves it out.
     pub effort: Option<&'a str>,
+    /// The layout of messages; the one that the server is known to accept where absent.
+    pub layout: Option<WireLayout>,
     pub blobs: &'a Arc<dyn Blobs>,
 }
 
@@ -99,6 +103,8 @@ pub struct Prepared {
     pub digest: Digest,
     /// The adapter's own business (the scripted model's cursor, …); opaque to callers.
     pub tag: u64,
+    /// The layout of the messages.
+    pub layout: WireLayout,
     /// The caller has another model to turn to: overload is not waited out for long. Adapters leave it false.
     pub replaceable: bool,
 }
@@ -210,6 +216,9 @@ pub enum ErrorKind {
     TooLarge,
     /// Any other 4xx: sending the same again is useless.
     InvalidRequest,
+    /// The server's chat template refuses the messages. While the error is retryable, the same request prepared again has a
+    /// stricter layout.
+    Template,
     Refusal,
     /// Script file wrong or used up.
     Script,

@@ -184,6 +184,7 @@ mod tests {
             (K::ContextOverflow, 1),
             (K::TooLarge, 1),
             (K::InvalidRequest, 1),
+            (K::Template, 1),
             (K::Refusal, 1),
             (K::Script, 1),
             (K::WaitTooLong, 1),

@@ -2,6 +2,7 @@
 //!
 //! Handed in once; nothing here reads the environment. A secret shows itself to nobody but the header it belongs in.
 
+use crate::layout::Layouts;
 use futures::future::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
@@ -109,6 +110,8 @@ pub struct Settings {
     pub max_attempts: u32,
     /// The window, where the user says it (`--context-window`).
     pub window: Option<u64>,
+    /// Layouts that servers were found to need.
+    pub layouts: Layouts,
     pub sleeper: Sleeper,
 }
 
@@ -126,6 +129,7 @@ impl Default for Settings {
             connect_timeout: Duration::from_secs(10),
             max_attempts: 6,
             window: None,
+            layouts: Layouts::default(),
             sleeper: Sleeper::default(),
         }
     }

@@ -7,10 +7,11 @@
 use crate::assemble::Assembler;
 use crate::body::Batches;
 use crate::http::{Transport, request_id};
+use crate::layout::ServerLayout;
 use crate::retry::{Policy, jitter};
 use crate::sse::{MAX_EVENT, Sink, SseParser};
 use crate::{ErrorKind, ModelError, ModelEvent, Prepared};
-use becket_types::Millis;
+use becket_types::{Millis, WireLayout};
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -81,6 +82,9 @@ enum State {
 
 struct Exchange {
     transport: Arc<Transport>,
+    server_layout: Arc<ServerLayout>,
+    /// The layout of the request.
+    layout: WireLayout,
     body: Vec<Bytes>,
     make: MakeDecoder,
     policy: Policy,
@@ -100,6 +104,7 @@ struct Exchange {
 /// Sends, retries what may be retried before the answer begins, and streams the answer.
 pub(crate) fn exchange(
     transport: Arc<Transport>,
+    server_layout: Arc<ServerLayout>,
     prepared: Prepared,
     make: MakeDecoder,
 ) -> impl Stream<Item = Result<ModelEvent, ModelError>> + Send + 'static {
@@ -114,6 +119,8 @@ pub(crate) fn exchange(
     let start = Exchange {
         policy,
         transport,
+        server_layout,
+        layout: prepared.layout,
         body: prepared.body,
         make,
         attempt: 0,
@@ -296,6 +303,7 @@ impl Exchange {
 
     fn begin(&mut self, reading: &Reading) {
         self.begun = true;
+        self.server_layout.accepted(self.layout);
         self.queue.push_back(Ok(ModelEvent::Started { request_id: reading.request_id.clone() }));
         self.queue.extend(self.early.drain(..).map(Ok));
     }
@@ -330,7 +338,12 @@ impl Exchange {
     }
 
     /// Before the answer began: wait and send again, or end.
-    fn failed(&mut self, error: ModelError) {
+    fn failed(&mut self, mut error: ModelError) {
+        if error.kind == ErrorKind::Template {
+            // The same bytes would be refused again: the caller prepares the request anew, or it is over.
+            error.retryable = self.server_layout.refused(self.layout, &error.message);
+            return self.queue.push_back(Err(error));
+        }
         if error.kind == ErrorKind::Loading {
             return self.loads(error);
         }

@@ -1,14 +1,14 @@
 //! The byte cache: each message becomes wire bytes once, and a request is the same bytes again plus what is new.
 //!
 //! A body is `{…small fixed fields…,"system":…,"tools":[…],"messages":[…]}` with `messages` last, so request N without
-//! its closing `]}` is a byte prefix of request N+1 as long as the context's generation is the same. What closes an open
-//! message (a run of tool results that shares one message) is added at send time and not kept.
+//! its closing `]}` is a byte prefix of request N+1 as long as the context's generation is the same. A last message that
+//! may still grow (messages of one role in a row share one) is written at send time and not kept.
 //!
 //! Bytes are kept in few large shared pieces, merged like the digits of a binary counter: a step copies its own bytes and,
 //! amortised, each byte a logarithmic number of times. Nothing here knows a wire format.
 
 use crate::{Digest, Request};
-use becket_types::{ContextMessage, ToolSpec};
+use becket_types::{ContextMessage, ToolSpec, WireLayout};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use std::collections::VecDeque;
@@ -41,6 +41,7 @@ struct HeadKey {
     tools: Vec<ToolSpec>,
     max_output: u64,
     effort: Option<String>,
+    layout: Option<WireLayout>,
     empty: bool,
 }
 
@@ -51,6 +52,7 @@ impl HeadKey {
         same_system
             && self.max_output == request.max_output
             && self.effort.as_deref() == request.effort
+            && self.layout == request.layout
             && self.empty == request.context.messages.is_empty()
             && self.tools == request.tools
     }
@@ -58,6 +60,7 @@ impl HeadKey {
 
 struct Lane<E> {
     generation: u64,
+    layout: Option<WireLayout>,
     count: usize,
     first: Option<Arc<ContextMessage>>,
     last: Option<Arc<ContextMessage>>,
@@ -70,9 +73,10 @@ struct Lane<E> {
 }
 
 impl<E: Encoder> Lane<E> {
-    fn new(generation: u64) -> Self {
+    fn new(request: &Request<'_>) -> Self {
         Self {
-            generation,
+            generation: request.context.generation,
+            layout: request.layout,
             count: 0,
             first: None,
             last: None,
@@ -93,6 +97,7 @@ impl<E: Encoder> Lane<E> {
             _ => false,
         };
         self.generation == request.context.generation
+            && self.layout == request.layout
             && self.count > 0
             && self.count <= messages.len()
             && same(&self.first, 0)
@@ -145,6 +150,7 @@ impl<E: Encoder> WireCache<E> {
                 tools: request.tools.to_vec(),
                 max_output: request.max_output,
                 effort: request.effort.map(str::to_owned),
+                layout: request.layout,
                 empty: messages.is_empty(),
             };
             lane.head = Some((key, Bytes::from(head())));
@@ -170,7 +176,7 @@ impl<E: Encoder> WireCache<E> {
 
     fn lane(&mut self, request: &Request<'_>) -> &mut Lane<E> {
         let at = self.lanes.iter().position(|lane| lane.continued_by(request)).unwrap_or_else(|| {
-            let fresh = Lane::new(request.context.generation);
+            let fresh = Lane::new(request);
             if self.lanes.len() < LANES {
                 self.lanes.push(fresh);
                 return self.lanes.len() - 1;

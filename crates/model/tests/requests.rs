@@ -104,13 +104,13 @@ fn shapes_on_both_wires() {
         shapes[1],
         "tools read bash\n\
          0 system text \"You are a test.\\n\\nRules.\"\n\
-         1 system text \"## Goal\\nShip it.\"\n\
-         2 user text \"first\"\n\
-         3 assistant text \"I look.\"\n\
-         3 assistant call c1 read {\"path\":\"a\",\"n\":1}\n\
-         3 assistant call c2 bash {\"command\":\"ls\"}\n\
-         4 tool c1 \"one\"\n\
-         5 tool c2 \"no such file\"\n\
+         1 user text \"<context-summary>\\n## Goal\\nShip it.\\n</context-summary>\\n\\nfirst\"\n\
+         2 assistant text \"I look.\"\n\
+         2 assistant call c1 read {\"path\":\"a\",\"n\":1}\n\
+         2 assistant call c2 bash {\"command\":\"ls\"}\n\
+         3 tool c1 \"one\"\n\
+         4 tool c2 \"no such file\"\n\
+         5 assistant text \"I have the results.\"\n\
          6 user text \"and \\u{200b}\"\n\
          7 assistant text \"Done.\"\n\
          8 user text \"last\"\n"
@@ -290,8 +290,9 @@ fn images_on_both_wires() {
     assert_eq!(shapes[0][6], "2 user result c2 \"text\"");
     assert!(shapes[1][2].starts_with("1 user image data:image/png;base64,"), "{:?}", shapes[1]);
     assert_eq!(shapes[1][6..8], ["3 tool c1 \"a picture\"", "4 tool c2 \"text\""]);
-    assert_eq!(shapes[1][8], "5 user text \"[Image in the result of c1]\"");
-    assert!(shapes[1][9].starts_with("5 user image data:"), "{:?}", shapes[1]);
+    assert_eq!(shapes[1][8], "5 assistant text \"I have the results.\"");
+    assert_eq!(shapes[1][9], "6 user text \"[Image in the result of c1]\"");
+    assert!(shapes[1][10].starts_with("6 user image data:"), "{:?}", shapes[1]);
 }
 
 #[tokio::test]
@@ -379,7 +380,11 @@ proptest! {
             let mut bodies = vec![recorded(&model.prepare(&request(&context, &tools, &blobs)).unwrap())];
             for messages in &steps {
                 context.messages.extend(messages.iter().cloned().map(wrap));
-                bodies.push(recorded(&model.prepare(&request(&context, &tools, &blobs)).unwrap()));
+                let body = recorded(&model.prepare(&request(&context, &tools, &blobs)).unwrap());
+                // No request ends with the model's own words, which another message of the model may continue.
+                if body.messages().last().is_some_and(|m| m["role"] != "assistant") {
+                    bodies.push(body);
+                }
             }
             prop_assert_eq!(prefix_breaks(&bodies), Vec::<usize>::new());
             for body in &bodies {
@@ -387,7 +392,8 @@ proptest! {
             }
             let fresh = open(&model_ref(wire), &settings).unwrap();
             let again = recorded(&fresh.prepare(&request(&context, &tools, &blobs)).unwrap());
-            prop_assert_eq!(&again.body, &bodies.last().unwrap().body);
+            let last = recorded(&model.prepare(&request(&context, &tools, &blobs)).unwrap());
+            prop_assert_eq!(&again.body, &last.body);
         }
     }
 }

@@ -120,7 +120,12 @@ fn continues(a: &[u8], b: &[u8]) -> bool {
     let grown = || {
         a.strip_suffix(b"]}").is_some_and(|a| b.strip_prefix(a).is_some_and(|rest| rest.starts_with(b",")))
     };
-    b.starts_with(a) || grown()
+    // Chat joins the user's words in a row in one text.
+    let text_grown = || {
+        a.strip_suffix(br#""}"#)
+            .is_some_and(|a| b.strip_prefix(a).is_some_and(|rest| rest.starts_with(br"\n\n")))
+    };
+    b.starts_with(a) || grown() || text_grown()
 }
 
 /// Fails where a request is not a byte prefix of the next, and shows where they part.

@@ -167,6 +167,8 @@ pub struct SentRequest {
     /// The model was not allowed to call a tool.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_calls: bool,
+    #[serde(default, skip_serializing_if = "WireLayout::is_standard")]
+    pub layout: WireLayout,
     /// Of a summary: a blob `{"system", "prompt"}`. With an empty `system` the prompt stands behind the running
     /// request, else it is a request of its own, without tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,6 +176,29 @@ pub struct SentRequest {
     /// Length of the body, and its hex SHA-256.
     pub bytes: u64,
     pub sha256: String,
+}
+
+/// How messages are laid out for the chat template of a server, from the usual form to the strictest. Each layout includes
+/// the restrictions of the ones before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WireLayout {
+    #[default]
+    Standard,
+    /// One tool call per assistant message, call ids of nine letters and digits, no `null` content, and always an assistant
+    /// message between tool results and a user message.
+    SingleCalls,
+    /// The system prompt is the first user message.
+    NoSystem,
+    /// Tool calls and results are text; only the roles user and assistant remain.
+    TextOnly,
+}
+
+impl WireLayout {
+    /// True for the layout that every server gets unless it refused it.
+    pub fn is_standard(&self) -> bool {
+        *self == Self::Standard
+    }
 }
 
 /// One block of the system prompt.

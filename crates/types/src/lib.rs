@@ -32,7 +32,7 @@ pub use compaction::{CategoryChange, CompactionPlan, FoldedMessage, Loss, Lost};
 pub use context::{Context, ContextMessage, Provenance, Span, SpanKind};
 pub use entry::{
     Commit, Compaction, CompactionSource, CompactionTrigger, Entry, EntryKind, JournalState, PinTarget,
-    PruneReason, PrunedCall, SentRequest, SystemItem, SystemKind, TurnState,
+    PruneReason, PrunedCall, SentRequest, SystemItem, SystemKind, TurnState, WireLayout,
 };
 pub use event::{
     Command, Decision, DeliveryMode, Event, FilePreview, ModelUsage, NoticeLevel, PermissionDenial,

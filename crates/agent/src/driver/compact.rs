@@ -316,6 +316,11 @@ impl Agent {
             return ask.once_more();
         }
         let models = self.summarisers();
+        if let Some(model) = models.get(tries.model)
+            && self.is_laid_out_anew(model, &error)
+        {
+            return ask.once_more();
+        }
         if let Some(next) = models.get(tries.model + 1)
             && reply_error::another_model_may_help(error.kind)
         {
@@ -362,6 +367,7 @@ impl Agent {
             tool_choice: ToolChoice::None,
             max_output: request.max_output,
             effort: self.settings.effort.as_deref().filter(|_| cached),
+            layout: None,
             blobs: &self.core.blobs,
         };
         match model.prepare(&request) {
@@ -373,6 +379,7 @@ impl Agent {
                     max_output,
                     effort,
                     no_calls: true,
+                    layout: prepared.layout,
                     prompt: lock(&self.core.session).put_blob(prompt.as_bytes()).ok(),
                     bytes: prepared.len() as u64,
                     sha256: hex(&prepared.digest),

@@ -32,10 +32,12 @@ pub(super) struct Reply {
     pub(super) answer: Answer,
     sent: Instant,
     first_content: Option<Instant>,
+    /// Number of the step in its turn.
+    step: u64,
 }
 
 impl Reply {
-    pub(super) fn new(model: Arc<dyn Model>, prepared: Prepared, delay: Option<Duration>) -> Self {
+    pub(super) fn new(model: Arc<dyn Model>, prepared: Prepared, delay: Option<Duration>, step: u64) -> Self {
         let info = model.info();
         let answer = Answer::new(info.id.clone(), info.provider.clone());
         let now = Instant::now();
@@ -43,7 +45,7 @@ impl Reply {
             Some(delay) => (Some((prepared, now + delay)), None),
             None => (None, Some(model.send(prepared))),
         };
-        Self { model, waiting, stream, answer, sent: now, first_content: None }
+        Self { model, waiting, stream, answer, sent: now, first_content: None, step }
     }
 
     /// The next events: all that are there, at least one.
@@ -254,6 +256,12 @@ impl Agent {
             Op::Reply(reply) => reply.answer.begun,
             _ => return,
         };
+        if !begun && self.is_laid_out_anew(&self.model(), &error) {
+            let Op::Reply(reply) = std::mem::replace(&mut self.op, Op::None) else { return };
+            self.turn.api += reply.sent.elapsed();
+            let wrap_up = self.wire.wrap_up;
+            return self.request(reply.step, 0, wrap_up);
+        }
         if !begun {
             self.remember_refusal(&error);
         }

@@ -17,7 +17,7 @@ use becket_types::{
     Usage, hex,
 };
 use serde_json::Map;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +52,8 @@ pub(crate) struct Wire {
     /// The request under way is the wrap-up.
     pub(crate) wrap_up: bool,
     pub(crate) max_output: u64,
+    /// Models whose servers needed another layout of messages: the user knows.
+    laid_out: HashSet<String>,
 }
 
 impl Wire {
@@ -73,6 +75,7 @@ impl Wire {
             summaries: 0,
             wrap_up: false,
             max_output: 0,
+            laid_out: HashSet::new(),
         }
     }
 
@@ -296,7 +299,7 @@ impl Agent {
                 let delay = self.retry_delay(attempt);
                 self.wire.last_sent = Some(Instant::now());
                 self.wire.cold = false;
-                self.op = Op::Reply(Box::new(Reply::new(self.model(), prepared, delay)));
+                self.op = Op::Reply(Box::new(Reply::new(self.model(), prepared, delay, step)));
                 if attempt == 0 && !wrap_up {
                     self.prepare_summary(step);
                 }
@@ -340,6 +343,7 @@ impl Agent {
             max_output: self.wire.max_output,
             effort: self.settings.effort.clone(),
             no_calls: self.wire.wrap_up,
+            layout: prepared.layout,
             prompt: None,
             bytes: prepared.len() as u64,
             sha256: hex(&prepared.digest),
@@ -372,6 +376,7 @@ impl Agent {
             tool_choice: if self.wire.wrap_up { ToolChoice::None } else { ToolChoice::Auto },
             max_output: self.wire.max_output,
             effort: self.settings.effort.as_deref(),
+            layout: None,
             blobs: &self.core.blobs,
         };
         self.wire.model.prepare(&request)
@@ -408,6 +413,21 @@ impl Agent {
             hasher.write(piece);
         }
         hasher.finish()
+    }
+
+    /// True if the chat template of the server refused the messages, and the same request prepared again has a stricter
+    /// layout. The user is told once for each model.
+    pub(super) fn is_laid_out_anew(&mut self, model: &Arc<dyn Model>, error: &ModelError) -> bool {
+        if error.kind != ErrorKind::Template || !error.retryable {
+            return false;
+        }
+        let id = &model.info().id;
+        if self.wire.laid_out.insert(id.clone()) {
+            let said = reply_error::sentence(&error.message);
+            let text = format!("{said} becket sends the messages of {id} in a stricter form from now on.");
+            self.core.notice(NoticeLevel::Warning, text);
+        }
+        true
     }
 
     fn reply_broke_before(&mut self, error: ModelError) {

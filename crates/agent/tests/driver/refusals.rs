@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use becket_model::ErrorKind;
-use becket_types::{EntryKind, TurnEnd, Usage};
+use becket_types::{EntryKind, Event, TurnEnd, Usage};
 use serde_json::json;
 
 #[tokio::test(start_paused = true)]
@@ -121,4 +121,20 @@ async fn a_limit_of_an_earlier_run_does_not_lock_a_session_out() {
         let after = session.lock().unwrap().view().state("limits:test/one").cloned().unwrap();
         assert!(after["refused"].as_u64().is_some(), "{after}");
     }
+}
+
+/// The model client has chosen a stricter layout by then; what it chooses is tested there.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_a_chat_template_refused_is_prepared_again_with_one_notice() {
+    let refuse = || Reply::Refuse(ErrorKind::Template, Some(500));
+    let mut rig = Setup::new(vec![refuse(), refuse(), say("ok"), refuse(), say("later")]).start();
+    let result = rig.turn("go").await;
+    assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "ok"));
+    assert_eq!(rig.model.turns().len(), 3);
+    assert_eq!(rig.turn("more").await.text, "later");
+    let told = rig
+        .log
+        .iter()
+        .filter(|event| matches!(event, Event::Notice { text, .. } if text.contains("stricter form")));
+    assert_eq!(told.count(), 1, "{:?}", rig.log);
 }

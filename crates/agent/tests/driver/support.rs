@@ -158,7 +158,13 @@ impl Model for Scripted {
             serde_json::to_vec(&request.context.messages.iter().map(|m| &m.message).collect::<Vec<_>>())
                 .unwrap();
         let tag = prepared.len() as u64 - 1;
-        Ok(Prepared { body: vec![body.into()], digest: [0; 32], tag, replaceable: false })
+        Ok(Prepared {
+            body: vec![body.into()],
+            digest: [0; 32],
+            tag,
+            layout: request.layout.unwrap_or_default(),
+            replaceable: false,
+        })
     }
 
     fn send(&self, prepared: Prepared) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
@@ -178,7 +184,10 @@ impl Model for Scripted {
 }
 
 pub(crate) fn error(kind: ErrorKind, status: Option<u16>) -> ModelError {
-    let retryable = matches!(kind, ErrorKind::StreamBroken | ErrorKind::Stalled | ErrorKind::Overloaded);
+    let retryable = matches!(
+        kind,
+        ErrorKind::StreamBroken | ErrorKind::Stalled | ErrorKind::Overloaded | ErrorKind::Template
+    );
     let (hint, request_id, retry_after, limit) = (None, None, None, None);
     ModelError {
         kind,

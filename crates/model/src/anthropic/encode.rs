@@ -1,27 +1,44 @@
 //! Messages as Anthropic takes them.
 //!
-//! Everything between two answers of the model is one user message: the results of a batch of calls right behind the
-//! calls, then what else was said. Roles alternate, which some gateways demand. The last user message stays open in the
-//! cache and is closed at send time, so that no byte ever depends on what comes later.
+//! Everything between two answers of the model is one user message: the results of a batch of calls directly after the
+//! calls, then what else was said. Roles alternate, which some gateways demand. The last message stays open in the cache
+//! and is closed at send time, so that no byte ever depends on what comes later.
+//!
+//! Servers that put the same messages into a chat template of their own may need a stricter layout; Anthropic's never does.
 
 use super::CACHE;
 use crate::adapter::Env;
 use crate::ids::{wire_id, wire_name};
+use crate::layout::{AFTER_RESULTS, call_text, result_text, summary_text};
 use crate::media::Media;
 use crate::wire::{Encoder, put, put_str};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use becket_types::{ContextMessage, Origin, Part, Role, Synthetic, is_blank};
+use becket_types::{CallId, ContextMessage, Origin, Part, Role, Synthetic, WireLayout, is_blank};
 use serde_json::json;
 
 #[derive(Default)]
 pub(crate) struct AnthropicEncoder {
-    /// Something stands in the array, so a comma comes first.
+    /// A message is written, so a comma comes before the next.
     started: bool,
-    /// The last message is the user's and open: more blocks may follow.
-    user_open: bool,
+    /// The message to which more blocks may be added.
+    open: Open,
+    /// The last block is a tool result.
+    after_result: bool,
     /// The stable breakpoint is set.
     marked: bool,
+    /// Calls of the last assistant message that are written with their results, where a message may hold one call.
+    later: Vec<Call>,
+}
+
+type Call = (CallId, Vec<u8>);
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Open {
+    #[default]
+    None,
+    User,
+    Assistant,
 }
 
 impl Encoder for AnthropicEncoder {
@@ -32,62 +49,80 @@ impl Encoder for AnthropicEncoder {
         let mut blocks = Blocks::default();
         match message.role {
             Role::Assistant => {
-                blocks.assistant(&message.parts, env);
-                return self.assistant(&blocks, out);
+                let mut calls = blocks.assistant(&message.parts, env);
+                if env.layout >= WireLayout::SingleCalls && calls.len() > 1 {
+                    self.later = calls.split_off(1);
+                }
+                blocks.0.extend(calls.into_iter().map(|(_, block)| block));
+                return self.write(Open::Assistant, &blocks, false, out);
             }
-            Role::Tool => blocks.results(&message.parts, env),
+            Role::Tool if env.layout == WireLayout::TextOnly => blocks.results_as_text(&message.parts, env),
+            Role::Tool => {
+                if let Some(Part::ToolResult { call_id, .. }) = message.parts.first()
+                    && let Some(at) = self.later.iter().position(|(id, _)| id == call_id)
+                {
+                    let (_, block) = self.later.remove(at);
+                    self.write(Open::Assistant, &Blocks(vec![block]), false, out);
+                }
+                blocks.results(&message.parts, env);
+                self.write(Open::User, &blocks, false, out);
+                self.after_result = true;
+                return;
+            }
             Role::User | Role::System => {
                 if message.origin == Origin::Synthetic(Synthetic::CompactionSummary) {
                     let text = message.text();
                     if !is_blank(&text) {
-                        blocks.text(&format!("<context-summary>\n{text}\n</context-summary>"));
+                        blocks.text(&summary_text(&text));
                     }
                 } else {
                     blocks.user(&message.parts, env);
                 }
             }
         }
-        self.user(&blocks, message.role != Role::Tool, out);
+        if self.after_result && !blocks.0.is_empty() && separates(env) {
+            let mut filler = Blocks::default();
+            filler.text(AFTER_RESULTS);
+            self.write(Open::Assistant, &filler, false, out);
+        }
+        self.write(Open::User, &blocks, message.role != Role::Tool, out);
     }
 
     fn close(&self, out: &mut Vec<u8>) {
-        if self.user_open {
+        if self.open != Open::None {
             out.extend_from_slice(b"]}");
         }
     }
 }
 
+/// True if an assistant message separates tool results from a user's words. llama.cpp moves words before the results of the
+/// same message; Claude takes both in one message, and with thinking it takes no filler.
+fn separates(env: &Env<'_>) -> bool {
+    !env.layout.is_standard() || !(env.official || env.info.name.to_lowercase().contains("claude"))
+}
+
 impl AnthropicEncoder {
-    fn comma(&mut self, out: &mut Vec<u8>) {
-        if std::mem::replace(&mut self.started, true) {
-            out.push(b',');
-        }
-    }
-
-    fn assistant(&mut self, blocks: &Blocks, out: &mut Vec<u8>) {
+    /// Adds blocks to the open message of this role, or opens one. `may_mark`: the stable breakpoint goes after the first
+    /// words of a user.
+    fn write(&mut self, role: Open, blocks: &Blocks, may_mark: bool, out: &mut Vec<u8>) {
         if blocks.0.is_empty() {
             return;
         }
-        self.close(out);
-        self.user_open = false;
-        self.comma(out);
-        out.extend_from_slice(b"{\"role\":\"assistant\",\"content\":[");
-        blocks.write(false, out);
-        out.extend_from_slice(b"]}");
-    }
-
-    /// `may_mark`: the stable breakpoint goes behind the first words of a user.
-    fn user(&mut self, blocks: &Blocks, may_mark: bool, out: &mut Vec<u8>) {
-        if blocks.0.is_empty() {
-            return;
-        }
-        if self.user_open {
+        if self.open == role {
             out.push(b',');
         } else {
-            self.comma(out);
-            self.user_open = true;
-            out.extend_from_slice(b"{\"role\":\"user\",\"content\":[");
+            self.close(out);
+            self.open = role;
+            if std::mem::replace(&mut self.started, true) {
+                out.push(b',');
+            }
+            out.extend_from_slice(if role == Open::User {
+                b"{\"role\":\"user\",\"content\":["
+            } else {
+                b"{\"role\":\"assistant\",\"content\":["
+            });
         }
+        self.after_result = false;
         let mark = may_mark && !self.marked;
         self.marked |= mark;
         blocks.write(mark, out);
@@ -180,7 +215,9 @@ impl Blocks {
         }
     }
 
-    fn assistant(&mut self, parts: &[Part], env: &Env<'_>) {
+    /// Adds the parts of an assistant message. Where a message may hold one call, gives the calls instead of adding them.
+    fn assistant(&mut self, parts: &[Part], env: &Env<'_>) -> Vec<Call> {
+        let mut calls = Vec::new();
         for part in parts {
             match part {
                 Part::Text { text, ignored: false, .. } => self.text(text),
@@ -195,6 +232,10 @@ impl Blocks {
                 }
                 Part::ToolCall { call_id, name, input, .. } => {
                     env.seen.note(call_id);
+                    if env.layout == WireLayout::TextOnly {
+                        self.text(&call_text(&wire_name(name), input));
+                        continue;
+                    }
                     let mut block = b"{\"type\":\"tool_use\",\"id\":".to_vec();
                     put_str(&mut block, &wire_id(call_id.as_str(), env.ids));
                     block.extend_from_slice(b",\"name\":");
@@ -206,8 +247,28 @@ impl Blocks {
                         block.extend_from_slice(b"{}");
                     }
                     block.push(b'}');
-                    self.0.push(block);
+                    if env.layout >= WireLayout::SingleCalls {
+                        calls.push((call_id.clone(), block));
+                    } else {
+                        // A thinking block between two calls keeps its place.
+                        self.0.push(block);
+                    }
                 }
+                _ => {}
+            }
+        }
+        calls
+    }
+
+    /// Results as text, each with its images after it.
+    fn results_as_text(&mut self, parts: &[Part], env: &Env<'_>) {
+        for part in parts {
+            match part {
+                Part::ToolResult { name, output, .. } => {
+                    let output = if is_blank(output) { "(no output)" } else { output };
+                    self.text(&result_text(&wire_name(name), output));
+                }
+                Part::Image { .. } => self.user(std::slice::from_ref(part), env),
                 _ => {}
             }
         }

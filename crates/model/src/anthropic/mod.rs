@@ -11,11 +11,13 @@ use crate::adapter::{HttpModel, Protocol, system_texts};
 use crate::assemble::AnswerOf;
 use crate::http::{Transport, join};
 use crate::ids::IdRule;
+use crate::layout::AFTER_SYSTEM;
 use crate::settings::{Credential, Settings};
 use crate::shortcut::Shortcut;
 use crate::stream::Decoder;
 use crate::wire::put;
 use crate::{ErrorKind, ModelError, ModelInfo, Request, ToolChoice};
+use becket_types::WireLayout;
 pub(crate) use decode::AnthropicDecoder;
 use encode::AnthropicEncoder;
 use serde_json::json;
@@ -68,7 +70,8 @@ impl Protocol for Anthropic {
         }
         out.extend_from_slice(br#","cache_control":{"type":"ephemeral"}"#);
         let blocks = system_texts(request);
-        if !blocks.is_empty() {
+        let as_user = request.layout.unwrap_or_default() >= WireLayout::NoSystem;
+        if !blocks.is_empty() && !as_user {
             out.extend_from_slice(b",\"system\":[");
             for (i, text) in blocks.iter().enumerate() {
                 out.extend_from_slice(if i == 0 {
@@ -93,6 +96,15 @@ impl Protocol for Anthropic {
             put(&mut out, &tools);
         }
         out.extend_from_slice(b",\"messages\":[");
+        if !blocks.is_empty() && as_user {
+            let text = |text: &str| json!([{"type": "text", "text": text}]);
+            put(&mut out, &json!({"role": "user", "content": text(&blocks.join("\n\n"))}));
+            if !request.context.messages.is_empty() {
+                out.push(b',');
+                put(&mut out, &json!({"role": "assistant", "content": text(AFTER_SYSTEM)}));
+                out.push(b',');
+            }
+        }
         out
     }
 

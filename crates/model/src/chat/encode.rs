@@ -1,15 +1,21 @@
-//! Messages as Chat Completions takes them.
+//! Messages as Chat Completions takes them, in an order that the chat templates of model families accept.
 //!
-//! Tool messages hold text only there, so the images of a run of results follow it in one user message. The summary of a
-//! compaction is a system message at its place.
+//! There is one system message, at the start (`head_rest` writes it). Everything else becomes user, assistant and tool
+//! messages: the summary of a compaction is a block in a user message, messages of one role in a row are joined, results
+//! follow their calls directly, and an assistant message separates results from a user message. Tool messages hold text
+//! only, so the images of a run of results follow it in one user message.
+//!
+//! The last message stays open until another role follows, so a request is a byte prefix of the next one up to the content
+//! of its last message. Content that was text becomes parts if an image is joined to it.
 
 use crate::adapter::Env;
 use crate::ids::{wire_id, wire_name};
+use crate::layout::{AFTER_RESULTS, call_text, result_text, summary_text};
 use crate::media::{Media, stub};
 use crate::wire::{Encoder, put, put_str};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use becket_types::{ContextMessage, Part, Role, is_blank};
+use becket_types::{ContextMessage, Origin, Part, Role, Synthetic, WireLayout, is_blank};
 use serde_json::{Value, json};
 
 /// Models that want their own reasoning back beside their calls (the vendors' "interleaved" or "preserved" thinking).
@@ -28,108 +34,99 @@ const ECHO: &[&str] = &[
 
 #[derive(Default)]
 pub(crate) struct ChatEncoder {
+    /// A message is written, so a comma comes before the next.
     started: bool,
+    /// The last written message is a tool result.
+    after_result: bool,
+    /// An assistant message separates tool results from a user message.
+    separates: bool,
+    /// A call without text has an empty string as content instead of `null`.
+    empty_content: bool,
+    /// The message that may still grow.
+    open: Open,
     /// Image parts of the run of tool results that is still open.
     images: Vec<Value>,
+}
+
+#[derive(Default)]
+enum Open {
+    #[default]
+    None,
+    /// Content parts.
+    User(Vec<Value>),
+    Assistant(Assistant),
+}
+
+#[derive(Default)]
+struct Assistant {
+    text: String,
+    reasoning: String,
+    calls: Vec<Value>,
 }
 
 impl Encoder for ChatEncoder {
     type Env<'a> = Env<'a>;
 
     fn message(&mut self, message: &ContextMessage, env: &Env<'_>, out: &mut Vec<u8>) {
+        // OpenAI's own server takes any order, and its models need no filler.
+        self.separates = !env.official || !env.layout.is_standard();
+        self.empty_content = !env.layout.is_standard();
         let message = &message.message;
-        if message.role != Role::Tool {
-            self.close(out);
-            self.images.clear();
-        }
         match message.role {
-            Role::Tool => self.results(&message.parts, env, out),
-            Role::Assistant => self.assistant(&message.parts, env, out),
-            Role::User => {
-                if let Some(content) = user_content(&message.parts, env) {
-                    self.simple("user", &content, out);
-                }
+            Role::Tool if env.layout == WireLayout::TextOnly => {
+                self.user(results_as_text(&message.parts, env), out);
             }
-            Role::System => {
-                let text = message.text();
-                if !is_blank(&text) {
-                    let role = if env.official { "developer" } else { "system" };
-                    self.simple(role, &Value::String(text), out);
+            Role::Tool => self.results(&message.parts, env, out),
+            Role::Assistant => self.assistant(assistant(&message.parts, env), out),
+            Role::User | Role::System => {
+                if message.origin == Origin::Synthetic(Synthetic::CompactionSummary) {
+                    let text = message.text();
+                    if !is_blank(&text) {
+                        self.user(vec![json!({"type": "text", "text": summary_text(&text)})], out);
+                    }
+                } else {
+                    self.user(user_content(&message.parts, env), out);
                 }
             }
         }
     }
 
     fn close(&self, out: &mut Vec<u8>) {
-        if !self.images.is_empty() {
-            out.extend_from_slice(b",{\"role\":\"user\",\"content\":");
-            put(out, &self.images);
-            out.push(b'}');
+        match &self.open {
+            Open::None if self.images.is_empty() => {}
+            Open::None => self.write_user(&self.images, out),
+            Open::User(content) => self.write_user(content, out),
+            Open::Assistant(turn) => self.write_assistant(turn, out),
         }
     }
 }
 
 impl ChatEncoder {
-    fn comma(&mut self, out: &mut Vec<u8>) {
-        if std::mem::replace(&mut self.started, true) {
-            out.push(b',');
-        }
-    }
-
-    fn simple(&mut self, role: &str, content: &Value, out: &mut Vec<u8>) {
-        self.comma(out);
-        out.extend_from_slice(format!("{{\"role\":\"{role}\",\"content\":").as_bytes());
-        put(out, content);
-        out.push(b'}');
-    }
-
-    fn assistant(&mut self, parts: &[Part], env: &Env<'_>, out: &mut Vec<u8>) {
-        let mut text = String::new();
-        let mut reasoning = String::new();
-        let mut calls = Vec::new();
-        let name = env.info.name.to_lowercase();
-        let echo = ECHO.iter().any(|known| name.contains(known));
-        for part in parts {
-            match part {
-                Part::Text { text: more, ignored: false, .. } if !is_blank(more) => {
-                    if !text.is_empty() {
-                        text.push('\n');
-                    }
-                    text.push_str(more);
-                }
-                Part::Reasoning { text: more, provider, model, .. }
-                    if echo && *provider == env.info.provider && *model == env.info.name =>
-                {
-                    reasoning.push_str(more);
-                }
-                Part::ToolCall { call_id, name, input, .. } => {
-                    env.seen.note(call_id);
-                    let arguments = if input.is_object() { input.to_string() } else { "{}".to_owned() };
-                    calls.push(json!({"id": wire_id(call_id.as_str(), env.ids), "type": "function",
-                        "function": {"name": wire_name(name), "arguments": arguments}}));
-                }
-                _ => {}
-            }
-        }
-        if text.is_empty() && calls.is_empty() {
+    fn user(&mut self, content: Vec<Value>, out: &mut Vec<u8>) {
+        if content.is_empty() {
             return;
         }
-        self.comma(out);
-        out.extend_from_slice(b"{\"role\":\"assistant\",\"content\":");
-        if text.is_empty() {
-            out.extend_from_slice(b"null");
+        if !self.images.is_empty() {
+            self.open = Open::User(std::mem::take(&mut self.images));
+        }
+        if let Open::User(parts) = &mut self.open {
+            parts.extend(content);
         } else {
-            put_str(out, &text);
+            self.flush(out);
+            self.open = Open::User(content);
         }
-        if !reasoning.is_empty() {
-            out.extend_from_slice(b",\"reasoning_content\":");
-            put_str(out, &reasoning);
+    }
+
+    fn assistant(&mut self, turn: Assistant, out: &mut Vec<u8>) {
+        if turn.text.is_empty() && turn.calls.is_empty() {
+            return;
         }
-        if !calls.is_empty() {
-            out.extend_from_slice(b",\"tool_calls\":");
-            put(out, &calls);
+        if let Open::Assistant(open) = &mut self.open {
+            open.join(turn);
+        } else {
+            self.flush(out);
+            self.open = Open::Assistant(turn);
         }
-        out.push(b'}');
     }
 
     fn results(&mut self, parts: &[Part], env: &Env<'_>, out: &mut Vec<u8>) {
@@ -139,12 +136,16 @@ impl ChatEncoder {
                 Part::ToolResult { call_id, output, .. } => {
                     id = Some(call_id);
                     let output = if is_blank(output) { "(no output)" } else { output };
+                    let call_id = wire_id(call_id.as_str(), env.ids);
+                    self.write_call(&call_id, env, out);
                     self.comma(out);
                     out.extend_from_slice(b"{\"role\":\"tool\",\"tool_call_id\":");
-                    put_str(out, &wire_id(call_id.as_str(), env.ids));
+                    put_str(out, &call_id);
                     out.extend_from_slice(b",\"content\":");
                     put_str(out, output);
                     out.push(b'}');
+                    self.started = true;
+                    self.after_result = true;
                 }
                 Part::Image { .. } => {
                     let of = id.map_or(String::new(), |id| format!(" of {}", wire_id(id.as_str(), env.ids)));
@@ -155,10 +156,138 @@ impl ChatEncoder {
             }
         }
     }
+
+    /// Writes the calls before the result of `id`: all of their message, or this one alone where a message may hold one.
+    fn write_call(&mut self, id: &str, env: &Env<'_>, out: &mut Vec<u8>) {
+        let single = env.layout >= WireLayout::SingleCalls;
+        if let Open::Assistant(turn) = &mut self.open
+            && single
+            && turn.calls.len() > 1
+            && let Some(at) = turn.calls.iter().position(|call| call["id"] == id)
+        {
+            let rest = Assistant { calls: turn.calls.split_off(at + 1), ..Assistant::default() };
+            self.flush(out);
+            self.open = Open::Assistant(rest);
+        } else if !matches!(self.open, Open::None) {
+            self.flush(out);
+        }
+    }
+
+    /// Writes the open message, which grows no more. Images of results wait while a message is open before them.
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        let before = out.len();
+        self.close(out);
+        if out.len() > before {
+            self.started = true;
+            self.after_result = false;
+        }
+        if matches!(std::mem::take(&mut self.open), Open::None) {
+            self.images.clear();
+        }
+    }
+
+    fn comma(&self, out: &mut Vec<u8>) {
+        if self.started {
+            out.push(b',');
+        }
+    }
+
+    fn write_user(&self, content: &[Value], out: &mut Vec<u8>) {
+        self.comma(out);
+        if self.after_result && self.separates {
+            out.extend_from_slice(b"{\"role\":\"assistant\",\"content\":");
+            put_str(out, AFTER_RESULTS);
+            out.extend_from_slice(b"},");
+        }
+        out.extend_from_slice(b"{\"role\":\"user\",\"content\":");
+        // A string where there is only text, as every server takes it; else parts.
+        let texts: Option<Vec<&str>> = content.iter().map(|part| part["text"].as_str()).collect();
+        match texts {
+            Some(texts) => put_str(out, &texts.join("\n\n")),
+            None => put(out, content),
+        }
+        out.push(b'}');
+    }
+
+    fn write_assistant(&self, turn: &Assistant, out: &mut Vec<u8>) {
+        self.comma(out);
+        out.extend_from_slice(b"{\"role\":\"assistant\",\"content\":");
+        if turn.text.is_empty() && !self.empty_content {
+            out.extend_from_slice(b"null");
+        } else {
+            put_str(out, &turn.text);
+        }
+        if !turn.reasoning.is_empty() {
+            out.extend_from_slice(b",\"reasoning_content\":");
+            put_str(out, &turn.reasoning);
+        }
+        if !turn.calls.is_empty() {
+            out.extend_from_slice(b",\"tool_calls\":");
+            put(out, &turn.calls);
+        }
+        out.push(b'}');
+    }
 }
 
-/// A string where there is only text, as every server takes it; else parts.
-fn user_content(parts: &[Part], env: &Env<'_>) -> Option<Value> {
+impl Assistant {
+    fn add_text(&mut self, text: &str, separator: &str) {
+        if !self.text.is_empty() && !text.is_empty() {
+            self.text.push_str(separator);
+        }
+        self.text.push_str(text);
+    }
+
+    fn join(&mut self, other: Self) {
+        self.add_text(&other.text, "\n\n");
+        self.reasoning.push_str(&other.reasoning);
+        self.calls.extend(other.calls);
+    }
+}
+
+fn assistant(parts: &[Part], env: &Env<'_>) -> Assistant {
+    let mut turn = Assistant::default();
+    let name = env.info.name.to_lowercase();
+    let echo = ECHO.iter().any(|known| name.contains(known));
+    for part in parts {
+        match part {
+            Part::Text { text, ignored: false, .. } if !is_blank(text) => turn.add_text(text, "\n"),
+            Part::Reasoning { text, provider, model, .. }
+                if echo && *provider == env.info.provider && *model == env.info.name =>
+            {
+                turn.reasoning.push_str(text);
+            }
+            Part::ToolCall { call_id, name, input, .. } => {
+                env.seen.note(call_id);
+                if env.layout == WireLayout::TextOnly {
+                    turn.add_text(&call_text(&wire_name(name), input), "\n\n");
+                    continue;
+                }
+                let arguments = if input.is_object() { input.to_string() } else { "{}".to_owned() };
+                turn.calls.push(json!({"id": wire_id(call_id.as_str(), env.ids), "type": "function",
+                    "function": {"name": wire_name(name), "arguments": arguments}}));
+            }
+            _ => {}
+        }
+    }
+    turn
+}
+
+fn results_as_text(parts: &[Part], env: &Env<'_>) -> Vec<Value> {
+    let mut content = Vec::new();
+    for part in parts {
+        match part {
+            Part::ToolResult { name, output, .. } => {
+                let output = if is_blank(output) { "(no output)" } else { output };
+                content.push(json!({"type": "text", "text": result_text(&wire_name(name), output)}));
+            }
+            Part::Image { .. } => content.extend(media_parts(part, env)),
+            _ => {}
+        }
+    }
+    content
+}
+
+fn user_content(parts: &[Part], env: &Env<'_>) -> Vec<Value> {
     let mut content = Vec::new();
     for part in parts {
         match part {
@@ -169,14 +298,7 @@ fn user_content(parts: &[Part], env: &Env<'_>) -> Option<Value> {
             _ => {}
         }
     }
-    if content.is_empty() {
-        return None;
-    }
-    if content.iter().all(|part| part["type"] == "text") {
-        let texts: Vec<&str> = content.iter().filter_map(|part| part["text"].as_str()).collect();
-        return Some(Value::String(texts.join("\n\n")));
-    }
-    Some(Value::Array(content))
+    content
 }
 
 fn media_parts(part: &Part, env: &Env<'_>) -> Option<Value> {

@@ -1,7 +1,7 @@
 //! OpenAI Chat Completions: `POST /v1/chat/completions`, and everything compatible (llama.cpp, Ollama, vLLM, LM Studio,
 //! OpenRouter, DeepSeek, Kimi, GLM, Mistral, …).
 //!
-//! What only OpenAI's own host takes goes only there: `max_completion_tokens`, PDF parts, the role `developer`.
+//! What only OpenAI's own host takes goes only there: `max_completion_tokens`, PDF parts.
 
 mod decode;
 mod encode;
@@ -10,11 +10,13 @@ use crate::adapter::{HttpModel, Protocol, system_texts};
 use crate::assemble::AnswerOf;
 use crate::http::{Transport, join};
 use crate::ids::IdRule;
+use crate::layout::AFTER_SYSTEM;
 use crate::settings::{Credential, Settings};
 use crate::shortcut::Shortcut;
 use crate::stream::Decoder;
 use crate::wire::put;
 use crate::{ErrorKind, ModelError, ModelInfo, Request, ToolChoice};
+use becket_types::WireLayout;
 pub(crate) use decode::ChatDecoder;
 pub(crate) use encode::ChatEncoder;
 use serde_json::json;
@@ -114,7 +116,7 @@ impl Protocol for Chat {
     }
 }
 
-/// Tools, the begin of `messages`, and the system prompt as its first.
+/// Tools, the start of `messages`, and the system prompt as its first message.
 pub(crate) fn head_rest(request: &Request<'_>, out: &mut Vec<u8>) {
     if !request.tools.is_empty() {
         let tools: Vec<_> = request
@@ -132,11 +134,17 @@ pub(crate) fn head_rest(request: &Request<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"messages\":[");
     let system = system_texts(request);
     if !system.is_empty() {
-        out.extend_from_slice(b"{\"role\":\"system\",\"content\":");
+        let as_user = request.layout.unwrap_or_default() >= WireLayout::NoSystem;
+        let role = if as_user { "user" } else { "system" };
+        out.extend_from_slice(format!("{{\"role\":\"{role}\",\"content\":").as_bytes());
         put(out, &system.join("\n\n"));
         out.push(b'}');
         if !request.context.messages.is_empty() {
             out.push(b',');
+            if as_user {
+                put(out, &json!({"role": "assistant", "content": AFTER_SYSTEM}));
+                out.push(b',');
+            }
         }
     }
 }

@@ -430,3 +430,36 @@ proptest! {
         prop_assert!(AnthropicDecoder::new(AnswerOf::default()).document(&document.to_string()).is_err());
     }
 }
+
+#[test]
+fn refusals_of_chat_templates_are_told_from_errors_that_no_layout_cures() {
+    for (status, message, want) in [
+        (500, "Value is not callable: System message must be at the beginning. at row 14", K::Template),
+        (400, "Conversation roles must alternate user/assistant/user/assistant/...", K::Template),
+        (400, "messages: roles must alternate between \"user\" and \"assistant\"", K::Template),
+        (400, "Unexpected role 'user' after role 'tool'", K::Template),
+        (500, "This model only supports single tool-calls at once!", K::Template),
+        (
+            400,
+            "Error rendering prompt with jinja template: \"No user query found in messages.\"",
+            K::Template,
+        ),
+        (500, "TypeError: can only concatenate str (not \"NoneType\") to str", K::Template),
+        (500, "tools param requires --jinja flag", K::Server),
+        (
+            400,
+            "Cannot use chat template functions because tokenizer.chat_template is not set",
+            K::InvalidRequest,
+        ),
+        (401, "roles must alternate", K::Auth),
+        (429, "chat template service: too many requests", K::RateLimit),
+        (500, "internal error", K::Server),
+    ] {
+        let kind = if status == 500 { "server_error" } else { "invalid_request_error" };
+        let body = serde_json::json!({"error": {"message": message, "type": kind, "code": status}});
+        let error =
+            classify(&Failure { status: Some(status), body: &body.to_string(), ..Failure::default() });
+        assert_eq!(error.kind, want, "{message}");
+        assert!(want != K::Template || !error.retryable);
+    }
+}

@@ -62,7 +62,15 @@ pub(crate) fn request<'a>(
     tools: &'a [ToolSpec],
     blobs: &'a Arc<dyn Blobs>,
 ) -> Request<'a> {
-    Request { context, tools, tool_choice: ToolChoice::Auto, max_output: 1000, effort: None, blobs }
+    Request {
+        context,
+        tools,
+        tool_choice: ToolChoice::Auto,
+        max_output: 1000,
+        effort: None,
+        layout: None,
+        blobs,
+    }
 }
 
 /// Settings for a server, with delays that pass at once and are noted.

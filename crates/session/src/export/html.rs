@@ -300,6 +300,7 @@ mod tests {
                 max_output: 100,
                 effort: None,
                 no_calls: false,
+                layout: becket_types::WireLayout::Standard,
                 prompt: None,
                 bytes: 10,
                 sha256: "00".into(),

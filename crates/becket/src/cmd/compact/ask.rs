@@ -5,7 +5,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::models;
 use crate::settings::configuration;
-use becket_model::{Model, ModelEvent, ModelInfo, ModelRef, Request, ToolChoice};
+use becket_model::{ErrorKind, Model, ModelError, ModelEvent, ModelInfo, ModelRef, Request, ToolChoice};
 use becket_session::Session;
 use becket_session::blobs::BlobStore;
 use becket_session::context::compaction::{Failure as SummaryFailure, SummaryRequest};
@@ -102,27 +102,37 @@ impl Asker {
             tool_choice: ToolChoice::None,
             max_output: request.max_output,
             effort: None,
+            layout: None,
             blobs: &self.blobs,
         };
-        let prepared = self.model.prepare(&wire).map_err(|e| models::usage(&e))?;
+        let started = std::time::Instant::now();
+        let mut usage = Usage::default();
+        let runtime = crate::runtime()?;
+        let (prepared, answer) = loop {
+            let prepared = self.model.prepare(&wire).map_err(|e| models::usage(&e))?;
+            let stream = self.model.send(prepared.clone());
+            let answer = runtime.block_on(async {
+                let left = self.left.saturating_sub(started.elapsed());
+                tokio::time::timeout(left, text_of(stream, &mut usage)).await
+            });
+            match answer {
+                // Prepared again, the request has a stricter layout.
+                Ok(Err(error)) if error.kind == ErrorKind::Template && error.retryable => {}
+                Ok(answer) => break (prepared, answer.map_err(|error| failure(&error))),
+                Err(_) => break (prepared, Err(SummaryFailure::Timeout)),
+            }
+        };
         let sent = SentRequest {
             model: self.info().id.clone(),
             purpose: "summary".to_owned(),
             max_output: request.max_output,
             effort: None,
             no_calls: true,
+            layout: prepared.layout,
             prompt: None,
             bytes: prepared.len() as u64,
             sha256: hex(&prepared.digest),
         };
-        let started = std::time::Instant::now();
-        let mut usage = Usage::default();
-        let stream = self.model.send(prepared);
-        let answer = crate::runtime()?.block_on(async {
-            tokio::time::timeout(self.left, text_of(stream, &mut usage))
-                .await
-                .unwrap_or(Err(SummaryFailure::Timeout))
-        });
         self.left = self.left.saturating_sub(started.elapsed());
         let cost = self.info().prices.map_or(0.0, |prices| prices.cost(&usage).0);
         let prompt = json!({ "system": request.system, "prompt": request.prompt }).to_string();
@@ -141,9 +151,9 @@ fn open(reference: &ModelRef, settings: &becket_model::Settings) -> Result<Arc<d
 }
 
 async fn text_of(
-    mut stream: futures::stream::BoxStream<'static, Result<ModelEvent, becket_model::ModelError>>,
+    mut stream: futures::stream::BoxStream<'static, Result<ModelEvent, ModelError>>,
     usage: &mut Usage,
-) -> Result<String, SummaryFailure> {
+) -> Result<String, ModelError> {
     let mut text = String::new();
     while let Some(event) = stream.next().await {
         match event {
@@ -155,19 +165,21 @@ async fn text_of(
             }
             Ok(ModelEvent::Usage(reported)) => *usage = reported,
             Ok(ModelEvent::Finish(FinishReason::Refusal | FinishReason::ContentFilter)) => {
-                return Err(SummaryFailure::Refusal);
+                return Err(ModelError::new(ErrorKind::Refusal, "The model refused to write a summary."));
             }
             Ok(_) => {}
-            Err(error) => {
-                use becket_model::ErrorKind::{ContextOverflow, TooLarge};
-                return Err(match error.kind {
-                    ContextOverflow | TooLarge => SummaryFailure::Overflow,
-                    _ => SummaryFailure::Error(error.message),
-                });
-            }
+            Err(error) => return Err(error),
         }
     }
     Ok(text)
+}
+
+fn failure(error: &ModelError) -> SummaryFailure {
+    match error.kind {
+        ErrorKind::ContextOverflow | ErrorKind::TooLarge => SummaryFailure::Overflow,
+        ErrorKind::Refusal => SummaryFailure::Refusal,
+        _ => SummaryFailure::Error(error.message.clone()),
+    }
 }
 
 /// The text as the person's editor leaves it.

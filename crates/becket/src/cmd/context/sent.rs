@@ -250,6 +250,7 @@ impl<'a> Maker<'a> {
                 tool_choice: if record.no_calls { ToolChoice::None } else { ToolChoice::Auto },
                 max_output: record.max_output,
                 effort: record.effort.as_deref(),
+                layout: Some(record.layout),
                 blobs: &self.blobs,
             })
         };
@@ -320,8 +321,8 @@ pub(crate) fn now(reading: &mut Reading) -> Vec<Placed> {
 
 /// Where each message of the context stands in the bytes: all of them are of some message, from the first to what closes the body.
 ///
-/// Known by making the request with so many messages only. What closes a message (a bracket, images that belong to results) comes
-/// behind it when nothing follows, and else where the next one does not go on with it.
+/// Known by making the request with so many messages only. The last message of a request may still grow (messages of one role
+/// are joined), so its bytes are counted as far as the whole request has the same.
 fn places(
     context: &Context,
     request: &dyn Fn(&Context) -> Result<Prepared, ModelError>,
@@ -340,8 +341,9 @@ fn places(
         let closing = prepared.body.last().map_or(&[][..], |piece| &piece[..]);
         let open = prepared.len() - closing.len();
         let closing = &closing[..closing.len().saturating_sub(tail)];
-        let closed = body.get(open..).is_some_and(|rest| rest.starts_with(closing));
-        out.push(start..if closed { open + closing.len() } else { open });
+        let rest = body.get(open..).unwrap_or_default();
+        let same = rest.iter().zip(closing).take_while(|(a, b)| a == b).count();
+        out.push(start..(open + same).max(start));
     }
     Ok(out)
 }

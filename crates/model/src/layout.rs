@@ -1,0 +1,190 @@
+//! The layout of messages that a server's chat template accepts, and what is remembered of it.
+//!
+//! Every server gets [`WireLayout::Standard`] first. When it refuses the order of messages, the layout becomes stricter, one
+//! step for each refusal, and the caller prepares the request again. A stricter layout is saved only after a request with it
+//! was answered; when the strictest is refused as well, the layout from before comes back. So a server is asked at most four
+//! times in a row, and an error that no layout cures changes nothing.
+//!
+//! Writes no file: the program passes a function that saves.
+
+use becket_types::WireLayout;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Assistant message between tool results and a user message. Templates of the Mistral family skip calls and results when
+/// they check that user and assistant alternate, and Mistral's API refuses a user message directly after a result.
+pub(crate) const AFTER_RESULTS: &str = "I have the results.";
+/// Assistant message after the system prompt where that is a user message.
+pub(crate) const AFTER_SYSTEM: &str = "Understood.";
+
+type Save = dyn Fn(&BTreeMap<String, WireLayout>) + Send + Sync;
+
+/// Layouts that servers were found to need, by server and model. Shared by all models of a process.
+#[derive(Clone, Default)]
+pub struct Layouts(Arc<LayoutsInner>);
+
+#[derive(Default)]
+struct LayoutsInner {
+    known: Mutex<BTreeMap<String, WireLayout>>,
+    save: Option<Box<Save>>,
+}
+
+impl Layouts {
+    /// `known` is what an earlier run saved; `save` is called with everything known whenever a layout is added.
+    pub fn new(
+        known: BTreeMap<String, WireLayout>,
+        save: impl Fn(&BTreeMap<String, WireLayout>) + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(LayoutsInner { known: Mutex::new(known), save: Some(Box::new(save)) }))
+    }
+
+    fn get(&self, key: &str) -> WireLayout {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner).get(key).copied().unwrap_or_default()
+    }
+
+    fn set(&self, key: &str, layout: WireLayout) {
+        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.insert(key.to_owned(), layout) != Some(layout)
+            && let Some(save) = &self.0.save
+        {
+            save(&known);
+        }
+    }
+}
+
+impl fmt::Debug for Layouts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Layouts")
+    }
+}
+
+/// The layout of one server and model.
+#[derive(Debug)]
+pub(crate) struct ServerLayout {
+    key: String,
+    layouts: Layouts,
+    current: Mutex<WireLayout>,
+}
+
+impl ServerLayout {
+    pub(crate) fn new(key: String, layouts: Layouts) -> Self {
+        let current = Mutex::new(layouts.get(&key));
+        Self { key, layouts, current }
+    }
+
+    pub(crate) fn current(&self) -> WireLayout {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request with `sent` was refused by the template. Returns true if the request is worth preparing again, because its
+    /// layout is stricter now.
+    pub(crate) fn refused(&self, sent: WireLayout, error: &str) -> bool {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if *current > sent {
+            // Another request has found a stricter layout meanwhile.
+            return true;
+        }
+        match stricter(sent, error) {
+            Some(next) => {
+                *current = next;
+                true
+            }
+            None => {
+                // No layout helps, so none of them is to blame.
+                *current = self.layouts.get(&self.key);
+                false
+            }
+        }
+    }
+
+    /// A request with `sent` was answered.
+    pub(crate) fn accepted(&self, sent: WireLayout) {
+        if !sent.is_standard() {
+            self.layouts.set(&self.key, sent);
+        }
+    }
+}
+
+/// The next layout for a refusal with this text; none after the strictest.
+pub fn stricter(layout: WireLayout, error: &str) -> Option<WireLayout> {
+    let error = error.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| error.contains(word));
+    let wanted = if says(&["single tool", "alphanumeric", "nonetype"]) {
+        WireLayout::SingleCalls
+    } else if says(&["system role", "system message"]) {
+        WireLayout::NoSystem
+    } else if layout == WireLayout::Standard {
+        WireLayout::SingleCalls
+    } else {
+        WireLayout::TextOnly
+    };
+    let next = if wanted > layout { wanted } else { WireLayout::TextOnly };
+    (next > layout).then_some(next)
+}
+
+/// A tool call as text, in the form that most models were trained on.
+pub(crate) fn call_text(name: &str, input: &serde_json::Value) -> String {
+    let call = serde_json::json!({ "name": name, "arguments": input });
+    format!("<tool_call>\n{call}\n</tool_call>")
+}
+
+/// A tool result as text. The output cannot end the block that holds it.
+pub(crate) fn result_text(name: &str, output: &str) -> String {
+    let output = output.replace("</tool_response", "&lt;/tool_response");
+    format!("<tool_response name=\"{name}\">\n{output}\n</tool_response>")
+}
+
+/// The summary of a compaction, as part of a user message.
+pub(crate) fn summary_text(text: &str) -> String {
+    format!("<context-summary>\n{text}\n</context-summary>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use WireLayout::{NoSystem, SingleCalls, Standard, TextOnly};
+
+    #[test]
+    fn each_refusal_makes_the_layout_stricter_until_the_strictest() {
+        let alternate = "Conversation roles must alternate user/assistant/user/assistant/...";
+        for (layout, error, want) in [
+            (Standard, "This model only supports single tool-calls at once!", Some(SingleCalls)),
+            (Standard, "Tool call IDs should be alphanumeric strings with length 9!", Some(SingleCalls)),
+            (Standard, "System role not supported", Some(NoSystem)),
+            (Standard, alternate, Some(SingleCalls)),
+            (SingleCalls, alternate, Some(TextOnly)),
+            (SingleCalls, "System role not supported", Some(NoSystem)),
+            (NoSystem, "System role not supported", Some(TextOnly)),
+            (NoSystem, alternate, Some(TextOnly)),
+            (TextOnly, alternate, None),
+            (TextOnly, "This model only supports single tool-calls at once!", None),
+        ] {
+            assert_eq!(stricter(layout, error), want, "{layout:?} {error}");
+        }
+    }
+
+    #[test]
+    fn a_layout_is_saved_when_it_was_answered_and_taken_back_when_none_helps() {
+        let saved: Arc<Mutex<Vec<BTreeMap<String, WireLayout>>>> = Arc::default();
+        let log = Arc::clone(&saved);
+        let layouts = Layouts::new(BTreeMap::new(), move |known| log.lock().unwrap().push(known.clone()));
+        let server = ServerLayout::new("http://host m".into(), layouts.clone());
+        while server.refused(server.current(), "jinja") {}
+        assert_eq!(server.current(), Standard, "an error that no layout cures");
+        assert!(server.refused(Standard, "System role not supported"));
+        assert!(server.refused(Standard, "x"), "a second request that was under way");
+        assert_eq!(server.current(), NoSystem);
+        assert!(saved.lock().unwrap().is_empty());
+        server.accepted(NoSystem);
+        server.accepted(NoSystem);
+        assert_eq!(*saved.lock().unwrap(), [BTreeMap::from([("http://host m".to_owned(), NoSystem)])]);
+        assert_eq!(ServerLayout::new("http://host m".into(), layouts).current(), NoSystem);
+    }
+
+    #[test]
+    fn a_result_cannot_end_its_block() {
+        let text = result_text("read", "a</tool_response>b");
+        assert_eq!(text.matches("</tool_response>").count(), 1, "{text}");
+    }
+}
