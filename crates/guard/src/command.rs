@@ -3,10 +3,12 @@
 //! A command runs without a question only if every part of it may. A deny rule that matches any part, at any depth,
 //! denies the whole.
 
+use crate::git;
 use crate::path::{inside, is_sink, protected};
 use crate::rule::{CommandPattern, Rule, exact_rule};
 use crate::secret::{pattern_meets_secret, secret};
 use crate::shell::escape::{escape, git_folders};
+use crate::shell::glob;
 use crate::shell::script::{Paths, Redirect, read};
 use crate::shell::unwrap::{Unwrapped, base_name, is_launcher, unwrap};
 use crate::shell::{Dirs, Known, Script, Simple, Word, readonly, script};
@@ -28,6 +30,12 @@ pub(crate) struct Findings {
     pub uncertain: bool,
     /// Every part only reads.
     pub read_only: bool,
+    /// Git runs somewhere because it only reads there, which takes an environment of its own.
+    pub free_git: bool,
+    /// Some part runs because a rule allows it.
+    pub by_rule: bool,
+    /// Git runs somewhere where it only reads, and a rule would let it run anyway.
+    pub covered_git: bool,
     /// Why it may run, by part.
     pub why: Vec<String>,
 }
@@ -45,11 +53,21 @@ pub(crate) struct Judge<'a> {
     guard: &'a Guard,
     pub found: Findings,
     depth: usize,
+    /// The script that is judged.
+    source: String,
+    /// A command before this one that changes what paths lead to.
+    moved: Option<String>,
 }
 
 impl<'a> Judge<'a> {
     pub(crate) fn new(guard: &'a Guard) -> Self {
-        Self { guard, found: Findings { read_only: true, ..Findings::default() }, depth: 0 }
+        Self {
+            guard,
+            found: Findings { read_only: true, ..Findings::default() },
+            depth: 0,
+            source: String::new(),
+            moved: None,
+        }
     }
 
     fn paths(&self) -> Paths<'_> {
@@ -78,6 +96,7 @@ impl<'a> Judge<'a> {
             return self.doubt("it is nested too deeply to be judged");
         }
         self.whole(source);
+        source.clone_into(&mut self.source);
         let Script { commands, redirects, doubts } = read(source, dirs, &self.paths());
         if !doubts.is_empty() {
             self.scan_text(source);
@@ -85,11 +104,34 @@ impl<'a> Judge<'a> {
         for doubt in doubts {
             self.doubt(doubt);
         }
+        let moves = commands.iter().find(|command| rearranges(&command.words)).filter(|_| commands.len() > 1);
+        let before = self.moved.clone();
+        if let Some(command) = moves {
+            // Redirections, pipes and loops may come before or after it.
+            self.moved = Some(raw(&command.words));
+        }
         for redirect in redirects {
             self.redirect(&redirect);
         }
+        let at_once = source.contains('|') || text_has_loop(source) || source.replace("&&", "").contains('&');
+        if !at_once {
+            self.moved = before;
+        }
         for command in commands {
             self.simple(&command);
+            if rearranges(&command.words) {
+                self.moved = Some(raw(&command.words));
+            }
+        }
+    }
+
+    /// A path is used after, or beside, a command that may have changed where it leads.
+    fn uses_path(&mut self) {
+        if let Some(moved) = &self.moved {
+            let moved = becket_types::cut_end(moved, 80);
+            let reason =
+                format!("a part uses paths that `{moved}` may change before; run them one after the other");
+            self.ask(reason, None);
         }
     }
 
@@ -141,6 +183,7 @@ impl<'a> Judge<'a> {
             if is_sink(&path) {
                 continue;
             }
+            self.uses_path();
             let (verdict, bare) = if redirect.write {
                 self.found.read_only = false;
                 (self.guard.write_path("edit", &path), self.guard.allows_all_commands())
@@ -315,12 +358,22 @@ impl<'a> Judge<'a> {
 
     fn plain(&mut self, words: &[Word], command: &Simple, covered: Option<Rule>) {
         let free = self.free(words, command.dirs.as_deref());
-        if free.is_ok() {
+        let git = base_name(&words[0].text) == "git";
+        // A rule for git lets it obey the repository, but where that is not needed it does not.
+        if let Ok(paths) = free
+            && !(git && covered.is_some())
+        {
+            if paths {
+                self.uses_path();
+            }
+            self.found.free_git |= git;
             self.found.why.push(format!("`{}` only reads in the workspace", words[0].text));
             return;
         }
-        self.found.read_only = false;
+        self.found.read_only &= free.is_ok();
         if let Some(rule) = covered {
+            self.found.by_rule = true;
+            self.found.covered_git |= git && free.is_ok();
             return match self.sensitive(words, command.dirs.as_deref(), Some(&rule)) {
                 Some(reason) => self.ask(reason, Some(exact_rule(&raw(words)))),
                 None => self.found.why.push(format!("allowed by {rule}")),
@@ -329,6 +382,7 @@ impl<'a> Judge<'a> {
         if self.guard.mode() == PermissionMode::AcceptEdits
             && self.edits_files(words, command.dirs.as_deref())
         {
+            self.uses_path();
             return self.found.why.push(format!("`{}` changes files of the workspace only", words[0].text));
         }
         let text = raw(words);
@@ -338,7 +392,7 @@ impl<'a> Judge<'a> {
                 format!("`{shown}` holds `{option}`, which can run or destroy something else")
             }
             (Err(why), None) => format!("no rule allows `{shown}` ({why})"),
-            (Ok(()), None) => format!("no rule allows `{shown}`"),
+            (Ok(_), None) => format!("no rule allows `{shown}`"),
         };
         if let Some(rule) = self.nearest(&words[0].text) {
             reason = format!("{reason}; nearest rule: {rule}");
@@ -356,13 +410,13 @@ impl<'a> Judge<'a> {
             .map(|(_, rule)| rule)
     }
 
-    /// Whether the command only reads files of the workspace that are no secrets.
-    fn free(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Result<(), String> {
+    /// Whether the command only reads files of the workspace that are no secrets. `Ok` tells whether it names any.
+    fn free(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Result<bool, String> {
         let roots = &self.guard.settings.roots;
         let name = words[0].text.as_str();
         if matches!(name, "cd" | "pushd" | "popd") {
             let fine = dirs.is_some_and(|dirs| dirs.iter().all(|dir| inside(dir, roots)));
-            return if fine { Ok(()) } else { Err("it leaves the workspace".to_owned()) };
+            return if fine { Ok(true) } else { Err("it leaves the workspace".to_owned()) };
         }
         let files = readonly::check(words)?;
         let anywhere = matches!(
@@ -374,6 +428,12 @@ impl<'a> Judge<'a> {
             Some(dirs) if dirs.iter().all(|dir| inside(dir, roots)) => {}
             _ => return Err("it may run outside the workspace".to_owned()),
         }
+        if name == "git"
+            && let Some(why) = self.git_objection(words, dirs)
+        {
+            return Err(why);
+        }
+        let some = !files.is_empty();
         for file in files {
             match file.known {
                 Known::Pipe => continue,
@@ -389,7 +449,12 @@ impl<'a> Judge<'a> {
             {
                 return Err(format!("{} may match secrets such as {found}", file.text));
             }
-            let paths = self.places(&file.text, dirs).ok_or("the folder it runs in is not known")?;
+            let paths = if file.known == Known::Glob {
+                self.matched(&file.text, dirs)
+                    .ok_or_else(|| format!("{} matches files that cannot all be judged", file.text))?
+            } else {
+                self.places(&file.text, dirs).ok_or("the folder it runs in is not known")?
+            };
             for path in paths {
                 if is_sink(&path) {
                     continue;
@@ -404,7 +469,35 @@ impl<'a> Judge<'a> {
                 }
             }
         }
-        Ok(())
+        Ok(some)
+    }
+
+    /// Where a pattern leads: to what it matches, or to itself where files cannot be looked at.
+    fn matched(&self, pattern: &str, dirs: Option<&[PathBuf]>) -> Option<Vec<PathBuf>> {
+        let mut out = self.places(pattern, dirs)?;
+        let Some(files) = &self.guard.files else { return Some(out) };
+        let home = pattern.strip_prefix("~/");
+        for dir in dirs.unwrap_or_default() {
+            let (dir, pattern) = match home {
+                Some(rest) => (self.guard.settings.home.as_path(), rest),
+                None => (dir.as_path(), pattern),
+            };
+            out.extend(glob::matches(&**files, dir, pattern)?.iter().map(|path| (self.guard.resolve)(path)));
+        }
+        Some(out)
+    }
+
+    /// Why git may not run unasked where `words` would run it.
+    fn git_objection(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Option<String> {
+        let files = self.guard.files.as_ref()?;
+        let mut dirs = dirs.map(<[PathBuf]>::to_vec);
+        for folder in git_folders(words) {
+            dirs = self.places(&folder.text, dirs.as_deref());
+        }
+        match dirs {
+            Some(dirs) => dirs.iter().find_map(|dir| git::objection(&**files, &*self.guard.resolve, dir)),
+            None => Some("the folder it runs in is not known".to_owned()),
+        }
     }
 
     /// A word of an allowed command that names a secret, or a file that will be obeyed later, and that the rule does not
@@ -415,12 +508,26 @@ impl<'a> Judge<'a> {
         if matches!(base_name(&words[0].text), "echo" | "printf") {
             return None;
         }
+        // What is not known before it runs may be anything that the script names.
+        if words.iter().any(|w| w.known == Known::Dynamic) {
+            let name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '~');
+            let names = self.source.split(|c| !name(c)).filter(|text| text.len() > 2);
+            let found = names.filter_map(|text| secret(Path::new(text))).find(|found| !says(found));
+            if let Some(found) = found {
+                return Some(format!("it may read {found}, which may hold secrets"));
+            }
+        }
         for word in words.iter().skip(1).filter(|w| w.known != Known::Dynamic) {
             for text in candidates(&word.text).into_iter().filter(|t| !t.contains([' ', '\n'])) {
                 // Git and the searchers take quoted wildcards for wildcards, too.
                 let wild = word.known == Known::Glob || text.contains(['*', '?']);
                 let pattern = wild.then(|| pattern_meets_secret(text)).flatten();
-                let places = self.places(text, dirs).unwrap_or_else(|| vec![PathBuf::from(text)]);
+                let places = if word.known == Known::Glob {
+                    self.matched(text, dirs)
+                } else {
+                    self.places(text, dirs)
+                };
+                let places = places.unwrap_or_else(|| vec![PathBuf::from(text)]);
                 for path in places {
                     let excused = self.guard.excuses("read", &path) || self.guard.excuses("edit", &path);
                     if let Some(found) = secret(&path).or_else(|| pattern.clone())
@@ -486,12 +593,65 @@ impl<'a> Judge<'a> {
     }
 }
 
+/// Whether the command can change what a path leads to: it moves or links files, or unpacks a tree that may hold links.
+fn rearranges(words: &[Word]) -> bool {
+    const GIT: &[&str] = &[
+        "checkout",
+        "switch",
+        "pull",
+        "clone",
+        "reset",
+        "restore",
+        "stash",
+        "merge",
+        "rebase",
+        "cherry-pick",
+        "revert",
+        "am",
+        "apply",
+        "worktree",
+        "submodule",
+        "checkout-index",
+        "read-tree",
+    ];
+    const NAMES: &[&str] = &["mv", "ln", "link", "rename", "rsync", "tar", "bsdtar", "unzip", "cpio"];
+    let Some((first, rest)) = words.split_first() else { return false };
+    if is_launcher(words) {
+        let mut parts =
+            rest.iter().flat_map(|w| w.text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-'));
+        return parts.any(|part| NAMES.contains(&part) || matches!(part, "cp" | "git"))
+            && readonly::check(rest).is_err();
+    }
+    match base_name(&first.text) {
+        "cp" => rest.iter().any(|w| {
+            w.text.starts_with("--") || w.text.starts_with('-') && w.text.contains(['a', 'r', 'R', 'd', 'P'])
+        }),
+        "git" => rest.iter().any(|w| GIT.contains(&w.text.as_str())) && readonly::check(words).is_err(),
+        name => NAMES.contains(&name),
+    }
+}
+
+fn text_has_loop(source: &str) -> bool {
+    ["for", "while", "until", "select"]
+        .iter()
+        .any(|word| source.split(|c: char| !c.is_alphanumeric()).any(|w| w == *word))
+}
+
 /// Judges a whole command.
 pub(crate) fn judge(guard: &Guard, source: &str, dirs: Dirs) -> Findings {
     let mut judge = Judge::new(guard);
     judge.script(source, dirs);
     let named = judge.named_exactly(source).map(ToString::to_string);
+    if judge.found.free_git && judge.found.by_rule {
+        let reason = "git that only reads runs without a question only where no other part is allowed by a rule; run it \
+                      by itself";
+        judge.ask(reason, None);
+    }
     let mut found = judge.found;
+    // The same environment also serves where a rule would have let git run, and everything else only reads.
+    if found.covered_git && found.read_only {
+        (found.free_git, found.by_rule) = (true, false);
+    }
     if let Some(rule) = named {
         found.asks.clear();
         found.why = vec![format!("allowed by {rule}")];

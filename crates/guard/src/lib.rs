@@ -2,8 +2,8 @@
 //!
 //! Owns the rule syntax, the modes, the reading of shell commands, and the lists of secret and protected places. The
 //! verdict is a pure function of rules, mode, roots and what the call says it will touch ([`Access`]). Does no IO: it
-//! opens nothing, follows no link (a resolver can be handed in), asks nobody, and never runs a command to learn what it
-//! does.
+//! opens nothing, follows no link (a resolver and a view of files can be handed in), asks nobody, and never runs a
+//! command to learn what it does.
 //!
 //! Invariants:
 //! - A matching deny rule denies, whatever the mode and whatever else matches. Deny beats ask, ask beats allow.
@@ -15,6 +15,7 @@
 
 mod command;
 mod explain;
+mod git;
 mod path;
 mod rule;
 mod search;
@@ -23,6 +24,7 @@ mod shell;
 mod wording;
 
 pub use explain::{covers, how_to_allow};
+pub use git::Files;
 pub use rule::{Rule, RuleError, Rules, split_rules};
 
 use becket_types::{Access, Effect, PermissionMode};
@@ -81,6 +83,7 @@ pub struct Guard {
     session: Vec<Rule>,
     matchers: Matchers,
     resolve: Resolver,
+    files: Option<Arc<dyn Files>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -115,16 +118,24 @@ impl Guard {
             settings,
             session: Vec::new(),
             matchers: Matchers::default(),
-            resolve: Arc::new(|path: &Path| path.to_path_buf()),
+            resolve: Arc::new(becket_types::lexical),
+            files: None,
         };
         guard.compile();
         guard
     }
 
-    /// With a resolver that follows symbolic links in paths written on command lines. Without one they are folded by
-    /// their text alone.
+    /// With a resolver that follows symbolic links and `..` in paths written on command lines as the kernel does. Without
+    /// one they are folded by their text alone.
     pub fn with_resolver(mut self, resolve: Resolver) -> Self {
         self.resolve = resolve;
+        self
+    }
+
+    /// With a look at files: patterns are judged by what they match, and git by the repository's configuration. Without
+    /// one both are judged by their text alone.
+    pub fn with_files(mut self, files: Arc<dyn Files>) -> Self {
+        self.files = Some(files);
         self
     }
 
@@ -223,6 +234,15 @@ impl Guard {
             }
             _ => false,
         }
+    }
+
+    /// Environment variables that the call must run with, because it runs git only as far as that keeps it from obeying
+    /// the repository.
+    pub fn variables(&self, access: &Access) -> &'static [(&'static str, &'static str)] {
+        let (Effect::Execute, Some(command)) = (access.effect, &access.command) else { return &[] };
+        let dir = access.paths.first().map_or_else(|| self.cwd().to_path_buf(), Clone::clone);
+        let found = command::judge(self, command, Some(vec![dir]));
+        if found.free_git && found.asks.is_empty() && !found.by_rule { git::PINNED } else { &[] }
     }
 
     fn judge(&self, tool: &str, access: &Access, input: &Value) -> Verdict {

@@ -146,3 +146,24 @@ fn a_deny_rule_reaches_every_hiding_place() {
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
+
+#[test]
+fn everyday_commands_are_asked_about_no_more_than_before() {
+    let guard = guard(&[], PermissionMode::Default);
+    let rows: Vec<Vec<&str>> = include_str!("corpus/everyday.txt")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.splitn(3, '\t').collect())
+        .collect();
+    assert_eq!(rows.len(), 200);
+    let mut wrong = Vec::new();
+    for row in &rows {
+        let now = if matches!(check(&guard, row[2]), Verdict::Allow { .. }) { "run" } else { "ask" };
+        if now != row[1] {
+            wrong.push(row[2]);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let asked = |column: usize| rows.iter().filter(|row| row[column] == "ask").count();
+    assert!(asked(1) <= asked(0) + 20, "{} then {}", asked(0), asked(1));
+}

@@ -4,8 +4,10 @@
 //! Options are matched as programs match them: long names may be cut short, letters stand together, and a word that is not
 //! known before it runs may become any of them.
 
+use super::readonly::{self, takes_value};
+use super::sedscript;
 use super::unwrap::base_name;
-use super::word::Word;
+use super::word::{Known, Word};
 
 /// Options that escape, of one program or of some of its subcommands.
 struct Options {
@@ -84,25 +86,14 @@ const ZIP: Options = of("", "unzip-command", "", "");
 /// The word that makes `words` (a command with its name) escape.
 pub(crate) fn escape(words: &[Word]) -> Option<String> {
     let (name, rest) = words.split_first()?;
-    let has = |test: &dyn Fn(&str) -> bool| rest.iter().find(|w| test(&w.text)).map(|w| w.text.clone());
-    match base_name(&name.text) {
+    let has = |test: &dyn Fn(&str) -> bool| rest.iter().find(|w| test(&w.text)).map(shown);
+    let name = base_name(&name.text);
+    match name {
         "git" => git(rest),
-        "find" => has(&|t| {
-            matches!(
-                t,
-                "-exec"
-                    | "-execdir"
-                    | "-ok"
-                    | "-okdir"
-                    | "-delete"
-                    | "-fprint"
-                    | "-fprint0"
-                    | "-fprintf"
-                    | "-fls"
-            )
-        }),
-        "fd" | "fdfind" => has(&|t| matches!(t, "-x" | "-X") || t.starts_with("--exec")),
-        "rg" => has(&|t| t.starts_with("--pre") && t != "--pretty" || t.starts_with("--hostname-bin")),
+        "find" => find(rest),
+        "fd" | "fdfind" => FD.hit(rest),
+        "rg" => has(&|t| t.starts_with("--pre") && t != "--pretty" || t.starts_with("--hostname-bin"))
+            .or_else(|| RG.hit(rest)),
         "sort" => SORT.hit(rest),
         // Its first word is letters without a dash, as often as not.
         "tar" | "bsdtar" => TAR.hit(rest).or_else(|| {
@@ -110,12 +101,219 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
             first.text.contains(['I', 'F']).then(|| first.text.clone())
         }),
         "rsync" => RSYNC.hit(rest),
+        "scp" | "sftp" => SCP.hit(rest),
         "man" => MAN.hit(rest),
-        "less" | "more" | "view" | "vi" | "vim" => has(&|t| t.starts_with('+')),
+        "less" | "more" | "view" | "vi" | "vim" => has(&|t| t.starts_with('+')).or_else(|| EDITOR.hit(rest)),
         "zip" => ZIP.hit(rest).or_else(|| has(&|t| t.starts_with("-TT"))),
-        "tree" => has(&|t| t.starts_with("-o") || t.starts_with("--output") || t == "-R"),
+        "tree" => {
+            has(&|t| t.starts_with("-o") || t.starts_with("--output") || t == "-R").or_else(|| TREE.hit(rest))
+        }
+        "npm" | "pnpm" | "yarn" | "npx" | "bun" => package_manager(rest),
+        "cargo" => cargo(rest),
+        "go" => single_dash(rest, GO),
+        "gcc" | "g++" | "cc" | "c++" | "clang" | "clang++" => {
+            single_dash(rest, COMPILER).or_else(|| has(&|t| t.starts_with('@')))
+        }
+        "rustc" => has(&|t| t.contains("linker") || t.starts_with('@')),
+        "nm" | "objdump" | "size" | "ar" | "ranlib" | "ld" | "strip" | "objcopy" => {
+            let plugin = |t: &str| {
+                t.strip_prefix("--").is_some_and(|long| {
+                    let name = long.split('=').next().unwrap_or_default();
+                    !name.is_empty() && "plugin".starts_with(name)
+                })
+            };
+            has(&|t| t.starts_with('@') || plugin(t)).or_else(|| first_dynamic(rest))
+        }
+        "make" | "gmake" => make(rest),
+        "gradle" | "gradlew" => GRADLE.hit(rest),
+        "curl" => CURL.hit(rest),
+        "wget" => WGET.hit(rest),
+        "sed" | "gsed" => sed(rest),
+        "awk" | "gawk" | "mawk" | "nawk" => awk(rest),
+        "test" | "[" | "printf" => readonly::evaluates(name, rest).then(|| all(rest)),
+        // They assign to the variables that their words name, or evaluate them.
+        "let" | "read" | "mapfile" | "readarray" | "getopts" | "declare" | "typeset" | "export" | "local"
+        | "readonly" | "unset" | "wait" => {
+            has(&|t| t.contains(['[', '$', '`'])).or_else(|| (name == "let").then(|| all(rest)))
+        }
         _ => None,
     }
+}
+
+const FD: Options = of("", "exec exec-batch list-details", "xXl", "cdEejSto");
+const RG: Options = of("", "pre search-zip hostname-bin", "z", "ABCdeEfgjmMrtT");
+const SCP: Options = of("", "", "SoFDJ", "ciPlX");
+const EDITOR: Options = of("", "cmd", "cSu", "Ttw");
+const TREE: Options = of("", "output", "oR", "LPI");
+const GRADLE: Options =
+    of("", "init-script project-dir build-file settings-file include-build", "Ibcp", "DPgxt");
+const CURL: Options = of(
+    "",
+    "config output output-dir remote-name remote-name-all upload-file",
+    "KoOT",
+    "AbBcCdDeEFhHmPQrtuUwxXyYz",
+);
+const WGET: Options = of(
+    "",
+    "config execute use-askpass output-document directory-prefix input-file",
+    "eOPi",
+    "abBDlnNoQtTUwXY",
+);
+const MAKE: Options = of("", "file makefile directory eval include-dir", "fCEI", "jlOWo");
+const GO: &[&str] = &["exec", "toolexec", "vettool", "overlay", "modfile", "C"];
+const COMPILER: &[&str] =
+    &["wrapper", "fplugin", "B", "specs", "load", "Xclang", "fuse-ld", "fpass-plugin", "ld-path"];
+
+fn shown(word: &Word) -> String {
+    if word.is_literal() { word.text.clone() } else { word.raw.clone() }
+}
+
+/// All words: only a rule that writes the whole command out names them.
+fn all(words: &[Word]) -> String {
+    words.iter().map(|w| w.raw.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+/// A word that may become any option.
+fn first_dynamic(words: &[Word]) -> Option<String> {
+    words.iter().take_while(|w| w.text != "--" || !w.is_literal()).find(|w| may_be_option(w)).map(shown)
+}
+
+fn may_be_option(word: &Word) -> bool {
+    match word.known {
+        Known::Literal | Known::Pipe => false,
+        Known::Glob => word.text.starts_with(['*', '?', '[', '-']),
+        // What stands before the unknown part may keep it from being one: `src/$x`.
+        Known::Dynamic => {
+            word.raw.contains('{') && !word.raw.contains("${")
+                || !word.single && !word.raw.starts_with('"')
+                || word.text.starts_with(['$', '`', '-'])
+        }
+    }
+}
+
+/// `find`: every word may be an action but the value of a test.
+fn find(words: &[Word]) -> Option<String> {
+    const ACTIONS: &[&str] = &[
+        "-exec",
+        "-execdir",
+        "-ok",
+        "-okdir",
+        "-delete",
+        "-fprint",
+        "-fprint0",
+        "-fprintf",
+        "-fls",
+        "-files0-from",
+    ];
+    let mut value = false;
+    for word in words {
+        if word.is_literal() && !value && ACTIONS.contains(&word.text.as_str()) {
+            return Some(word.text.clone());
+        }
+        // A pattern that keeps its ending matches no action.
+        let ends =
+            word.known == Known::Glob && word.text.strip_prefix('*').is_some_and(|end| end.starts_with('.'));
+        if !word.is_literal() && may_be_option(word) && !(value && (word.single || ends)) {
+            return Some(shown(word));
+        }
+        value = !value && word.is_literal() && takes_value(&word.text);
+    }
+    None
+}
+
+/// Options with one dash or two, never cut short, up to the arguments for the program that is run.
+fn single_dash(words: &[Word], names: &[&str]) -> Option<String> {
+    let own = || {
+        words.iter().take_while(|w| !w.is_literal() || !matches!(w.text.as_str(), "--" | "-args" | "--args"))
+    };
+    let named = |word: &&Word| {
+        word.text.strip_prefix('-').is_some_and(|rest| {
+            let rest = rest.trim_start_matches('-');
+            let name = rest.split('=').next().unwrap_or_default();
+            // `-B` and `-specs` also take what follows in the same word.
+            names.contains(&name) || names.iter().any(|n| n.len() == 1 && rest.starts_with(n))
+        })
+    };
+    own().find(named).or_else(|| own().find(|w| may_be_option(w))).map(shown)
+}
+
+/// npm and its kin take one dash for two, and names cut short.
+fn package_manager(words: &[Word]) -> Option<String> {
+    const NAMES: &[&str] = &[
+        "script-shell",
+        "shell",
+        "node-options",
+        "userconfig",
+        "globalconfig",
+        "prefix",
+        "git",
+        "editor",
+        "viewer",
+        "browser",
+        "init-module",
+        "call",
+        "cwd",
+        "dir",
+        "use-yarnrc",
+        "shell-emulator",
+        "ignore-path",
+        "modules-folder",
+    ];
+    let own = || words.iter().take_while(|w| w.text != "--" || !w.is_literal());
+    let named = |word: &&Word| {
+        word.text.strip_prefix('-').is_some_and(|rest| {
+            let name =
+                rest.trim_start_matches('-').split('=').next().unwrap_or_default().to_ascii_lowercase();
+            let name = name.strip_prefix("no-").unwrap_or(&name).replace('_', "-");
+            name == "c" || (name.len() > 1 && NAMES.iter().any(|n| n.starts_with(name.as_str())))
+        })
+    };
+    own().find(named).or_else(|| own().find(|w| may_be_option(w))).map(shown)
+}
+
+/// Configuration on the command line names wrappers, linkers and runners; another manifest is another project.
+fn cargo(words: &[Word]) -> Option<String> {
+    let own = || words.iter().take_while(|w| w.text != "--" || !w.is_literal());
+    let named = |word: &&Word| {
+        let text = word.text.as_str();
+        let long = text.split('=').next().unwrap_or_default();
+        matches!(long, "--config" | "--manifest-path" | "-C" | "-Z")
+            || (text.starts_with("-Z") || text.starts_with("-C"))
+            || text.starts_with('+')
+    };
+    own().find(named).or_else(|| own().find(|w| may_be_option(w))).map(shown)
+}
+
+/// Variables replace what the makefile sets, programs and shells among them.
+fn make(words: &[Word]) -> Option<String> {
+    const QUIET: &[&str] = &["V", "VERBOSE", "Q", "DEBUG", "CI", "NO_COLOR", "COLOR", "JOBS", "RELEASE"];
+    let named = |word: &&Word| {
+        let Some((name, value)) = word.text.split_once('=') else { return false };
+        let plain = word.is_literal() && value.chars().all(|c| c.is_ascii_alphanumeric());
+        !(word.text.starts_with('-') || plain && QUIET.contains(&name))
+    };
+    MAKE.hit(words).or_else(|| words.iter().find(named).map(shown)).or_else(|| first_dynamic(words))
+}
+
+fn sed(words: &[Word]) -> Option<String> {
+    sedscript::escape(words)
+}
+
+/// A program of awk that may run, write or load something.
+fn awk(words: &[Word]) -> Option<String> {
+    let hidden = ["system", "getline", "@", "|"];
+    words
+        .iter()
+        .find(|word| {
+            let text = word.text.replace("||", " ");
+            may_be_option(word)
+                || (text.starts_with('-')
+                    && !text.starts_with("-F")
+                    && !matches!(text.as_str(), "-v" | "-" | "--"))
+                || hidden.iter().any(|h| text.contains(h))
+                || (text.contains('{') && text.contains('>') && text.contains("print"))
+        })
+        .map(shown)
 }
 
 impl Options {
@@ -147,7 +345,7 @@ impl Options {
             }
             return false;
         }
-        !word.is_literal() && text.starts_with(['$', '`', '{', '*', '?', '[', '"', '<'])
+        may_be_option(word)
     }
 
     /// Whether `name` is one of the options, or cut short from one.
@@ -202,12 +400,7 @@ fn git(words: &[Word]) -> Option<String> {
     let has = |wanted: &str| rest.iter().find(|w| w.text == wanted).map(text);
     let found = match name {
         // Sets what git runs or where it fetches from, for good.
-        "config" => {
-            let reads = ["--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l"];
-            let reads = rest.iter().any(|w| reads.contains(&w.text.as_str()))
-                || rest.first().is_some_and(|w| matches!(w.text.as_str(), "get" | "list"));
-            (!reads).then(|| "config".to_owned())
-        }
+        "config" => (!config_reads(rest)).then(|| "config".to_owned()),
         "bisect" => has("run"),
         "submodule" => has("foreach"),
         _ if GIT_ALWAYS.contains(&name)
@@ -221,4 +414,42 @@ fn git(words: &[Word]) -> Option<String> {
     };
     // A remote whose address is a command line.
     found.or_else(|| rest.iter().find(|w| w.text.contains("ext::") || w.text.contains("fd::")).map(text))
+}
+
+/// Whether `git config` only prints: what to do comes first, and nothing follows that could be a value to set.
+fn config_reads(words: &[Word]) -> bool {
+    if !words.iter().all(Word::is_literal) {
+        return false;
+    }
+    let quiet = |text: &str| {
+        matches!(
+            text,
+            "--global"
+                | "--local"
+                | "--system"
+                | "--worktree"
+                | "--show-origin"
+                | "--show-scope"
+                | "--name-only"
+                | "-z"
+                | "--null"
+                | "--includes"
+                | "--no-includes"
+                | "--bool"
+                | "--int"
+                | "--path"
+                | "--all"
+                | "--regexp"
+        ) || text.starts_with("--type=")
+    };
+    let rest: Vec<&str> = words.iter().map(|w| w.text.as_str()).filter(|text| !quiet(text)).collect();
+    let plain = |words: &[&str]| words.iter().all(|w| !w.starts_with('-'));
+    match rest.split_first() {
+        Some((&("--list" | "-l" | "list"), after)) => after.is_empty(),
+        Some((&("--get" | "--get-all" | "--get-regexp" | "get"), after)) => {
+            (1..=2).contains(&after.len()) && plain(after)
+        }
+        Some((&"--get-urlmatch", after)) => after.len() == 2 && plain(after),
+        _ => false,
+    }
 }

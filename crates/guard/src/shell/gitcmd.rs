@@ -161,19 +161,25 @@ pub(super) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
         }
     }
     let (sub, rest) = (rest[0].text.as_str(), &rest[1..]);
+    if let Some(word) = rest.iter().find(|w| w.known > Known::Glob) {
+        return Err(format!("{} is not known before it runs", word.raw));
+    }
     // A format with %G runs the program that checks signatures.
     if let Some(word) = rest.iter().find(|w| w.text.contains("%G") || w.text.contains("signature")) {
         return Err(format!("{} makes git run the signature program", word.raw));
     }
     let found = match sub {
         "branch" | "tag" => listing(sub, rest),
-        "remote" => match rest.iter().map(|w| w.text.as_str()).collect::<Vec<_>>()[..] {
+        "remote" => match literals(rest)?[..] {
             [] | ["-v" | "--verbose"] => Ok(Vec::new()),
             ["get-url", name] if !name.starts_with('-') => Ok(Vec::new()),
             _ => Err("`git remote` with these arguments changes something or uses the network".to_owned()),
         },
         "stash" | "worktree" | "reflog" => keyword(sub, rest),
-        "symbolic-ref" if rest.len() == 1 || (rest.len() == 2 && rest[0].text == "--short") => Ok(Vec::new()),
+        "symbolic-ref" => match literals(rest)?[..] {
+            [name] | ["--short" | "-q", name] if !name.starts_with('-') => Ok(Vec::new()),
+            _ => Err("`git symbolic-ref` with these arguments changes something".to_owned()),
+        },
         "config" => config(rest),
         _ => SUBS
             .iter()
@@ -183,6 +189,14 @@ pub(super) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
     }?;
     paths.extend(found);
     Ok(paths)
+}
+
+/// The words, none of which may be a pattern: that may become several.
+fn literals(words: &[Word]) -> Result<Vec<&str>, String> {
+    match words.iter().find(|w| !w.is_literal()) {
+        Some(word) => Err(format!("{} is not known before it runs", word.raw)),
+        None => Ok(words.iter().map(|w| w.text.as_str()).collect()),
+    }
 }
 
 fn by_table(sub: &Sub, words: &[Word]) -> Result<Vec<PathArg>, String> {
@@ -221,6 +235,7 @@ fn listing(sub: &str, words: &[Word]) -> Result<Vec<PathArg>, String> {
 
 fn keyword(sub: &str, words: &[Word]) -> Result<Vec<PathArg>, String> {
     let action = words.first().map(|w| w.text.as_str()).filter(|text| !text.starts_with('-'));
+    literals(&words[..words.len().min(1)])?;
     let fine = matches!(
         (sub, action),
         ("stash", Some("list" | "show")) | ("worktree", Some("list")) | ("reflog", None | Some("show"))

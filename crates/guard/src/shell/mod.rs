@@ -10,8 +10,10 @@
 
 pub(crate) mod escape;
 pub(crate) mod gitcmd;
+pub(crate) mod glob;
 pub(crate) mod readonly;
 pub(crate) mod script;
+mod sedscript;
 pub(crate) mod unwrap;
 pub(crate) mod vars;
 pub(crate) mod word;

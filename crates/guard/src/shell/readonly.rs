@@ -4,13 +4,17 @@
 //! could turn into one, takes the command off the table. Programs that can write, run another program, reach the
 //! network or obey a file of the project (`cargo --version` obeys `rust-toolchain.toml`) are not in it.
 
+mod evaluating;
 mod programs;
 mod table;
 
 use super::word::{Known, Word};
 use super::{gitcmd, vars};
+pub(crate) use evaluating::evaluates;
+use evaluating::{printf, test};
+pub(crate) use programs::takes_value;
 use programs::{awk, date, find, jq, sed};
-use table::{Args, Entry, TABLE, VERSIONED};
+use table::{Args, Entry, TABLE, VERSIONED, XXD_ALONE, XXD_VALUED};
 
 /// A word that names a file, for the caller to place.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,10 +50,12 @@ pub(crate) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
         "sed" | "gsed" => sed(rest),
         "awk" | "gawk" | "mawk" => awk(rest),
         "jq" => jq(rest),
+        "xxd" => xxd(rest),
         "date" => date(rest),
         "echo" => text(rest),
-        "printf" if rest.first().is_some_and(|w| w.is_literal() && !w.text.starts_with("-v")) => text(rest),
-        "test" | "[" if !rest.iter().any(|w| matches!(w.text.as_str(), "-v" | "-R")) => text(rest),
+        "printf" => printf(rest),
+        "test" | "[" => test(name, rest),
+        "true" | "false" | ":" => text(rest),
         "command" if rest.first().is_some_and(|w| matches!(w.text.as_str(), "-v" | "-V")) => text(rest),
         "exit" | "return" | "break" | "continue" | "wait" if rest.iter().all(is_number) => Ok(Vec::new()),
         "unset" | "export" | "local" | "readonly" | "declare" if rest.is_empty() => Ok(Vec::new()),
@@ -98,8 +104,11 @@ fn text(words: &[Word]) -> Result<Vec<PathArg>, String> {
 }
 
 fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
-    if entry.args == Args::Text && words.iter().all(|w| !w.text.starts_with('-')) {
-        return text(words);
+    // The tools of binutils read more arguments from such a file.
+    if entry.names == "strings"
+        && let Some(word) = words.iter().find(|w| w.text.starts_with('@'))
+    {
+        return Err(format!("{} may name a file with more options", word.raw));
     }
     let parsed = options(words, entry.flags, entry.valued, entry.long, entry.tame)?;
     let mut positional = parsed.positional;
@@ -107,6 +116,10 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
         Args::None if !positional.is_empty() => return Err("an argument would change something".to_owned()),
         Args::UpTo(max) if positional.len() > max => {
             return Err("its second file would be written".to_owned());
+        }
+        // Some implementations take everything after the first file for files.
+        Args::UpTo(_) if words.iter().skip_while(|w| !positional.contains(w)).count() > 1 => {
+            return Err("an option after its file may be taken for the file that is written".to_owned());
         }
         Args::Text => return text(&positional),
         Args::Pattern
@@ -117,6 +130,7 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
         _ => {}
     }
     let mut found = files(&positional, entry.args != Args::Names);
+    found.extend(files(&parsed.doubtful, true));
     if entry.args == Args::Pattern {
         // Patterns of files that it searches; `!` leaves them out.
         let patterns = parsed.values.into_iter().filter(|(name, pattern)| {
@@ -125,6 +139,34 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
         found.extend(patterns.map(|(_, text)| PathArg { text, known: Known::Glob, content: true }));
     }
     Ok(found)
+}
+
+fn xxd(words: &[Word]) -> Result<Vec<PathArg>, String> {
+    let mut positional = Vec::new();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let number = |text: &str| {
+            let digits = text.trim_start_matches(['+', '-']);
+            !digits.is_empty() && digits.chars().all(|c| c.is_ascii_hexdigit() || c == 'x')
+        };
+        if !word.is_literal() {
+            return Err(format!("{} is not known before it runs", word.raw));
+        } else if !word.text.starts_with('-') || word.text == "-" {
+            positional.push(word.clone());
+        } else if XXD_VALUED.contains(&word.text.as_str()) {
+            rest.next().filter(|w| w.is_literal() && number(&w.text)).ok_or_else(|| unknown(word))?;
+        } else if !positional.is_empty()
+            || !(XXD_ALONE.contains(&word.text.as_str())
+                || word.text.get(2..).is_some_and(number) && XXD_VALUED.contains(&&word.text[..2]))
+        {
+            return Err(unknown(word));
+        }
+    }
+    if positional.len() > 1 {
+        Err("its second file would be written".to_owned())
+    } else {
+        Ok(files(&positional, true))
+    }
 }
 
 fn files(words: &[Word], content: bool) -> Vec<PathArg> {
@@ -142,6 +184,29 @@ pub(super) struct Parsed {
     pub seen: Vec<String>,
     /// Values by the option's name.
     pub values: Vec<(String, String)>,
+    /// Values that stand in a word of their own. Another implementation may know the option without a value and take
+    /// the word for a file, so it is placed like one.
+    pub doubtful: Vec<Word>,
+}
+
+impl Parsed {
+    fn separate(&mut self, name: &str, value: &Word) {
+        self.values.push((name.to_owned(), value.text.clone()));
+        // Patterns and delimiters, the same everywhere.
+        if !matches!(name, "e" | "regexp" | "d" | "delimiter" | "t" | "field-separator" | "S" | "G" | "L") {
+            self.doubtful.push(value.clone());
+        }
+    }
+}
+
+/// May follow an option as its value: what reads as another option may not.
+fn is_value(word: &Word) -> bool {
+    let number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    word.is_literal()
+        && match word.text.strip_prefix('-') {
+            Some(rest) => rest.is_empty() || number(rest),
+            None => true,
+        }
 }
 
 /// Splits `words`; an option that is not listed, or a word that could become one, is an error.
@@ -152,7 +217,8 @@ pub(super) fn options(
     long: &str,
     tame: bool,
 ) -> Result<Parsed, String> {
-    let mut out = Parsed { positional: Vec::new(), seen: Vec::new(), values: Vec::new() };
+    let mut out =
+        Parsed { positional: Vec::new(), seen: Vec::new(), values: Vec::new(), doubtful: Vec::new() };
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         match word.known {
@@ -188,8 +254,8 @@ pub(super) fn options(
                 Some(value) if takes => out.values.push((name.to_owned(), value.to_owned())),
                 None if alone => {}
                 None if takes => {
-                    let value = rest.next().filter(|w| w.is_literal()).ok_or_else(|| unknown(word))?;
-                    out.values.push((name.to_owned(), value.text.clone()));
+                    let value = rest.next().filter(|w| is_value(w)).ok_or_else(|| unknown(word))?;
+                    out.separate(name, value);
                 }
                 _ => return Err(unknown(word)),
             }
@@ -205,12 +271,12 @@ pub(super) fn options(
             if valued.contains(letter) {
                 out.seen.push(letter.to_string());
                 let attached = &option[at + letter.len_utf8()..];
-                let value = if attached.is_empty() {
-                    rest.next().filter(|w| w.is_literal()).ok_or_else(|| unknown(word))?.text.as_str()
+                if attached.is_empty() {
+                    let value = rest.next().filter(|w| is_value(w)).ok_or_else(|| unknown(word))?;
+                    out.separate(&letter.to_string(), value);
                 } else {
-                    attached
-                };
-                out.values.push((letter.to_string(), value.to_owned()));
+                    out.values.push((letter.to_string(), attached.to_owned()));
+                }
                 break;
             }
             if !flags.contains(letter) {

@@ -7,8 +7,8 @@
 
 mod values;
 
-use super::vars;
 use super::word::{Known, Word, text_of};
+use super::{unwrap, vars};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tree_sitter::{Node, Parser};
@@ -60,7 +60,8 @@ impl Paths<'_> {
             None if text == "~" => self.home.to_path_buf(),
             None => dir.join(text),
         };
-        (self.resolve)(&becket_types::lexical(&path))
+        // Not folded before: `link/..` is the folder above the one that the link leads to.
+        (self.resolve)(&path)
     }
 }
 
@@ -90,16 +91,34 @@ pub(crate) fn read(source: &str, dirs: Dirs, paths: &Paths<'_>) -> Script {
         out.doubts.push("it could not be parsed".to_owned());
         return out;
     };
+    if names_descriptor(source) {
+        out.doubts.push("a redirection may set a variable or evaluate a subscript ({name}>)".to_owned());
+    }
     let root = tree.root_node();
     if root.has_error() {
         out.doubts.push("its syntax could not be understood for sure".to_owned());
     }
-    let mut walker = Walker { source, out, dirs, known: BTreeMap::new(), paths, moved: None };
+    let mut walker = Walker { source, out, dirs, known: BTreeMap::new(), paths, moved: None, linked: false };
     walker.visit(root, 0);
     if walker.out.commands.is_empty() {
         walker.out.doubts.push("no command was found in it".to_owned());
     }
     walker.out
+}
+
+/// Whether a redirection may stand right after a closing brace. Bash takes `{name}>file` as an assignment of the new
+/// descriptor to `name`, which may be `PATH` or an array element whose subscript is evaluated. Looks at the text alone,
+/// quoted or not: the grammar takes such a name for an ordinary word.
+fn names_descriptor(source: &str) -> bool {
+    let text = source.replace("\\\n", "");
+    let mut after_brace = false;
+    for c in text.chars() {
+        if after_brace && matches!(c, '<' | '>') {
+            return true;
+        }
+        after_brace = c == '}' || (after_brace && c == '&');
+    }
+    false
 }
 
 /// Whether a substitution in backquotes is read once more without its backslashes.
@@ -146,6 +165,8 @@ struct Walker<'a> {
     paths: &'a Paths<'a>,
     /// Where the `cd` just seen leads when it succeeds.
     moved: Option<Dirs>,
+    /// A `cd` went through a symbolic link.
+    linked: bool,
 }
 
 impl Walker<'_> {
@@ -169,6 +190,9 @@ impl Walker<'_> {
             return;
         }
         self.gaps(node);
+        if text_of(node, self.source).starts_with("((") {
+            self.doubt("arithmetic on variables evaluates what they hold, and sets them");
+        }
         match node.kind() {
             "comment"
             | "file_descriptor"
@@ -240,6 +264,8 @@ impl Walker<'_> {
                 self.visit_all(node, depth);
             }
             "function_definition" => {
+                // Its name may be that of a command that is judged by its name later.
+                self.doubt("it defines a function, which later commands may run instead of what they name");
                 let before = self.dirs.take();
                 self.block(node, depth);
                 self.dirs = before;
@@ -389,13 +415,16 @@ impl Walker<'_> {
         self.moved = None;
         let Some(name) = words.first().filter(|w| w.is_literal()) else { return };
         if !matches!(name.text.as_str(), "cd" | "pushd" | "popd") {
+            // `command cd x`, `eval "cd x"`, `time cd x`.
+            if unwrap::is_launcher(words) && words[1..].iter().any(|w| text_has_cd(&w.text)) {
+                self.dirs = None;
+            }
             return;
         }
         let there = match &words[1..] {
-            [to] if to.is_literal() && name.text != "popd" && !to.text.starts_with(['-', '+']) => self
-                .dirs
-                .as_ref()
-                .map(|dirs| dirs.iter().map(|dir| self.paths.join(dir, &to.text)).collect::<Vec<_>>()),
+            [to] if to.is_literal() && name.text != "popd" && !to.text.starts_with(['-', '+']) => {
+                self.led_to(&to.text)
+            }
             [] if name.text == "cd" => Some(vec![self.paths.home.to_path_buf()]),
             _ => None,
         };
@@ -403,10 +432,33 @@ impl Walker<'_> {
         self.moved = Some(there);
     }
 
+    /// Where `cd` leads. Bash folds `..` by the text of the path it came by, other programs by the folder that they are
+    /// in: both count, and after a link was followed neither can be told.
+    fn led_to(&mut self, to: &str) -> Dirs {
+        let up = to.split('/').any(|part| part == "..");
+        if up && self.linked {
+            return None;
+        }
+        let mut out = Vec::new();
+        for dir in self.dirs.as_ref()? {
+            let path = self.paths.join(dir, to);
+            let text = becket_types::lexical(&dir.join(to));
+            self.linked |= !to.starts_with('~') && path != text;
+            if up {
+                out.push((self.paths.resolve)(&text));
+            }
+            out.push(path);
+        }
+        Some(out)
+    }
+
     fn redirect(&mut self, node: Node<'_>, depth: usize) {
         let mut operator = "";
         for child in Self::children(node) {
             if child.kind() == "file_descriptor" {
+                if !text_of(child, self.source).chars().all(|c| c.is_ascii_digit()) {
+                    self.doubt("a redirection may set a variable or evaluate a subscript ({name}>)");
+                }
                 continue;
             }
             if !child.is_named() {

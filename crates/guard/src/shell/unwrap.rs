@@ -189,12 +189,8 @@ pub(crate) fn unwrap(words: &[Word]) -> Unwrapped {
             other => other,
         },
         "eval" => joined(rest),
-        "trap" => match rest {
-            [action, _, ..] if action.is_literal() && !action.text.starts_with('-') => {
-                Unwrapped::Script(action.text.clone())
-            }
-            _ => Unwrapped::Opaque("sets code to run at a signal"),
-        },
+        // Later, and wherever the script is then.
+        "trap" => Unwrapped::Opaque("sets code to run at a signal"),
         _ => Unwrapped::Plain,
     }
 }

@@ -8,8 +8,6 @@ const HARMLESS: &[&str] = &[
     "CLICOLOR_FORCE",
     "COLUMNS",
     "FORCE_COLOR",
-    "GIT_OPTIONAL_LOCKS",
-    "GIT_TERMINAL_PROMPT",
     "LANG",
     "LANGUAGE",
     "LC_ALL",
@@ -63,6 +61,20 @@ pub(crate) fn may_set(name: &str) -> bool {
     let lower = chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     (lower && !OBEYED.contains(&name) && !name.starts_with("npm_") && name != "_")
         || (name.len() == 1 && name.starts_with(|c: char| c.is_ascii_uppercase()))
+}
+
+/// As [`may_set`], for an assignment of `value` as it is written. Programs look for message catalogues, terminal
+/// descriptions and time zones in files that these variables name, so a value with a way out of the usual folders counts
+/// as one that programs obey.
+pub(crate) fn may_set_to(name: &str, value: &str) -> bool {
+    let own = !HARMLESS.contains(&name);
+    let plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ',' | ':' | '=' | '@' | '+' | '-');
+    let slashes = name == "TZ" && !value.starts_with(['/', ':']);
+    may_set(name)
+        && (own
+            || (!value.contains("..")
+                && value.trim_matches(['"', '\'']).chars().all(|c| plain(c) || (slashes && c == '/'))))
 }
 
 /// Printing it tells no secret. Lower-case names are the script's own.

@@ -30,6 +30,8 @@ pub(crate) struct Word {
     pub variable: Option<String>,
     /// Names of the plain variables it expands; `None` when it holds anything else that is dynamic.
     pub variables: Option<Vec<String>>,
+    /// It is one argument whatever comes out: nothing in it is split into words or matched against file names.
+    pub single: bool,
 }
 
 impl Word {
@@ -40,6 +42,7 @@ impl Word {
             known: Known::Literal,
             variable: None,
             variables: Some(Vec::new()),
+            single: true,
         }
     }
 
@@ -56,6 +59,7 @@ impl Word {
             known: Known::Literal,
             variable: None,
             variables: Some(Vec::new()),
+            single: true,
         };
         word.push(node, source, 0);
         if word.raw.starts_with('~') && !matches!(word.raw.as_bytes().get(1), None | Some(b'/')) {
@@ -71,6 +75,7 @@ impl Word {
     fn dynamic(&mut self) {
         self.known = Known::Dynamic;
         self.variables = None;
+        self.single = false;
     }
 
     fn raise(&mut self, known: Known) {
@@ -102,8 +107,14 @@ impl Word {
                 Some(decoded) => self.text.push_str(&decoded),
                 None => self.push_opaque(text),
             },
-            "simple_expansion" => self.push_variable(text),
+            // Numbers without blanks: never split.
+            "simple_expansion" if matches!(text, "$?" | "$#" | "$$") => self.push_variable(text),
+            "simple_expansion" => {
+                self.single = false;
+                self.push_variable(text);
+            }
             "expansion" if is_name(text.trim_start_matches("${").trim_end_matches('}')) => {
+                self.single = false;
                 self.push_variable(text);
             }
             "process_substitution" if text.starts_with('<') && self.text.is_empty() => {
@@ -112,6 +123,7 @@ impl Word {
             }
             // What it prints is unknown; the commands inside are judged on their own.
             "command_substitution" => {
+                self.single = false;
                 self.text.push_str(text);
                 self.raise(Known::Dynamic);
             }
@@ -158,6 +170,7 @@ impl Word {
                     Some(next) => self.text.push(next),
                 },
                 '*' | '?' | '[' => {
+                    self.single = false;
                     self.raise(Known::Glob);
                     self.text.push(c);
                 }
@@ -180,11 +193,14 @@ impl Word {
                 continue;
             }
             self.push_quoted(source.get(at..child.start_byte()).unwrap_or_default());
+            let text = text_of(child, source);
+            let single = self.single;
             match child.kind() {
-                "simple_expansion" | "expansion" => self.push(child, source, 1),
-                "command_substitution" => self.push(child, source, 1),
-                _ => self.push_opaque(text_of(child, source)),
+                "simple_expansion" | "expansion" | "command_substitution" => self.push(child, source, 1),
+                _ => self.push_opaque(text),
             }
+            // Double quotes keep what comes out together, but for `"$@"` and `"${a[@]}"`.
+            self.single = single && (child.kind() == "command_substitution" || !text.contains('@'));
             at = child.end_byte();
         }
         self.push_quoted(source.get(at..end).unwrap_or_default());
@@ -224,6 +240,8 @@ impl Word {
 
 /// `{a,b}` or `{1..9}` outside quotes: one word becomes several.
 fn has_brace_list(raw: &str) -> bool {
+    // Bash joins continued lines before it looks for lists.
+    let raw = raw.replace("\\\n", "");
     let (mut open, mut quote, mut previous) = (false, None, ' ');
     for c in raw.chars() {
         match quote {

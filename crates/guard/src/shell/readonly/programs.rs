@@ -70,6 +70,11 @@ const FIND_VALUED: &[&str] = &[
     "-fstype",
 ];
 
+/// Whether this word of `find` takes the next one as its value.
+pub(crate) fn takes_value(word: &str) -> bool {
+    FIND_VALUED.contains(&word) || matches!(word, "-newer" | "-anewer" | "-cnewer" | "-samefile")
+}
+
 pub(super) fn find(words: &[Word]) -> Result<Vec<PathArg>, String> {
     let mut paths = Vec::new();
     let mut rest = words.iter();

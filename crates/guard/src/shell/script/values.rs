@@ -1,7 +1,7 @@
 //! What a script computes and sets: expansions, arithmetic, tests, assignments. Each that evaluates text or sets what other
 //! programs obey is a doubt. Follows no values; that is for the loops of the walk.
 
-use super::{Simple, Walker};
+use super::{Script, Simple, Walker, read};
 use crate::shell::vars;
 use crate::shell::word::{Known, Word, is_name, text_of};
 use tree_sitter::Node;
@@ -34,7 +34,9 @@ impl Walker<'_> {
             rest.is_empty()
                 || rest.starts_with(":-")
                 || rest.starts_with(":+")
-                || rest.starts_with(['-', '+', '#', '%', '/', '^', ','])
+                || rest.starts_with(['-', '+'])
+                // Patterns and replacements are expanded once more.
+                || (rest.starts_with(['#', '%', '/', '^', ',']) && !rest.contains(['$', '`', '(']))
                 || matches!(rest, "[@]" | "[*]")
         };
         if !fine {
@@ -61,7 +63,9 @@ impl Walker<'_> {
             self.doubt("an array subscript is evaluated as arithmetic");
         }
         let variable = text_of(name, self.source).to_owned();
-        if !vars::may_set(&variable) {
+        let text = text_of(node, self.source);
+        let given = text.strip_prefix(variable.as_str()).map_or(text, |t| t.trim_start_matches(['+', '=']));
+        if !vars::may_set_to(&variable, given) {
             self.doubt(format!("it sets {variable}, which other programs obey"));
         }
         if let Some(value) = value {
@@ -110,17 +114,52 @@ impl Walker<'_> {
 
     pub(super) fn test(&mut self, node: Node<'_>, depth: usize) {
         let text = text_of(node, self.source);
-        if text.starts_with("((") {
-            self.doubt("arithmetic on variables evaluates what they hold");
+        if !text.starts_with("[[") {
+            return self.bracket(text);
         }
         if text.split(|c: char| c.is_whitespace() || c == '(').any(|t| matches!(t, "-v" | "-R")) {
             self.doubt("a test of whether a variable is set can evaluate a subscript");
         }
+        if compares_numbers(text) {
+            self.doubt("a numeric comparison evaluates what a variable holds");
+        }
         self.visit_all(node, depth);
         self.out.commands.push(Simple {
-            words: vec![Word::literal("[")],
+            words: vec![Word::literal("true")],
             assigns: Vec::new(),
             dirs: self.dirs.clone(),
         });
     }
+
+    /// `[ … ]` is a command like others, though the grammar takes it for an expression: its words are split and matched
+    /// against file names.
+    fn bracket(&mut self, text: &str) {
+        let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) else {
+            return self.doubt("a test could not be read");
+        };
+        let Script { commands, redirects, doubts } =
+            read(&format!("test {inner}"), self.dirs.clone(), self.paths);
+        for doubt in doubts {
+            self.doubt(doubt);
+        }
+        self.out.commands.extend(commands);
+        self.out.redirects.extend(redirects);
+    }
+}
+
+/// A numeric comparison in `[[ … ]]` with anything but plain numbers. By the text, in case the tree says otherwise.
+fn compares_numbers(text: &str) -> bool {
+    const OPERATORS: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
+    let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')')).collect();
+    let number = |at: Option<usize>| {
+        at.and_then(|at| words.get(at)).is_some_and(|word| {
+            let word = word.trim_matches('"');
+            matches!(word, "$#" | "$?")
+                || (!word.is_empty() && word.trim_start_matches('-').chars().all(|c| c.is_ascii_digit()))
+        })
+    };
+    words
+        .iter()
+        .enumerate()
+        .any(|(at, word)| OPERATORS.contains(word) && !(number(at.checked_sub(1)) && number(Some(at + 1))))
 }

@@ -1,0 +1,285 @@
+//! Git that runs without a question: the environment that keeps it from obeying the repository, and which repositories are
+//! too strange even for that.
+//!
+//! Model: git runs what a repository's configuration names. What has a fixed name there (`core.fsmonitor`, hooks, pagers,
+//! signature programs, transports) is overruled through the environment, which beats every file. Drivers for diffs and
+//! filters have names of their own, so they cannot be overruled; a repository whose own configuration is anything but
+//! plain is asked about. What the user configured for all repositories is theirs to trust.
+//!
+//! Looks at files only through [`Files`].
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The files that verdicts depend on. [`crate::Guard`] opens nothing itself.
+pub trait Files: Send + Sync {
+    /// The names in a folder, and which of them are folders or links to folders.
+    fn entries(&self, dir: &Path) -> io::Result<Vec<(String, bool)>>;
+    /// The whole text of a small file.
+    fn text(&self, path: &Path) -> io::Result<String>;
+}
+
+/// The environment of a command in which git runs only because it reads.
+pub(crate) const PINNED: &[(&str, &str)] = &[
+    ("GIT_CONFIG_COUNT", "15"),
+    ("GIT_CONFIG_KEY_0", "safe.bareRepository"),
+    ("GIT_CONFIG_VALUE_0", "explicit"),
+    ("GIT_CONFIG_KEY_1", "core.fsmonitor"),
+    ("GIT_CONFIG_VALUE_1", "false"),
+    ("GIT_CONFIG_KEY_2", "core.hooksPath"),
+    ("GIT_CONFIG_VALUE_2", "/dev/null"),
+    ("GIT_CONFIG_KEY_3", "core.pager"),
+    ("GIT_CONFIG_VALUE_3", "cat"),
+    ("GIT_CONFIG_KEY_4", "diff.ignoreSubmodules"),
+    ("GIT_CONFIG_VALUE_4", "dirty"),
+    ("GIT_CONFIG_KEY_5", "status.submoduleSummary"),
+    ("GIT_CONFIG_VALUE_5", "false"),
+    // Diffs would write the index.
+    ("GIT_CONFIG_KEY_6", "diff.autoRefreshIndex"),
+    ("GIT_CONFIG_VALUE_6", "false"),
+    ("GIT_CONFIG_KEY_7", "log.showSignature"),
+    ("GIT_CONFIG_VALUE_7", "false"),
+    ("GIT_CONFIG_KEY_8", "gpg.program"),
+    ("GIT_CONFIG_VALUE_8", "false"),
+    ("GIT_CONFIG_KEY_9", "gpg.openpgp.program"),
+    ("GIT_CONFIG_VALUE_9", "false"),
+    ("GIT_CONFIG_KEY_10", "gpg.x509.program"),
+    ("GIT_CONFIG_VALUE_10", "false"),
+    ("GIT_CONFIG_KEY_11", "gpg.ssh.program"),
+    ("GIT_CONFIG_VALUE_11", "false"),
+    ("GIT_CONFIG_KEY_12", "protocol.allow"),
+    ("GIT_CONFIG_VALUE_12", "never"),
+    ("GIT_CONFIG_KEY_13", "submodule.recurse"),
+    ("GIT_CONFIG_VALUE_13", "false"),
+    ("GIT_CONFIG_KEY_14", "core.untrackedCache"),
+    ("GIT_CONFIG_VALUE_14", "keep"),
+    // Missing objects of a partial clone are not fetched.
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_ALLOW_PROTOCOL", "none"),
+    ("GIT_SSH_COMMAND", "false"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_PAGER", "cat"),
+    ("PAGER", "cat"),
+];
+
+/// Sections of a repository's configuration in which nothing names a program that a reading command would run, or that
+/// [`PINNED`] overrules.
+const PLAIN: &[&str] = &[
+    "core",
+    "remote",
+    "branch",
+    "user",
+    "author",
+    "committer",
+    "extensions",
+    "submodule",
+    "pull",
+    "push",
+    "init",
+    "fetch",
+    "gc",
+    "rerere",
+    "color",
+    "advice",
+    "merge",
+    "commit",
+    "tag",
+    "rebase",
+    "status",
+    "index",
+    "feature",
+    "maintenance",
+    "stash",
+    "receive",
+    "transfer",
+    "pack",
+    "http",
+    "https",
+    "credential",
+    "gui",
+    "lfs",
+    "am",
+    "apply",
+    "checkout",
+    "clean",
+    "clone",
+    "i18n",
+    "notes",
+    "sequence",
+    "svn-remote",
+    "worktree",
+    "gitflow",
+    "github",
+    "gpg",
+    "log",
+];
+
+/// Why git must not run unasked in `dir`, if anything speaks against it.
+pub(crate) fn objection(files: &dyn Files, resolve: &dyn Fn(&Path) -> PathBuf, dir: &Path) -> Option<String> {
+    for folder in dir.ancestors() {
+        let dot = folder.join(".git");
+        let inner = match files.text(&dot) {
+            // A worktree or a submodule: its folder is elsewhere.
+            Ok(text) => match text.trim().strip_prefix("gitdir:") {
+                Some(place) => resolve(&folder.join(place.trim())),
+                None => return Some(format!("{} is no repository's link", dot.display())),
+            },
+            Err(e) if e.kind() == io::ErrorKind::IsADirectory => dot,
+            Err(e) if !is_missing(&e) => return Some(format!("{} cannot be read", dot.display())),
+            Err(_) if looks_bare(files, folder) => {
+                if folder.file_name().is_none_or(|name| name != ".git") {
+                    return Some(format!("{} looks like a bare repository", folder.display()));
+                }
+                folder.to_path_buf()
+            }
+            Err(_) => continue,
+        };
+        let common = match files.text(&inner.join("commondir")) {
+            Ok(text) => resolve(&inner.join(text.trim())),
+            Err(_) => inner.clone(),
+        };
+        let configs = [common.join("config"), inner.join("config.worktree")];
+        if let Some(why) = configs.iter().find_map(|path| config(files, path)) {
+            return Some(why);
+        }
+        // A submodule may ask for a look into its files, with a configuration of its own.
+        return match files.text(&folder.join(".gitmodules")) {
+            Ok(text) if text.to_lowercase().contains("ignore") => {
+                Some("its submodules change what `git status` looks at".to_owned())
+            }
+            _ => None,
+        };
+    }
+    None
+}
+
+fn looks_bare(files: &dyn Files, folder: &Path) -> bool {
+    let there = |name: &str| files.entries(&folder.join(name)).is_ok();
+    !files.text(&folder.join("HEAD")).is_err_and(|e| is_missing(&e)) && there("objects") && there("refs")
+}
+
+/// There is nothing of that name, as opposed to something that cannot be looked at.
+pub(crate) fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn config(files: &dyn Files, path: &Path) -> Option<String> {
+    match files.text(path) {
+        Ok(text) => odd_setting(&text).map(|odd| format!("{} sets {odd}", path.display())),
+        Err(e) if is_missing(&e) => None,
+        Err(_) => Some(format!("{} cannot be read", path.display())),
+    }
+}
+
+/// The first setting that may make a reading command run or read something else.
+pub(crate) fn odd_setting(text: &str) -> Option<String> {
+    let mut section = String::new();
+    for line in text.trim_start_matches('\u{feff}').lines().map(str::trim) {
+        if line.starts_with('[') {
+            match header(line) {
+                Some((name, bare)) if PLAIN.contains(&name) || (name == "diff" && bare) => {
+                    name.clone_into(&mut section);
+                }
+                _ => return Some(line.to_owned()),
+            }
+            continue;
+        }
+        if line.starts_with(['#', ';']) {
+            continue;
+        }
+        let end = line.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(line.len());
+        let key = line[..end].to_ascii_lowercase();
+        let odd = match section.as_str() {
+            "core" => key == "worktree",
+            "submodule" => key == "ignore",
+            "diff" => !matches!(
+                key.as_str(),
+                "algorithm"
+                    | "renames"
+                    | "renamelimit"
+                    | "colormoved"
+                    | "colormovedws"
+                    | "noprefix"
+                    | "mnemonicprefix"
+                    | "context"
+                    | "indentheuristic"
+                    | "tool"
+                    | "guitool"
+                    | "submodule"
+                    | ""
+            ),
+            "log" => !matches!(
+                key.as_str(),
+                "date" | "decorate" | "follow" | "abbrevcommit" | "showsignature" | ""
+            ),
+            _ => false,
+        };
+        if odd {
+            return Some(format!("{section}.{key}"));
+        }
+    }
+    None
+}
+
+/// The name of the section that a line opens, in lower case where it is known, and whether it has no second name. `None`
+/// where anything else stands on the line.
+fn header(line: &str) -> Option<(&'static str, bool)> {
+    let inner = line.strip_prefix('[')?;
+    let end = inner.find(|c: char| !c.is_ascii_alphanumeric() && c != '-')?;
+    let name = inner[..end].to_ascii_lowercase();
+    let known = PLAIN.iter().copied().chain(["diff"]).find(|plain| *plain == name)?;
+    let rest = inner[end..].trim_start();
+    let (rest, bare) = match rest.strip_prefix('"') {
+        None => (rest, true),
+        Some(quoted) => {
+            let mut escaped = false;
+            let close = quoted.find(|c| {
+                let stop = c == '"' && !escaped;
+                escaped = c == '\\' && !escaped;
+                stop
+            })?;
+            (&quoted[close + 1..], false)
+        }
+    };
+    let after = rest.strip_prefix(']')?.trim_start();
+    (after.is_empty() || after.starts_with(['#', ';'])).then_some((known, bare))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_configurations_are_told_from_others() {
+        for text in [
+            "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[remote \"origin\"]\n\turl = x\n[branch \"a]b\"]\n merge = y\n",
+            "; comment\n[core] # here\n\thooksPath = .husky\n\tfsmonitor = true\n",
+            "[diff]\n\trenames = true\n[user]\n\tname = A B\n",
+            "",
+        ] {
+            assert_eq!(odd_setting(text), None, "{text}");
+        }
+        for text in [
+            "[diff \"x\"]\n\ttextconv = pwn\n",
+            "[DIFF \"x\"]\n\tcommand = pwn\n",
+            "[diff.x]\n\tcommand = pwn\n",
+            "[diff]\n\texternal = pwn\n",
+            "[filter \"x\"]\n\tclean = pwn\n",
+            "[core] [filter \"x\"]\n\tclean = pwn\n",
+            "[core] worktree = / #]\n",
+            "[core]\n\tworktree = /\n",
+            "\u{feff}[include]\n\tpath = x\n",
+            "[includeIf \"gitdir:/\"]\n\tpath = x\n",
+            "\r[alias]\n\tst = !pwn\n",
+            "[pretty]\n\tx = %GG\n",
+            "[submodule \"x\"]\n\tignore = none\n",
+            "[mailmap]\n\tfile = /etc/shadow\n",
+            "[remote \"x\" ] [filter \"y\"]\n",
+        ] {
+            assert!(odd_setting(text).is_some(), "{text}");
+        }
+        let count = PINNED.iter().filter(|(name, _)| name.starts_with("GIT_CONFIG_KEY_")).count();
+        assert_eq!(PINNED[0].1, count.to_string());
+    }
+}

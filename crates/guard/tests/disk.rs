@@ -1,0 +1,522 @@
+//! Commands judged and run in a real folder: links, patterns, git's configuration, and an oracle that runs what is allowed.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use becket_guard::{Files, Guard, GuardSettings, Rules, Verdict};
+use becket_types::{Access, PermissionMode};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Component, Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+struct Disk;
+
+impl Files for Disk {
+    fn entries(&self, dir: &Path) -> io::Result<Vec<(String, bool)>> {
+        fs::read_dir(dir)?
+            .map(|entry| {
+                let entry = entry?;
+                Ok((entry.file_name().into_string().unwrap(), entry.path().is_dir()))
+            })
+            .collect()
+    }
+    fn text(&self, path: &Path) -> io::Result<String> {
+        fs::read_to_string(path)
+    }
+}
+
+/// As the kernel walks a path; what does not exist keeps its name.
+fn walk(path: &Path) -> PathBuf {
+    let mut out = PathBuf::from("/");
+    for part in path.components() {
+        match part {
+            Component::ParentDir => _ = out.pop(),
+            Component::Normal(name) => {
+                out.push(name);
+                out = out.canonicalize().unwrap_or(out);
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// A workspace `w` beside a folder `out` and a home folder, deleted when dropped.
+struct World(PathBuf);
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("becket-guard-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let root = std::env::temp_dir().canonicalize().unwrap().join(name);
+        for dir in ["w/src/deep", "w/docs", "w/p", "out/dir", "home/.ssh", "bin"] {
+            fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        for (path, text) in [
+            ("w/a.txt", "hello\n"),
+            ("w/b.txt", "b\n"),
+            ("w/k.txt", "keep\n"),
+            ("w/src/main.rs", "fn main() {}\n"),
+            ("w/src/deep/x.rs", "// foo\n"),
+            ("w/docs/server.md", "x\n"),
+            ("w/server.pem", "SECRET\n"),
+            ("w/README.md", "# x\n"),
+            ("w/Cargo.toml", "[package]\n"),
+            ("w/package.json", "{\"scripts\": {}}\n"),
+            ("out/n.txt", "OUTSIDE\n"),
+            ("out/dir/m.txt", "OUTSIDE\n"),
+            ("home/.ssh/id_rsa", "KEY\n"),
+            ("home/.bashrc", "rc\n"),
+        ] {
+            fs::write(root.join(path), text).unwrap();
+        }
+        let pwn = root.join("bin/pwn");
+        fs::write(&pwn, format!("#!/bin/sh\necho ran >> {}\n", root.join("out/ran").display())).unwrap();
+        fs::set_permissions(&pwn, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::copy(&pwn, root.join("w/evil")).unwrap();
+        Self(root)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn guard(&self, allow: &[&str], mode: PermissionMode) -> Guard {
+        Guard::new(GuardSettings {
+            rules: Rules::parse(allow, &[], &[]).unwrap(),
+            mode,
+            roots: vec![self.path("w")],
+            home: self.path("home"),
+            own: Vec::new(),
+        })
+        .with_resolver(Arc::new(walk))
+        .with_files(Arc::new(Disk))
+    }
+
+    fn git(&self, words: &[&str]) {
+        let mut git = Command::new("git");
+        git.args(words).current_dir(self.path("w")).env("HOME", self.path("home"));
+        assert!(git.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success(), "{words:?}");
+    }
+
+    fn repository(&self) {
+        self.git(&["init", "-q", "-b", "main", "."]);
+        self.git(&["add", "-A"]);
+        self.git(&["-c", "user.name=x", "-c", "user.email=a@b", "commit", "-qm", "i"]);
+    }
+
+    /// Runs a command as the shell tool does, with the variables that the guard asks for.
+    fn run(&self, guard: &Guard, command: &str) {
+        let pinned = guard.variables(&Access::execute(command)).iter().copied();
+        let path = format!("{}:/usr/bin:/bin", self.path("bin").display());
+        let mut bash = Command::new("timeout");
+        bash.args(["10", "bash", "-c", command]).current_dir(self.path("w")).env_clear().env("PATH", path);
+        bash.env("HOME", self.path("home")).envs(pinned).stdin(Stdio::null());
+        let _ = bash.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+
+    /// Every file with its content, every link with its target.
+    fn state(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut out = BTreeMap::new();
+        let mut todo = vec![self.0.clone()];
+        while let Some(dir) = todo.pop() {
+            for entry in fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                let meta = path.symlink_metadata().unwrap();
+                if meta.is_dir() {
+                    todo.push(path.clone());
+                    out.insert(path, Vec::new());
+                } else if meta.is_symlink() {
+                    let target = path.read_link().unwrap().into_os_string().into_encoded_bytes();
+                    out.insert(path, target);
+                } else {
+                    let text = fs::read(&path).unwrap();
+                    out.insert(path, text);
+                }
+            }
+        }
+        out
+    }
+}
+
+fn allowed(guard: &Guard, command: &str) -> bool {
+    matches!(guard.check("bash", &Access::execute(command), &Value::Null), Verdict::Allow { .. })
+}
+
+fn there(program: &str) -> bool {
+    Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+}
+
+#[test]
+fn paths_lead_where_the_kernel_goes() {
+    let world = World::new();
+    let w = |name: &str| world.path("w").join(name);
+    symlink(world.path("out/dir"), w("d")).unwrap();
+    symlink(world.path("home"), w("h")).unwrap();
+    symlink(world.path("out/n.txt"), w("docs/notes.txt")).unwrap();
+    symlink(world.path("home/.bashrc"), w("p/rc")).unwrap();
+    symlink("src/deep", w("inner")).unwrap();
+    let reading = world.guard(&[], PermissionMode::Default);
+    let commands = [
+        "cat d/../n.txt",
+        "cat ./d/../n.txt",
+        "cat d/m.txt",
+        "cat src/../d/../n.txt",
+        "cat d/../dir/m.txt",
+        "head inner/../../../d/../n.txt",
+        "cat */.s??/*",
+        "cat h/.s??/*",
+        "cat h/.ssh/id_rsa",
+        "cat ?/.ssh/id_*",
+        "cat [h]/.[s]sh/*",
+        "cat docs/*",
+        "cat docs/n*",
+        "cat docs/n?tes.txt",
+        "cat docs/[n]otes.txt",
+        "cat serv*",
+        "cat *.pem",
+        "cat s*",
+        "cat *r*.p*",
+        "cat [s]erver.*",
+        "cat ?erver.pem",
+        "cat *",
+        "head *",
+        "tail -n 1 serv*",
+        "for f in *; do cat \"$f\"; done",
+        "for f in serv*; do cat \"$f\"; done",
+        "for f in docs/*; do head \"$f\"; done",
+        "for f in */.ssh/*; do cat \"$f\"; done",
+        "grep -h . serv*",
+        "wc d/../n.txt",
+        "sort <d/../n.txt",
+        "cat <d/../n.txt",
+        "cd d && ls",
+        "cd d/.. && cat n.txt",
+        "cd inner && cat ../../../d/../n.txt",
+        "cd inner; cd ..; cat ../out/n.txt",
+        "command cd docs; cat notes.txt",
+        "eval 'cd docs'; cat notes.txt",
+        "builtin cd docs && cat notes.txt",
+        "time cd docs; cat notes.txt",
+        "trap 'cat notes.txt' EXIT; cd docs",
+        "ls d/",
+        "ls */",
+        "ls h/*",
+        "diff -r docs src",
+        "grep -x . docs/notes.txt",
+        "sed -n p docs/notes.txt",
+        "awk 1 docs/notes.txt",
+        "jq -R . docs/notes.txt",
+        "stat d/../n.txt",
+        "find d/../",
+        "find h/",
+        "rg . d/../n.txt",
+        "xxd d/../n.txt",
+        "cat -n -- d/../n.txt",
+        "cd docs; for f in *; do cat \"$f\"; done",
+        "cat ~/.bashrc",
+        "cat ~/.s*/*",
+        "cat ../out/*",
+        "cat $PWD/../out/n.txt",
+    ];
+    let through: Vec<&&str> = commands.iter().filter(|c| allowed(&reading, c)).collect();
+    assert!(through.is_empty(), "{through:?}");
+    for command in [
+        "cat *.txt",
+        "cat src/*.rs",
+        "for f in src/*.rs; do wc -l \"$f\"; done",
+        "ls inner",
+        "cat inner/x.rs",
+        "cat inner/../main.rs",
+        "cd src && cat ../a.txt",
+        "ls *.md",
+        "head R*",
+        "cd inner && ls",
+    ] {
+        assert!(
+            allowed(&reading, command),
+            "{command}: {:?}",
+            reading.check("bash", &Access::execute(command), &Value::Null)
+        );
+    }
+    let editing = world.guard(&[], PermissionMode::AcceptEdits);
+    let commands = [
+        "echo x > d/../new",
+        "echo x >> d/../n.txt",
+        "echo x > p/rc",
+        "mv p q; echo pwn > q/rc",
+        "mv p q && echo pwn >q/rc",
+        "mv p q\necho pwn > q/rc",
+        "mv p q | echo pwn > q/rc",
+        "mv p q & echo pwn > q/rc",
+        "cp -a p q; echo pwn > q/rc",
+        "cp -r p q; cp a.txt q/rc",
+        "cp -R p q; touch q/rc",
+        "cp -P p/rc z; echo pwn > z",
+        "mv p/rc z; cp a.txt z",
+        "mv d e; cat e/m.txt",
+        "mv docs e; cat e/notes.txt",
+        "mv docs e && cd e && cat notes.txt",
+        "mv d e; ls e/",
+        "for x in 1 2; do echo pwn > q/rc; mv p q; done",
+        "while mv p q; do echo pwn > q/rc; done",
+        "command mv p q; echo x > q/rc",
+        "touch d/../new",
+        "mkdir d/new",
+        "cp a.txt d/../new",
+        "cp a.txt h/.bashrc",
+        "mv a.txt d/",
+        "bash -c 'mv p q; echo x > q/rc'",
+        "bash -c 'mv p q'; echo x > q/rc",
+        "(mv p q); echo x > q/rc",
+        "{ mv p q; echo x; } > q/rc",
+    ];
+    let through: Vec<&&str> = commands.iter().filter(|c| allowed(&editing, c)).collect();
+    assert!(through.is_empty(), "{through:?}");
+    for command in [
+        "mv a.txt c.txt",
+        "echo x > new.txt && cat new.txt",
+        "mkdir -p e && touch e/f",
+        "mv a.txt c.txt && echo done",
+    ] {
+        assert!(allowed(&editing, command), "{command}");
+    }
+    let ruled = world.guard(&["Bash(cat *)", "Bash(git *)", "Bash(ln *)"], PermissionMode::Default);
+    for command in [
+        "cat serv*",
+        "cat h/.ssh/id_*",
+        "ln -s / l; head l/etc/passwd",
+        "git checkout x && head docs/a",
+        "x=server.pem; cat $x",
+        "cat $(echo server.pem)",
+        "for f in server.pem; do cat $f; done",
+    ] {
+        assert!(!allowed(&ruled, command), "{command}");
+    }
+}
+
+/// Configuration of a repository that makes reading commands run `pwn`.
+const HOSTILE: &[&str] = &[
+    "[core]\n\tfsmonitor = \"pwn; false\"\n",
+    "[core]\n\tpager = pwn\n[pager]\n\tlog = pwn\n",
+    "[core]\n\thooksPath = ../bin\n",
+    "[diff]\n\texternal = pwn\n",
+    "[diff \"x\"]\n\ttextconv = pwn\n",
+    "[diff \"x\"]\n\tcommand = pwn\n",
+    "[filter \"x\"]\n\tclean = pwn\n",
+    "[filter \"x\"]\n\tprocess = pwn\n",
+    "[log]\n\tshowSignature = true\n[gpg]\n\tprogram = pwn\n",
+    "[gpg]\n\tprogram = pwn\n[pretty]\n\tx = %GG\n[format]\n\tpretty = x\n",
+    "[alias]\n\tst = !pwn\n",
+    "[include]\n\tpath = ../more\n",
+    "[core]\n\tworktree = /\n",
+    "[core]\n\tsshCommand = pwn\n\taskPass = pwn\n\teditor = pwn\n",
+];
+
+const READING_GIT: &[&str] = &[
+    "git status",
+    "git status -s",
+    "git diff",
+    "git diff --stat",
+    "git log",
+    "git log -p",
+    "git log -S hello",
+    "git show",
+    "git blame a.txt",
+    "git ls-files -m",
+    "git describe --always --dirty",
+    "git stash list",
+    "git branch -vv",
+    "git grep hello",
+    "git diff HEAD -- a.txt",
+    "git whatchanged",
+    "git shortlog -sn HEAD",
+    "git reflog",
+    "git rev-parse HEAD",
+    "cd src && git status",
+    "git -C src diff",
+    "git log --oneline | head",
+    "git show HEAD:a.txt",
+    "git diff-index HEAD",
+    "git diff-files",
+];
+
+#[test]
+fn git_does_not_obey_the_repository() {
+    if !there("git") {
+        return;
+    }
+    for config in HOSTILE {
+        let world = World::new();
+        world.repository();
+        fs::write(world.path("w/.gitattributes"), "* diff=x filter=x\n").unwrap();
+        fs::write(world.path("w/.git/hooks/post-index-change"), "#!/bin/sh\npwn\n").unwrap();
+        fs::set_permissions(world.path("w/.git/hooks/post-index-change"), fs::Permissions::from_mode(0o755))
+            .unwrap();
+        fs::write(world.path("w/more"), "[core]\n\tfsmonitor = pwn\n").unwrap();
+        let mut text = fs::read_to_string(world.path("w/.git/config")).unwrap();
+        text.push_str(config);
+        fs::write(world.path("w/.git/config"), text).unwrap();
+        fs::write(world.path("w/a.txt"), "changed\n").unwrap();
+        let before = world.state();
+        let guard = world.guard(&[], PermissionMode::Default);
+        for command in READING_GIT.iter().filter(|c| allowed(&guard, c)) {
+            world.run(&guard, command);
+            assert!(world.state() == before, "{command} with {config}");
+        }
+    }
+    // The test above runs most commands, or it would show nothing.
+    let world = World::new();
+    world.repository();
+    let guard = world.guard(&[], PermissionMode::Default);
+    for command in READING_GIT {
+        assert!(allowed(&guard, command), "{command}");
+        assert!(!guard.variables(&Access::execute(*command)).is_empty(), "{command}");
+    }
+    fs::create_dir(world.path("w/v")).unwrap();
+    world.git(&["init", "-q", "--bare", "v"]);
+    for command in ["git -C v status", "cd v && git status", "git -C v/refs log", "git -C src -C ../v status"]
+    {
+        assert!(!allowed(&guard, command), "{command}");
+    }
+    let ruled = world.guard(&["Bash(cargo test *)", "Bash(make *)"], PermissionMode::Default);
+    for command in ["git status && cargo test", "make all; git diff", "cargo test | git grep x"] {
+        assert!(!allowed(&ruled, command), "{command}");
+    }
+    assert!(ruled.variables(&Access::execute("cargo test")).is_empty());
+    let own = world.guard(&["Bash(git *)"], PermissionMode::Default);
+    assert!(!own.variables(&Access::execute("git status")).is_empty());
+    assert!(own.variables(&Access::execute("git status && git commit -m x")).is_empty());
+}
+
+fn lines(text: &str) -> impl Iterator<Item = String> {
+    text.lines()
+        .filter(|l| !l.starts_with("# ") && !l.trim().is_empty())
+        .map(|l| l.replace("\\n", "\n").replace("\\t", "\t"))
+}
+
+#[test]
+fn what_is_allowed_changes_nothing() {
+    if !there("bash") || !there("git") {
+        return;
+    }
+    let world = World::new();
+    world.repository();
+    let guard = world.guard(&[], PermissionMode::Default);
+    let texts = [
+        include_str!("corpus/ordinary.txt"),
+        include_str!("corpus/bypass.txt"),
+        include_str!("corpus/rules.txt"),
+    ];
+    let before = world.state();
+    let mut ran = 0;
+    for command in texts.into_iter().flat_map(lines).filter(|c| !c.contains("/repo") && !c.contains("sleep"))
+    {
+        if allowed(&guard, &command) {
+            ran += 1;
+            world.run(&guard, &command);
+            assert!(world.state() == before, "{command}");
+        }
+    }
+    assert!(ran > 200, "{ran}");
+}
+
+#[test]
+fn what_is_allowed_of_generated_commands_changes_nothing() {
+    if !there("bash") {
+        return;
+    }
+    let world = World::new();
+    let guard = world.guard(&[], PermissionMode::Default);
+    let programs = [
+        "cat", "echo", "printf", "test", "[", "xxd", "uniq", "sort", "sed -n", "awk", "find .", "grep", "wc",
+        "head", "tr", "cut", "ls", ":", "true", "diff", "tree", "file", "date", "cmp", "od", "column", "jq",
+    ];
+    let words = [
+        "",
+        "a.txt",
+        "a.txt k.txt",
+        "-o k.txt a.txt",
+        "a.txt -o k.txt",
+        "-ps a.txt k.txt",
+        "-c a.txt k.txt",
+        "-v 'a[$(pwn)]'",
+        "$x 'a[$(pwn)]'",
+        "\"$x\" 'a[$(pwn)]'",
+        "'%n' 'a[$(pwn)]'",
+        "'%n' PATH",
+        "p a.txt",
+        "'w k.txt' a.txt",
+        "'1e pwn' a.txt",
+        "'s/h/pwn/e' a.txt",
+        "'{print > \"k.txt\"}' a.txt",
+        "'{system(\"pwn\")}' a.txt",
+        "-exec pwn ';'",
+        "-delete",
+        "-name '*.txt' $x",
+        "-fprint k.txt",
+        "\"$(echo a.txt)\"",
+        "{a.txt,k.txt}",
+        "{-o,k.txt,a.txt}",
+        "-n 1 a.txt",
+        "x a.txt ]",
+        "$x ]",
+        "-f a.txt ]",
+        "-- a.txt k.txt",
+        "--output=k.txt a.txt",
+        "--outp=k.txt a.txt",
+        "-- -v 'a[$(pwn)]'",
+        "@o",
+        "a*",
+        "-[a-z]",
+        "+x",
+        "-s now",
+    ];
+    let frames = [
+        "@",
+        "x=-v; @",
+        "x=-exec; @",
+        "@ {a['$(pwn)']}>/dev/null",
+        "@ | cat",
+        "y=$(@); echo \"$y\"",
+        "if @; then :; fi",
+        "! @",
+        "for x in -o -v; do @; done",
+        "{ @; } 2>/dev/null",
+        "env @",
+        "command @",
+        "@ <a.txt",
+        "timeout 5 @",
+        "bash -c \"@\"",
+    ];
+    let before = world.state();
+    let (mut seen, mut ran) = (0, 0);
+    for frame in frames {
+        for program in programs {
+            for word in words {
+                let command = frame.replace('@', &format!("{program} {word}"));
+                seen += 1;
+                if allowed(&guard, &command) {
+                    ran += 1;
+                    // One in forty: all of them together are the same forms many times.
+                    if ran % 40 == 0 {
+                        world.run(&guard, &command);
+                        assert!(world.state() == before, "{command}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(seen > 5_000 && ran > 400, "{ran} of {seen}");
+}
