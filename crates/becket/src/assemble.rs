@@ -2,6 +2,7 @@
 
 use crate::agents;
 use crate::cmd::store_failure;
+use crate::disk::Disk;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::models;
@@ -227,9 +228,11 @@ pub(crate) fn guard(environment: &Environment, run: &RunSettings) -> Result<Guar
         own: vec![environment.config_dir.clone(), environment.data_dir.clone()],
     };
     let root = PathBuf::from("/");
-    Ok(Guard::new(settings).with_resolver(Arc::new(move |path| {
-        becket_tool::paths::resolve(&root, path).unwrap_or_else(|_| path.to_path_buf())
-    })))
+    Ok(Guard::new(settings)
+        .with_resolver(Arc::new(move |path| {
+            becket_tool::paths::resolve(&root, path).unwrap_or_else(|_| path.to_path_buf())
+        }))
+        .with_files(Arc::new(Disk)))
 }
 
 /// A session that is over: one in which nothing happened leaves nothing behind.

@@ -8,6 +8,7 @@ mod agents;
 mod args;
 mod assemble;
 mod cmd;
+mod disk;
 mod environment;
 mod failure;
 mod guardian;

@@ -53,6 +53,8 @@ pub(crate) struct Start<'a> {
     /// It gets a terminal, with this typed into it.
     pub terminal: Option<String>,
     pub progress: Progress,
+    /// On top of the environment of every command.
+    pub variables: &'static [(&'static str, &'static str)],
 }
 
 impl Process {
@@ -72,7 +74,8 @@ impl Process {
             (name.as_ref(), value.as_ref()),
             ("BECKET_COMMAND".as_ref(), &run),
         ];
-        let env = settings.env.iter().map(|(n, v)| (n.as_os_str(), v.as_os_str())).chain(own);
+        let more = start.variables.iter().map(|(n, v)| (OsStr::new(*n), OsStr::new(*v)));
+        let env = settings.env.iter().map(|(n, v)| (n.as_os_str(), v.as_os_str())).chain(more).chain(own);
         let pids = sys::Pids::new(value, settings.limits.tasks);
         let entrance = pids.as_ref().map(sys::Pids::entrance).unwrap_or_default();
         let args = launch::arguments(&cwd_file, settings.limits.open_files, entrance);

@@ -116,8 +116,14 @@ impl Tool for BashTool {
             Some(text) if !text.is_empty() => report::with_input(&input.command, text),
             _ => input.command.clone(),
         });
+        // The folder that it will run in, which an earlier `cd` may have set.
+        let kept = env.host.state(CWD).and_then(|v| v.as_str().map(PathBuf::from));
+        let current = kept.as_deref().unwrap_or(&env.cwd);
         if let Some(workdir) = &input.workdir {
-            access.paths.push(env.path(workdir)?);
+            let dir = becket_tool::paths::resolve(current, Path::new(workdir));
+            access.paths.push(dir.map_err(|e| e.to_string())?);
+        } else if kept.is_some() {
+            access.paths.push(current.to_path_buf());
         }
         Ok(access)
     }
@@ -212,6 +218,7 @@ impl BashTool {
             cwd: &cwd,
             terminal: input.terminal(),
             progress: Arc::clone(&env.progress),
+            variables: env.variables,
         };
         let process = Process::start(shell, start)?;
         if input.background == Some(Background::Now) {

@@ -92,6 +92,9 @@ pub struct ToolEnv {
     /// Whether a file that a call met on its own, below what its [`Access`] named, may be opened. Asked for every file whose
     /// content a search looks at; what it refuses is left out and named in the result.
     pub may_read: MayRead,
+    /// Environment variables that a command of the call runs with, on top of its own: it was permitted for what it does
+    /// with them.
+    pub variables: &'static [(&'static str, &'static str)],
 }
 
 /// See [`ToolEnv::may_read`].

@@ -102,6 +102,7 @@ pub fn env(cwd: &Path) -> (ToolEnv, Arc<TestHost>) {
         progress: Arc::new(move |chunk: &str| listener.kept().progress.push(chunk.to_owned())),
         host: Arc::clone(&host) as Arc<dyn Host>,
         may_read: Arc::new(|_: &Path| true),
+        variables: &[],
     };
     (env, host)
 }

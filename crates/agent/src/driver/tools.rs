@@ -172,9 +172,11 @@ impl Agent {
             progress: self.core.progress(call.id.clone(), Arc::clone(partial)),
             host: Arc::clone(&self.host) as Arc<dyn Host>,
             may_read: Arc::new(|_: &Path| false),
+            variables: &[],
         };
         let access = tool.access(&call.input, &env)?;
         env.may_read = Arc::new(self.guard.may_read(&tool.spec().name, &access, &call.input));
+        env.variables = self.guard.variables(&access);
         Ok((Arc::clone(tool), env, access))
     }
 

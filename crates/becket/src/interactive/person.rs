@@ -46,6 +46,7 @@ impl Person {
             progress: Arc::new(|_: &str| {}),
             host: Arc::clone(&self.kept) as Arc<dyn Host>,
             may_read: Arc::new(|_: &Path| true),
+            variables: &[],
         };
         let tool = BashTool::new(Arc::clone(&self.shell));
         async move {
