@@ -26,7 +26,7 @@ fn a_server_that_is_found_is_chosen_and_kept() {
     let mut terminal = Terminal::start(command);
     terminal.shows("Which model is becket to begin with?");
     terminal.shows("openai/qwen");
-    terminal.press_until("\x1b[A", "❯ openai/qwen");
+    terminal.press_until("\x1b[A", "❯ 1 openai/qwen");
     terminal.send("\r");
     terminal.shows("what is to be done?");
     terminal.send("go\r");
@@ -47,7 +47,7 @@ fn a_key_is_pasted_kept_for_its_owner_and_never_shown() {
     };
     let mut terminal = start();
     terminal.shows("paste a key");
-    terminal.press_until("p", "the key:");
+    terminal.press_until("\r", "the key:");
     terminal.send("\x1b[200~sk-ant-api03-SECRETSECRET\x1b[201~");
     terminal.shows("a key for anthropic");
     terminal.send("\r");
@@ -86,8 +86,8 @@ fn nothing_of_a_project_is_used_before_it_is_trusted() {
     };
     let mut terminal = start();
     terminal.shows("Do you trust what is in this directory?");
-    terminal.shows("❯ no: work here without these");
-    terminal.press_until("n", "what is to be done?");
+    terminal.shows("❯ 1 no: work here without these");
+    terminal.press_until("\r", "what is to be done?");
     terminal.shows("skills are not loaded until the folder is trusted");
     terminal.send("\x15/build\r");
     terminal.shows("no command /build");
@@ -98,7 +98,9 @@ fn nothing_of_a_project_is_used_before_it_is_trusted() {
 
     let mut terminal = start();
     terminal.shows("Do you trust what is in this directory?");
-    terminal.press_until("y", "what is to be done?");
+    terminal.press_until("\x1b[A", "❯ 2 yes: I trust");
+    terminal.send("2");
+    terminal.shows("what is to be done?");
     drop(terminal);
 
     // It is trusted from now on; what a command runs is still shown first.

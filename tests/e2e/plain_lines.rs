@@ -45,12 +45,12 @@ fn a_turn_a_question_and_an_interrupt_are_lines_and_nothing_is_redrawn() {
     says(&mut terminal, "/quit to leave.\r\n");
     assert!(is_line_by_line(&terminal.pty));
     terminal.send("make it\n");
-    says(&mut terminal, "or n and why.\r\n");
+    says(&mut terminal, "or /n and why.\r\n");
     assert!(!bench.project.exists("made.txt"), "it asks first");
     // An answer that comes too soon counts for nothing, and is told so.
     let mut answers = 0;
     while !written(&terminal).contains("bash ended") {
-        terminal.send("y\n");
+        terminal.send("/y\n");
         answers += 1;
         terminal.until("what came of the answer", |t| {
             let said = written(t);

@@ -215,15 +215,49 @@ fn a_rule_that_is_always_allowed_goes_into_a_file_of_the_person_s_own() {
     let mut terminal = Terminal::typed(becket(&bench, &server), "");
     terminal.shows("what is to be done?");
     terminal.send("make it\r");
-    terminal.shows("a always");
-    // Too early counts for nothing; then the time begins anew.
-    terminal.press_until("a", "allow this from now on?");
+    terminal.shows("3 Yes, always");
+    // What is typed is no answer, and waits in the composer.
+    terminal.send("1 yes, sure");
+    terminal.shows("› 1 yes, sure");
+    assert!(!bench.project.exists("made.txt"));
+    // Ctrl-U empties the composer. Too early, Tab counts for nothing, and the time starts again.
+    terminal.press_until("\x15\t", "❯ 1 Yes, once");
+    terminal.press_until("3", "allow this from now on?");
     assert!(terminal.screen().contains("Bash(touch *)"), "{}", terminal.screen());
-    terminal.press_until("p", "All made.");
+    terminal.press_until("\x1b[B\x1b[A\x1b[B", "❯ 2 In this project alone");
+    terminal.press_until("\r", "All made.");
     assert!(bench.project.exists("made.txt") && !bench.project.exists(".becket"));
     let files = std::fs::read_dir(bench.home.path(".config/becket/projects")).unwrap();
     let rules: Vec<String> = files.map(|f| std::fs::read_to_string(f.unwrap().path()).unwrap()).collect();
     assert_eq!(rules, ["[permissions]\nallow = [\"Bash(touch *)\"]\n"]);
+}
+
+#[test]
+fn a_sentence_typed_at_a_question_allows_nothing_and_becomes_the_reason() {
+    let bench = Bench::new(&[("a.txt", "one\n")]);
+    let mut step = 0;
+    let server = MockServer::with(move |_| {
+        step += 1;
+        match step {
+            1 => Answer::tool("t1", "bash", json!({"command": "touch made.txt"})).into(),
+            _ => Answer::text("I leave it.").into(),
+        }
+    });
+    let mut terminal = Terminal::typed(becket(&bench, &server), "");
+    terminal.shows("what is to be done?");
+    terminal.send("make it\r");
+    terminal.shows("1 Yes, once");
+    // Ctrl-U empties the composer: what was typed before the question could be read is no reply to it.
+    terminal.press_until("\x15stop, 1 wrong file, yes", "sends your text as the reason");
+    terminal.send("\r");
+    terminal.shows("I leave it.");
+    assert!(!bench.project.exists("made.txt"));
+    let requests = server.requests();
+    assert!(
+        requests[1].text().contains("the user said no: stop, 1 wrong file, yes"),
+        "{}",
+        requests[1].text()
+    );
 }
 
 /// One pixel.

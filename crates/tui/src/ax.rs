@@ -2,6 +2,9 @@
 //!
 //! Owns what is said of each event ([`Speaker`], pure) and a loop that reads lines as the terminal itself edits them. Nothing
 //! that is not for people is said; escape sequences and invisible characters come out as in the other interface.
+//!
+//! Invariant: a question is answered only by a line that is exactly `/y`, `/s`, `/f` or begins with `/n`. Whatever else is typed
+//! while it is open, and whenever, is a message and leaves the question open: a line has no focus that could tell them apart.
 
 use crate::ansi::Ansi;
 use crate::app::undo;
@@ -29,6 +32,7 @@ use tokio::sync::mpsc;
 const OUTPUT_LINES: usize = 20;
 /// An answer that came sooner after its question was not meant for it.
 const ARM: Duration = Duration::from_millis(300);
+const TOO_EARLY: &str = "That came before the question was said. Answer again.";
 
 /// What is said of events and done with lines.
 #[derive(Debug, Default)]
@@ -42,11 +46,18 @@ pub struct Speaker {
     questions: VecDeque<(Option<CallId>, PermissionRequest)>,
     /// The undo that was shown last and not answered.
     undo: Option<u64>,
+    /// A question was said since this was last taken.
+    asked: bool,
 }
 
 impl Speaker {
     pub fn is_working(&self) -> bool {
         self.working
+    }
+
+    /// True once after each question that was said: the time in which answers are too early starts then.
+    pub fn take_asked(&mut self) -> bool {
+        std::mem::take(&mut self.asked)
     }
 
     /// The lines that tell of an event.
@@ -147,9 +158,9 @@ impl Speaker {
                 }
                 out.extend(without_fences(&undo::page(plan)));
                 let force =
-                    if undo::has_conflicts(plan) { ", f to overwrite what others changed" } else { "" };
-                out.push(format!("Question: is this to be done? Answer y{force}, or n."));
-                self.undo = Some(plan.plan);
+                    if undo::has_conflicts(plan) { ", /f to overwrite what others changed" } else { "" };
+                out.push(format!("Question: is this to be done? Answer /y{force}, or /n."));
+                (self.undo, self.asked) = (Some(plan.plan), true);
             }
             Event::UndoDone(outcome) => out.push(undo::told(outcome)),
             Event::Retry { attempt, max, delay, error, .. } => {
@@ -187,8 +198,9 @@ impl Speaker {
         }
     }
 
-    fn ask(&self, out: &mut Vec<String>) {
+    fn ask(&mut self, out: &mut Vec<String>) {
         let Some((subagent, request)) = self.questions.front() else { return };
+        self.asked = true;
         let whose = if subagent.is_some() { " for a subagent" } else { "" };
         out.push(format!("Question: {} wants to run{whose}.", request.tool));
         if let Some(command) = &request.access.command {
@@ -198,26 +210,25 @@ impl Speaker {
         }
         out.extend(request.access.paths.iter().map(|path| format!("Path: {}", path.display())));
         out.push(format!("Why it asks: {}", request.reason));
-        out.push("Answer y for once, s for this session, n for no, or n and why.".to_owned());
+        out.push("Answer /y for once, /s for this session, /n for no, or /n and why.".to_owned());
     }
 
-    /// The answer to the question that is open; `None` where nothing is asked.
+    /// The answer to the question that is open; `None` if nothing is asked, or the line is no answer.
     fn decide(&mut self, line: &str, early: bool, out: &mut Vec<String>) -> Option<Vec<Effect>> {
         let (subagent, request) = self.questions.front()?;
         let (word, why) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
-        let decision = match word {
-            "y" | "yes" | "s" if early => {
-                out.push("That came before the question was said. Answer again.".to_owned());
-                return Some(Vec::new());
+        let decision = match (word, why) {
+            ("/y" | "/yes", "") => Decision::AllowOnce,
+            ("/s", "") => Decision::AllowSession,
+            ("/n" | "/no", _) => {
+                Decision::Deny { reason: Some(why.to_owned()).filter(|why| !why.is_empty()) }
             }
-            "y" | "yes" => Decision::AllowOnce,
-            "s" => Decision::AllowSession,
-            "n" | "no" => Decision::Deny { reason: Some(why.to_owned()).filter(|why| !why.is_empty()) },
-            _ => {
-                self.ask(out);
-                return Some(Vec::new());
-            }
+            _ => return None,
         };
+        if early {
+            out.push(TOO_EARLY.to_owned());
+            return Some(Vec::new());
+        }
         let what = Command::Decide { call_id: request.call_id.clone(), decision };
         let command = match subagent.clone() {
             Some(call_id) => Command::ToSubagent { call_id, what: Box::new(what) },
@@ -228,25 +239,28 @@ impl Speaker {
         Some(vec![Effect::Send(command)])
     }
 
-    /// The answer to an undo that was shown; `None` where none is, or it is something else, which leaves things as they are.
+    /// The answer to an undo that was shown; `None` if none is, or the line is no answer. A message leaves things as they are.
     fn decide_undo(&mut self, line: &str, early: bool, out: &mut Vec<String>) -> Option<Vec<Effect>> {
         let plan = self.undo.filter(|_| !line.trim().is_empty())?;
-        let word = line.trim();
-        if early && matches!(word, "y" | "yes" | "f") {
-            out.push("That came before the question was said. Answer again.".to_owned());
+        let force = match line.trim() {
+            "/y" | "/yes" => Some(false),
+            "/f" => Some(true),
+            "/n" | "/no" => None,
+            _ => {
+                self.undo = None;
+                return None;
+            }
+        };
+        if early {
+            out.push(TOO_EARLY.to_owned());
             return Some(Vec::new());
         }
         self.undo = None;
-        let carry_out = |force| vec![Effect::Send(Command::CarryOut { plan, force })];
-        match word {
-            "y" | "yes" => Some(carry_out(false)),
-            "f" => Some(carry_out(true)),
-            "n" | "no" => {
-                out.push("Nothing was changed.".to_owned());
-                Some(Vec::new())
-            }
-            _ => None,
-        }
+        let Some(force) = force else {
+            out.push("Nothing was changed.".to_owned());
+            return Some(Vec::new());
+        };
+        Some(vec![Effect::Send(Command::CarryOut { plan, force })])
     }
 
     /// What a line of the person's does, and what is said to it. `early`: it came right after a question.
@@ -259,6 +273,7 @@ impl Speaker {
             return (effects, out);
         }
         if line.trim().is_empty() {
+            self.ask(&mut out);
             return (Vec::new(), out);
         }
         let prompt = Prompt { text: line.to_owned(), images: Vec::new() };
@@ -285,6 +300,11 @@ impl Speaker {
             Said::Memory(text) => Effect::Ask(Request::Memorize { text }),
             Said::Task => {
                 self.working = true;
+                if !self.questions.is_empty() {
+                    out.push(
+                        "That is sent as a message. The question is still open: /y, /s or /n.".to_owned(),
+                    );
+                }
                 let parts = vec![Part::text(prompt.text)];
                 Effect::Send(Command::Prompt(PromptInput {
                     parts,
@@ -370,9 +390,6 @@ pub async fn run<W: Write>(
         let said = tokio::select! {
             event = events.recv() => {
                 let Some(event) = event else { return Ok(Ended::AgentGone) };
-                if matches!(event, Event::PermissionAsked(_) | Event::UndoPlanned(_)) {
-                    asked = Instant::now();
-                }
                 speaker.event(&event)
             }
             line = lines.recv() => {
@@ -404,6 +421,10 @@ pub async fn run<W: Write>(
             writeln!(out, "{line}")?;
         }
         out.flush()?;
+        // Also the next of several, and those of subagents.
+        if speaker.take_asked() {
+            asked = Instant::now();
+        }
         for effect in effects {
             match effect {
                 // An agent that is gone takes no commands; its events end too.
@@ -496,13 +517,13 @@ mod tests {
         assert!(matches!(speaker.line("y", false).0[..], [Effect::Send(Command::Prompt(_))]));
         let (mut speaker, said) = shown(&["a.txt"]);
         assert!(said.contains(&"as it was   a.txt  +1 −2".to_owned()), "{said:?}");
-        assert_eq!(said.last().map(String::as_str), Some("Question: is this to be done? Answer y, or n."));
+        assert_eq!(said.last().map(String::as_str), Some("Question: is this to be done? Answer /y, or /n."));
         assert!(said.iter().all(|line| !line.contains("```")), "{said:?}");
-        assert_eq!(speaker.line("y", true).0, [], "typed ahead");
+        assert_eq!(speaker.line("/y", true).0, [], "typed ahead");
         let carry_out = Command::CarryOut { plan: 7, force: false };
-        assert_eq!(speaker.line("y", false).0, [Effect::Send(carry_out)]);
+        assert_eq!(speaker.line("/y", false).0, [Effect::Send(carry_out)]);
         let (mut speaker, _) = shown(&["a.txt"]);
-        assert_eq!(speaker.line("n", false), (Vec::new(), vec!["Nothing was changed.".to_owned()]));
+        assert_eq!(speaker.line("/n", false), (Vec::new(), vec!["Nothing was changed.".to_owned()]));
         // Something else is said as ever, and the plan is forgotten.
         let (mut speaker, _) = shown(&["a.txt"]);
         for line in ["go on", "y"] {
@@ -525,11 +546,15 @@ mod tests {
         };
         let lines = speaker.event(&Event::PermissionAsked(Box::new(request)));
         assert_eq!(lines[..3], ["Question: bash wants to run.", "Command: rm x", "Why it asks: no rule"]);
-        assert_eq!(speaker.line("y", true).0, [], "typed ahead");
-        assert_eq!(speaker.line("what?", false).0, []);
+        assert_eq!(speaker.line("/y", true).0, [], "typed ahead");
+        for text in ["y", "yes, but first the tests", "s it right?", "n", "/yes but not now"] {
+            let (effects, said) = speaker.line(text, false);
+            assert!(effects.iter().all(|e| !matches!(e, Effect::Send(Command::Decide { .. }))), "{text}");
+            assert!(!said.is_empty(), "{text}");
+        }
         let decision = Decision::Deny { reason: Some("use git rm".into()) };
         let want = Effect::Send(Command::Decide { call_id: CallId("c".into()), decision });
-        assert_eq!(speaker.line("n use git rm", false).0, [want]);
+        assert_eq!(speaker.line("/n use git rm", false).0, [want]);
         assert!(matches!(speaker.line("do it", false).0[..], [Effect::Send(Command::Prompt(_))]));
         assert_eq!(speaker.line("/quit", false).0, [Effect::Quit]);
     }
@@ -565,6 +590,7 @@ mod tests {
         assert_eq!(lines[0], "Question: bash wants to run for a subagent.");
         let what = Command::Decide { call_id: CallId("c".into()), decision: Decision::AllowOnce };
         let want = Command::ToSubagent { call_id: CallId("t".into()), what: Box::new(what) };
-        assert_eq!(speaker.line("y", false).0, [Effect::Send(want)]);
+        assert!(speaker.take_asked(), "a subagent's question has its time too");
+        assert_eq!(speaker.line("/y", false).0, [Effect::Send(want)]);
     }
 }

@@ -16,6 +16,7 @@
 //! | [`draft`] | when what is being written is kept |
 //! | [`overlay`] | a page over the transcript |
 //! | [`approval`] | may this run? |
+//! | [`answers`] | a question's answers as a numbered list; which keys count |
 //! | [`status`] | what is going on |
 //! | [`commands`], [`keymap`] | slash commands; chords of the whole interface |
 //! | [`welcome`] | a page before there is a session |
@@ -37,6 +38,7 @@
 //! Holds no agent logic, opens no file but the terminal, reads no environment and never exits the process.
 
 pub mod ansi;
+pub mod answers;
 pub mod app;
 pub mod approval;
 pub mod ax;

@@ -1,10 +1,10 @@
 //! A page over the transcript: `/context`, `/diff`, … Scrolls, closes, and may ask a question at its end.
 //!
-//! Invariant: a question counts as answered only by a key that was pressed while the page was open. A page that comes by
-//! itself after a while takes no key but Esc until it has been on the screen for [`ARM`] milliseconds without one: who was
-//! writing answers nothing.
+//! A page that asks shows its answers as a numbered list, by the rules of [`crate::answers`]: no letter, no Enter and no paste
+//! answers it, and what is typed goes to the composer below it. Down scrolls until the end is in view, and then goes to the list.
 
-use crate::approval::ARM;
+use crate::answers::{Answer, AnswerList, Pressed, writes};
+use crate::approval::Writing;
 use crate::input::{Confirm, Effect, Page, Request, Timer};
 use crate::text;
 use crate::theme::Theme;
@@ -12,50 +12,46 @@ use crate::transcript::Transcript;
 use becket_types::{Event, MessageId};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Frame;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use ratatui::text::Line;
 use ratatui::widgets::{Clear, Widget as _};
+
+/// Rows that the text of a page keeps; with fewer, all answers share one row.
+const PAGE_ROWS: usize = 8;
 
 pub struct Overlay {
     title: String,
     /// The page is an answer in a transcript of its own: laid out, cached and scrolled like one.
     page: Transcript,
-    /// What can be answered; empty for a page that only shows.
+    /// What can be answered, beside no; empty for a page that only shows.
     choices: Vec<Choice>,
     question: String,
     /// It was drawn, and is at its top.
     placed: bool,
-    arming: Arming,
+    list: AnswerList,
 }
-
-/// Whether keys count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Arming {
-    /// With the next frame its time begins.
-    Fresh,
-    Waiting,
-    Armed,
-}
-
-/// The key of a choice that is Enter's.
-pub const ENTER: char = '\n';
 
 /// An answer to what a page asks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    key: char,
     label: String,
+    short: String,
     effect: Effect,
 }
 
 impl Choice {
-    pub fn new(key: char, label: &str, effect: Effect) -> Self {
-        Self { key, label: label.to_owned(), effect }
+    pub fn new(label: &str, short: &str, effect: Effect) -> Self {
+        Self { label: label.to_owned(), short: short.to_owned(), effect }
     }
+}
 
-    fn name(&self) -> String {
-        if self.key == ENTER { "Enter".to_owned() } else { self.key.to_string() }
-    }
+/// What a key came to.
+#[derive(Debug, PartialEq)]
+pub enum Outcome {
+    Stays(Vec<Effect>),
+    Closed,
+    /// The key is the composer's.
+    Text,
 }
 
 impl Overlay {
@@ -64,69 +60,103 @@ impl Overlay {
         let Some(Confirm { question, name, arguments }) = page.confirm.clone() else {
             return Self::choosing(page, Vec::new());
         };
-        let yes = Choice::new('y', "yes", Effect::Ask(Request::Command { name, arguments }));
+        let yes = Choice::new("Yes", "yes", Effect::Ask(Request::Command { name, arguments }));
         Self { question, ..Self::choosing(page, vec![yes]) }
     }
 
-    /// A page that asks by its choices alone.
+    /// A page that asks by its choices alone. No is always the last of them.
     pub fn choosing(page: Page, choices: Vec<Choice>) -> Self {
         let mut transcript = Transcript::new();
         let text = page.markdown;
         transcript.event(&Event::TextDelta { message: MessageId::new(), index: 0, text });
-        let arming = Arming::Armed;
-        Self { title: page.title, page: transcript, choices, question: String::new(), placed: false, arming }
+        Self {
+            title: page.title,
+            page: transcript,
+            choices,
+            question: String::new(),
+            placed: false,
+            list: AnswerList::default(),
+        }
     }
 
-    /// A page that comes by itself: nobody may have seen it coming.
-    pub fn unasked(self) -> Self {
-        Self { arming: Arming::Fresh, ..self }
+    /// It asks something.
+    pub fn asks(&self) -> bool {
+        !self.choices.is_empty()
+    }
+
+    /// A text that is sent now is a no to what it asks.
+    pub fn takes_reply(&self) -> bool {
+        self.asks() && self.list.takes_reply()
     }
 
     /// It was painted.
-    pub fn painted(&mut self) -> Vec<Effect> {
+    pub fn painted(&mut self, writing: Writing) -> Vec<Effect> {
         let mut effects = vec![Effect::Highlight(self.page.jobs())];
-        if self.arming == Arming::Fresh {
-            self.arming = Arming::Waiting;
-            effects.push(Effect::Wake(ARM, Timer::Page));
+        if self.asks() {
+            let wake = self.list.painted(writing.drafting);
+            effects.extend(wake.map(|millis| Effect::Wake(millis, Timer::Page)));
         }
         effects
     }
 
-    pub fn arm(&mut self) {
-        if self.arming == Arming::Waiting {
-            self.arming = Arming::Armed;
-        }
+    /// The time that [`Self::painted`] asked for is over.
+    pub fn arm(&mut self, writing: Writing) {
+        self.list.due(writing.drafting);
     }
 
-    /// `None`: it closes.
-    pub fn key(&mut self, key: KeyEvent, theme: &Theme) -> Option<Vec<Effect>> {
+    /// Something was typed that is not for the page.
+    pub fn disturb(&mut self) {
+        self.list.disturb();
+    }
+
+    /// The composer may have changed.
+    pub fn wrote(&mut self, writing: Writing) {
+        self.list.drafting(writing.drafting);
+    }
+
+    pub fn key(&mut self, key: KeyEvent, writing: Writing, theme: &Theme) -> Outcome {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
-        if self.arming != Arming::Armed {
-            self.arming = Arming::Fresh;
-            return if key.code == KeyCode::Esc { None } else { Some(Vec::new()) };
-        }
-        let pressed = match key.code {
-            KeyCode::Char(c) if !ctrl => Some(c),
-            KeyCode::Enter => Some(ENTER),
-            _ => None,
-        };
-        if let Some(at) = self.choices.iter().position(|choice| Some(choice.key) == pressed) {
-            let effect = self.choices.swap_remove(at).effect;
-            self.choices.clear();
-            return Some(vec![effect]);
-        }
         match key.code {
-            KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q' | 'n') => return None,
+            KeyCode::Char('c') if ctrl => return Outcome::Closed,
+            KeyCode::PageUp => self.page.scroll_pages(-1, theme),
+            KeyCode::PageDown => self.page.scroll_pages(1, theme),
+            _ if self.asks() => return self.asked_key(key, writing, theme),
+            KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q' | 'n') => return Outcome::Closed,
             KeyCode::Up | KeyCode::Char('k') => self.scroll(-1, theme),
             KeyCode::Down | KeyCode::Char('j') => self.scroll(1, theme),
-            KeyCode::PageUp => self.page.scroll_pages(-1, theme),
-            KeyCode::PageDown | KeyCode::Char(' ') => self.page.scroll_pages(1, theme),
-            KeyCode::Char('c') if ctrl => return None,
+            KeyCode::Char(' ') => self.page.scroll_pages(1, theme),
             KeyCode::Home | KeyCode::Char('g') => self.go_to_top(theme),
             KeyCode::End | KeyCode::Char('G') => self.page.to_end(),
             _ => {}
         }
-        Some(Vec::new())
+        Outcome::Stays(Vec::new())
+    }
+
+    fn asked_key(&mut self, key: KeyEvent, writing: Writing, theme: &Theme) -> Outcome {
+        let free = !self.list.is_focused() && !writing.drafting;
+        match key.code {
+            KeyCode::Esc if !self.list.is_focused() && writing.takes_escape => return Outcome::Text,
+            KeyCode::Esc => return Outcome::Closed,
+            KeyCode::Up if free => self.scroll(-1, theme),
+            KeyCode::Down if free && !self.page.follows() => self.scroll(1, theme),
+            KeyCode::Home if free => self.go_to_top(theme),
+            KeyCode::End if free => self.page.to_end(),
+            _ => {
+                let read = self.list.is_read();
+                return match self.list.key(key, self.choices.len() + 1, writing.drafting) {
+                    Pressed::Chosen(at) if at < self.choices.len() => {
+                        let effect = self.choices.swap_remove(at).effect;
+                        self.choices.clear();
+                        Outcome::Stays(vec![effect])
+                    }
+                    Pressed::Chosen(_) | Pressed::Refused => Outcome::Closed,
+                    // Before the page was read nothing is sent: what is written stays in the composer.
+                    Pressed::Text if read && key.code != KeyCode::Tab || writes(key) => Outcome::Text,
+                    Pressed::Text | Pressed::Taken => Outcome::Stays(Vec::new()),
+                };
+            }
+        }
+        Outcome::Stays(Vec::new())
     }
 
     /// Up (negative) or down by lines.
@@ -138,11 +168,60 @@ impl Overlay {
         self.page.scroll(isize::MIN / 2, theme);
     }
 
-    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
+    /// What stands under the page, and the row of the answer at the cursor.
+    fn foot(
+        &self,
+        width: usize,
+        height: usize,
+        writing: Writing,
+        theme: &Theme,
+    ) -> (Vec<Line<'static>>, usize) {
+        if !self.asks() {
+            let keys = text::fit("Esc closes · PageUp, PageDown, wheel", width).into_owned();
+            return (vec![Line::styled(keys, theme.dim)], 0);
+        }
+        let mut answers: Vec<Answer> =
+            self.choices.iter().map(|choice| Answer::new(&*choice.label, &*choice.short)).collect();
+        answers.push(Answer::new("No, leave everything as it is", "no"));
+        let mut lines = Vec::new();
+        if !self.question.is_empty() {
+            let question = text::fit(&text::visible(&self.question), width).into_owned();
+            lines.push(Line::styled(question, theme.accent));
+        }
+        let tight = height < lines.len() + answers.len() + 2 + PAGE_ROWS;
+        let (list, cursor) = self.list.lines(&answers, width, tight, theme);
+        let cursor = lines.len() + cursor;
+        lines.extend(list);
+        let forms: [&str; 2] = if self.list.is_focused() {
+            ["↑ ↓ choose · Enter or its number answers · Esc closes", "↑ ↓ · Enter answers · Esc closes"]
+        } else if writing.drafting && self.list.takes_reply() {
+            [
+                "Enter closes this and sends your message · Tab answers · Esc closes",
+                "Enter sends · Tab answers",
+            ]
+        } else if writing.drafting {
+            ["Enter sends your message, this stays · pause, then Tab answers", "pause, then Tab answers"]
+        } else {
+            [
+                "↓ at the end or Tab answers · PageUp, PageDown · Esc closes",
+                "Tab answers · PageDown · Esc closes",
+            ]
+        };
+        let keys = forms.iter().find(|form| text::width(form) <= width).unwrap_or(&forms[1]);
+        lines.push(Line::styled(text::fit(keys, width).into_owned(), theme.accent));
+        (lines, cursor)
+    }
+
+    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, writing: Writing, theme: &Theme) {
         Clear.render(area, frame.buffer_mut());
         let width = usize::from(area.width);
-        let edges = u16::from(area.height > 2);
-        let inner = Rect { y: area.y + edges, height: area.height - 2 * edges, ..area };
+        let (foot, cursor) = self.foot(width, usize::from(area.height), writing, theme);
+        let edges = area.height > 1 + foot.len() as u16;
+        let inner = if edges {
+            Rect { y: area.y + 1, height: area.height - 1 - foot.len() as u16, ..area }
+        } else {
+            area
+        };
         self.page.draw(frame, inner, theme);
         if !self.placed {
             // Its height is known from now on.
@@ -151,25 +230,18 @@ impl Overlay {
             Clear.render(inner, frame.buffer_mut());
             self.page.draw(frame, inner, theme);
         }
-        if edges == 0 {
+        if !edges {
             return;
         }
         let title = format!("── {} ", text::visible(&self.title));
         let rule = "─".repeat(width.saturating_sub(text::width(&title)));
         let title = text::fit(&format!("{title}{rule}"), width).into_owned();
-        let asks = !self.choices.is_empty();
-        let keys = if asks {
-            let choices: Vec<String> =
-                self.choices.iter().map(|c| format!("{} {} · ", c.name(), c.label)).collect();
-            let choices = choices.concat();
-            let gap = if self.question.is_empty() { "" } else { "  " };
-            format!("{}{gap}{choices}n no · PageUp, PageDown", text::visible(&self.question))
-        } else {
-            "Esc closes · PageUp, PageDown, wheel".to_owned()
-        };
-        let keys = text::fit(&keys, width).into_owned();
         frame.buffer_mut().set_line(area.x, area.y, &Line::styled(title, theme.accent), area.width);
-        let foot = Line::styled(keys, if asks { theme.accent } else { theme.dim });
-        frame.buffer_mut().set_line(area.x, area.bottom() - 1, &foot, area.width);
+        for (i, line) in foot.iter().enumerate() {
+            frame.buffer_mut().set_line(area.x, inner.bottom() + i as u16, line, area.width);
+        }
+        if self.list.is_focused() {
+            frame.set_cursor_position(Position::new(area.x, inner.bottom() + cursor as u16));
+        }
     }
 }

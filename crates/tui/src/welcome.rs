@@ -7,6 +7,8 @@
 //! Invariants:
 //! - Nothing is chosen by keys that were pressed before the page was seen: it is armed [`ARMED`] after a frame, and every key
 //!   before that puts it off. A paste never chooses.
+//! - Letters choose nothing, and a number only after an arrow was pressed. Whoever types a sentence puts the page off again and
+//!   sends the cursor back to the first entry, so the caller's first entry must be the harmless one.
 //! - A secret is on no frame: bullets stand for it. It is in no history, kill ring or clipboard, and `Debug` does not show it.
 
 use crate::decoder::{Decoded, Decoder};
@@ -39,8 +41,6 @@ pub struct Entry {
     /// What is told to the caller.
     pub id: String,
     pub item: Item,
-    /// A key that chooses it at once.
-    pub key: Option<char>,
     /// It asks for a line that must not be seen.
     pub secret: bool,
 }
@@ -48,12 +48,7 @@ pub struct Entry {
 impl Entry {
     pub fn new(id: &str, name: &str, detail: &str) -> Self {
         let item = Item { name: name.to_owned(), detail: detail.to_owned() };
-        Self { id: id.to_owned(), item, key: None, secret: false }
-    }
-
-    #[must_use]
-    pub fn by_key(self, key: char) -> Self {
-        Self { key: Some(key), ..self }
+        Self { id: id.to_owned(), item, secret: false }
     }
 
     #[must_use]
@@ -101,6 +96,8 @@ pub struct Welcome {
     said: String,
     top: usize,
     armed: bool,
+    /// An arrow was pressed since the page was armed: numbers count.
+    focused: bool,
 }
 
 impl Welcome {
@@ -116,6 +113,7 @@ impl Welcome {
             said: String::new(),
             top: 0,
             armed: false,
+            focused: false,
         };
         page.list();
         page
@@ -133,7 +131,11 @@ impl Welcome {
     }
 
     fn list(&mut self) {
-        self.menu.set(self.entries.iter().map(|e| e.item.clone()).collect());
+        let numbered = |(at, entry): (usize, &Entry)| {
+            let name = format!("{} {}", at + 1, entry.item.name);
+            Item { name, detail: entry.item.detail.clone() }
+        };
+        self.menu.set(self.entries.iter().enumerate().map(numbered).collect());
     }
 
     /// Entries that came later, above the last `before`; what is chosen stays chosen. `note`: what is under way now.
@@ -166,6 +168,7 @@ impl Welcome {
             return self.write(key, ctrl);
         }
         if self.menu.key(key) {
+            self.focused = true;
             return None;
         }
         match key.code {
@@ -181,11 +184,21 @@ impl Welcome {
                 None
             }
             KeyCode::Char(c) if !ctrl => {
-                let entry = self.entries.iter().find(|e| e.key == Some(c)).cloned()?;
+                let at = c.to_digit(10).and_then(|n| (n as usize).checked_sub(1)).filter(|_| self.focused);
+                let Some(entry) = at.and_then(|at| self.entries.get(at)).cloned() else {
+                    self.put_off();
+                    return None;
+                };
                 self.choose(&entry)
             }
             _ => None,
         }
+    }
+
+    /// Somebody types: nothing counts until they pause.
+    fn put_off(&mut self) {
+        (self.armed, self.focused) = (false, false);
+        self.menu.choose(0);
     }
 
     fn choose(&mut self, entry: &Entry) -> Option<Answer> {
@@ -324,7 +337,7 @@ impl Welcome {
         if !self.note.is_empty() {
             lines.push(Line::styled(fit(&text::visible(&self.note)), theme.dim));
         }
-        lines.push(Line::styled(fit("Up, Down, Enter · Esc leaves"), theme.dim));
+        lines.push(Line::styled(fit("↑ ↓, then Enter or a number · Esc leaves"), theme.dim));
         lines
     }
 }
@@ -351,13 +364,12 @@ pub async fn run<W: Write>(
     let mut waiting = VecDeque::new();
     let answer = loop {
         while let Some(Decoded::Event(event)) = waiting.pop_front() {
-            if let TerminalEvent::Key(key) = &event
-                && key.kind != KeyEventKind::Release
-                && !page.armed
-            {
+            let pressed = matches!(&event, TerminalEvent::Key(key) if key.kind != KeyEventKind::Release);
+            let answer = page.event(event);
+            if pressed && !page.armed {
                 armed_at = None;
             }
-            if let Some(answer) = page.event(event) {
+            if let Some(answer) = answer {
                 screen.leave()?;
                 return Ok(answer);
             }

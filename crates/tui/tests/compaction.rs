@@ -79,12 +79,12 @@ fn the_page_says_what_it_would_do_and_enter_applies_it() {
         "your last message: 3 found",
         "- fix the parser",
         "I look at '''it'''.",
-        "Enter applies · e edits the summary · n no",
+        "  1 Apply it\n  2 Edit the summary first\n  3 No, leave everything as it is",
     ] {
         assert!(screen.contains(words), "{words}:\n{screen}");
     }
     let apply = Effect::Send(Command::CarryOut { plan: 1, force: false });
-    assert_eq!(stage.key(KeyCode::Enter), [apply]);
+    assert_eq!(stage.answer('1'), [apply]);
     assert!(!stage.screen().contains("ACME-4711"), "the page is gone");
 }
 
@@ -94,12 +94,12 @@ fn keys_typed_ahead_answer_nothing() {
     let mut stage = looked_at((80, 24));
     assert_eq!(stage.key(KeyCode::Enter), [], "before it was drawn");
     stage.asks();
-    assert_eq!(stage.key(KeyCode::Char('e')), [], "before its time");
+    assert_eq!(stage.key(KeyCode::Tab), [], "before its time");
     stage.update(Input::Due(Timer::Page));
-    assert_eq!(stage.key(KeyCode::Enter), [], "a key came, so the time begins anew");
-    arm(&mut stage);
+    stage.key(KeyCode::Tab);
+    assert_eq!(stage.key(KeyCode::Enter), [], "a key came, so the time starts again");
     assert!(stage.screen().contains("148k → 21k tokens"));
-    assert_eq!(stage.key(KeyCode::Enter), [Effect::Send(Command::CarryOut { plan: 1, force: false })]);
+    assert_eq!(stage.answer('1'), [Effect::Send(Command::CarryOut { plan: 1, force: false })]);
     let mut stage = looked_at((80, 24));
     let effects = stage.key(KeyCode::Esc);
     assert!(effects.iter().all(|e| !matches!(e, Effect::Send(_))), "{effects:?}");
@@ -109,24 +109,22 @@ fn keys_typed_ahead_answer_nothing() {
 #[test]
 fn its_summary_is_edited_and_shown_again() {
     let mut stage = looked_at((80, 50));
-    arm(&mut stage);
-    let edit = stage.key(KeyCode::Char('e'));
+    let edit = stage.answer('2');
     assert_eq!(edit, [Effect::Ask(Request::Edit { text: "## Goal\n- fix the parser".into() })]);
     // The editor was left without a change: the page is there as it was, and no draft was written.
     assert_eq!(stage.update(Input::Reply(Reply::Edited(Ok("## Goal\n- fix the parser\n".into())))), []);
-    assert!(stage.screen().contains("Enter applies"), "{}", stage.screen());
-    stage.key(KeyCode::Char('e'));
+    assert!(stage.screen().contains("1 Apply it"), "{}", stage.screen());
+    stage.answer('2');
     let effects = stage.update(Input::Reply(Reply::Edited(Err("vi ended with 1".into()))));
     assert_eq!(effects, []);
     assert!(stage.screen().contains("vi ended with 1"), "{}", stage.screen());
-    stage.key(KeyCode::Char('e'));
+    stage.answer('2');
     let effects = stage.update(Input::Reply(Reply::Edited(Ok("## Goal\n- by hand".into()))));
     let summary = "## Goal\n- by hand".to_owned();
     assert_eq!(effects, [Effect::Send(Command::EditCompaction { plan: 1, summary: summary.clone() })]);
     stage.event(Event::CompactionPlanned(Box::new(plan(2, &summary))));
-    arm(&mut stage);
     assert!(stage.screen().contains("- by hand"), "{}", stage.screen());
-    assert_eq!(stage.key(KeyCode::Enter), [Effect::Send(Command::CarryOut { plan: 2, force: false })]);
+    assert_eq!(stage.answer('1'), [Effect::Send(Command::CarryOut { plan: 2, force: false })]);
     // From now on the editor is the composer's again.
     stage.update(Input::Reply(Reply::Edited(Ok("a task".into()))));
     assert!(stage.screen().contains("a task"));
@@ -263,7 +261,10 @@ fn the_page_can_be_answered_at_any_size() {
         let mut stage = looked_at(size);
         arm(&mut stage);
         let screen = stage.screen();
-        assert!(screen.contains("148k → 21k") && screen.contains("Enter applies · e edits"), "{screen}");
+        let answers =
+            if size.1 < 14 { " 1 apply 2 edit 3 no" } else { "  1 Apply it\n  2 Edit the summary first\n" };
+        assert!(screen.contains("148k → 21k") && screen.contains(answers), "{screen}");
+        assert!(screen.contains("Tab answers"), "{screen}");
         assert!(screen.lines().all(|line| line.chars().count() <= usize::from(size.0)), "{screen}");
     }
 }

@@ -43,11 +43,10 @@ fn question(hunks: usize) -> PermissionRequest {
     }
 }
 
-/// A question that may be answered.
+/// A question that has been read.
 fn asked(stage: &mut Stage, request: PermissionRequest) {
     stage.event(Event::PermissionAsked(Box::new(request)));
-    stage.screen();
-    stage.update(Input::Due(Timer::Arm));
+    stage.read_question();
 }
 
 fn decided(decision: Decision) -> Vec<Effect> {
@@ -59,28 +58,46 @@ fn a_change_is_taken_by_hunks() {
     let mut stage = stage(70, 30);
     asked(&mut stage, question(3));
     let screen = stage.screen();
-    for part in
-        ["[x] hunk 2 of 3", "-old 2", "+new 2", "near Edit(//home/u/project/src/**) comes nearest", "h hunks"]
-    {
+    for part in [
+        "[x] hunk 2 of 3",
+        "-old 2",
+        "+new 2",
+        "near Edit(//home/u/project/src/**) comes nearest",
+        "4 Choose hunks",
+    ] {
         assert!(screen.contains(part), "{part}: {screen}");
     }
-    stage.key(KeyCode::Char('h'));
+    stage.answer('4');
     stage.key(KeyCode::Down);
     stage.key(KeyCode::Char(' '));
     assert!(stage.screen().contains("❯ [ ] hunk 2 of 3"), "{}", stage.screen());
     stage.key(KeyCode::Esc);
-    assert!(stage.screen().contains("y without 1 hunks"), "{}", stage.screen());
     // Part of it is never allowed for longer.
-    assert_eq!(stage.key(KeyCode::Char('s')), []);
-    assert_eq!(stage.key(KeyCode::Char('a')), []);
-    assert_eq!(stage.key(KeyCode::Char('y')), decided(Decision::AllowWithout { rejected: vec![1] }));
-    // Nothing of it is no.
+    assert!(
+        stage.screen().contains("❯ 1 Yes, without 1 of 3 hunks\n  2 Choose hunks\n  3 No"),
+        "{}",
+        stage.screen()
+    );
+    assert_eq!(stage.key(KeyCode::Enter), [], "the key that was held to leave the hunks answers nothing");
+    stage.read_question();
+    assert_eq!(stage.key(KeyCode::Enter), decided(Decision::AllowWithout { rejected: vec![1] }));
+    // Nothing of it: only no is left.
     asked(&mut stage, question(2));
-    stage.key(KeyCode::Char('h'));
-    stage.key(KeyCode::Char('x'));
+    stage.answer('4');
+    stage.key(KeyCode::Char(' '));
     stage.key(KeyCode::Down);
-    stage.key(KeyCode::Char('x'));
-    assert_eq!(stage.key(KeyCode::Char('y')), decided(Decision::Deny { reason: None }));
+    stage.key(KeyCode::Char(' '));
+    stage.key(KeyCode::Enter);
+    assert!(stage.screen().contains("❯ 1 Choose hunks\n  2 No"), "{}", stage.screen());
+    stage.read_question();
+    assert_eq!(stage.key(KeyCode::Char('2')), decided(Decision::Deny { reason: None }));
+    // What is typed meanwhile goes to the composer, and what was marked stays.
+    asked(&mut stage, question(2));
+    stage.answer('4');
+    stage.key(KeyCode::Char(' '));
+    stage.type_text("keep the first");
+    let screen = stage.screen();
+    assert!(screen.contains("[ ] hunk 1 of 2") && screen.contains("› keep the first"), "{screen}");
 }
 
 /// Hunks are a way to answer, and no way around reading.
@@ -89,16 +106,20 @@ fn hunks_below_the_screen_are_not_taken_unseen() {
     for size in [(80, 14), (40, 10)] {
         let mut stage = stage(size.0, size.1);
         asked(&mut stage, question(3));
-        assert!(stage.screen().contains("hunks · n no"), "{}", stage.screen());
-        stage.key(KeyCode::Char('h'));
+        assert!(stage.screen().contains("4 hunks 5 no"), "{}", stage.screen());
+        stage.answer('4');
         let screen = stage.screen();
-        assert!(screen.contains("space") && screen.contains("PageDown"), "{screen}");
-        assert_eq!(stage.key(KeyCode::Char('y')), [], "{screen}");
+        assert!(screen.contains("Space"), "{screen}");
+        stage.key(KeyCode::Enter);
+        stage.read_question();
+        assert_eq!(stage.key(KeyCode::Enter), [], "{screen}");
+        assert!(stage.screen().contains("PageDown"), "{}", stage.screen());
         for _ in 0..20 {
             stage.key(KeyCode::PageDown);
             stage.screen();
         }
-        assert_eq!(stage.key(KeyCode::Char('y')), decided(Decision::AllowOnce), "{}", stage.screen());
+        stage.read_question();
+        assert_eq!(stage.key(KeyCode::Enter), decided(Decision::AllowOnce), "{}", stage.screen());
     }
 }
 
@@ -113,8 +134,7 @@ fn a_question_of_a_subagent_is_answered_to_it() {
     });
     let ask = |stage: &mut Stage| {
         stage.event(of("t1", Event::PermissionAsked(Box::new(question(1)))));
-        stage.screen();
-        stage.update(Input::Due(Timer::Arm));
+        stage.read_question();
     };
     ask(&mut stage);
     let screen = stage.screen();
@@ -126,7 +146,7 @@ fn a_question_of_a_subagent_is_answered_to_it() {
     assert!(stage.screen().contains("wants to run for a subagent"));
     let what = Command::Decide { call_id: CallId("c1".into()), decision: Decision::AllowOnce };
     let answer = Command::ToSubagent { call_id: CallId("t1".into()), what: Box::new(what) };
-    assert_eq!(stage.key(KeyCode::Char('y')), [Effect::Send(answer)]);
+    assert_eq!(stage.answer('1'), [Effect::Send(answer)]);
 
     // What it asked goes with it.
     ask(&mut stage);
@@ -174,56 +194,20 @@ fn the_line_of_a_subagent_opens_to_its_calls() {
 fn always_shows_the_rule_and_asks_for_whom() {
     let mut stage = stage(70, 24);
     asked(&mut stage, question(1));
-    assert_eq!(stage.key(KeyCode::Char('a')), []);
+    assert_eq!(stage.answer('3'), []);
     let screen = stage.screen();
     assert!(screen.contains("rule Edit(//home/u/project/a.rs)"), "{screen}");
     assert!(screen.contains("it allows every change of it"), "{screen}");
-    // The second question has a time of its own.
-    assert_eq!(stage.key(KeyCode::Char('p')), []);
-    stage.screen();
-    stage.update(Input::Due(Timer::Arm));
+    assert!(screen.contains("❯ 1 In every project"), "{screen}");
+    // The second question has a time of its own: a key that is held answers nothing.
+    assert_eq!(stage.key(KeyCode::Enter), []);
+    stage.read_question();
+    stage.key(KeyCode::Down);
+    stage.read_question();
     let allow = Request::Allow { rule: "Edit(//home/u/project/a.rs)".into(), place: Place::Local };
     let mut wanted = vec![Effect::Ask(allow)];
     wanted.extend(decided(Decision::AllowSession));
-    assert_eq!(stage.key(KeyCode::Char('p')), wanted);
-}
-
-#[test]
-fn who_types_on_does_not_answer() {
-    let mut stage = stage(70, 24);
-    stage.event(Event::PermissionAsked(Box::new(question(1))));
-    assert!(stage.screen().contains("wants to run"));
-    // A key before the time: the time begins anew with the next frame.
-    stage.key(KeyCode::Char('y'));
-    stage.update(Input::Due(Timer::Arm));
-    assert_eq!(stage.key(KeyCode::Char('y')), []);
-    stage.screen();
-    stage.update(Input::Due(Timer::Arm));
-    assert_eq!(stage.key(KeyCode::Char('y')), decided(Decision::AllowOnce));
-}
-
-#[test]
-fn who_was_writing_has_longer_and_then_must_pause() {
-    let mut stage = stage(70, 24);
-    stage.type_text("say mo");
-    let waits = |stage: &mut Stage| {
-        stage.asks().into_iter().find_map(|e| match e {
-            Effect::Wake(millis, Timer::Arm) => Some(millis),
-            _ => None,
-        })
-    };
-    stage.event(Event::PermissionAsked(Box::new(question(1))));
-    assert_eq!(waits(&mut stage), Some(1_500));
-    // Keys in that time do not lengthen it, but what they end is not the question's time.
-    for key in "re".chars() {
-        assert_eq!(stage.key(KeyCode::Char(key)), []);
-        assert_eq!(waits(&mut stage), None);
-    }
-    stage.update(Input::Due(Timer::Arm));
-    assert_eq!(stage.key(KeyCode::Char('s')), []);
-    assert_eq!(waits(&mut stage), Some(300));
-    stage.update(Input::Due(Timer::Arm));
-    assert_eq!(stage.key(KeyCode::Char('s')), decided(Decision::AllowSession));
+    assert_eq!(stage.key(KeyCode::Enter), wanted);
 }
 
 #[expect(clippy::panic, reason = "a helper of tests")]
@@ -280,9 +264,10 @@ fn escape_twice_goes_back_to_a_message() {
     let screen = stage.screen();
     assert!(screen.contains("❯ now the lexer") && screen.contains("  fix the parser"), "{screen}");
     stage.key(KeyCode::Enter);
-    assert!(stage.screen().contains("c conversation · f files · b both"), "{}", stage.screen());
+    let list = "  1 The conversation\n  2 The files\n  3 Both\n  4 No, leave everything as it is\n";
+    assert!(stage.screen().contains(list), "{}", stage.screen());
     let rewind = Command::Rewind { to: second.id, what: RewindWhat::Both };
-    assert_eq!(stage.key(KeyCode::Char('b')), [Effect::Send(rewind)]);
+    assert_eq!(stage.answer('3'), [Effect::Send(rewind)]);
     let back = ConversationPlan { to: second.id, text: "now the lexer".into(), entries: 4 };
     let path = PathPlan {
         path: FilePath("/p/a.rs".into()),
@@ -302,10 +287,15 @@ fn escape_twice_goes_back_to_a_message() {
         conversation: Some(back.clone()),
     })));
     let screen = stage.screen();
-    for part in ["LEFT ALONE", "/p/a.rs  +1 −2  changed since", "f yes, and overwrite", "edit a.rs"] {
+    for part in [
+        "LEFT ALONE",
+        "/p/a.rs  +1 −2  changed since",
+        "2 Yes, and overwrite what others changed",
+        "edit a.rs",
+    ] {
         assert!(screen.contains(part), "{part}: {screen}");
     }
-    assert_eq!(stage.key(KeyCode::Char('y')), [Effect::Send(Command::CarryOut { plan: 7, force: false })]);
+    assert_eq!(stage.answer('1'), [Effect::Send(Command::CarryOut { plan: 7, force: false })]);
     stage.event(Event::UndoDone(Box::new(UndoOutcome {
         plan: 7,
         kind: UndoKind::Rewind,
@@ -497,7 +487,7 @@ const SECRET: &str = "not-for-people";
 fn keys() -> impl Strategy<Value = Input> {
     let code = prop_oneof![
         2 => prop::sample::select("é日😀\u{202e}\u{200b}\t\u{7f}".chars().collect::<Vec<_>>()).prop_map(KeyCode::Char),
-        8 => prop::sample::select("yasnrhxpu /!@#dcwifqG0$%v.".chars().collect::<Vec<_>>()).prop_map(KeyCode::Char),
+        8 => prop::sample::select("yasnrhxpu /!@#dcwifqG0123456$%v.".chars().collect::<Vec<_>>()).prop_map(KeyCode::Char),
         8 => prop::sample::select(vec![
             KeyCode::Enter, KeyCode::Esc, KeyCode::Tab, KeyCode::BackTab, KeyCode::Up, KeyCode::Down,
             KeyCode::Left, KeyCode::Right, KeyCode::Home, KeyCode::End, KeyCode::PageUp, KeyCode::PageDown,

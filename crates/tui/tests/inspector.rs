@@ -143,7 +143,7 @@ fn b_brings_folded_messages_back_and_answers_no_question() {
     stage.screen();
     stage.key(KeyCode::Char('b'));
     assert!(stage.screen().contains("Left out of the context by hand"), "{}", stage.screen());
-    stage.key(KeyCode::Char('n'));
+    stage.key(KeyCode::Esc);
     stage.key(KeyCode::Char('b'));
     let screen = stage.screen();
     assert!(screen.contains("bring back") && screen.contains("you: first words"), "{screen}");
@@ -210,19 +210,32 @@ fn an_item_is_dropped_after_one_question_and_that_is_undone() {
     assert_eq!(stage.key(KeyCode::Char('d')), change(ContextChange::Drop { items }));
     stage.event(Event::ContextPlanned(Box::new(plan())));
     // Typed ahead: nobody has seen the question yet.
-    assert_eq!(stage.key(KeyCode::Char('y')), []);
+    assert_eq!(stage.key(KeyCode::Tab), []);
+    assert_eq!(stage.key(KeyCode::Char('1')), []);
     let screen = stage.screen();
-    for words in ["23k -> 13k tokens", "first 1 of 9 messages stay", "$0.0148 more", "y do it · n leave it"]
-    {
+    for words in [
+        "23k -> 13k tokens",
+        "first 1 of 9 messages stay",
+        "$0.0148 more",
+        "  1 Yes, change it\n  2 No, leave it",
+    ] {
         assert!(screen.contains(words), "{words}: {screen}");
     }
-    stage.key(KeyCode::Char('n'));
+    for key in ['y', '1', 'n'] {
+        stage.read_question();
+        assert_eq!(
+            stage.key(KeyCode::Char(key)),
+            [],
+            "no letter answers, and no number before the list was asked for"
+        );
+    }
+    assert!(stage.screen().contains("23k -> 13k tokens"), "{}", stage.screen());
+    stage.key(KeyCode::Esc);
     assert!(stage.screen().contains("nothing was changed"), "{}", stage.screen());
     stage.key(KeyCode::Char('d'));
     stage.event(Event::ContextPlanned(Box::new(plan())));
-    stage.screen();
     let carried_out = [Effect::Send(Command::CarryOut { plan: 5, force: false })];
-    assert_eq!(stage.key(KeyCode::Char('y')), carried_out);
+    assert_eq!(stage.answer('1'), carried_out);
     let text = "Left out of the context by hand: 2 messages.".to_owned();
     let effects = stage.event(Event::ContextChanged { text: text.clone() });
     assert_eq!(asked(effects), ask(Inspect::Spans { request: 2 }));
@@ -299,7 +312,7 @@ fn pages_are_what_they_were() {
         pages.push(("spans", stage.screen()));
         stage.event(Event::ContextPlanned(Box::new(plan())));
         pages.push(("question", stage.screen()));
-        stage.key(KeyCode::Char('n'));
+        stage.key(KeyCode::Esc);
         stage.key(KeyCode::Enter);
         let body =
             "{\"type\":\"tool_result\",\"tool_use_id\":\"c1\",\"content\":\"running 3 tests\\n".repeat(30);

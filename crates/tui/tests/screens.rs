@@ -111,34 +111,34 @@ fn a_question_is_answered_only_after_it_was_seen() {
     let mut stage = Stage::new(70, 24);
     stage.event(started());
     ask(&mut stage, "rm -rf build\u{202e}/");
-    // Typed ahead: nothing of it counts.
-    assert_eq!(stage.key(KeyCode::Char('y')), []);
-    assert_eq!(stage.update(Input::Paste("y\n".into())), [Effect::Wake(1_000, Timer::Draft)]);
+    // Typed ahead: it is in the composer, and answers nothing.
+    assert_eq!(stage.key(KeyCode::Char('1')), [Effect::Wake(1_000, Timer::Draft)]);
+    assert_eq!(stage.update(Input::Paste("y\n".into())), []);
     let screen = stage.screen();
     assert!(screen.contains("? bash wants to run"), "{screen}");
     assert!(screen.contains("$ rm -rf build⟨U+202E⟩/"), "{screen}");
     assert!(screen.contains("why no rule allows `rm`"), "{screen}");
-    assert_eq!(stage.key(KeyCode::Char('y')), []);
-    // A message is half written: a longer time, and as a key came in it, the usual one after it.
-    stage.screen();
-    stage.update(Input::Due(Timer::Arm));
-    assert_eq!(stage.key(KeyCode::Char('y')), []);
-    stage.screen();
-    stage.update(Input::Due(Timer::Arm));
+    assert_eq!(stage.key(KeyCode::Tab), [], "not read yet");
+    assert_eq!(stage.key(KeyCode::Char('1')), []);
+    assert!(stage.screen().contains("› 1y\n  1\n"), "{}", stage.screen());
+    stage.ctrl('u');
+    stage.key(KeyCode::Backspace);
+    stage.ctrl('u');
     let decided = |decision| [Effect::Send(Command::Decide { call_id: CallId("c9".into()), decision })];
-    assert_eq!(stage.key(KeyCode::Char('y')), decided(Decision::AllowOnce));
+    assert_eq!(stage.answer('1'), decided(Decision::AllowOnce));
     assert!(!stage.screen().contains("wants to run"));
 
     ask(&mut stage, "rm -rf build");
-    stage.screen();
-    stage.update(Input::Due(Timer::Arm));
-    stage.key(KeyCode::Char('r'));
+    stage.read_question();
     stage.type_text("use cargo clean");
-    assert_eq!(stage.key(KeyCode::Enter), decided(Decision::Deny { reason: Some("use cargo clean".into()) }));
+    assert!(stage.screen().contains("Enter: no, with this reason"), "{}", stage.screen());
+    let mut effects = stage.key(KeyCode::Enter);
+    effects.retain(|effect| matches!(effect, Effect::Send(_)));
+    assert_eq!(effects, decided(Decision::Deny { reason: Some("use cargo clean".into()) }));
     ask(&mut stage, "rm -rf build");
-    stage.screen();
-    stage.update(Input::Due(Timer::Arm));
-    assert_eq!(stage.key(KeyCode::Enter), decided(Decision::Deny { reason: None }));
+    stage.read_question();
+    assert_eq!(stage.key(KeyCode::Enter), [], "an empty line answers nothing");
+    assert_eq!(stage.key(KeyCode::Esc), decided(Decision::Deny { reason: None }));
 }
 
 #[test]
@@ -147,15 +147,14 @@ fn what_is_longer_than_the_screen_must_be_read_before_it_is_allowed() {
     stage.event(started());
     let command: Vec<String> = (0..60).map(|i| format!("echo line {i}")).collect();
     ask(&mut stage, &command.join("\n"));
-    stage.screen();
-    stage.update(Input::Due(Timer::Arm));
-    assert_eq!(stage.key(KeyCode::Char('y')), []);
+    assert_eq!(stage.answer('1'), []);
+    assert!(stage.screen().contains("PageDown: read on"), "{}", stage.screen());
     for _ in 0..40 {
         stage.key(KeyCode::PageDown);
         stage.screen();
     }
-    assert!(stage.screen().contains("y once"), "{}", stage.screen());
-    assert!(matches!(stage.key(KeyCode::Char('y'))[..], [Effect::Send(Command::Decide { .. })]));
+    assert!(stage.screen().contains("❯ 1 Yes, once"), "{}", stage.screen());
+    assert!(matches!(stage.key(KeyCode::Enter)[..], [Effect::Send(Command::Decide { .. })]));
 }
 
 #[test]

@@ -12,13 +12,22 @@ use ratatui::layout::Size;
 fn first_run() -> Welcome {
     let entries = vec![
         Entry::new("model a/b", "anthropic/claude", "key in ANTHROPIC_API_KEY"),
-        Entry::new("paste", "paste a key", "Anthropic or OpenAI").by_key('p').secret(),
-        Entry::new("demo", "the demo", "no key, no network").by_key('d'),
+        Entry::new("paste", "paste a key", "Anthropic or OpenAI").secret(),
+        Entry::new("demo", "the demo", "no key, no network"),
     ];
     let text = vec!["Which model is becket to begin with?".to_owned()];
     Welcome::new("Welcome to becket", text, entries).noting("looking for servers …").judged(|key| {
         if key.starts_with("sk-") { Ok("a key for openai".into()) } else { Err("keys begin with sk-".into()) }
     })
+}
+
+/// At the line for the key.
+fn pasting() -> Welcome {
+    let mut page = first_run();
+    page.arm();
+    key(&mut page, KeyCode::Down);
+    key(&mut page, KeyCode::Enter);
+    page
 }
 
 fn trust() -> Welcome {
@@ -31,8 +40,8 @@ fn trust() -> Welcome {
         "Trusted, its settings hold.",
     ];
     let entries = vec![
-        Entry::new("no", "no: work here without these", "asked again next time").by_key('n'),
-        Entry::new("yes", "yes: I trust this directory", "remembered for it").by_key('y'),
+        Entry::new("no", "no: work here without these", "asked again next time"),
+        Entry::new("yes", "yes: I trust this directory", "remembered for it"),
     ];
     Welcome::new("Do you trust what is in this directory?", text.map(str::to_owned).into(), entries)
 }
@@ -64,11 +73,23 @@ fn nothing_is_chosen_before_it_was_seen() {
     page.paste("y\n");
     page.arm();
     assert_eq!(key(&mut page, KeyCode::Enter), Some(Answer::Chosen("no".into())), "no is what stands first");
-    assert_eq!(key(&mut trust_seen(), KeyCode::Char('y')), Some(Answer::Chosen("yes".into())));
+    for c in ['y', '2', '1'] {
+        assert_eq!(key(&mut trust_seen(), KeyCode::Char(c)), None, "{c}: typing chooses nothing");
+    }
     assert_eq!(key(&mut trust_seen(), KeyCode::Esc), Some(Answer::None));
     let mut page = trust_seen();
     key(&mut page, KeyCode::Down);
     assert_eq!(key(&mut page, KeyCode::Enter), Some(Answer::Chosen("yes".into())));
+    let mut page = trust_seen();
+    key(&mut page, KeyCode::Down);
+    assert_eq!(key(&mut page, KeyCode::Char('2')), Some(Answer::Chosen("yes".into())));
+    // Who types a sentence after that is back where they were.
+    let mut page = trust_seen();
+    key(&mut page, KeyCode::Down);
+    type_text(&mut page, "fix 2 tests");
+    assert_eq!(key(&mut page, KeyCode::Enter), None);
+    page.arm();
+    assert_eq!(key(&mut page, KeyCode::Enter), Some(Answer::Chosen("no".into())));
     // Ctrl-C leaves at any time.
     let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     assert_eq!(trust().key(ctrl_c), Some(Answer::None));
@@ -82,9 +103,7 @@ fn trust_seen() -> Welcome {
 
 #[test]
 fn a_key_is_pasted_and_never_shown() {
-    let mut page = first_run();
-    page.arm();
-    type_text(&mut page, "p");
+    let mut page = pasting();
     page.paste(" nosk-SECRET\n");
     assert_eq!(key(&mut page, KeyCode::Enter), None);
     let shown = screen(&mut page, (80, 24));
@@ -99,11 +118,10 @@ fn a_key_is_pasted_and_never_shown() {
     assert!(!format!("{answer:?}").contains("SECRE"));
     assert_eq!(answer, Answer::Written("paste".into(), "sk-SECRET".into()));
     // Esc goes back to the list, and forgets what was written.
-    let mut page = first_run();
-    page.arm();
-    type_text(&mut page, "psk-SECRET");
+    let mut page = pasting();
+    type_text(&mut page, "sk-SECRET");
     assert_eq!(key(&mut page, KeyCode::Esc), None);
-    type_text(&mut page, "p");
+    key(&mut page, KeyCode::Enter);
     assert!(!screen(&mut page, (80, 24)).contains('•'));
 }
 
@@ -114,7 +132,7 @@ fn what_is_found_later_moves_no_choice() {
     key(&mut page, KeyCode::Down);
     page.more(vec![Entry::new("server x", "openai/qwen", "llama.cpp at x")], 2, "");
     let shown = screen(&mut page, (80, 24));
-    assert!(shown.contains("❯ paste a key"), "{shown}");
+    assert!(shown.contains("❯ 3 paste a key"), "{shown}");
     assert!(shown.find("anthropic/claude") < shown.find("openai/qwen"), "{shown}");
     assert!(!shown.contains("looking for servers"), "{shown}");
     key(&mut page, KeyCode::Up);
@@ -126,13 +144,13 @@ fn it_looks_like_this() {
     assert_eq!(
         screen(&mut first_run(), (60, 12)),
         "Welcome to becket\n\nWhich model is becket to begin with?\n\n\
-         ❯ anthropic/claude  key in ANTHROPIC_API_KEY\n  paste a key       Anthropic or OpenAI\n  the demo          no key, no network\n\n\
-         looking for servers …\nUp, Down, Enter · Esc leaves\n\n\n"
+         ❯ 1 anthropic/claude  key in ANTHROPIC_API_KEY\n  2 paste a key       Anthropic or OpenAI\n  3 the demo          no key, no network\n\n\
+         looking for servers …\n↑ ↓, then Enter or a number · Esc leaves\n\n\n"
     );
     for size in [(80, 24), (120, 40), (200, 60), (40, 10)] {
         let shown = screen(&mut trust(), size);
         for part in
-            ["Do you trust what is in this directory", "❯ no: work here", "  yes: I trust", "Esc leaves"]
+            ["Do you trust what is in this directory", "❯ 1 no: work here", "  2 yes: I trust", "Esc leaves"]
         {
             assert!(shown.contains(part), "{size:?} {part}: {shown}");
         }
@@ -143,7 +161,7 @@ fn it_looks_like_this() {
     key(&mut page, KeyCode::PageDown);
     key(&mut page, KeyCode::PageDown);
     let shown = screen(&mut page, (40, 7));
-    assert!(shown.contains("Trusted, its settings") && shown.contains("❯ no"), "{shown}");
+    assert!(shown.contains("Trusted, its settings") && shown.contains("❯ 1 no"), "{shown}");
 }
 
 proptest! {
@@ -155,9 +173,7 @@ proptest! {
         steps in proptest::collection::vec((0u8..8, "[a-z\u{1b}\u{7}日]{0,8}"), 0..20),
         size in (1u16..90, 1u16..30),
     ) {
-        let mut page = first_run();
-        page.arm();
-        type_text(&mut page, "p");
+        let mut page = pasting();
         page.paste("SECRET");
         for (kind, text) in steps {
             match kind {

@@ -66,8 +66,8 @@ pub(super) async fn trusted(
         return asked_in_lines(&text).map_err(|e| unusable(&e));
     }
     let entries = vec![
-        Entry::new("no", "no: work here without these", "asked again next time").by_key('n'),
-        Entry::new("yes", "yes: I trust this directory", "remembered for it").by_key('y'),
+        Entry::new("no", "no: work here without these", "asked again next time"),
+        Entry::new("yes", "yes: I trust this directory", "remembered for it"),
     ];
     let page = Welcome::new("Do you trust what is in this directory?", text, entries);
     let (_, nothing) = mpsc::unbounded_channel();
@@ -85,13 +85,14 @@ fn asked_in_lines(text: &[String]) -> io::Result<Option<bool>> {
     for line in text.iter().filter(|line| !line.is_empty()) {
         writeln!(out, "{}", becket_print::clean(line))?;
     }
-    write!(out, "y trusts it from now on, n works without it: ")?;
+    write!(out, "Write /y to trust it from now on. Anything else works without it: ")?;
     out.flush()?;
     let mut line = String::new();
     if io::stdin().read_line(&mut line)? == 0 {
         return Ok(None);
     }
-    Ok(Some(matches!(line.trim(), "y" | "yes")))
+    // The slash tells an answer from something that was typed for the conversation.
+    Ok(Some(matches!(line.trim(), "/y" | "/yes")))
 }
 
 /// Asks for a model where none is named, and keeps the answer.
@@ -137,12 +138,13 @@ fn page(environment: &Environment, settings: &RunSettings) -> (Welcome, usize) {
         .collect();
     let found = entries.len();
     if keys::may_be_kept(environment, &project_root(&settings.cwd)) {
-        entries.push(Entry::new(PASTE, "paste a key", "Anthropic or OpenAI").by_key('p').secret());
+        entries.push(Entry::new(PASTE, "paste a key", "Anthropic or OpenAI").secret());
     }
-    entries.push(
-        Entry::new(DEMO, "the demo", "a scripted model on a scratch repository; no key, no network")
-            .by_key('d'),
-    );
+    entries.push(Entry::new(
+        DEMO,
+        "the demo",
+        "a scripted model on a scratch repository; no key, no network",
+    ));
     let fixed = entries.len() - found;
     let text = vec![
         "Which model is becket to begin with? Your choice is kept in your configuration; /model and --model change it."

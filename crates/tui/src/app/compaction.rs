@@ -5,7 +5,7 @@
 use super::App;
 use crate::input::{Effect, Page, Request};
 use crate::menu::Item;
-use crate::overlay::{Choice, ENTER, Overlay};
+use crate::overlay::{Choice, Overlay};
 use crate::picker::{Kind, Picker, Row};
 use crate::transcript::Folded;
 use crate::transcript::block::thousands;
@@ -25,7 +25,7 @@ pub(super) struct Preview {
 
 impl App {
     pub(super) fn show_compaction(&mut self, plan: CompactionPlan) -> Vec<Effect> {
-        self.overlay = Some(page(&plan).unasked());
+        self.overlay = Some(page(&plan));
         self.preview = Some(Preview { plan, editing: false });
         vec![Effect::Notify("the compaction can be looked at".to_owned())]
     }
@@ -141,13 +141,13 @@ pub(super) fn bring_back(ids: &str) -> Vec<Effect> {
 
 fn page(plan: &CompactionPlan) -> Overlay {
     let mut choices = vec![Choice::new(
-        ENTER,
-        "applies",
+        "Apply it",
+        "apply",
         Effect::Send(Command::CarryOut { plan: plan.plan, force: false }),
     )];
     if !plan.summary.is_empty() {
         let edit = Effect::Ask(Request::Edit { text: plan.summary.clone() });
-        choices.push(Choice::new('e', "edits the summary", edit));
+        choices.push(Choice::new("Edit the summary first", "edit", edit));
     }
     let page = Page { title: "compaction".to_owned(), markdown: markdown(plan), ..Page::default() };
     Overlay::choosing(page, choices)

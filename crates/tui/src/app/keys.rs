@@ -1,11 +1,13 @@
 //! Which pane a key is for: a question before a page, a page before the palette, what is being written last.
 
 use super::{App, Twice};
-use crate::commands;
+use crate::approval;
+use crate::commands::{self, Said};
 use crate::completion::Choice;
-use crate::composer::Outcome;
+use crate::composer::{Outcome as Wrote, Prompt};
 use crate::input::{Effect, Request, Timer};
 use crate::keymap::Do;
+use crate::overlay::{self, Overlay};
 use crate::palette::{self, Palette};
 use crate::picker;
 use becket_types::{Command, DeliveryMode, PermissionMode};
@@ -22,7 +24,14 @@ impl App {
         let action = self.keymap.action(key);
         match key.code {
             _ if action == Some(Do::Suspend) => return vec![Effect::Suspend],
-            _ if self.approvals.is_open() => {}
+            _ if self.approvals.is_open() && !self.completion.is_open() => {}
+            _ if self.approvals.is_open() => {
+                // A list of completions is over the question: it goes first, and nobody reads the question.
+                self.approvals.disturb();
+                if let Some(effects) = self.completion_key(key) {
+                    return effects;
+                }
+            }
             _ if self.overlay.is_some() => return self.overlay_key(key),
             _ if self.inspector.is_some() => return self.inspector_key(key),
             _ if self.picker.is_some() => return self.picker_key(key),
@@ -32,12 +41,11 @@ impl App {
                 return self.read(outcome);
             }
             _ if self.composer.is_searching() => return self.composer_key(key),
-            _ if self.completion.is_open() => match self.completion.key(key) {
-                Choice::None => {}
-                Choice::Moved => return Vec::new(),
-                Choice::Put { range, text, run } => return self.complete(range, &text, run),
-            },
-            _ => {}
+            _ => {
+                if let Some(effects) = self.completion_key(key) {
+                    return effects;
+                }
+            }
         }
         let asking = self.approvals.is_open();
         match key.code {
@@ -64,24 +72,99 @@ impl App {
                 let prompt = self.composer.take();
                 self.submit(prompt, DeliveryMode::Queue)
             }
-            KeyCode::Up if self.composer.is_at_top() && !self.composer.is_browsing() => {
-                match self.waiting.last() {
-                    Some(id) => vec![Effect::Send(Command::Withdraw { client_id: id.to_owned() })],
-                    None => self.composer_key(key),
-                }
-            }
-            _ => self.composer_key(key),
+            _ => self.writing_key(key),
         }
     }
 
-    /// A question is open: it gets the keys, but for those that show what it is about.
+    /// A key for a list of completions; `None`: there is none, or it has no use for it.
+    fn completion_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
+        if !self.completion.is_open() {
+            return None;
+        }
+        match self.completion.key(key) {
+            Choice::None => None,
+            Choice::Moved => Some(Vec::new()),
+            Choice::Put { range, text, run } => Some(self.complete(range, &text, run)),
+        }
+    }
+
+    fn writing_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let first = key.code == KeyCode::Up && self.composer.is_at_top() && !self.composer.is_browsing();
+        match self.waiting.last().filter(|_| first) {
+            Some(id) => vec![Effect::Send(Command::Withdraw { client_id: id.to_owned() })],
+            None => self.composer_key(key),
+        }
+    }
+
+    /// A question is open. What answers it goes to it, what shows what it is about is done, and all else is typing.
     fn asked_key(&mut self, key: KeyEvent, action: Option<Do>) -> Vec<Effect> {
+        let read = self.approvals.is_read();
         match action {
             Some(action @ (Do::EarlierMessage | Do::LaterMessage | Do::Open | Do::Hidden)) => {
-                self.perform(action)
+                return self.perform(action);
             }
-            _ => self.approvals.key(key),
+            Some(Do::PageUp) => {
+                self.approvals.scroll_pages(-1);
+                return Vec::new();
+            }
+            Some(Do::PageDown) => {
+                self.approvals.scroll_pages(1);
+                return Vec::new();
+            }
+            // A list would be under the question; a mode is no answer to it.
+            Some(Do::Palette | Do::NextMode) => return Vec::new(),
+            Some(action @ (Do::Editor | Do::PasteImage)) => {
+                self.approvals.disturb();
+                return self.perform(action);
+            }
+            Some(Do::Suspend) | None => {}
         }
+        // Keys meant for a page that the question covers are no message.
+        if !read && self.is_covering() {
+            self.approvals.disturb();
+            return Vec::new();
+        }
+        let focused = self.approvals.is_focused();
+        if !focused
+            && (self.composer.is_searching() || key.code == KeyCode::Esc && self.composer.takes_escape())
+        {
+            self.approvals.disturb();
+            return self.composer_key(key);
+        }
+        match self.approvals.key(key, self.writing()) {
+            approval::Outcome::Done(effects) => effects,
+            // Pressed for what was on the screen before the question.
+            approval::Outcome::Text if key.code == KeyCode::Esc && !read => {
+                vec![Effect::Send(Command::Interrupt)]
+            }
+            approval::Outcome::Text if matches!(key.code, KeyCode::Esc | KeyCode::Tab) => Vec::new(),
+            approval::Outcome::Text => self.writing_key(key),
+        }
+    }
+
+    /// A question would cover a page, a list or a search that has the keyboard.
+    fn is_covering(&self) -> bool {
+        self.overlay.is_some()
+            || self.inspector.is_some()
+            || self.picker.is_some()
+            || self.palette.is_some()
+            || self.reading.is_open(&self.transcript)
+    }
+
+    /// A text was sent while a question is open: the reason why not, unless it was begun before the question was read.
+    fn reply_to_question(&mut self, prompt: Prompt) -> Vec<Effect> {
+        if !self.approvals.takes_reason() || !matches!(Said::of(&prompt), Said::Task) {
+            return self.submit(prompt, DeliveryMode::Steer);
+        }
+        let reason = prompt.text.trim().to_owned();
+        let mut effects = self.draft.gone();
+        effects.push(Effect::Ask(Request::Remember { prompt: prompt.text.clone() }));
+        effects.extend(self.approvals.refuse(Some(reason).filter(|reason| !reason.is_empty())));
+        // A reason is text alone.
+        if !prompt.images.is_empty() {
+            effects.extend(self.send(prompt, DeliveryMode::Steer));
+        }
+        effects
     }
 
     fn perform(&mut self, action: Do) -> Vec<Effect> {
@@ -138,9 +221,13 @@ impl App {
 
     fn composer_key(&mut self, key: KeyEvent) -> Vec<Effect> {
         let before = self.composer.raw().to_owned();
-        if let Outcome::Submit(prompt) = self.composer.key(key) {
+        if let Wrote::Submit(prompt) = self.composer.key(key) {
             self.completion.close();
-            return self.submit(prompt, DeliveryMode::Steer);
+            return if self.approvals.is_open() {
+                self.reply_to_question(prompt)
+            } else {
+                self.submit(prompt, DeliveryMode::Steer)
+            };
         }
         if self.composer.raw() == before {
             // Only the cursor moved: what was offered stood where it was.
@@ -173,7 +260,18 @@ impl App {
     }
 
     fn overlay_key(&mut self, key: KeyEvent) -> Vec<Effect> {
-        let effects = self.overlay.as_mut().and_then(|overlay| overlay.key(key, &self.theme));
+        let writing = self.writing();
+        let Some(overlay) = &mut self.overlay else { return Vec::new() };
+        let effects = match overlay.key(key, writing, &self.theme) {
+            overlay::Outcome::Stays(effects) => Some(effects),
+            overlay::Outcome::Closed => None,
+            overlay::Outcome::Text => return self.beside_page(key),
+        };
+        self.page_answered(effects)
+    }
+
+    /// `None`: the page closes.
+    fn page_answered(&mut self, effects: Option<Vec<Effect>>) -> Vec<Effect> {
         if self.preview.is_some() {
             return self.compaction_answered(effects);
         }
@@ -183,6 +281,19 @@ impl App {
             self.overlay = None;
         }
         effects.unwrap_or_default()
+    }
+
+    /// Typing while a page asks something. A text that is sent is a no, unless it was begun before the page was read.
+    fn beside_page(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let closes = self.overlay.as_ref().is_some_and(Overlay::takes_reply);
+        match self.composer.key(key) {
+            Wrote::Submit(prompt) => {
+                let mut effects = if closes { self.page_answered(None) } else { Vec::new() };
+                effects.extend(self.submit(prompt, DeliveryMode::Steer));
+                effects
+            }
+            _ => self.draft.changed(),
+        }
     }
 
     fn picker_key(&mut self, key: KeyEvent) -> Vec<Effect> {

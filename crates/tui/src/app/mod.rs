@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `keys` | which pane a key is for |
 //! | `act` | what a finished text comes to |
+//! | `draw` | where each pane is drawn, on a screen of its own and in the scrollback |
 //! | `replies` | the host's answers |
 //! | `compaction` | a compaction that is looked at before it applies; messages to bring back |
 //! | `past` | what was said before |
@@ -14,13 +15,14 @@
 
 mod act;
 mod compaction;
+mod draw;
 mod images;
 mod keys;
 mod past;
 mod replies;
 pub(crate) mod undo;
 
-use crate::approval::Approvals;
+use crate::approval::{Approvals, Writing};
 use crate::completion::Completion;
 use crate::composer::Composer;
 use crate::draft::Draft;
@@ -39,14 +41,6 @@ use crate::waiting::Waiting;
 use becket_types::{CallId, Event, MessageId, Seq, Used};
 use compaction::Preview;
 use crossterm::event::{KeyEventKind, MouseEvent, MouseEventKind};
-use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::text::Line;
-
-/// Rows that the composer takes at most, in parts of the screen's height.
-const COMPOSER_SHARE: u16 = 3;
-/// Rows for a list above the composer where there is no transcript to draw it over.
-const LIST_ROWS: usize = 12;
 
 /// How a person wants it.
 #[derive(Clone, Debug)]
@@ -214,6 +208,11 @@ impl App {
             Input::Terminate => vec![Effect::Quit],
             Input::Continued => Vec::new(),
         };
+        let writing = self.writing();
+        self.approvals.wrote(writing);
+        if let Some(overlay) = &mut self.overlay {
+            overlay.wrote(writing);
+        }
         // A text that came from elsewhere (a draft, an editor) is not what was being completed.
         if !self.completion.is_for(self.composer.raw(), self.composer.cursor()) {
             self.completion.close();
@@ -223,8 +222,15 @@ impl App {
         effects
     }
 
+    /// What the composer holds, as questions need to know it.
+    fn writing(&self) -> Writing {
+        let drafting = !self.composer.is_empty() || self.composer.is_searching();
+        Writing { drafting, takes_escape: self.composer.takes_escape() }
+    }
+
     fn paste(&mut self, text: &str) -> Vec<Effect> {
         // A paste never answers a question; it waits in the composer.
+        self.disturb();
         if !self.approvals.is_open() && self.overlay.is_none() && self.inspector.is_none() {
             if let Some(picker) = &mut self.picker {
                 picker.paste(text);
@@ -240,6 +246,12 @@ impl App {
         self.composer.paste(text);
         self.completion.close();
         self.draft.changed()
+    }
+
+    /// Something was typed that answers no question: the time in which one has to be read starts again.
+    fn disturb(&mut self) {
+        self.approvals.disturb();
+        self.overlay.iter_mut().for_each(Overlay::disturb);
     }
 
     fn event(&mut self, event: &Event) -> Vec<Effect> {
@@ -316,6 +328,7 @@ impl App {
         let Some(text) = self.waiting.withdrawn(id) else { return Vec::new() };
         let gap = if self.composer.is_empty() { "" } else { "\n" };
         self.composer.replace(0..0, &format!("{text}{gap}"));
+        self.approvals.text_from_before();
         self.draft.changed()
     }
 
@@ -324,8 +337,12 @@ impl App {
             Timer::Clock => return self.status.tick(),
             Timer::Jobs => return vec![Effect::Ask(Request::Jobs)],
             Timer::Chord => self.chord = None,
-            Timer::Arm => self.approvals.arm(),
-            Timer::Page => self.overlay.iter_mut().for_each(Overlay::arm),
+            Timer::Arm => self.approvals.arm(self.writing()),
+            Timer::Page => {
+                let writing = self.writing();
+                self.overlay.iter_mut().for_each(|overlay| overlay.arm(writing));
+                self.inspector.iter_mut().for_each(Inspector::arm);
+            }
             Timer::Toast => self.status.end_toast(),
             Timer::Draft => return self.draft.due(self.composer.text()),
             Timer::StatusLine => return self.status.script_due(self.composer.vim()),
@@ -395,137 +412,6 @@ impl App {
                 Vec::new()
             }
         }
-    }
-
-    /// Draws everything; effects that follow from having been seen.
-    pub fn draw(&mut self, frame: &mut Frame<'_>) -> Vec<Effect> {
-        let area = frame.area();
-        self.resized(area.width);
-        let asking = self.approvals.is_open();
-        if !asking {
-            if let Some(overlay) = &mut self.overlay {
-                overlay.draw(frame, area, &self.theme);
-                return overlay.painted();
-            }
-            if let Some(inspector) = &mut self.inspector {
-                inspector.draw(frame, area, &self.theme);
-                return Vec::new();
-            }
-            if let Some(picker) = &mut self.picker {
-                picker.draw(frame, area, &self.theme);
-                return Vec::new();
-            }
-        }
-        let mut above = self.waiting.lines(area.width, &self.theme);
-        above.extend(self.status.activity(area.width, &self.theme));
-        let wanted = match self.screen {
-            Some(rows) if asking => self.asked(area.width, rows, above.len()),
-            None if asking => self.approvals.height(area.width, &self.theme),
-            _ => self.composer.height(area.width),
-        };
-        // The composer's row, and one of the transcript where that is not the terminal's own.
-        let kept = if self.screen.is_some() { 1 } else { 2 };
-        let status_rows = self.status.height().min(area.height.saturating_sub(kept));
-        let room = area.height.saturating_sub(kept + status_rows);
-        let tall = self.screen.unwrap_or(area.height);
-        let most = if asking { tall * 2 / 3 } else { tall / COMPOSER_SHARE };
-        let [transcript, working, bottom, status] = Layout::vertical([
-            Constraint::Min(0),
-            Constraint::Length((above.len() as u16).min(room)),
-            Constraint::Length(wanted.clamp(1, most.max(1))),
-            Constraint::Length(status_rows),
-        ])
-        .areas(area);
-        self.transcript.draw(frame, transcript, &self.theme);
-        let jobs = self.transcript.jobs();
-        let skip = above.len() - usize::from(working.height).min(above.len());
-        put(frame, working, &above[skip..]);
-        let mut effects = Vec::new();
-        if asking {
-            self.approvals.draw(frame, bottom, &self.theme);
-            effects = self.approvals.painted(!self.composer.is_empty());
-        } else {
-            let hint = if self.status.is_working() {
-                "say something to steer it; Tab queues"
-            } else {
-                "what is to be done? / for commands"
-            };
-            self.composer.draw(frame, bottom, &self.theme, hint);
-            let above = Rect { height: transcript.height + working.height, ..transcript };
-            match &mut self.palette {
-                Some(palette) => palette.draw(frame, above, &self.theme),
-                None => self.completion.draw(frame, above, &self.theme),
-            }
-        }
-        let reading = self.reading.line(&self.transcript, status.width, &self.theme).filter(|_| !asking);
-        if let Some((line, cursor)) = reading {
-            put(frame, status, &[line]);
-            if let Some(column) = cursor {
-                frame.set_cursor_position((status.x + column, status.y));
-            }
-        } else {
-            put(frame, status, &self.status.lines(status.width, &self.theme, self.composer.vim()));
-        }
-        if !jobs.is_empty() {
-            effects.push(Effect::Highlight(jobs));
-        }
-        effects.extend(self.wanted_images());
-        let losses = self.transcript.losses().into_iter();
-        effects.extend(losses.map(|entry| Effect::Ask(Request::Loss { entry })));
-        let folds = self.transcript.wanted_folds().into_iter();
-        effects.extend(folds.map(|entry| Effect::Ask(Request::Folded { entry: Some(entry) })));
-        effects.extend(self.wanted_past());
-        effects
-    }
-
-    /// What of the transcript is not in the terminal's scrollback yet.
-    pub fn print(&mut self) -> Vec<Line<'static>> {
-        self.transcript.print(self.columns, &self.theme, true)
-    }
-
-    /// The same of what cannot change any more.
-    pub fn print_finished(&mut self) -> Vec<Line<'static>> {
-        self.transcript.print(self.columns, &self.theme, false)
-    }
-
-    /// Draws only what was not printed; the rows that this takes on a screen of `columns` and `rows`.
-    ///
-    /// A terminal that becomes narrower breaks rows before anybody can draw anew, and those that then have no room are in its
-    /// scrollback for good. So there is room for all of them on half as many columns.
-    pub fn inline(&mut self, columns: u16, rows: u16) -> u16 {
-        self.transcript.set_inline();
-        self.columns = columns;
-        self.screen = Some(rows);
-        let asking = self.approvals.is_open();
-        if !asking && (self.overlay.is_some() || self.inspector.is_some() || self.picker.is_some()) {
-            return rows;
-        }
-        let above = self.waiting.lines(columns, &self.theme).len()
-            + usize::from(self.status.activity(columns, &self.theme).is_some());
-        let lists = !asking && (self.palette.is_some() || self.completion.is_open());
-        let bottom = usize::from(if asking {
-            self.asked(columns, rows, above)
-        } else {
-            self.composer.height(columns).clamp(1, (rows / COMPOSER_SHARE).max(1))
-        });
-        let around = above + bottom + usize::from(self.status.height());
-        let room = usize::from(rows).saturating_sub(2 * around).max(1);
-        let live = self.transcript.live_rows(columns, &self.theme, columns.div_ceil(2), room);
-        (live.max(if lists { LIST_ROWS } else { 0 }) + around).clamp(1, usize::from(rows)) as u16
-    }
-
-    /// The rows of a question in the terminal's scrollback, with so many above it.
-    fn asked(&self, columns: u16, rows: u16, above: usize) -> u16 {
-        let around = 2 * (above + usize::from(self.status.height()));
-        let room = usize::from(rows).saturating_sub(around);
-        self.approvals.rows_in(columns, &self.theme, columns.div_ceil(2), room).min((rows * 2 / 3).max(1))
-    }
-}
-
-/// Lines into an area, from its top.
-fn put(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>]) {
-    for (y, line) in lines.iter().take(usize::from(area.height)).enumerate() {
-        frame.buffer_mut().set_line(area.x, area.y + y as u16, line, area.width);
     }
 }
 

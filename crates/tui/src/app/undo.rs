@@ -17,12 +17,13 @@ impl App {
             return Vec::new();
         };
         let (to, quoted) = (*to, format!("> {}", text.trim().replace('\n', "\n> ")));
-        let choice =
-            |key, label: &str, what| Choice::new(key, label, Effect::Send(Command::Rewind { to, what }));
+        let choice = |label: &str, short: &str, what| {
+            Choice::new(label, short, Effect::Send(Command::Rewind { to, what }))
+        };
         let choices = vec![
-            choice('c', "conversation", RewindWhat::Conversation),
-            choice('f', "files", RewindWhat::Files),
-            choice('b', "both", RewindWhat::Both),
+            choice("The conversation", "conversation", RewindWhat::Conversation),
+            choice("The files", "files", RewindWhat::Files),
+            choice("Both", "both", RewindWhat::Both),
         ];
         let markdown = format!(
             "Back to before this message:\n\n{quoted}\n\nThe conversation, the files that were changed since, or both? \
@@ -39,9 +40,10 @@ impl App {
             return;
         }
         let carry_out = |force| Effect::Send(Command::CarryOut { plan: plan.plan, force });
-        let mut choices = vec![Choice::new('y', "yes", carry_out(false))];
+        let mut choices = vec![Choice::new("Yes", "yes", carry_out(false))];
         if has_conflicts(plan) {
-            choices.push(Choice::new('f', "yes, and overwrite what others changed", carry_out(true)));
+            let label = "Yes, and overwrite what others changed";
+            choices.push(Choice::new(label, "yes, overwrite", carry_out(true)));
         }
         let page = Page { title: name(plan.kind).to_owned(), markdown: page(plan), ..Page::default() };
         self.overlay = Some(Overlay::choosing(page, choices));
@@ -52,7 +54,7 @@ impl App {
         let carry_out = Effect::Send(Command::CarryOut { plan: plan.plan, force: false });
         let markdown = format!("```text\n{}```", plan.to_string().replace("```", "'''"));
         let page = Page { title: "context".to_owned(), markdown, ..Page::default() };
-        self.overlay = Some(Overlay::choosing(page, vec![Choice::new('y', "yes", carry_out)]));
+        self.overlay = Some(Overlay::choosing(page, vec![Choice::new("Yes", "yes", carry_out)]));
     }
 
     pub(super) fn undone(&mut self, outcome: &UndoOutcome) -> Vec<Effect> {

@@ -1,43 +1,33 @@
 //! The question whether a call may run, and its answer.
 //!
-//! What is shown is what runs: the tool, the resolved paths, the whole command with invisible characters shown, the change
-//! by hunks. It asks one call after the other, in order. An answer counts only when the question has been on the screen for
-//! [`ARM`] milliseconds without a key, and for [`ARM_TYPING`] where somebody was writing as it came: keys typed ahead and clicks
-//! that only focus the window never approve. What is asked when in doubt is No.
+//! Shows what will run: the tool, the resolved paths, the whole command with invisible characters written out, and the change
+//! by hunks. Calls are asked about one after the other, in order. The answers are a numbered list that takes the keyboard only
+//! when it is told to ([`crate::answers`]); everything else that is typed goes to the composer. A text that was begun after the
+//! question could be read, and is sent, refuses the call and becomes the reason. Whatever allows something is offered only
+//! after the end of the question has been in view.
 //!
-//! Owns the queue and the keys; what a question looks like is `question`'s.
+//! Owns the queue, the steps of a question and what each answer does. `question` draws what the question is about, `foot` the
+//! answers and the line of keys below it.
 
+mod foot;
 mod question;
 
+use crate::answers::{Answer, AnswerList, Pressed};
 use crate::input::{Effect, Place, Request, Timer};
-use crate::text;
 use crate::theme::Theme;
 use crate::transcript::print;
 use becket_types::{CallId, Command, Decision, PermissionRequest};
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{KeyCode, KeyEvent};
 use question::Question;
 use ratatui::Frame;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use ratatui::text::Line;
 use std::collections::{BTreeSet, VecDeque};
-
-/// A question must have been seen for this long, in milliseconds, and no key pressed meanwhile.
-pub const ARM: u64 = 300;
-/// At least so long where a message was half written as it came: people pause for longer than [`ARM`] in the middle of one.
-pub const ARM_TYPING: u64 = 1_500;
 
 #[derive(Debug, Default)]
 pub struct Approvals {
     queue: VecDeque<Asked>,
-    /// The first of the queue has been shown long enough.
-    armed: bool,
-    /// The timer of the first of the queue was asked for.
-    waiting: bool,
-    /// It has been painted before.
-    seen: bool,
-    /// The longer time runs; and a key came in it.
-    typing: bool,
-    pressed: bool,
+    list: AnswerList,
     scroll: usize,
     /// Rows of the question, and of the window on it, when drawn last.
     rows: usize,
@@ -45,7 +35,7 @@ pub struct Approvals {
     /// The end of the question has been in view.
     seen_end: bool,
     step: Step,
-    /// The hunk that is looked at comes into view with the next frame.
+    /// The hunk at the cursor comes into view with the next frame.
     follow: bool,
     /// Hunks that are not wanted.
     rejected: BTreeSet<usize>,
@@ -54,27 +44,71 @@ pub struct Approvals {
 /// A question, and whose call it is about.
 #[derive(Debug)]
 struct Asked {
-    /// The subagent's that works for this call; `None`: the agent's own.
+    /// The call that the subagent works for; `None`: the agent's own call.
     subagent: Option<CallId>,
     request: PermissionRequest,
 }
 
 /// What the keys mean.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 enum Step {
     #[default]
     Asked,
-    /// Why not, while it is being written.
-    Reason(String),
-    /// Hunk by hunk; the one that is looked at.
+    /// Hunk by hunk; the one at the cursor.
     Hunks(usize),
     /// Always: for whom?
     Always,
 }
 
+/// What an answer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Does {
+    Once,
+    Session,
+    /// Opens the question for whom the rule holds.
+    Always,
+    Keep(Place),
+    /// Opens the list of hunks.
+    Hunks,
+    Refuse,
+    /// Back to the first list.
+    Back,
+}
+
+/// What the composer holds while a question is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Writing {
+    pub drafting: bool,
+    /// Esc leaves Vim's insert mode first.
+    pub takes_escape: bool,
+}
+
+/// What a key came to.
+#[derive(Debug, PartialEq)]
+pub enum Outcome {
+    Done(Vec<Effect>),
+    /// The key is the composer's.
+    Text,
+}
+
 impl Approvals {
     pub fn is_open(&self) -> bool {
         !self.queue.is_empty()
+    }
+
+    /// The answers have the keyboard, not the composer.
+    pub fn is_focused(&self) -> bool {
+        self.is_open() && self.list.is_focused()
+    }
+
+    /// The question has been on the screen for long enough.
+    pub fn is_read(&self) -> bool {
+        self.list.is_read()
+    }
+
+    /// A text that is sent now is the reason for a refusal.
+    pub fn takes_reason(&self) -> bool {
+        self.is_open() && self.list.takes_reply()
     }
 
     /// `subagent`: the call that the subagent works for whose call this is about.
@@ -102,146 +136,174 @@ impl Approvals {
         self.begin();
     }
 
+    /// The next question, which has to be read like the first: the composer has the keyboard.
     fn begin(&mut self) {
         let queue = std::mem::take(&mut self.queue);
-        // Who answers one looks at the next.
-        let seen = self.seen && !queue.is_empty();
-        *self = Self { queue, seen, ..Self::default() };
+        *self = Self { queue, ..Self::default() };
     }
 
-    /// The question was painted: its time begins. `drafting`: a message is half written.
-    pub fn painted(&mut self, drafting: bool) -> Vec<Effect> {
-        if self.queue.is_empty() || self.waiting {
+    /// The question was painted: its time begins.
+    pub fn painted(&mut self, writing: Writing) -> Vec<Effect> {
+        if self.queue.is_empty() {
             return Vec::new();
         }
-        self.waiting = true;
-        self.typing = drafting && !std::mem::replace(&mut self.seen, true);
-        vec![Effect::Wake(if self.typing { ARM_TYPING } else { ARM }, Timer::Arm)]
+        let wake = self.list.painted(writing.drafting);
+        wake.map(|millis| Effect::Wake(millis, Timer::Arm)).into_iter().collect()
     }
 
-    pub fn arm(&mut self) {
-        let wrote = std::mem::take(&mut self.typing) && self.pressed;
-        if wrote {
-            self.disarm();
+    /// The time that [`Self::painted`] asked for is over.
+    pub fn arm(&mut self, writing: Writing) {
+        if self.is_open() {
+            self.list.due(writing.drafting);
         }
-        self.armed = self.waiting;
     }
 
-    /// The time begins anew, with the next frame.
-    fn disarm(&mut self) {
-        (self.armed, self.waiting) = (false, false);
+    /// Something was typed that is not for the question.
+    pub fn disturb(&mut self) {
+        self.list.disturb();
+    }
+
+    /// The composer may have changed.
+    pub fn wrote(&mut self, writing: Writing) {
+        self.list.drafting(writing.drafting);
+    }
+
+    /// A message that was taken back is in the composer.
+    pub fn text_from_before(&mut self) {
+        self.list.text_from_before();
     }
 
     pub fn scroll(&mut self, lines: isize) {
         self.scroll = self.scroll.saturating_add_signed(lines);
     }
 
-    pub fn key(&mut self, key: KeyEvent) -> Vec<Effect> {
-        if let Step::Reason(reason) = &mut self.step {
-            match key.code {
-                KeyCode::Enter => {
-                    let reason = Some(reason.trim().to_owned()).filter(|r| !r.is_empty());
-                    return self.decide(Decision::Deny { reason });
-                }
-                KeyCode::Esc => self.step = Step::Asked,
-                KeyCode::Backspace => {
-                    reason.pop();
-                }
-                KeyCode::Char(c) if !key.modifiers.contains(KeyModifiers::CONTROL) => reason.push(c),
-                _ => {}
-            }
-            return Vec::new();
-        }
-        let page = self.window.max(1);
-        match key.code {
-            KeyCode::PageUp => self.scroll = self.scroll.saturating_sub(page),
-            KeyCode::PageDown => self.scroll += page,
-            // Somebody is typing something else: the question has not been seen yet.
-            _ if !self.armed && self.typing => self.pressed = true,
-            _ if !self.armed => self.disarm(),
-            _ => {
-                return match self.step {
-                    Step::Hunks(at) => self.hunk_key(key, at),
-                    Step::Always => self.always_key(key),
-                    Step::Asked | Step::Reason(_) => self.answer_key(key),
-                };
-            }
-        }
-        Vec::new()
+    /// Up (negative) or down by windows.
+    pub fn scroll_pages(&mut self, pages: isize) {
+        self.scroll(pages * self.window.max(1) as isize);
     }
 
-    fn answer_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+    pub fn key(&mut self, key: KeyEvent, writing: Writing) -> Outcome {
+        if let Step::Hunks(at) = self.step
+            && self.list.is_focused()
+        {
+            return self.hunk_key(key, at);
+        }
+        let answers = self.answers();
+        Outcome::Done(match self.list.key(key, answers.len(), writing.drafting) {
+            Pressed::Text => return Outcome::Text,
+            Pressed::Taken => Vec::new(),
+            Pressed::Refused => self.refuse(None),
+            Pressed::Chosen(at) => answers.get(at).map_or_else(Vec::new, |(does, _)| self.choose(*does)),
+        })
+    }
+
+    /// What can be answered now.
+    fn answers(&self) -> Vec<(Does, Answer)> {
         let Some(Asked { request, .. }) = self.queue.front() else { return Vec::new() };
-        let whole = self.rejected.is_empty();
-        match key.code {
-            KeyCode::Up => self.scroll(-1),
-            KeyCode::Down => self.scroll(1),
-            KeyCode::Char(' ') => self.scroll += self.window.max(1),
-            KeyCode::Char('y') if self.seen_end && whole => return self.decide(Decision::AllowOnce),
-            KeyCode::Char('y') if self.seen_end => return self.decide(self.without()),
-            KeyCode::Char('s') if self.seen_end && whole => return self.decide(Decision::AllowSession),
-            KeyCode::Char('a') if self.seen_end && whole && request.offer.is_some() => {
-                self.step = Step::Always;
-                self.seen_end = false;
-                self.disarm();
+        let mut answers = Vec::new();
+        let mut offer = |does, long: &str, short: &str| {
+            let reads = matches!(does, Does::Once | Does::Session | Does::Always | Does::Keep(_));
+            let answer = Answer { enabled: self.seen_end || !reads, ..Answer::new(long, short) };
+            answers.push((does, answer));
+        };
+        if matches!(self.step, Step::Always) {
+            offer(
+                Does::Keep(Place::User),
+                "In every project: the rule goes into your settings",
+                "everywhere",
+            );
+            offer(
+                Does::Keep(Place::Local),
+                "In this project alone: the rule goes into your settings for it",
+                "here",
+            );
+            offer(Does::Back, "Back", "back");
+            return answers;
+        }
+        let (count, left_out) = (hunks(request), self.rejected.len());
+        if left_out == 0 {
+            offer(Does::Once, "Yes, once", "once");
+            offer(Does::Session, "Yes, and the same for the rest of this session", "session");
+            if request.offer.is_some() {
+                offer(Does::Always, "Yes, always: shows the rule first", "always");
             }
-            KeyCode::Char('h') if hunks(request) > 1 => self.look_at(0),
-            KeyCode::Char('n') | KeyCode::Enter | KeyCode::Esc => {
-                return self.decide(Decision::Deny { reason: None });
+        } else if left_out < count {
+            offer(Does::Once, &format!("Yes, without {left_out} of {count} hunks"), "the marked");
+        }
+        if count > 1 {
+            offer(Does::Hunks, "Choose hunks", "hunks");
+        }
+        offer(Does::Refuse, "No", "no");
+        answers
+    }
+
+    fn choose(&mut self, does: Does) -> Vec<Effect> {
+        match does {
+            Does::Once | Does::Session | Does::Always | Does::Keep(_) if !self.seen_end => {}
+            Does::Once if self.rejected.is_empty() => return self.decide(Decision::AllowOnce),
+            Does::Once => {
+                let rejected = self.rejected.iter().copied().collect();
+                return self.decide(Decision::AllowWithout { rejected });
             }
-            KeyCode::Char('r') => self.step = Step::Reason(String::new()),
-            _ => {}
+            Does::Session => return self.decide(Decision::AllowSession),
+            Does::Always => self.go(Step::Always),
+            Does::Back => self.go(Step::Asked),
+            Does::Keep(place) => return self.keep(place),
+            Does::Hunks => self.look_at(0),
+            Does::Refuse => return self.refuse(None),
         }
         Vec::new()
     }
 
-    fn without(&self) -> Decision {
-        Decision::AllowWithout { rejected: self.rejected.iter().copied().collect() }
+    /// Another page of the same question. Its end has to be seen, and its list settles, before it is answered.
+    fn go(&mut self, step: Step) {
+        (self.step, self.seen_end, self.scroll) = (step, false, 0);
+        self.list = AnswerList::following();
     }
 
     fn look_at(&mut self, hunk: usize) {
         (self.step, self.follow) = (Step::Hunks(hunk), true);
     }
 
-    fn hunk_key(&mut self, key: KeyEvent, at: usize) -> Vec<Effect> {
+    fn hunk_key(&mut self, key: KeyEvent, at: usize) -> Outcome {
         let count = self.queue.front().map_or(0, |asked| hunks(&asked.request));
         match key.code {
-            KeyCode::Up | KeyCode::Char('k') => self.look_at(at.saturating_sub(1)),
-            KeyCode::Down | KeyCode::Char('j') => self.look_at((at + 1).min(count.max(1) - 1)),
-            KeyCode::Char(' ' | 'x') if !self.rejected.remove(&at) => {
-                self.rejected.insert(at);
+            _ if !key.modifiers.is_empty() => return self.leave_hunks(),
+            KeyCode::Up => self.look_at(at.saturating_sub(1)),
+            KeyCode::Down => self.look_at((at + 1).min(count.max(1) - 1)),
+            KeyCode::Char(' ') => {
+                if !self.rejected.remove(&at) {
+                    self.rejected.insert(at);
+                }
             }
-            KeyCode::Enter | KeyCode::Esc | KeyCode::Char('h') => self.step = Step::Asked,
-            KeyCode::Char('r') => self.step = Step::Reason(String::new()),
-            // Nothing is left of it.
-            KeyCode::Char('y') if self.rejected.len() == count => {
-                return self.decide(Decision::Deny { reason: None });
+            // Back to the answers; the first is at the cursor.
+            KeyCode::Enter | KeyCode::Esc | KeyCode::Tab => {
+                self.step = Step::Asked;
+                self.list = AnswerList::following();
             }
-            KeyCode::Char('y') if !self.seen_end => {}
-            KeyCode::Char('y') if self.rejected.is_empty() => return self.decide(Decision::AllowOnce),
-            KeyCode::Char('y') => return self.decide(self.without()),
-            _ => {}
+            _ => return self.leave_hunks(),
         }
-        Vec::new()
+        Outcome::Done(Vec::new())
     }
 
-    fn always_key(&mut self, key: KeyEvent) -> Vec<Effect> {
-        let place = match key.code {
-            KeyCode::Char('u') if self.seen_end => Place::User,
-            KeyCode::Char('p') if self.seen_end => Place::Local,
-            KeyCode::Esc | KeyCode::Char('n') => {
-                self.step = Step::Asked;
-                self.disarm();
-                return Vec::new();
-            }
-            _ => return Vec::new(),
-        };
-        let Some(offer) = self.queue.front().and_then(|asked| asked.request.offer.clone()) else {
-            return Vec::new();
-        };
+    /// Something else is typed: what was marked stays.
+    fn leave_hunks(&mut self) -> Outcome {
+        self.step = Step::Asked;
+        self.list.unfocus();
+        Outcome::Text
+    }
+
+    fn keep(&mut self, place: Place) -> Vec<Effect> {
+        let offer = self.queue.front().and_then(|asked| asked.request.offer.clone());
+        let Some(offer) = offer else { return Vec::new() };
         let mut effects = vec![Effect::Ask(Request::Allow { rule: offer.rule, place })];
         effects.extend(self.decide(Decision::AllowSession));
         effects
+    }
+
+    /// No, and why.
+    pub fn refuse(&mut self, reason: Option<String>) -> Vec<Effect> {
+        self.decide(Decision::Deny { reason })
     }
 
     fn decide(&mut self, decision: Decision) -> Vec<Effect> {
@@ -266,24 +328,39 @@ impl Approvals {
 
     /// Rows it wants.
     pub fn height(&self, width: u16, theme: &Theme) -> u16 {
-        (self.question(width, theme).len() + 2).min(usize::from(u16::MAX)) as u16
+        let foot = self.answers().len() + 1;
+        (self.question(width, theme).len() + foot).min(usize::from(u16::MAX)) as u16
     }
 
     /// Rows it takes at most, so that `room` rows hold every part of it where a row is broken at `columns`.
     pub fn rows_in(&self, width: u16, theme: &Theme, columns: u16, room: usize) -> u16 {
-        let rows: Vec<usize> =
-            self.question(width, theme).iter().map(|line| print::broken(line, columns)).collect();
-        // The line of keys is one of them.
-        let room = room.saturating_sub(usize::from(width.div_ceil(columns.max(1))));
-        let fits = |most: &usize| rows.windows(*most).all(|part| part.iter().sum::<usize>() <= room);
-        let most = (1..=rows.len()).rev().find(fits).unwrap_or(1);
-        (most + 1).min(usize::from(u16::MAX)) as u16
+        let broken = |lines: &[Line<'_>]| -> Vec<usize> {
+            lines.iter().map(|line| print::broken(line, columns)).collect()
+        };
+        let rows = broken(&self.question(width, theme));
+        // Both forms of the foot: which one is drawn follows from the rows that there are.
+        let foot = |most: usize| {
+            let foot = self.foot(width, most, rows.len(), Writing::default(), theme).lines;
+            let keys = usize::from(width.div_ceil(columns.max(1)));
+            (foot.len(), broken(&foot[..foot.len() - 1]).iter().sum::<usize>() + keys)
+        };
+        let fits = |most: &usize| {
+            let (foot, broken) = foot(*most);
+            let window = most.saturating_sub(foot).clamp(1, rows.len().max(1));
+            let room = room.saturating_sub(broken);
+            rows.windows(window).all(|part| part.iter().sum::<usize>() <= room)
+        };
+        let tallest = usize::from(self.height(width, theme));
+        (1..=tallest).rev().find(fits).unwrap_or(2).min(usize::from(u16::MAX)) as u16
     }
 
-    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
+    /// Draws the question; the terminal's cursor goes to the chosen answer while the answers have the keyboard.
+    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, writing: Writing, theme: &Theme) {
         let question = self.question(area.width, theme);
+        let foot =
+            |this: &Self| this.foot(area.width, usize::from(area.height), question.len(), writing, theme);
         self.rows = question.len();
-        self.window = usize::from(area.height).saturating_sub(1);
+        self.window = usize::from(area.height).saturating_sub(foot(self).lines.len());
         if std::mem::take(&mut self.follow)
             && let Some(at) = question.iter().position(question::is_looked_at)
         {
@@ -291,62 +368,21 @@ impl Approvals {
         }
         self.scroll = self.scroll.min(self.rows.saturating_sub(self.window));
         self.seen_end |= self.scroll + self.window >= self.rows && area.width > 0 && self.window > 0;
-        let buffer = frame.buffer_mut();
-        for (i, line) in question.iter().skip(self.scroll).take(self.window).enumerate() {
-            buffer.set_line(area.x, area.y + i as u16, line, area.width);
+        // It says whether the end was seen, so it is made after that is known.
+        let foot = foot(self);
+        let shown = question.iter().skip(self.scroll).take(self.window);
+        // Where there is too little room for all of it, the line of keys stays.
+        let skip = foot.lines.len().saturating_sub(usize::from(area.height));
+        let rows: Vec<&Line<'_>> = shown.chain(foot.lines.iter().skip(skip)).collect();
+        let top = usize::from(area.height).saturating_sub(rows.len());
+        for (i, line) in rows.iter().enumerate() {
+            frame.buffer_mut().set_line(area.x, area.y + (top + i) as u16, line, area.width);
         }
-        if area.height > 0 {
-            let keys = self.keys(usize::from(area.width));
-            buffer.set_line(area.x, area.bottom() - 1, &Line::styled(keys, theme.accent), area.width);
+        let row = rows.len().saturating_sub(foot.lines.len() - foot.cursor);
+        if self.is_focused() && area.height > 0 && area.width > 0 {
+            let y = area.y + (top + row).min(usize::from(area.height) - 1) as u16;
+            frame.set_cursor_position(Position::new(area.x, y));
         }
-    }
-
-    /// The line of keys: the shortest form that says all where the long one has no room.
-    fn keys(&self, width: usize) -> String {
-        let Some(Asked { request, .. }) = self.queue.front() else { return String::new() };
-        let (long, short) = match &self.step {
-            Step::Reason(reason) => {
-                let reason = text::visible(reason);
-                (format!("why not: {reason}▏  Enter sends it, Esc goes back"), format!("why not: {reason}▏"))
-            }
-            Step::Hunks(_) if !self.seen_end => (
-                "↑ ↓ hunk · space takes it or not · PageDown to its end, then y · Esc back".to_owned(),
-                "space mark · PageDown · Esc".to_owned(),
-            ),
-            _ if !self.seen_end => {
-                let several = if hunks(request) > 1 { " · h by hunks" } else { "" };
-                (
-                    format!("↓ there is more to read before it can be allowed{several} · n no"),
-                    format!("↓ more{} · n no", several.replace(" by", "")),
-                )
-            }
-            Step::Always => (
-                "u in your settings · p for you in this project · Esc back".to_owned(),
-                "u user · p project · Esc".to_owned(),
-            ),
-            Step::Hunks(_) => (
-                "↑ ↓ hunk · space takes it or not · y does what is marked · Esc back".to_owned(),
-                "space mark · y do · Esc".to_owned(),
-            ),
-            Step::Asked if !self.rejected.is_empty() => (
-                format!("y without {} hunks · h hunks · n no · r no, and say why", self.rejected.len()),
-                "y/h/n/r".to_owned(),
-            ),
-            Step::Asked => {
-                let always = if request.offer.is_some() { " · a always" } else { "" };
-                let several = if hunks(request) > 1 { " · h by hunks" } else { "" };
-                (
-                    format!("y once · s for this session{always}{several} · n no · r no, and say why"),
-                    format!(
-                        "y once · s session{}{} · n no · r why",
-                        always.replace(" always", ""),
-                        several.replace(" by hunks", " hunks")
-                    ),
-                )
-            }
-        };
-        let fits = text::width(&long) <= width;
-        text::fit(if fits { &long } else { &short }, width).into_owned()
     }
 }
 

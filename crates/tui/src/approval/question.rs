@@ -124,8 +124,7 @@ impl<'a> Question<'a> {
         self.title("allow this from now on?".to_owned(), String::new());
         self.say("  rule ", &offer.rule, theme.code);
         self.say("  it allows ", &offer.covers, theme.text);
-        self.say("  u ", "into your settings: in every project", theme.dim);
-        self.say("  p ", "into .becket/config.local.toml: in this project, for you alone", theme.dim);
+        self.say("  ", "The rule is kept in a file of yours, never in a file of the project.", theme.dim);
         self.lines
     }
 }

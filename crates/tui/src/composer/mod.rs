@@ -328,7 +328,8 @@ impl Composer {
             frame.buffer_mut().set_line(area.x, area.y + i as u16, &Line::from(spans), area.width);
         }
         let x = area.x + (2 + column).min(width.saturating_sub(1)) as u16;
-        let y = area.y + (row - self.scroll).min(height.saturating_sub(1)) as u16;
+        // With no rows at all the scroll is past the cursor.
+        let y = area.y + row.saturating_sub(self.scroll).min(height.saturating_sub(1)) as u16;
         if area.height > 0 && area.width > 0 {
             frame.set_cursor_position(Position::new(x, y));
         }

@@ -1,6 +1,7 @@
 //! The pages of the inspector on the screen.
 
-use super::{Inspector, Level, SentRow, SpanRow};
+use super::{ANSWERS, Inspector, Level, SentRow, SpanRow};
+use crate::answers::Answer;
 use crate::text;
 use crate::theme::Theme;
 use crate::transcript::block::thousands;
@@ -96,9 +97,6 @@ impl Inspector {
             };
             put(area.height - (below.len() - n) as u16, line, style);
         }
-        if let Some((_, seen)) = &mut self.asking {
-            *seen = true;
-        }
     }
 
     /// The title, and the names of the columns.
@@ -152,15 +150,25 @@ impl Inspector {
             text::wrap(&spans, width, &plain, &plain).iter().map(ToString::to_string).collect()
         };
         let mut out = Vec::new();
-        if let Some((plan, _)) = &self.asking {
+        if let Some((plan, list)) = &self.asking {
             out.push("─".repeat(width));
             let told = |line: &&str| height >= TALL || !line.starts_with("Items: ");
             out.extend(plan.to_string().lines().filter(told).flat_map(wrapped));
             // The end of it says what it costs; a page that is too small for all of it shows that.
-            let most = usize::from(height).saturating_sub(3);
+            let rows_of_answers = if height < TALL { 2 } else { ANSWERS.len() + 1 };
+            let most = usize::from(height).saturating_sub(2 + rows_of_answers);
             let skip = out.len().saturating_sub(most);
             out.drain(..skip);
-            out.push("y do it · n leave it".to_owned());
+            let answers = ANSWERS.map(|(long, short)| Answer::new(long, short));
+            let tight = height < TALL;
+            let (lines, _) = list.lines(&answers, width, tight, &Theme::plain());
+            out.extend(lines.iter().map(|line| line.to_string().trim_end().to_owned()));
+            let keys = if list.is_focused() {
+                "↑ ↓ choose · Enter or its number answers · Esc leaves it"
+            } else {
+                "↓ or Tab answers · Esc leaves it"
+            };
+            out.push(keys.to_owned());
             return out;
         }
         if height >= TALL

@@ -8,7 +8,8 @@
 mod draw;
 mod list;
 
-use crate::input::{Effect, Request};
+use crate::answers::{AnswerList, Pressed};
+use crate::input::{Effect, Request, Timer};
 use becket_types::{Command, ContextChange, ContextPlan};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use draw::Wrapped;
@@ -76,6 +77,9 @@ pub struct SpanRow {
     pub hidden: bool,
 }
 
+/// The answers to a change, long and short.
+const ANSWERS: [(&str, &str); 2] = [("Yes, change it", "yes"), ("No, leave it", "no")];
+
 /// One page; what it was opened from lies below it.
 enum Level {
     Requests(Option<List<SentRow>>),
@@ -87,8 +91,8 @@ pub struct Inspector {
     levels: Vec<Level>,
     /// What the host was asked last; anything else that comes is late.
     awaited: Option<Inspect>,
-    /// What a change would do, and whether a frame showed it.
-    asking: Option<(ContextPlan, bool)>,
+    /// What a change would do, and the answers to that.
+    asking: Option<(ContextPlan, AnswerList)>,
     /// What came of the last key, in a line.
     said: String,
     /// The list of requests is of before a change.
@@ -159,10 +163,23 @@ impl Inspector {
         Vec::new()
     }
 
-    /// What a change would do: asked about from the next frame on.
+    /// What a change would do: it can be answered once it has been read.
     pub fn planned(&mut self, plan: ContextPlan) {
         self.said.clear();
-        self.asking = Some((plan, false));
+        self.asking = Some((plan, AnswerList::default()));
+    }
+
+    /// It was painted.
+    pub fn painted(&mut self) -> Vec<Effect> {
+        let wake = self.asking.as_mut().and_then(|(_, list)| list.painted(false));
+        wake.map(|millis| Effect::Wake(millis, Timer::Page)).into_iter().collect()
+    }
+
+    /// The time that [`Self::painted`] asked for is over.
+    pub fn arm(&mut self) {
+        if let Some((_, list)) = &mut self.asking {
+            list.due(false);
+        }
     }
 
     /// The context is another one: the pages are asked for anew.
@@ -196,21 +213,8 @@ impl Inspector {
         if ctrl && matches!(key.code, KeyCode::Char('c')) {
             return None;
         }
-        if let Some((plan, seen)) = &self.asking {
-            return Some(match key.code {
-                KeyCode::Char('y') if *seen && !ctrl => {
-                    let plan = plan.plan;
-                    self.asking = None;
-                    "on its way …".clone_into(&mut self.said);
-                    vec![Effect::Send(Command::CarryOut { plan, force: false })]
-                }
-                KeyCode::Char('n' | 'q') | KeyCode::Esc => {
-                    self.asking = None;
-                    "nothing was changed".clone_into(&mut self.said);
-                    Vec::new()
-                }
-                _ => Vec::new(),
-            });
+        if self.asking.is_some() {
+            return Some(self.asked_key(key));
         }
         self.said.clear();
         match key.code {
@@ -235,6 +239,27 @@ impl Inspector {
             _ => 0,
         });
         Some(Vec::new())
+    }
+
+    /// Yes is the first answer, no the second. There is nothing to write here: other keys do nothing.
+    fn asked_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let Some((plan, list)) = &mut self.asking else { return Vec::new() };
+        let plan = plan.plan;
+        let pressed = list.key(key, ANSWERS.len(), false);
+        match pressed {
+            Pressed::Chosen(0) => {
+                self.asking = None;
+                "on its way …".clone_into(&mut self.said);
+                return vec![Effect::Send(Command::CarryOut { plan, force: false })];
+            }
+            Pressed::Text if key.code != KeyCode::Esc => {}
+            Pressed::Taken => {}
+            Pressed::Chosen(_) | Pressed::Refused | Pressed::Text => {
+                self.asking = None;
+                "nothing was changed".clone_into(&mut self.said);
+            }
+        }
+        Vec::new()
     }
 
     /// Up (negative) or down by rows.

@@ -284,8 +284,8 @@ impl Status {
         self.command.as_deref()
     }
 
-    /// What is going on; empty while idle.
-    pub fn activity(&self, width: u16, theme: &Theme) -> Option<Line<'static>> {
+    /// What is going on; empty while idle. While a question is open (`asking`) Esc answers it, and does not interrupt.
+    pub fn activity(&self, width: u16, theme: &Theme, asking: bool) -> Option<Line<'static>> {
         let Some(turn) = &self.turn else {
             let line = format!("◐ $ {} · Esc stops it", text::visible(self.command.as_ref()?));
             return Some(Line::styled(text::fit(&line, usize::from(width)).into_owned(), theme.dim));
@@ -297,7 +297,8 @@ impl Status {
         };
         let cost =
             if self.turn_cost.0 > 0.0 { format!(" · ${:.2}", self.turn_cost.0) } else { String::new() };
-        let line = format!("◐ {}{time}{cost} · Esc interrupts", text::visible(&turn.doing));
+        let key = if asking { "Ctrl-C" } else { "Esc" };
+        let line = format!("◐ {}{time}{cost} · {key} interrupts", text::visible(&turn.doing));
         Some(Line::styled(text::fit(&line, usize::from(width)).into_owned(), theme.dim))
     }
 

@@ -3,7 +3,7 @@
 
 use becket_tui::app::App;
 use becket_tui::highlight::Job;
-use becket_tui::input::{Effect, Input};
+use becket_tui::input::{Effect, Input, Timer};
 use becket_tui::terminal::surface::Surface;
 use becket_tui::theme::Theme;
 use becket_types::{Cost, Event, Millis, SessionId, TurnEnd, TurnResult, Usage};
@@ -61,6 +61,21 @@ impl Stage {
         for c in text.chars() {
             self.update(Input::Key(key(c)));
         }
+    }
+
+    /// Draws, and lets the time pass that a question has to be on the screen without a key.
+    pub(crate) fn read_question(&mut self) {
+        self.bytes();
+        self.update(Input::Due(Timer::Arm));
+        self.update(Input::Due(Timer::Page));
+    }
+
+    /// Reads the question, gives the keyboard to its answers, and presses the number of one.
+    pub(crate) fn answer(&mut self, number: char) -> Vec<Effect> {
+        self.read_question();
+        self.key(KeyCode::Tab);
+        self.read_question();
+        self.update(Input::Key(key(number)))
     }
 
     pub(crate) fn resize(&mut self, columns: u16, rows: u16) {

@@ -1,0 +1,281 @@
+//! The answers to a question as a numbered list, and the rules that keep typing from choosing one.
+//!
+//! Every question of a session is answered here: a permission, an undo, a compaction, a change of the context. The caller owns
+//! what each answer does; this module owns the cursor, which keys count, and how the list is drawn.
+//!
+//! The keyboard starts in the composer. Tab gives it to the list, and so does Down while the composer is empty (there it has no
+//! other meaning). Inside the list the arrows move the cursor, and Enter or a number chooses.
+//!
+//! Invariants:
+//! - While the keyboard is in the composer, no character, no Enter and no paste chooses an answer, whenever it comes.
+//! - The list takes the keyboard only after the question has been read: it was drawn, and [`ARM`] milliseconds passed without
+//!   a key, or [`ARM_TYPING`] while the composer holds text.
+//! - If the composer holds text when the list takes the keyboard, the list answers only after another [`ARM`] without a key. So
+//!   Tab pressed to queue a message, followed by the next message, chooses nothing.
+//! - A key that means nothing to the list gives the keyboard back to the composer.
+//!
+//! Holds no clock: [`AnswerList::painted`] asks for a timer, [`AnswerList::due`] reports that it ran out.
+
+use crate::text;
+use crate::theme::Theme;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::text::{Line, Span};
+
+/// A question counts as read after this many milliseconds on the screen without a key.
+pub const ARM: u64 = 300;
+/// The same while the composer holds text: people pause for longer than [`ARM`] in the middle of a sentence.
+pub const ARM_TYPING: u64 = 1_500;
+
+/// A stretch without keys that has to pass before something counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Quiet {
+    /// Starts with the next frame.
+    #[default]
+    Fresh,
+    Running,
+    Over,
+}
+
+#[derive(Debug, Default)]
+pub struct AnswerList {
+    cursor: usize,
+    /// The list has the keyboard, not the composer.
+    focused: bool,
+    /// Over: the question has been read. It stays so until the question changes.
+    reading: Quiet,
+    /// Over: an answer counts at once. Matters only while the list has the keyboard.
+    settling: Quiet,
+    /// The text in the composer was begun before the question was read, so it cannot be a reply to it.
+    begun_before: bool,
+}
+
+/// One answer as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub long: String,
+    /// For a screen with few rows, where all answers share one.
+    pub short: String,
+    /// `false`: it is shown, and choosing it does nothing yet.
+    pub enabled: bool,
+}
+
+impl Answer {
+    pub fn new(long: impl Into<String>, short: impl Into<String>) -> Self {
+        Self { long: long.into(), short: short.into(), enabled: true }
+    }
+}
+
+/// What a key came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pressed {
+    /// The answer at this place, counted from 0.
+    Chosen(usize),
+    /// The list used the key, or it counts for nothing.
+    Taken,
+    /// Esc: no.
+    Refused,
+    /// The key is the composer's.
+    Text,
+}
+
+impl AnswerList {
+    /// The list of a question that follows from an answer to another: it has the keyboard, and settles first.
+    pub fn following() -> Self {
+        Self { focused: true, reading: Quiet::Over, ..Self::default() }
+    }
+
+    pub fn is_focused(&self) -> bool {
+        self.focused
+    }
+
+    /// The question has been on the screen long enough.
+    pub fn is_read(&self) -> bool {
+        self.reading == Quiet::Over
+    }
+
+    /// A text that is sent now was written by somebody who had read the question.
+    pub fn takes_reply(&self) -> bool {
+        self.is_read() && !self.begun_before
+    }
+
+    /// A frame with the question was drawn. Returns the milliseconds after which [`Self::due`] is to be called.
+    pub fn painted(&mut self, drafting: bool) -> Option<u64> {
+        if self.reading == Quiet::Fresh {
+            self.reading = Quiet::Running;
+            return Some(if drafting { ARM_TYPING } else { ARM });
+        }
+        if self.is_read() && self.focused && self.settling == Quiet::Fresh {
+            self.settling = Quiet::Running;
+            return Some(ARM);
+        }
+        None
+    }
+
+    /// The time of [`Self::painted`] passed without a key.
+    pub fn due(&mut self, drafting: bool) {
+        if self.reading == Quiet::Running {
+            self.reading = Quiet::Over;
+            self.begun_before = drafting;
+        } else if self.settling == Quiet::Running {
+            self.settling = Quiet::Over;
+        }
+    }
+
+    /// Somebody typed something that is not for the list: a time that runs starts again with the next frame.
+    pub fn disturb(&mut self) {
+        for quiet in [&mut self.reading, &mut self.settling] {
+            if *quiet == Quiet::Running {
+                *quiet = Quiet::Fresh;
+            }
+        }
+    }
+
+    /// The composer may have changed. An empty one holds nothing from before.
+    pub fn drafting(&mut self, drafting: bool) {
+        self.begun_before &= drafting;
+    }
+
+    /// Text came into the composer from elsewhere (a message that was taken back): it is no reply.
+    pub fn text_from_before(&mut self) {
+        self.begun_before = true;
+    }
+
+    /// The list takes the keyboard, at the first answer.
+    pub fn focus(&mut self, drafting: bool) {
+        (self.focused, self.cursor) = (true, 0);
+        self.settling = if drafting { Quiet::Fresh } else { Quiet::Over };
+    }
+
+    /// The composer gets the keyboard back.
+    pub fn unfocus(&mut self) {
+        (self.focused, self.settling) = (false, Quiet::Fresh);
+    }
+
+    /// A key, while `count` answers are offered; `drafting`: the composer holds text.
+    pub fn key(&mut self, key: KeyEvent, count: usize, drafting: bool) -> Pressed {
+        let plain = key.modifiers.is_empty();
+        if !self.is_read() {
+            self.disturb();
+            return Pressed::Text;
+        }
+        if !self.focused {
+            return match key.code {
+                KeyCode::Esc if plain => Pressed::Refused,
+                KeyCode::Tab if plain => {
+                    self.focus(drafting);
+                    Pressed::Taken
+                }
+                KeyCode::Down if plain && !drafting => {
+                    self.focus(false);
+                    Pressed::Taken
+                }
+                _ => Pressed::Text,
+            };
+        }
+        let settled = self.settling == Quiet::Over;
+        let number = match key.code {
+            // Some keyboards need Shift for digits.
+            KeyCode::Char(c) if key.modifiers.difference(KeyModifiers::SHIFT).is_empty() => {
+                c.to_digit(10).and_then(|n| (n as usize).checked_sub(1))
+            }
+            _ => None,
+        };
+        match key.code {
+            KeyCode::Esc if plain => return Pressed::Refused,
+            KeyCode::Up | KeyCode::Left if plain => self.step(count.saturating_sub(1), count),
+            KeyCode::Down | KeyCode::Right if plain => self.step(1, count),
+            KeyCode::Home if plain => self.cursor = 0,
+            KeyCode::End if plain => self.cursor = count.saturating_sub(1),
+            KeyCode::Tab if plain => self.unfocus(),
+            KeyCode::Enter if plain && settled => {
+                return Pressed::Chosen(self.cursor.min(count.saturating_sub(1)));
+            }
+            // Too early: the time starts again, so that a key that is held answers nothing.
+            KeyCode::Enter => self.settling = Quiet::Fresh,
+            _ => match number.filter(|at| settled && *at < count) {
+                Some(at) => return Pressed::Chosen(at),
+                None => {
+                    self.unfocus();
+                    return Pressed::Text;
+                }
+            },
+        }
+        if self.focused && !settled {
+            self.settling = Quiet::Fresh;
+        }
+        Pressed::Taken
+    }
+
+    /// By so many answers, around at both ends.
+    fn step(&mut self, by: usize, count: usize) {
+        if count > 0 {
+            self.cursor = (self.cursor.min(count - 1) + by) % count;
+        }
+    }
+
+    /// The answers, one in a row; in `tight` all in one row. The row of the cursor comes with them.
+    pub fn lines(
+        &self,
+        answers: &[Answer],
+        width: usize,
+        tight: bool,
+        theme: &Theme,
+    ) -> (Vec<Line<'static>>, usize) {
+        let chosen = self.cursor.min(answers.len().saturating_sub(1));
+        if tight {
+            return (vec![self.row(answers, chosen, width, theme)], 0);
+        }
+        let line = |(at, answer): (usize, &Answer)| {
+            let here = self.focused && at == chosen;
+            let mark = if here { "❯ " } else { "  " };
+            let words = format!("{mark}{} {}", at + 1, text::visible(&answer.long));
+            let words = text::fit(&words, width).into_owned();
+            let fill = " ".repeat(if here { width.saturating_sub(text::width(&words)) } else { 0 });
+            Line::styled(words + &fill, style(answer, here, self.focused, theme))
+        };
+        (answers.iter().enumerate().map(line).collect(), chosen)
+    }
+
+    /// All answers in one row. If they are wider than the screen, the row begins so that the one at the cursor is in it.
+    fn row(&self, answers: &[Answer], chosen: usize, width: usize, theme: &Theme) -> Line<'static> {
+        let piece = |(at, answer): (usize, &Answer)| {
+            let here = self.focused && at == chosen;
+            let mark = if here { '❯' } else { ' ' };
+            let words = format!("{mark}{} {}", at + 1, text::visible(&answer.short));
+            Span::styled(words, style(answer, here, self.focused, theme))
+        };
+        let pieces: Vec<Span<'static>> = answers.iter().enumerate().map(piece).collect();
+        let upto = |first: usize| -> usize {
+            pieces[first..(chosen + 1).min(pieces.len())].iter().map(|p| text::width(&p.content)).sum()
+        };
+        let first = (0..chosen).find(|first| upto(*first) <= width).unwrap_or(chosen);
+        let mut left = width;
+        let mut spans = Vec::new();
+        for piece in pieces.into_iter().skip(first) {
+            let fitted = text::fit(&piece.content, left).into_owned();
+            left -= text::width(&fitted).min(left);
+            spans.push(Span::styled(fitted, piece.style));
+            if left == 0 {
+                break;
+            }
+        }
+        Line::from(spans)
+    }
+}
+
+fn style(answer: &Answer, here: bool, focused: bool, theme: &Theme) -> ratatui::style::Style {
+    match (here, focused && answer.enabled) {
+        (true, _) => theme.selected,
+        (false, true) => theme.text,
+        (false, false) => theme.dim,
+    }
+}
+
+/// A key that writes or moves in a text, as opposed to one that ends, leaves or scrolls.
+pub fn writes(key: KeyEvent) -> bool {
+    match key.code {
+        KeyCode::Char(_) => !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT),
+        KeyCode::Backspace | KeyCode::Delete | KeyCode::Left | KeyCode::Right => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,179 @@
+//! Where each pane is drawn: the rows that the transcript, a question, the composer and the status line get.
+//!
+//! Depends on the state of the panes alone. Owns no state.
+
+use super::App;
+use crate::input::{Effect, Request};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::Line;
+
+/// Rows that the composer takes at most, in parts of the screen's height.
+const COMPOSER_SHARE: u16 = 3;
+/// Rows that a question takes on a screen with few of them.
+const TIGHT_QUESTION: u16 = 10;
+/// Rows for a list above the composer where there is no transcript to draw it over.
+const LIST_ROWS: usize = 12;
+
+impl App {
+    /// Draws a page that covers the transcript; `None`: there is none.
+    fn draw_page(&mut self, frame: &mut Frame<'_>, area: Rect) -> Option<Vec<Effect>> {
+        let writing = self.writing();
+        if let Some(overlay) = &mut self.overlay {
+            // A page that asks something leaves room to write instead.
+            let rows = if overlay.asks() {
+                let most = (area.height / COMPOSER_SHARE).max(1);
+                self.composer.height(area.width).clamp(1, most).min(area.height.saturating_sub(1))
+            } else {
+                0
+            };
+            let page = Rect { height: area.height - rows, ..area };
+            if rows > 0 {
+                let bottom = Rect { y: page.bottom(), height: rows, ..area };
+                self.composer.draw(frame, bottom, &self.theme, "or say what to do instead");
+            }
+            overlay.draw(frame, page, writing, &self.theme);
+            return Some(overlay.painted(writing));
+        }
+        if let Some(inspector) = &mut self.inspector {
+            inspector.draw(frame, area, &self.theme);
+            return Some(inspector.painted());
+        }
+        let picker = self.picker.as_mut()?;
+        picker.draw(frame, area, &self.theme);
+        Some(Vec::new())
+    }
+
+    /// Rows of the composer on a screen of `rows`.
+    fn composer_rows(&self, columns: u16, rows: u16, asking: bool) -> u16 {
+        let share = if asking { 2 * COMPOSER_SHARE } else { COMPOSER_SHARE };
+        self.composer.height(columns).clamp(1, (rows / share).max(1))
+    }
+
+    /// Rows of the question in `area`, with so many rows above it and for the composer.
+    fn question_rows(&self, area: Rect, above: usize, composer: u16) -> u16 {
+        if let Some(rows) = self.screen {
+            return self.asked(area.width, rows, above, composer);
+        }
+        // What is going on stays, and on all but the smallest screens a part of the transcript.
+        let around = composer + self.status.height() + (above as u16).min(1);
+        let most = (area.height * 2 / 3).max(TIGHT_QUESTION).min(area.height.saturating_sub(around));
+        self.approvals.height(area.width, &self.theme).clamp(1, most.max(1))
+    }
+
+    /// Draws everything; effects that follow from having been seen.
+    pub fn draw(&mut self, frame: &mut Frame<'_>) -> Vec<Effect> {
+        let area = frame.area();
+        self.resized(area.width);
+        let asking = self.approvals.is_open();
+        if !asking && let Some(effects) = self.draw_page(frame, area) {
+            return effects;
+        }
+        let mut above = self.waiting.lines(area.width, &self.theme);
+        above.extend(self.status.activity(area.width, &self.theme, asking));
+        // The composer's row, and one of the transcript where that is not the terminal's own.
+        let kept = if self.screen.is_some() { 1 } else { 2 };
+        let status_rows = self.status.height().min(area.height.saturating_sub(kept));
+        let room = area.height.saturating_sub(kept + status_rows);
+        let composer_rows = self.composer_rows(area.width, self.screen.unwrap_or(area.height), asking);
+        let question_rows = if asking { self.question_rows(area, above.len(), composer_rows) } else { 0 };
+        let [transcript, working, question, bottom, status] = Layout::vertical([
+            Constraint::Min(0),
+            Constraint::Length((above.len() as u16).min(room)),
+            Constraint::Length(question_rows),
+            Constraint::Length(composer_rows),
+            Constraint::Length(status_rows),
+        ])
+        .areas(area);
+        self.transcript.draw(frame, transcript, &self.theme);
+        let jobs = self.transcript.jobs();
+        let skip = above.len() - usize::from(working.height).min(above.len());
+        put(frame, working, &above[skip..]);
+        let mut effects = Vec::new();
+        let hint = match (asking, self.status.is_working()) {
+            (true, _) => "or say what to do instead",
+            (false, true) => "say something to steer it; Tab queues",
+            (false, false) => "what is to be done? / for commands",
+        };
+        self.composer.draw(frame, bottom, &self.theme, hint);
+        if asking {
+            let writing = self.writing();
+            self.approvals.draw(frame, question, writing, &self.theme);
+            // A list over the question hides it: nobody reads it then.
+            if !self.completion.is_open() {
+                effects = self.approvals.painted(writing);
+            }
+        }
+        let above = Rect { height: transcript.height + working.height + question.height, ..transcript };
+        match self.palette.as_mut().filter(|_| !asking) {
+            Some(palette) => palette.draw(frame, above, &self.theme),
+            None => self.completion.draw(frame, above, &self.theme),
+        }
+        let reading = self.reading.line(&self.transcript, status.width, &self.theme).filter(|_| !asking);
+        if let Some((line, cursor)) = reading {
+            put(frame, status, &[line]);
+            if let Some(column) = cursor {
+                frame.set_cursor_position((status.x + column, status.y));
+            }
+        } else {
+            put(frame, status, &self.status.lines(status.width, &self.theme, self.composer.vim()));
+        }
+        if !jobs.is_empty() {
+            effects.push(Effect::Highlight(jobs));
+        }
+        effects.extend(self.wanted_images());
+        let losses = self.transcript.losses().into_iter();
+        effects.extend(losses.map(|entry| Effect::Ask(Request::Loss { entry })));
+        let folds = self.transcript.wanted_folds().into_iter();
+        effects.extend(folds.map(|entry| Effect::Ask(Request::Folded { entry: Some(entry) })));
+        effects.extend(self.wanted_past());
+        effects
+    }
+
+    /// What of the transcript is not in the terminal's scrollback yet.
+    pub fn print(&mut self) -> Vec<Line<'static>> {
+        self.transcript.print(self.columns, &self.theme, true)
+    }
+
+    /// The same of what cannot change any more.
+    pub fn print_finished(&mut self) -> Vec<Line<'static>> {
+        self.transcript.print(self.columns, &self.theme, false)
+    }
+
+    /// Draws only what was not printed; the rows that this takes on a screen of `columns` and `rows`.
+    ///
+    /// A terminal that becomes narrower breaks rows before anybody can draw anew, and those that then have no room are in its
+    /// scrollback for good. So there is room for all of them on half as many columns.
+    pub fn inline(&mut self, columns: u16, rows: u16) -> u16 {
+        self.transcript.set_inline();
+        self.columns = columns;
+        self.screen = Some(rows);
+        let asking = self.approvals.is_open();
+        if !asking && (self.overlay.is_some() || self.inspector.is_some() || self.picker.is_some()) {
+            return rows;
+        }
+        let above = self.waiting.lines(columns, &self.theme).len()
+            + usize::from(self.status.activity(columns, &self.theme, asking).is_some());
+        let lists = (!asking && self.palette.is_some()) || self.completion.is_open();
+        let composer = self.composer_rows(columns, rows, asking);
+        let question = if asking { self.asked(columns, rows, above, composer) } else { 0 };
+        let around = above + usize::from(question + composer) + usize::from(self.status.height());
+        let room = usize::from(rows).saturating_sub(2 * around).max(1);
+        let live = self.transcript.live_rows(columns, &self.theme, columns.div_ceil(2), room);
+        (live.max(if lists { LIST_ROWS } else { 0 }) + around).clamp(1, usize::from(rows)) as u16
+    }
+
+    /// The rows of a question in the terminal's scrollback, with so many above it and for the composer.
+    fn asked(&self, columns: u16, rows: u16, above: usize, composer: u16) -> u16 {
+        let around = 2 * (above + usize::from(self.status.height() + composer));
+        let room = usize::from(rows).saturating_sub(around);
+        self.approvals.rows_in(columns, &self.theme, columns.div_ceil(2), room).min((rows * 2 / 3).max(1))
+    }
+}
+
+/// Lines into an area, from its top.
+fn put(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>]) {
+    for (y, line) in lines.iter().take(usize::from(area.height)).enumerate() {
+        frame.buffer_mut().set_line(area.x, area.y + y as u16, line, area.width);
+    }
+}

@@ -1,0 +1,90 @@
+//! The answers under a question, and the line that says what the keys do now.
+
+use super::{Approvals, Step, Writing};
+use crate::answers::Answer;
+use crate::text;
+use crate::theme::Theme;
+use ratatui::text::Line;
+
+/// Rows that the question itself keeps if it is so long; with fewer, all answers share one row.
+const QUESTION_ROWS: usize = 5;
+
+/// The rows under the question. The last one says what the keys do.
+pub(super) struct Foot {
+    pub lines: Vec<Line<'static>>,
+    /// The row of the answer at the cursor.
+    pub cursor: usize,
+}
+
+impl Approvals {
+    /// In an area of `height` rows that it shares with a question of `body` rows.
+    pub(super) fn foot(
+        &self,
+        width: u16,
+        height: usize,
+        body: usize,
+        writing: Writing,
+        theme: &Theme,
+    ) -> Foot {
+        let width = usize::from(width);
+        let answers: Vec<Answer> = self.answers().into_iter().map(|(_, answer)| answer).collect();
+        let tight = height < answers.len() + 1 + body.min(QUESTION_ROWS);
+        let (mut lines, cursor) = self.list.lines(&answers, width, tight, theme);
+        lines.push(Line::styled(self.keys(width, writing), theme.accent));
+        Foot { lines, cursor }
+    }
+
+    /// The first form that has room.
+    fn keys(&self, width: usize, writing: Writing) -> String {
+        let forms = self.forms(writing);
+        let fits = forms.iter().find(|form| text::width(form) <= width);
+        text::fit(fits.or(forms.last()).copied().unwrap_or_default(), width).into_owned()
+    }
+
+    /// What the keys do, the longest form first.
+    fn forms(&self, writing: Writing) -> &'static [&'static str] {
+        let focused = self.list.is_focused();
+        match self.step {
+            Step::Hunks(_) if focused => &[
+                "↑ ↓ hunk · Space takes it or leaves it out · PageDown scrolls · Enter goes back",
+                "↑ ↓ hunk · Space marks · Enter back",
+                "Space marks · Enter back",
+            ],
+            _ if focused && !self.seen_end => &[
+                "PageDown shows the rest: it must be read before it can be allowed · Esc refuses",
+                "PageDown: read on to allow · Esc no",
+                "PageDown: read on",
+            ],
+            _ if focused => &[
+                "↑ ↓ choose · Enter or its number answers · Tab back to your text · Esc refuses",
+                "↑ ↓ · Enter answers · Tab · Esc no",
+                "↑ ↓ Enter · Esc no",
+            ],
+            _ if writing.drafting && self.list.takes_reply() => &[
+                "Enter refuses and sends your text as the reason · Tab answers · Esc refuses",
+                "Enter: no, with this reason · Tab",
+                "Enter: no, and why",
+            ],
+            _ if writing.drafting => &[
+                "Enter sends your message, the question stays · pause, then Tab answers",
+                "Enter sends this · pause, Tab answers",
+                "Enter sends this",
+            ],
+            _ if !self.seen_end => &[
+                "PageDown shows the rest · ↓ or Tab answers · or write why not · Esc refuses",
+                "PageDown: more · ↓ answers · Esc no",
+                "PageDown · ↓ · Esc no",
+            ],
+            _ if writing.takes_escape => &[
+                "↓ or Tab answers · or write why not · Esc twice refuses",
+                "↓ answers · write why not",
+                "↓ answers",
+            ],
+            _ => &[
+                "↓ or Tab answers · or write why not · Esc refuses",
+                "↓ answers · or write why · Esc no",
+                "↓ answers · Esc no",
+            ],
+        }
+    }
+}

@@ -1,0 +1,677 @@
+//! Questions and the keyboard: typing answers none of them, and deliberate keys answer each.
+//!
+//! The property types random sentences at random times around a question of every kind, 2,000 times (`PROPTEST_CASES` sets
+//! another number). Time is simulated: a frame follows each key unless the next one comes within a frame, and timers fire when
+//! they are due.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+#[allow(dead_code, reason = "each binary uses its part of the stage")]
+mod support;
+
+use becket_tui::Preferences;
+use becket_tui::app::App;
+use becket_tui::ax::Speaker;
+use becket_tui::input::{Confirm, Effect, Input, Page, Reply, Request, Timer};
+use becket_tui::inspector::{Inspect, Inspected, SpanRow};
+use becket_tui::terminal::surface::Surface;
+use becket_tui::theme::Theme;
+use becket_tui::welcome::{Answer, Entry, Welcome};
+use becket_types::{
+    Access, CallId, Command, CompactionPlan, ContextPlan, Decision, Event, FilePath, FilePreview, Loss,
+    Message, Origin, Part, PathFate, PathPlan, PermissionRequest, Role, RuleOffer, Tokens, UndoKind,
+    UndoPlan,
+};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use proptest::prelude::*;
+use ratatui::layout::Size;
+use serde_json::json;
+use std::collections::BTreeMap;
+use support::started;
+
+const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 60), (40, 10)];
+/// Milliseconds of a frame.
+const FRAME: u64 = 16;
+
+/// A person at the interface, with a clock of their own.
+struct Desk {
+    app: App,
+    surface: Surface,
+    size: Size,
+    now: u64,
+    timers: BTreeMap<Timer, u64>,
+    effects: Vec<Effect>,
+}
+
+impl Desk {
+    fn new(size: (u16, u16), vim: bool) -> Self {
+        let size = Size::new(size.0, size.1);
+        let app = App::with(Preferences { vim, ..Preferences::plain(Theme::plain()) });
+        let surface = Surface::new(size).unwrap();
+        let mut desk = Self { app, surface, size, now: 0, timers: BTreeMap::new(), effects: Vec::new() };
+        desk.give(Input::Agent(started()));
+        desk.give(Input::Agent(Event::StepStarted { step: 1 }));
+        desk.frame();
+        desk.effects.clear();
+        desk
+    }
+
+    fn take(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Wake(millis, timer) => drop(self.timers.insert(timer, self.now + millis)),
+                effect => self.effects.push(effect),
+            }
+        }
+    }
+
+    fn give(&mut self, input: Input) {
+        let effects = self.app.update(input);
+        self.take(effects);
+    }
+
+    fn frame(&mut self) -> String {
+        let (app, mut effects) = (&mut self.app, Vec::new());
+        let (cells, _) = self.surface.cells(self.size, |frame| effects = app.draw(frame)).unwrap();
+        let shown = becket_tui::picture::text(cells);
+        self.take(effects);
+        shown
+    }
+
+    /// Time passes: a frame first, then every timer in its turn, each followed by a frame.
+    fn wait(&mut self, millis: u64) {
+        let end = self.now + millis;
+        if millis >= FRAME {
+            self.now += FRAME;
+            self.frame();
+        }
+        while let Some((&timer, &at)) =
+            self.timers.iter().min_by_key(|(_, at)| **at).filter(|(_, at)| **at <= end)
+        {
+            self.timers.remove(&timer);
+            self.now = self.now.max(at);
+            // Ticks of the status line change no question.
+            if matches!(timer, Timer::Arm | Timer::Page) {
+                self.give(Input::Due(timer));
+                self.frame();
+            }
+        }
+        self.now = end;
+    }
+
+    fn press(&mut self, code: KeyCode) {
+        self.give(Input::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+    }
+
+    /// A key after a pause that is long enough for anything.
+    fn deliberately(&mut self, code: KeyCode) {
+        self.wait(3_000);
+        self.press(code);
+    }
+
+    fn type_text(&mut self, text: &str) {
+        text.chars().for_each(|c| self.press(KeyCode::Char(c)));
+    }
+
+    /// What was sent or written so far, and what is still in the composer.
+    fn written(&mut self) -> String {
+        let mut out = String::new();
+        for effect in &self.effects {
+            match effect {
+                Effect::Send(Command::Prompt(prompt)) => {
+                    out.extend(prompt.parts.iter().filter_map(|part| match part {
+                        Part::Text { text, .. } => Some(text.as_str()),
+                        _ => None,
+                    }));
+                }
+                Effect::Send(command) => out.extend(decision(command).and_then(|decision| match decision {
+                    Decision::Deny { reason } => reason.as_deref(),
+                    _ => None,
+                })),
+                _ => {}
+            }
+        }
+        let ctrl_g = KeyEvent::new(KeyCode::Char('g'), KeyModifiers::CONTROL);
+        for effect in self.app.update(Input::Key(ctrl_g)) {
+            if let Effect::Ask(Request::Edit { text }) = effect {
+                out.push_str(&text);
+            }
+        }
+        out.retain(|c| !c.is_whitespace());
+        out
+    }
+
+    fn decisions(&self) -> Vec<&Decision> {
+        let sent = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Send(command) => decision(command),
+            _ => None,
+        });
+        sent.collect()
+    }
+
+    /// The effects that a question has as its yes, of any kind.
+    fn approvals(&self) -> Vec<&Effect> {
+        let is = |effect: &&Effect| match effect {
+            Effect::Send(command) => {
+                decision(command).is_some_and(|decision| !matches!(decision, Decision::Deny { .. }))
+                    || matches!(
+                        command,
+                        Command::CarryOut { .. } | Command::Rewind { .. } | Command::EditCompaction { .. }
+                    )
+            }
+            Effect::Ask(request) => match request {
+                Request::Allow { .. } | Request::Edit { .. } => true,
+                Request::Command { name, .. } => name == "confirmed",
+                _ => false,
+            },
+            _ => false,
+        };
+        self.effects.iter().filter(is).collect()
+    }
+}
+
+fn decision(command: &Command) -> Option<&Decision> {
+    match command {
+        Command::Decide { decision, .. } => Some(decision),
+        Command::ToSubagent { what, .. } => decision(what),
+        _ => None,
+    }
+}
+
+fn request(hunks: usize, lines: usize) -> PermissionRequest {
+    let command: Vec<String> = (0..lines).map(|i| format!("echo {i}")).collect();
+    PermissionRequest {
+        call_id: CallId("c1".into()),
+        tool: "bash".into(),
+        input: json!({"command": command.join("\n")}),
+        access: Access::execute(command.join("\n")),
+        reason: "no rule".into(),
+        offer: Some(RuleOffer { rule: "Bash(echo *)".into(), covers: "every echo".into() }),
+        nearest: None,
+        preview: (hunks > 0)
+            .then(|| FilePreview {
+                path: "/p/a.rs".into(),
+                hunks: (0..hunks).map(|i| format!("@@ -{i} +{i} @@\n-old {i}\n+new {i}\n")).collect(),
+            })
+            .into_iter()
+            .collect(),
+    }
+}
+
+/// Everything in the interface that can be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Call,
+    CallOfSubagent,
+    LongCall,
+    /// Two calls, one after the other.
+    TwoCalls,
+    Hunks,
+    /// The list of hunks is open.
+    InHunks,
+    /// The rule that would always hold is shown.
+    Always,
+    /// The answers have the keyboard.
+    Focused,
+    Undo,
+    Rewind,
+    Compaction,
+    /// A command that is shown before it runs.
+    Custom,
+    Context,
+    /// The same in the inspector.
+    Inspector,
+}
+
+const KINDS: [Kind; 14] = [
+    Kind::Call,
+    Kind::CallOfSubagent,
+    Kind::LongCall,
+    Kind::TwoCalls,
+    Kind::Hunks,
+    Kind::InHunks,
+    Kind::Always,
+    Kind::Focused,
+    Kind::Undo,
+    Kind::Rewind,
+    Kind::Compaction,
+    Kind::Custom,
+    Kind::Context,
+    Kind::Inspector,
+];
+
+fn context_plan() -> ContextPlan {
+    ContextPlan {
+        plan: 5,
+        what: "Left out: 2 messages.".into(),
+        items: vec!["12".into()],
+        tokens_before: Tokens(23_100),
+        tokens_after: Tokens(13_700),
+        messages: 9,
+        messages_unchanged: 1,
+        tokens_resent: Tokens(4_300),
+        usd_once: None,
+        usd_saved_per_request: None,
+    }
+}
+
+impl Kind {
+    /// A call is asked about, so that the composer is on the screen and text is never refused by the page.
+    fn is_call(self) -> bool {
+        matches!(self, Self::Call | Self::CallOfSubagent | Self::LongCall | Self::TwoCalls | Self::Hunks)
+    }
+
+    /// What must have been done before anything is typed.
+    fn prepare(self, desk: &mut Desk) {
+        if self == Self::Inspector {
+            desk.type_text("/inspect 2");
+            desk.press(KeyCode::Enter);
+            let rows = vec![SpanRow { seq: Some(12), kind: "user".into(), ..SpanRow::default() }];
+            let page = Inspected::Spans { head: "request 2".into(), rows };
+            let asked = Inspect::Spans { request: 2 };
+            desk.give(Input::Reply(Reply::Inspected { asked, result: Ok(page) }));
+            desk.frame();
+        }
+        if self == Self::Rewind {
+            let message = Message::new(Role::User, Origin::User, vec![Part::text("fix it")]);
+            desk.give(Input::Agent(Event::UserMessage { message, client_id: None, steered: false }));
+            desk.give(Input::Agent(support::turn_end(becket_types::TurnEnd::Completed)));
+        }
+        desk.effects.clear();
+    }
+
+    fn ask(self, desk: &mut Desk) {
+        let plain = || Event::PermissionAsked(Box::new(request(0, 1)));
+        let event = match self {
+            Self::Call | Self::Focused | Self::Always => plain(),
+            Self::CallOfSubagent => Event::Subagent { call_id: CallId("t".into()), what: Box::new(plain()) },
+            Self::LongCall => Event::PermissionAsked(Box::new(request(0, 80))),
+            Self::TwoCalls => {
+                desk.give(Input::Agent(plain()));
+                let second = PermissionRequest { call_id: CallId("c2".into()), ..request(0, 1) };
+                Event::PermissionAsked(Box::new(second))
+            }
+            Self::Hunks | Self::InHunks => Event::PermissionAsked(Box::new(request(2, 1))),
+            Self::Undo => {
+                let path = PathPlan {
+                    path: FilePath("/p/a.rs".into()),
+                    fate: PathFate::Conflict { why: "changed".into() },
+                    node: None,
+                    lines: Some((1, 2)),
+                    bytes: 9,
+                };
+                Event::UndoPlanned(Box::new(UndoPlan {
+                    plan: 7,
+                    kind: UndoKind::Undo,
+                    calls: vec!["edit a.rs".into()],
+                    paths: vec![path],
+                    unchanged: 0,
+                    skipped: Vec::new(),
+                    damaged: 0,
+                    conversation: None,
+                }))
+            }
+            Self::Compaction => Event::CompactionPlanned(Box::new(CompactionPlan {
+                plan: 1,
+                tokens_before: Tokens(148_000),
+                tokens_after: Tokens(21_000),
+                categories: Vec::new(),
+                gone: Vec::new(),
+                stays: 7,
+                stubs: 2,
+                loss: Loss::default(),
+                present: 3,
+                missing: Vec::new(),
+                summary: "## Goal".into(),
+                notices: Vec::new(),
+            })),
+            Self::Context | Self::Inspector => Event::ContextPlanned(Box::new(context_plan())),
+            Self::Custom => {
+                let confirm = Confirm {
+                    question: "run it?".into(),
+                    name: "confirmed".into(),
+                    arguments: String::new(),
+                };
+                let page = Page { markdown: "runs".into(), confirm: Some(confirm), ..Page::default() };
+                desk.give(Input::Reply(Reply::Page { name: "c".into(), result: Ok(page) }));
+                return;
+            }
+            Self::Rewind => {
+                // By hand: Esc twice, and the message.
+                for code in [KeyCode::Esc, KeyCode::Esc, KeyCode::Enter] {
+                    desk.press(code);
+                    desk.frame();
+                }
+                return;
+            }
+        };
+        desk.give(Input::Agent(event));
+        if matches!(self, Self::Focused | Self::InHunks | Self::Always) {
+            // Somebody was about to answer, and begins to type instead.
+            desk.deliberately(KeyCode::Tab);
+            if self != Self::Focused {
+                let number = if self == Self::InHunks { '4' } else { '3' };
+                desk.deliberately(KeyCode::Char(number));
+            }
+            // A number alone would be an answer here, as it is meant to be.
+            desk.press(KeyCode::Char('w'));
+        }
+    }
+}
+
+/// What a person does at one moment.
+#[derive(Clone, Debug)]
+enum Stroke {
+    Type(char),
+    /// Sends.
+    Enter,
+    NewLine,
+    Paste(String),
+}
+
+fn strokes() -> impl Strategy<Value = Vec<(Stroke, u64)>> {
+    let gap = prop_oneof![6 => 0..120_u64, 2 => 120..400_u64, 1 => 400..4_000_u64];
+    let letter = prop_oneof![
+        4 => prop::sample::select("ynsahrxpufbceqgjk".chars().collect::<Vec<_>>()),
+        2 => prop::char::range('1', '9'),
+        4 => prop::char::range('a', 'z'),
+        2 => Just(' '),
+        1 => prop::sample::select(".,;:?!…-'\"()é日😀ßЯ".chars().collect::<Vec<_>>()),
+    ];
+    let stroke = prop_oneof![
+        20 => letter.prop_map(Stroke::Type),
+        2 => Just(Stroke::Enter),
+        1 => Just(Stroke::NewLine),
+        1 => "[a-z1-9ys\n]{1,12}".prop_map(Stroke::Paste),
+    ];
+    let random = prop::collection::vec((stroke, gap.clone()), 1..30);
+    let said = [
+        "stop, wrong file\n",
+        "yes but first run the tests\n",
+        "notes: see docs\n",
+        "1\n",
+        "2 of them are wrong\n",
+        "y\n",
+        "s\n",
+        "a\n",
+        "1 more thing\n2 more\n",
+        "\n\n1\n",
+        "yyyy1111\n",
+        "ask me first",
+    ];
+    let sentence =
+        (prop::sample::select(said.to_vec()), prop::collection::vec(gap, 40)).prop_map(|(text, gaps)| {
+            let stroke = |c| if c == '\n' { Stroke::Enter } else { Stroke::Type(c) };
+            text.chars().map(stroke).zip(gaps).collect::<Vec<_>>()
+        });
+    prop_oneof![2 => random, 1 => sentence]
+}
+
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Nothing that is typed, sent or pasted around a question says yes to it, and nothing that was typed is lost.
+    #[test]
+    fn typing_never_answers_a_question(
+        kind in prop::sample::select(KINDS.to_vec()),
+        strokes in strokes(),
+        appears in 0..30_usize,
+        after in 0..3_000_u64,
+        size in prop::sample::select(SIZES.to_vec()),
+        vim in any::<bool>(),
+    ) {
+        let mut desk = Desk::new(size, vim);
+        kind.prepare(&mut desk);
+        let appears = match kind {
+            // Opened with keys: there is nothing in the composer then, and the inspector takes letters for itself.
+            Kind::Rewind | Kind::Inspector | Kind::Focused | Kind::InHunks | Kind::Always => 0,
+            _ => appears.min(strokes.len()),
+        };
+        let mut typed = String::new();
+        for (at, (stroke, gap)) in strokes.iter().enumerate() {
+            if at == appears {
+                kind.ask(&mut desk);
+                desk.wait(after);
+            }
+            match stroke {
+                Stroke::Type(c) => {
+                    typed.push(*c);
+                    desk.press(KeyCode::Char(*c));
+                }
+                Stroke::Enter => desk.press(KeyCode::Enter),
+                Stroke::NewLine => {
+                    desk.give(Input::Key(KeyEvent::new(KeyCode::Enter, KeyModifiers::SHIFT)));
+                }
+                Stroke::Paste(text) => {
+                    typed.push_str(text);
+                    desk.give(Input::Paste(text.clone()));
+                }
+            }
+            desk.wait(*gap);
+        }
+        prop_assert!(desk.approvals().is_empty(), "{kind:?}: {:?}", desk.approvals());
+        // Signs at the start of a line have a meaning of their own.
+        let signs = typed.contains('!');
+        if kind.is_call() && !signs {
+            typed.retain(|c| !c.is_whitespace());
+            prop_assert_eq!(desk.written(), typed, "{:?}", kind);
+        }
+    }
+
+    /// Tab and the arrows belong to writing too. Pressed in its flow, they say yes to nothing.
+    #[test]
+    fn keys_of_the_composer_in_the_flow_of_typing_answer_nothing(
+        kind in prop::sample::select(vec![Kind::Call, Kind::LongCall, Kind::Hunks, Kind::Undo, Kind::Compaction]),
+        keys in prop::collection::vec(
+            (
+                prop::sample::select(vec![
+                    KeyCode::Char('1'), KeyCode::Char('y'), KeyCode::Char('o'), KeyCode::Char(' '), KeyCode::Enter,
+                    KeyCode::Tab, KeyCode::Up, KeyCode::Left, KeyCode::Right, KeyCode::Home, KeyCode::End,
+                    KeyCode::Backspace,
+                ]),
+                0..290_u64,
+            ),
+            1..40,
+        ),
+        after in 0..3_000_u64,
+        size in prop::sample::select(SIZES.to_vec()),
+    ) {
+        let mut desk = Desk::new(size, false);
+        desk.type_text("half a thought");
+        kind.ask(&mut desk);
+        desk.wait(after);
+        for (code, gap) in keys {
+            // A draft that is sent or deleted is begun again at once, as in one flow.
+            desk.type_text("and");
+            desk.wait(gap);
+            desk.press(code);
+            desk.wait(gap);
+        }
+        prop_assert!(desk.approvals().is_empty(), "{kind:?}: {:?}", desk.approvals());
+    }
+
+    /// The question of trust before a session: typing never trusts.
+    #[test]
+    fn typing_never_trusts(strokes in strokes(), armed in prop::collection::vec(any::<bool>(), 40)) {
+        let entries = vec![Entry::new("no", "no", ""), Entry::new("yes", "yes", "")];
+        let mut page = Welcome::new("trust?", Vec::new(), entries);
+        for ((stroke, _), armed) in strokes.into_iter().zip(armed) {
+            if armed {
+                page.arm();
+            }
+            let answer = match stroke {
+                Stroke::Type(c) => page.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE)),
+                Stroke::Enter => page.key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE)),
+                Stroke::NewLine => page.key(KeyEvent::new(KeyCode::Enter, KeyModifiers::SHIFT)),
+                Stroke::Paste(text) => {
+                    page.paste(&text);
+                    None
+                }
+            };
+            prop_assert_ne!(&answer, &Some(Answer::Chosen("yes".into())));
+            if answer.is_some() {
+                break;
+            }
+        }
+    }
+
+    /// For screen readers: a line is no answer unless it is one of the few that are.
+    #[test]
+    fn no_line_of_a_sentence_answers_a_question(
+        lines in prop::collection::vec("[ynsfa1-9]|(y|yes|s|no?|1|always)[ ,.]{0,2}[a-z1-9 ]{0,20}|[a-zA-Z1-9é日 ,.!?]{0,30}", 1..8),
+        early in any::<bool>(),
+    ) {
+        let mut speaker = Speaker::default();
+        speaker.event(&Event::PermissionAsked(Box::new(request(0, 1))));
+        for line in lines {
+            for effect in speaker.line(&line, early).0 {
+                if let Effect::Send(command) = &effect {
+                    prop_assert!(decision(command).is_none(), "{line:?}: {effect:?}");
+                }
+            }
+        }
+    }
+}
+
+fn allowed(desk: &Desk) -> Vec<Decision> {
+    desk.decisions().into_iter().cloned().collect()
+}
+
+#[test]
+fn a_question_is_answered_deliberately_at_every_size() {
+    for size in SIZES {
+        for vim in [false, true] {
+            let ask = || {
+                let mut desk = Desk::new(size, vim);
+                Kind::Hunks.ask(&mut desk);
+                desk.wait(3_000);
+                desk
+            };
+            // Down and Enter: the first answer, without a pause between them.
+            let mut desk = ask();
+            desk.press(KeyCode::Down);
+            let shown = desk.frame();
+            assert!(shown.contains("❯ 1 Yes, once") || shown.contains("❯1 once"), "{shown}");
+            assert!(shown.contains("or say what to do instead"), "the composer stays: {shown}");
+            // On a small screen there is more than has room: it must be read first.
+            for _ in 0..4 {
+                desk.press(KeyCode::PageDown);
+                desk.frame();
+            }
+            desk.press(KeyCode::Enter);
+            assert_eq!(allowed(&desk), [Decision::AllowOnce], "{size:?}\n{}", desk.frame());
+            // A number, after the list has the keyboard.
+            let mut desk = ask();
+            for _ in 0..4 {
+                desk.deliberately(KeyCode::PageDown);
+            }
+            desk.deliberately(KeyCode::Tab);
+            desk.press(KeyCode::Char('2'));
+            assert_eq!(allowed(&desk), [Decision::AllowSession], "{size:?}");
+            // Arrows go around: Up from the first answer is No.
+            let mut desk = ask();
+            for code in [KeyCode::Down, KeyCode::Up, KeyCode::Enter] {
+                desk.press(code);
+            }
+            assert_eq!(allowed(&desk), [Decision::Deny { reason: None }], "{size:?}");
+            // Esc says no; in Vim's insert mode it leaves that first.
+            let mut desk = ask();
+            desk.press(KeyCode::Esc);
+            if vim {
+                assert!(allowed(&desk).is_empty());
+                desk.press(KeyCode::Esc);
+            }
+            assert_eq!(allowed(&desk), [Decision::Deny { reason: None }], "{size:?}");
+            // A sentence is the reason.
+            let mut desk = ask();
+            desk.type_text("1 file at a time, yes?");
+            desk.press(KeyCode::Enter);
+            let reason = Some("1 file at a time, yes?".to_owned());
+            assert_eq!(allowed(&desk), [Decision::Deny { reason }], "{size:?}");
+        }
+    }
+}
+
+#[test]
+fn a_text_that_was_begun_before_the_question_is_a_message() {
+    let mut desk = Desk::new((80, 24), false);
+    desk.type_text("fix the par");
+    Kind::Call.ask(&mut desk);
+    desk.wait(3_000);
+    desk.type_text("ser too");
+    let shown = desk.frame();
+    assert!(shown.contains("Enter sends your message, the question stays"), "{shown}");
+    desk.press(KeyCode::Enter);
+    assert_eq!(desk.written(), "fixtheparsertoo");
+    assert!(allowed(&desk).is_empty());
+    // The next text is a reply.
+    desk.type_text("no, later");
+    assert!(desk.frame().contains("Enter refuses and sends your text as the reason"));
+    desk.press(KeyCode::Enter);
+    assert_eq!(allowed(&desk), [Decision::Deny { reason: Some("no, later".to_owned()) }]);
+}
+
+#[test]
+fn the_next_question_has_to_be_read_too() {
+    let mut desk = Desk::new((80, 24), false);
+    Kind::TwoCalls.ask(&mut desk);
+    desk.wait(3_000);
+    for code in
+        [KeyCode::Down, KeyCode::Enter, KeyCode::Enter, KeyCode::Char('1'), KeyCode::Down, KeyCode::Enter]
+    {
+        desk.press(code);
+        desk.wait(30);
+    }
+    assert_eq!(allowed(&desk), [Decision::AllowOnce], "one answer, one call");
+}
+
+#[test]
+fn esc_before_the_question_was_read_interrupts_as_the_screen_said() {
+    let mut desk = Desk::new((80, 24), false);
+    Kind::Call.ask(&mut desk);
+    desk.press(KeyCode::Esc);
+    assert_eq!(desk.effects, [Effect::Send(Command::Interrupt)]);
+    desk.wait(3_000);
+    let shown = desk.frame();
+    assert!(shown.contains("waiting for you") && shown.contains("Ctrl-C interrupts"), "{shown}");
+    assert!(shown.contains("Esc refuses"), "{shown}");
+}
+
+/// A page that is chosen from in a list is one of the panes that take keys: what was meant for it is no message.
+#[test]
+fn keys_meant_for_a_page_under_the_question_are_not_sent() {
+    let mut desk = Desk::new((80, 24), false);
+    desk.type_text("/resume");
+    desk.press(KeyCode::Enter);
+    desk.give(Input::Reply(Reply::Sessions(vec![("0198".into(), "fix the parser".into())])));
+    desk.frame();
+    desk.effects.clear();
+    Kind::Call.ask(&mut desk);
+    desk.type_text("fix");
+    desk.press(KeyCode::Enter);
+    assert_eq!(desk.written(), "", "nothing is sent, nothing is in the composer");
+}
+
+#[test]
+fn the_lines_of_a_screen_reader_answer_when_they_are_meant_to() {
+    let decided = |line: &str, early: bool| {
+        let mut speaker = Speaker::default();
+        speaker.event(&Event::PermissionAsked(Box::new(request(0, 1))));
+        let effects = speaker.line(line, early).0;
+        effects.iter().find_map(|effect| match effect {
+            Effect::Send(command) => decision(command).cloned(),
+            _ => None,
+        })
+    };
+    assert_eq!(decided("/y", false), Some(Decision::AllowOnce));
+    assert_eq!(decided("/s", false), Some(Decision::AllowSession));
+    assert_eq!(decided("/n", false), Some(Decision::Deny { reason: None }));
+    let reason = Some("use git rm".to_owned());
+    assert_eq!(decided("/n use git rm", false), Some(Decision::Deny { reason }));
+    for line in ["/y", "/s", "/n"] {
+        assert_eq!(decided(line, true), None, "{line} came before the question was said");
+    }
+}
