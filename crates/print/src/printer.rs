@@ -9,7 +9,7 @@ use crate::{InputError, Schema};
 use crate::{shapes, terminal};
 use becket_types::{
     CallId, Command, DeliveryMode, Event, Message, MessageId, NoticeLevel, Origin, Part, PromptInput,
-    Synthetic, TurnEnd, TurnResult, visibility,
+    Synthetic, TurnEnd, TurnResult,
 };
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -316,6 +316,11 @@ impl Printer {
                 let line = self.init(event);
                 self.emit(line)
             }
+            // As in a ledger that was imported or written by hand.
+            Event::UserMessage { message, .. } if !message.visibility().user => {
+                let line = self.synthetic(message);
+                self.emit(line)
+            }
             Event::UserMessage { message, client_id, .. } => {
                 if !self.options.replay {
                     return Ok(());
@@ -452,7 +457,7 @@ impl Printer {
 
     fn synthetic(&self, message: &Message) -> Value {
         let mut line = self.user(message);
-        debug_assert!(!visibility(&message.origin).user || message.metadata.compaction_continue);
+        debug_assert!(!message.visibility().user);
         line["isSynthetic"] = json!(true);
         if message.metadata.compaction_continue {
             line["metadata"] = json!({ "compaction_continue": true });

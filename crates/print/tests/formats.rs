@@ -165,6 +165,29 @@ fn stream_json_marks_what_is_not_for_people() {
     assert!(!out.contains("SECRET SUMMARY"));
 }
 
+/// A ledger that was imported or written by hand has the flag, and another origin.
+#[test]
+fn a_continuation_is_known_by_its_flag_alone() {
+    let mut message = Message::user("SECRET repeated");
+    message.metadata.compaction_continue = true;
+    let events = [
+        started(),
+        Event::UserMessage { message, client_id: None, steered: false },
+        Event::TurnFinished(Box::new(result(TurnEnd::Completed, "done"))),
+    ];
+    for replay in [false, true] {
+        let options = PrintOptions { format: Format::StreamJson, replay, ..PrintOptions::default() };
+        let (out, _, _, _) = print(options, &events);
+        let line = &lines(&out)[1];
+        assert_eq!(line["isSynthetic"], true, "{line}");
+        assert_eq!(line["metadata"], json!({ "compaction_continue": true }));
+        assert!(line.get("isReplay").is_none(), "{line}");
+    }
+    let (out, notes, _, _) = print(PrintOptions::default(), &events);
+    assert_eq!(out, "done\n");
+    assert!(!notes.contains("SECRET"), "{notes}");
+}
+
 #[test]
 fn partial_messages_are_a_well_formed_sse_sequence() {
     let options = PrintOptions { format: Format::StreamJson, partial: true, ..PrintOptions::default() };

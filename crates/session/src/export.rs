@@ -7,7 +7,7 @@
 
 use crate::blobs::BlobStore;
 use crate::store::{Disk, StoreError, ledger_path};
-use becket_types::{Entry, EntryKind, Message, MessageId, visibility};
+use becket_types::{Entry, EntryKind, Message, MessageId};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -117,5 +117,5 @@ impl Transcript {
 
 /// Whether people see the message: exports hide what the TUI and `--print` hide.
 pub fn is_shown(message: &Message) -> bool {
-    visibility(&message.origin).user && !message.metadata.compaction_continue
+    message.visibility().user
 }

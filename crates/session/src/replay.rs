@@ -5,7 +5,7 @@
 use crate::context::edit;
 use becket_types::{
     Compaction, Cost, Entry, EntryKind, Event, FinishReason, Message, MessageId, Millis, NoticeLevel, Role,
-    Seq, Usage, visibility,
+    Seq, Usage,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -31,7 +31,7 @@ pub(crate) fn events_from(entries: impl IntoIterator<Item = Entry>, in_turn: boo
 }
 
 fn is_told(message: &Message) -> bool {
-    visibility(&message.origin).user && !message.metadata.compaction_continue
+    message.visibility().user
 }
 
 /// Whether the person said it: going back to before it takes all behind it out.

@@ -17,7 +17,7 @@ use crate::transcript::block::thousands;
 use crate::transcript::compaction;
 use becket_types::{
     CallId, Command, Decision, DeliveryMode, Event, Message, NoticeLevel, Part, PermissionRequest,
-    PromptInput, TurnEnd, visibility,
+    PromptInput, TurnEnd,
 };
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -97,7 +97,7 @@ impl Speaker {
 
     fn happened(&mut self, event: &Event, out: &mut Vec<String>) {
         match event {
-            Event::UserMessage { message, .. } if visibility(&message.origin).user => {
+            Event::UserMessage { message, .. } if message.visibility().user => {
                 (self.answering, self.thinking) = (false, false);
                 out.push(format!("You: {}", message.text()));
             }
@@ -107,7 +107,7 @@ impl Speaker {
             }
             // What did not come in pieces: an earlier session.
             Event::AssistantMessage { message, .. }
-                if !self.answering && !self.working && visibility(&message.origin).user =>
+                if !self.answering && !self.working && message.visibility().user =>
             {
                 out.push(format!("becket: {}", message.text()));
             }

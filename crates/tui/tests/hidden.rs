@@ -14,8 +14,8 @@ use becket_tui::picture::{self, Palette};
 use becket_tui::terminal::surface::Surface;
 use becket_tui::theme::Theme;
 use becket_types::{
-    CallId, CompactionTrigger, Cost, Event, FinishReason, Message, MessageId, Millis, Seq, Synthetic, Tokens,
-    Usage,
+    CallId, CompactionTrigger, Cost, Event, FinishReason, Message, MessageId, Millis, Origin, Seq, Synthetic,
+    Tokens, Usage,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
@@ -35,10 +35,15 @@ const KINDS: [Synthetic; 5] = [
 fn hidden(kind: Synthetic, way: u8) -> Event {
     let mut message = Message::synthetic(kind, format!("{SECRET} what the model reads\n{SECRET}"));
     message.metadata.compaction_continue = kind == Synthetic::CompactionContinue;
-    assert!(!becket_types::visibility(&message.origin).user);
+    if way > 3 {
+        // As an imported ledger may have it: the flag alone says that it is not for people.
+        message.metadata.compaction_continue = true;
+        message.origin = if way == 4 { Origin::User } else { Origin::Model };
+    }
+    assert!(!message.visibility().user);
     match way {
         0 | 1 => Event::SyntheticMessage { message },
-        2 => Event::UserMessage { message, client_id: None, steered: true },
+        2 | 4 => Event::UserMessage { message, client_id: None, steered: true },
         _ => Event::AssistantMessage {
             message,
             finish: FinishReason::Stop,
@@ -132,7 +137,7 @@ proptest! {
 
     #[test]
     fn nothing_hidden_reaches_people_by_any_way(
-        steps in proptest::collection::vec((any::<bool>(), 0u8..4, 0usize..5), 1..8),
+        steps in proptest::collection::vec((any::<bool>(), 0u8..6, 0usize..5), 1..8),
         size in prop::sample::select(vec![(80, 24), (40, 10), (120, 40)]),
     ) {
         let events: Vec<Event> = steps
@@ -152,6 +157,8 @@ fn what_is_revealed_is_there() {
     stage.event(hidden(Synthetic::Rules, 0));
     stage.ctrl('t');
     assert!(stage.screen().contains(SECRET), "{}", stage.screen());
+    stage.event(hidden(Synthetic::CompactionContinue, 4));
+    assert!(stage.screen().contains("for the model only: compaction continue"), "{}", stage.screen());
     assert!(everything(&[shown(0, SECRET)], (80, 24)).matches(SECRET).count() > 5);
 }
 

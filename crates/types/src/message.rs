@@ -59,7 +59,7 @@ pub struct Visibility {
     pub model: bool,
 }
 
-/// Who sees a message of this origin. Front ends and exports filter by `.user`, the context engine by `.model`.
+/// Who sees a message of this origin, if its metadata hides it from nobody; see [`Message::visibility`].
 ///
 /// Exhaustive on purpose: a new kind of message does not compile until its visibility is decided here.
 pub fn visibility(origin: &Origin) -> Visibility {
@@ -156,6 +156,14 @@ impl Message {
     /// Typed by a person: what T5, T8, T9 and T11 call "user message".
     pub fn is_user_turn(&self) -> bool {
         self.role == Role::User && self.origin == Origin::User && !self.metadata.compaction_continue
+    }
+
+    /// Who sees this message. Front ends and exports ask this, and never the origin alone: a continuation after a compaction is
+    /// hidden by its flag too, because a ledger that was imported or written by hand may give it another origin. One that
+    /// repeats a user message is on the screen already, as the original.
+    pub fn visibility(&self) -> Visibility {
+        let Visibility { user, model } = visibility(&self.origin);
+        Visibility { user: user && !self.metadata.compaction_continue, model }
     }
 
     /// All text parts, joined by newline.
@@ -392,6 +400,22 @@ pub(crate) fn is_false(b: &bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_continuation_is_hidden_by_its_origin_and_by_its_flag() {
+        let origins = [
+            (Origin::User, true),
+            (Origin::Model, true),
+            (Origin::Tool, true),
+            (Origin::Synthetic(Synthetic::CompactionContinue), false),
+        ];
+        for (origin, shown) in origins {
+            let mut message = Message::new(Role::User, origin, Vec::new());
+            assert_eq!(message.visibility().user, shown, "{origin:?}");
+            message.metadata.compaction_continue = true;
+            assert_eq!(message.visibility(), Visibility { user: false, model: true }, "{origin:?}");
+        }
+    }
 
     #[test]
     fn visibility_table() {

@@ -21,7 +21,7 @@ use becket_session::context::compaction::{
 use becket_session::context::{Policy, View, edit, present};
 use becket_session::store::SessionSummary;
 use becket_session::{Durability, Session};
-use becket_types::{CompactionTrigger, Entry, EntryKind, Message, MessageId, Millis, Tokens, visibility};
+use becket_types::{CompactionTrigger, Entry, EntryKind, Message, MessageId, Millis, Tokens};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
@@ -281,7 +281,7 @@ fn folded(reading: &Reading, as_json: bool, out: &mut dyn Write) -> Result<(), F
     for entry in &reading.all_entries()? {
         match &entry.kind {
             EntryKind::Message { message }
-                if visibility(&message.origin).user
+                if message.visibility().user
                     && !live.contains(&message.id)
                     && !reading.view.is_reverted(entry.seq) =>
             {
@@ -298,8 +298,7 @@ fn folded(reading: &Reading, as_json: bool, out: &mut dyn Write) -> Result<(), F
             _ => {}
         }
     }
-    let messages: Vec<&Message> =
-        order.iter().filter_map(|id| parts.get(id)).filter(|m| !m.metadata.compaction_continue).collect();
+    let messages: Vec<&Message> = order.iter().filter_map(|id| parts.get(id)).collect();
     if as_json {
         let rows: Vec<Value> = messages.iter().map(|m| report::row(m)).collect();
         return write(out, &format!("{}\n", Value::Array(rows)));

@@ -6,7 +6,7 @@ use becket_session::StoreError;
 use becket_session::pages::{Page, Pages};
 use becket_tui::input::{Reply, Stretch, Want};
 use becket_tui::transcript;
-use becket_types::{Event, MessageId, NoticeLevel, Seq, visibility};
+use becket_types::{Event, MessageId, NoticeLevel, Seq};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -60,7 +60,7 @@ impl Past {
         self.all(&mut |page| {
             for event in &page.events {
                 if let Event::UserMessage { message, .. } = event
-                    && visibility(&message.origin).user
+                    && message.visibility().user
                 {
                     said.push((message.seq, message.id, message.text()));
                 }

@@ -40,7 +40,7 @@ fn last_messages(ledger: &Path) -> Vec<Message> {
 
 fn message(entry: Entry) -> Option<Message> {
     let EntryKind::Message { message } = entry.kind else { return None };
-    let shown = becket_types::visibility(&message.origin).user && !said(&message).trim().is_empty();
+    let shown = message.visibility().user && !said(&message).trim().is_empty();
     (shown && message.role != Role::Tool).then_some(message)
 }
 

@@ -8,7 +8,7 @@ use crate::input::{Effect, Request, Stretch};
 use crate::picker::Kind;
 use crate::transcript::Wanted;
 use crate::transcript::block::Weight;
-use becket_types::{Event, MessageId, Seq, visibility};
+use becket_types::{Event, MessageId, Seq};
 
 impl App {
     /// The end of what was said before.
@@ -67,7 +67,7 @@ impl App {
     /// The person's messages, for going back to.
     pub(super) fn remember_said(&mut self, event: &Event) {
         let Event::UserMessage { message, .. } = event else { return };
-        if visibility(&message.origin).user {
+        if message.visibility().user {
             let said = (message.seq, message.id, message.text());
             let at = self.said.partition_point(|(seq, ..)| *seq <= message.seq);
             if self.said[..at].last().is_none_or(|(_, id, _)| *id != message.id) {

@@ -6,7 +6,7 @@ use super::compaction::{Compaction, Known};
 use super::image::Image;
 use super::markdown::Markdown;
 use super::tool::{State, ToolCall};
-use becket_types::{CallId, Event, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd, visibility};
+use becket_types::{CallId, Event, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd};
 use std::fmt::Write as _;
 
 impl Transcript {
@@ -163,7 +163,7 @@ impl Transcript {
     }
 
     fn user(&mut self, message: &Message, steered: bool) {
-        if !visibility(&message.origin).user {
+        if !message.visibility().user {
             self.synthetic(message);
             return;
         }
@@ -199,7 +199,10 @@ impl Transcript {
         let kind = serde_json::to_value(message.origin)
             .ok()
             .and_then(|v| v.get("synthetic").and_then(|k| k.as_str().map(str::to_owned)))
-            .unwrap_or_else(|| "message".to_owned());
+            .unwrap_or_else(|| {
+                let flagged = message.metadata.compaction_continue;
+                if flagged { "compaction_continue" } else { "message" }.to_owned()
+            });
         let at = self.push(Body::Hidden { kind: kind.replace('_', " "), text: message.text() });
         self.blocks[at].set_message(message.seq, message.id);
     }
@@ -256,7 +259,7 @@ impl Transcript {
 
     /// The message is whole: its parts say what the deltas said, or say it for the first time.
     fn assistant(&mut self, message: &Message) {
-        if !visibility(&message.origin).user {
+        if !message.visibility().user {
             self.synthetic(message);
             return;
         }

@@ -11,7 +11,7 @@ use becket_session::context::Policy;
 use becket_session::index::Query;
 use becket_session::store::SessionSummary;
 use becket_session::{CreateOptions, Durability, Session};
-use becket_types::{Entry, EntryKind, Message, MessageId, Seq, SessionId, Usage, visibility};
+use becket_types::{Entry, EntryKind, Message, MessageId, Seq, SessionId, Usage};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
@@ -212,9 +212,7 @@ impl Side {
         for (at, entry) in entries.into_iter().enumerate() {
             match entry.kind {
                 EntryKind::Message { mut message }
-                    if visibility(&message.origin).user
-                        && !message.metadata.compaction_continue
-                        && !reading.view.is_reverted(entry.seq) =>
+                    if message.visibility().user && !reading.view.is_reverted(entry.seq) =>
                 {
                     message.seq = entry.seq;
                     side.messages.push(message);

@@ -40,7 +40,7 @@ use super::validate::{Validator, Violation};
 use super::{ModelScope, Policy, reminder, repair};
 use becket_types::{
     BlobId, CallId, Compaction, Context, Entry, EntryKind, FinishReason, JournalState, Message, MessageId,
-    Part, PruneReason, Role, Seq, SystemItem, Tokens, ToolSpec, TurnState, Used, visibility,
+    Part, PruneReason, Role, Seq, SystemItem, Tokens, ToolSpec, TurnState, Used,
 };
 use calls::{Answer, Calls};
 use facts::{Turn, Words};
@@ -320,7 +320,7 @@ impl View {
             .iter()
             .filter(|slot| self.effects.counts(slot))
             .map(|slot| slot.message.as_ref())
-            .filter(|m| visibility(&m.origin).user && !m.metadata.compaction_continue)
+            .filter(|m| m.visibility().user)
     }
 
     /// The ledger's messages that the view shows, in ledger order, in the ledger's own words: without the summary and
