@@ -121,7 +121,8 @@ impl<P: Protocol> Model for HttpModel<P> {
         let head = || self.protocol.head(request, &self.info);
         let (body, digest) =
             self.memory.body(request, &self.info, dialect, head, self.protocol.tail(request));
-        let prepared = Prepared { body, digest, tag: request.max_output, layout, replaceable: false };
+        let prepared =
+            Prepared { body, digest, tag: request.max_output, layout, replaceable: false, brief: false };
         if let Some(max) = self.protocol.max_body()
             && prepared.len() > max
         {

@@ -107,6 +107,9 @@ pub struct Prepared {
     pub layout: WireLayout,
     /// The caller has another model to turn to: overload is not waited out for long. Adapters leave it false.
     pub replaceable: bool,
+    /// The caller can do without the answer (a summary), so failures are retried for a few seconds only. Adapters leave it
+    /// false.
+    pub brief: bool,
 }
 
 impl Prepared {

@@ -26,6 +26,10 @@ const REPLACEABLE_ATTEMPTS: u32 = 3;
 const MALFORMED_ATTEMPTS: u32 = 2;
 /// Each of these cost minutes already.
 const STALLED_ATTEMPTS: u32 = 2;
+/// Where the caller can do without the answer: two retries, after 1 s and 2 s.
+const BRIEF_ATTEMPTS: u32 = 3;
+/// Longest wait that a server may ask for in that case.
+const BRIEF_WAIT: Duration = Duration::from_secs(3);
 
 /// What limits retries.
 #[derive(Clone, Copy, Debug)]
@@ -40,11 +44,14 @@ pub(crate) struct Policy {
     pub local: bool,
     /// Another model stands ready.
     pub replaceable: bool,
+    /// The caller can do without the answer: a few seconds of retries, no more.
+    pub brief: bool,
 }
 
 impl Policy {
     fn attempts_for(&self, kind: ErrorKind) -> u32 {
         let limit = match kind {
+            ErrorKind::Stalled | ErrorKind::Timeout if self.brief => 1,
             ErrorKind::Malformed => MALFORMED_ATTEMPTS,
             ErrorKind::Stalled | ErrorKind::Timeout => STALLED_ATTEMPTS,
             ErrorKind::Network if self.local => LOCAL_ATTEMPTS,
@@ -52,7 +59,8 @@ impl Policy {
             ErrorKind::Overloaded if self.replaceable => REPLACEABLE_ATTEMPTS,
             _ => self.max_attempts,
         };
-        limit.min(self.max_attempts)
+        let most = if self.brief { BRIEF_ATTEMPTS } else { u32::MAX };
+        limit.min(self.max_attempts).min(most)
     }
 
     /// The model is being loaded, and `waited` for already: the delay before the next look, or the error to end with.
@@ -82,6 +90,9 @@ impl Policy {
     /// Attempt number `attempt` (from 1) failed with `error`: the delay before the next, or the error to end with.
     pub(crate) fn next(&self, attempt: u32, error: ModelError, jitter: f64) -> Result<Duration, ModelError> {
         if !error.retryable || attempt >= self.attempts_for(error.kind) {
+            return Err(error);
+        }
+        if self.brief && error.retry_after.is_some_and(|wait| Duration::from_millis(wait.0) > BRIEF_WAIT) {
             return Err(error);
         }
         if let Some(Millis(wait)) = error.retry_after
@@ -146,6 +157,7 @@ mod tests {
         max_loading: Duration::from_secs(9),
         local: false,
         replaceable: false,
+        brief: false,
     };
 
     fn failing(kind: ErrorKind, retry_after: Option<u64>) -> ModelError {
@@ -207,6 +219,37 @@ mod tests {
             let fewer = if kind == K::Overloaded { 3 } else { attempts };
             assert!(replaceable.next(fewer, failing(kind, None), 0.5).is_err(), "{kind:?}");
             assert!(fewer == 1 || replaceable.next(fewer - 1, failing(kind, None), 0.5).is_ok(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_the_caller_can_do_without_costs_a_few_seconds_at_most() {
+        use ErrorKind as K;
+        let policy = Policy { brief: true, ..POLICY };
+        for (kind, attempts) in [
+            (K::Auth, 1),
+            (K::Billing, 1),
+            (K::NotFound, 1),
+            (K::InvalidRequest, 1),
+            (K::Stalled, 1),
+            (K::Timeout, 1),
+            (K::Malformed, 2),
+            (K::RateLimit, 3),
+            (K::Overloaded, 3),
+            (K::Server, 3),
+            (K::Network, 3),
+            (K::Dns, 3),
+        ] {
+            for asked in [None, Some(0), Some(3_000), Some(3_001), Some(600_000)] {
+                let (mut attempt, mut waited) = (1, Duration::ZERO);
+                while let Ok(delay) = policy.next(attempt, failing(kind, asked), 1.0) {
+                    waited += delay;
+                    attempt += 1;
+                }
+                assert!(waited <= Duration::from_secs(6), "{kind:?} {asked:?}: {waited:?}");
+                let most = if asked > Some(3_000) { 1 } else { attempts };
+                assert_eq!(attempt, most, "{kind:?} {asked:?}");
+            }
         }
     }
 

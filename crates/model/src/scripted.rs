@@ -480,7 +480,14 @@ impl Model for ScriptedModel {
             pending.1.pop_front();
         }
         pending.1.push_back((tag, facts));
-        Ok(Prepared { body, digest, tag, layout: request.layout.unwrap_or_default(), replaceable: false })
+        Ok(Prepared {
+            body,
+            digest,
+            tag,
+            layout: request.layout.unwrap_or_default(),
+            replaceable: false,
+            brief: false,
+        })
     }
 
     fn send(&self, prepared: Prepared) -> BoxStream<'static, Result<ModelEvent, ModelError>> {

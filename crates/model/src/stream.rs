@@ -115,6 +115,7 @@ pub(crate) fn exchange(
         max_loading: settings.max_loading,
         local: transport.local,
         replaceable: prepared.replaceable,
+        brief: prepared.brief,
     };
     let start = Exchange {
         policy,

@@ -1,114 +1,25 @@
-//! Compaction as the driver does it: the snapshot, the requests for the summary, the commit, its undoing; and the prune
-//! that costs nothing because the cache is cold.
+//! Compaction as the driver does it: the snapshot, the course of its steps, the commit, its undoing; and the prune that
+//! costs nothing because the cache is cold.
 //!
-//! The rules are in `session::context::compaction`; here are only the model, the clock (90 s for all requests of one
-//! compaction, those made ahead of time included) and the ledger. An interrupt drops the request and leaves the history as
-//! it was.
-//!
-//! A summary is asked of the summary model; one that cannot be reached gives way to the running model and the fallback
-//! models in turn, without a switch of the session's model.
+//! The rules are in `session::context::compaction`, the requests for the summary in `summary`; here are only the clock
+//! (90 s for all requests of one compaction, those made ahead of time included) and the ledger. An interrupt drops the
+//! request and leaves the history as it was.
 
+use super::summary::{Asked, Broken, CompactionRun, TIME_LIMIT, Tries, Unsent};
 use super::undo::Want;
 use super::{Agent, Op, wall_clock};
 use crate::host::lock;
 use crate::machine::{CompactionEnd, Input, Phase};
 use crate::reply_error;
-use becket_model::{ErrorKind, Model, ModelError, ModelEvent, Request, ToolChoice};
 use becket_session::Durability;
-use becket_session::context::budget::Budget;
 use becket_session::context::compaction::{
-    self, Ask, Failure, InputKind, Need, Outcome, Owed, Request as SnapshotRequest, Snapshot, Step, Stop,
-    StopReason, Summariser,
+    self, Failure, Need, Outcome, Owed, Request as SnapshotRequest, Snapshot, Step, Stop, StopReason,
 };
 use becket_session::context::{present, prune};
-use becket_types::{
-    CompactionTrigger, Context, ContextMessage, EntryKind, Event, FinishReason, Message, MessageId,
-    NoticeLevel, Provenance, SentRequest, Seq, Tokens, Usage, hex,
-};
-use futures::stream::{BoxStream, StreamExt as _};
-use serde_json::{Map, json};
-use std::sync::Arc;
+use becket_types::{CompactionTrigger, EntryKind, Event, MessageId, NoticeLevel, Tokens};
+use serde_json::Map;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// For all summary requests of one compaction.
-pub(super) const TIME_LIMIT: Duration = Duration::from_secs(90);
-/// No summary is this long, in bytes: whoever writes on is not going to end.
-const MAX_TEXT: usize = 1 << 20;
-
-/// A compaction that waits for its summariser, or a summary that is made ahead of time.
-pub(super) struct CompactionRun {
-    pub(super) ask: Box<Ask>,
-    trigger: CompactionTrigger,
-    model: Arc<dyn Model>,
-    stream: BoxStream<'static, Result<ModelEvent, ModelError>>,
-    pub(super) deadline: Instant,
-    sent: Instant,
-    text: String,
-    pub(super) usage: Usage,
-    tries: Tries,
-}
-
-/// How far the summary requests of one compaction went to get an answer.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Tries {
-    /// Place in [`Agent::summarisers`].
-    model: usize,
-    /// The answer broke off once, and was asked for again.
-    again: bool,
-}
-
-/// What came of one summary request.
-pub(super) struct Asked(Result<String, Broken>);
-
-enum Broken {
-    Model(ModelError),
-    Other(Failure),
-}
-
-impl CompactionRun {
-    /// The whole answer, or why there is none. What came so far is kept in the run.
-    pub(super) async fn next(&mut self) -> Asked {
-        loop {
-            let event = tokio::select! {
-                biased;
-                () = tokio::time::sleep_until(self.deadline) => {
-                    return Asked(Err(Broken::Other(Failure::Timeout)));
-                }
-                event = self.stream.next() => event,
-            };
-            if self.text.len() > MAX_TEXT {
-                let endless = format!("its answer did not end within {MAX_TEXT} bytes");
-                return Asked(Err(Broken::Other(Failure::Error(endless))));
-            }
-            match event {
-                Some(Ok(ModelEvent::TextDelta { text, .. })) => self.text.push_str(&text),
-                Some(Ok(ModelEvent::Part { part: becket_types::Part::Text { text, .. }, .. })) => {
-                    // A whole part repeats its deltas.
-                    if !self.text.ends_with(&text) {
-                        self.text.push_str(&text);
-                    }
-                }
-                Some(Ok(ModelEvent::Usage(usage))) => self.usage = usage,
-                Some(Ok(ModelEvent::Finish(FinishReason::Refusal | FinishReason::ContentFilter))) => {
-                    return Asked(Err(Broken::Other(Failure::Refusal)));
-                }
-                Some(Ok(ModelEvent::Finish(_))) => return Asked(Ok(std::mem::take(&mut self.text))),
-                Some(Ok(_)) => {}
-                Some(Err(error)) => return Asked(Err(Broken::Model(error))),
-                None => return Asked(Err(Broken::Model(reply_error::ended_early()))),
-            }
-        }
-    }
-}
-
-fn failure(error: &ModelError) -> Failure {
-    match error.kind {
-        ErrorKind::ContextOverflow | ErrorKind::TooLarge => Failure::Overflow,
-        ErrorKind::Refusal => Failure::Refusal,
-        _ => Failure::Error(error.message.clone()),
-    }
-}
 
 impl Agent {
     pub(super) fn compact(&mut self, trigger: CompactionTrigger) {
@@ -142,14 +53,16 @@ impl Agent {
             other => {
                 self.preparing = other;
                 let deadline = Instant::now() + TIME_LIMIT.saturating_sub(took);
-                self.compaction_step(trigger, step, deadline, Tries::default());
+                let tries = self.tries();
+                self.compaction_step(trigger, step, deadline, tries);
             }
         }
     }
 
     /// The first step of a compaction, and the time that its preparation took.
     pub(super) fn begin_compaction(&mut self, trigger: CompactionTrigger) -> (Step, Duration) {
-        let prepared = if trigger == CompactionTrigger::Manual { None } else { self.prepared() };
+        // Who compacts by hand may have mended what a preparation ran into.
+        let prepared = if trigger == CompactionTrigger::Manual { None } else { self.usable_preparation() };
         let snapshot = self.snapshot(trigger);
         let took = prepared.as_ref().map_or(0, |prepared| prepared.took.0);
         (compaction::begin_with(snapshot, prepared.as_ref()), Duration::from_millis(took))
@@ -170,26 +83,6 @@ impl Agent {
             now: wall_clock(),
         };
         Snapshot::of(lock(&self.core.session).view(), request)
-    }
-
-    fn summariser(&mut self, model: &Arc<dyn Model>) -> Summariser {
-        let running = Arc::ptr_eq(model, &self.wire.model);
-        let info = model.info();
-        let budget =
-            if running { self.budget() } else { Budget::new(info.window, info.input_limit, info.max_output) };
-        let cache_warm = running && self.wire.is_warm();
-        Summariser { name: info.id.clone(), budget, prices: info.prices, cache_warm }
-    }
-
-    /// The model that summaries are asked of first.
-    fn summary_model(&self) -> Arc<dyn Model> {
-        Arc::clone(self.wire.summary_model.as_ref().unwrap_or(&self.wire.model))
-    }
-
-    /// The models that a summary may be asked of, in order.
-    fn summarisers(&self) -> Vec<Arc<dyn Model>> {
-        let own = self.wire.summary_model.iter();
-        own.chain([&self.wire.model]).chain(&self.wire.fallbacks).map(Arc::clone).collect()
     }
 
     /// What a person is told when the context is full and not compacted.
@@ -231,7 +124,11 @@ impl Agent {
                         self.op = Op::Compaction(run);
                         return;
                     }
-                    Err((ask, error)) => step = self.answer_ask(ask, Err(Broken::Model(error)), &mut tries),
+                    Err(unsent) => {
+                        let Unsent { ask, error, tries: back } = *unsent;
+                        tries = back;
+                        step = self.answer_ask(ask, Err(Broken::Model(error)), &mut tries);
+                    }
                 },
                 Step::Commit(outcome) if self.preview => return self.show_compaction(outcome),
                 Step::Commit(outcome) => {
@@ -264,7 +161,7 @@ impl Agent {
                 Step::Prepared(_) | Step::Unprepared(_) => {
                     self.core.flush(Durability::Buffered);
                     step = self.begin_compaction(trigger).0;
-                    tries = Tries::default();
+                    tries = self.tries();
                 }
             }
         }
@@ -294,103 +191,6 @@ impl Agent {
         if let Op::Compaction(run) = std::mem::replace(&mut self.op, Op::None) {
             self.preparing = Some(run);
             self.give_up_preparation("an interrupt");
-        }
-    }
-
-    /// Time and usage of a request that ended or is given up.
-    pub(super) fn count_run(&mut self, run: &CompactionRun) {
-        self.turn.api += run.sent.elapsed();
-        let info = run.model.info().clone();
-        self.spent(&info, run.usage, "summary", None);
-    }
-
-    /// An answer that broke off is asked for once more; a model that cannot be reached gives way to the next one.
-    fn answer_ask(&mut self, ask: Box<Ask>, answer: Result<String, Broken>, tries: &mut Tries) -> Step {
-        let error = match answer {
-            Ok(text) => return ask.answer(Ok(text)),
-            Err(Broken::Other(failure)) => return ask.answer(Err(failure)),
-            Err(Broken::Model(error)) => error,
-        };
-        if matches!(error.kind, ErrorKind::StreamBroken | ErrorKind::Stalled) && !tries.again {
-            tries.again = true;
-            return ask.once_more();
-        }
-        let models = self.summarisers();
-        if let Some(model) = models.get(tries.model)
-            && self.is_laid_out_anew(model, &error)
-        {
-            return ask.once_more();
-        }
-        if let Some(next) = models.get(tries.model + 1)
-            && reply_error::another_model_may_help(error.kind)
-        {
-            let failed = models.get(tries.model).map(|m| m.info().id.clone()).unwrap_or_default();
-            let text = format!("{failed}: {error} The summary is asked of {}.", next.info().id);
-            self.core.notice(NoticeLevel::Warning, text);
-            *tries = Tries { model: tries.model + 1, again: false };
-            let summariser = self.summariser(next);
-            return ask.to_model(summariser);
-        }
-        ask.answer(Err(failure(&error)))
-    }
-
-    /// Sends one summary request.
-    pub(super) fn send_ask(
-        &mut self,
-        ask: Box<Ask>,
-        trigger: CompactionTrigger,
-        deadline: Instant,
-        tries: Tries,
-    ) -> Result<Box<CompactionRun>, (Box<Ask>, ModelError)> {
-        self.core.flush(Durability::Buffered);
-        let request = ask.request();
-        let prompt = json!({ "system": request.system, "prompt": request.prompt }).to_string();
-        let model = self.summarisers().into_iter().nth(tries.model).unwrap_or_else(|| self.summary_model());
-        let message = Arc::new(ContextMessage {
-            message: Arc::new(Message::user(request.prompt)),
-            provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
-            tokens: Tokens(0),
-        });
-        let cached = request.input == InputKind::CachedPrefix;
-        let mut context = if cached {
-            lock(&self.core.session).view_mut().context().clone()
-        } else {
-            Context { system: Arc::from([Arc::from(request.system.as_str())]), ..Context::default() }
-        };
-        context.messages.push(message);
-        // A generation of its own: what an adapter keeps of the running request is not continued by this one.
-        self.wire.summaries += 1;
-        context.generation = u64::MAX - self.wire.summaries;
-        let request = Request {
-            context: &context,
-            tools: if cached { &self.specs } else { &[] },
-            tool_choice: ToolChoice::None,
-            max_output: request.max_output,
-            effort: self.settings.effort.as_deref().filter(|_| cached),
-            layout: None,
-            blobs: &self.core.blobs,
-        };
-        match model.prepare(&request) {
-            Ok(prepared) => {
-                let (max_output, effort) = (request.max_output, request.effort.map(str::to_owned));
-                let sent = SentRequest {
-                    model: model.info().id.clone(),
-                    purpose: "summary".to_owned(),
-                    max_output,
-                    effort,
-                    no_calls: true,
-                    layout: prepared.layout,
-                    prompt: lock(&self.core.session).put_blob(prompt.as_bytes()).ok(),
-                    bytes: prepared.len() as u64,
-                    sha256: hex(&prepared.digest),
-                };
-                self.core.push(EntryKind::Request(Box::new(sent)));
-                let (stream, sent) = (model.send(prepared), Instant::now());
-                let (text, usage) = (String::new(), Usage::default());
-                let run = CompactionRun { ask, trigger, model, stream, deadline, sent, text, usage, tries };
-                Ok(Box::new(run))
-            }
-            Err(error) => Err((ask, error)),
         }
     }
 

@@ -24,6 +24,7 @@
 //! | `ids` | call ids: none runs twice |
 //! | `count` | one exact count of the context, where it decides something |
 //! | `compact` | compaction and its undoing, pruning |
+//! | `summary` | the requests for a summary |
 //! | `prepare` | a summary ahead of time |
 //! | `undo` | undo, redo and rewind; changes of the context by hand |
 
@@ -38,6 +39,7 @@ mod reply;
 mod request;
 mod start;
 mod subagent;
+mod summary;
 mod tools;
 mod undo;
 
@@ -58,7 +60,6 @@ use becket_types::{
     Command, Cost, EntryKind, Event, Millis, NoticeLevel, Part, PermissionMode, Synthetic, Tokens, ToolSpec,
     TurnEnd, TurnResult, Usage,
 };
-use compact::CompactionRun;
 use ids::CallIds;
 use inbox::Inbox;
 pub(crate) use ledger::Core;
@@ -70,6 +71,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 use subagent::Subagents;
+use summary::{Asked, CompactionRun};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -95,6 +97,8 @@ pub struct Agent {
     op: Op,
     /// A summary that is made ahead of time, beside the operation.
     preparing: Option<Box<CompactionRun>>,
+    /// When the last preparation of this process failed.
+    preparation_failed: Option<Instant>,
     core: Core,
     wire: Wire,
     budget: BudgetState,
@@ -165,8 +169,8 @@ enum Wake {
     Deadline,
     Reply(Vec<reply::Piece>),
     Tools(Vec<tools::Done>),
-    Summary(compact::Asked),
-    Prepared(compact::Asked),
+    Summary(Asked),
+    Prepared(Asked),
     Counted(Option<Tokens>),
     Restored(undo::Done),
 }
@@ -209,6 +213,7 @@ impl Agent {
             commands_open: true,
             op: Op::None,
             preparing: None,
+            preparation_failed: None,
             core: Core { session, blobs, events, pending: Vec::new(), announce: Vec::new(), failed: None },
             wire: Wire::new(model, summary_model, fallback_models),
             budget: BudgetState {

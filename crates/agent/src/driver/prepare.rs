@@ -8,16 +8,19 @@
 //! touched; an interrupt, another model, a compaction by hand, an undo and the end of the session give it up, and what it
 //! used until then is counted.
 
-use super::compact::{Asked, CompactionRun, TIME_LIMIT, Tries};
+use super::summary::{Asked, Broken, CompactionRun, TIME_LIMIT, Tries, Unsent};
 use super::{Agent, wall_clock};
 use crate::host::lock;
 use becket_session::context::budget::part_of;
 use becket_session::context::compaction::{self, Prepared, PreparedOutcome, Step};
 use becket_types::{CompactionTrigger, NoticeLevel, Tokens};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Growth, as a share of the usable window, after which a preparation that was not worth it is thought over again.
 const AGAIN: f64 = 0.02;
+/// So long after a preparation failed, the compaction does without the model. Later the server may work again.
+const FRESH: Duration = Duration::from_mins(10);
 
 impl Agent {
     /// What the ledger knows of the preparation for the next compaction.
@@ -26,6 +29,13 @@ impl Agent {
         let view = session.view();
         let in_force = view.compaction().map(|(entry, _)| entry);
         Prepared::from_state(view.state(Prepared::KEY)).filter(|prepared| prepared.cover.after == in_force)
+    }
+
+    /// The preparation as a compaction takes it up. A failure counts while it is fresh, and in the process that saw it:
+    /// the summariser is not asked again then.
+    pub(super) fn usable_preparation(&self) -> Option<Prepared> {
+        let fresh = self.preparation_failed.is_some_and(|at| at.elapsed() <= FRESH);
+        self.prepared().filter(|p| fresh || !matches!(p.outcome, PreparedOutcome::Failed { .. }))
     }
 
     /// The request of a step is out: begins a preparation, if the window is full enough for one.
@@ -55,17 +65,25 @@ impl Agent {
             self.core.push(asked.entry());
         }
         self.core.say(NoticeLevel::Info, "Preparing a summary in the background.".to_owned());
-        self.preparation_step(Step::Ask(ask), Instant::now() + TIME_LIMIT, Tries::default());
+        let tries = self.tries();
+        self.preparation_step(Step::Ask(ask), Instant::now() + TIME_LIMIT, tries);
     }
 
-    fn preparation_step(&mut self, step: Step, deadline: Instant, tries: Tries) {
-        let Step::Ask(ask) = step else { return };
-        match self.send_ask(ask, CompactionTrigger::Auto, deadline, tries) {
-            Ok(run) => self.preparing = Some(run),
-            Err((ask, error)) => {
-                let failed = Step::Unprepared(error.to_string());
-                if let Some(preparation) = ask.preparation() {
-                    self.keep_preparation(preparation, &failed, deadline);
+    fn preparation_step(&mut self, mut step: Step, deadline: Instant, mut tries: Tries) {
+        while let Step::Ask(ask) = step {
+            match self.send_ask(ask, CompactionTrigger::Auto, deadline, tries) {
+                Ok(run) => {
+                    self.preparing = Some(run);
+                    return;
+                }
+                Err(unsent) => {
+                    let Unsent { ask, error, tries: back } = *unsent;
+                    tries = back;
+                    let preparation = ask.preparation();
+                    step = self.answer_ask(ask, Err(Broken::Model(error)), &mut tries);
+                    if let Some(preparation) = preparation {
+                        self.keep_preparation(preparation, &step, deadline);
+                    }
                 }
             }
         }
@@ -87,7 +105,8 @@ impl Agent {
                 prepared.as_ref().clone()
             }
             Step::Unprepared(why) => {
-                let text = format!("No summary was prepared: {why}.");
+                self.preparation_failed = Some(Instant::now());
+                let text = format!("No summary was prepared: {}.", why.trim_end_matches('.'));
                 self.core.say(NoticeLevel::Info, text);
                 Prepared { outcome: PreparedOutcome::Failed { why: why.clone() }, ..asked }
             }

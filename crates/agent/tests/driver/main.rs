@@ -5,6 +5,7 @@
 mod answers;
 mod changes;
 mod compaction;
+mod failing_summaries;
 mod interrupt;
 mod prepare;
 mod refusals;

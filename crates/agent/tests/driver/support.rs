@@ -37,6 +37,8 @@ pub(crate) enum Reply {
     Used(Vec<Part>, FinishReason, Usage),
     /// A text that comes when the gate is opened.
     Gated(Arc<Notify>, &'static str),
+    /// Any of these, when the gate is opened.
+    After(Arc<Notify>, Box<Self>),
     /// A letter a second, for ever.
     Drip,
     /// Letters without a pause, for ever.
@@ -164,6 +166,7 @@ impl Model for Scripted {
             tag,
             layout: request.layout.unwrap_or_default(),
             replaceable: false,
+            brief: false,
         })
     }
 
@@ -226,12 +229,13 @@ fn events(reply: Reply, input: u64) -> BoxStream<'static, Result<ModelEvent, Mod
             futures::stream::iter([started, delta(text), Err(error(kind, None))]).boxed()
         }
         Reply::Refuse(kind, status) => futures::stream::iter([Err(error(kind, status))]).boxed(),
-        Reply::Gated(gate, text) => {
+        Reply::Gated(gate, text) => events(Reply::After(gate, Box::new(say(text))), input),
+        Reply::After(gate, reply) => {
             let wait = futures::stream::once(async move {
                 gate.notified().await;
                 Ok(ModelEvent::Started { request_id: None })
             });
-            wait.chain(events(say(text), input)).boxed()
+            wait.chain(events(*reply, input)).boxed()
         }
         Reply::Drip => futures::stream::unfold((), |()| async {
             tokio::time::sleep(std::time::Duration::from_secs(1)).await;
@@ -354,6 +358,9 @@ pub(crate) struct Setup {
     pub(crate) policy: Policy,
     pub(crate) mode: PermissionMode,
     pub(crate) session: Option<Session>,
+    /// Runs instead of `model`.
+    pub(crate) running: Option<Arc<dyn Model>>,
+    pub(crate) summary_model: Option<Arc<dyn Model>>,
     pub(crate) fallbacks: Vec<Arc<dyn Model>>,
     pub(crate) find_model: Option<FindModel>,
     /// The session is on disk, on this one.
@@ -376,6 +383,8 @@ impl Setup {
             policy: Policy::default(),
             mode: PermissionMode::BypassPermissions,
             session: None,
+            running: None,
+            summary_model: None,
             fallbacks: Vec::new(),
             find_model: None,
             disk: None,
@@ -423,8 +432,8 @@ impl Setup {
             Guard::new(GuardSettings { mode: self.mode, roots: vec![cwd], ..GuardSettings::default() });
         let (agent, handle) = Agent::new(AgentParts {
             session,
-            model: self.model.clone(),
-            summary_model: None,
+            model: self.running.unwrap_or_else(|| self.model.clone()),
+            summary_model: self.summary_model,
             fallback_models: self.fallbacks,
             find_model: self.find_model,
             tools,

@@ -121,6 +121,18 @@ fn it_counts_only_for_the_history_that_it_covers() {
 }
 
 #[test]
+fn after_a_preparation_that_failed_no_model_is_asked() {
+    let log = busy(10);
+    let mut failed = ready(without_prune(&log));
+    failed.outcome = PreparedOutcome::Failed { why: "the summarising model failed: boom".into() };
+    let outcome = committed(begin_with(without_prune(&log), Some(&failed)));
+    assert_eq!(compaction(&outcome).source, CompactionSource::Fallback);
+    assert_eq!(outcome.notices, ["Summary made without the model: the summarising model failed: boom"]);
+    failed.outcome = PreparedOutcome::Cancelled { why: "an interrupt".into() };
+    assert!(matches!(begin_with(without_prune(&log), Some(&failed)), Step::Ask(_)));
+}
+
+#[test]
 fn it_is_not_begun_where_it_would_be_for_nothing() {
     let log = busy(10);
     let mut no_model = without_prune(&log);

@@ -79,7 +79,8 @@ pub fn begin(snapshot: Snapshot) -> Step {
     begin_with(snapshot, None)
 }
 
-/// The same with a summary that was made ahead of time: no request where it fits, a small one where it does not.
+/// The same with a summary that was made ahead of time: no request where it fits, a small one where it does not. After a
+/// preparation that failed no model is asked.
 pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
     let measured = Measured::new(snapshot);
     let snapshot = &measured.snapshot;
@@ -107,9 +108,11 @@ pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
         return Step::Stop(Stop { reason: StopReason::NotEnough, breakdown: measured.breakdown() });
     };
     let ask = Ask::new(measured, layout, room);
-    match ready {
-        Some(ready) => ask.start_from(ready),
-        None => ask.start(),
+    match (ready, prepared.map(|p| &p.outcome)) {
+        (Some(ready), _) => ask.start_from(ready),
+        // It was asked a moment ago; the caller passes a failure on only while it counts.
+        (None, Some(PreparedOutcome::Failed { why })) => ask.fall_back(why),
+        (None, _) => ask.start(),
     }
 }
 

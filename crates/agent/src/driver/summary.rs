@@ -1,0 +1,258 @@
+//! The requests for one summary: the models that are asked, what is sent, and what follows from an answer or a failure.
+//!
+//! A summary has a fallback that needs no model, so its requests are retried for a few seconds only, and all of them
+//! together have 90 s. Each model is asked at most once for one compaction. A model that fails gives way to the next one
+//! that the failure does not concern as well, without a switch of the session's model.
+//!
+//! Invariant: an ask that is sent again carries the conversation as it was when the summary was first asked for. The view
+//! may have grown since: calls that run now have no result yet, and a view built at that moment would call them
+//! interrupted.
+
+use super::Agent;
+use crate::host::lock;
+use crate::reply_error;
+use becket_model::{ErrorKind, Model, ModelError, ModelEvent, Request, ToolChoice};
+use becket_session::Durability;
+use becket_session::context::budget::Budget;
+use becket_session::context::compaction::{Ask, Failure, InputKind, Step, Summariser};
+use becket_types::{
+    CompactionTrigger, Context, ContextMessage, EntryKind, FinishReason, Message, NoticeLevel, Provenance,
+    SentRequest, Seq, Tokens, Usage, hex,
+};
+use futures::stream::{BoxStream, StreamExt as _};
+use serde_json::json;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// For all summary requests of one compaction, retries included.
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(90);
+/// No summary is this long, in bytes. A model that writes more is not going to end.
+const MAX_TEXT: usize = 1 << 20;
+
+/// A compaction that waits for its summariser, or a summary that is made ahead of time.
+pub(super) struct CompactionRun {
+    pub(super) ask: Box<Ask>,
+    pub(super) trigger: CompactionTrigger,
+    stream: BoxStream<'static, Result<ModelEvent, ModelError>>,
+    pub(super) deadline: Instant,
+    sent: Instant,
+    text: String,
+    usage: Usage,
+    pub(super) tries: Tries,
+}
+
+/// The models that one compaction asks for its summary, and how far it has come with them.
+pub(super) struct Tries {
+    /// The model that is asked now.
+    model: Arc<dyn Model>,
+    /// Models that were not asked yet, in order.
+    others: VecDeque<Arc<dyn Model>>,
+    /// The answer broke off once, and was asked for again.
+    again: bool,
+    /// The running request as it was at the first ask, for an ask that continues it.
+    prefix: Option<Context>,
+}
+
+impl Tries {
+    /// The next model to ask after this failure.
+    fn next_after(&mut self, kind: ErrorKind) -> Option<Arc<dyn Model>> {
+        let failed = self.model.info();
+        let at =
+            self.others.iter().position(|model| may_help(kind, &failed.provider, &model.info().provider))?;
+        self.others.remove(at)
+    }
+}
+
+/// True if a model of `other` may write the summary after one of `failed` did not. What concerns the whole provider (its
+/// key, its bill, the way to it) fails for each of its models.
+fn may_help(kind: ErrorKind, failed: &str, other: &str) -> bool {
+    match kind {
+        ErrorKind::Auth | ErrorKind::Billing | ErrorKind::Network | ErrorKind::Dns | ErrorKind::Tls => {
+            failed != other
+        }
+        ErrorKind::InvalidRequest | ErrorKind::Template => true,
+        kind => reply_error::another_model_may_help(kind),
+    }
+}
+
+/// A request that could not even be made.
+pub(super) struct Unsent {
+    pub(super) ask: Box<Ask>,
+    pub(super) tries: Tries,
+    pub(super) error: ModelError,
+}
+
+/// What came of one summary request.
+pub(super) struct Asked(pub(super) Result<String, Broken>);
+
+pub(super) enum Broken {
+    Model(ModelError),
+    Other(Failure),
+}
+
+impl CompactionRun {
+    /// The whole answer, or why there is none. What came so far is kept in the run.
+    pub(super) async fn next(&mut self) -> Asked {
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(self.deadline) => {
+                    return Asked(Err(Broken::Other(Failure::Timeout)));
+                }
+                event = self.stream.next() => event,
+            };
+            if self.text.len() > MAX_TEXT {
+                let endless = format!("its answer did not end within {MAX_TEXT} bytes");
+                return Asked(Err(Broken::Other(Failure::Error(endless))));
+            }
+            match event {
+                Some(Ok(ModelEvent::TextDelta { text, .. })) => self.text.push_str(&text),
+                Some(Ok(ModelEvent::Part { part: becket_types::Part::Text { text, .. }, .. })) => {
+                    // A whole part repeats its deltas.
+                    if !self.text.ends_with(&text) {
+                        self.text.push_str(&text);
+                    }
+                }
+                Some(Ok(ModelEvent::Usage(usage))) => self.usage = usage,
+                Some(Ok(ModelEvent::Finish(FinishReason::Refusal | FinishReason::ContentFilter))) => {
+                    return Asked(Err(Broken::Other(Failure::Refusal)));
+                }
+                Some(Ok(ModelEvent::Finish(_))) => return Asked(Ok(std::mem::take(&mut self.text))),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Asked(Err(Broken::Model(error))),
+                None => return Asked(Err(Broken::Model(reply_error::ended_early()))),
+            }
+        }
+    }
+}
+
+fn failure(error: &ModelError) -> Failure {
+    match error.kind {
+        ErrorKind::ContextOverflow | ErrorKind::TooLarge => Failure::Overflow,
+        ErrorKind::Refusal => Failure::Refusal,
+        _ => Failure::Error(error.message.clone()),
+    }
+}
+
+impl Agent {
+    pub(super) fn summariser(&mut self, model: &Arc<dyn Model>) -> Summariser {
+        let running = Arc::ptr_eq(model, &self.wire.model);
+        let info = model.info();
+        let budget =
+            if running { self.budget() } else { Budget::new(info.window, info.input_limit, info.max_output) };
+        let cache_warm = running && self.wire.is_warm();
+        Summariser { name: info.id.clone(), budget, prices: info.prices, cache_warm }
+    }
+
+    /// The model that summaries are asked of first.
+    pub(super) fn summary_model(&self) -> Arc<dyn Model> {
+        Arc::clone(self.wire.summary_model.as_ref().unwrap_or(&self.wire.model))
+    }
+
+    /// The models that a new compaction may ask, each once.
+    pub(super) fn tries(&self) -> Tries {
+        let model = self.summary_model();
+        let mut others: VecDeque<Arc<dyn Model>> = VecDeque::new();
+        for other in std::iter::once(&self.wire.model).chain(&self.wire.fallbacks) {
+            let same = |model: &Arc<dyn Model>| model.info().id == other.info().id;
+            if !same(&model) && !others.iter().any(same) {
+                others.push_back(Arc::clone(other));
+            }
+        }
+        Tries { model, others, again: false, prefix: None }
+    }
+
+    /// Time and usage of a request that ended or is given up.
+    pub(super) fn count_run(&mut self, run: &CompactionRun) {
+        self.turn.api += run.sent.elapsed();
+        let info = run.tries.model.info().clone();
+        self.spent(&info, run.usage, "summary", None);
+    }
+
+    /// An answer that broke off is asked for once more. A model that fails gives way to the next one.
+    pub(super) fn answer_ask(
+        &mut self,
+        ask: Box<Ask>,
+        answer: Result<String, Broken>,
+        tries: &mut Tries,
+    ) -> Step {
+        let error = match answer {
+            Ok(text) => return ask.answer(Ok(text)),
+            Err(Broken::Other(failure)) => return ask.answer(Err(failure)),
+            Err(Broken::Model(error)) => error,
+        };
+        if matches!(error.kind, ErrorKind::StreamBroken | ErrorKind::Stalled) && !tries.again {
+            tries.again = true;
+            return ask.once_more();
+        }
+        if self.is_laid_out_anew(&tries.model, &error) {
+            return ask.once_more();
+        }
+        let Some(next) = tries.next_after(error.kind) else { return ask.answer(Err(failure(&error))) };
+        let text = format!("{}: {error} The summary is asked of {}.", tries.model.info().id, next.info().id);
+        self.core.notice(NoticeLevel::Warning, text);
+        let summariser = self.summariser(&next);
+        (tries.model, tries.again) = (next, false);
+        ask.to_model(summariser)
+    }
+
+    /// Sends one summary request.
+    pub(super) fn send_ask(
+        &mut self,
+        ask: Box<Ask>,
+        trigger: CompactionTrigger,
+        deadline: Instant,
+        mut tries: Tries,
+    ) -> Result<Box<CompactionRun>, Box<Unsent>> {
+        self.core.flush(Durability::Buffered);
+        let request = ask.request();
+        let prompt = json!({ "system": request.system, "prompt": request.prompt }).to_string();
+        let message = Arc::new(ContextMessage {
+            message: Arc::new(Message::user(request.prompt)),
+            provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
+            tokens: Tokens(0),
+        });
+        let cached = request.input == InputKind::CachedPrefix;
+        let mut context = if cached {
+            let first = || lock(&self.core.session).view_mut().context().clone();
+            tries.prefix.get_or_insert_with(first).clone()
+        } else {
+            Context { system: Arc::from([Arc::from(request.system.as_str())]), ..Context::default() }
+        };
+        context.messages.push(message);
+        // A generation of its own: what an adapter keeps of the running request is not continued by this one.
+        self.wire.summaries += 1;
+        context.generation = u64::MAX - self.wire.summaries;
+        let request = Request {
+            context: &context,
+            tools: if cached { &self.specs } else { &[] },
+            tool_choice: ToolChoice::None,
+            max_output: request.max_output,
+            effort: self.settings.effort.as_deref().filter(|_| cached),
+            layout: None,
+            blobs: &self.core.blobs,
+        };
+        let mut prepared = match tries.model.prepare(&request) {
+            Ok(prepared) => prepared,
+            Err(error) => return Err(Box::new(Unsent { ask, tries, error })),
+        };
+        prepared.brief = true;
+        let sent = SentRequest {
+            model: tries.model.info().id.clone(),
+            purpose: "summary".to_owned(),
+            max_output: request.max_output,
+            effort: request.effort.map(str::to_owned),
+            no_calls: true,
+            layout: prepared.layout,
+            prompt: lock(&self.core.session).put_blob(prompt.as_bytes()).ok(),
+            bytes: prepared.len() as u64,
+            sha256: hex(&prepared.digest),
+        };
+        self.core.push(EntryKind::Request(Box::new(sent)));
+        let (stream, sent) = (tries.model.send(prepared), Instant::now());
+        let (text, usage) = (String::new(), Usage::default());
+        Ok(Box::new(CompactionRun { ask, trigger, stream, deadline, sent, text, usage, tries }))
+    }
+}
