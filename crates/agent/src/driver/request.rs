@@ -268,6 +268,7 @@ impl Agent {
     /// Sends the request of this step.
     pub(super) fn request(&mut self, step: u64, attempt: u32, wrap_up: bool) {
         self.core.flush(Durability::Buffered);
+        lock(&self.core.session).view_mut().set_calls_may_run(false);
         // What is superseded from here on is an answer to this request, never an earlier one.
         self.ids.last_entry = None;
         self.prune_if_cold();

@@ -58,6 +58,8 @@ impl Reading {
         let bad = bad.iter().map(ToString::to_string).collect();
         let model = model_of(&entries);
         view.set_scope(becket_agent::scope(&info(model.as_deref())));
+        // The session may be at work in another process. If it died, its next run closes the calls.
+        view.set_calls_may_run(true);
         Ok(Self { summary, view, entries, bad, model, proof })
     }
 

@@ -11,6 +11,7 @@ use crate::models::model_settings;
 use crate::settings::configuration;
 use becket_model::{ModelRef, probe};
 use becket_print::ExitStatus;
+use becket_session::context::repair::PENDING;
 use becket_session::index::Index;
 use becket_session::salvage::{Outcome, salvage};
 use becket_session::store::SessionSummary;
@@ -217,6 +218,10 @@ fn session(environment: &Environment, cwd: &Path, id: &str) -> Result<Vec<Check>
     for message in &reading.view.context().messages {
         for applied in message.provenance.applied.iter().filter(|a| a.starts_with("repaired")) {
             out.push(check("repair", true, format!("entry {}: {applied}", message.provenance.seq)));
+        }
+        for _ in message.provenance.applied.iter().filter(|a| *a == PENDING) {
+            let text = "a call has no result: it runs now, or the session ended meanwhile and the next run closes it";
+            out.push(check("calls", true, format!("entry {}: {text}", message.provenance.seq)));
         }
     }
     Ok(out)

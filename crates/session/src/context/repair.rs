@@ -14,6 +14,8 @@ use uuid::Uuid;
 
 /// Output of a call that has no result in the ledger.
 pub const INTERRUPTED: &str = "interrupted, effect unknown";
+/// Output of a call that may be running.
+pub const PENDING: &str = "no result yet";
 /// Output of a call that returned nothing a reader would see.
 pub const NO_OUTPUT: &str = "(no output)";
 /// Stands first when a history would start with the model's words.
@@ -72,6 +74,21 @@ pub fn object_input(input: &Value) -> Cow<'_, Value> {
 
 /// The result that stands for one that never came. Its id and place follow from the call's message.
 pub fn missing_result(caller: &Message, nth: usize, call_id: &CallId, name: &str) -> Message {
+    stand_in(caller, nth, (call_id, name), INTERRUPTED, true)
+}
+
+/// The result that stands for one that may still come.
+pub fn pending_result(caller: &Message, nth: usize, call_id: &CallId, name: &str) -> Message {
+    stand_in(caller, nth, (call_id, name), PENDING, false)
+}
+
+fn stand_in(
+    caller: &Message,
+    nth: usize,
+    (call_id, name): (&CallId, &str),
+    output: &str,
+    interrupted: bool,
+) -> Message {
     Message {
         id: derived_id(caller.id, nth as u128 + 1),
         seq: caller.seq,
@@ -80,9 +97,9 @@ pub fn missing_result(caller: &Message, nth: usize, call_id: &CallId, name: &str
         parts: vec![Part::ToolResult {
             call_id: call_id.clone(),
             name: safe_name(name).into_owned(),
-            output: INTERRUPTED.to_owned(),
-            is_error: true,
-            interrupted: true,
+            output: output.to_owned(),
+            is_error: interrupted,
+            interrupted,
             details: Value::Null,
             spill: None,
             extra: Map::new(),

@@ -101,6 +101,7 @@ impl View {
             system_tokens: _,
             context: _,
             cursor: _,
+            may_run: _,
             dirty: _,
             bump: _,
             built: _,

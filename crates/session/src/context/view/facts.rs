@@ -21,7 +21,7 @@ pub(super) struct Words {
     /// Newest message with the user's own words, and whether it holds media.
     user: Option<(Seq, bool)>,
     /// Newest message of role user, whoever wrote it.
-    input: Option<Seq>,
+    pub(super) input: Option<Seq>,
     /// Newest assistant message.
     pub(super) assistant: Option<Seq>,
     /// Newest assistant message that is finished.

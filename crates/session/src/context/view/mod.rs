@@ -118,6 +118,8 @@ pub struct View {
 
     context: Context,
     cursor: Cursor,
+    /// Calls of the newest answer may be running.
+    may_run: bool,
     /// What was shown may no longer hold: the next context is built anew.
     dirty: bool,
     /// The next context has a new generation whatever the messages are.
@@ -164,6 +166,7 @@ impl View {
             system_tokens: Tokens(0),
             context: Context::default(),
             cursor: Cursor::default(),
+            may_run: false,
             dirty: false,
             bump: false,
             built: false,
@@ -200,6 +203,13 @@ impl View {
             self.dirty = true;
             self.validator.1 = Validator::default();
         }
+    }
+
+    /// True while calls of the newest answer may be running: contexts that are built meanwhile (to be looked at, counted or
+    /// summarised) do not claim that these calls were interrupted, and give no notices of them.
+    pub fn set_calls_may_run(&mut self, may_run: bool) {
+        self.dirty |= self.may_run != may_run && !self.cursor.repaired.is_empty();
+        self.may_run = may_run;
     }
 
     pub fn scope(&self) -> &ModelScope {

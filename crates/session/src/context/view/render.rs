@@ -24,7 +24,7 @@ type Source = (usize, Option<usize>);
 pub(super) struct Cursor {
     /// Place in the live messages.
     pub(super) next: usize,
-    /// Calls that got a repair for a result.
+    /// Calls that got something else for a result: a repair, or a line that there is none yet.
     pub(super) repaired: HashSet<CallId>,
     /// Names of the tools that were called.
     pub(super) called: BTreeSet<String>,
@@ -141,6 +141,13 @@ impl View {
             if let Answer::At((at, result)) = self.calls.answer(call_id) {
                 let message = Arc::clone(&self.log[at].message);
                 self.emit((at, Some(result)), &message, fresh_from);
+            } else if self.may_run
+                && self.turn.newest.assistant == Some(caller.seq)
+                && self.turn.newest.assistant > self.turn.newest.input
+            {
+                self.cursor.repaired.insert(call_id.clone());
+                let result = repair::pending_result(caller, nth, call_id, name);
+                self.push(result, caller.seq, vec![repair::PENDING.to_owned()]);
             } else {
                 self.cursor.repaired.insert(call_id.clone());
                 let result = repair::missing_result(caller, nth, call_id, name);

@@ -51,6 +51,31 @@ fn repair_a_result_that_comes_after_its_repair_is_a_boundary() {
 }
 
 #[test]
+fn a_call_that_may_be_running_is_not_called_interrupted_and_nobody_is_told_of_it() {
+    let mut ledger = Ledger::new();
+    ledger.user("go");
+    ledger.calls(&["old"]);
+    ledger.user("on");
+    ledger.calls(&["a", "b"]);
+    ledger.result("b", "B");
+    ledger.view.set_calls_may_run(true);
+    let pending = format!("t #a={}", repair::PENDING);
+    assert_eq!(ledger.lines()[2], format!("t #old={MISSING}"), "what an older answer misses is gone");
+    assert_eq!(ledger.lines()[5..], [pending, "t #b=B".into()]);
+    assert_eq!(ledger.view.take_notices().len(), 1);
+    ledger.view.check().unwrap();
+    ledger.result("a", "A");
+    assert_eq!(ledger.lines()[5..], ["t #a=A", "t #b=B"]);
+    assert!(ledger.view.take_notices().is_empty());
+    // For a request of its own it is a repair as ever.
+    ledger.calls(&["c"]);
+    let _ = ledger.lines();
+    ledger.view.set_calls_may_run(false);
+    assert_eq!(ledger.lines()[8], format!("t #c={MISSING}"));
+    assert_eq!(ledger.view.take_notices().len(), 1);
+}
+
+#[test]
 fn p7_results_that_come_in_time_are_no_boundary() {
     let mut ledger = Ledger::new();
     ledger.user("go");
