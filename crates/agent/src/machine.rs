@@ -258,10 +258,8 @@ impl State {
         }
         let may_compact = self.turn.compactions < MAX_COMPACTIONS;
         if self.turn.answered {
-            return match facts.owed {
-                Owed::Compact if may_compact => self.compact(CompactionTrigger::Auto, out),
-                _ => self.end_turn(TurnEnd::Completed, out),
-            };
+            // A compaction that is owed now belongs to the next prompt: nobody waits for it, and there may be none.
+            return self.end_turn(TurnEnd::Completed, out);
         }
         if let Some(what) = facts.over {
             return self.end_turn(TurnEnd::Budget { what }, out);

@@ -9,6 +9,7 @@ use crate::stdin::{self, Line, Piped};
 use becket_print::{ExitStatus, InputError, InputLine, PrintOptions, Printer, Reaction, Schema, parse_line};
 use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput};
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::PoisonError;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -54,17 +55,23 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         interrupted: false,
     };
     if let Some(text) = prompt {
-        front.command(prompt_command(text, instruction)).await;
+        let asked = becket_print::slash_command(&[Part::text(text.as_str())]).transpose();
+        let command = asked.map_err(Failure::usage)?.unwrap_or_else(|| prompt_command(text, instruction));
+        front.command(command).await;
         // Without a schema the first turn is the last, and the agent may know it at once.
         if !front.printer.may_ask() {
             front.command(Command::EndInput).await;
         }
     }
     let mut signals = Signals::new()?;
+    let mut session = None;
     let outcome = tokio::select! {
         // The agent's future is polled here, on this thread; when it returns, the rest of its events is read.
         outcome = front.serve(&mut signals) => outcome,
-        _ = agent.run() => None,
+        left = agent.run() => {
+            session = Some(left);
+            None
+        }
     };
     if settings.input == InputFormat::StreamJson {
         leave(begun.as_deref());
@@ -73,6 +80,11 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         Some(status) => status?,
         None => front.drain()?,
     };
+    // What storage could not do at the very end comes after the result, so it is for stderr alone.
+    if let Some(session) = session {
+        let last = session.lock().unwrap_or_else(PoisonError::into_inner).take_notices();
+        last.iter().for_each(|text| note(text));
+    }
     // Who terminates us does not wait; the watcher of the commands ends them then.
     if status != ExitStatus::Terminated {
         for line in shell.end_jobs().await {

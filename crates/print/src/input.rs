@@ -82,6 +82,9 @@ pub fn parse_line(line: u64, text: &str) -> Result<InputLine, InputError> {
                 return Err(shape("the role of a user line must be \"user\""));
             }
             let parts = content_parts(&message.content).map_err(|why| shape(&why))?;
+            if let Some(asked) = slash_command(&parts) {
+                return asked.map(InputLine::Command).map_err(|why| shape(&why));
+            }
             let mode = match parsed.priority.as_deref() {
                 Some("later" | "queue") => DeliveryMode::Queue,
                 _ => DeliveryMode::Steer,
@@ -123,6 +126,28 @@ fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<Inpu
         _ => return Err(InputError::Control { line, subtype, request_id }),
     };
     Ok(InputLine::Control { request_id, command })
+}
+
+/// The command that a prompt asks for instead of a turn: `/compact [focus]`. `None` for everything else, which goes to the
+/// model as it is, since paths begin with a slash, too.
+///
+/// # Errors
+/// When it is a form of the command that exists in the terminal only; says what to use instead.
+pub fn slash_command(parts: &[Part]) -> Option<Result<Command, String>> {
+    let [Part::Text { text, .. }] = parts else { return None };
+    let rest = text.trim().strip_prefix("/compact")?;
+    let focus = rest.trim();
+    if focus.len() == rest.len() && !rest.is_empty() {
+        // Another word: `/compactness`.
+        return None;
+    }
+    let first = focus.split(char::is_whitespace).next().unwrap_or_default();
+    Some(match first {
+        "preview" | "undo" | "redo" => Err(format!(
+            "/compact {first} works in the terminal only; use `becket compact --{first}`, or a control request"
+        )),
+        _ => Ok(Command::Compact { focus: Some(focus.to_owned()).filter(|focus| !focus.is_empty()) }),
+    })
 }
 
 /// Content as a string or as a list of blocks.
@@ -200,6 +225,22 @@ mod tests {
                     command: Command::PlanCompaction { focus: None },
                 },
             ),
+            (
+                r#"{"type":"user","message":{"content":"/compact the port"}}"#,
+                InputLine::Command(Command::Compact { focus: Some("the port".into()) }),
+            ),
+            (
+                r#"{"type":"user","message":{"content":[{"type":"text","text":" /compact \n"}]}}"#,
+                InputLine::Command(Command::Compact { focus: None }),
+            ),
+            (
+                r#"{"type":"user","message":{"content":"/compactness is a virtue"}}"#,
+                prompt(vec![Part::text("/compactness is a virtue")], DeliveryMode::Steer),
+            ),
+            (
+                r#"{"type":"user","message":{"content":"/usr/bin is full"}}"#,
+                prompt(vec![Part::text("/usr/bin is full")], DeliveryMode::Steer),
+            ),
             ("", InputLine::Nothing),
         ];
         for (line, want) in table {
@@ -217,6 +258,10 @@ mod tests {
             (r#"{"type":"user","message":{"content":[{"type":"video"}]}}"#, "`video` are not supported"),
             (r#"{"type":"user","message":{"content":[{}]}}"#, "needs a `type`"),
             (r#"{"type":"nope"}"#, "not known"),
+            (
+                r#"{"type":"user","message":{"content":"/compact undo"}}"#,
+                "/compact undo works in the terminal only; use `becket compact --undo`",
+            ),
             (r#"{"type":"control_request","request_id":"r","request":{"subtype":"fly"}}"#, "not supported"),
         ] {
             let error = parse_line(7, line).unwrap_err().to_string();

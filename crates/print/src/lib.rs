@@ -19,7 +19,7 @@ mod shapes;
 mod terminal;
 
 pub use exit::ExitStatus;
-pub use input::{InputError, InputLine, parse_line};
+pub use input::{InputError, InputLine, parse_line, slash_command};
 pub use printer::{Format, PrintOptions, Printer, Reaction};
 pub use schema::{Schema, SchemaError};
 pub use terminal::clean;

@@ -162,11 +162,13 @@ impl Printer {
     }
 
     fn turn_finished(&mut self, result: &TurnResult) -> io::Result<Reaction> {
-        self.tell_held(Some(&result.end))?;
+        self.tell_held(Some(result))?;
         let result = merge(self.carried.take(), result);
         let mut structured = None;
         let mut schema_error = None;
-        if let (Some(schema), TurnEnd::Completed) = (&self.options.schema, &result.end) {
+        // The schema is for answers of the model.
+        let schema = self.options.schema.as_ref().filter(|_| result.compacted.is_none());
+        if let (Some(schema), TurnEnd::Completed) = (schema, &result.end) {
             match schema.check(&result.text) {
                 Ok(value) => structured = Some(value),
                 Err(problem) if self.asked < SCHEMA_RETRIES => {
@@ -299,13 +301,14 @@ impl Printer {
         self.notes.flush()
     }
 
-    /// Says why a compaction failed, if `end` does not.
-    fn tell_held(&mut self, end: Option<&TurnEnd>) -> io::Result<()> {
-        match (self.held.take(), end) {
-            (Some(reason), Some(TurnEnd::ContextFull { breakdown })) if reason == *breakdown => Ok(()),
-            (Some(reason), _) => self.tell(&format!("compaction failed: {reason}")),
-            (None, _) => Ok(()),
-        }
+    /// Says why a compaction failed, if the result does not.
+    fn tell_held(&mut self, result: Option<&TurnResult>) -> io::Result<()> {
+        let Some(reason) = self.held.take() else { return Ok(()) };
+        let said = result.is_some_and(|result| match &result.end {
+            TurnEnd::ContextFull { breakdown } => reason == *breakdown,
+            _ => result.compacted.is_some() && result.text.contains(&reason),
+        });
+        if said { Ok(()) } else { self.tell(&format!("compaction failed: {reason}")) }
     }
 
     /// The event as lines of `stream-json`.

@@ -169,6 +169,9 @@ pub(crate) fn result(
     if let TurnEnd::ModelError { status: Some(status), .. } = &r.end {
         out["api_error_status"] = json!(status);
     }
+    if let Some(compacted) = &r.compacted {
+        out["compaction"] = json!(compacted);
+    }
     if let Some(why) = explain(&r.end).or_else(|| schema_error.map(str::to_owned)) {
         out["errors"] = json!([why]);
     }

@@ -3,8 +3,8 @@
 
 use becket_print::{ExitStatus, Format, PrintOptions, Printer, Reaction, Schema};
 use becket_types::{
-    CallId, CompactionTrigger, Cost, Event, FinishReason, Message, Millis, NoticeLevel, Part,
-    PermissionDenial, Seq, SessionId, Synthetic, Tokens, TurnEnd, TurnResult, Usage,
+    CallId, CompactedByHand, CompactionTrigger, Cost, Event, FinishReason, Message, Millis, NoticeLevel,
+    Part, PermissionDenial, Seq, SessionId, Synthetic, Tokens, TurnEnd, TurnResult, Usage,
 };
 use serde_json::{Value, json};
 use std::io::Write;
@@ -42,6 +42,7 @@ fn result(end: TurnEnd, text: &str) -> TurnResult {
         models: Vec::new(),
         denials: Vec::new(),
         compactions: 1,
+        compacted: None,
     }
 }
 
@@ -372,4 +373,32 @@ fn what_a_subagent_does_stands_under_its_call() {
     let (out, notes, ..) = print(PrintOptions { verbose: true, ..PrintOptions::default() }, &events);
     assert_eq!(out, "done\n");
     assert!(notes.contains("becket: subagent: denied: read (no)"), "{notes}");
+}
+
+#[test]
+fn a_compaction_by_hand_has_a_result_of_its_own_that_no_schema_is_asked_of() {
+    let by_hand = |text: &str, pre, post| {
+        let mut result = result(TurnEnd::Completed, text);
+        (result.steps, result.stop_reason) = (0, None);
+        result.compacted = Some(CompactedByHand { pre_tokens: Tokens(pre), post_tokens: Tokens(post) });
+        Event::TurnFinished(Box::new(result))
+    };
+    let schema = Schema::compile(r#"{"type": "object", "required": ["n"]}"#).unwrap();
+    let options =
+        PrintOptions { format: Format::StreamJson, schema: Some(schema), ..PrintOptions::default() };
+    let (out, notes, _, _) = print(options, &[by_hand("compacted", 9_000, 2_000)]);
+    let line: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&line["type"], &line["subtype"], &line["num_turns"]),
+        (&json!("result"), &json!("success"), &json!(0))
+    );
+    assert_eq!(line["compaction"], json!({"pre_tokens": 9_000, "post_tokens": 2_000}));
+    assert_eq!((line["result"].as_str(), notes.as_str()), (Some("compacted"), ""));
+    // Why nothing was done stands in the result, and is not said twice.
+    let failed = Event::CompactionFailed { reason: "there is nothing to summarise".into() };
+    let options = PrintOptions::default();
+    let (out, notes, status, _) =
+        print(options, &[failed, by_hand("Not compacted: there is nothing to summarise.", 5, 5)]);
+    assert_eq!((out.as_str(), notes.as_str()), ("Not compacted: there is nothing to summarise.\n", ""));
+    assert_eq!(status, ExitStatus::Ok);
 }

@@ -80,11 +80,10 @@ impl Replay {
                 }
             }
             EntryKind::Compaction(compaction) => self.compaction(entry.seq, *compaction),
-            EntryKind::Prune { calls, freed_tokens, .. } => self.events.push(Event::Pruned {
-                entry: entry.seq,
-                calls: calls.len() as u64,
-                freed: freed_tokens,
-            }),
+            // A prune of media alone was told by a notice.
+            EntryKind::Prune { calls, freed_tokens, .. } if !calls.is_empty() => self
+                .events
+                .push(Event::Pruned { entry: entry.seq, calls: calls.len() as u64, freed: freed_tokens }),
             EntryKind::Notice { text, .. } => {
                 self.events.push(Event::Notice { level: NoticeLevel::Info, text });
             }

@@ -381,6 +381,16 @@ pub struct TurnResult {
     pub models: Vec<ModelUsage>,
     pub denials: Vec<PermissionDenial>,
     pub compactions: u64,
+    /// Set if this was no turn but a compaction by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compacted: Option<CompactedByHand>,
+}
+
+/// The size of the context before and after a compaction by hand; equal if nothing was compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompactedByHand {
+    pub pre_tokens: Tokens,
+    pub post_tokens: Tokens,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -35,8 +35,8 @@ pub use entry::{
     PruneReason, PrunedCall, SentRequest, SystemItem, SystemKind, TurnState, WireLayout,
 };
 pub use event::{
-    Command, Decision, DeliveryMode, Event, FilePreview, ModelUsage, NoticeLevel, PermissionDenial,
-    PermissionRequest, PromptInput, RuleOffer, TurnEnd, TurnResult,
+    Command, CompactedByHand, Decision, DeliveryMode, Event, FilePreview, ModelUsage, NoticeLevel,
+    PermissionDenial, PermissionRequest, PromptInput, RuleOffer, TurnEnd, TurnResult,
 };
 pub use ids::{BlobId, CallId, EntryId, MessageId, Millis, Seq, SessionId, unique};
 pub use message::{

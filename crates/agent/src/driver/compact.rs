@@ -16,7 +16,9 @@ use becket_session::context::compaction::{
     self, Failure, Need, Outcome, Owed, Request as SnapshotRequest, Snapshot, Step, Stop, StopReason,
 };
 use becket_session::context::{present, prune};
-use becket_types::{CompactionTrigger, EntryKind, Event, MessageId, NoticeLevel, Tokens};
+use becket_types::{
+    CompactedByHand, CompactionTrigger, EntryKind, Event, MessageId, NoticeLevel, Tokens, TurnEnd, TurnState,
+};
 use serde_json::Map;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -25,6 +27,13 @@ impl Agent {
     pub(super) fn compact(&mut self, trigger: CompactionTrigger) {
         if trigger == CompactionTrigger::Manual {
             self.give_up_preparation("a compaction by hand");
+            if !self.in_turn {
+                self.turn.begin();
+                // Calls that a dead process left open are closed, as before a turn.
+                if self.begun {
+                    self.begin_ledger();
+                }
+            }
         }
         self.core.flush(Durability::Buffered);
         self.report_usage();
@@ -82,7 +91,12 @@ impl Agent {
             continuation_id: MessageId::new(),
             now: wall_clock(),
         };
-        Snapshot::of(lock(&self.core.session).view(), request)
+        let mut snapshot = Snapshot::of(lock(&self.core.session).view(), request);
+        if trigger == CompactionTrigger::Manual && !self.in_turn {
+            // However the last turn ended: nothing goes on by itself after this.
+            snapshot.turn_state = TurnState::AwaitingUser;
+        }
+        snapshot
     }
 
     /// What a person is told when the context is full and not compacted.
@@ -144,6 +158,11 @@ impl Agent {
                         CompactionTrigger::Manual => format!("{}. It holds {}.", stop.reason, stop.breakdown),
                         _ => self.stop_words(&stop),
                     };
+                    let (used, usable) = (self.used(), Tokens(self.budget().usable()));
+                    if trigger == CompactionTrigger::Manual && used < usable {
+                        // That a small context cannot be made smaller is no failure.
+                        self.compacted = Some(CompactedByHand { pre_tokens: used, post_tokens: used });
+                    }
                     let reason = self.with_refusal(trigger, words);
                     // People hear it by the event; the ledger keeps it.
                     self.core.push(EntryKind::Notice { text: reason.clone(), extra: Map::new() });
@@ -155,6 +174,8 @@ impl Agent {
                     let text = format!("Not compacted: {why}.");
                     self.core.push(EntryKind::Notice { text, extra: Map::new() });
                     self.core.emit(Event::CompactionFailed { reason: why.to_owned() });
+                    let used = self.used();
+                    self.compacted = Some(CompactedByHand { pre_tokens: used, post_tokens: used });
                     return self.compaction_over(CompactionEnd::Failed(why.to_owned()));
                 }
                 // The compaction waited for its preparation; this is the end of it.
@@ -196,8 +217,37 @@ impl Agent {
 
     /// The operation ended, however.
     pub(super) fn compaction_over(&mut self, end: CompactionEnd) {
-        self.preview = false;
+        let compacted = self.compacted.take();
+        let shown = std::mem::take(&mut self.preview);
+        if self.settings.headless && !self.in_turn && !shown {
+            self.tell_compacted_by_hand(&end, compacted);
+        }
         self.feed(Input::CompactionDone(end));
+    }
+
+    /// A headless caller gets a result for a compaction by hand between turns, as for a turn.
+    fn tell_compacted_by_hand(&mut self, end: &CompactionEnd, compacted: Option<CompactedByHand>) {
+        let (end, text) = match (end, compacted) {
+            (CompactionEnd::Done, Some(CompactedByHand { pre_tokens, post_tokens })) => {
+                let text = format!("The context was compacted from {pre_tokens} to {post_tokens} tokens.");
+                (TurnEnd::Completed, text)
+            }
+            (CompactionEnd::Failed(why), Some(_)) => {
+                (TurnEnd::Completed, format!("Not compacted: {}.", why.trim_end_matches('.')))
+            }
+            (CompactionEnd::Failed(why), None) => {
+                (TurnEnd::ContextFull { breakdown: why.clone() }, String::new())
+            }
+            (CompactionEnd::Cancelled | CompactionEnd::Done, _) => (TurnEnd::Interrupted, String::new()),
+        };
+        let used = self.used();
+        self.core.flush(Durability::Synced);
+        self.core.tell_notices();
+        self.core.flush(Durability::Buffered);
+        self.turn.text = text;
+        let mut result = self.take_result(end);
+        result.compacted = Some(compacted.unwrap_or(CompactedByHand { pre_tokens: used, post_tokens: used }));
+        self.core.emit(Event::TurnFinished(Box::new(result)));
     }
 
     /// A compaction that is only shown: made as one by hand, and not appended.
@@ -223,6 +273,8 @@ impl Agent {
 
     pub(super) fn commit_compaction(&mut self, trigger: CompactionTrigger, outcome: Outcome) {
         let Outcome { mut entries, report, notices } = outcome;
+        self.compacted =
+            Some(CompactedByHand { pre_tokens: report.tokens_before, post_tokens: report.tokens_after });
         let budget = self.budget();
         self.budget.governor.succeeded(report.tokens_after, &budget);
         self.budget.prepare_at = Tokens(0);

@@ -57,8 +57,8 @@ use becket_session::context::view::KindTotals;
 use becket_session::{Durability, Session};
 use becket_tool::Registry;
 use becket_types::{
-    Command, Cost, EntryKind, Event, Millis, NoticeLevel, Part, PermissionMode, Synthetic, Tokens, ToolSpec,
-    TurnEnd, TurnResult, Usage,
+    Command, CompactedByHand, Cost, EntryKind, Event, Millis, NoticeLevel, Part, PermissionMode, Synthetic,
+    Tokens, ToolSpec, TurnEnd, TurnResult, Usage,
 };
 use ids::CallIds;
 use inbox::Inbox;
@@ -125,6 +125,8 @@ pub struct Agent {
     focus: Option<String>,
     /// The compaction under way is only to be shown.
     preview: bool,
+    /// Size of the context before and after the compaction that just ended.
+    compacted: Option<CompactedByHand>,
 }
 
 /// What a subagent has of the agent that it works for.
@@ -245,6 +247,7 @@ impl Agent {
             titled,
             focus: None,
             preview: false,
+            compacted: None,
             undoing: undo::Undoing::default(),
             find_model,
             settings,
@@ -375,7 +378,10 @@ impl Agent {
             Action::Request { step, attempt, wrap_up } => self.request(step, attempt, wrap_up),
             Action::Supersede => self.supersede(),
             Action::CancelRequest => self.cancel_request(),
-            Action::RunTools => self.run_tools(),
+            Action::RunTools => {
+                lock(&self.core.session).view_mut().set_calls_may_run(true);
+                self.run_tools();
+            }
             Action::CloseCalls(why) => self.close_calls(why),
             Action::CancelTools => self.cancel_tools(),
             Action::Compact { trigger } => {
@@ -429,6 +435,11 @@ impl Agent {
             }
             (end, _) => end,
         };
+        // Headless nobody waits for the summary any more, and without more input there is no compaction for it.
+        let phase = self.phase();
+        if self.settings.headless || phase == Phase::Exited {
+            self.give_up_preparation("the end of the turn");
+        }
         self.core.pending.extend(self.host.read_files());
         self.core.flush(Durability::Buffered);
         let state = lock(&self.core.session).view().turn_state();
@@ -436,6 +447,17 @@ impl Agent {
         self.core.flush(Durability::Synced);
         self.core.tell_notices();
         self.in_turn = false;
+        let completed = end == TurnEnd::Completed;
+        let result = self.take_result(end);
+        self.core.emit(Event::TurnFinished(Box::new(result)));
+        if completed && phase == Phase::Idle && !self.settings.headless {
+            self.prepare_for_next_prompt();
+        }
+    }
+
+    /// The sums of the turn. What is spent from here on, by a compaction by hand or a summary ahead of time, is the next
+    /// turn's.
+    fn take_result(&mut self, end: TurnEnd) -> TurnResult {
         let turn = &mut self.turn;
         turn.take_in_subagents(&self.limits);
         let result = TurnResult {
@@ -450,10 +472,10 @@ impl Agent {
             models: std::mem::take(&mut turn.models),
             denials: std::mem::take(&mut turn.denials),
             compactions: turn.compactions,
+            compacted: None,
         };
-        // What is spent from here on, by a compaction by hand or a summary ahead of time, is the next turn's.
         self.turn = TurnSum::new();
-        self.core.emit(Event::TurnFinished(Box::new(result)));
+        result
     }
 
     /// Before leaving: what waits for the disk gets one more chance.
@@ -462,7 +484,10 @@ impl Agent {
         self.core.pending.extend(self.host.drain().0);
         self.core.flush(Durability::Buffered);
         lock(&self.core.session).flush();
-        self.core.tell_notices();
+        // Headless the result is out. Whoever runs the agent takes the session's last notices from the session.
+        if !self.settings.headless {
+            self.core.tell_notices();
+        }
     }
 
     /// Usage of one request, into the ledger and the sums.

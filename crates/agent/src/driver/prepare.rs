@@ -5,8 +5,8 @@
 //! of it. A compaction that becomes due meanwhile takes the request over and waits for it.
 //!
 //! Invariants: at most one preparation for each compaction in force, also across restarts; the running request is not
-//! touched; an interrupt, another model, a compaction by hand, an undo and the end of the session give it up, and what it
-//! used until then is counted.
+//! touched; an interrupt, another model, a compaction by hand, an undo and the end of the session give it up, headless also
+//! the end of the turn, and what it used until then is counted.
 
 use super::summary::{Asked, Broken, CompactionRun, TIME_LIMIT, Tries, Unsent};
 use super::{Agent, wall_clock};
@@ -54,6 +54,23 @@ impl Agent {
             return;
         }
         self.budget.prepare_at = used + Tokens(part_of(budget.usable(), AGAIN));
+        self.begin_preparation();
+    }
+
+    /// A turn has ended with a context for which the next prompt owes a compaction: its summary is made meanwhile.
+    pub(super) fn prepare_for_next_prompt(&mut self) {
+        let policy = &self.budget.policy;
+        if !policy.prepare || !policy.auto_compact || self.preparing.is_some() {
+            return;
+        }
+        let share = policy.threshold;
+        let (used, budget) = (self.used(), self.budget());
+        if used >= budget.threshold(share) {
+            self.begin_preparation();
+        }
+    }
+
+    fn begin_preparation(&mut self) {
         let allowed = self.budget.governor.may_prepare(wall_clock())
             && self.limits.over(self.turn.started.elapsed()).is_none();
         if !allowed || self.prepared().is_some() {

@@ -4,7 +4,8 @@ use crate::support::*;
 use becket_model::{ErrorKind, Model};
 use becket_session::context::compaction::{Prepared, PreparedOutcome};
 use becket_types::{
-    Command, Compaction, CompactionSource, CompactionTrigger, EntryKind, Event, TurnEnd, Usage,
+    Command, Compaction, CompactionSource, CompactionTrigger, EntryKind, Event, FinishReason, Part, TurnEnd,
+    Usage,
 };
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
@@ -353,14 +354,135 @@ async fn a_compaction_by_hand_gives_it_up_and_asks_for_itself() {
     );
 }
 
+/// A turn that ends while its summary is prepared.
+fn ending(summaries: Vec<Reply>) -> Setup {
+    let mut replies = busy(0, 10);
+    replies.extend([bash("w", "wait"), say("finished")]);
+    let mut setup = Setup::with_window(32_000, replies);
+    setup.policy.prune = false;
+    setup.model.script.lock().unwrap().summaries = summaries.into();
+    setup
+}
+
+#[tokio::test(start_paused = true)]
+async fn headless_the_end_of_the_turn_gives_it_up_before_the_result() {
+    let (mut rig, gate) = unanswered(ending).await;
+    rig.world.go.notify_one();
+    assert_eq!(rig.finished().await.text, "finished");
+    assert_eq!(Arc::strong_count(&gate), 1, "the request is gone when the result comes");
+    rig.silent().await;
+    let entries = entries(&rig.end().await);
+    assert_eq!(
+        (outcomes(&entries), reasons(&entries)),
+        (vec!["asked", "cancelled"], vec!["the end of the turn".to_owned()])
+    );
+}
+
+/// A turn whose final answer leaves a context that owes a compaction, and a second one.
+fn full_at_the_end(headless: bool) -> Setup {
+    let mut replies = busy(0, 9);
+    let usage = Usage { input: 26_000, output: 10, ..Usage::default() };
+    replies.push(Reply::Used(vec![Part::text("first")], FinishReason::Stop, usage));
+    replies.push(say("second"));
+    let mut setup = Setup::with_window(32_000, replies);
+    setup.policy.prune = false;
+    setup.settings.headless = headless;
+    setup
+}
+
+#[tokio::test(start_paused = true)]
+async fn headless_a_compaction_that_is_owed_at_the_end_of_a_turn_belongs_to_the_next_prompt() {
+    let mut rig = full_at_the_end(true).start();
+    let first = rig.turn("the task").await;
+    assert_eq!((first.text.as_str(), first.compactions), ("first", 0));
+    rig.silent().await;
+    assert_eq!(summaries(&rig), 0, "nothing is paid for what may never be needed");
+    let second = rig.turn("and now?").await;
+    assert_eq!((second.text.as_str(), second.compactions, summaries(&rig)), ("second", 1, 1));
+    assert!(rig.model.turns().last().unwrap().last().contains("and now?"));
+    rig.silent().await;
+    let entries = entries(&rig.end().await);
+    assert_eq!(compactions(&entries).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_terminal_the_turn_ends_first_and_the_summary_is_made_meanwhile() {
+    let mut rig = full_at_the_end(false).start();
+    assert_eq!(rig.turn("the task").await.text, "first");
+    let told = |e: &Event| {
+        matches!(e, Event::CompactionStarted { .. })
+            || matches!(e, Event::Notice { text, .. } if text.contains("Preparing"))
+    };
+    assert!(!rig.log.iter().any(told), "the result did not wait for it");
+    notice(&mut rig, "A summary is prepared").await;
+    let second = rig.turn("and now?").await;
+    assert_eq!((second.text.as_str(), second.compactions, summaries(&rig)), ("second", 1, 1));
+    let entries = entries(&rig.end().await);
+    assert_eq!(compactions(&entries)[0].input, "prepared");
+}
+
+#[tokio::test(start_paused = true)]
+async fn headless_a_compaction_by_hand_between_turns_ends_with_a_result() {
+    let mut rig = full_at_the_end(true).start();
+    rig.turn("the task").await;
+    let before = rig.model.turns().len();
+    rig.send(Command::Compact { focus: Some("the port".into()) }).await;
+    let result = rig.finished().await;
+    let sizes = result.compacted.unwrap();
+    assert_eq!((&result.end, result.steps), (&TurnEnd::Completed, 0));
+    assert!(sizes.post_tokens < sizes.pre_tokens, "{sizes:?}");
+    assert_eq!(
+        result.text,
+        format!("The context was compacted from {} to {} tokens.", sizes.pre_tokens, sizes.post_tokens)
+    );
+    assert!(result.usage.output > 0, "what the summary cost is in it");
+    rig.silent().await;
+    assert_eq!((rig.model.turns().len(), summaries(&rig)), (before, 1), "no turn of the model");
+    assert_eq!(rig.turn("and now?").await.text, "second");
+    let session = rig.end().await;
+    let entries = entries(&session);
+    assert_eq!(
+        (compactions(&entries).len(), compactions(&entries)[0].trigger),
+        (1, CompactionTrigger::Manual)
+    );
+    let continued =
+        |e: &EntryKind| matches!(e, EntryKind::Message { message } if message.metadata.compaction_continue);
+    assert!(!entries.iter().any(continued), "no continuation while idle");
+}
+
+#[tokio::test(start_paused = true)]
+async fn headless_nothing_to_compact_is_a_result_and_no_failure() {
+    let mut rig = Setup::new(vec![say("hello")]).start();
+    rig.turn("hi").await;
+    rig.send(Command::Compact { focus: None }).await;
+    let nothing = rig.finished().await;
+    assert_eq!(nothing.end, TurnEnd::Completed);
+    assert!(nothing.text.starts_with("Not compacted: "), "{}", nothing.text);
+    let sizes = nothing.compacted.unwrap();
+    assert_eq!(sizes.pre_tokens, sizes.post_tokens);
+    rig.silent().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prune_that_is_enough_is_told_once() {
+    let mut setup = setup(vec![]);
+    setup.policy.prune = true;
+    setup.policy.hot_tokens = 2_000;
+    let mut rig = setup.start();
+    rig.world.go.notify_one();
+    assert_eq!(rig.turn("the task").await.end, TurnEnd::Completed);
+    let pruned = rig.log.iter().filter(|e| matches!(e, Event::Pruned { .. })).count();
+    let told =
+        rig.log.iter().filter(|e| matches!(e, Event::Notice { text, .. } if text.contains("tool outputs")));
+    assert!(pruned > 0);
+    assert_eq!(told.count(), 0, "the event says it");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_end_of_the_session_gives_it_up_and_waits_for_nobody() {
     let (mut rig, gate) = unanswered(|summaries| {
-        let mut replies = busy(0, 10);
-        replies.extend([bash("w", "wait"), say("finished")]);
-        let mut setup = Setup::with_window(32_000, replies);
-        setup.policy.prune = false;
-        setup.model.script.lock().unwrap().summaries = summaries.into();
+        let mut setup = ending(summaries);
+        setup.settings.headless = false;
         setup
     })
     .await;

@@ -476,6 +476,14 @@ impl Rig {
         }
     }
 
+    /// Nothing more is told, however long one waits.
+    pub(crate) async fn silent(&mut self) {
+        tokio::time::sleep(std::time::Duration::from_mins(5)).await;
+        if let Ok(event) = self.handle.events.try_recv() {
+            panic!("after the result: {event:?}");
+        }
+    }
+
     pub(crate) async fn turn(&mut self, text: &str) -> TurnResult {
         self.send(prompt(text)).await;
         self.finished().await

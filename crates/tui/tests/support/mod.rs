@@ -196,5 +196,6 @@ pub(crate) fn turn_end(end: TurnEnd) -> Event {
         models: Vec::new(),
         denials: Vec::new(),
         compactions: 0,
+        compacted: None,
     }))
 }

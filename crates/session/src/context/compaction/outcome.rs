@@ -122,10 +122,8 @@ pub(super) fn prune_only(measured: &Measured, after: Tokens) -> Outcome {
             model_calls: 0,
             summary: String::new(),
         },
-        notices: vec![format!(
-            "{} old tool outputs became stubs; {freed} tokens freed",
-            snapshot.prunable.len()
-        )],
+        // The prune is an event of its own, which says this.
+        notices: Vec::new(),
     }
 }
 
