@@ -1,6 +1,7 @@
 //! End to end: the built binary against real HTTP, in a home of its own. One file a subject; one test binary for all.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "tests")]
 
+mod after_result;
 mod bad_input;
 mod compact;
 mod compaction;
