@@ -110,6 +110,7 @@ impl Ledger {
             self.view.context().messages.iter().map(|m| Message::clone(&m.message)).collect();
         self.view.check().unwrap();
         let mut fresh = View::fold(Policy::default(), self.view.scope().clone(), &self.entries);
+        fresh.set_calls_may_run(self.view.may_run);
         let again: Vec<Message> =
             fresh.context().messages.iter().map(|m| Message::clone(&m.message)).collect();
         assert_eq!(messages, again, "the view is a function of the ledger");
