@@ -64,12 +64,13 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         }
     }
     let mut signals = Signals::new()?;
-    let mut session = None;
+    let mut last = Vec::new();
     let outcome = tokio::select! {
         // The agent's future is polled here, on this thread; when it returns, the rest of its events is read.
         outcome = front.serve(&mut signals) => outcome,
         left = agent.run() => {
-            session = Some(left);
+            // The session is let go of here: an unused one can be removed only when nobody holds it.
+            last = left.lock().unwrap_or_else(PoisonError::into_inner).take_notices();
             None
         }
     };
@@ -81,9 +82,8 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         None => front.drain()?,
     };
     // What storage could not do at the very end comes after the result, so it is for stderr alone.
-    if let Some(session) = session {
-        let last = session.lock().unwrap_or_else(PoisonError::into_inner).take_notices();
-        last.iter().for_each(|text| note(text));
+    for text in &last {
+        note(text);
     }
     // Who terminates us does not wait; the watcher of the commands ends them then.
     if status != ExitStatus::Terminated {
