@@ -1,6 +1,6 @@
 //! The guard's view of files: names in a folder, and the text of small files.
 //!
-//! What cannot be looked at in full is an error, never an empty answer: the guard asks about that.
+//! A folder or file that cannot be read in full is an error, never an empty answer. The guard then asks the user.
 
 use becket_guard::Files;
 use std::fs::{self, File};

@@ -81,7 +81,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         Some(status) => status?,
         None => front.drain()?,
     };
-    // What storage could not do at the very end comes after the result, so it is for stderr alone.
+    // Storage failures at the very end come after the result, so they go to stderr only.
     for text in &last {
         note(text);
     }

@@ -28,8 +28,8 @@ pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> 
     out
 }
 
-/// What earlier runs learned of servers' chat templates. A file that cannot be read or written costs a refused request, so
-/// nobody is told.
+/// The layouts that servers needed in earlier runs. If the file cannot be read or written, the only cost is one refused
+/// request, so there is no notice.
 fn layouts(file: &Path) -> Layouts {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let known = serde_json::from_str(&text).unwrap_or_default();

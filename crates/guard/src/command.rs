@@ -410,7 +410,7 @@ impl<'a> Judge<'a> {
             .map(|(_, rule)| rule)
     }
 
-    /// Whether the command only reads files of the workspace that are no secrets. `Ok` tells whether it names any.
+    /// `Ok` if the command only reads workspace files that are no secrets; the value is true if it names any file.
     fn free(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Result<bool, String> {
         let roots = &self.guard.settings.roots;
         let name = words[0].text.as_str();

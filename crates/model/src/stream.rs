@@ -341,7 +341,7 @@ impl Exchange {
     /// Before the answer began: wait and send again, or end.
     fn failed(&mut self, mut error: ModelError) {
         if error.kind == ErrorKind::Template {
-            // The same bytes would be refused again: the caller prepares the request anew, or it is over.
+            // The same bytes would be refused again. The caller prepares the request in another layout, or the turn ends.
             error.retryable = self.server_layout.refused(self.layout, &error.message);
             return self.queue.push_back(Err(error));
         }

@@ -394,7 +394,7 @@ fn a_compaction_by_hand_has_a_result_of_its_own_that_no_schema_is_asked_of() {
     );
     assert_eq!(line["compaction"], json!({"pre_tokens": 9_000, "post_tokens": 2_000}));
     assert_eq!((line["result"].as_str(), notes.as_str()), (Some("compacted"), ""));
-    // Why nothing was done stands in the result, and is not said twice.
+    // The result gives the reason once; no notice repeats it.
     let failed = Event::CompactionFailed { reason: "there is nothing to summarise".into() };
     let options = PrintOptions::default();
     let (out, notes, status, _) =

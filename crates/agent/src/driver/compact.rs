@@ -70,7 +70,7 @@ impl Agent {
 
     /// The first step of a compaction, and the time that its preparation took.
     pub(super) fn begin_compaction(&mut self, trigger: CompactionTrigger) -> (Step, Duration) {
-        // Who compacts by hand may have mended what a preparation ran into.
+        // The user may have repaired the cause of a failed preparation, so a manual compaction asks again.
         let prepared = if trigger == CompactionTrigger::Manual { None } else { self.usable_preparation() };
         let snapshot = self.snapshot(trigger);
         let took = prepared.as_ref().map_or(0, |prepared| prepared.took.0);

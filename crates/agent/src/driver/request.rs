@@ -417,7 +417,7 @@ impl Agent {
     }
 
     /// True if the chat template of the server refused the messages, and the same request prepared again has a stricter
-    /// layout. The user is told once for each model.
+    /// layout. The user gets one notice for each model.
     pub(super) fn is_laid_out_anew(&mut self, model: &Arc<dyn Model>, error: &ModelError) -> bool {
         if error.kind != ErrorKind::Template || !error.retryable {
             return false;

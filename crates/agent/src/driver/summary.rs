@@ -84,7 +84,7 @@ pub(super) struct Unsent {
     pub(super) error: ModelError,
 }
 
-/// What came of one summary request.
+/// The answer to one summary request, or its failure.
 pub(super) struct Asked(pub(super) Result<String, Broken>);
 
 pub(super) enum Broken {

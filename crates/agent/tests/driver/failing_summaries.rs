@@ -120,7 +120,7 @@ async fn failing(status: u16, wait: Option<&'static str>, attempts: usize, who: 
     rig.world.go.notify_one();
     let result = rig.finished().await;
     assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "finished"), "{case}");
-    // What concerns a key or a bill concerns each model of the provider.
+    // A bad key or an unpaid bill fails for each model of the provider.
     let provider_wide = matches!(status, 401..=403);
     let asked = if who == Who::Both && !provider_wide { 2 } else { 1 };
     assert_eq!(server.requests().len(), attempts * asked, "{case}");

@@ -476,7 +476,7 @@ impl Rig {
         }
     }
 
-    /// Nothing more is told, however long one waits.
+    /// Asserts that no further event comes, however long the wait.
     pub(crate) async fn silent(&mut self) {
         tokio::time::sleep(std::time::Duration::from_mins(5)).await;
         if let Ok(event) = self.handle.events.try_recv() {

@@ -67,7 +67,7 @@ const DEVSTRAL: &str = "
   {%- endif %}
 {%- endfor %}";
 
-/// What Mistral's own server checks beside its template.
+/// Checks that Mistral's own server makes in addition to its template.
 const MISTRAL_API: &str = "
 {%- set ns = namespace(before='', open=0) %}
 {%- for m in messages %}
