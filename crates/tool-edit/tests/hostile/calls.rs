@@ -478,7 +478,7 @@ pub(super) fn patches(cases: &mut Cases) {
         ("delete, then add", "*** Begin Patch\n*** Delete File: f.txt\n*** Add File: f.txt\n+new\n*** End Patch".to_owned(), either("new\n", "f.txt")),
         ("add over it, then update", format!("*** Begin Patch\n*** Add File: f.txt\n+one\n*** Update File: f.txt\n{hunk}\n*** End Patch"), No("f.txt")),
         ("moved onto itself", format!("*** Begin Patch\n*** Update File: f.txt\n*** Move to: f.txt\n{hunk}\n*** End Patch"), either(right, "|")),
-        ("moved outside", format!("*** Begin Patch\n*** Update File: f.txt\n*** Move to: ../../f.txt\n{hunk}\n*** End Patch"), No("|")),
+        ("moved onto a file outside", format!("*** Begin Patch\n*** Update File: f.txt\n*** Move to: ../../f.txt\n{hunk}\n*** End Patch"), No("exists")),
         ("SEARCH and REPLACE", "f.txt\n<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE".to_owned(), No("no patch")),
         ("SEARCH and REPLACE in the envelope", "*** Begin Patch\n*** Update File: f.txt\n<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n*** End Patch".to_owned(), No("|")),
         ("a context diff", "*** f.txt\n--- f.txt\n***************\n*** 1,3 ****\n  one\n! two\n  three\n--- 1,3 ----\n  one\n! 2\n  three\n".to_owned(), No("|")),

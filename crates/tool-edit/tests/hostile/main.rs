@@ -115,7 +115,12 @@ async fn the_worst_is_applied_right_or_refused_with_the_reason() {
     let (mut applied, mut refused) = (0, 0);
     for Case { what, name, file, tool, input, want } in cases.0 {
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let (env, host) = env(dir.path());
+        // The project has two folders of its own above it, so that no case reaches anybody's files;
+        // in the upper one is a file that a patch may try to move onto.
+        let project = dir.path().join("above/project");
+        std::fs::create_dir_all(&project).unwrap();
+        std::fs::write(dir.path().join("f.txt"), "outside").unwrap();
+        let (env, host) = env(&project);
         let path = env.cwd.join(name);
         std::fs::write(&path, &file).unwrap();
         host.kept().reads.insert(path.clone(), sha256(&file));
@@ -133,7 +138,8 @@ async fn the_worst_is_applied_right_or_refused_with_the_reason() {
             Like(right, words) => {
                 !output.is_error && squeezed(&now) == squeezed(right) || kept && said(words)
             }
-        } && beside == 1;
+        } && beside == 1
+            && std::fs::read(dir.path().join("f.txt")).unwrap() == b"outside";
         if output.is_error {
             refused += 1;
         } else {
