@@ -6,7 +6,7 @@
 use crate::watch::{Watch, Watching};
 use becket_session::Session;
 use becket_tool::{Contents, Host};
-use becket_types::{BlobId, CallId, EntryKind, Places, Seq};
+use becket_types::{BlobId, CallId, EntryKind, Part, Places, Seq};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::io::Read;
@@ -155,6 +155,10 @@ impl Host for SessionHost {
     fn past_message(&self, seq: Seq) -> Option<(String, String)> {
         let past = lock(&self.session).past().ok()?;
         past.message(seq).ok()?
+    }
+
+    fn past_images(&self, id: &str) -> Vec<Part> {
+        lock(&self.session).past_images(id)
     }
 
     fn search_past(&self, query: &str, limit: usize) -> Result<Places, String> {

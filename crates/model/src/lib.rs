@@ -35,7 +35,7 @@ pub mod tokens;
 mod wire;
 
 pub use layout::{Layouts, stricter};
-pub use media::{thumbnail, unusable_image};
+pub use media::{image_size, thumbnail, unusable_image};
 pub use record::{Recorder, Replay};
 pub use reference::ModelRef;
 pub use scripted::ScriptedModel;

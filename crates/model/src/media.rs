@@ -81,6 +81,12 @@ pub fn unusable_image(bytes: &[u8], media_type: &str) -> Option<String> {
     }
 }
 
+/// Width and height by the header; `None` for what is no image that models read.
+pub fn image_size(bytes: &[u8]) -> Option<(u32, u32)> {
+    let (format, _) = format_of(bytes)?;
+    ImageReader::with_format(Cursor::new(bytes), format).into_dimensions().ok()
+}
+
 /// An image for people: red, green, blue and alpha of each pixel, no larger than `most` (pixels), with its size. `None` where it
 /// cannot be decoded.
 pub fn thumbnail(bytes: &[u8], most: (u32, u32)) -> Option<(Vec<u8>, (u32, u32))> {

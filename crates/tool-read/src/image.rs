@@ -52,7 +52,7 @@ pub(crate) fn read(source: Source, format: Format, path: &Path, env: &ToolEnv) -
     let note =
         if misnamed { format!("; it is not what its name says (.{extension})") } else { String::new() };
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
-    let part = part(format, blob, name, width, height);
+    let part = part(format, blob, name, (width, height), bytes.len());
     Ok(ToolOutput {
         images: vec![part],
         details: json!({"kind": "image", "media_type": media_type, "width": width, "height": height, "bytes": bytes.len()}),
@@ -72,13 +72,19 @@ pub(crate) fn dimensions(bytes: &[u8], format: Format) -> image::ImageResult<(u3
 }
 
 /// The image as a part of a message.
-pub(crate) fn part(format: Format, blob: BlobId, name: Option<String>, width: u32, height: u32) -> Part {
+pub(crate) fn part(
+    format: Format,
+    blob: BlobId,
+    name: Option<String>,
+    (width, height): (u32, u32),
+    bytes: usize,
+) -> Part {
     Part::Image {
         media_type: format.media_type().to_owned(),
         source: ImageSource::Blob(blob),
         name,
         width: Some(width),
         height: Some(height),
-        extra: Map::new(),
+        extra: Map::from_iter([("bytes".to_owned(), bytes.into())]),
     }
 }

@@ -96,7 +96,7 @@ impl Image {
         let sniff::Kind::Image(format) = sniff::kind(&bytes, Path::new("")) else { return None };
         let (width, height) = image::dimensions(&bytes, format).ok()?;
         let blob = env.host.put_blob(&bytes).ok()?;
-        Some(image::part(format, blob, None, width, height))
+        Some(image::part(format, blob, None, (width, height), bytes.len()))
     }
 }
 

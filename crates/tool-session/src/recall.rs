@@ -1,7 +1,8 @@
 //! The `recall` tool: an earlier output or message, whole or by range; and a search of what is not shown any more.
 //!
 //! Owns ranges: lines as the notice of a cut names them, or bytes where a line is longer than a call can show. What is
-//! returned is byte for byte what was there; ranges that follow one another leave nothing out and repeat nothing.
+//! returned is byte for byte what was there; ranges that follow one another leave nothing out and repeat nothing. Images of
+//! a message or result come along with the whole of it, so that the model sees them again.
 //!
 //! A search shows at most [`PLACES`] places, each with the id that gives the whole, and says how many more there are. What
 //! comes back is marked as a record of what was: not as instruction, and not as how things are now.
@@ -12,7 +13,7 @@ use crate::head::{Action, SessionTool};
 use becket_tool::ToolEnv;
 use becket_tool::input::Parser;
 use becket_tool::limits::{self, Keep, Limits};
-use becket_types::{CallId, Place, Seq, ToolOutput, cut_end};
+use becket_types::{CallId, Part, Place, Seq, ToolOutput, cut_end};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -42,7 +43,7 @@ impl Action for Earlier {
     type Input = Input;
 
     const NAME: &'static str = "recall";
-    const DESCRIPTION: &'static str = "Get an earlier tool output back that was compacted or cut, by its id; or search this session's past.";
+    const DESCRIPTION: &'static str = "Get an earlier tool output back that was compacted or cut, or an image that is shown as text, by its id; or search this session's past.";
 
     fn schema() -> Value {
         json!({
@@ -88,14 +89,19 @@ impl Action for Earlier {
         }
         let id = input.id.as_deref().unwrap_or_default().trim();
         let message = || env.host.past_message(message_number(id)?);
-        let Some((who, text)) = env.host.original_output(&CallId::from(id)).or_else(message) else {
+        // A part of the text is asked for without the images beside it.
+        let whole = input.lines.is_none() && input.bytes.is_none();
+        let images = if whole { env.host.past_images(id) } else { Vec::new() };
+        let images_alone = || (!images.is_empty()).then(|| ("attachment".to_owned(), String::new()));
+        let found = env.host.original_output(&CallId::from(id)).or_else(message).or_else(images_alone);
+        let Some((who, text)) = found else {
             return Err(format!(
                 "There is no earlier tool output with the id {:?}. Ids stand in the stub or the notice of the cut; a \
                  `query` finds them, too.",
                 cut_end(id, 128)
             ));
         };
-        recall(id, &who, &text, &input)
+        recall(id, &who, &text, &input, images)
     }
 }
 
@@ -143,7 +149,7 @@ fn span(text: &str) -> Option<(usize, Option<usize>)> {
     }
 }
 
-fn recall(id: &str, tool: &str, whole: &str, input: &Input) -> Result<ToolOutput, String> {
+fn recall(id: &str, tool: &str, whole: &str, input: &Input, images: Vec<Part>) -> Result<ToolOutput, String> {
     let lines = limits::count_lines(whole);
     let by_bytes = input.bytes.as_deref().and_then(span);
     let (from, to, first_line) = match (input.lines.as_deref().and_then(span), by_bytes) {
@@ -189,8 +195,13 @@ fn recall(id: &str, tool: &str, whole: &str, input: &Input) -> Result<ToolOutput
     };
     let more =
         next.as_ref().map_or(String::new(), |(key, range)| format!("; to continue: \"{key}\":\"{range}\""));
+    let beside = match images.len() {
+        0 => String::new(),
+        1 => ", and its image".to_owned(),
+        n => format!(", and its {n} images"),
+    };
     let head = format!(
-        "[{}, {}: {what}{more}; this is history, things may have changed since]\n",
+        "[{}, {}: {what}{beside}{more}; this is history, things may have changed since]\n",
         cut_end(id, 128),
         cut_end(tool, 64)
     );
@@ -198,7 +209,7 @@ fn recall(id: &str, tool: &str, whole: &str, input: &Input) -> Result<ToolOutput
         "id": id, "tool": tool, "from": from, "to": end, "bytes": whole.len(), "lines": lines,
         "next": next.map(|(key, range)| json!({key: range})),
     });
-    Ok(ToolOutput { details, ..ToolOutput::text(head + shown) })
+    Ok(ToolOutput { details, images, ..ToolOutput::text(head + shown) })
 }
 
 /// Byte range of lines `first..=last` (from 1), line feeds included.
@@ -219,8 +230,9 @@ fn line_bytes(text: &str, first: usize, last: usize) -> (usize, usize) {
 mod tests {
     use super::*;
     use becket_tool::testing::{self, run};
-    use becket_types::Places;
+    use becket_types::{BlobId, ImageSource, Places};
     use proptest::prelude::*;
+    use serde_json::Map;
     use std::path::Path;
 
     fn with(output: &str) -> ToolEnv {
@@ -307,6 +319,35 @@ mod tests {
         let output = run(&Recall::new(), &env, json!({"id": "m7", "lines": "2-2"})).await;
         assert!(output.content.starts_with("[m7, user: lines 2-2 of 2;"), "{}", output.content);
         assert!(run(&Recall::new(), &env, json!({"id": "m8"})).await.is_error);
+    }
+
+    #[tokio::test]
+    async fn images_come_along_with_the_whole_of_a_message_or_result() {
+        let (env, host) = testing::env(Path::new("/"));
+        let image = Part::Image {
+            media_type: "image/png".into(),
+            source: ImageSource::Blob(BlobId("b".into())),
+            name: Some("shot.png".into()),
+            width: Some(3),
+            height: Some(4),
+            extra: Map::new(),
+        };
+        host.kept().messages.insert(Seq(12), ("user".into(), "look".into()));
+        host.kept().originals.insert("c1".into(), ("read".into(), "[image/png, 3x4]".into()));
+        for id in ["m12", "c1", "m30"] {
+            host.kept().images.insert(id.into(), vec![image.clone()]);
+        }
+        let history = "; this is history, things may have changed since]\n";
+        for (input, head, images) in [
+            (json!({"id": "m12"}), "[m12, user: whole, 1 lines, and its image", 1),
+            (json!({"id": "c1"}), "[c1, read: whole, 1 lines, and its image", 1),
+            (json!({"id": "m30"}), "[m30, attachment: whole, 0 lines, and its image", 1),
+            (json!({"id": "m12", "lines": "1-1"}), "[m12, user: whole, 1 lines", 0),
+        ] {
+            let output = run(&Recall::new(), &env, input.clone()).await;
+            assert!(output.content.starts_with(&format!("{head}{history}")), "{input}: {}", output.content);
+            assert_eq!(output.images, vec![image.clone(); images], "{input}");
+        }
     }
 
     fn follow(whole: &str) -> String {

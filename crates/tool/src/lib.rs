@@ -36,7 +36,7 @@ pub use limits::{Keep, Limits, finish};
 pub use paths::PathError;
 pub use registry::{Registry, RegistryError};
 
-use becket_types::{Access, BlobId, CallId, FilePreview, Places, Seq, ToolOutput, ToolSpec};
+use becket_types::{Access, BlobId, CallId, FilePreview, Part, Places, Seq, ToolOutput, ToolSpec};
 use futures::future::BoxFuture;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -163,6 +163,11 @@ pub trait Host: Send + Sync {
     fn past_message(&self, seq: Seq) -> Option<(String, String)> {
         let _ = seq;
         None
+    }
+    /// The images of an earlier message (`m12`) or of the result of a call, for `recall`. A host without a past has none.
+    fn past_images(&self, id: &str) -> Vec<Part> {
+        let _ = id;
+        Vec::new()
     }
     /// The best `limit` places for some words in what was said and done and is not shown to the model any more. May take
     /// a second: not for a thread that others wait for.

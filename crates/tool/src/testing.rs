@@ -3,7 +3,7 @@
 //! Owns no behaviour of its own; product code never uses it.
 
 use crate::{Contents, Host, Tool, ToolEnv};
-use becket_types::{BlobId, CallId, Places, Seq, ToolOutput};
+use becket_types::{BlobId, CallId, Part, Places, Seq, ToolOutput};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,8 @@ pub struct Kept {
     pub past: Places,
     /// By entry: who said it, and the whole text.
     pub messages: HashMap<Seq, (String, String)>,
+    /// Images by the id for `recall`.
+    pub images: HashMap<String, Vec<Part>>,
     /// The blob store refuses with this text.
     pub blob_error: Option<String>,
     /// Live output, chunk by chunk.
@@ -81,6 +83,9 @@ impl Host for TestHost {
     }
     fn past_message(&self, seq: Seq) -> Option<(String, String)> {
         self.kept().messages.get(&seq).cloned()
+    }
+    fn past_images(&self, id: &str) -> Vec<Part> {
+        self.kept().images.get(id).cloned().unwrap_or_default()
     }
     fn search_past(&self, _query: &str, limit: usize) -> Result<Places, String> {
         let mut past = self.kept().past.clone();

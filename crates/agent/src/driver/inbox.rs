@@ -109,7 +109,7 @@ impl Agent {
 
     /// An inline image becomes a blob; the ledger never holds its bytes.
     fn keep_image(&mut self, part: &mut Part) {
-        let Part::Image { source, media_type, .. } = part else { return };
+        let Part::Image { source, media_type, width, height, extra, .. } = part else { return };
         let ImageSource::Base64(data) = source else { return };
         let Ok(bytes) = base64::engine::general_purpose::STANDARD.decode(data.trim()) else {
             let text = format!("[An attached image ({media_type}) could not be decoded]");
@@ -125,6 +125,11 @@ impl Agent {
                 "An image of the prompt cannot be shown to the model, which sees this instead: {line}"
             );
             self.core.notice(NoticeLevel::Warning, text);
+        }
+        // Whoever sees only a description of it knows what it is.
+        extra.insert("bytes".to_owned(), bytes.len().into());
+        if let (None, None, Some((w, h))) = (*width, *height, becket_model::image_size(&bytes)) {
+            (*width, *height) = (Some(w), Some(h));
         }
         let kept = lock(&self.core.session).put_blob(&bytes);
         match kept {

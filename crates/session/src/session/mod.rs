@@ -465,6 +465,23 @@ impl Session {
             .map(|(tool, output, spill)| (tool.clone(), self.spilled(spill).unwrap_or(output.clone())))
     }
 
+    /// The images of an earlier message (`m12`: entry 12), or of the result of a call, by its id. None of what was taken
+    /// back or left out by hand.
+    pub fn past_images(&self, id: &str) -> Vec<Part> {
+        let seq = match self.view.output_at(&CallId::from(id)) {
+            Some(seq) => Some(seq),
+            None => id.strip_prefix('m').and_then(|number| number.parse().ok()).map(Seq),
+        };
+        let Some(seq) = seq.filter(|seq| !self.view.is_reverted(*seq)) else { return Vec::new() };
+        let entry = self.entries().ok().and_then(|mut entries| entries.find(|entry| entry.seq == seq));
+        match entry.map(|entry| entry.kind) {
+            Some(EntryKind::Message { message }) => {
+                message.parts.into_iter().filter(|part| matches!(part, Part::Image { .. })).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// All that was said and done, to be searched while the session goes on.
     pub fn past(&self) -> Result<Past, StoreError> {
         Ok(Past::new(self.ledger.read_apart()?, &self.view, self.blobs()))
