@@ -136,6 +136,7 @@ impl Grower {
             kept: vec![],
             replaces: self.session.view().compaction().map(|(seq, _)| seq),
             pruned: vec![],
+            cuts: vec![],
             media: vec![],
             state: "todo: go on".into(),
             tokens_before: Tokens(200_000),

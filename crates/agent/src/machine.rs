@@ -264,6 +264,10 @@ impl State {
         if let Some(what) = facts.over {
             return self.end_turn(TurnEnd::Budget { what }, out);
         }
+        if let Owed::NoRoom(what) = facts.owed {
+            // First, because a model that was shown nothing cannot be blamed for asking again.
+            return self.end_turn(TurnEnd::NoRoom { what }, out);
+        }
         match facts.repetition {
             Repetition::None => {}
             Repetition::Nudge(what) => out.push(Action::Note(Note::Repetition(what))),
@@ -272,7 +276,7 @@ impl State {
         match facts.owed {
             Owed::Compact if may_compact => return self.compact(CompactionTrigger::Auto, out),
             Owed::Full(breakdown) => return self.end_turn(TurnEnd::ContextFull { breakdown }, out),
-            Owed::Compact | Owed::No => {}
+            Owed::Compact | Owed::No | Owed::NoRoom(_) => {}
         }
         if let Some(limit) = self.rules.max_turns
             && self.turn.steps >= limit

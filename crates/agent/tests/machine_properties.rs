@@ -161,6 +161,7 @@ impl Watch {
                 owed: match seed % 5 {
                     0 | 1 => Owed::Compact,
                     2 if pick == 12 => Owed::Full("rules".to_owned()),
+                    3 if pick == 12 => Owed::NoRoom("stubs only".to_owned()),
                     _ => Owed::No,
                 },
             }),
@@ -474,4 +475,17 @@ fn an_idle_compaction_asks_the_model_nothing() {
     assert_eq!(actions, [Action::Compact { trigger: CompactionTrigger::Manual }]);
     let (state, actions) = next(state, Input::CompactionDone(CompactionEnd::Done));
     assert_eq!((state.phase(), actions), (Phase::Idle, vec![]));
+}
+
+/// A model that was shown nothing new is not blamed for asking again.
+#[test]
+fn a_turn_without_room_ends_for_that_reason_before_any_other() {
+    let (state, _) = next(State::new(Rules::default()), Input::Prompt { id: 1, mode: DeliveryMode::Steer });
+    let facts = Facts {
+        over: None,
+        repetition: Repetition::Stop("read a.txt repeated 5 times".to_owned()),
+        owed: Owed::NoRoom("no room".to_owned()),
+    };
+    let (_, actions) = next(state, Input::Assessed(facts));
+    assert_eq!(actions, [Action::EndTurn(TurnEnd::NoRoom { what: "no room".to_owned() })]);
 }

@@ -23,6 +23,8 @@ pub enum ExitStatus {
     Repetition,
     /// The context is full and cannot be compacted.
     ContextFull,
+    /// Two compactions in a row left no room to show the model anything new.
+    NoRoom,
     /// SIGINT.
     Interrupted,
     /// SIGTERM: the turn is left unfinished and can be resumed.
@@ -42,6 +44,7 @@ impl ExitStatus {
             Self::ModelUnreachable => 7,
             Self::Repetition => 8,
             Self::ContextFull => 9,
+            Self::NoRoom => 10,
             Self::Interrupted => 130,
             Self::Terminated => 143,
         }
@@ -57,6 +60,7 @@ impl ExitStatus {
             TurnEnd::Budget { .. } => Self::Budget,
             TurnEnd::Repetition { .. } => Self::Repetition,
             TurnEnd::ContextFull { .. } => Self::ContextFull,
+            TurnEnd::NoRoom { .. } => Self::NoRoom,
             TurnEnd::ModelError { .. } => Self::ModelUnreachable,
             TurnEnd::Refusal { .. } | TurnEnd::Failed { .. } => Self::Error,
         }
@@ -82,6 +86,7 @@ mod tests {
             (E::ModelUnreachable, 7),
             (E::Repetition, 8),
             (E::ContextFull, 9),
+            (E::NoRoom, 10),
             (E::Interrupted, 130),
             (E::Terminated, 143),
         ];

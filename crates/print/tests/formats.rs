@@ -251,6 +251,7 @@ fn each_end_has_its_subtype_its_reason_and_its_exit_code() {
             "tools 9k",
             ExitStatus::ContextFull,
         ),
+        (TurnEnd::NoRoom { what: "no room".into() }, "error_no_room", "no room", ExitStatus::NoRoom),
     ] {
         let options = PrintOptions { format: Format::Json, ..PrintOptions::default() };
         let (out, _, got, _) =

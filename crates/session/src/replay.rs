@@ -4,8 +4,7 @@
 
 use crate::context::edit;
 use becket_types::{
-    Compaction, Cost, Entry, EntryKind, Event, FinishReason, Message, MessageId, Millis, NoticeLevel, Role,
-    Seq, Usage,
+    Compaction, Cost, Entry, EntryKind, Event, FinishReason, Message, MessageId, Millis, NoticeLevel, PruneReason, Role, Seq, Usage,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -80,7 +79,8 @@ impl Replay {
                 }
             }
             EntryKind::Compaction(compaction) => self.compaction(entry.seq, *compaction),
-            // A prune of media alone was told by a notice.
+            // A notice tells of a step that was shown in part, and of media alone.
+            EntryKind::Prune { reason: PruneReason::StepLimit, .. } => {}
             EntryKind::Prune { calls, freed_tokens, .. } if !calls.is_empty() => self
                 .events
                 .push(Event::Pruned { entry: entry.seq, calls: calls.len() as u64, freed: freed_tokens }),

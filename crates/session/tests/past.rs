@@ -163,7 +163,13 @@ fn stubs_and_what_was_cut_out_of_outputs_are_found() {
     let calls = vec![PrunedCall { call_id: "c1".into(), bytes: 12, lines: 1, excerpt: String::new() }];
     put(
         &mut session,
-        [EntryKind::Prune { calls, media: vec![], freed_tokens: Tokens(1), reason: PruneReason::Manual }],
+        [EntryKind::Prune {
+            calls,
+            media: vec![],
+            cuts: Vec::new(),
+            freed_tokens: Tokens(1),
+            reason: PruneReason::Manual,
+        }],
     );
     assert_eq!(ids(&session, "needle"), ["c1", "c2"]);
     assert!(search(&session, "needle").places[1].snippet.contains("the needle stands here"));

@@ -153,7 +153,7 @@ proptest! {
         let calls = prune::select(&world.view, Millis(1)).calls;
         let chosen: HashSet<CallId> = calls.iter().map(|c| c.call_id.clone()).collect();
         prop_assert!(chosen.is_disjoint(&pinned));
-        world.push(EntryKind::Prune { calls, media: vec![], freed_tokens: Tokens(0), reason: PruneReason::CacheCold });
+        world.push(EntryKind::Prune { calls, media: vec![], cuts: Vec::new(), freed_tokens: Tokens(0), reason: PruneReason::CacheCold });
         let after = plain(&mut world.view);
         prop_assert_eq!(before.len(), after.len());
         for (a, b) in before.iter().zip(&after) {

@@ -184,6 +184,7 @@ impl Speaker {
                     TurnEnd::MaxTurns { limit } => format!("Stopped after {limit} requests."),
                     TurnEnd::Budget { what } | TurnEnd::Repetition { what } => format!("Stopped: {what}"),
                     TurnEnd::Refusal { reason } => format!("The model refused: {reason}"),
+                    TurnEnd::NoRoom { what } => format!("Stopped: {what}"),
                     TurnEnd::ContextFull { breakdown } => format!("The context is full: {breakdown}"),
                 });
             }

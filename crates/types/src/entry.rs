@@ -65,6 +65,9 @@ pub enum EntryKind {
         /// Images and files that the view shows as text from here on: message and part index.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         media: Vec<(MessageId, u32)>,
+        /// Outputs that the view shows in part from here on.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cuts: Vec<CutOutput>,
         freed_tokens: Tokens,
         reason: PruneReason,
     },
@@ -232,6 +235,18 @@ pub struct PrunedCall {
     pub excerpt: String,
 }
 
+/// A tool output of which the view shows the beginning and the end. The ledger keeps all of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutOutput {
+    pub call_id: CallId,
+    /// Size of the original output.
+    pub bytes: u64,
+    pub lines: u64,
+    /// Bytes that stay at the beginning, and at the end.
+    pub head: u64,
+    pub tail: u64,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PruneReason {
@@ -242,6 +257,8 @@ pub enum PruneReason {
     /// The request had more images or bytes than the provider takes.
     MediaLimit,
     Manual,
+    /// The results of one step were too large together: the largest are shown in part.
+    StepLimit,
 }
 
 /// T8: what a compaction did. The summary is plain text, always.
@@ -266,6 +283,9 @@ pub struct Compaction {
     /// Prune that belongs to this compaction; undone with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pruned: Vec<PrunedCall>,
+    /// Outputs that the model has not answered yet and that are shown in part, so that their step fits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cuts: Vec<CutOutput>,
     /// Images and files behind `tail_from` that became text: message and part index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub media: Vec<(MessageId, u32)>,

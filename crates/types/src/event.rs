@@ -352,6 +352,10 @@ pub enum TurnEnd {
     ContextFull {
         breakdown: String,
     },
+    /// Two compactions in a row left no room to show the model anything new; `what` says why and what to do.
+    NoRoom {
+        what: String,
+    },
     /// The model cannot be reached or refused the request for good. `kind` is the machine name of the error.
     ModelError {
         kind: String,

@@ -277,6 +277,11 @@ impl Agent {
             Some(CompactedByHand { pre_tokens: report.tokens_before, post_tokens: report.tokens_after });
         let budget = self.budget();
         self.budget.governor.succeeded(report.tokens_after, &budget);
+        self.budget.governor.showed(report.blind);
+        if report.blind {
+            // A model that is shown no result cannot be blamed for asking again.
+            self.repetition.reset();
+        }
         self.budget.prepare_at = Tokens(0);
         let made = entries.clone();
         entries.push(self.budget.governor.entry());
@@ -335,11 +340,12 @@ impl Agent {
             return;
         }
         let entry = prune::cold(lock(&self.core.session).view(), wall_clock());
-        let Some(EntryKind::Prune { calls, media, freed_tokens, reason }) = entry else { return };
+        let Some(EntryKind::Prune { calls, media, cuts, freed_tokens, reason }) = entry else { return };
         let count = calls.len() as u64;
-        let seqs = self
-            .core
-            .append(vec![EntryKind::Prune { calls, media, freed_tokens, reason }], Durability::Buffered);
+        let seqs = self.core.append(
+            vec![EntryKind::Prune { calls, media, cuts, freed_tokens, reason }],
+            Durability::Buffered,
+        );
         if let Some(entry) = seqs.first() {
             self.core.emit(Event::Pruned { entry: *entry, calls: count, freed: freed_tokens });
         }

@@ -365,6 +365,7 @@ impl Agent {
                 self.in_turn = true;
                 self.undoing.forget();
                 self.repetition.reset();
+                self.budget.governor.turn_started();
                 self.doubt_limits();
             }
             Action::Deliver { prompts, steered } => self.deliver(&prompts, steered),
@@ -571,6 +572,7 @@ fn end_name(end: &TurnEnd) -> String {
         TurnEnd::Repetition { .. } => "repetition",
         TurnEnd::Refusal { .. } => "refusal",
         TurnEnd::ContextFull { .. } => "context_full",
+        TurnEnd::NoRoom { .. } => "no_room",
         TurnEnd::ModelError { .. } => "model_error",
         TurnEnd::Failed { .. } => "failed",
     }

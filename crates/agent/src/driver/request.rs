@@ -115,6 +115,7 @@ impl Agent {
         match state.governor.owed(need, used, &budget, &state.policy, wall_clock()) {
             GovernorOwed::No => Owed::No,
             GovernorOwed::Compact(_) => Owed::Compact,
+            GovernorOwed::Stop(StopReason::NothingShown) => Owed::NoRoom(self.full(StopReason::NothingShown)),
             GovernorOwed::Stop(reason) => Owed::Full(self.full(reason)),
         }
     }

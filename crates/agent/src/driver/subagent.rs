@@ -359,6 +359,7 @@ fn shortfall(result: &TurnResult) -> (Option<String>, bool) {
         TurnEnd::Repetition { what } => format!("it went round in circles: {what}"),
         TurnEnd::Refusal { reason } => format!("its model declined to answer: {reason}"),
         TurnEnd::ContextFull { breakdown } => format!("its context is full: {breakdown}"),
+        TurnEnd::NoRoom { what } => what.clone(),
         TurnEnd::ModelError { message, .. } | TurnEnd::Failed { message } => message.clone(),
     };
     (Some(why.trim_end_matches('.').to_owned()), false)

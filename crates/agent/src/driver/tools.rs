@@ -31,6 +31,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 mod batch;
+mod limit;
 mod outcome;
 
 pub(super) use batch::{Batch, Done};
@@ -82,6 +83,7 @@ impl Agent {
         self.report_usage();
         self.write_results(&mut batch);
         if batch.is_over() {
+            self.limit_step();
             self.rules_below(&batch.touched);
             self.feed(Input::ToolsDone);
         } else {

@@ -64,6 +64,8 @@ pub enum Owed {
     Compact,
     /// Too full, and no compaction is allowed or useful; says what fills the window.
     Full(String),
+    /// Further compactions would show the model nothing new; says why and what to do.
+    NoRoom(String),
 }
 
 /// A whole answer.

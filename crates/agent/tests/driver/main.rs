@@ -17,4 +17,5 @@ mod switching;
 mod tools;
 mod turns;
 mod undo;
+mod unseen;
 mod watch;

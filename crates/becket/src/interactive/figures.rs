@@ -3,7 +3,7 @@
 //! Pure: entries and spans in, lines out.
 
 use crate::cmd::short;
-use becket_types::{CallId, Entry, EntryKind, Part, Span, SpanKind};
+use becket_types::{CallId, Entry, EntryKind, Part, PruneReason, Span, SpanKind};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -161,7 +161,9 @@ pub(super) fn missed(entries: &[Entry]) -> BTreeMap<u64, String> {
         match &entry.kind {
             EntryKind::ModelSwitch { .. } => since.push("another model"),
             EntryKind::Compaction(_) => since.push("compacted"),
-            EntryKind::Prune { .. } => since.push("old outputs folded"),
+            EntryKind::Prune { reason, .. } if *reason != PruneReason::StepLimit => {
+                since.push("old outputs folded");
+            }
             EntryKind::Revert { .. } => since.push("went back"),
             EntryKind::Tools { .. } => since.push("other tools"),
             EntryKind::Usage { usage, purpose, .. } if purpose == "turn" => {

@@ -16,6 +16,7 @@
 //! ```text
 //!    floor  = Floor::of(&system_items, &tool_specs)                      // again when either changes
 //!    base   = view.estimated_tokens() + floor.tools                      // base tokens, unscaled; everything sent
+//! 0. when a turn begins: governor.turn_started()
 //! 1. after each answer of the model
 //!      meter.report(&usage, base_sent, base_now)    // base when it was sent; base with the answer appended
 //!      limits.worked(usage.context())               // when it returns true: append the limits' entry
@@ -26,6 +27,7 @@
 //!      match governor.owed(Need::Threshold, used, &budget, &policy, now) {
 //!          Owed::No           => send the request
 //!          Owed::Compact(t)   => step 4 with trigger t
+//!          Owed::Stop(NothingShown) => end the turn: NoRoom
 //!          Owed::Stop(reason) => end the turn: ContextFull { breakdown: compaction::stop(&snapshot, reason).to_string() }
 //!      }
 //! 3. the provider answered context-overflow (or 413, too many bytes: then nothing is learned)
@@ -47,6 +49,7 @@
 //!        Step::Commit(outcome) => {
 //!            // preview: show outcome.report (Display), edit with outcome.with_summary(text), append nothing.
 //!            governor.succeeded(outcome.report.tokens_after, &budget)
+//!            governor.showed(outcome.report.blind)
 //!            entries = outcome.entries + [governor.entry()]             // ONE session.append, Durability::Synced
 //!            meter.forget(); emit CompactBoundary; tell outcome.notices; go to 2
 //!        }
@@ -70,6 +73,7 @@
 //! - No loop: a compaction is accepted only if it pays (`verify`), else it escalates once, without the model, then stops.
 //! - The user's last message stands verbatim in every outcome: in the tail, kept before it, or as the continuation.
 //! - A call and its results are on the same side of the cut.
+//! - What the model has not answered yet stays: calls whole, results at least as a cut with the id for `recall`.
 //! - Text of tools is data: it is escaped on its way to the summariser and on its way back.
 //!
 //! Does not talk to a model, count time, or write the ledger.
@@ -84,6 +88,7 @@ mod plan;
 mod prepared;
 mod snapshot;
 mod split;
+mod unseen;
 mod verify;
 
 pub use folded::{Folded, text_of};
@@ -92,18 +97,18 @@ pub use loss::loss;
 pub use plan::{Ask, Step, begin, begin_with, prepare, stop};
 pub use prepared::{Cover, Prepared, PreparedOutcome};
 pub use snapshot::Request;
-pub use split::{Tail, borders, cut};
+pub use split::{Tail, borders, cut, first_unseen};
 pub use verify::{Breakdown, Floor, Stop, StopReason};
 
 use super::Policy;
 use super::budget::Budget;
 use super::view::Journal;
 use becket_types::{
-    CallId, CompactionSource, CompactionTrigger, EntryKind, Message, MessageId, Prices, PrunedCall, Seq,
-    Tokens, TurnState,
+    CallId, CompactionSource, CompactionTrigger, CutOutput, EntryKind, Message, MessageId, Prices,
+    PrunedCall, Seq, Tokens, TurnState,
 };
 use serde_json::Value;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Everything a compaction looks at: the view from before it, as plain data.
@@ -113,6 +118,8 @@ pub struct Snapshot {
     pub messages: Vec<Arc<Message>>,
     /// Calls whose outputs are stubs in the view already.
     pub stubs: HashSet<CallId>,
+    /// Outputs that the model was first shown in part, also those that have left the view.
+    pub cuts: HashMap<CallId, CutOutput>,
     /// The last ledger entry that the view has seen.
     pub last_seq: Seq,
     pub turn_state: TurnState,
@@ -152,6 +159,7 @@ pub struct Previous {
     pub taken_out: Vec<MessageId>,
     pub media: Vec<(MessageId, u32)>,
     pub pruned: Vec<PrunedCall>,
+    pub cuts: Vec<CutOutput>,
 }
 
 /// What the user pinned.
@@ -241,6 +249,10 @@ pub struct Report {
     pub tail: usize,
     /// Outputs that become stubs.
     pub pruned: usize,
+    /// Outputs that the model has not answered yet and that are shown in part.
+    pub cut: usize,
+    /// Nothing that is new to the model is in the new view: its results are stubs without any text.
+    pub blind: bool,
     pub model_calls: u32,
     /// Exactly what the model will see; empty when pruning was enough.
     pub summary: String,

@@ -20,9 +20,9 @@ pub const CONTINUE: &str = "continue";
 /// Which continuation a snapshot calls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Branch {
-    /// The last user message holds an image or attachment.
+    /// The last user message holds an image or attachment that the model has answered.
     Media,
-    /// Nobody has answered the last user message.
+    /// Nobody has answered the last user message. It is repeated with its media.
     Unanswered,
     /// Work is under way, or there is no user message at all.
     MidTask,
@@ -49,11 +49,10 @@ pub fn last_user<M: Borrow<Message>>(messages: &[M]) -> Option<usize> {
 /// The branch for a snapshot, whatever the turn state.
 pub fn branch<M: Borrow<Message>>(before: &[M]) -> Branch {
     let Some(at) = last_user(before) else { return Branch::MidTask };
-    if before[at].borrow().has_media() {
-        return Branch::Media;
-    }
     if before[at + 1..].iter().all(|m| m.borrow().role != Role::Assistant) {
         Branch::Unanswered
+    } else if before[at].borrow().has_media() {
+        Branch::Media
     } else {
         Branch::MidTask
     }
@@ -190,10 +189,16 @@ mod tests {
                 Some(("b", false, false)),
             ),
             (
-                "media, unanswered",
+                "media, unanswered: replayed with it",
                 vec![with(Message::user("look"), image())],
-                T::Media,
-                Some(("[Continuing from compaction] look", true, true)),
+                T::Unanswered,
+                Some(("look", false, false)),
+            ),
+            (
+                "media, unanswered, behind a step that is new as well",
+                vec![Message::user("a"), answer(), tool(), with(Message::user("look"), image())],
+                T::Unanswered,
+                Some(("look", false, false)),
             ),
             (
                 "media, under way",
@@ -201,10 +206,11 @@ mod tests {
                 T::MidTurn,
                 Some(("[Continuing from compaction] look", true, true)),
             ),
+            ("media alone, unanswered", vec![only(image())], T::Unanswered, Some(("", false, false))),
             ("media without words", vec![only(image()), answer()], T::Media, Some((MEDIA_ONLY, true, true))),
             (
                 "media with blank words",
-                vec![with(Message::user(" \n"), image())],
+                vec![with(Message::user(" \n"), image()), answer()],
                 T::Media,
                 Some((MEDIA_ONLY, true, true)),
             ),
@@ -219,13 +225,18 @@ mod tests {
         for (rule, before, state, want) in cases {
             let got = continuation(id, &before, state);
             let facts = got.as_ref().map(|m| {
-                let synthetic = matches!(m.parts[0], Part::Text { synthetic: true, .. });
+                let synthetic = matches!(m.parts.first(), Some(Part::Text { synthetic: true, .. }));
                 (m.text(), m.metadata.had_media, synthetic)
             });
             assert_eq!(facts.as_ref().map(|(t, h, s)| (t.as_str(), *h, *s)), want, "{rule}");
             if let Some(m) = got {
                 assert_eq!((m.id, m.seq, m.role), (id, Seq(0), Role::User), "{rule}");
-                assert!(m.metadata.compaction_continue && !m.is_user_turn() && !m.has_media(), "{rule}");
+                assert!(m.metadata.compaction_continue && !m.is_user_turn(), "{rule}");
+                assert_eq!(
+                    m.has_media(),
+                    is_replay(&m) && before.last().is_some_and(Message::has_media),
+                    "{rule}"
+                );
                 assert!(!visibility(&m.origin).user && visibility(&m.origin).model, "{rule}");
             }
         }
@@ -248,7 +259,7 @@ mod tests {
     #[test]
     fn continuations_of_the_other_branches_are_nobodys_words() {
         let go_on = continuation(MessageId::new(), &[answer()], TurnState::MidTurn).unwrap();
-        let media = continuation(MessageId::new(), &[only(image())], TurnState::Media).unwrap();
+        let media = continuation(MessageId::new(), &[only(image()), answer()], TurnState::Media).unwrap();
         assert!(!is_users_words(&go_on) && !is_users_words(&media));
     }
 }

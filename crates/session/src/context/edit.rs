@@ -262,7 +262,13 @@ fn collapse(view: &View, items: &[Item]) -> Result<Vec<EntryKind>, Refused> {
             "text can be dropped",
         );
     }
-    Ok(vec![EntryKind::Prune { calls, media, freed_tokens: freed, reason: PruneReason::Manual }])
+    Ok(vec![EntryKind::Prune {
+        calls,
+        media,
+        cuts: Vec::new(),
+        freed_tokens: freed,
+        reason: PruneReason::Manual,
+    }])
 }
 
 fn pin(items: &[Item]) -> Vec<EntryKind> {

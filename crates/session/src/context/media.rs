@@ -15,8 +15,13 @@ const UNKNOWN_BYTES: u64 = 256 * 1024;
 /// What the providers take as images.
 const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// The text that stands for an image or file: `[Attached image/png: name, WxH]`. `None` for any other part.
+/// The text that stands for an image or file: `[Attached image/png: name, WxH, N bytes]`. `None` for any other part.
 pub fn stub(part: &Part) -> Option<String> {
+    placeholder(part, None)
+}
+
+/// The same with the id by which `recall` shows it again: `[Attached image/png: name, WxH, N bytes, id m12]`.
+pub fn placeholder(part: &Part, id: Option<&str>) -> Option<String> {
     let (media_type, name, pixels) = match part {
         Part::Image { media_type, name, width, height, .. } => (media_type, name, width.zip(*height)),
         Part::File { media_type, name, .. } => (media_type, name, None),
@@ -31,6 +36,14 @@ pub fn stub(part: &Part) -> Option<String> {
     }
     if let Some((width, height)) = pixels {
         let _ = write!(out, "{separator}{width}x{height}");
+        separator = ", ";
+    }
+    if let Some(bytes) = known_bytes(part) {
+        let _ = write!(out, "{separator}{bytes} bytes");
+        separator = ", ";
+    }
+    if let Some(id) = id {
+        let _ = write!(out, "{separator}id {id}");
     }
     out.push(']');
     Some(escape::escape(&out).into_owned())
@@ -38,15 +51,22 @@ pub fn stub(part: &Part) -> Option<String> {
 
 /// Bytes that the part adds to a request before base64.
 pub fn bytes(part: &Part) -> u64 {
-    let (extra, inline) = match part {
-        Part::Image { source: ImageSource::Url(_), .. } => return 0,
-        Part::Image { extra, source: ImageSource::Base64(data), .. } => {
-            (extra, Some(data.len() as u64 / 4 * 3))
+    match part {
+        Part::Image { source: ImageSource::Url(_), .. } => 0,
+        Part::Image { .. } | Part::File { .. } => known_bytes(part).unwrap_or(UNKNOWN_BYTES),
+        _ => 0,
+    }
+}
+
+/// Size of the bytes behind a media part, where the part says it.
+fn known_bytes(part: &Part) -> Option<u64> {
+    match part {
+        Part::Image { source: ImageSource::Base64(data), .. } => Some(data.len() as u64 / 4 * 3),
+        Part::Image { extra, .. } | Part::File { extra, .. } => {
+            extra.get(BYTES_KEY).and_then(serde_json::Value::as_u64)
         }
-        Part::Image { extra, .. } | Part::File { extra, .. } => (extra, None),
-        _ => return 0,
-    };
-    inline.or_else(|| extra.get(BYTES_KEY).and_then(serde_json::Value::as_u64)).unwrap_or(UNKNOWN_BYTES)
+        _ => None,
+    }
 }
 
 /// Why this part can never be sent to the model of `scope`, whatever else the request holds; `None` when it can.

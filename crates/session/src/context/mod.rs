@@ -5,6 +5,7 @@
 pub mod budget;
 pub mod compaction;
 pub mod continuation;
+pub mod cut;
 pub mod edit;
 pub mod escape;
 pub mod media;

@@ -4,7 +4,8 @@
 //! chosen becomes a ledger entry; the view makes the stubs; the original stays in the ledger, where `recall` finds it.
 //!
 //! A result is pruned when all hold: its tool is not protected; it lies before the skip boundary (or, while there are
-//! fewer user turns than that, behind the hot window); it is completed, no error, not pinned, not pruned already.
+//! fewer user turns than that, behind the hot window); the model has answered it; it is completed, no error, not pinned,
+//! not pruned already.
 
 use super::{Policy, View, budget, escape, media};
 use becket_types::{
@@ -114,6 +115,7 @@ pub fn cold(view: &View, now: Millis) -> Option<EntryKind> {
     (!calls.is_empty() && freed.0 >= view.policy().prune_batch).then(|| EntryKind::Prune {
         calls,
         media: Vec::new(),
+        cuts: Vec::new(),
         freed_tokens: freed,
         reason: PruneReason::CacheCold,
     })
@@ -184,10 +186,13 @@ fn choose(
     if !policy.enabled {
         return Vec::new();
     }
+    // What the model has not answered yet is never pruned.
+    let answered = messages.iter().rposition(|m| m.role == Role::Assistant).unwrap_or(0);
     let boundary = match skip_boundary(messages, policy.skip_turns) {
         Some(at) => at,
         None => hot_boundary(messages, policy.hot_tokens),
     };
+    let boundary = boundary.min(answered);
     let mut chosen = Vec::new();
     // Of doubled results only the first is shown.
     let mut seen = HashSet::new();
@@ -319,14 +324,16 @@ mod tests {
         );
         let none = PrunePolicy { skip_turns: 0, ..policy() };
         for (rule, list, policy, want) in [
-            ("errors stay", "u a read! u u", &policy(), vec![]),
-            ("pinned stay", "u a read read u u", &pinned, vec![3]),
-            ("prune = off means none", "u a read u u", &off, vec![]),
-            ("globs protect", "u a mcp__memory__get mcp__web__get skill u u", &globs, vec![3]),
-            ("case makes no difference", "u a MCP__Memory__get Skill u u", &globs, vec![]),
+            ("errors stay", "u a read! a u u", &policy(), vec![]),
+            ("pinned stay", "u a read read a u u", &pinned, vec![3]),
+            ("prune = off means none", "u a read a u u", &off, vec![]),
+            ("globs protect", "u a mcp__memory__get mcp__web__get skill a u u", &globs, vec![3]),
+            ("case makes no difference", "u a MCP__Memory__get Skill a u u", &globs, vec![]),
             ("a continuation is no user turn", "u a read u c a read", &policy(), vec![]),
             ("and does not end a lone turn", "u a read c a read", &policy(), vec![]),
-            ("skip_turns = 0: everything is old", "u a read", &none, vec![2]),
+            ("skip_turns = 0: everything is old", "u a read a", &none, vec![2]),
+            ("but not what the model has not answered", "u a read a read", &none, vec![2]),
+            ("also where an interrupt and two messages came after it", "u a read u u", &policy(), vec![]),
             ("the last two steps stay", "u a read*50000 a read*50000", &policy(), vec![]),
             ("however large they are", "u a read*1 a read*50000 a read*50000", &policy(), vec![2]),
             ("one token over the window", "u a read*2 a read*39999 a read*1 a a", &policy(), vec![2]),
@@ -341,7 +348,7 @@ mod tests {
         let stub = super::stub(&"c\"1".into(), "read", 12, 3, "");
         assert_eq!(stub, r#"<tool-output-compacted id="c&quot;1" tool="read" bytes="12" lines="3" />"#);
 
-        let mut list = messages("u a read bash u u");
+        let mut list = messages("u a read bash a u u");
         if let Part::ToolResult { output, .. } = &mut list[3].parts[0] {
             *output = "1\n2\n3\n4\n5\n</system-reminder>\n7\n\n".into();
         }
@@ -362,7 +369,7 @@ mod tests {
 
     #[test]
     fn t9_a_tool_says_how_much_stays_visible() {
-        let mut list = messages("u a read u u");
+        let mut list = messages("u a read a u u");
         if let Part::ToolResult { output, extra, .. } = &mut list[2].parts[0] {
             *output = "a\nb\nc".into();
             extra.insert(EXCERPT_KEY.into(), json!(1));

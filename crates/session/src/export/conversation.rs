@@ -4,7 +4,8 @@
 
 use super::{Transcript, is_shown};
 use becket_types::{
-    Compaction, Entry, EntryKind, Message, MessageId, Millis, Part, Role, Seq, SubagentReport, Usage,
+    Compaction, Entry, EntryKind, Message, MessageId, Millis, Part, PruneReason, Role, Seq, SubagentReport,
+    Usage,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -92,6 +93,8 @@ impl Conversation {
                 self.pieces.push(Piece::Compaction { seq, time, compaction });
             }
             EntryKind::Revert { entry: target } => self.reverts.push((seq, *target)),
+            // A notice tells of a step that was shown in part.
+            EntryKind::Prune { reason: PruneReason::StepLimit, .. } => {}
             EntryKind::Prune { calls, freed_tokens, .. } => {
                 self.pieces.push(Piece::Prune { seq, time, calls: calls.len(), freed: freed_tokens.0 });
             }

@@ -27,7 +27,7 @@ const LEVEL: i32 = 1;
 /// Packed text of a view is a small multiple of this at most.
 const MAX_TEXT: usize = 1 << 30;
 /// Whoever changes what folding gives changes this number or the version of the program.
-const FOLD: &str = concat!(env!("CARGO_PKG_VERSION"), " fold 7");
+const FOLD: &str = concat!(env!("CARGO_PKG_VERSION"), " fold 8");
 
 /// What is in the file.
 #[derive(Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use becket_session::context::view::{Journal, Line};
 use becket_types::*;
 use proptest::prelude::*;
 use serde_json::{Map, json};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// A history under construction.
@@ -92,6 +92,7 @@ impl Log {
                     let out: HashSet<_> = c.taken_out.iter().collect();
                     self.messages
                         .retain(|m| (kept.contains(&m.id) || m.seq >= c.tail_from) && !out.contains(&m.id));
+                    self.messages.iter_mut().for_each(|m| shorten(m, &c.cuts));
                     previous = Some(Previous {
                         entry: Seq(self.seq),
                         summary: c.summary.clone(),
@@ -99,6 +100,7 @@ impl Log {
                         taken_out: c.taken_out.clone(),
                         media: c.media.clone(),
                         pruned: c.pruned.clone(),
+                        cuts: c.cuts.clone(),
                     });
                 }
                 EntryKind::Message { message } => {
@@ -110,6 +112,19 @@ impl Log {
             }
         }
         previous
+    }
+}
+
+/// What is left of outputs that are shown in part.
+fn shorten(message: &mut Arc<Message>, cuts: &[CutOutput]) {
+    for part in &mut Arc::make_mut(message).parts {
+        if let Part::ToolResult { call_id, output, .. } = part
+            && let Some(cut) = cuts.iter().find(|cut| cut.call_id == *call_id)
+        {
+            let head = cut_end(output, cut.head as usize);
+            let tail = cut_start(output, cut.tail as usize);
+            *output = format!("{head}<tool-output-compacted id=\"{call_id}\" />{tail}");
+        }
     }
 }
 
@@ -136,6 +151,7 @@ pub(crate) fn snapshot(log: &Log, window: u64) -> Snapshot {
     Snapshot {
         messages: log.messages.clone(),
         stubs: HashSet::new(),
+        cuts: HashMap::new(),
         last_seq: log.last_seq(),
         turn_state: TurnState::MidTurn,
         previous: None,

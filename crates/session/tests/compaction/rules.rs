@@ -52,29 +52,37 @@ fn the_tail_is_cut_by_turns_and_tokens() {
     open.user("1").says("a").user("2").step_of("bash", &[10, 10], 1);
     let mut interrupted = Log::default();
     interrupted.user("1").step_of("bash", &[10, 10], 1).user("2");
+    let mut steered = Log::default();
+    steered.user("1").step("bash", &[10]).step("bash", &[10, 10]).user("2").user("3");
+    let mut asked = Log::default();
+    asked.user("1").says("a").user("2").user("3");
+    let mut done = Log::default();
+    done.user("1").step("bash", &[10]).says("a");
     let mut crossed = Log::default();
     crossed.user("1").says("a");
     crossed.push(Message::assistant(vec![Part::tool_call("x", "bash", json!({}))]));
     crossed.user("2").push(Message::tool_result("x".into(), "bash", "out", false));
-    // rule, log, turns, budget in messages, room for an unseen step -> where the tail begins
-    for (rule, log, wanted, tokens, unseen, want) in [
-        ("the last two user turns", &turns, 2, 99, 0, "ua|uatauatta"),
-        ("one turn", &turns, 1, 99, 0, "uauata|uatta"),
-        ("no turn", &turns, 0, 99, 0, "uauatauatta|"),
-        ("the whole turns fit exactly", &turns, 2, 9, 0, "ua|uatauatta"),
-        ("a turn that does not fit is entered at an assistant message", &turns, 2, 8, 0, "uau|atauatta"),
-        ("never between parallel calls and their results", &turns, 2, 3, 0, "uauatauatt|a"),
-        ("a lone turn is entered in its middle", &lone, 2, 5, 0, "uat|attat"),
-        ("a step is indivisible", &lone, 2, 4, 0, "uatatt|at"),
-        ("a step the model has not seen stays above the budget", &lone, 2, 1, 2, "uatatt|at"),
-        ("but not at any price", &lone, 2, 1, 1, "uatattat|"),
-        ("fewer turns than wanted: all of it, if it fits", &lone, 2, 99, 0, "|uatattat"),
-        ("calls that are still open stay", &open, 2, 0, 0, "uau|at"),
-        ("calls that a user message ended may go", &interrupted, 1, 1, 0, "uat|u"),
-        ("a user message between call and result is no border", &crossed, 1, 2, 0, "uaaut|"),
+    // rule, log, turns, budget in messages -> where the tail begins
+    for (rule, log, wanted, tokens, want) in [
+        ("the last two user turns", &turns, 2, 99, "ua|uatauatta"),
+        ("one turn", &turns, 1, 99, "uauata|uatta"),
+        ("no turn", &turns, 0, 99, "uauatauatta|"),
+        ("the whole turns fit exactly", &turns, 2, 9, "ua|uatauatta"),
+        ("a turn that does not fit is entered at an assistant message", &turns, 2, 8, "uau|atauatta"),
+        ("never between parallel calls and their results", &turns, 2, 3, "uauatauatt|a"),
+        ("a lone turn is entered in its middle", &lone, 2, 5, "uat|attat"),
+        ("a step is indivisible", &lone, 2, 4, "uatatt|at"),
+        ("a step the model has not seen stays above the budget", &lone, 0, 0, "uatatt|at"),
+        ("with the messages behind it", &steered, 0, 0, "uat|attuu"),
+        ("messages that nobody answered stay", &asked, 0, 0, "ua|uu"),
+        ("nothing is new: nothing stays", &done, 0, 0, "uata|"),
+        ("fewer turns than wanted: all of it, if it fits", &lone, 2, 99, "|uatattat"),
+        ("calls that are still open stay", &open, 2, 0, "uau|at"),
+        ("calls that a user message ended are as new as it", &interrupted, 1, 1, "u|atu"),
+        ("a user message between call and result is no border", &crossed, 1, 2, "ua|aut"),
     ] {
         let costs = vec![1; log.messages.len()];
-        let at = cut(&log.messages, &costs, Tail { turns: wanted, tokens, unseen });
+        let at = cut(&log.messages, &costs, Tail { turns: wanted, tokens });
         assert_eq!(places(log, at), want, "{rule}");
         assert!(borders(&log.messages)[at], "{rule}");
     }

@@ -12,13 +12,13 @@ use proptest::prelude::*;
 use serde_json::json;
 
 /// A ledger and its view.
-struct Ledger {
-    entries: Vec<Entry>,
-    view: View,
+pub(super) struct Ledger {
+    pub(super) entries: Vec<Entry>,
+    pub(super) view: View,
 }
 
 impl Ledger {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let scope = ModelScope {
             provider: "p".into(),
             model: "m".into(),
@@ -29,7 +29,7 @@ impl Ledger {
         Self { entries: Vec::new(), view: View::new(Policy::default(), scope) }
     }
 
-    fn append(&mut self, kinds: impl IntoIterator<Item = EntryKind>) -> Seq {
+    pub(super) fn append(&mut self, kinds: impl IntoIterator<Item = EntryKind>) -> Seq {
         for kind in kinds {
             let seq = Seq(self.entries.len() as u64 + 1);
             let entry = Entry { seq, time: Millis(seq.0), kind };
@@ -39,7 +39,7 @@ impl Ledger {
         Seq(self.entries.len() as u64)
     }
 
-    fn message(&mut self, message: Message) {
+    pub(super) fn message(&mut self, message: Message) {
         let finish = (message.role == Role::Assistant).then(|| EntryKind::Finish {
             message: message.id,
             reason: if message.call_ids().next().is_some() {
@@ -51,7 +51,7 @@ impl Ledger {
         self.append(std::iter::once(EntryKind::Message { message }).chain(finish));
     }
 
-    fn step(&mut self, n: usize, bytes: usize) {
+    pub(super) fn step(&mut self, n: usize, bytes: usize) {
         let id = format!("c{n}");
         let call = Part::tool_call(id.clone(), "bash", json!({"command": format!("make step{n}")}));
         self.message(Message::assistant(vec![Part::text(format!("step {n}")), call]));
@@ -67,13 +67,19 @@ impl Ledger {
         self.append([journal(JournalState::Finished, json!({"exit_code": 0}))]);
     }
 
-    fn shown(&mut self) -> Vec<Message> {
+    pub(super) fn shown(&mut self) -> Vec<Message> {
         let messages = self.view.context().messages.iter().map(|m| Message::clone(&m.message)).collect();
         self.view.check().unwrap();
         messages
     }
 
-    fn snapshot(&self, floor: Floor, used: Tokens, budget: Budget, trigger: CompactionTrigger) -> Snapshot {
+    pub(super) fn snapshot(
+        &self,
+        floor: Floor,
+        used: Tokens,
+        budget: Budget,
+        trigger: CompactionTrigger,
+    ) -> Snapshot {
         let summariser = Summariser { name: "p/m".into(), budget, prices: None, cache_warm: true };
         Snapshot::of(
             &self.view,

@@ -128,6 +128,7 @@ pub(crate) fn sound(root: &Path) -> PathBuf {
     let prune = EntryKind::Prune {
         calls: vec![call],
         media: Vec::new(),
+        cuts: Vec::new(),
         freed_tokens: Tokens(1),
         reason: PruneReason::Manual,
     };

@@ -27,6 +27,7 @@ pub fn compaction(session: &Session, tail_from: Seq) -> Compaction {
         kept: vec![],
         replaces: session.view().compaction().map(|(seq, _)| seq),
         pruned: vec![],
+        cuts: Vec::new(),
         media: vec![],
         state: String::new(),
         tokens_before: Tokens(0),

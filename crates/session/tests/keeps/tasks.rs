@@ -12,7 +12,7 @@ use becket_types::{
     CallId, CompactionTrigger, EntryKind, JournalState, Message, MessageId, Part, Seq, Tokens, TurnState,
 };
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 const WINDOW: u64 = 64_000;
@@ -156,6 +156,7 @@ impl Task {
         let snapshot = Snapshot {
             messages: self.messages.clone(),
             stubs: HashSet::new(),
+            cuts: HashMap::new(),
             last_seq: Seq(self.seq),
             turn_state: TurnState::MidTurn,
             previous: self.previous.clone(),

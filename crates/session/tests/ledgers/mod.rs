@@ -10,9 +10,9 @@
 
 use becket_session::context::{ModelScope, Policy, View, continuation, prune, reminder};
 use becket_types::{
-    BlobId, CallId, Compaction, CompactionSource, CompactionTrigger, Entry, EntryKind, FinishReason,
-    ImageSource, Message, MessageId, Millis, Part, PinTarget, PruneReason, PrunedCall, Role, Seq, SystemItem,
-    SystemKind, Tokens, TurnState,
+    BlobId, CallId, Compaction, CompactionSource, CompactionTrigger, CutOutput, Entry, EntryKind,
+    FinishReason, ImageSource, Message, MessageId, Millis, Part, PinTarget, PruneReason, PrunedCall, Role,
+    Seq, SystemItem, SystemKind, Tokens, TurnState,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -291,6 +291,7 @@ impl World {
                 self.push(EntryKind::Prune {
                     calls: vec![call],
                     media,
+                    cuts: Vec::new(),
                     freed_tokens: Tokens(1),
                     reason: PruneReason::Manual,
                 });
@@ -300,6 +301,7 @@ impl World {
                 self.push(EntryKind::Prune {
                     calls,
                     media: vec![],
+                    cuts: Vec::new(),
                     freed_tokens: Tokens(1),
                     reason: PruneReason::CacheCold,
                 });
@@ -388,6 +390,7 @@ impl World {
             kept,
             replaces: self.view.compaction().map(|(seq, _)| seq),
             pruned: prune::select(&self.view, Millis(1)).calls,
+            cuts: cuts(&live[at..], keep as u64),
             media: Vec::new(),
             state: if idle { String::new() } else { "todo".into() },
             tokens_before: Tokens(0),
@@ -451,4 +454,20 @@ pub fn built(ops: &[Op]) -> World {
         world.run(op);
     }
     world
+}
+
+/// Cuts of the outputs of some messages, as an engine with little room would make them.
+fn cuts(messages: &[Arc<Message>], bytes: u64) -> Vec<CutOutput> {
+    let parts = messages.iter().filter(|m| m.role == Role::Tool).flat_map(|m| &m.parts);
+    let cut = |part: &Part| match part {
+        Part::ToolResult { call_id, output, .. } => Some(CutOutput {
+            call_id: call_id.clone(),
+            bytes: output.len() as u64,
+            lines: output.lines().count() as u64,
+            head: bytes,
+            tail: bytes / 2,
+        }),
+        _ => None,
+    };
+    parts.filter_map(cut).collect()
 }

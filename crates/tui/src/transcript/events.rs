@@ -362,6 +362,7 @@ impl Transcript {
             TurnEnd::ContextFull { breakdown } => {
                 (Weight::Error, format!("the context is full: {breakdown}"))
             }
+            TurnEnd::NoRoom { what } => (Weight::Error, what.clone()),
             TurnEnd::ModelError { message, .. } | TurnEnd::Failed { message } => {
                 (Weight::Error, message.clone())
             }

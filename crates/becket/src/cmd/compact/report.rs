@@ -119,7 +119,7 @@ pub(super) fn json(preview: &Preview, applied: bool) -> Value {
         "applied": applied, "tokens_before": report.tokens_before, "tokens_after": report.tokens_after,
         "before": by_category(&report.before), "after": by_category(&report.after),
         "dropped": preview.folded.gone.iter().map(|m| row(m)).collect::<Vec<_>>(),
-        "kept": report.kept, "tail": report.tail, "pruned": report.pruned, "model_calls": report.model_calls,
+        "kept": report.kept, "tail": report.tail, "pruned": report.pruned, "cut": report.cut, "model_calls": report.model_calls,
         "source": report.source, "summary": report.summary, "loss": preview.folded.loss, "present": preview.folded.present,
         "notices": preview.outcome.notices,
     })

@@ -11,6 +11,8 @@ use serde_json::Value;
 
 /// Compactions between two successful steps, at most.
 const MAX_IN_A_ROW: u32 = 2;
+/// Compactions in a row that may leave no room for anything that is new to the model.
+const MAX_BLIND: u32 = 2;
 /// Growth that arms the next automatic compaction: this many tokens, or 2 % of the window.
 const MIN_GROWTH: u64 = 2_048;
 const MAX_FAILURES: u32 = 3;
@@ -38,7 +40,7 @@ pub enum Owed {
 }
 
 /// Rules over time: at most two compactions between two successful steps, a new one only after growth, a breaker after
-/// three failures, and the stopped state while automatic compaction is off.
+/// three failures, an end after two in a row that show nothing new, and the stopped state while automatic compaction is off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Governor {
@@ -50,6 +52,8 @@ pub struct Governor {
     open_until: Option<Millis>,
     /// Refused as too long while automatic compaction was off: used and usable tokens then.
     refused: Option<(u64, u64)>,
+    /// Compactions in a row after which nothing that is new to the model was shown.
+    blind: u32,
 }
 
 impl Governor {
@@ -73,6 +77,10 @@ impl Governor {
             Need::Overflow => CompactionTrigger::Overflow,
             Need::Threshold => CompactionTrigger::Auto,
         };
+        if self.blind >= MAX_BLIND {
+            // Every further step would be like the last two: calls, and results that nobody sees.
+            return Owed::Stop(StopReason::NothingShown);
+        }
         let usable = budget.usable();
         // A larger window or a shorter context clears the stopped state.
         self.refused = self.refused.filter(|(then, window)| usable <= *window && used.0 >= *then);
@@ -115,6 +123,16 @@ impl Governor {
         self.failures = 0;
         self.open_until = None;
         self.refused = None;
+    }
+
+    /// What the new view of a compaction shows: `blind` when it has no text of anything that is new to the model.
+    pub fn showed(&mut self, blind: bool) {
+        self.blind = if blind { self.blind.saturating_add(1) } else { 0 };
+    }
+
+    /// A turn begins: the user may have made room, or chosen another model.
+    pub fn turn_started(&mut self) {
+        self.blind = 0;
     }
 
     /// A compaction ended in a stop.

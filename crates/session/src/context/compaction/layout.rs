@@ -1,24 +1,27 @@
 //! The split in numbers: what leaves, what is kept, what the tail is, and what all of it costs, level by level.
 //!
-//! Levels: 0 the configured tail, 1 one user turn in half the room, 2 nothing but the user's last message. Costs are base
-//! estimates times one factor, so that before and after are compared in the tokens that the provider counts.
+//! Levels: 0 the configured tail, 1 one user turn in half the room, 2 nothing but the user's last message, 3 the same in a
+//! fuller window, 4 also without images. What the model has not answered yet stays at each of them (`unseen`). Costs are base estimates times one
+//! factor, so that before and after are compared in the tokens that the provider counts.
 
 use super::Snapshot;
-use super::split::{Tail, cut, unit};
+use super::split::{self, Tail, unit};
 use super::verify::{Breakdown, target};
 use crate::context::budget::{estimate_message, estimate_part, estimate_text, part_of};
-use crate::context::continuation::{Branch, branch, continuation, last_user};
-use crate::context::prune;
+use crate::context::continuation::{Branch, branch, last_user};
 use crate::context::summary::state_text;
+use crate::context::{cut, prune};
 use becket_types::{
-    CallId, CompactionTrigger, Message, MessageId, Origin, Part, Synthetic, Tokens, TurnState,
+    CallId, CompactionTrigger, CutOutput, Message, MessageId, Origin, Part, Synthetic, Tokens, TurnState,
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Levels of a compaction, from the gentlest.
-pub(super) const LEVELS: usize = 3;
-/// A part of media as text: `[Attached image/png: name, WxH]`.
-const PLACEHOLDER: u64 = 16;
+pub(super) const LEVELS: usize = 5;
+/// From this level on a fuller window is accepted for what the model has not answered yet.
+pub(super) const FULLER: usize = 3;
+/// A part of media as text: `[Attached image/png: name, WxH, N bytes, id m12]`.
+const PLACEHOLDER: u64 = 32;
 /// Tokens of the summary message and its frame beside the summary's own text.
 const SUMMARY_FRAME: u64 = 24;
 /// Tokens that the wire adds to each message.
@@ -49,9 +52,10 @@ impl Measured {
         let media: HashSet<(MessageId, u32)> =
             snapshot.previous.iter().flat_map(|p| p.media.iter().copied()).collect();
         let stubbed = |call: &CallId| snapshot.stubs.contains(call).then_some("");
-        let costs = snapshot.messages.iter().map(|m| cost(m, &stubbed, &media)).collect::<Vec<u64>>();
+        let cuts = &snapshot.cuts;
+        let costs = snapshot.messages.iter().map(|m| cost(m, &stubbed, cuts, &media)).collect::<Vec<u64>>();
         let chosen_too = |call: &CallId| chosen.get(call).copied().or_else(|| stubbed(call));
-        let pruned = snapshot.messages.iter().map(|m| cost(m, &chosen_too, &media)).collect();
+        let pruned = snapshot.messages.iter().map(|m| cost(m, &chosen_too, cuts, &media)).collect();
         let previous = snapshot
             .previous
             .as_ref()
@@ -88,7 +92,7 @@ impl Measured {
 
     /// Bound of the state text at a level, in base tokens.
     pub(super) fn state_limit(&self, level: usize) -> Tokens {
-        let share = [0.12, 0.06, 0.03][level.min(LEVELS - 1)];
+        let share = [0.12, 0.06, 0.03, 0.03, 0.03][level.min(LEVELS - 1)];
         self.base(part_of(self.snapshot.budget.usable(), share))
     }
 
@@ -130,6 +134,7 @@ impl Measured {
 fn cost<'a>(
     message: &Message,
     stub: &dyn Fn(&CallId) -> Option<&'a str>,
+    cuts: &HashMap<CallId, CutOutput>,
     media: &HashSet<(MessageId, u32)>,
 ) -> u64 {
     let part = |(index, part): (usize, &Part)| match part {
@@ -137,7 +142,7 @@ fn cost<'a>(
             Some(excerpt) => {
                 estimate_text(&prune::stub(call_id, name, output.len() as u64, 0, excerpt)).0 + MESSAGE_FRAME
             }
-            None => estimate_part(part).0,
+            None => cut::tokens(part, cuts.get(call_id)),
         },
         Part::Image { .. } | Part::File { .. } if media.contains(&(message.id, index as u32)) => PLACEHOLDER,
         _ => estimate_part(part).0,
@@ -157,6 +162,12 @@ pub(super) struct Layout {
     pub(super) tail: Vec<usize>,
     /// The unanswered prompt that the continuation repeats.
     pub(super) taken_out: Option<usize>,
+    /// Outputs of the unseen step that are shown in part.
+    pub(super) cuts: Vec<CutOutput>,
+    /// A smaller tail or summary would leave more to these outputs.
+    pub(super) squeezed: bool,
+    /// Nothing that is new to the model would be shown.
+    pub(super) blind: bool,
     /// Media that become text.
     pub(super) media: Vec<(MessageId, u32)>,
     /// Base tokens of kept, tail and continuation.
@@ -196,7 +207,7 @@ impl Measured {
         let costs: Vec<u64> = (0..messages.len())
             .map(|i| if stays.contains(&i) || Some(i) == taken_out { 0 } else { self.real(self.pruned[i]) })
             .collect();
-        let at = cut(messages, &costs, self.tail(level)).min(end);
+        let at = split::cut(messages, &costs, self.tail(level)).min(end);
         let kept: Vec<usize> = stays.range(..at).copied().collect();
         let head = (0..at).filter(|i| !stays.contains(i) && Some(*i) != taken_out).collect();
         let tail: Vec<usize> = (at..messages.len()).filter(|i| Some(*i) != taken_out).collect();
@@ -205,8 +216,8 @@ impl Measured {
         let gone: HashSet<(MessageId, u32)> = media.iter().copied().collect();
         let sum =
             |indices: &[usize]| indices.iter().map(|i| self.pruned[*i] - self.media_cost(*i, &gone)).sum();
-        let next = continuation(self.snapshot.continuation_id, messages, self.snapshot.turn_state);
-        Layout {
+        let next = self.next_message(level);
+        let mut layout = Layout {
             level,
             at,
             head,
@@ -217,8 +228,23 @@ impl Measured {
             taken_out,
             media,
             continuation_cost: next.map_or(0, |m| estimate_message(&m).0),
-            state: state_text(&self.snapshot.state, self.state_limit(level)),
+            state: self.state(level, &[]),
+            ..Layout::default()
+        };
+        self.fit_unseen(&mut layout);
+        if !layout.cuts.is_empty() {
+            layout.state = self.state(level, &layout.cuts);
         }
+        layout
+    }
+
+    /// The state text of a level. Files that the model was shown in part only are not listed as read.
+    fn state(&self, level: usize, cuts: &[CutOutput]) -> String {
+        let mut state = self.snapshot.state.clone();
+        if let Some(files) = state.get_mut("read_files") {
+            self.only_shown(files, cuts);
+        }
+        state_text(&state, self.state_limit(level))
     }
 
     fn tail(&self, level: usize) -> Tail {
@@ -230,9 +256,9 @@ impl Measured {
             .unwrap_or_else(|| (usable / 4).clamp(2_000, 8_000))
             .min(usable);
         match level {
-            0 => Tail { turns: self.snapshot.policy.tail_turns, tokens, unseen: part_of(usable, 0.35) },
-            1 => Tail { turns: 1, tokens: tokens / 2, unseen: part_of(usable, 0.15) },
-            _ => Tail { turns: 0, tokens: 0, unseen: 0 },
+            0 => Tail { turns: self.snapshot.policy.tail_turns, tokens },
+            1 => Tail { turns: 1, tokens: tokens / 2 },
+            _ => Tail { turns: 0, tokens: 0 },
         }
     }
 
@@ -248,7 +274,8 @@ impl Measured {
             .collect()
     }
 
-    /// Media that the new view shows as text: the user's last message when it had some, and from level 1 on all of it.
+    /// Media that the new view shows as text: those of the user's last message when it was answered, and from level 1 on
+    /// all that were answered. At the last level those that are new as well.
     fn media_to_text(
         &self,
         level: usize,
@@ -256,6 +283,7 @@ impl Measured {
         tail: &[usize],
         user: Option<usize>,
     ) -> Vec<(MessageId, u32)> {
+        let new = if level + 1 < LEVELS { self.unseen_media() } else { HashSet::new() };
         kept.iter()
             .chain(tail)
             .filter(|i| Some(**i) == user || level > 0)
@@ -263,6 +291,7 @@ impl Measured {
                 let m = &self.snapshot.messages[*i];
                 m.parts.iter().enumerate().filter(|(_, p)| p.is_media()).map(|(n, _)| (m.id, n as u32))
             })
+            .filter(|media| !new.contains(media))
             .collect()
     }
 
@@ -283,10 +312,21 @@ impl Measured {
         if layout.head.is_empty() && self.snapshot.previous.is_none() {
             return None;
         }
-        let target = self.target()?;
-        let fixed = self.real(self.snapshot.floor.total().0 + layout.fixed() + SUMMARY_FRAME);
+        let target = self.target_at(layout.level).filter(|_| !layout.squeezed)?;
+        let fixed = self.real(self.fixed(layout));
         let room = self.base(target.0.checked_sub(fixed)?);
         (room.0 >= MIN_SUMMARY).then(|| room.min(self.most()))
+    }
+
+    /// Base tokens of everything in the new view but the summary.
+    pub(super) fn fixed(&self, layout: &Layout) -> u64 {
+        self.snapshot.floor.total().0 + layout.fixed() + SUMMARY_FRAME
+    }
+
+    /// Base tokens that unseen outputs leave to the summary at a level.
+    pub(super) fn reserved(&self, level: usize) -> u64 {
+        let most = self.most().0;
+        [most, most / 2, most / 4, MIN_SUMMARY, MIN_SUMMARY][level.min(LEVELS - 1)].max(MIN_SUMMARY)
     }
 
     /// Base tokens that no summary exceeds.

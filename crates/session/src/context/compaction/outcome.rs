@@ -3,9 +3,8 @@
 use super::layout::{Layout, Measured};
 use super::{Outcome, Report};
 use crate::context::budget::estimate_text;
-use crate::context::continuation::continuation;
 use crate::context::tail_anchor;
-use becket_types::{Compaction, CompactionSource, EntryKind, Message, PruneReason, Tokens};
+use becket_types::{Compaction, CompactionSource, CutOutput, EntryKind, Message, PruneReason, Tokens};
 use std::fmt;
 use std::sync::Arc;
 
@@ -54,6 +53,10 @@ pub(super) fn build(
     let mut pruned = previous.map(|p| p.pruned.clone()).unwrap_or_default();
     pruned.extend(snapshot.prunable.iter().cloned());
     pruned.retain(|p| in_view.contains(&&p.call_id));
+    let mut cuts: Vec<CutOutput> = previous.map(|p| p.cuts.clone()).unwrap_or_default();
+    cuts.retain(|old| !layout.cuts.iter().any(|new| new.call_id == old.call_id));
+    cuts.extend(layout.cuts.iter().cloned());
+    cuts.retain(|c| in_view.contains(&&c.call_id));
     let report = Report {
         trigger: snapshot.trigger,
         source: made.source,
@@ -66,6 +69,8 @@ pub(super) fn build(
         kept: layout.kept.len(),
         tail: layout.tail.len(),
         pruned: pruned.len(),
+        cut: layout.cuts.len(),
+        blind: layout.blind,
         model_calls: made.model_calls,
         summary: summary.clone(),
     };
@@ -77,6 +82,7 @@ pub(super) fn build(
         kept: layout.kept.iter().map(|i| message(i).id).collect(),
         replaces: previous.map(|p| p.entry),
         pruned,
+        cuts,
         media,
         state: layout.state.clone(),
         tokens_before: measured.before,
@@ -88,10 +94,17 @@ pub(super) fn build(
         snapshot_of: snapshot.last_seq,
         turn_state: snapshot.turn_state,
     };
-    let next = continuation(snapshot.continuation_id, &snapshot.messages, snapshot.turn_state);
+    let next = measured.next_message(layout.level);
     let mut entries = vec![EntryKind::Compaction(Box::new(compaction))];
     entries.extend(next.map(|message| EntryKind::Message { message }));
-    (Outcome { entries, report, notices: Vec::new() }, after.total())
+    let notices = match layout.cuts.len() {
+        0 => Vec::new(),
+        n => vec![format!(
+            "The results of the newest step do not fit into the window: {n} of them are shown to the model in part, and \
+             `recall` brings the rest"
+        )],
+    };
+    (Outcome { entries, report, notices }, after.total())
 }
 
 /// Pruning alone was enough: one entry, no model, no continuation.
@@ -104,6 +117,7 @@ pub(super) fn prune_only(measured: &Measured, after: Tokens) -> Outcome {
         entries: vec![EntryKind::Prune {
             calls: snapshot.prunable.clone(),
             media: Vec::new(),
+            cuts: Vec::new(),
             freed_tokens: freed,
             reason: PruneReason::Compaction,
         }],
@@ -119,6 +133,8 @@ pub(super) fn prune_only(measured: &Measured, after: Tokens) -> Outcome {
             kept: 0,
             tail: snapshot.messages.len(),
             pruned: snapshot.prunable.len(),
+            cut: 0,
+            blind: false,
             model_calls: 0,
             summary: String::new(),
         },
@@ -169,6 +185,9 @@ impl fmt::Display for Report {
             "Dropped: {} messages; kept before the tail: {}; in the tail: {}; outputs that become stubs: {}",
             self.dropped, self.kept, self.tail, self.pruned
         )?;
+        if self.cut > 0 {
+            writeln!(f, "Outputs that are new to the model and shown in part: {}", self.cut)?;
+        }
         if !self.summary.is_empty() {
             let by = match self.source {
                 CompactionSource::Model => "the model",

@@ -4,6 +4,7 @@ use super::fallback::fallback;
 use super::layout::{LEVELS, Layout, Measured};
 use super::outcome::{Made, anchor, build, prune_only};
 use super::prepared::{Cover, NEWER, Prepared, PreparedOutcome, reason};
+use super::split::borders;
 use super::verify::{ACCEPT_SHARE, Stop, StopReason};
 use super::{Failure, InputKind, Outcome, Snapshot, Summariser, SummaryRequest};
 use crate::context::budget::{estimate_text, part_of};
@@ -129,6 +130,8 @@ pub fn prepare(snapshot: Snapshot) -> Option<Box<Ask>> {
     }
     let mut layout = measured.layout(LEVELS - 1);
     let messages = &measured.snapshot.messages;
+    // The request under way shows the newest step; what comes of it is there when the compaction is due.
+    layout.at = borders(messages).iter().rposition(|border| *border).unwrap_or(0);
     let is_rules = |i: &usize| messages[*i].origin == Origin::Synthetic(Synthetic::Rules);
     // What is kept today may be in the head when the compaction is due.
     layout.head = (0..layout.at).filter(|i| !is_rules(i)).collect();
@@ -436,7 +439,7 @@ impl Ask {
     }
 
     fn accepts(&self, after: Tokens) -> bool {
-        self.measured.target().is_some_and(|target| after <= target)
+        self.measured.target_at(self.layout.level).is_some_and(|target| after <= target)
     }
 
     /// What is left of the room for the summary's own text.

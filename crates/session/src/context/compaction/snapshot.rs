@@ -52,12 +52,14 @@ impl Snapshot {
             taken_out: c.taken_out.clone(),
             media: c.media.clone(),
             pruned: c.pruned.clone(),
+            cuts: c.cuts.clone(),
         });
         let state =
             STATE_KEYS.iter().filter_map(|k| Some(((*k).to_owned(), view.state(k)?.clone()))).collect();
         Self {
             messages,
             stubs,
+            cuts: view.cuts().map(|cut| (cut.call_id.clone(), cut.clone())).collect(),
             last_seq: view.last_seq(),
             turn_state: view.turn_state(),
             previous,

@@ -12,10 +12,9 @@ use std::collections::{HashMap, HashSet};
 pub struct Tail {
     /// At most this many user turns.
     pub turns: usize,
-    /// At most this many tokens; a turn that does not fit is entered in its middle.
+    /// At most this many tokens; a turn that does not fit is entered in its middle. What the model has not answered yet
+    /// stays whatever it costs.
     pub tokens: u64,
-    /// The newest step, if the model has not seen its results yet, may take this much instead.
-    pub unseen: u64,
 }
 
 /// For each place 0..=len whether a tail may begin there.
@@ -91,12 +90,8 @@ pub fn cut<M: Borrow<Message>>(messages: &[M], costs: &[u64], tail: Tail) -> usi
     let borders = borders(messages);
     let Some(last) = (0..=n).rev().find(|i| borders[*i]) else { return 0 };
     let (mut best, mut size) = (last, 0u64);
-    let mut newest_step = None;
     for i in (0..n).rev() {
         size = size.saturating_add(costs.get(i).copied().unwrap_or(0));
-        if newest_step.is_none() && borders[i] && messages[i].borrow().role == Role::Assistant {
-            newest_step = Some((i, size));
-        }
         if i < first || size > tail.tokens {
             break;
         }
@@ -104,23 +99,17 @@ pub fn cut<M: Borrow<Message>>(messages: &[M], costs: &[u64], tail: Tail) -> usi
             best = i;
         }
     }
-    match newest_step.or_else(|| step_beyond(messages, costs, &borders)) {
-        Some((at, size)) if at < best && size <= tail.unseen && unseen(&messages[at..]) => at,
-        _ => best,
-    }
+    let unseen = first_unseen(messages);
+    let from = (0..=unseen).rev().find(|i| borders[*i]).unwrap_or(0);
+    best.min(from)
 }
 
-/// The newest step and its size, where the search for the cut stopped before it.
-fn step_beyond<M: Borrow<Message>>(messages: &[M], costs: &[u64], borders: &[bool]) -> Option<(usize, u64)> {
-    let at =
-        (0..messages.len()).rev().find(|i| borders[*i] && messages[*i].borrow().role == Role::Assistant)?;
-    Some((at, costs[at..].iter().sum()))
-}
-
-/// One assistant message with calls, and after it no other.
-fn unseen<M: Borrow<Message>>(step: &[M]) -> bool {
-    let mut assistants = step.iter().map(Borrow::borrow).filter(|m| m.role == Role::Assistant);
-    assistants.next().is_some_and(|m| m.call_ids().next().is_some()) && assistants.next().is_none()
+/// Index of the first message that the model has not answered yet: the newest answer itself while it has calls, whose
+/// results are new; else what follows it. `messages.len()` when nothing is new.
+pub fn first_unseen<M: Borrow<Message>>(messages: &[M]) -> usize {
+    let Some(at) = messages.iter().rposition(|m| m.borrow().role == Role::Assistant) else { return 0 };
+    let calls = messages[at].borrow().call_ids().next().is_some();
+    if calls { at } else { at + 1 }
 }
 
 /// Every message that must stay with `index`: a call's results, a result's call with all its results.

@@ -8,6 +8,8 @@ use std::fmt;
 pub(super) const ACCEPT_SHARE: f64 = 0.60;
 /// … and only if it frees at least this share of what was used.
 const FREED_SHARE: f64 = 0.25;
+/// The last level accepts this share of the usable window for what the model has not answered yet.
+pub(super) const LAST_SHARE: f64 = 0.92;
 /// A floor above this share of the usable window cannot be helped.
 const FLOOR_SHARE: f64 = 0.70;
 /// From this share on the floor is tight: the rules then apply to what is above the floor, else a small window with a long
@@ -147,6 +149,8 @@ pub enum StopReason {
     TooMany,
     /// The context has hardly grown since the last compaction, and is full again.
     NotGrown,
+    /// Two compactions in a row left no room for anything that is new to the model.
+    NothingShown,
     /// Three compactions in a row failed; the next automatic one is tried at this time.
     Breaker { until: Millis },
 }
@@ -161,6 +165,9 @@ impl fmt::Display for StopReason {
             Self::NotEnough => "compacting would not free enough",
             Self::TooMany => "two compactions in a row did not lead to a successful step",
             Self::NotGrown => "the last compaction already freed what it could",
+            Self::NothingShown => {
+                "two compactions in a row left no room to show the model any result of its calls"
+            }
             Self::Breaker { .. } => {
                 "three compactions in a row failed; automatic compaction rests for an hour"
             }

@@ -13,8 +13,8 @@ use super::fold::{Act, Control, Heir};
 use super::{Slot, View};
 use crate::context::{ModelScope, Policy};
 use becket_types::{
-    Compaction, FinishReason, Message, MessageId, Millis, PinTarget, PrunedCall, Role, Seq, SystemItem,
-    Tokens, Used,
+    Compaction, CutOutput, FinishReason, Message, MessageId, Millis, PinTarget, PrunedCall, Role, Seq,
+    SystemItem, Tokens, Used,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -67,7 +67,7 @@ struct ControlRecord {
 
 #[derive(Debug, Serialize, Deserialize)]
 enum ActRecord {
-    Prune(Vec<PrunedCall>, Vec<(MessageId, u32)>),
+    Prune(Vec<PrunedCall>, Vec<(MessageId, u32)>, Vec<CutOutput>),
     Compaction(Box<Compaction>),
     Revert(Seq),
     Pin(PinTarget),
@@ -176,7 +176,9 @@ impl View {
             calls
         };
         let act = match &control.act {
-            Act::Prune { calls: pruned, media } => ActRecord::Prune(calls(pruned), media.clone()),
+            Act::Prune { calls: pruned, media, cuts } => {
+                ActRecord::Prune(calls(pruned), media.clone(), cuts.clone())
+            }
             Act::Compaction(compaction) => {
                 let in_force = self.effects.compaction.as_ref().is_some_and(|(seq, _)| *seq == control.seq);
                 let mut compaction = Compaction::clone(compaction);
@@ -275,7 +277,7 @@ impl From<SlotRecord> for Slot {
 impl From<ControlRecord> for Control {
     fn from(record: ControlRecord) -> Self {
         let act = match record.act {
-            ActRecord::Prune(calls, media) => Act::Prune { calls, media },
+            ActRecord::Prune(calls, media, cuts) => Act::Prune { calls, media, cuts },
             ActRecord::Compaction(compaction) => Act::Compaction(Arc::new(*compaction)),
             ActRecord::Revert(target) => Act::Revert(target),
             ActRecord::Pin(target) => Act::Pin(target),

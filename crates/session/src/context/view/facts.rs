@@ -76,8 +76,8 @@ impl Turn {
             return TurnState::AwaitingUser;
         }
         match self.newest.user {
+            Some((at, _)) if self.newest.assistant < Some(at) => TurnState::Unanswered,
             Some((_, true)) => TurnState::Media,
-            Some((at, false)) if self.newest.assistant < Some(at) => TurnState::Unanswered,
             _ => TurnState::MidTurn,
         }
     }

@@ -4,12 +4,13 @@
 //! memory again without what was reverted. A compaction only ever removes: what an earlier one took out does not come back
 //! with a later one, so a view is the same whichever way it was reached.
 
+use super::super::cut;
 use super::super::{budget, continuation};
 use super::shape::Mark;
 use super::{Slot, View};
 use becket_types::{
-    CallId, Compaction, Cost, Entry, EntryKind, FinishReason, Message, MessageId, Millis, Part, PinTarget,
-    PrunedCall, Role, Seq, SystemItem, SystemKind, Tokens, is_blank,
+    CallId, Compaction, Cost, CutOutput, Entry, EntryKind, FinishReason, Message, MessageId, Millis, Part,
+    PinTarget, PrunedCall, Role, Seq, SystemItem, SystemKind, Tokens, is_blank,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
@@ -28,6 +29,7 @@ pub(super) enum Act {
     Prune {
         calls: Vec<PrunedCall>,
         media: Vec<(MessageId, u32)>,
+        cuts: Vec<CutOutput>,
     },
     Compaction(Arc<Compaction>),
     Revert(Seq),
@@ -56,6 +58,8 @@ pub(super) struct Effects {
     pub(super) dead: HashSet<Seq>,
     pub(super) wrapped: HashSet<MessageId>,
     pub(super) pruned: HashMap<CallId, Mark>,
+    /// Outputs of which the beginning and the end are shown. A stub for the whole output takes precedence.
+    pub(super) cuts: HashMap<CallId, CutOutput>,
     /// Media parts that are text, and the entry that says so: it speaks of messages before it only.
     pub(super) media: HashMap<(MessageId, u32), Seq>,
     pub(super) pinned_messages: HashSet<MessageId>,
@@ -84,9 +88,13 @@ impl Effects {
 
     fn enact(&mut self, control: &Control) {
         match &control.act {
-            Act::Prune { calls, media } => self.stub(calls, media, control),
+            Act::Prune { calls, media, cuts } => {
+                self.stub(calls, media, control);
+                self.cut(cuts);
+            }
             Act::Compaction(compaction) => {
                 self.stub(&compaction.pruned, &compaction.media, control);
+                self.cut(&compaction.cuts);
                 self.compaction = Some((control.seq, Arc::clone(compaction)));
             }
             Act::Pin(PinTarget::Message(id)) => {
@@ -113,6 +121,11 @@ impl Effects {
             self.heirs.insert(heir.said, heir.id);
             self.pinned_messages.insert(heir.id);
         }
+    }
+
+    /// The newest decision counts: a later compaction may have less room for the same step.
+    fn cut(&mut self, cuts: &[CutOutput]) {
+        self.cuts.extend(cuts.iter().map(|cut| (cut.call_id.clone(), cut.clone())));
     }
 
     fn stub(&mut self, calls: &[PrunedCall], media: &[(MessageId, u32)], control: &Control) {
@@ -152,8 +165,9 @@ impl View {
             EntryKind::Part { message, part } => self.part(message, part.clone()),
             EntryKind::Finish { message, reason } => self.finish(message, reason),
             EntryKind::System { items } => self.system(items),
-            EntryKind::Prune { calls, media, .. } => {
-                self.control(entry, Act::Prune { calls: calls.clone(), media: media.clone() });
+            EntryKind::Prune { calls, media, cuts, .. } => {
+                let (calls, media, cuts) = (calls.clone(), media.clone(), cuts.clone());
+                self.control(entry, Act::Prune { calls, media, cuts });
                 self.recount();
             }
             EntryKind::Compaction(compaction) => self.compaction_entry(entry, compaction),
@@ -534,7 +548,14 @@ impl View {
         let pruned = |slot: &Slot| {
             slot.message.role == Role::Tool && results_of(&slot.message).any(|id| self.is_pruned(id))
         };
-        let cost = |slot: &Slot| if pruned(slot) { slot.tokens.min(Tokens(50)) } else { slot.tokens };
+        let is_cut = |slot: &Slot| {
+            slot.message.role == Role::Tool && results_of(&slot.message).any(|id| self.cut_of(id).is_some())
+        };
+        let cost = |slot: &Slot| match slot {
+            slot if pruned(slot) => slot.tokens.min(Tokens(50)),
+            slot if is_cut(slot) => cut::message_tokens(&slot.message, |id| self.cut_of(id)),
+            slot => slot.tokens,
+        };
         self.live_tokens = self.live.iter().map(|at| cost(&self.log[*at])).sum();
         self.lead_tokens = self.compaction().map_or(Tokens(0), |(_, c)| {
             budget::estimate_text(&c.summary) + budget::estimate_text(&c.state) + Tokens(8)

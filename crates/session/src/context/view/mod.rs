@@ -39,8 +39,7 @@ pub use spans::{CacheState, KindTotals, cache_states};
 use super::validate::{Validator, Violation};
 use super::{ModelScope, Policy, reminder, repair};
 use becket_types::{
-    BlobId, CallId, Compaction, Context, Entry, EntryKind, FinishReason, JournalState, Message, MessageId,
-    Part, PruneReason, Role, Seq, SystemItem, Tokens, ToolSpec, TurnState, Used,
+    BlobId, CallId, Compaction, Context, CutOutput, Entry, EntryKind, FinishReason, JournalState, Message, MessageId, Part, PruneReason, Role, Seq, SystemItem, Tokens, ToolSpec, TurnState, Used,
 };
 use calls::{Answer, Calls};
 use facts::{Turn, Words};
@@ -350,6 +349,17 @@ impl View {
         self.effects.pruned.contains_key(id) && !self.effects.pinned_calls.contains(id)
     }
 
+    /// The cut of a call's output, where the view shows its beginning and its end only.
+    pub(super) fn cut_of(&self, id: &CallId) -> Option<&CutOutput> {
+        let shown = !self.effects.pinned_calls.contains(id) && !self.effects.pruned.contains_key(id);
+        self.effects.cuts.get(id).filter(|_| shown)
+    }
+
+    /// Outputs of which the model was first shown a part only, also those that have left the view since.
+    pub(super) fn cuts(&self) -> impl Iterator<Item = &CutOutput> {
+        self.effects.cuts.values().filter(|cut| !self.effects.pinned_calls.contains(&cut.call_id))
+    }
+
     /// Whether neither prune nor compaction may remove the message.
     pub fn is_pinned(&self, id: &MessageId) -> bool {
         self.effects.pinned_messages.contains(id)
@@ -449,6 +459,7 @@ impl View {
         (!media.is_empty()).then(|| EntryKind::Prune {
             calls: Vec::new(),
             media: media.into_iter().map(|(_, id, part)| (id, part)).collect(),
+            cuts: Vec::new(),
             freed_tokens: Tokens(0),
             reason: PruneReason::MediaLimit,
         })

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(crate) struct Shown {
     /// Live messages, with the call ids that are shown.
     pub(crate) messages: HashMap<MessageId, Arc<Message>>,
-    /// Outputs that are stubs.
+    /// Outputs that are stubs, or shown in part.
     pub(crate) stubs: HashSet<CallId>,
     /// Shown ids of calls that the ledger has under another one, by the entry of their first result.
     pub(crate) renamed: HashMap<Seq, CallId>,
@@ -21,6 +21,7 @@ pub(crate) struct Shown {
 impl View {
     pub(crate) fn shown(&self) -> Shown {
         let stubs = self.effects.pruned.keys().filter(|id| self.is_pruned(id));
+        let stubs = stubs.chain(self.cuts().map(|cut| &cut.call_id));
         Shown {
             messages: self.live().map(|m| (m.id, Arc::clone(m))).collect(),
             stubs: stubs.cloned().collect(),

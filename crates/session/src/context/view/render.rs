@@ -187,14 +187,15 @@ impl View {
             scope: &self.scope,
             wrapped: self.effects.wrapped.contains(&raw.id) && raw.is_user_turn(),
             pruned: None,
+            cut: None,
             as_text: &as_text,
         };
         let Some(nth) = result else { return shape(raw, &how) };
         if let Some(Part::ToolResult { call_id, .. }) = raw.parts.get(nth)
-            && self.is_pruned(call_id)
             && !self.is_pinned(&raw.id)
         {
-            how.pruned = self.effects.pruned.get(call_id);
+            how.pruned = self.effects.pruned.get(call_id).filter(|_| self.is_pruned(call_id));
+            how.cut = self.cut_of(call_id);
         }
         shape_result(raw, nth, &how)
     }

@@ -1,8 +1,9 @@
 //! One message of the ledger as it is sent: escaped, wrapped, pruned, repaired part by part. Pure, and blind to its
 //! neighbours. What is sent as the ledger has it is not copied: a message without changes is shared.
 
+use super::super::cut;
 use super::super::{ModelScope, escape, media, reminder, repair};
-use becket_types::{Message, Millis, Origin, Part, Role, Synthetic, TimeMeta, is_blank};
+use becket_types::{CutOutput, Message, Millis, Origin, Part, Role, Synthetic, TimeMeta, is_blank};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) struct Paint<'a> {
     pub(crate) scope: &'a ModelScope,
     pub(crate) wrapped: bool,
     pub(crate) pruned: Option<&'a Mark>,
+    /// The part of the output that is shown.
+    pub(crate) cut: Option<&'a CutOutput>,
     /// Whether the media part at this index is text.
     pub(crate) as_text: &'a dyn Fn(u32) -> bool,
 }
@@ -100,7 +103,7 @@ pub(crate) fn shape<'a>(raw: &'a Message, how: &Paint<'_>) -> Shaped<'a> {
                 if raw.role != Role::Assistant && !(how.as_text)(at as u32) {
                     out.keep(part);
                 } else {
-                    media_text(part, &mut out);
+                    media_text(raw, part, &mut out);
                 }
             }
             Part::Reasoning { .. } if raw.role == Role::Assistant => reasoning(part, how.scope, &mut out),
@@ -142,8 +145,8 @@ fn out_text<'a>(raw: &Message, part: &'a Part, text: &'a str, how: &Paint<'_>, o
     }
 }
 
-fn media_text(part: &Part, out: &mut Shaped<'_>) {
-    if let Some(text) = media::stub(part) {
+fn media_text(raw: &Message, part: &Part, out: &mut Shaped<'_>) {
+    if let Some(text) = media::placeholder(part, Some(&format!("m{}", raw.seq))) {
         out.did("media: shown as text");
         out.put(Part::Text { text, synthetic: true, ignored: false, extra: Map::new() });
     }
@@ -201,6 +204,10 @@ pub(crate) fn shape_result<'a>(raw: &'a Message, nth: usize, how: &Paint<'_>) ->
             out.compacted = Some(mark.at);
             Cow::Owned(super::super::prune::stub(call_id, name, mark.bytes, mark.lines, &mark.excerpt))
         }
+        _ if let Some(text) = how.cut.filter(|_| !already).and_then(|cut| cut::render(part, cut)) => {
+            out.did("cut");
+            Cow::Owned(text)
+        }
         _ => escape_output(output, already, &mut out),
     };
     if is_blank(&text) {
@@ -215,7 +222,7 @@ pub(crate) fn shape_result<'a>(raw: &'a Message, nth: usize, how: &Paint<'_>) ->
         }
         if !is_error && how.pruned.is_none() && !(how.as_text)(at as u32) {
             media.push(Cow::Borrowed(part));
-        } else if let Some(stub) = media::stub(part) {
+        } else if let Some(stub) = media::placeholder(part, Some(call_id.as_str())) {
             out.did("media: shown as text");
             let text = text.to_mut();
             text.push('\n');

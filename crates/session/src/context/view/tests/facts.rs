@@ -59,6 +59,13 @@ fn turn_state_table() {
             TurnState::MidTurn,
         ),
         (
+            "media that nobody has answered",
+            |l| {
+                l.message(Message::new(Role::User, Origin::User, vec![Part::text("x"), image("i")]));
+            },
+            TurnState::Unanswered,
+        ),
+        (
             "media",
             |l| {
                 l.message(Message::new(Role::User, Origin::User, vec![Part::text("x"), image("i")]));

@@ -135,6 +135,7 @@ fn compaction(tail_from: Seq) -> Compaction {
         kept: Vec::new(),
         replaces: None,
         pruned: Vec::new(),
+        cuts: Vec::new(),
         media: Vec::new(),
         state: String::new(),
         tokens_before: Tokens(0),
@@ -197,6 +198,7 @@ fn prune_of(id: &str) -> EntryKind {
     EntryKind::Prune {
         calls: vec![call],
         media: vec![],
+        cuts: Vec::new(),
         freed_tokens: Tokens(1),
         reason: PruneReason::Manual,
     }

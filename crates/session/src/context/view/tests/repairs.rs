@@ -196,7 +196,7 @@ fn repair_part_by_part() {
         (
             "what does not belong is left out",
             vec![Part::text("x"), image("i")],
-            vec!["a x|[Attached image/png: i, 3x4]"],
+            vec!["a x|[Attached image/png: i, 3x4, id m2]"],
         ),
     ] {
         let mut ledger = Ledger::new();

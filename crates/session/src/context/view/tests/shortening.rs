@@ -16,7 +16,7 @@ fn t9_a_pruned_output_is_a_stub_until_undone_or_pinned() {
     let tokens = ledger.view.estimated_tokens();
 
     let prune = ledger.push(prune_of("a"));
-    assert_eq!(ledger.lines()[2], format!("{stub}\n[Attached image/png: shot, 3x4]"));
+    assert_eq!(ledger.lines()[2], format!("{stub}\n[Attached image/png: shot, 3x4, id a]"));
     assert!(ledger.generation() > generation && ledger.view.is_pruned(&"a".into()));
     let shown = Arc::clone(&ledger.view.context().messages[2]);
     assert_eq!(
@@ -163,6 +163,9 @@ fn p6_words_that_were_taken_back_are_not_said_again_by_a_continuation() {
         let mut wrong = Message::user("a slip");
         wrong.parts.extend(media.then(|| image("shot")));
         let taken = ledger.message(wrong);
+        if media {
+            ledger.assistant(vec![Part::text("seen")]);
+        }
         let live: Vec<Arc<Message>> = ledger.view.live().cloned().collect();
         let again = crate::context::continuation::continuation(
             Message::user("again").id,
@@ -240,7 +243,7 @@ fn t11_media_becomes_text_with_the_compaction() {
     let at = ledger.message(message);
     assert_eq!(ledger.lines()[1], "u look|<image>");
     let entry = ledger.compact(at, |c| c.media = vec![(id, 1)]);
-    assert_eq!(ledger.lines()[1], "u look|[Attached image/png: a.png, 3x4]");
+    assert_eq!(ledger.lines()[1], "u look|[Attached image/png: a.png, 3x4, id m2]");
     ledger.push(EntryKind::Revert { entry });
     assert_eq!(ledger.lines()[1], "u look|<image>");
 }
@@ -278,7 +281,7 @@ fn media_policy_for_the_whole_request() {
     let mut failed = Message::tool_result("a".into(), "read", "no", true);
     failed.parts.push(image("i"));
     ledger.message(failed);
-    assert_eq!(ledger.lines()[2], "t #a=no\n[Attached image/png: i, 3x4]", "no image beside an error");
+    assert_eq!(ledger.lines()[2], "t #a=no\n[Attached image/png: i, 3x4, id a]", "no image beside an error");
 }
 
 #[test]

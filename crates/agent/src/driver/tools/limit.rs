@@ -1,0 +1,47 @@
+//! The results of one step together: at most a share of the window.
+//!
+//! Each output is within the limits of its tool, but many calls side by side can be larger together than the window. So
+//! the step is measured when its last result is there, before any request shows it. If it is too large, its largest
+//! results are shown by their beginning and end; the ledger keeps them whole and `recall` brings the rest.
+//!
+//! The rules of a cut are in `session::context::cut`.
+
+use super::super::Agent;
+use crate::host::lock;
+use becket_session::Durability;
+use becket_session::context::budget::part_of;
+use becket_session::context::cut;
+use becket_types::{EntryKind, NoticeLevel, Tokens};
+
+/// However full the context is, one step may take this share of the usable window: older steps can be compacted.
+const LEAST: f64 = 0.35;
+/// However empty the context is, one step takes no more than this: the next one needs room as well.
+const MOST: f64 = 0.60;
+
+impl Agent {
+    /// Cuts the results of the step that just ended, if they are too large together.
+    pub(super) fn limit_step(&mut self) {
+        self.core.flush(Durability::Buffered);
+        let base = cut::step_tokens(lock(&self.core.session).view());
+        let (budget, used) = (self.budget(), self.used());
+        let scale = self.budget.meter.estimator;
+        let size = scale.scale(base);
+        let usable = budget.usable();
+        let before = used.0.saturating_sub(size.0);
+        let free = budget.threshold(self.budget.policy.threshold).0.saturating_sub(before);
+        let room = free.clamp(part_of(usable, LEAST), part_of(usable, MOST));
+        if size.0 <= room {
+            return;
+        }
+        let room = Tokens((room as f64 * base.0 as f64 / size.0.max(1) as f64) as u64);
+        let entry = cut::step(lock(&self.core.session).view(), room);
+        let Some(EntryKind::Prune { cuts, .. }) = &entry else { return };
+        let text = format!(
+            "The results of this step were too large together ({size} tokens): {} of them are shown to the model in part, \
+             and `recall` brings the rest.",
+            cuts.len()
+        );
+        self.core.append(entry.into_iter().collect(), Durability::Buffered);
+        self.core.notice(NoticeLevel::Info, text);
+    }
+}

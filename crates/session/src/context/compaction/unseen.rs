@@ -1,0 +1,174 @@
+//! The step that the model has not answered yet: it stays at every level, and its outputs share the room that is left.
+//!
+//! A result, an image or a message is unseen while no answer of the model is newer ([`super::first_unseen`]). Its calls are
+//! the model's own words and stay whole. Its outputs are cut, the largest first, until the view is acceptable. From
+//! level 3 on a fuller view is accepted, and at the last level unseen images become text, because a request that shows
+//! little is better than none. If even that does not fit, the compaction stops and says what fills the window.
+
+use super::Snapshot;
+use super::layout::{FULLER, LEVELS, Layout, Measured};
+use super::split::first_unseen;
+use super::verify::{LAST_SHARE, target};
+use crate::context::budget::part_of;
+use crate::context::continuation::{continuation, is_users_words, last_user};
+use crate::context::cut::{self, Output};
+use crate::context::media;
+use becket_types::{CallId, CutOutput, Message, MessageId, Part, Role, Tokens};
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+/// The tool whose outputs are files.
+const READ: &str = "read";
+/// While a gentler level would leave less than this share of the room above the floor to outputs that must be cut, the
+/// next level is tried.
+const FAIR_SHARE: f64 = 0.30;
+
+impl Measured {
+    /// True if a message of the view has not been answered yet.
+    fn has_unseen(&self) -> bool {
+        first_unseen(&self.snapshot.messages) < self.snapshot.messages.len()
+    }
+
+    /// The largest view that is accepted at a level; `None` when the floor alone is too large.
+    pub(super) fn target_at(&self, level: usize) -> Option<Tokens> {
+        let target = self.target()?;
+        if level < FULLER || !self.has_unseen() {
+            return Some(target);
+        }
+        let most = self.most_at(level)?;
+        Some(target.max(most.min(Tokens(part_of(self.before.0, LAST_SHARE)))))
+    }
+
+    /// The same whatever is freed by it.
+    fn most_at(&self, level: usize) -> Option<Tokens> {
+        let usable = self.snapshot.budget.usable();
+        let most = target(Tokens(usable.saturating_mul(2)), self.floor(), usable)?;
+        if level < FULLER {
+            return Some(most);
+        }
+        // Enough below the threshold that the next compaction is not owed at once.
+        Some(most.max(Tokens(part_of(
+            self.snapshot.budget.threshold(self.snapshot.policy.threshold).0,
+            LAST_SHARE,
+        ))))
+    }
+
+    /// Outputs that may be cut, with the index of their message. Pinned outputs and stubs stay as they are.
+    fn unseen_outputs<'a>(&'a self, tail: &'a [usize]) -> impl Iterator<Item = Output<'a>> {
+        let first = first_unseen(&self.snapshot.messages);
+        let pins = &self.snapshot.pins;
+        tail.iter()
+            .filter(move |i| **i >= first)
+            .map(|i| &self.snapshot.messages[*i])
+            .filter(|m| m.role == Role::Tool && !pins.messages.contains(&m.id))
+            .flat_map(|m| &m.parts)
+            .filter(|part| match part {
+                Part::ToolResult { call_id, .. } => {
+                    !self.snapshot.stubs.contains(call_id) && !pins.calls.contains(call_id)
+                }
+                _ => false,
+            })
+            .filter_map(|part| {
+                let Part::ToolResult { call_id, .. } = part else { return None };
+                Output::of(part, self.snapshot.cuts.get(call_id))
+            })
+    }
+
+    /// Media that the model has not answered yet: message and part index.
+    pub(super) fn unseen_media(&self) -> HashSet<(MessageId, u32)> {
+        let messages = &self.snapshot.messages;
+        let new = &messages[first_unseen(messages).min(messages.len())..];
+        new.iter()
+            .filter(|m| m.role != Role::Assistant)
+            .flat_map(|m| {
+                m.parts.iter().enumerate().filter(|(_, p)| p.is_media()).map(|(n, _)| (m.id, n as u32))
+            })
+            .collect()
+    }
+
+    /// Cuts the unseen outputs of a layout so that the view with a summary is accepted at its level.
+    pub(super) fn fit_unseen(&self, layout: &mut Layout) {
+        let tail = layout.tail.clone();
+        let outputs: Vec<Output<'_>> = self.unseen_outputs(&tail).collect();
+        let whole: u64 = outputs.iter().map(|o| o.tokens).sum();
+        // Outputs are cut for room, never only to make a compaction pay.
+        let Some(target) = self.most_at(layout.level).filter(|_| whole > 0) else { return };
+        let rest = self.fixed(layout).saturating_sub(whole) + self.reserved(layout.level);
+        let room = self.base(target.0).0.saturating_sub(rest);
+        let cuts = cut::share(&outputs, room);
+        if cuts.is_empty() {
+            return;
+        }
+        let free = self.base(target.0).0.saturating_sub(self.snapshot.floor.total().0);
+        layout.squeezed = layout.level < FULLER && (room as f64) < free as f64 * FAIR_SHARE;
+        let is_shown = |output: &&Output<'_>| {
+            let cut = cuts.iter().find(|cut| cut.call_id == *output.call_id);
+            !output.text.is_empty() && cut.is_none_or(|cut| cut.head + cut.tail > 0)
+        };
+        layout.blind = !self.has_new_words() && !outputs.iter().any(|o| is_shown(&o));
+        let cost = self.cut_cost(layout, &cuts);
+        layout.tail_cost = (layout.tail_cost + cost).saturating_sub(self.cut_cost(layout, &[]));
+        layout.cuts = cuts;
+    }
+
+    /// Base tokens of the tail's unseen results under these cuts and those in force.
+    fn cut_cost(&self, layout: &Layout, cuts: &[CutOutput]) -> u64 {
+        let first = first_unseen(&self.snapshot.messages);
+        let parts =
+            layout.tail.iter().filter(|i| **i >= first).flat_map(|i| &self.snapshot.messages[*i].parts);
+        let cost = |part: &Part| {
+            let Part::ToolResult { call_id, .. } = part else { return 0 };
+            if self.snapshot.stubs.contains(call_id) {
+                return 0;
+            }
+            let new = cuts.iter().find(|cut| cut.call_id == *call_id);
+            cut::tokens(part, new.or_else(|| self.snapshot.cuts.get(call_id)))
+        };
+        parts.map(cost).sum()
+    }
+
+    /// True if a message of the user is newer than the last answer.
+    fn has_new_words(&self) -> bool {
+        let messages = &self.snapshot.messages;
+        let new = &messages[first_unseen(messages).min(messages.len())..];
+        new.iter().any(|m| is_users_words(m))
+    }
+
+    /// Takes the files out of the list of files read whose every `read` was cut before the model saw it.
+    pub(super) fn only_shown(&self, files: &mut Value, cuts: &[CutOutput]) {
+        let cut: HashSet<&CallId> =
+            self.snapshot.cuts.keys().chain(cuts.iter().map(|cut| &cut.call_id)).collect();
+        let Value::Object(files) = files else { return };
+        if cut.is_empty() {
+            return;
+        }
+        // What each `read` was about, and whether all of its output was shown.
+        let mut whole: HashMap<&str, bool> = HashMap::new();
+        for line in self.snapshot.journal.iter().filter(|line| line.tool == READ) {
+            if let Some(subject) = line.subject {
+                *whole.entry(subject).or_default() |= !cut.contains(&CallId::from(line.call_id));
+            }
+        }
+        // A subject is a path below the working directory: the longest that fits is the file itself.
+        files.retain(|path, _| {
+            let reads = whole.iter().filter(|(subject, _)| Path::new(path).ends_with(subject));
+            reads.max_by_key(|(subject, _)| subject.len()).is_none_or(|(_, whole)| *whole)
+        });
+    }
+
+    /// The message that follows the compaction. At the last level media that it repeats are text.
+    pub(super) fn next_message(&self, level: usize) -> Option<Message> {
+        let Snapshot { continuation_id, messages, turn_state, .. } = &self.snapshot;
+        let mut next = continuation(*continuation_id, messages, *turn_state)?;
+        if level + 1 == LEVELS && next.has_media() {
+            let said = last_user(messages).map(|at| format!("m{}", messages[at].seq));
+            for part in &mut next.parts {
+                if let Some(text) = media::placeholder(part, said.as_deref()) {
+                    *part = Part::text(text);
+                }
+            }
+        }
+        Some(next)
+    }
+}

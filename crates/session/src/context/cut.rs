@@ -1,0 +1,206 @@
+//! Cut outputs: the beginning and the end of a tool output, with a stub between them that names the id for `recall`.
+//!
+//! Results that the model has not answered yet are never dropped. Where they do not fit, the largest are cut: small ones
+//! stay whole, and large ones share what is left in equal parts ([`share`]). The decision is an entry ([`CutOutput`]), so
+//! the view stays a function of the ledger. The ledger keeps every output whole.
+//!
+//! Invariants: a cut is on a character border; text of tools is escaped on both sides of the stub; a cut output costs no
+//! more than the room it was given, except for the stub itself.
+
+use super::View;
+use super::budget::{estimate_message, estimate_part, estimate_text};
+use super::{escape, prune};
+use becket_types::{CallId, CutOutput, EntryKind, Message, Part, PruneReason, Role, Tokens};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Below this many tokens a piece of an output tells nothing: only the stub is left.
+const MIN_PIECE: u64 = 24;
+/// Tokens of a stub with its notice.
+const STUB: u64 = 72;
+/// A border moves by this many bytes at most to lie between two lines.
+const LINE: usize = 200;
+
+/// One output that may be cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Output<'a> {
+    pub call_id: &'a CallId,
+    pub text: &'a str,
+    /// Base tokens of it as it would be shown now.
+    pub tokens: u64,
+    /// Its end matters as much as its beginning.
+    pub end_matters: bool,
+}
+
+impl<'a> Output<'a> {
+    /// The output of a result part; `now` is the cut that is in force.
+    pub fn of(part: &'a Part, now: Option<&CutOutput>) -> Option<Self> {
+        let Part::ToolResult { call_id, output, extra, name, .. } = part else { return None };
+        let tokens = tokens(part, now).saturating_sub(FRAME);
+        let end_matters = extra.contains_key("excerpt_lines") || matches!(name.as_str(), "bash" | "shell");
+        Some(Self { call_id, text: output, tokens, end_matters })
+    }
+}
+
+/// Tokens around an output that no cut changes.
+const FRAME: u64 = 4;
+
+/// Base tokens of a result as it is shown under a cut.
+pub fn tokens(part: &Part, cut: Option<&CutOutput>) -> u64 {
+    match cut.and_then(|cut| render(part, cut)) {
+        Some(text) => FRAME + estimate_text(&text).0,
+        None => estimate_part(part).0,
+    }
+}
+
+/// Base tokens of a tool message in which some outputs are cut.
+pub(super) fn message_tokens<'a>(
+    message: &Message,
+    cut: impl Fn(&CallId) -> Option<&'a CutOutput>,
+) -> Tokens {
+    let saved = message.parts.iter().filter_map(|part| match part {
+        Part::ToolResult { call_id, .. } => {
+            let cut = cut(call_id)?;
+            Some(estimate_part(part).0.saturating_sub(tokens(part, Some(cut))))
+        }
+        _ => None,
+    });
+    Tokens(estimate_message(message).0.saturating_sub(saved.sum()))
+}
+
+/// The output as it is shown; `None` where the cut leaves nothing out.
+pub(super) fn render(part: &Part, cut: &CutOutput) -> Option<String> {
+    let Part::ToolResult { call_id, name, output, spill, .. } = part else { return None };
+    let from = output.floor_char_boundary(usize::try_from(cut.head).unwrap_or(usize::MAX));
+    let kept = usize::try_from(cut.tail).unwrap_or(usize::MAX).min(output.len());
+    let to = output.ceil_char_boundary(output.len() - kept);
+    if from >= to {
+        return None;
+    }
+    let stub = prune::stub(call_id, name, cut.bytes, cut.lines, "");
+    if from == 0 && to == output.len() {
+        return Some(stub);
+    }
+    let id = escape::attribute(call_id.as_str());
+    // What a tool spilled is longer than what it returned: places in it are other ones.
+    let (range, what) = match spill {
+        Some(_) => (String::new(), format!("{} bytes", to - from)),
+        None => (format!(r#","bytes":"{from}-{to}""#), format!("bytes {from}-{to} of {}", output.len())),
+    };
+    let notice = format!(
+        r#"{stub}[{what} left out: the results of this step were too large together; recall {{"id":"{id}"{range}}} shows them]"#
+    );
+    let (head, tail) = (escape::escape(&output[..from]), escape::escape(&output[to..]));
+    let line = |text: &str| if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let end = if tail.is_empty() { "" } else { "\n" };
+    Some(format!("{head}{}{notice}{end}{tail}", line(&head)))
+}
+
+/// The cuts that make outputs fit into `room` base tokens together. Small outputs stay whole; those that are larger than
+/// an equal share of what is left are cut to it. Empty when all of them fit.
+pub fn share(outputs: &[Output<'_>], room: u64) -> Vec<CutOutput> {
+    if outputs.iter().map(|o| o.tokens).sum::<u64>() <= room {
+        return Vec::new();
+    }
+    let level = level(outputs.iter().map(|o| o.tokens).collect(), room);
+    outputs.iter().filter(|o| o.tokens > level).filter_map(|o| shorten(o, level)).collect()
+}
+
+/// The height up to which equal shares of `room` fill: what is smaller stays whole.
+fn level(mut sizes: Vec<u64>, mut room: u64) -> u64 {
+    sizes.sort_unstable();
+    let mut left = sizes.len() as u64;
+    for size in sizes {
+        let level = room / left.max(1);
+        if size > level {
+            return level;
+        }
+        room -= size;
+        left -= 1;
+    }
+    u64::MAX
+}
+
+/// Head and tail of one output within `tokens`; `None` when the stub would cost what it saves.
+fn shorten(output: &Output<'_>, tokens: u64) -> Option<CutOutput> {
+    if output.tokens <= STUB {
+        return None;
+    }
+    let text = output.text;
+    let room = tokens.saturating_sub(STUB);
+    let cost = |(head, tail): (usize, usize)| {
+        estimate_text(&text[..head]).0 + estimate_text(&text[text.len() - tail..]).0
+    };
+    let (mut low, mut high) = (0, text.len());
+    if room >= MIN_PIECE {
+        // The largest number of bytes whose pieces fit.
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if cost(pieces(text, middle, output.end_matters)) <= room {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+    }
+    let (head, tail) = pieces(text, low, output.end_matters);
+    Some(CutOutput {
+        call_id: output.call_id.clone(),
+        bytes: text.len() as u64,
+        lines: text.lines().count() as u64,
+        head: head as u64,
+        tail: tail as u64,
+    })
+}
+
+/// Lengths of the head and the tail that keep about `bytes` of a text, between lines where one ends near by.
+fn pieces(text: &str, bytes: usize, end_matters: bool) -> (usize, usize) {
+    let tail = if end_matters { bytes / 2 } else { bytes / 4 };
+    let head = text.floor_char_boundary(bytes - tail);
+    let from = text.ceil_char_boundary(text.len() - tail.min(text.len() - head));
+    let near = text.floor_char_boundary(head.saturating_sub(LINE.min(head / 4)));
+    let head = text[near..head].rfind('\n').map_or(head, |at| near + at + 1);
+    let near = text.floor_char_boundary(from + LINE.min((text.len() - from) / 4));
+    let from = text[from..near].find('\n').map_or(from, |at| from + at + 1);
+    (head, text.len() - from)
+}
+
+/// Results of the newest step, newest first.
+fn newest_step(view: &View) -> impl Iterator<Item = &Arc<Message>> {
+    view.live().rev().take_while(|m| m.role != Role::Assistant)
+}
+
+/// Base tokens of the results of the newest step.
+pub fn step_tokens(view: &View) -> Tokens {
+    newest_step(view).filter(|m| m.role == Role::Tool).map(|m| estimate_message(m)).sum()
+}
+
+/// The entry that makes the results of the newest step fit into `room` base tokens together; `None` when they do. For the
+/// end of a step, before any request has shown its results. Pinned outputs and stubs stay as they are.
+pub fn step(view: &View, room: Tokens) -> Option<EntryKind> {
+    let step: Vec<_> = newest_step(view).cloned().collect();
+    let results = step.iter().rev().filter(|m| m.role == Role::Tool && !view.is_pinned(&m.id));
+    let outputs: Vec<Output<'_>> = results
+        .flat_map(|m| &m.parts)
+        .filter(|part| match part {
+            Part::ToolResult { call_id, .. } => !view.is_pruned(call_id) && !view.is_call_pinned(call_id),
+            _ => false,
+        })
+        .filter_map(|part| Output::of(part, None))
+        .collect();
+    let cuts = share(&outputs, room.0);
+    if cuts.is_empty() {
+        return None;
+    }
+    let cut: HashMap<&CallId, &CutOutput> = cuts.iter().map(|cut| (&cut.call_id, cut)).collect();
+    let freed = step.iter().flat_map(|m| &m.parts).filter_map(|part| match part {
+        Part::ToolResult { call_id, .. } => {
+            let cut = cut.get(call_id)?;
+            Some(estimate_part(part).0.saturating_sub(tokens(part, Some(cut))))
+        }
+        _ => None,
+    });
+    let freed_tokens = Tokens(freed.sum());
+    let (calls, media) = (Vec::new(), Vec::new());
+    Some(EntryKind::Prune { calls, media, cuts, freed_tokens, reason: PruneReason::StepLimit })
+}
