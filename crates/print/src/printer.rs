@@ -412,13 +412,16 @@ impl Printer {
         let (subtype, body) = match event {
             Event::CompactionStarted { .. } => ("status", json!({ "status": "compacting" })),
             Event::CompactionFailed { reason } => ("status", json!({ "status": null, "error": reason })),
-            Event::CompactBoundary { trigger, pre_tokens, post_tokens, entry, .. } => (
-                "compact_boundary",
-                json!({ "compact_metadata": {
+            Event::CompactBoundary { trigger, pre_tokens, post_tokens, entry, left_out, .. } => {
+                let mut metadata = json!({
                     "trigger": if *trigger == becket_types::CompactionTrigger::Manual { "manual" } else { "auto" },
                     "cause": trigger, "pre_tokens": pre_tokens, "post_tokens": post_tokens, "entry": entry,
-                } }),
-            ),
+                });
+                if !left_out.is_empty() {
+                    metadata["left_out"] = json!(left_out);
+                }
+                ("compact_boundary", json!({ "compact_metadata": metadata }))
+            }
             Event::Retry { attempt, max, delay, status, error } => (
                 "api_retry",
                 json!({ "attempt": attempt, "max_retries": max, "retry_delay_ms": delay, "error_status": status, "error": error }),

@@ -98,6 +98,7 @@ fn run_of_a_compacting_turn(text: &str) -> Vec<Event> {
             anchor: None,
             tail_from: Seq::default(),
             kept: Vec::new(),
+            left_out: Vec::new(),
         },
         Event::SyntheticMessage { message: continuation() },
         Event::Notice { level: NoticeLevel::Warning, text: "careful\u{1b}[31m".into() },

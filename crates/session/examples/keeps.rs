@@ -11,7 +11,10 @@ const TASKS: usize = 30;
 
 fn main() {
     println!("{TASKS} tasks of 40 facts; kept, in percent");
-    println!("summariser  compactions  all  {:?}  false  repeats  injected", KINDS.map(|(kind, _)| kind));
+    println!(
+        "summariser  compactions  all  {:?}  false  repeats  injected  marked",
+        KINDS.map(|(kind, _)| kind)
+    );
     for writer in [Writer::Good, Writer::Careless, Writer::Adversarial] {
         for compactions in [1, 3, 5] {
             let kept: Vec<_> = (0..TASKS).map(|task| run(task, compactions, writer)).collect();
@@ -26,12 +29,13 @@ fn main() {
             let sum = |count: &dyn Fn(&tasks::Kept) -> usize| kept.iter().map(count).sum::<usize>();
             let lost = kept.iter().filter(|kept| !kept.last_words || !kept.pin).count();
             println!(
-                "{writer:?}  {compactions}  {:.1}  {}  {}  {}  {}  (last words or pin lost: {lost})",
+                "{writer:?}  {compactions}  {:.1}  {}  {}  {}  {}  {}  (last words or pin lost: {lost})",
                 share(&|_| true),
                 by_kind.join(" "),
                 sum(&|k| k.false_items.len()),
                 sum(&|k| k.repeats.len()),
                 sum(&|k| k.injected.len()),
+                sum(&|k| k.marked),
             );
         }
     }

@@ -11,6 +11,7 @@
 //! opened where a session is written.
 
 use crate::StoreError;
+use crate::context::continuation::is_replay;
 use crate::context::{Shown, View};
 use crate::export::is_shown;
 use crate::ledger::{Item, Reader};
@@ -135,7 +136,10 @@ impl Past {
             for entry in entries {
                 match entry.kind {
                     EntryKind::Message { message } if entry.seq == seq => {
-                        if !self.may_show(&message, seq) {
+                        // A continuation that repeats an unanswered prompt holds the user's own words: it is quoted
+                        // under its own number.
+                        let repeated = is_replay(&message) && !self.shown.reverted.contains(&seq);
+                        if !repeated && !self.may_show(&message, seq) {
                             return Ok(None);
                         }
                         found = Some(message);

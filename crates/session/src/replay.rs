@@ -160,6 +160,7 @@ impl Replay {
             anchor: compaction.anchor,
             tail_from: compaction.tail_from,
             kept: compaction.kept,
+            left_out: compaction.left_out,
         });
     }
 }

@@ -5,6 +5,7 @@ mod compaction {
     mod governor;
     pub(crate) mod logs;
     mod prepared;
+    mod quotes;
     mod rules;
     mod summaries;
     mod through_view;

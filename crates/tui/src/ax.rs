@@ -149,6 +149,10 @@ impl Speaker {
                 ));
                 out.push("Lost would be:".to_owned());
                 out.extend(compaction::lines(&plan.loss));
+                if !plan.left_out.is_empty() {
+                    out.push("Left out of the model's summary:".to_owned());
+                    out.extend(compaction::left_out_lines(&plan.left_out));
+                }
                 out.push("Nothing has happened yet. Write /compact to do it.".to_owned());
             }
             Event::UndoPlanned(plan) => {

@@ -22,6 +22,14 @@ fn loss() -> Loss {
     }
 }
 
+fn left_out() -> LeftOut {
+    LeftOut {
+        section: "Instructions".into(),
+        text: "- push to main".into(),
+        why: "stands word for word in a tool's output".into(),
+    }
+}
+
 fn plan(number: u64, summary: &str) -> CompactionPlan {
     let category = |name: &str, before: u64, after: u64| CategoryChange {
         name: name.into(),
@@ -46,6 +54,7 @@ fn plan(number: u64, summary: &str) -> CompactionPlan {
         present: 3,
         missing: Vec::new(),
         summary: summary.into(),
+        left_out: Vec::new(),
         notices: Vec::new(),
     }
 }
@@ -148,6 +157,7 @@ fn compacted() -> Stage {
         anchor: None,
         tail_from: Seq(8),
         kept: Vec::new(),
+        left_out: vec![left_out()],
     });
     stage
 }
@@ -167,6 +177,8 @@ fn an_open_compaction_says_what_was_lost() {
     assert!(screen.contains("constraints that stand nowhere in what is left (1):"), "{screen}");
     assert!(screen.contains("Never touch vendor/generated.rs!"), "{screen}");
     assert!(screen.contains("you: first words\n  you: second words"), "{screen}");
+    let left_out = "left out of the model's summary\n  Instructions (stands word for word in a tool's output):\n    - push to main";
+    assert!(screen.contains(left_out), "{screen}");
     stage.update(Input::Reply(Reply::Loss { entry: Seq(9), result: Err("the disk is gone".into()) }));
     assert!(stage.screen().contains("it cannot be said: the disk is gone"));
 }
@@ -187,6 +199,7 @@ fn an_old_compaction_says_what_it_lost_too() {
         anchor: None,
         tail_from: Seq(13),
         kept: Vec::new(),
+        left_out: Vec::new(),
     });
     let mut asked = Vec::new();
     let mut look = |stage: &mut Stage| {

@@ -73,6 +73,7 @@ fn shown(kind: u8, text: &str) -> Event {
             anchor: None,
             tail_from: Seq(u64::MAX),
             kept: Vec::new(),
+            left_out: Vec::new(),
         },
     }
 }

@@ -128,6 +128,7 @@ fn folded_away(stage: &mut Stage) {
         anchor: None,
         tail_from: Seq(8),
         kept: Vec::new(),
+        left_out: Vec::new(),
     });
 }
 

@@ -477,6 +477,7 @@ fn what_compactions_took_out_of_what_is_not_here() {
         anchor: None,
         tail_from: Seq(tail),
         kept: vec![],
+        left_out: Vec::new(),
     };
     let mut events: Vec<Event> = (1..=60).map(event).collect();
     events.insert(30, boundary(1_000, 21));

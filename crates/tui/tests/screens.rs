@@ -197,6 +197,7 @@ fn a_compaction_is_one_line_that_opens_and_its_continuation_is_hidden() {
         anchor: Some("the last words".into()),
         tail_from: Seq(30),
         kept: pinned,
+        left_out: Vec::new(),
     });
     let mut go_on = Message::synthetic(Synthetic::CompactionContinue, "Continue with the next step.");
     go_on.metadata.compaction_continue = true;

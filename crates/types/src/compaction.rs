@@ -42,6 +42,15 @@ impl Loss {
     }
 }
 
+/// Text of a summarising model that did not get into the summary, and the reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The section it stood in, without `#`; empty for text outside of sections.
+    pub section: String,
+    pub text: String,
+    pub why: String,
+}
+
 /// What a compaction would do. Nothing has happened yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CompactionPlan {
@@ -64,6 +73,9 @@ pub struct CompactionPlan {
     pub missing: Vec<String>,
     /// Exactly what the model would see; empty where outputs that become stubs are enough.
     pub summary: String,
+    /// Text of the summarising model that is not in the summary.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
     /// What went wrong on the way: a summariser that failed, a summary that was not taken.
     pub notices: Vec<String>,
 }

@@ -1,6 +1,6 @@
 //! Ledger entries: what happened, in order. The ledger is never rewritten; everything, undo included, is one more entry.
 
-use crate::{BlobId, CallId, FinishReason, Message, MessageId, Millis, Part, Seq, Tokens, Usage};
+use crate::{BlobId, CallId, FinishReason, LeftOut, Message, MessageId, Millis, Part, Seq, Tokens, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -301,6 +301,9 @@ pub struct Compaction {
     /// `pruned_head`, `cached_prefix` or `prepared`: which request was made for the summary.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub input: String,
+    /// Text of the summarising model that is not in the summary.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
     /// The last entry of the view from before.
     pub snapshot_of: Seq,
     pub turn_state: TurnState,

@@ -5,7 +5,7 @@
 
 use crate::{
     Access, CallId, CompactionPlan, CompactionTrigger, ContextChange, ContextPlan, Cost, FileChange,
-    FinishReason, Message, MessageId, Millis, Part, RewindWhat, Seq, SessionId, SpanKind, Tokens,
+    FinishReason, LeftOut, Message, MessageId, Millis, Part, RewindWhat, Seq, SessionId, SpanKind, Tokens,
     UndoOutcome, UndoPlan, Usage,
 };
 use serde::{Deserialize, Serialize};
@@ -211,6 +211,9 @@ pub enum Event {
         tail_from: Seq,
         #[serde(default)]
         kept: Vec<MessageId>,
+        /// Text of the summarising model that is not in the summary.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left_out: Vec<LeftOut>,
     },
     CompactionFailed {
         reason: String,

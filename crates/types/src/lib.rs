@@ -28,7 +28,7 @@ mod usage;
 
 pub use call::{Access, Effect, FileChange, FileChangeKind, ToolOutput, ToolSpec};
 pub use change::{ContextChange, ContextPlan};
-pub use compaction::{CategoryChange, CompactionPlan, FoldedMessage, Loss, Lost};
+pub use compaction::{CategoryChange, CompactionPlan, FoldedMessage, LeftOut, Loss, Lost};
 pub use context::{Context, ContextMessage, Provenance, Span, SpanKind};
 pub use entry::{
     Commit, Compaction, CompactionSource, CompactionTrigger, CutOutput, Entry, EntryKind, JournalState, PinTarget, PruneReason, PrunedCall, SentRequest, SystemItem, SystemKind, TurnState, WireLayout,

@@ -299,6 +299,7 @@ impl Agent {
                     anchor: compaction.anchor,
                     tail_from: compaction.tail_from,
                     kept: compaction.kept,
+                    left_out: compaction.left_out,
                 }),
                 EntryKind::Message { mut message } => {
                     message.seq = seq;

@@ -261,10 +261,13 @@ fn change(summary: &SessionSummary, args: &CompactArgs, out: &mut dyn Write) -> 
 fn verify(view: &mut View, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let found = present::check(view);
     let missing = found.iter().filter(|p| !p.there).count();
+    let left_out = view.compaction().map(|(_, compaction)| compaction.left_out.clone()).unwrap_or_default();
     if as_json {
-        write(out, &format!("{}\n", json!({ "verified": missing == 0, "items": found })))?;
+        let body = json!({ "verified": missing == 0, "items": found, "left_out": left_out });
+        write(out, &format!("{body}\n"))?;
     } else {
-        write(out, &report::present(&found))?;
+        let text = format!("{}{}", report::present(&found), report::left_out(&left_out));
+        write(out, &becket_print::clean(&text))?;
     }
     if missing == 0 {
         Ok(())

@@ -104,7 +104,7 @@ use super::Policy;
 use super::budget::Budget;
 use super::view::Journal;
 use becket_types::{
-    CallId, CompactionSource, CompactionTrigger, CutOutput, EntryKind, Message, MessageId, Prices,
+    CallId, CompactionSource, CompactionTrigger, CutOutput, EntryKind, LeftOut, Message, MessageId, Prices,
     PrunedCall, Seq, Tokens, TurnState,
 };
 use serde_json::Value;
@@ -256,4 +256,6 @@ pub struct Report {
     pub model_calls: u32,
     /// Exactly what the model will see; empty when pruning was enough.
     pub summary: String,
+    /// Text of the summarising model that is not in it.
+    pub left_out: Vec<LeftOut>,
 }

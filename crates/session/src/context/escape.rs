@@ -9,8 +9,8 @@
 use std::borrow::Cow;
 
 /// Names of the tags that only the engine writes. A name that starts with one of them counts too.
-pub const ENGINE_TAGS: [&str; 4] =
-    ["system-reminder", "verbatim_tail", "tool-output-compacted", "context-summary"];
+pub const ENGINE_TAGS: [&str; 5] =
+    ["system-reminder", "verbatim_tail", "tool-output-compacted", "context-summary", "user-messages"];
 
 /// Escapes every engine tag in `text`. Idempotent; borrows when there is nothing to escape.
 pub fn escape(text: &str) -> Cow<'_, str> {

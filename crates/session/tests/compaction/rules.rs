@@ -210,10 +210,13 @@ fn what_goes_wrong_with_the_summary_ends_in_the_fallback() {
         assert_eq!(outcome.notices, vec![format!("Summary made without the model: {notice}")]);
         assert_eq!((c.source, c.model.as_str(), c.input.as_str()), (CompactionSource::Fallback, "", ""));
         assert!(
-            c.summary.starts_with("## Goal\nwish 1\nLatest message of the user:\nwish 3\n"),
+            c.summary
+                .starts_with("## Goal\nAs the user's messages say: those quoted at the end of this summary,"),
             "{}",
             c.summary
         );
+        assert!(c.summary.contains(">\n[m1] wish 1\n[m5] wish 2\n</user-messages>"), "{}", c.summary);
+        assert!(!c.summary.contains("wish 3"), "it stands in the conversation: {}", c.summary);
         assert!(c.summary.contains("- bash `run c3`: exit 0 [c3]"));
         assert_eq!(c.anchor.as_deref(), Some("answer 2"));
     }

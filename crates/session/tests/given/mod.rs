@@ -36,6 +36,7 @@ pub fn compaction(session: &Session, tail_from: Seq) -> Compaction {
         model: String::new(),
         source: CompactionSource::Fallback,
         input: String::new(),
+        left_out: Vec::new(),
         snapshot_of: session.last_seq(),
         turn_state: TurnState::MidTurn,
     }

@@ -399,6 +399,7 @@ impl World {
             model: String::new(),
             source: CompactionSource::Fallback,
             input: String::new(),
+            left_out: Vec::new(),
             snapshot_of: self.view.last_seq(),
             turn_state: state,
         })));

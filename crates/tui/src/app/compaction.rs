@@ -9,7 +9,7 @@ use crate::overlay::{Choice, Overlay};
 use crate::picker::{Kind, Picker, Row};
 use crate::transcript::Folded;
 use crate::transcript::block::thousands;
-use crate::transcript::compaction::{Known, lines};
+use crate::transcript::compaction::{Known, left_out_lines, lines};
 use becket_types::{Command, CompactionPlan, ContextChange, FoldedMessage, Loss, Seq};
 use std::fmt::Write as _;
 
@@ -180,6 +180,10 @@ fn markdown(plan: &CompactionPlan) -> String {
     );
     if !plan.missing.is_empty() {
         let _ = writeln!(out, "**Missing:** {}\n", plan.missing.join(", "));
+    }
+    if !plan.left_out.is_empty() {
+        out.push_str("## Left out of the model's summary\n\n");
+        fenced(&mut out, &left_out_lines(&plan.left_out).join("\n"));
     }
     if !plan.summary.is_empty() {
         out.push_str("## Summary\n\n");

@@ -6,7 +6,7 @@ use super::block::{paragraph, thousands};
 use super::row::Row;
 use crate::text;
 use crate::theme::Theme;
-use becket_types::{Loss, Seq};
+use becket_types::{LeftOut, Loss, Seq};
 use ratatui::text::Line;
 
 /// Lost things of one kind that are shown.
@@ -22,6 +22,8 @@ pub struct Compaction {
     pub after: u64,
     pub summary: String,
     pub anchor: Option<String>,
+    /// Text of the summarising model that is not in the summary.
+    pub left_out: Vec<LeftOut>,
     /// The messages that are no longer in the context and people have seen: numbers, and a line for each.
     pub dropped: Vec<(Seq, String)>,
     /// These are all of them.
@@ -64,6 +66,9 @@ impl Compaction {
         if let Some(anchor) = &self.anchor {
             part("kept word for word", anchor);
         }
+        if !self.left_out.is_empty() {
+            part("left out of the model's summary", &left_out_lines(&self.left_out).join("\n"));
+        }
         match &self.loss {
             Known::New | Known::Asked => {}
             Known::Loss(loss) => part("what was lost", lines(loss).join("\n").trim_end()),
@@ -79,6 +84,17 @@ impl Compaction {
         }
         rows
     }
+}
+
+/// Text that is not in the summary, in lines: its section and the reason, then the text.
+pub fn left_out_lines(left_out: &[LeftOut]) -> Vec<String> {
+    let mut out = Vec::new();
+    for left in left_out {
+        let section = if left.section.is_empty() { "outside of sections" } else { &left.section };
+        out.push(format!("{section} ({}):", left.why));
+        out.extend(left.text.lines().map(|line| format!("  {line}")));
+    }
+    out
 }
 
 /// What is lost, in lines.

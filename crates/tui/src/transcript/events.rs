@@ -45,6 +45,7 @@ impl Transcript {
                 anchor,
                 tail_from,
                 kept,
+                left_out,
                 ..
             } => {
                 let (reach, dropped) = self.dropped(*tail_from, kept);
@@ -54,6 +55,7 @@ impl Transcript {
                     after: post_tokens.0,
                     summary: summary.clone(),
                     anchor: anchor.clone(),
+                    left_out: left_out.clone(),
                     dropped,
                     whole: !self.partial,
                     reach,

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use becket_session::context::budget::estimate_message;
 use becket_session::context::compaction::Breakdown;
 use becket_session::context::present::Present;
-use becket_types::Message;
+use becket_types::{LeftOut, Message};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -65,6 +65,7 @@ pub(super) fn print(preview: &Preview, out: &mut dyn Write) -> Result<(), Failur
     if !report.summary.is_empty() {
         let _ = writeln!(text, "Summary:\n\n{}\n", report.summary);
     }
+    text.push_str(&left_out(&report.left_out));
     for notice in &preview.outcome.notices {
         let _ = writeln!(text, "note: {notice}");
     }
@@ -75,6 +76,22 @@ fn more(text: &mut String, count: usize) {
     if count > SHOWN {
         let _ = writeln!(text, "  … and {} more (--json shows all)", count - SHOWN);
     }
+}
+
+/// Text of the summarising model that is not in the summary; empty without any.
+pub(super) fn left_out(left_out: &[LeftOut]) -> String {
+    let mut text = String::new();
+    if !left_out.is_empty() {
+        text.push_str("Left out of the model's summary:\n");
+    }
+    for left in left_out {
+        let section = if left.section.is_empty() { "outside of sections" } else { &left.section };
+        let _ = writeln!(text, "  {section}: {}", left.why);
+        for line in left.text.lines() {
+            let _ = writeln!(text, "    {line}");
+        }
+    }
+    text
 }
 
 /// What must be there, each with its proof.
@@ -121,6 +138,6 @@ pub(super) fn json(preview: &Preview, applied: bool) -> Value {
         "dropped": preview.folded.gone.iter().map(|m| row(m)).collect::<Vec<_>>(),
         "kept": report.kept, "tail": report.tail, "pruned": report.pruned, "cut": report.cut, "model_calls": report.model_calls,
         "source": report.source, "summary": report.summary, "loss": preview.folded.loss, "present": preview.folded.present,
-        "notices": preview.outcome.notices,
+        "left_out": report.left_out, "notices": preview.outcome.notices,
     })
 }

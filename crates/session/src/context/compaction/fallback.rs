@@ -1,15 +1,13 @@
 //! The deterministic summary: no model, always the same for the same history.
 //!
-//! Goal from the first and last user messages, calls and files from the journal, the todo list, open questions and the
+//! Calls and files from the journal, the todo list, open questions and the
 //! newest errors; sections of an earlier summary are carried over. Its shape is always the default template's.
 
-use super::super::continuation::{is_users_words, words};
-use super::super::summary::{Facts, Sections, Template, assemble, escape_tags, read, shorten};
+use super::super::continuation::words;
+use super::super::summary::{Assembled, Facts, Sections, Template, assemble, escape_tags, read, shorten};
 use becket_types::{Message, Part, Role, Tokens, is_blank};
 use std::borrow::Borrow;
 
-/// A user message is quoted up to this many characters in the goal.
-const GOAL_CHARS: usize = 2_000;
 const QUESTIONS: usize = 5;
 const ERRORS: usize = 3;
 
@@ -21,7 +19,7 @@ pub(super) fn fallback<M: Borrow<Message>>(
     facts: &Facts,
     todo: Option<&str>,
     max: Tokens,
-) -> String {
+) -> Assembled {
     let template = Template::new(None);
     let mut sections = template.empty();
     if let Some(text) = earlier.filter(|t| !is_blank(t)) {
@@ -31,7 +29,14 @@ pub(super) fn fallback<M: Borrow<Message>>(
             Err(_) => sections.set("## Discoveries", escape_tags(text.trim())),
         }
     }
-    goal(&mut sections, messages);
+    // Earlier releases put the user's last message there. It is quoted behind the sections, or follows the summary.
+    let goal = sections
+        .get("## Goal")
+        .split("\nLatest message of the user:\n")
+        .next()
+        .unwrap_or_default()
+        .to_owned();
+    sections.set("## Goal", goal);
     append(&mut sections, "### Blocked", "Open questions:", &questions(messages));
     append(&mut sections, "## Discoveries", "Newest errors:", &errors(messages));
     let next = match todo {
@@ -40,25 +45,6 @@ pub(super) fn fallback<M: Borrow<Message>>(
     };
     sections.set("## Next steps", next);
     assemble(sections, facts, max)
-}
-
-fn goal<M: Borrow<Message>>(sections: &mut Sections, messages: &[M]) {
-    let mut users = messages.iter().map(Borrow::borrow).filter(|m| is_users_words(m) && !is_blank(&words(m)));
-    let first = users.next().map(words);
-    let last = users.next_back().map(words);
-    let quote = |text: &str| escape_tags(shorten(text.trim(), GOAL_CHARS).as_str());
-    let known = sections.get("## Goal").to_owned();
-    let mut parts = Vec::new();
-    if is_blank(&known) {
-        parts.extend(first.as_deref().map(quote));
-        parts.extend(last.as_deref().map(|l| format!("Latest message of the user:\n{}", quote(l))));
-    } else {
-        let newest = last.or(first);
-        let stem = known.split("\nLatest message of the user:\n").next().unwrap_or_default().to_owned();
-        parts.push(stem);
-        parts.extend(newest.as_deref().map(|l| format!("Latest message of the user:\n{}", quote(l))));
-    }
-    sections.set("## Goal", parts.join("\n"));
 }
 
 /// Appends a list under `title`, in place of one that an earlier fallback left there.

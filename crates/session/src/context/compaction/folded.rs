@@ -70,6 +70,7 @@ impl Folded {
             present: there.len() as u64,
             missing: not.into_iter().map(|item| item.what).collect(),
             summary: report.summary.clone(),
+            left_out: report.left_out.clone(),
             notices: outcome.notices.clone(),
         }
     }

@@ -9,7 +9,7 @@ use super::split::{self, Tail, unit};
 use super::verify::{Breakdown, target};
 use crate::context::budget::{estimate_message, estimate_part, estimate_text, part_of};
 use crate::context::continuation::{Branch, branch, last_user};
-use crate::context::summary::state_text;
+use crate::context::summary::{Quotes, state_text};
 use crate::context::{cut, prune};
 use becket_types::{
     CallId, CompactionTrigger, CutOutput, Message, MessageId, Origin, Part, Synthetic, Tokens, TurnState,
@@ -28,6 +28,9 @@ const SUMMARY_FRAME: u64 = 24;
 const MESSAGE_FRAME: u64 = 4;
 /// No summary is smaller than this.
 const MIN_SUMMARY: u64 = 160;
+
+/// Share of the usable window that quotes of the user's messages may take, by level.
+const QUOTES_SHARE: [f64; LEVELS] = [0.12, 0.08, 0.04, 0.04, 0.02];
 
 /// A snapshot with its costs.
 #[derive(Clone, Debug)]
@@ -176,12 +179,18 @@ pub(super) struct Layout {
     pub(super) continuation_cost: u64,
     /// State text as it is re-injected at this level.
     pub(super) state: String,
+    /// The user's messages that are not in the view any more, as a block behind the summary's sections.
+    pub(super) quotes: String,
 }
 
 impl Layout {
-    /// Base tokens of everything behind the summary.
+    /// Base tokens of everything beside the summary's own text.
     pub(super) fn fixed(&self) -> u64 {
-        self.kept_cost + self.tail_cost + self.continuation_cost + estimate_text(&self.state).0
+        self.kept_cost
+            + self.tail_cost
+            + self.continuation_cost
+            + estimate_text(&self.state).0
+            + estimate_text(&self.quotes).0
     }
 }
 
@@ -231,6 +240,7 @@ impl Measured {
             state: self.state(level, &[]),
             ..Layout::default()
         };
+        layout.quotes = self.quotes(&layout);
         self.fit_unseen(&mut layout);
         if !layout.cuts.is_empty() {
             layout.state = self.state(level, &layout.cuts);
@@ -245,6 +255,21 @@ impl Measured {
             self.only_shown(files, cuts);
         }
         state_text(&state, self.state_limit(level))
+    }
+
+    /// Quotes of the user's messages that leave, within their share, and within a third of the room there is. Outputs that
+    /// may be cut leave this room to the user's words.
+    fn quotes(&self, layout: &Layout) -> String {
+        let leaving: HashSet<usize> = layout.head.iter().copied().collect();
+        let previous = self.snapshot.previous.as_ref().map(|previous| previous.summary.as_str());
+        let quotes = Quotes::new(previous, &self.snapshot.messages, |index| leaving.contains(&index));
+        let share =
+            self.base(part_of(self.snapshot.budget.usable(), QUOTES_SHARE[layout.level.min(LEVELS - 1)]));
+        let unseen: u64 = self.unseen_outputs(&layout.tail).map(|output| output.tokens).sum();
+        let fixed = self.real(self.fixed(layout).saturating_sub(unseen));
+        let space = self.target_at(layout.level).and_then(|target| target.0.checked_sub(fixed));
+        let room = space.map_or(0, |space| self.base(space).0 / 3);
+        quotes.block(Tokens(share.0.min(room)))
     }
 
     fn tail(&self, level: usize) -> Tail {

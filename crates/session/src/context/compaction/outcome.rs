@@ -4,7 +4,9 @@ use super::layout::{Layout, Measured};
 use super::{Outcome, Report};
 use crate::context::budget::estimate_text;
 use crate::context::tail_anchor;
-use becket_types::{Compaction, CompactionSource, CutOutput, EntryKind, Message, PruneReason, Tokens};
+use becket_types::{
+    Compaction, CompactionSource, CutOutput, EntryKind, LeftOut, Message, PruneReason, Tokens,
+};
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,6 +18,8 @@ pub(super) struct Made {
     /// Which request it was; `prepared` when the `prepared_summary` entry says that.
     pub(super) input: &'static str,
     pub(super) model_calls: u32,
+    /// Of the model's text.
+    pub(super) left_out: Vec<LeftOut>,
 }
 
 /// The anchor for a layout: never so long that it crowds out the summary.
@@ -35,10 +39,14 @@ pub(super) fn build(
     made: Made,
 ) -> (Outcome, Tokens) {
     let snapshot = &measured.snapshot;
+    let quoted = match layout.quotes.as_str() {
+        "" => summary.to_owned(),
+        quotes => format!("{summary}\n\n{quotes}"),
+    };
     // Behind any clamp on the summary's size. Without an anchor the summary is left as it is.
     let summary = match &anchor {
-        Some(anchor) => tail_anchor::splice(summary, anchor),
-        None => summary.to_owned(),
+        Some(anchor) => tail_anchor::splice(&quoted, anchor),
+        None => quoted,
     };
     let after = measured.breakdown_after(layout, &summary);
     let message = |i: &usize| &snapshot.messages[*i];
@@ -73,6 +81,7 @@ pub(super) fn build(
         blind: layout.blind,
         model_calls: made.model_calls,
         summary: summary.clone(),
+        left_out: made.left_out.clone(),
     };
     let compaction = Compaction {
         summary,
@@ -91,6 +100,7 @@ pub(super) fn build(
         model: made.model,
         source: made.source,
         input: report.input.clone(),
+        left_out: made.left_out,
         snapshot_of: snapshot.last_seq,
         turn_state: snapshot.turn_state,
     };
@@ -137,6 +147,7 @@ pub(super) fn prune_only(measured: &Measured, after: Tokens) -> Outcome {
             blind: false,
             model_calls: 0,
             summary: String::new(),
+            left_out: Vec::new(),
         },
         // The prune is an event of its own, which says this.
         notices: Vec::new(),
@@ -157,6 +168,8 @@ impl Outcome {
                 self.report.after.summary = Tokens((self.report.after.summary.0 + new).saturating_sub(old));
                 self.report.tokens_after = after;
                 self.report.summary.clone_from(&text);
+                compaction.left_out.retain(|left| !text.contains(left.text.trim()));
+                self.report.left_out.clone_from(&compaction.left_out);
                 compaction.tokens_after = after;
                 compaction.summary = text;
             }

@@ -10,8 +10,8 @@ use super::{Failure, InputKind, Outcome, Snapshot, Summariser, SummaryRequest};
 use crate::context::budget::{estimate_text, part_of};
 use crate::context::continuation::last_user;
 use crate::context::summary::{
-    Audit, Facts, Prompt, SYSTEM, Sections, Template, Unusable, assemble, chunks, escape_tags, overhead,
-    prompt, read, records, shorten,
+    Assembled, Audit, Facts, Prompt, Quotes, SYSTEM, Sections, Template, Unusable, assemble, chunks,
+    escape_tags, overhead, prompt, read, records, shorten,
 };
 use crate::context::tail_anchor;
 use becket_types::{
@@ -167,6 +167,7 @@ impl Ready {
             model: model.clone(),
             input: "prepared",
             model_calls: *model_calls,
+            left_out: Vec::new(),
         };
         Some(Self { at, summary: summary.clone(), made })
     }
@@ -182,8 +183,10 @@ impl Ready {
             sections.set("### In progress", format!("{}\n{NEWER}", doing.trim_end()).trim_start().to_owned());
         }
         let anchor = anchor(measured, &ask.layout, room);
-        let text = assemble(sections, &ask.facts, ask.summary_room(anchor.as_deref()));
-        let (outcome, after) = build(measured, &ask.layout, &text, anchor, self.made.clone());
+        let Assembled { text, left_out } =
+            assemble(sections, &ask.facts, ask.summary_room(anchor.as_deref()));
+        let made = Made { left_out, ..self.made.clone() };
+        let (outcome, after) = build(measured, &ask.layout, &text, anchor, made);
         ask.accepts(after).then_some(outcome)
     }
 }
@@ -194,8 +197,13 @@ impl Ask {
         let template = Template::new(snapshot.policy.template.as_deref());
         let earlier = snapshot.previous.as_ref().map(|p| p.summary.as_str()).unwrap_or_default();
         let earlier_sections = read_any(&template, earlier);
-        let facts =
-            Facts::new(&snapshot.journal, &snapshot.messages, earlier_sections.as_ref(), &snapshot.state);
+        let facts = Facts::new(
+            &snapshot.journal,
+            &snapshot.messages,
+            Some(earlier),
+            earlier_sections.as_ref(),
+            &snapshot.state,
+        );
         Self {
             kind: kind(&measured),
             so_far: earlier_text(earlier),
@@ -387,6 +395,7 @@ impl Ask {
             model,
             input: if by_model { self.kind.name() } else { "" },
             model_calls: self.model_calls,
+            left_out: Vec::new(),
         }
     }
 
@@ -399,9 +408,10 @@ impl Ask {
             return Step::Prepared(Box::new(Prepared { cover, took: Millis(0), outcome }));
         }
         let anchor = anchor(&self.measured, &self.layout, self.room);
-        let text = assemble(sections, &self.facts, self.summary_room(anchor.as_deref()));
-        let (outcome, after) =
-            build(&self.measured, &self.layout, &text, anchor, self.made(CompactionSource::Model));
+        let Assembled { text, left_out } =
+            assemble(sections, &self.facts, self.summary_room(anchor.as_deref()));
+        let made = Made { left_out, ..self.made(CompactionSource::Model) };
+        let (outcome, after) = build(&self.measured, &self.layout, &text, anchor, made);
         if self.accepts(after) {
             return Step::Commit(Box::new(outcome));
         }
@@ -427,8 +437,9 @@ impl Ask {
             let anchor = anchor(&self.measured, &self.layout, room);
             let max = self.summary_room(anchor.as_deref());
             let messages = &self.measured.snapshot.messages;
-            let text = fallback(messages, earlier, &self.facts, self.facts.todo(), max);
-            let made = self.made(CompactionSource::Fallback);
+            let Assembled { text, left_out } =
+                fallback(messages, earlier, &self.facts, self.facts.todo(), max);
+            let made = Made { left_out, ..self.made(CompactionSource::Fallback) };
             let (mut outcome, after) = build(&self.measured, &self.layout, &text, anchor, made);
             if self.accepts(after) {
                 outcome.notices.push(format!("Summary made without the model: {why}"));
@@ -451,7 +462,7 @@ impl Ask {
 
 /// An earlier summary as text for the summariser: the anchor's words stay, its block does not.
 fn earlier_text(summary: &str) -> String {
-    let body = tail_anchor::strip(summary).replace(NEWER, "");
+    let body = Quotes::strip(&tail_anchor::strip(summary)).replace(NEWER, "");
     let anchor =
         summary.rsplit_once("<verbatim_tail>\n").and_then(|(_, a)| a.rsplit_once("\n</verbatim_tail>"));
     let last =

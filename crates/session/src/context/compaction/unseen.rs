@@ -55,7 +55,7 @@ impl Measured {
     }
 
     /// Outputs that may be cut, with the index of their message. Pinned outputs and stubs stay as they are.
-    fn unseen_outputs<'a>(&'a self, tail: &'a [usize]) -> impl Iterator<Item = Output<'a>> {
+    pub(super) fn unseen_outputs<'a>(&'a self, tail: &'a [usize]) -> impl Iterator<Item = Output<'a>> {
         let first = first_unseen(&self.snapshot.messages);
         let pins = &self.snapshot.pins;
         tail.iter()

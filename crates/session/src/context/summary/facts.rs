@@ -4,14 +4,17 @@
 //! `add | update | delete`, and the flags `is_error`, `interrupted`, `timed_out`, `denied`. The subject of a `read`, `edit`
 //! or `write` is its path. A file counts with the newest thing that happened to it.
 //!
-//! What a model writes is measured against them: wishes that only a tool's output wrote are no wishes, commands that did
-//! not run are not done, and a command that ran already is marked where it is named as a next step.
+//! What a model writes is measured against them: lines of Goal and Instructions that the user's words do not support are
+//! marked ([`super::provenance`]), commands that did not run are not done, and a command that ran already is marked where
+//! it is named as a next step. What is taken out of a model's text is returned as [`LeftOut`].
 
 use super::Sections;
+use super::provenance::{Provenance, unmarked};
+use super::quotes::{OLD_MARK, Quotes};
 use super::state::{one_line, todo};
 use crate::context::continuation::{is_users_words, words};
 use crate::context::view::{Journal, Line};
-use becket_types::{JournalState, Message, Part, Tokens, is_blank};
+use becket_types::{JournalState, LeftOut, Message, Part, Tokens, is_blank};
 use serde_json::Value;
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashSet};
@@ -19,14 +22,15 @@ use std::fmt::Write as _;
 
 /// Line above the engine's list under Done; everything behind it is the engine's.
 const JOURNAL_MARK: &str = "From the tool journal:";
-/// Line above the engine's quotes under Instructions.
-const QUOTES_MARK: &str = "The user's own words, oldest first:";
 /// Line above what a model says it has done.
 const REPORTED_MARK: &str = "As the assistant reports it:";
 /// Behind a next step whose command ran already.
 const RAN_MARK: &str = " [ran already: ";
-/// So many words in a row that stand in a tool's output, and in no words of a user, are the tool's.
-const RUN: usize = 3;
+/// Goal of a summary whose writer names none.
+const GOAL_POINTER: &str =
+    "As the user's messages say: those quoted at the end of this summary, and those that follow it.";
+/// Sections that say what the user wants.
+const INTENT: [&str; 2] = ["## Goal", "## Instructions"];
 
 /// Facts for one summary, computed once.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,56 +41,43 @@ pub struct Facts {
     unknown: Vec<String>,
     /// Path and what happened to it, newest first.
     files: Vec<(String, &'static str)>,
-    /// Quoted user messages, oldest first.
-    quotes: Vec<String>,
-    /// Words that a user wrote, lower case.
-    vocabulary: HashSet<String>,
-    /// Runs of words in tool outputs, and in what users wrote.
-    tool_runs: HashSet<u64>,
-    user_runs: HashSet<u64>,
+    /// What users and tools wrote.
+    provenance: Provenance,
     /// Commands that ran, with what they came to.
     ran: Vec<(String, String)>,
     todo: Option<String>,
 }
 
 impl Facts {
-    /// `messages` are all of the snapshot's; `previous` is the summary before, whose quotes carry over.
+    /// `messages` are all of the snapshot's; `previous` is the text of the summary before, `earlier` its sections.
     pub fn new<M: Borrow<Message>>(
         journal: &Journal,
         messages: &[M],
-        previous: Option<&Sections>,
+        previous: Option<&str>,
+        earlier: Option<&Sections>,
         state: &BTreeMap<String, Value>,
     ) -> Self {
         let mut facts = Self { todo: state.get("todo").and_then(todo), ..Self::default() };
-        if let Some(previous) = previous {
-            let old = previous.get("## Instructions");
-            if let Some((_, quotes)) = old.split_once(QUOTES_MARK) {
-                facts.quotes.extend(quotes.lines().filter(|l| l.starts_with("> ")).map(str::to_owned));
-            }
-            facts.learn_words(old);
-            facts.learn_words(previous.get("## Goal"));
+        let provenance = &mut facts.provenance;
+        for section in earlier.into_iter().flat_map(|sections| INTENT.map(|heading| sections.get(heading))) {
+            provenance.learn_supported(section.split(OLD_MARK).next().unwrap_or_default());
         }
-        for message in messages.iter().map(Borrow::borrow).filter(|m| is_users_words(m)) {
-            let text = words(message);
-            facts.learn_words(&text);
-            if !is_blank(&text) {
-                let quote = format!("> {}", one_line(&text, 400));
-                facts.quotes.retain(|q| *q != quote);
-                facts.quotes.push(quote);
-            }
+        let none: [&Message; 0] = [];
+        for text in Quotes::new(previous, &none, |_| false).texts() {
+            provenance.learn_user(&text);
         }
-        for part in messages.iter().flat_map(|m| &m.borrow().parts) {
-            if let Part::ToolResult { output, .. } = part {
-                facts.tool_runs.extend(runs(output));
+        for message in messages.iter().map(Borrow::borrow) {
+            if is_users_words(message) {
+                provenance.learn_user(&words(message));
+            }
+            for part in &message.parts {
+                if let Part::ToolResult { output, .. } = part {
+                    provenance.learn_tool(output);
+                }
             }
         }
         facts.read_journal(journal);
         facts
-    }
-
-    fn learn_words(&mut self, text: &str) {
-        self.vocabulary.extend(content_words(text));
-        self.user_runs.extend(runs(text));
     }
 
     fn read_journal(&mut self, journal: &Journal) {
@@ -122,8 +113,16 @@ impl Facts {
         self.unknown.reverse();
     }
 
-    /// Puts the facts into their sections. The lists take at most half of `max` together, newest first.
-    pub fn fill(&self, sections: &mut Sections, max: Tokens) {
+    /// Puts the facts into their sections; returns what was taken out of them. The lists take at most half of `max`
+    /// together, newest first.
+    pub fn fill(&self, sections: &mut Sections, max: Tokens) -> Vec<LeftOut> {
+        let mut left_out = Vec::new();
+        let mut leave_out = |section: &str, text: Vec<String>, why: &str| {
+            let text = text.join("\n");
+            if !is_blank(&text) {
+                left_out.push(LeftOut { section: title(section), text, why: why.to_owned() });
+            }
+        };
         // Bytes of a share of the limit, at 3 bytes a token.
         let share = |percent: u64| (max.0 * 3 * percent / 100) as usize;
         for heading in
@@ -135,7 +134,8 @@ impl Facts {
         let notes = sections.get("## Relevant files").to_owned();
         sections.set("## Relevant files", self.file_list(&notes, share(15)));
 
-        let reported = self.unrefuted(sections.get("### Done"));
+        let (reported, refuted) = self.unrefuted(sections.get("### Done"));
+        leave_out("### Done", refuted, "names a command that did not run");
         let ran = newest(self.done.iter().map(|(l, _)| l.as_str()), share(20));
         sections.set("### Done", joined(&[titled(REPORTED_MARK, &reported), titled(JOURNAL_MARK, &ran)]));
 
@@ -143,23 +143,23 @@ impl Facts {
         let unknown = newest(self.unknown.iter().map(String::as_str), share(5));
         sections.set("### In progress", joined(&[doing, unknown]));
 
-        let wishes = self.users_wishes(sections.get("## Instructions"));
-        let quotes = newest(self.quotes.iter().map(String::as_str), share(15));
-        sections.set("## Instructions", joined(&[wishes, titled(QUOTES_MARK, &quotes)]));
-
         let next = sections.get("## Next steps").lines().map(|line| self.marked(line)).collect::<Vec<_>>();
         sections.set("## Next steps", next.join("\n"));
 
-        // A goal that shares no word with anything the user wrote is not the user's.
-        let own = sections.get("## Goal").lines().filter(|line| !self.is_a_tools(line)).collect::<Vec<_>>();
-        let goal = own.join("\n").trim().to_owned();
-        sections.set("## Goal", goal.as_str());
-        if (is_blank(&goal) || !self.any_word(&goal)) && !self.quotes.is_empty() {
-            let first = self.quotes.first().map_or("", String::as_str);
-            let last = self.quotes.last().map_or("", String::as_str);
-            sections
-                .set("## Goal", if first == last { first.to_owned() } else { format!("{first}\n{last}") });
+        for heading in INTENT {
+            let mut dropped = Vec::new();
+            let own = without_quotes(sections.get(heading));
+            sections.set(heading, self.provenance.mark(&own, &mut dropped));
+            leave_out(
+                heading,
+                dropped,
+                "stands word for word in a tool's output and in no message of the user",
+            );
         }
+        if is_blank(sections.get("## Goal")) && self.provenance.knows_a_user() {
+            sections.set("## Goal", GOAL_POINTER);
+        }
+        left_out
     }
 
     fn file_list(&self, notes: &str, bytes: usize) -> String {
@@ -196,34 +196,18 @@ impl Facts {
         kept
     }
 
-    /// What a model says it has done, without the engine's own lines and without commands that never ran.
-    fn unrefuted(&self, done: &str) -> String {
+    /// What a model says it has done, without the engine's own lines; and its lines about commands that never ran.
+    fn unrefuted(&self, done: &str) -> (String, Vec<String>) {
         let prose = done.split(JOURNAL_MARK).next().unwrap_or_default();
-        let lines = prose.lines().filter(|line| {
-            let command = line.split('`').skip(1).step_by(2).find(|code| code.trim().contains(' '));
-            *line != REPORTED_MARK
-                && command.is_none_or(|c| {
-                    let c = c.trim();
-                    self.done.iter().any(|(_, subject)| subject.contains(c) || c.contains(subject.as_str()))
-                })
-        });
-        lines.collect::<Vec<_>>().join("\n").trim().to_owned()
-    }
-
-    /// Lines of Instructions that a user's words support: at least half of their words come from one.
-    fn users_wishes(&self, instructions: &str) -> String {
-        let own = instructions.split(QUOTES_MARK).next().unwrap_or_default();
-        let lines = own.lines().filter(|line| {
-            let words: Vec<String> = content_words(line).collect();
-            let known = words.iter().filter(|w| self.vocabulary.contains(*w)).count();
-            !line.starts_with("> ") && (known * 2 >= words.len()) && !self.is_a_tools(line)
-        });
-        lines.collect::<Vec<_>>().join("\n").trim().to_owned()
-    }
-
-    /// Words in a row from a tool's output that no user wrote.
-    fn is_a_tools(&self, line: &str) -> bool {
-        runs(line).any(|run| self.tool_runs.contains(&run) && !self.user_runs.contains(&run))
+        let (mut reported, mut refuted) = (Vec::new(), Vec::new());
+        for line in prose.lines().filter(|line| *line != REPORTED_MARK) {
+            let command = line.split('`').skip(1).step_by(2).map(str::trim).find(|code| code.contains(' '));
+            let ran = |c: &str| {
+                self.done.iter().any(|(_, subject)| subject.contains(c) || c.contains(subject.as_str()))
+            };
+            if command.is_none_or(ran) { reported.push(line) } else { refuted.push(line.to_owned()) }
+        }
+        (reported.join("\n").trim().to_owned(), refuted)
     }
 
     /// A next step that names a command which ran, with what it came to.
@@ -237,56 +221,29 @@ impl Facts {
         }
     }
 
-    fn any_word(&self, text: &str) -> bool {
-        content_words(text).any(|w| self.vocabulary.contains(&w))
-    }
-
     /// The todo list as text.
     pub fn todo(&self) -> Option<&str> {
         self.todo.as_deref()
-    }
-
-    /// Quoted user messages, oldest first, each a line that starts with `> `.
-    pub fn quotes(&self) -> &[String] {
-        &self.quotes
     }
 }
 
 const KINDS: [&str; 4] = ["changed", "added", "deleted", "read"];
 
-/// Words of three letters and more, lower case; each CJK letter is a word.
-fn content_words(text: &str) -> impl Iterator<Item = String> + '_ {
-    text.split(|c: char| !c.is_alphanumeric()).flat_map(|word| {
-        let wide = word.chars().any(|c| c >= '\u{2E80}');
-        let letters = if wide { word.chars().map(String::from).collect() } else { Vec::new() };
-        let whole = (!wide && word.chars().count() >= 3).then(|| word.to_lowercase());
-        letters.into_iter().chain(whole)
-    })
+/// A heading as people read it.
+fn title(heading: &str) -> String {
+    heading.trim_start_matches('#').trim().to_owned()
 }
 
-/// Hashes of each [`RUN`] words in a row; the words are those of [`content_words`]. All of a window's outputs pass here.
-fn runs(text: &str) -> impl Iterator<Item = u64> + '_ {
-    let (mut last, mut seen) = ([0u64; RUN], 0usize);
-    let words = text.split(|c: char| !c.is_alphanumeric()).flat_map(|word| {
-        let plain = (word.is_ascii() && word.len() >= 3).then(|| fnv(word));
-        let other = (!word.is_ascii()).then(|| content_words(word).map(|w| fnv(&w)));
-        plain.into_iter().chain(other.into_iter().flatten())
+/// `section` without quotes of users: the engine quotes them behind the summary. A line that only looks like a quote is
+/// text.
+fn without_quotes(section: &str) -> String {
+    let lines = section.split(OLD_MARK).enumerate().flat_map(|(index, part)| {
+        // Behind the old mark the quotes are the engine's, in the summaries of earlier releases.
+        part.lines().filter(move |line| index == 0 || !(line.starts_with("> ") || line.starts_with("- (")))
     });
-    words.filter_map(move |word| {
-        last.rotate_left(1);
-        last[RUN - 1] = word;
-        seen += 1;
-        (seen >= RUN)
-            .then(|| last.iter().fold(FNV.0, |hash, word| (hash ^ word).wrapping_mul(FNV.1).rotate_left(9)))
-    })
-}
-
-/// Offset and prime of the FNV-1a hash.
-const FNV: (u64, u64) = (0xcbf2_9ce4_8422_2325, 0x0100_0000_01b3);
-
-/// FNV-1a, upper case of ASCII letters as lower case.
-fn fnv(word: &str) -> u64 {
-    word.bytes().fold(FNV.0, |hash, byte| (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(FNV.1))
+    let lines = lines.filter(|line| *line != GOAL_POINTER);
+    let lines: Vec<&str> = lines.map(|line| line.strip_prefix("> ").unwrap_or(line)).collect();
+    unmarked(&lines.join("\n")).trim().to_owned()
 }
 
 fn joined(parts: &[String]) -> String {
@@ -299,7 +256,7 @@ fn titled(title: &str, body: &str) -> String {
 
 /// The engine's marks stand where the engine writes them, and nowhere else.
 fn without_marks(body: &str) -> String {
-    let forged = |line: &&str| [JOURNAL_MARK, QUOTES_MARK, REPORTED_MARK].iter().any(|m| line.contains(m));
+    let forged = |line: &&str| [JOURNAL_MARK, OLD_MARK, REPORTED_MARK].iter().any(|m| line.contains(m));
     body.lines().filter(|line| !forged(line)).collect::<Vec<_>>().join("\n")
 }
 

@@ -85,7 +85,7 @@ fn attribute(text: &str) -> String {
 }
 
 /// `[Attached image/png: name]`.
-fn placeholder(part: &Part) -> String {
+pub(super) fn placeholder(part: &Part) -> String {
     let (Part::Image { media_type, name, .. } | Part::File { media_type, name, .. }) = part else {
         return String::new();
     };

@@ -144,6 +144,7 @@ fn compaction(tail_from: Seq) -> Compaction {
         model: String::new(),
         source: CompactionSource::Fallback,
         input: String::new(),
+        left_out: Vec::new(),
         snapshot_of: Seq(0),
         turn_state: TurnState::MidTurn,
     }

@@ -1,0 +1,219 @@
+//! Where a line of a summary comes from: the user's words, a tool's output, or the model's own.
+//!
+//! The model's summary is the primary text. A line of Goal or Instructions that the user's words do not support is marked,
+//! never left out: it may be a paraphrase or a translation. Only a line that stands in a tool's output, word for word and
+//! at length, and in nothing that the user wrote, is left out.
+//!
+//! Invariant: marking a marked text gives the same text.
+
+use std::collections::HashSet;
+
+/// Behind a line that the user's words do not support.
+const MARK: &str = " (not in the user's own words)";
+/// Above a section of which no line is in the user's words, as in a translation: one mark for all of them.
+const MARK_ALL: &str = "(None of this is in the user's own words.)";
+/// Words in a row that are compared.
+const RUN: usize = 4;
+/// A tool's text is at least this many words in a row, or this many letters.
+const WORDS: usize = 12;
+const LETTERS: usize = 60;
+/// Share of a line's words that one message of the user has, or that all of them together have.
+const BY_ONE: f64 = 0.5;
+const BY_ALL: f64 = 0.8;
+/// Words that a summary adds to what a user says.
+const FILLERS: [&str; 16] = [
+    "the", "and", "for", "with", "that", "this", "user", "users", "wants", "want", "asked", "asks", "please",
+    "must", "should", "needs",
+];
+/// Letters of a script without spaces weigh more: a word has about two of them.
+const WIDE_LETTER: usize = 5;
+const NARROW_LETTER: usize = 2;
+
+/// What users and tools wrote, as hashes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Provenance {
+    /// Stems of each message of a user.
+    messages: Vec<HashSet<u64>>,
+    /// Stems of all of them.
+    stems: HashSet<u64>,
+    user_runs: HashSet<u64>,
+    tool_runs: HashSet<u64>,
+}
+
+impl Provenance {
+    pub(super) fn learn_user(&mut self, text: &str) {
+        let stems: HashSet<u64> = stems(text).collect();
+        if !stems.is_empty() {
+            self.stems.extend(&stems);
+            self.messages.push(stems);
+        }
+        self.user_runs.extend(runs(text).map(|run| run.hash));
+    }
+
+    pub(super) fn knows_a_user(&self) -> bool {
+        !self.messages.is_empty()
+    }
+
+    pub(super) fn learn_tool(&mut self, text: &str) {
+        self.tool_runs.extend(runs(text).map(|run| run.hash));
+    }
+
+    /// Learns the lines of an earlier summary that the user's words supported when it was written.
+    pub(super) fn learn_supported(&mut self, section: &str) {
+        if section.lines().next() == Some(MARK_ALL) {
+            return;
+        }
+        for line in section.lines().filter(|line| !line.ends_with(MARK)) {
+            self.learn_user(line);
+        }
+    }
+
+    /// `section` with marks; lines that are a tool's text are moved to `dropped`.
+    pub(super) fn mark(&self, section: &str, dropped: &mut Vec<String>) -> String {
+        let section = unmarked(section);
+        let mut lines = Vec::new();
+        for line in section.lines() {
+            if self.is_a_tools(line) {
+                dropped.push(line.to_owned());
+            } else {
+                lines.push((line, self.supports(line)));
+            }
+        }
+        let doubtful = lines.iter().filter(|(_, supported)| *supported == Some(false)).count();
+        let supported = lines.iter().filter(|(_, supported)| *supported == Some(true)).count();
+        let all = doubtful > 1 && supported == 0;
+        let lines = lines.iter().map(|(line, supported)| match supported {
+            Some(false) if !all => format!("{line}{MARK}"),
+            _ => (*line).to_owned(),
+        });
+        let text = lines.collect::<Vec<_>>().join("\n").trim().to_owned();
+        if all { format!("{MARK_ALL}\n{text}") } else { text }
+    }
+
+    /// True if the user's words support the line; `None` if it says too little, or nothing of the user is known.
+    fn supports(&self, line: &str) -> Option<bool> {
+        let stems: HashSet<u64> = stems(line).collect();
+        if stems.len() < 2 || self.messages.is_empty() {
+            return None;
+        }
+        let share = |known: &HashSet<u64>| stems.intersection(known).count() as f64 / stems.len() as f64;
+        Some(share(&self.stems) >= BY_ALL || self.messages.iter().any(|message| share(message) >= BY_ONE))
+    }
+
+    /// True if a long run of the line stands in a tool's output and not in what a user wrote.
+    fn is_a_tools(&self, line: &str) -> bool {
+        let (mut words, mut weight) = (0, 0);
+        for run in runs(line) {
+            if !self.tool_runs.contains(&run.hash) || self.user_runs.contains(&run.hash) {
+                (words, weight) = (0, 0);
+                continue;
+            }
+            // The first run counts with all of its words, each further one adds its last word.
+            let add = |sum: &mut usize, all: usize, last: usize| *sum += if *sum == 0 { all } else { last };
+            add(&mut words, run.words, run.last_words);
+            add(&mut weight, run.weight, run.last_weight);
+            if words >= WORDS * 2 || weight >= LETTERS * NARROW_LETTER {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// `section` without marks.
+pub(super) fn unmarked(section: &str) -> String {
+    let lines = section.lines().filter(|line| line.trim() != MARK_ALL).map(|line| {
+        let mut line = line.trim_end();
+        while let Some(rest) = line.strip_suffix(MARK.trim_start()) {
+            line = rest.trim_end();
+        }
+        line
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Scripts that are written without spaces between words.
+fn is_wide(c: char) -> bool {
+    c >= '\u{2E80}'
+        || matches!(c, '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}')
+}
+
+/// Hashes of the stems of a text: words of three letters and more, lower case, their first letters; pairs of letters in
+/// scripts without spaces.
+fn stems(text: &str) -> impl Iterator<Item = u64> + '_ {
+    const STEM: usize = 5;
+    text.split(|c: char| !c.is_alphanumeric()).flat_map(|word| {
+        let letters: Vec<char> = word.chars().flat_map(char::to_lowercase).collect();
+        if letters.iter().any(|c| is_wide(*c)) {
+            let pairs: Vec<u64> = letters.windows(2).map(|pair| hash(pair.iter().copied())).collect();
+            return pairs;
+        }
+        let lower: String = letters.iter().collect();
+        if letters.len() < 3 || FILLERS.contains(&lower.as_str()) {
+            return Vec::new();
+        }
+        vec![hash(letters.into_iter().take(STEM))]
+    })
+}
+
+/// Words in a row.
+struct Run {
+    hash: u64,
+    /// Twice the number of words; a letter of a script without spaces is half a word.
+    words: usize,
+    weight: usize,
+    /// The same of its last word alone.
+    last_words: usize,
+    last_weight: usize,
+}
+
+/// Each [`RUN`] words in a row. All outputs of a window pass here, so nothing is allocated for a word.
+fn runs(text: &str) -> impl Iterator<Item = Run> + '_ {
+    let mut last = [(0u64, 0usize, 0usize); RUN];
+    let mut seen = 0usize;
+    words(text).filter_map(move |word| {
+        last.rotate_left(1);
+        last[RUN - 1] = word;
+        seen += 1;
+        (seen >= RUN).then(|| Run {
+            hash: last.iter().fold(FNV.0, |hash, word| (hash ^ word.0).wrapping_mul(FNV.1).rotate_left(9)),
+            words: last.iter().map(|word| word.1).sum(),
+            weight: last.iter().map(|word| word.2).sum(),
+            last_words: word.1,
+            last_weight: word.2,
+        })
+    })
+}
+
+/// Hash, words (doubled) and weight of each word; in scripts without spaces of each letter. A path, a URL or any other name
+/// is one word without weight: that a tool says it too is no sign of where a line comes from.
+fn words(text: &str) -> impl Iterator<Item = (u64, usize, usize)> + '_ {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let start = rest.find(char::is_alphanumeric)?;
+        rest = &rest[start..];
+        let first = rest.chars().next()?;
+        if is_wide(first) {
+            rest = &rest[first.len_utf8()..];
+            return Some((hash(std::iter::once(first)), 1, WIDE_LETTER));
+        }
+        let end = rest.find(|c: char| c.is_whitespace() || is_wide(c)).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(end);
+        rest = behind;
+        let word = word.trim_end_matches(|c: char| !c.is_alphanumeric());
+        // One for the space behind it.
+        let weight = (word.chars().count() + 1) * NARROW_LETTER;
+        let plain = word.chars().all(char::is_alphabetic);
+        Some((hash(word.chars().flat_map(char::to_lowercase)), 2, if plain { weight } else { 0 }))
+    })
+}
+
+/// Offset and prime of the FNV-1a hash.
+const FNV: (u64, u64) = (0xcbf2_9ce4_8422_2325, 0x0100_0000_01b3);
+
+fn hash(letters: impl Iterator<Item = char>) -> u64 {
+    letters.fold(FNV.0, |hash, c| (hash ^ u64::from(c)).wrapping_mul(FNV.1))
+}
+
+#[cfg(test)]
+mod tests;

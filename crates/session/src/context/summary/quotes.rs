@@ -1,0 +1,366 @@
+//! The user's messages that are no longer in the conversation: quoted word for word in a block behind the summary.
+//!
+//! Each quote starts with the id that `recall` takes (`[m12]`). Further lines of a message are indented, so no text of a
+//! user can look like the start of another quote. When the messages do not fit, short ones stay whole and long ones share
+//! what is left; a cut keeps the start and the end. Messages that cannot be quoted at all are named by their ids.
+//!
+//! Invariants: every message given is quoted or named; the oldest and the newest are quoted; a message that was named in
+//! an earlier compaction stays named. The block is read back from the previous summary, so nothing else has to be kept.
+//!
+//! Does not decide which messages leave the conversation.
+
+use super::head::placeholder;
+use super::{escape_tags, estimate_text};
+use crate::context::continuation::is_users_words;
+use becket_types::{Message, Part, Seq, Tokens, cut_end, cut_start, is_blank};
+use std::borrow::Borrow;
+use std::collections::HashSet;
+
+const OPEN: &str = "<user-messages";
+const CLOSE: &str = "</user-messages>";
+const NOTE: &str = " note=\"the user's messages that left the conversation, oldest first, word for word; `recall` with an id gives the \
+whole\"";
+/// Line above the quotes in summaries of earlier releases, under Instructions.
+pub(super) const OLD_MARK: &str = "The user's own words, oldest first:";
+const NAMED: &str = " not quoted; `recall` gives each by its id";
+/// A cut quote takes at least this many base tokens; below it a message is named instead.
+const LEAST: u64 = 40;
+
+/// Messages in a row, by the numbers of the first and the last one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Quote {
+    first: Seq,
+    last: Seq,
+    /// `None`: named, not quoted.
+    said: Option<Said>,
+}
+
+/// The words of one message, escaped. Whole when nothing is gone between `start` and `end`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Said {
+    start: String,
+    end: String,
+    /// Characters left out between them.
+    gone: usize,
+}
+
+/// Quotes of the user's messages, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quotes(Vec<Quote>);
+
+impl Quotes {
+    /// Quotes of the messages for which `leaves` holds, behind those that the previous summary carries.
+    pub fn new<M: Borrow<Message>>(
+        previous: Option<&str>,
+        messages: &[M],
+        leaves: impl Fn(usize) -> bool,
+    ) -> Self {
+        let mut quotes = previous.map(Self::read).unwrap_or_default();
+        let mut stays: HashSet<String> = HashSet::new();
+        let mut added: Vec<Quote> = Vec::new();
+        for (index, message) in messages.iter().map(Borrow::borrow).enumerate() {
+            let text = if is_users_words(message) { said(message) } else { String::new() };
+            if text.is_empty() {
+                continue;
+            }
+            if !leaves(index) {
+                stays.insert(text);
+                continue;
+            }
+            let whole = Said { start: text, end: String::new(), gone: 0 };
+            added.push(Quote { first: message.seq, last: message.seq, said: Some(whole) });
+        }
+        let newer: HashSet<Seq> = added.iter().map(|quote| quote.first).collect();
+        // A message that is back in the conversation, or that leaves it again, is not quoted from before.
+        quotes.0.retain(|quote| quote.said.is_none() || !newer.contains(&quote.first));
+        quotes.0.extend(added);
+        quotes.keep_once(&stays);
+        quotes.join_named();
+        quotes
+    }
+
+    /// Equal words are quoted once, at their newest place, and not at all where they stand in the conversation.
+    fn keep_once(&mut self, stays: &HashSet<String>) {
+        let mut seen = HashSet::new();
+        let mut kept: Vec<Quote> = Vec::new();
+        for quote in std::mem::take(&mut self.0).into_iter().rev() {
+            let again = quote.said.as_ref().is_some_and(|said| {
+                said.gone == 0 && (stays.contains(&said.start) || !seen.insert(said.start.clone()))
+            });
+            if !again {
+                kept.push(quote);
+            }
+        }
+        kept.reverse();
+        self.0 = kept;
+    }
+
+    /// Named messages in a row become one line.
+    fn join_named(&mut self) {
+        let mut joined: Vec<Quote> = Vec::new();
+        for quote in std::mem::take(&mut self.0) {
+            match joined.last_mut() {
+                Some(last) if last.said.is_none() && quote.said.is_none() => last.last = quote.last,
+                _ => joined.push(quote),
+            }
+        }
+        self.0 = joined;
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Words that are quoted, one text for each message.
+    pub fn texts(&self) -> impl Iterator<Item = String> + '_ {
+        self.0
+            .iter()
+            .filter_map(|quote| quote.said.as_ref())
+            .map(|said| format!("{} {}", said.start, said.end))
+    }
+
+    /// Id of the oldest message, as `recall` takes it.
+    pub fn oldest(&self) -> Option<String> {
+        self.0.iter().find(|quote| quote.first != Seq(0)).map(|quote| format!("m{}", quote.first))
+    }
+
+    /// The block, within `max` base tokens where that is possible at all; empty without quotes.
+    pub fn block(&self, max: Tokens) -> String {
+        if self.is_empty() {
+            return String::new();
+        }
+        let frame = estimate_text(OPEN).0 + estimate_text(NOTE).0 + estimate_text(CLOSE).0 + 6;
+        let mut fitted = self.fitted(max.0.saturating_sub(frame));
+        fitted.join_named();
+        let mut out = format!("{OPEN}{NOTE}>\n");
+        for quote in &fitted.0 {
+            out.push_str(&quote.line());
+            out.push('\n');
+        }
+        out.push_str(CLOSE);
+        out
+    }
+
+    /// The quotes cut or named so that they take `max` base tokens.
+    fn fitted(&self, max: u64) -> Self {
+        let costs: Vec<u64> = self.0.iter().map(Quote::cost).collect();
+        if costs.iter().sum::<u64>() <= max {
+            return self.clone();
+        }
+        let mut left = max;
+        let mut chosen = HashSet::new();
+        for index in self.by_weight() {
+            // The smallest form first: what remains is shared afterwards.
+            let least = costs[index].min(LEAST);
+            // Lines that name what is not quoted take up to two such lines.
+            if least + LEAST > left && chosen.len() >= 2 {
+                continue;
+            }
+            left = left.saturating_sub(least);
+            chosen.insert(index);
+        }
+        let share = fair_share(chosen.iter().map(|index| costs[*index]), max.saturating_sub(LEAST / 2));
+        let quotes = self.0.iter().enumerate().map(|(index, quote)| match &quote.said {
+            Some(said) if chosen.contains(&index) => {
+                Quote { said: Some(said.cut(quote.first, share.max(LEAST / 2))), ..quote.clone() }
+            }
+            _ => Quote { said: None, ..quote.clone() },
+        });
+        Self(quotes.collect())
+    }
+
+    /// Indices of quotes, the weightiest first: the newest, the oldest, then two old ones for each new one.
+    fn by_weight(&self) -> Vec<usize> {
+        let mut rest: std::collections::VecDeque<usize> =
+            (0..self.0.len()).filter(|index| self.0[*index].said.is_some()).collect();
+        let mut order: Vec<usize> = rest.pop_back().into_iter().collect();
+        while !rest.is_empty() {
+            order.extend(rest.pop_front());
+            order.extend(rest.pop_front());
+            order.extend(rest.pop_back());
+        }
+        order
+    }
+
+    /// Reads the block of a summary back, and the quotes that earlier releases put under Instructions.
+    fn read(summary: &str) -> Self {
+        let mut quotes = Vec::new();
+        if let Some((_, old)) = summary.split_once(OLD_MARK) {
+            let lines =
+                old.lines().skip(1).take_while(|line| line.starts_with("> ") || line.starts_with("- ("));
+            for line in lines.filter_map(|line| line.strip_prefix("> ")) {
+                let said = Said { start: escape_tags(line), end: String::new(), gone: 0 };
+                quotes.push(Quote { first: Seq(0), last: Seq(0), said: Some(said) });
+            }
+        }
+        let Some((from, to)) = span(summary) else { return Self(quotes) };
+        for line in summary[from..to - CLOSE.len()].lines().skip(1) {
+            match header(line) {
+                Some((first, last, text)) => {
+                    let said = (text != NAMED).then(|| Said {
+                        start: text.strip_prefix(' ').unwrap_or(text).to_owned(),
+                        end: String::new(),
+                        gone: 0,
+                    });
+                    quotes.push(Quote { first, last, said });
+                }
+                None => {
+                    if let Some(said) = quotes.last_mut().and_then(|quote| quote.said.as_mut()) {
+                        said.push(line.strip_prefix("  ").unwrap_or(line));
+                    }
+                }
+            }
+        }
+        for said in quotes.iter_mut().filter_map(|quote| quote.said.as_mut()) {
+            said.end.truncate(said.end.trim_end().len());
+        }
+        Self(quotes)
+    }
+
+    /// `summary` without its block of quotes.
+    pub fn strip(summary: &str) -> String {
+        let mut text = summary.to_owned();
+        while let Some((from, to)) = span(&text) {
+            text.replace_range(from..to, "");
+        }
+        text.trim_end().to_owned()
+    }
+}
+
+impl Quote {
+    fn line(&self) -> String {
+        let id = match (self.first, self.last) {
+            (Seq(0), _) => "[earlier]".to_owned(),
+            (first, last) if first == last => format!("[m{first}]"),
+            (first, last) => format!("[m{first}–m{last}]"),
+        };
+        let Some(said) = &self.said else { return format!("{id}{NAMED}") };
+        let mut text = format!("{id} {}", indented(&said.start));
+        if said.gone > 0 {
+            text.push_str(&format!("\n  {}\n  {}", cut_mark(said.gone, self.first), indented(&said.end)));
+        }
+        text
+    }
+
+    fn cost(&self) -> u64 {
+        estimate_text(&self.line()).0 + 2
+    }
+}
+
+impl Said {
+    /// A further line of a block that is read.
+    fn push(&mut self, line: &str) {
+        match read_cut_mark(line) {
+            Some(gone) if self.gone == 0 => self.gone = gone,
+            _ if self.gone > 0 => {
+                if !self.end.is_empty() {
+                    self.end.push('\n');
+                }
+                self.end.push_str(line);
+            }
+            _ => {
+                self.start.push('\n');
+                self.start.push_str(line);
+            }
+        }
+    }
+
+    /// The same in at most `max` base tokens, as long as that leaves anything: a little more of the start than of the end.
+    fn cut(&self, id: Seq, max: u64) -> Self {
+        let cost = |said: &Self| Quote { first: id, last: id, said: Some(said.clone()) }.cost();
+        if cost(self) <= max {
+            return self.clone();
+        }
+        let whole = self.start.chars().count() + self.end.chars().count() + self.gone;
+        // Of a quote that is cut already each side gives from its own end.
+        let (head, tail) = if self.gone == 0 {
+            (self.start.as_str(), self.start.as_str())
+        } else {
+            (self.start.as_str(), self.end.as_str())
+        };
+        let mut bytes = ((max * 4) as usize).min(head.len() + tail.len());
+        loop {
+            let start = cut_end(head, bytes * 3 / 5).trim_end();
+            let end = cut_start(tail, bytes * 2 / 5).trim_start();
+            let shown = start.chars().count() + end.chars().count();
+            let said = Self {
+                start: start.to_owned(),
+                end: end.to_owned(),
+                gone: whole.saturating_sub(shown).max(1),
+            };
+            if cost(&said) <= max || bytes < 16 {
+                return said;
+            }
+            bytes = bytes * 9 / 10;
+        }
+    }
+}
+
+/// What the user typed in a message, with a line for each attachment; escaped and trimmed.
+fn said(message: &Message) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for part in &message.parts {
+        match part {
+            Part::Text { text, synthetic: false, ignored: false, .. } if !is_blank(text) => {
+                lines.push(escape_tags(text.trim()));
+            }
+            Part::Image { .. } | Part::File { .. } => lines.push(placeholder(part)),
+            _ => {}
+        }
+    }
+    lines.join("\n")
+}
+
+/// The largest cost that each may have so that all together take at most `max`; small ones leave more for the others.
+fn fair_share(costs: impl Iterator<Item = u64>, max: u64) -> u64 {
+    let mut costs: Vec<u64> = costs.collect();
+    costs.sort_unstable();
+    let mut left = max;
+    for (index, cost) in costs.iter().enumerate() {
+        let share = left / (costs.len() - index) as u64;
+        if *cost > share {
+            return share;
+        }
+        left -= cost;
+    }
+    u64::MAX
+}
+
+fn indented(text: &str) -> String {
+    let lines = text.lines().enumerate().map(|(index, line)| match (index, line.trim_end()) {
+        (0, line) => line.to_owned(),
+        (_, "") => String::new(),
+        (_, line) => format!("  {line}"),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn cut_mark(gone: usize, id: Seq) -> String {
+    match id {
+        Seq(0) => format!("[… {gone} characters cut …]"),
+        id => format!("[… {gone} characters cut; recall m{id} …]"),
+    }
+}
+
+fn read_cut_mark(line: &str) -> Option<usize> {
+    let (gone, rest) = line.strip_prefix("[… ")?.split_once(" characters cut")?;
+    rest.ends_with("…]").then(|| gone.parse().ok()).flatten()
+}
+
+/// `[m3] …`, `[m3–m9] …`, `[earlier] …`.
+fn header(line: &str) -> Option<(Seq, Seq, &str)> {
+    let (id, text) = line.strip_prefix('[')?.split_once(']')?;
+    if id == "earlier" {
+        return Some((Seq(0), Seq(0), text));
+    }
+    let number = |id: &str| id.strip_prefix('m')?.parse().ok().map(Seq);
+    let (first, last) = id.split_once('–').unwrap_or((id, id));
+    Some((number(first)?, number(last)?, text))
+}
+
+/// First and last byte of the newest block.
+fn span(summary: &str) -> Option<(usize, usize)> {
+    let from = summary.rfind(OPEN)?;
+    let to = from + summary[from..].find(CLOSE)? + CLOSE.len();
+    Some((from, to))
+}
