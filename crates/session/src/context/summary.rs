@@ -20,7 +20,7 @@ pub use super::view::{Journal, Line};
 pub use facts::Facts;
 pub use head::{Audit, chunks, records, shorten};
 pub use quotes::Quotes;
-pub use sections::{Sections, Template};
+pub use sections::{Answer, Sections, Template};
 pub use state::state_text;
 
 use super::budget::estimate_text;
@@ -162,17 +162,23 @@ pub fn overhead(template: &Template, focus: Option<&str>) -> Tokens {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unusable {
     Empty,
-    /// The headings of the template are not there.
+    /// Headings that the template requires are not there.
     IgnoredTemplate,
 }
 
-/// Reads a model's text: fences and preambles off, tags harmless, sections in the template's order.
-pub fn read(template: &Template, text: &str) -> Result<Sections, Unusable> {
+/// Reads a model's text: fences off, tags harmless, whatever sections came.
+pub fn read_answer(template: &Template, text: &str) -> Result<Answer, Unusable> {
     let text = escape_tags(&Quotes::strip(&super::tail_anchor::strip(unfence(text))));
     if is_blank(&text) {
         return Err(Unusable::Empty);
     }
-    template.parse(&text).ok_or(Unusable::IgnoredTemplate)
+    Ok(template.read(&text))
+}
+
+/// Reads a text that follows the template; what stands before its first heading is left out.
+pub fn read(template: &Template, text: &str) -> Result<Sections, Unusable> {
+    let answer = read_answer(template, text)?;
+    if answer.follows { Ok(answer.sections) } else { Err(Unusable::IgnoredTemplate) }
 }
 
 /// Takes off a code fence around the whole text, also with a sentence before it.
@@ -197,6 +203,8 @@ pub struct Assembled {
 
 /// Sections of at most `max` base tokens: the model's text with the engine's facts in their places.
 pub fn assemble(mut sections: Sections, facts: &Facts, max: Tokens) -> Assembled {
-    let left_out = facts.fill(&mut sections, max);
-    Assembled { text: sections.clamp(max), left_out }
+    let mut left_out = facts.fill(&mut sections, max);
+    let (text, cut) = sections.clamp_parts(max);
+    left_out.extend(cut);
+    Assembled { text, left_out }
 }

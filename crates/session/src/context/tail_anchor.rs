@@ -10,6 +10,9 @@ use becket_types::{Message, Part, Role, is_blank};
 use std::borrow::Borrow;
 use unicode_segmentation::GraphemeCursor;
 
+/// Start of a block that newer messages of the assistant follow.
+const NEWER: &str =
+    "<verbatim_tail note=\"the assistant's last words before the messages that follow; those are newer\">";
 const OPEN: &str = "<verbatim_tail";
 const CLOSE: &str = "</verbatim_tail";
 /// Stands where the start of a long anchor was cut off.
@@ -49,9 +52,27 @@ fn keep_end(text: &str, max: usize) -> String {
 
 /// `summary` with `anchor` in a block at its end, in place of any block that was there, well-formed or not.
 pub fn splice(summary: &str, anchor: &str) -> String {
+    splice_before(summary, anchor, false)
+}
+
+/// True if the block of `summary` says that newer messages follow.
+pub fn is_noted(summary: &str) -> bool {
+    summary.contains(NEWER)
+}
+
+/// The same; `newer`: messages of the assistant that are newer than the anchor follow the summary.
+pub fn splice_before(summary: &str, anchor: &str, newer: bool) -> String {
     let body = strip(summary);
     let gap = if body.is_empty() { "" } else { "\n\n" };
-    format!("{body}{gap}<verbatim_tail>\n{}\n</verbatim_tail>", escape_tags(anchor))
+    let open = if newer { NEWER } else { "<verbatim_tail>" };
+    format!("{body}{gap}{open}\n{}\n</verbatim_tail>", escape_tags(anchor))
+}
+
+/// The anchor of a summary that has one, escaped as it stands there.
+pub fn carried(summary: &str) -> Option<&str> {
+    let (_, block) = summary.rsplit_once(OPEN)?;
+    let (_, block) = block.split_once(">\n")?;
+    block.rsplit_once("\n</verbatim_tail>").map(|(anchor, _)| anchor)
 }
 
 /// `summary` without anchor blocks: whole ones, nested, unclosed and stray ends.

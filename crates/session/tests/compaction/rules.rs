@@ -102,7 +102,12 @@ fn mid_task_gives_a_compaction_and_one_continuation_in_one_commit() {
     );
     assert_eq!(c.snapshot_of, log.last_seq());
     assert_eq!(c.anchor.as_deref(), Some("answer 2"));
-    assert!(c.summary.ends_with("\n\n<verbatim_tail>\nanswer 2\n</verbatim_tail>"));
+    let newer = "note=\"the assistant's last words before the messages that follow; those are newer\"";
+    assert!(
+        c.summary.ends_with(&format!("\n\n<verbatim_tail {newer}>\nanswer 2\n</verbatim_tail>")),
+        "{}",
+        c.summary
+    );
     let next = continuation(&outcome).unwrap();
     assert_eq!((next.text().as_str(), next.metadata.compaction_continue), (CONTINUE, true));
     assert_eq!(outcome.notices, Vec::<String>::new());
@@ -227,6 +232,70 @@ fn what_goes_wrong_with_the_summary_ends_in_the_fallback() {
 }
 
 #[test]
+fn whatever_sections_came_are_used_and_the_rest_is_filled_in() {
+    let cut = &GOOD[..GOOD.find("## Decisions").unwrap()];
+    let previous = GOOD.replace("keep it simple", "an old decision").replace("port 8080", "an old find");
+    let mut before = snapshot(&long(), 32_768);
+    before.previous = Some(Previous { entry: Seq(1), summary: previous, ..Previous::default() });
+    let (step, requests) = run_with(before, |_| Ok(cut.to_owned()));
+    let outcome = committed(step);
+    let c = compaction(&outcome);
+    assert_eq!((requests.len(), c.source), (1, CompactionSource::Model));
+    for part in ["ship lorem", "- testing", "- an old decision", "- an old find", "## Next steps\n1. go on"] {
+        assert!(c.summary.contains(part), "{part}: {}", c.summary);
+    }
+    let notice = "The model's summary is incomplete. Filled in without the model: Decisions, Discoveries, Next steps, \
+                  Relevant files";
+    assert_eq!(outcome.notices, [notice]);
+
+    // Without any heading: asked once more, then kept under Discoveries.
+    let prose = "The parser lives in harbour.rs and the port is 4711. ".repeat(5);
+    let (step, requests) = run_with(snapshot(&long(), 32_768), |_| Ok(prose.clone()));
+    let outcome = committed(step);
+    let c = compaction(&outcome);
+    assert_eq!((requests.len(), c.source), (2, CompactionSource::Fallback));
+    assert!(c.summary.contains("## Discoveries\nThe parser lives in harbour.rs"), "{}", c.summary);
+    // A greeting before the sections is only recorded.
+    let outcome = committed(run_with(snapshot(&long(), 32_768), |_| Ok(format!("Sure:\n{GOOD}"))).0);
+    let left_out = &compaction(&outcome).left_out;
+    assert_eq!(left_out.iter().map(|left| left.text.as_str()).collect::<Vec<_>>(), ["Sure:"]);
+}
+
+#[test]
+fn without_a_model_the_assistants_own_words_fill_the_room() {
+    let mut log = Log::default();
+    for turn in 0..40 {
+        log.user(&format!("wish {turn}"));
+        log.says(&format!("Finding {turn}: {}", filler(300))).step("bash", &[3_000]);
+    }
+    let outcome = committed(run(snapshot(&log, 32_768), Behaviour::Error).0);
+    let c = compaction(&outcome);
+    let anchor = c.anchor.clone().unwrap();
+    let newest: usize = anchor.split_once("Finding ").unwrap().1.split(':').next().unwrap().parse().unwrap();
+    let (_, said) = c.summary.split_once("The assistant's own words, newest first:\n").unwrap();
+    assert!(said.starts_with(&format!("- Finding {}:", newest - 1)), "{said}");
+    assert!(c.summary.matches("Finding ").count() > 3, "{}", c.summary);
+    assert_eq!(c.summary.matches(&format!("Finding {newest}:")).count(), 1, "{}", c.summary);
+}
+
+#[test]
+fn an_anchor_stays_while_the_assistant_says_nothing() {
+    let mut log = Log::default();
+    log.user("go").says("The plan is A.").step("bash", &[30_000]).step("bash", &[30_000]);
+    let first = committed(run(snapshot(&log, 32_768), Behaviour::Good).0);
+    assert_eq!(compaction(&first).anchor.as_deref(), Some("The plan is A."));
+    let previous = log.apply(&first);
+    for _ in 0..6 {
+        log.step("bash", &[20_000]);
+    }
+    let mut before = snapshot(&log, 32_768);
+    before.previous = previous;
+    let second = committed(run(before, Behaviour::Good).0);
+    assert_eq!(compaction(&second).anchor.as_deref(), Some("The plan is A."));
+    assert_eq!(compaction(&second).summary.matches("<verbatim_tail").count(), 1);
+}
+
+#[test]
 fn the_second_ask_names_the_mistake_and_a_right_answer_then_counts() {
     let mut answers = vec![Ok(GOOD.to_owned()), Ok("no headings here".to_owned())];
     let (step, requests) = run_with(snapshot(&long(), 32_768), |_| answers.pop().unwrap());
@@ -283,7 +352,7 @@ fn a_previous_summary_is_updated_and_never_head_or_tail() {
     let c = committed(step);
     let c = compaction(&c);
     assert_eq!(c.replaces, Some(Seq(7)));
-    assert_eq!(c.summary.matches("<verbatim_tail>").count(), 1);
+    assert_eq!(c.summary.matches("<verbatim_tail").count(), 1);
     assert!(!c.summary.contains("old words"));
 }
 
@@ -371,11 +440,11 @@ fn state_comes_back_from_its_source_and_skills_as_reference() {
     assert_eq!(
         c.state,
         "Mode: plan\n\nShell commands start in: /p/sub\n\nBackground jobs:\n- 1 [running] npm start\n\nTodo list:\n- [in_progress] write tests\n\n\
-         Files read so far, with the hash they had then:\n- src/a.rs (0123456789ab)\n\n\
          Skills in use, for reference only. They were started earlier; how far they got is in the summary. Do not run them \
          again from the start.\n\nSkill deploy:\nRun ./deploy.sh &lt;system-reminder>"
     );
-    assert!(c.summary.contains("## Next steps\nTodo list:\n- [in_progress] write tests"));
+    assert!(c.summary.contains("## Next steps\n- Go on with the todo list, which follows this summary."));
+    assert!(c.summary.contains("## Relevant files\n- src/a.rs (read, 0123456789ab)"), "{}", c.summary);
 }
 
 #[test]
@@ -513,7 +582,11 @@ fn an_edited_summary_keeps_the_anchor_and_the_figures_follow() {
         assert!(preview.contains(line), "{preview}");
     }
     let edited = outcome.clone().with_summary("mine");
-    assert_eq!(compaction(&edited).summary, "mine\n\n<verbatim_tail>\nanswer 2\n</verbatim_tail>");
+    let text = &compaction(&edited).summary;
+    assert!(
+        text.starts_with("mine\n\n<verbatim_tail note=") && text.ends_with(">\nanswer 2\n</verbatim_tail>"),
+        "{text}"
+    );
     assert_eq!(edited.report.summary, compaction(&edited).summary);
     assert!(edited.report.tokens_after < outcome.report.tokens_after);
     assert_eq!(continuation(&edited), continuation(&outcome));

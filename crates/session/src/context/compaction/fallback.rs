@@ -1,28 +1,47 @@
 //! The deterministic summary: no model, always the same for the same history.
 //!
-//! Calls and files from the journal, the todo list, open questions and the
-//! newest errors; sections of an earlier summary are carried over. Its shape is always the default template's.
+//! Calls and files from the journal, open questions, the newest errors, and the assistant's own texts while there is room;
+//! sections of an earlier summary are carried over. Its shape is always the default template's.
 
+use super::super::budget::estimate_text;
 use super::super::continuation::words;
 use super::super::summary::{Assembled, Facts, Sections, Template, assemble, escape_tags, read, shorten};
+use super::super::tail_anchor::TRUNCATED;
 use becket_types::{Message, Part, Role, Tokens, is_blank};
 use std::borrow::Borrow;
+use std::sync::Arc;
 
+/// Line above the assistant's texts under Discoveries.
+const SAID: &str = "The assistant's own words, newest first:";
+/// Base tokens of that line, and of what the estimate may be off.
+const SAID_FRAME: u64 = 24;
+/// Of one text of the assistant.
+const SAID_CHARS: usize = 1_500;
 const QUESTIONS: usize = 5;
 const ERRORS: usize = 3;
 
-/// A summary of `messages` within `max` base tokens. `earlier` is the newest summary there is: the previous one, or what
-/// the model had folded before it failed.
+/// What a summary without a model is made of.
+#[derive(Debug)]
+pub(super) struct Sources<'a, M> {
+    /// All messages of the view.
+    pub(super) messages: &'a [M],
+    /// Those that leave it.
+    pub(super) gone: &'a [Arc<Message>],
+    /// The newest summary there is: the previous one, or what the model had folded before it failed.
+    pub(super) earlier: Option<&'a str>,
+    /// The assistant's last words, which stand behind the summary.
+    pub(super) anchor: Option<&'a str>,
+}
+
+/// A summary within `max` base tokens.
 pub(super) fn fallback<M: Borrow<Message>>(
-    messages: &[M],
-    earlier: Option<&str>,
+    sources: &Sources<'_, M>,
     facts: &Facts,
-    todo: Option<&str>,
     max: Tokens,
 ) -> Assembled {
     let template = Template::new(None);
     let mut sections = template.empty();
-    if let Some(text) = earlier.filter(|t| !is_blank(t)) {
+    if let Some(text) = sources.earlier.filter(|t| !is_blank(t)) {
         match read(&template, text) {
             Ok(parsed) => sections = parsed,
             // A summary of another shape (own template) is carried over whole.
@@ -37,14 +56,65 @@ pub(super) fn fallback<M: Borrow<Message>>(
         .unwrap_or_default()
         .to_owned();
     sections.set("## Goal", goal);
-    append(&mut sections, "### Blocked", "Open questions:", &questions(messages));
-    append(&mut sections, "## Discoveries", "Newest errors:", &errors(messages));
-    let next = match todo {
-        Some(todo) => todo.to_owned(),
-        None => "- Go on with the task from the newest messages, which follow this summary.".to_owned(),
-    };
-    sections.set("## Next steps", next);
+    let discoveries = sections.get("## Discoveries").to_owned();
+    let (discoveries, said_before) = discoveries.split_once(SAID).unwrap_or((&discoveries, ""));
+    sections.set("## Discoveries", discoveries.trim_end());
+    sections.set("## Next steps", "");
+    complete(&mut sections, sources.messages, facts.todo());
+    let short = assemble(sections.clone(), facts, max);
+    let room = max.0.saturating_sub(estimate_text(&short.text).0);
+    let said = own_words(sources, said_before, room);
+    if said.is_empty() {
+        return short;
+    }
+    let discoveries = format!("{}\n{SAID}\n{said}", sections.get("## Discoveries"));
+    sections.set("## Discoveries", discoveries.trim_start());
     assemble(sections, facts, max)
+}
+
+/// Fills in what no model wrote: open questions, the newest errors, and what comes next where nothing says it.
+pub(super) fn complete<M: Borrow<Message>>(sections: &mut Sections, messages: &[M], todo: Option<&str>) {
+    append(sections, "### Blocked", "Open questions:", &questions(messages));
+    append(sections, "## Discoveries", "Newest errors:", &errors(messages));
+    if is_blank(sections.get("## Next steps")) {
+        let next = match todo {
+            Some(_) => "- Go on with the todo list, which follows this summary.",
+            None => "- Go on with the task from the newest messages, which follow this summary.",
+        };
+        sections.set("## Next steps", next);
+    }
+}
+
+/// The assistant's texts of what leaves, newest first, within `room` base tokens; then those of an earlier summary.
+fn own_words<M>(sources: &Sources<'_, M>, before: &str, room: u64) -> String {
+    let mut out = String::new();
+    let mut left = room.saturating_sub(SAID_FRAME);
+    let texts = sources.gone.iter().rev().filter(|m| m.role == Role::Assistant).map(|m| words(m));
+    let texts = texts.map(|text| text.trim().to_owned()).filter(|text| !is_blank(text));
+    // The newest one stands behind the summary, at least its end.
+    let texts =
+        texts.filter(|text| sources.anchor.is_none_or(|a| !text.ends_with(a.trim_start_matches(TRUNCATED))));
+    let quoted = texts.map(|text| {
+        let lines: Vec<String> = escape_tags(&shorten(&text, SAID_CHARS))
+            .lines()
+            .map(|line| format!("  {line}").trim_end().to_owned())
+            .collect();
+        format!("- {}", lines.join("\n").trim_start())
+    });
+    let old =
+        before.trim().split("\n- ").map(|text| format!("- {}", text.trim_start_matches("- ").trim_end()));
+    for text in quoted.chain(old.filter(|text| text.len() > 2)) {
+        let cost = estimate_text(&text).0 + 2;
+        if cost > left {
+            break;
+        }
+        left -= cost;
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        out.push_str(&text);
+    }
+    out
 }
 
 /// Appends a list under `title`, in place of one that an earlier fallback left there.

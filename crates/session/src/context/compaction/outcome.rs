@@ -1,11 +1,11 @@
 //! From a layout and a summary to the entries of one commit, and the report on them.
 
 use super::layout::{Layout, Measured};
-use super::{Outcome, Report};
+use super::{Outcome, Report, Snapshot};
 use crate::context::budget::estimate_text;
 use crate::context::tail_anchor;
 use becket_types::{
-    Compaction, CompactionSource, CutOutput, EntryKind, LeftOut, Message, PruneReason, Tokens,
+    Compaction, CompactionSource, CutOutput, EntryKind, LeftOut, Message, Part, PruneReason, Role, Tokens,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -22,12 +22,27 @@ pub(super) struct Made {
     pub(super) left_out: Vec<LeftOut>,
 }
 
-/// The anchor for a layout: never so long that it crowds out the summary.
+/// The anchor for a layout: never so long that it crowds out the summary. Where the assistant says nothing in what leaves,
+/// the earlier anchor stays.
 pub(super) fn anchor(measured: &Measured, layout: &Layout, room: Tokens) -> Option<String> {
     let head: Vec<Arc<Message>> =
         layout.head.iter().map(|i| Arc::clone(&measured.snapshot.messages[*i])).collect();
     let chars = measured.snapshot.policy.anchor_chars.min((room.0 * 36 / 10 / 3) as usize);
-    if chars == 0 { None } else { tail_anchor::extract(&head, chars) }
+    if chars == 0 {
+        return None;
+    }
+    tail_anchor::extract(&head, chars).or_else(|| {
+        let earlier = tail_anchor::carried(&measured.snapshot.previous.as_ref()?.summary)?;
+        tail_anchor::extract(&[Message::assistant(vec![Part::text(earlier)])], chars)
+    })
+}
+
+/// True if the assistant says or does something in what stays behind the anchor.
+fn newer_follow(snapshot: &Snapshot, layout: &Layout) -> bool {
+    layout.tail.iter().chain(&layout.kept).any(|index| {
+        let newest_gone = layout.head.last();
+        snapshot.messages[*index].role == Role::Assistant && newest_gone.is_none_or(|gone| index > gone)
+    })
 }
 
 /// Entries and report, whatever they cost: the caller verifies.
@@ -45,7 +60,7 @@ pub(super) fn build(
     };
     // Behind any clamp on the summary's size. Without an anchor the summary is left as it is.
     let summary = match &anchor {
-        Some(anchor) => tail_anchor::splice(&quoted, anchor),
+        Some(anchor) => tail_anchor::splice_before(&quoted, anchor, newer_follow(snapshot, layout)),
         None => quoted,
     };
     let after = measured.breakdown_after(layout, &summary);
@@ -160,7 +175,10 @@ impl Outcome {
         for entry in &mut self.entries {
             if let EntryKind::Compaction(compaction) = entry {
                 let text = match &compaction.anchor {
-                    Some(anchor) => tail_anchor::splice(edited, anchor),
+                    // The note of the block that is there stays, whatever the person left of it.
+                    Some(anchor) => {
+                        tail_anchor::splice_before(edited, anchor, tail_anchor::is_noted(&compaction.summary))
+                    }
                     None => edited.to_owned(),
                 };
                 let (old, new) = (estimate_text(&compaction.summary).0, estimate_text(&text).0);

@@ -1,6 +1,6 @@
 //! The course of one compaction: from a snapshot, through at most a few requests, to a commit, a stop, or nothing.
 
-use super::fallback::fallback;
+use super::fallback::{Sources, complete, fallback};
 use super::layout::{LEVELS, Layout, Measured};
 use super::outcome::{Made, anchor, build, prune_only};
 use super::prepared::{Cover, NEWER, Prepared, PreparedOutcome, reason};
@@ -10,12 +10,13 @@ use super::{Failure, InputKind, Outcome, Snapshot, Summariser, SummaryRequest};
 use crate::context::budget::{estimate_text, part_of};
 use crate::context::continuation::last_user;
 use crate::context::summary::{
-    Assembled, Audit, Facts, Prompt, Quotes, SYSTEM, Sections, Template, Unusable, assemble, chunks,
-    escape_tags, overhead, prompt, read, records, shorten,
+    Answer, Assembled, Audit, Facts, Prompt, Quotes, SYSTEM, Sections, Template, assemble, chunks,
+    escape_tags, overhead, prompt, read, read_answer, records, shorten,
 };
 use crate::context::tail_anchor;
 use becket_types::{
-    CallId, CompactionSource, CompactionTrigger, Message, Millis, Origin, Synthetic, Tokens, Usage,
+    CallId, CompactionSource, CompactionTrigger, LeftOut, Message, Millis, Origin, Synthetic, Tokens, Usage,
+    is_blank,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,6 +29,9 @@ const AUDIT_TOKENS: u64 = 2_000;
 const MIN_PIECE: u64 = 300;
 /// Output limit of a summary request; models that think need more than the summary itself.
 const MAX_OUTPUT: u64 = 8_192;
+
+/// Text before the first section up to this many bytes is a greeting ("Here is the summary:").
+const GREETING: usize = 120;
 
 /// What comes next.
 #[derive(Debug)]
@@ -68,6 +72,11 @@ pub struct Ask {
     from: usize,
     /// Ahead of time: what the summary covers.
     preparing: Option<Cover>,
+    /// The best answer so far that does not follow the template.
+    partial: Option<Answer>,
+    /// Of the model's text, for the record.
+    left_out: Vec<LeftOut>,
+    notices: Vec<String>,
 }
 
 /// What a stop says when it is not a compaction that stops (automatic compaction is off, the breaker is open, …).
@@ -218,6 +227,9 @@ impl Ask {
             room,
             from: 0,
             preparing: None,
+            partial: None,
+            left_out: Vec::new(),
+            notices: Vec::new(),
             layout,
             measured,
         }
@@ -348,17 +360,22 @@ impl Ask {
             Err(Failure::Overflow) => return self.too_long(),
             Err(failure) => return self.fall_back(&reason(&failure)),
         };
-        let sections = match read(&self.template, &text) {
-            Ok(sections) if !sections.is_blank() => sections,
-            Err(Unusable::IgnoredTemplate) if !self.again => {
-                self.again = true;
-                return Step::Ask(Box::new(self));
-            }
-            Err(Unusable::IgnoredTemplate) => {
+        let answer = match read_answer(&self.template, &text) {
+            Ok(answer) if answer.has_sections() => answer,
+            Ok(answer) if !answer.follows && !is_blank(&answer.outside) => {
+                let longer = |best: &Answer| answer.outside.len() > best.outside.len();
+                if self.partial.as_ref().is_none_or(longer) {
+                    self.partial = Some(answer);
+                }
+                if !self.again {
+                    self.again = true;
+                    return Step::Ask(Box::new(self));
+                }
                 return self.fall_back("the model ignored the summary's template twice");
             }
-            Ok(_) | Err(Unusable::Empty) => return self.fall_back("the model returned an empty summary"),
+            Ok(_) | Err(_) => return self.fall_back("the model returned an empty summary"),
         };
+        let sections = self.complete(answer);
         if self.piece + 1 < self.pieces.len() {
             // Folded: the next piece is read on top of this.
             self.so_far = sections.clamp(self.room);
@@ -367,6 +384,43 @@ impl Ask {
             return Step::Ask(Box::new(self));
         }
         self.finish(sections)
+    }
+
+    /// The sections of an answer, also of one that was cut or is badly shaped: what stands outside goes under Discoveries,
+    /// and sections that did not come are taken from the summary before.
+    fn complete(&mut self, answer: Answer) -> Sections {
+        let Answer { mut sections, missing, follows, outside } = answer;
+        self.keep_outside(&mut sections, &outside);
+        if follows || missing.is_empty() {
+            return sections;
+        }
+        let earlier = read_any(&self.template, &self.so_far);
+        for heading in &missing {
+            let body = earlier.as_ref().map_or("", |earlier| earlier.get(heading));
+            sections.set(heading, body);
+        }
+        complete(&mut sections, &self.measured.snapshot.messages, self.facts.todo());
+        let names: Vec<&str> = missing.iter().map(|heading| heading.trim_start_matches('#').trim()).collect();
+        self.notices.push(format!(
+            "The model's summary is incomplete. Filled in without the model: {}",
+            names.join(", ")
+        ));
+        sections
+    }
+
+    /// Text outside of sections: a greeting is only recorded, anything longer goes under Discoveries.
+    fn keep_outside(&mut self, sections: &mut Sections, outside: &str) {
+        let outside = outside.trim();
+        if outside.is_empty() {
+            return;
+        }
+        if outside.len() <= GREETING || !sections.has("## Discoveries") {
+            let (text, why) = (outside.to_owned(), "stands outside of the template's sections".to_owned());
+            self.left_out.push(LeftOut { section: String::new(), text, why });
+            return;
+        }
+        let body = sections.get("## Discoveries");
+        sections.set("## Discoveries", format!("{body}\n{outside}").trim().to_owned());
     }
 
     /// The provider could not take the request: a short one of its own, then half the size, then no model.
@@ -410,21 +464,31 @@ impl Ask {
         let anchor = anchor(&self.measured, &self.layout, self.room);
         let Assembled { text, left_out } =
             assemble(sections, &self.facts, self.summary_room(anchor.as_deref()));
+        let left_out = [self.left_out.clone(), left_out].concat();
         let made = Made { left_out, ..self.made(CompactionSource::Model) };
-        let (outcome, after) = build(&self.measured, &self.layout, &text, anchor, made);
+        let (mut outcome, after) = build(&self.measured, &self.layout, &text, anchor, made);
         if self.accepts(after) {
+            outcome.notices.append(&mut self.notices);
             return Step::Commit(Box::new(outcome));
         }
         let level = self.layout.level + 1;
         self.without_model(level, Some(&text), "the summary did not free enough; a smaller tail was kept")
     }
 
-    fn fall_back(self, why: &str) -> Step {
+    fn fall_back(mut self, why: &str) -> Step {
         if self.preparing.is_some() {
             return Step::Unprepared(why.to_owned());
         }
         let level = self.layout.level;
-        let earlier = self.so_far.clone();
+        let mut earlier = self.so_far.clone();
+        if let Some(answer) = self.partial.take() {
+            // Whatever the model wrote is worth more than nothing.
+            let mut sections = read_any(&self.template, &earlier).unwrap_or_else(|| self.template.empty());
+            self.keep_outside(&mut sections, &answer.outside);
+            if answer.outside.len() > GREETING {
+                earlier = sections.clamp(self.measured.most());
+            }
+        }
         self.without_model(level, Some(&earlier), why)
     }
 
@@ -437,8 +501,10 @@ impl Ask {
             let anchor = anchor(&self.measured, &self.layout, room);
             let max = self.summary_room(anchor.as_deref());
             let messages = &self.measured.snapshot.messages;
-            let Assembled { text, left_out } =
-                fallback(messages, earlier, &self.facts, self.facts.todo(), max);
+            let gone = self.messages(&self.layout.head);
+            let sources = Sources { messages, gone: &gone, earlier, anchor: anchor.as_deref() };
+            let Assembled { text, left_out } = fallback(&sources, &self.facts, max);
+            let left_out = [self.left_out.clone(), left_out].concat();
             let made = Made { left_out, ..self.made(CompactionSource::Fallback) };
             let (mut outcome, after) = build(&self.measured, &self.layout, &text, anchor, made);
             if self.accepts(after) {
@@ -455,7 +521,7 @@ impl Ask {
 
     /// What is left of the room for the summary's own text.
     fn summary_room(&self, anchor: Option<&str>) -> Tokens {
-        let block = anchor.map_or(0, |a| estimate_text(&tail_anchor::splice("", a)).0 + 2);
+        let block = anchor.map_or(0, |a| estimate_text(&tail_anchor::splice_before("", a, true)).0 + 2);
         Tokens(self.room.0.saturating_sub(block))
     }
 }
@@ -463,10 +529,8 @@ impl Ask {
 /// An earlier summary as text for the summariser: the anchor's words stay, its block does not.
 fn earlier_text(summary: &str) -> String {
     let body = Quotes::strip(&tail_anchor::strip(summary)).replace(NEWER, "");
-    let anchor =
-        summary.rsplit_once("<verbatim_tail>\n").and_then(|(_, a)| a.rsplit_once("\n</verbatim_tail>"));
-    let last =
-        anchor.map(|(words, _)| format!("\n\nLast words before that cut: {words}")).unwrap_or_default();
+    let last = tail_anchor::carried(summary);
+    let last = last.map(|words| format!("\n\nLast words before that cut: {words}")).unwrap_or_default();
     escape_tags(&format!("{body}{last}"))
 }
 

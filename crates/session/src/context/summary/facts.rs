@@ -11,10 +11,10 @@
 use super::Sections;
 use super::provenance::{Provenance, unmarked};
 use super::quotes::{OLD_MARK, Quotes};
-use super::state::{one_line, todo};
+use super::state::{one_line, read_files, todo};
 use crate::context::continuation::{is_users_words, words};
 use crate::context::view::{Journal, Line};
-use becket_types::{JournalState, LeftOut, Message, Part, Tokens, is_blank};
+use becket_types::{JournalState, LeftOut, Message, Part, Tokens, cut_end, is_blank};
 use serde_json::Value;
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashSet};
@@ -41,6 +41,8 @@ pub struct Facts {
     unknown: Vec<String>,
     /// Path and what happened to it, newest first.
     files: Vec<(String, &'static str)>,
+    /// Path and hash of files that were read.
+    hashes: Vec<(String, String)>,
     /// What users and tools wrote.
     provenance: Provenance,
     /// Commands that ran, with what they came to.
@@ -76,7 +78,15 @@ impl Facts {
                 }
             }
         }
+        facts.hashes = state.get("read_files").map(read_files).unwrap_or_default();
         facts.read_journal(journal);
+        // Read in another way than by a call of `read`, as an attachment is.
+        let more = facts
+            .hashes
+            .iter()
+            .filter(|(path, _)| !facts.files.iter().any(|(known, _)| is_same(path, known)));
+        let more: Vec<(String, &str)> = more.map(|(path, _)| (path.clone(), "read")).collect();
+        facts.files.extend(more);
         facts
     }
 
@@ -173,11 +183,13 @@ impl Facts {
                     .filter_map(|l| l.split_once(path.as_str()))
                     .map(|(_, rest)| rest.trim_matches(|c: char| !c.is_alphanumeric()))
                     .map(|rest| KINDS.iter().fold(rest, |r, k| r.strip_prefix(k).unwrap_or(r)))
-                    .map(|rest| rest.trim_matches(|c: char| !c.is_alphanumeric()))
+                    .map(|rest| without_hash(rest.trim_matches(|c: char| !c.is_alphanumeric())))
                     .find(|rest| !rest.is_empty());
+                let hash = self.hash_of(path).filter(|_| *kind != "deleted");
+                let hash = hash.map(|hash| format!(", {}", cut_end(hash, HASH))).unwrap_or_default();
                 match note {
-                    Some(note) => format!("- {shown} ({kind}): {}", one_line(note, 160)),
-                    None => format!("- {shown} ({kind})"),
+                    Some(note) => format!("- {shown} ({kind}{hash}): {}", one_line(note, 160)),
+                    None => format!("- {shown} ({kind}{hash})"),
                 }
             })
             .collect();
@@ -194,6 +206,12 @@ impl Facts {
             kept.push_str(line);
         }
         kept
+    }
+
+    /// The hash that a file had when it was read last.
+    fn hash_of(&self, path: &str) -> Option<&str> {
+        let known = self.hashes.iter().find(|(known, hash)| !hash.is_empty() && is_same(known, path));
+        known.map(|(_, hash)| hash.as_str())
     }
 
     /// What a model says it has done, without the engine's own lines; and its lines about commands that never ran.
@@ -227,6 +245,23 @@ impl Facts {
     }
 }
 
+/// True if `path`, as a call names it, may be the file with the absolute path `known`.
+fn is_same(known: &str, path: &str) -> bool {
+    let relative = path.strip_prefix("./").unwrap_or(path);
+    known == path || known.strip_suffix(relative).is_some_and(|folder| folder.ends_with('/'))
+}
+
+/// A note behind the hash of an earlier list.
+fn without_hash(note: &str) -> &str {
+    let is_hash = |start: &str| start.chars().all(|c| c.is_ascii_hexdigit());
+    match note.split_at_checked(HASH) {
+        Some((start, rest)) if is_hash(start) => rest.trim_matches(|c: char| !c.is_alphanumeric()),
+        _ => note,
+    }
+}
+
+/// Letters of a hash that a list shows.
+const HASH: usize = 12;
 const KINDS: [&str; 4] = ["changed", "added", "deleted", "read"];
 
 /// A heading as people read it.

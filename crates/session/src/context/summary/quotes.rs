@@ -130,8 +130,7 @@ impl Quotes {
             return String::new();
         }
         let frame = estimate_text(OPEN).0 + estimate_text(NOTE).0 + estimate_text(CLOSE).0 + 6;
-        let mut fitted = self.fitted(max.0.saturating_sub(frame));
-        fitted.join_named();
+        let fitted = self.fitted(max.0.saturating_sub(frame));
         let mut out = format!("{OPEN}{NOTE}>\n");
         for quote in &fitted.0 {
             out.push_str(&quote.line());
@@ -143,10 +142,24 @@ impl Quotes {
 
     /// The quotes cut or named so that they take `max` base tokens.
     fn fitted(&self, max: u64) -> Self {
-        let costs: Vec<u64> = self.0.iter().map(Quote::cost).collect();
-        if costs.iter().sum::<u64>() <= max {
+        let total = |quotes: &Self| quotes.0.iter().map(Quote::cost).sum::<u64>();
+        if total(self) <= max {
             return self.clone();
         }
+        // Lines that name messages join in ways that only the result shows: less is tried until that fits.
+        let mut room = max;
+        loop {
+            let mut quotes = self.fitted_once(room);
+            quotes.join_named();
+            if total(&quotes) <= max || room < LEAST {
+                return quotes;
+            }
+            room = room * 9 / 10;
+        }
+    }
+
+    fn fitted_once(&self, max: u64) -> Self {
+        let costs: Vec<u64> = self.0.iter().map(Quote::cost).collect();
         let mut left = max;
         let mut chosen = HashSet::new();
         for index in self.by_weight() {
@@ -185,7 +198,10 @@ impl Quotes {
     /// Reads the block of a summary back, and the quotes that earlier releases put under Instructions.
     fn read(summary: &str) -> Self {
         let mut quotes = Vec::new();
-        if let Some((_, old)) = summary.split_once(OLD_MARK) {
+        // Only the engine's own list counts: one in another section, or beside a block, is a forgery.
+        let instructions = summary.split_once("## Instructions\n").map_or("", |(_, rest)| rest);
+        let instructions = instructions.split("\n## ").next().unwrap_or_default();
+        if let (Some((_, old)), None) = (instructions.split_once(OLD_MARK), span(summary)) {
             let lines =
                 old.lines().skip(1).take_while(|line| line.starts_with("> ") || line.starts_with("- ("));
             for line in lines.filter_map(|line| line.strip_prefix("> ")) {
@@ -302,7 +318,13 @@ fn said(message: &Message) -> String {
     for part in &message.parts {
         match part {
             Part::Text { text, synthetic: false, ignored: false, .. } if !is_blank(text) => {
-                lines.push(escape_tags(text.trim()));
+                // A line that looks like the mark of a cut is none.
+                let line = |line: &str| match read_cut_mark(line.trim()) {
+                    Some(_) => format!("\\{}", line.trim()),
+                    None => line.trim_end().to_owned(),
+                };
+                let text: Vec<String> = escape_tags(text.trim()).lines().map(line).collect();
+                lines.push(text.join("\n"));
             }
             Part::Image { .. } | Part::File { .. } => lines.push(placeholder(part)),
             _ => {}

@@ -1,12 +1,17 @@
 //! A summary as sections: parsing a model's text against a template, and rendering it in the template's order.
 //!
-//! Parsing is lenient about how a heading is written (level, case, colon, bold) and strict about which there are.
+//! Parsing is lenient about how a heading is written (level, case, colon, bold) and strict about which there are: each
+//! counts once, in the template's order ([`headings`]). Any other line that looks like one is text, and escaped.
+
+mod headings;
 
 use super::{HEADINGS, estimate_text};
-use becket_types::{Tokens, cut_end, cut_start, is_blank};
+use becket_types::{LeftOut, Tokens, cut_end, cut_start, is_blank};
 
 /// Headings that a text must have to count as a filled default template.
 const REQUIRED: [&str; 3] = ["## Goal", "## Progress", "## Next steps"];
+/// Of a section that was cut, as it is recorded.
+const LEFT_OUT_BYTES: usize = 16_384;
 const CUT_MARK: &str = "\n[… cut …]\n";
 
 /// The shape to fill: the default one or the user's own.
@@ -45,28 +50,30 @@ impl Template {
         }
     }
 
-    /// The sections of `text`, or `None` when it does not follow the template: the default one needs a goal, progress and
-    /// next steps, an own one at least half of its headings.
-    pub fn parse(&self, text: &str) -> Option<Sections> {
+    /// The sections of a model's text: those that came, and which did not.
+    pub(super) fn read(&self, text: &str) -> Answer {
         let mut sections = self.empty();
         if self.headings.is_empty() {
             text.trim().clone_into(&mut sections.preface);
-            return Some(sections);
+            return Answer { sections, missing: Vec::new(), follows: true, outside: String::new() };
         }
+        let lines: Vec<&str> = text.lines().collect();
+        let places = headings::places(&self.headings, &lines, self.custom.is_none());
+        let mut outside = String::new();
         let mut found = vec![false; self.headings.len()];
         let mut current: Option<usize> = None;
-        for line in text.lines() {
-            if let Some(index) = self.heading(line, current) {
-                found[index] = true;
-                current = Some(index);
-            } else if let Some(index) = current {
-                let body = &mut sections.items[index].1;
-                body.push_str(line);
-                body.push('\n');
+        for (number, line) in lines.iter().enumerate() {
+            if let Some((_, index)) = places.iter().find(|(at, _)| *at == number) {
+                found[*index] = true;
+                current = Some(*index);
+                continue;
             }
+            let body = current.map_or(&mut outside, |index| &mut sections.items[index].1);
+            body.push_str(line);
+            body.push('\n');
         }
         for (_, body) in &mut sections.items {
-            *body = body.trim_matches('\n').trim_end().to_owned();
+            *body = headings::escape(&self.headings, body.trim_matches('\n').trim_end());
         }
         let has = |name: &str| self.headings.iter().zip(&found).any(|(h, f)| *f && h == name);
         let follows = if self.custom.is_some() {
@@ -77,24 +84,31 @@ impl Template {
                 .iter()
                 .all(|r| has(r) || (*r == "## Progress" && (has("### Done") || has("### In progress"))))
         };
-        follows.then_some(sections)
-    }
-
-    /// Which heading `line` is. With equal titles the next one behind `after` wins.
-    fn heading(&self, line: &str, after: Option<usize>) -> Option<usize> {
-        let trimmed = line.trim();
-        if !(trimmed.starts_with('#') || (trimmed.starts_with("**") && trimmed.ends_with("**"))) {
-            return None;
-        }
-        let name = title(trimmed);
-        let mut hits = (0..self.headings.len()).filter(|i| title(&self.headings[*i]) == name);
-        let first = hits.next()?;
-        Some(hits.find(|i| after.is_some_and(|a| *i > a && a >= first)).unwrap_or(first))
+        let missing =
+            self.headings.iter().zip(&found).filter(|(_, f)| !**f).map(|(h, _)| h.clone()).collect();
+        let outside = headings::escape(&self.headings, outside.trim());
+        Answer { sections, missing, follows, outside }
     }
 }
 
-fn title(heading: &str) -> String {
-    heading.trim_matches(|c: char| matches!(c, '#' | '*' | ':') || c.is_whitespace()).to_lowercase()
+/// What a model's text holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    pub sections: Sections,
+    /// Headings of the template that did not come, in its order.
+    pub missing: Vec<String>,
+    /// It counts as a filled template: the default one needs a goal, progress and next steps, an own one at least half of
+    /// its headings.
+    pub follows: bool,
+    /// Text before the first heading.
+    pub outside: String,
+}
+
+impl Answer {
+    /// True if a section came and says something.
+    pub fn has_sections(&self) -> bool {
+        !self.sections.is_blank()
+    }
 }
 
 /// A summary by sections.
@@ -128,6 +142,7 @@ impl Sections {
     }
 
     pub fn render(&self) -> String {
+        let names: Vec<String> = self.items.iter().map(|(heading, _)| heading.clone()).collect();
         let mut out = self.preface.clone();
         for (heading, body) in &self.items {
             if !out.is_empty() {
@@ -136,10 +151,32 @@ impl Sections {
             out.push_str(heading);
             if !body.is_empty() {
                 out.push('\n');
-                out.push_str(body);
+                out.push_str(&headings::escape(&names, body));
             }
         }
         out
+    }
+
+    /// Renders within `max` base tokens, and returns what was cut.
+    pub(super) fn clamp_parts(self, max: Tokens) -> (String, Vec<LeftOut>) {
+        let before = self.clone();
+        let text = self.clamp(max);
+        if estimate_text(&before.render()) <= max {
+            return (text, Vec::new());
+        }
+        let cut = before.items.iter().filter(|(heading, _)| heading != "## Relevant files");
+        let cut = cut.filter(|(_, body)| !body.is_empty() && !text.contains(body.as_str()));
+        // The middle is gone; what stands before and behind it is in the summary.
+        let left_out = cut.map(|(heading, body)| {
+            let start = body.len() - longest_end(body, |start| text.contains(start)).len();
+            LeftOut {
+                section: heading.trim_start_matches('#').trim().to_owned(),
+                text: cut_end(body[start..].trim(), LEFT_OUT_BYTES).to_owned(),
+                why: "too long for the summary; its end may stand there".to_owned(),
+            }
+        });
+        let left_out = left_out.filter(|left| !is_blank(&left.text)).collect();
+        (text, left_out)
     }
 
     /// Renders within `max` base tokens: the longest sections are cut in their middle first.
@@ -166,6 +203,18 @@ impl Sections {
             *longest = cut_middle(longest, keep);
         }
     }
+}
+
+/// Body behind its lines at the start for which `there` holds.
+fn longest_end(body: &str, there: impl Fn(&str) -> bool) -> &str {
+    let mut rest = body;
+    while let Some((line, behind)) = rest.split_once('\n') {
+        if !there(line) {
+            break;
+        }
+        rest = behind;
+    }
+    rest
 }
 
 /// A third of `keep` bytes from the start and the rest from the end of `text`, on character borders.

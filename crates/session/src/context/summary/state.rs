@@ -1,4 +1,5 @@
-//! Session state as text behind the summary: re-injected from its source, never entrusted to the summary.
+//! Session state as text behind the summary: re-injected from its source, never entrusted to the summary. Files that were
+//! read stand in the summary's list of files and not here, so that nothing is said twice.
 
 use super::escape_tags;
 use crate::context::budget::estimate_text;
@@ -10,8 +11,6 @@ use std::fmt::Write as _;
 /// A skill's text may take this many tokens, all of them together [`SKILLS_TOKENS`].
 const SKILL_TOKENS: u64 = 5_000;
 const SKILLS_TOKENS: u64 = 25_000;
-/// Files with hashes that are listed, newest last.
-const READ_FILES: usize = 60;
 /// Any other state, in bytes.
 const OTHER_BYTES: usize = 2_000;
 
@@ -31,7 +30,6 @@ pub fn state_text(state: &BTreeMap<String, Value>, max: Tokens) -> String {
     }
     blocks.extend(state.get("jobs").and_then(jobs));
     blocks.extend(state.get("todo").and_then(todo));
-    blocks.extend(state.get("read_files").and_then(read_files));
     blocks.extend(state.get("skills").and_then(|s| skills(s, max)));
     let text = blocks.join("\n\n");
     bounded(&text, max)
@@ -72,29 +70,22 @@ fn jobs(value: &Value) -> Option<String> {
     (!lines.is_empty()).then(|| format!("Background jobs:\n{}", lines.join("\n")))
 }
 
-/// `[{path, hash}]` or `{path: hash}`.
-fn read_files(value: &Value) -> Option<String> {
-    let line = |path: &str, hash: Option<&str>| {
-        let hash = hash.map(|h| format!(" ({})", cut_end(h, 12))).unwrap_or_default();
-        format!("- {}{hash}", one_line(path, 300))
+/// Path and hash of files that were read: `[{path, hash}]` or `{path: hash}`.
+pub(super) fn read_files(value: &Value) -> Vec<(String, String)> {
+    let hash = |value: &Value| {
+        value.as_str().or_else(|| field(value, &["hash", "sha256"])).unwrap_or_default().to_owned()
     };
-    let lines: Vec<String> = match value {
+    match value {
         Value::Array(items) => items
             .iter()
-            .filter_map(|i| {
-                let path = i.as_str().or_else(|| field(i, &["path", "file"]))?;
-                Some(line(path, field(i, &["hash", "sha256"])))
+            .filter_map(|item| match item.as_str() {
+                Some(path) => Some((path.to_owned(), String::new())),
+                None => Some((field(item, &["path", "file"])?.to_owned(), hash(item))),
             })
             .collect(),
-        Value::Object(map) => map
-            .iter()
-            .map(|(path, v)| line(path, v.as_str().or_else(|| field(v, &["hash", "sha256"]))))
-            .collect(),
-        _ => return None,
-    };
-    let from = lines.len().saturating_sub(READ_FILES);
-    (!lines.is_empty())
-        .then(|| format!("Files read so far, with the hash they had then:\n{}", lines[from..].join("\n")))
+        Value::Object(map) => map.iter().map(|(path, value)| (path.clone(), hash(value))).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// `[name]`, `[{name, content|body|text}]` or `{name: content}`; each skill once, the newest text of it.

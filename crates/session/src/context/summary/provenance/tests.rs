@@ -97,7 +97,7 @@ fn marks_table() {
         ),
         (
             "a short piece in Chinese",
-            "go",
+            "carry on with that",
             "- 构建之前必须先关闭签名",
             Some(mark("- 构建之前必须先关闭签名")),
         ),
