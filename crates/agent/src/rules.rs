@@ -1,17 +1,20 @@
 //! Rules files: AGENTS.md, CLAUDE.md and CLAUDE.local.md, with their `@` imports.
 //!
-//! Model: rules are read from disk when a session starts, again after each compaction, and never taken from a summary.
+//! Model: rules are read from disk when a session starts, again before each compaction, and never taken from a summary.
 //! Order: the user's own files, then from the repository's root down to the working directory. In one folder AGENTS.md
 //! goes before CLAUDE.md, and CLAUDE.local.md comes last; what one of them brings already, by an import, a link or the
-//! same text, the next one does not bring again.
-//! Files in folders below the working directory are found when a file below them is touched ([`below`]).
+//! same text, the next one does not bring again. Across folders, the second file with a text says which one has it.
+//! Files in folders below the working directory are found when a file below them is touched ([`below`]). [`fit`] keeps
+//! all of them within a share of the context window.
 //!
 //! Invariants: text is verbatim but for HTML comments outside code; a file is at most [`MAX_BYTES`], cut with a notice;
 //! an import is read only inside the project or the home directory and never twice, so cycles end; nothing but regular
 //! files is opened, and what is no text is not used. Decides nothing about trust: the caller says whether imports from elsewhere are allowed.
 
+pub mod fit;
+
 use becket_types::{SystemItem, SystemKind, cut_end};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
@@ -39,6 +42,38 @@ pub struct Rules {
     pub items: Vec<SystemItem>,
     /// What people should know: cut files, imports that were not read.
     pub notices: Vec<String>,
+    /// The texts that the items bring.
+    pub standing: Standing,
+}
+
+/// Texts that the model has, each with the rules file that brought it: none is sent a second time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// By canonical path; imports too.
+    files: HashMap<PathBuf, PathBuf>,
+    /// By text, for copies.
+    texts: HashMap<String, PathBuf>,
+}
+
+impl Standing {
+    /// Keeps the texts of those rules files alone.
+    pub fn retain(&mut self, stands: impl Fn(&Path) -> bool) {
+        self.files.retain(|_, by| stands(by));
+        self.texts.retain(|_, by| stands(by));
+    }
+
+    /// The other rules file that brought this file or this text.
+    fn elsewhere(&self, own: &Path, canonical: &Path, text: &str) -> Option<&Path> {
+        let by = self.files.get(canonical).or_else(|| self.texts.get(text.trim_end()))?;
+        (by != own).then_some(by)
+    }
+
+    fn add(&mut self, by: &Path, canonical: PathBuf, text: &str) {
+        self.files.entry(canonical).or_insert_with(|| by.to_owned());
+        if !becket_types::is_blank(text) {
+            self.texts.entry(text.trim_end().to_owned()).or_insert_with(|| by.to_owned());
+        }
+    }
 }
 
 /// The rules of `cwd`: user files, then root to `cwd`.
@@ -61,10 +96,18 @@ pub fn load(cwd: &Path, settings: &RulesSettings) -> Rules {
 
 /// Rules in the folders strictly below `cwd` down to the one that holds `file`, outermost first.
 ///
-/// `seen` are folders that were looked at before; it grows. Nothing for files outside `cwd`.
+/// `seen` are folders that were looked at before; it grows. Nothing for files outside `cwd`. The result's `standing` is
+/// `standing` and what was found.
 #[expect(clippy::implicit_hasher, reason = "one caller, one set")]
-pub fn below(cwd: &Path, file: &Path, seen: &mut HashSet<PathBuf>, settings: &RulesSettings) -> Rules {
+pub fn below(
+    cwd: &Path,
+    file: &Path,
+    seen: &mut HashSet<PathBuf>,
+    standing: Standing,
+    settings: &RulesSettings,
+) -> Rules {
     let mut reader = Reader::new(cwd, settings);
+    reader.rules.standing = standing;
     if settings.off || !file.starts_with(cwd) {
         return reader.rules;
     }
@@ -78,16 +121,16 @@ pub fn below(cwd: &Path, file: &Path, seen: &mut HashSet<PathBuf>, settings: &Ru
     reader.rules
 }
 
-/// One file again, as [`load`] and [`below`] read it; `None` when it is gone or blank.
-pub fn reread(cwd: &Path, file: &Path, settings: &RulesSettings) -> Option<SystemItem> {
+/// The rules of these folders again, as [`below`] reads them.
+pub fn again(cwd: &Path, dirs: &[PathBuf], standing: Standing, settings: &RulesSettings) -> Rules {
     let mut reader = Reader::new(cwd, settings);
-    // Its neighbour in the folder goes before it.
-    let before = file.with_file_name("AGENTS.md");
-    if before != file {
-        reader.read.extend(before.canonicalize());
+    reader.rules.standing = standing;
+    if !settings.off {
+        for dir in dirs {
+            reader.folder(dir);
+        }
     }
-    reader.one(file, &[]);
-    reader.rules.items.pop()
+    reader.rules
 }
 
 /// The nearest folder at or above `cwd` that holds `.git`; else `cwd`.
@@ -124,24 +167,34 @@ impl<'a> Reader<'a> {
 
     /// Adds a file that was not read yet and whose text is none of `told`. Its text.
     fn one(&mut self, path: &Path, told: &[String]) -> Option<String> {
-        if path.canonicalize().is_ok_and(|canonical| self.read.contains(&canonical)) {
+        let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if self.read.contains(&canonical) {
             return None;
         }
         let text = self.text(path)?;
-        if told.contains(&text) {
+        if told.contains(&text) || becket_types::is_blank(&text) {
             return None;
         }
-        let mut whole = text.clone();
-        self.imports(path, &text, 1, &mut whole);
-        if !becket_types::is_blank(&whole) {
-            let text = format!("# Rules from {}\n\n{}", path.display(), whole.trim_end());
-            self.rules.items.push(SystemItem { kind: SystemKind::Rules, path: Some(path.to_owned()), text });
-        }
+        let whole = match self.rules.standing.elsewhere(path, &canonical, &text) {
+            Some(by) => format!("The same text as in {}; it applies here, too.", by.display()),
+            None => {
+                self.rules.standing.add(path, canonical, &text);
+                let mut whole = text.clone();
+                self.imports((path, path), &text, 1, &mut whole);
+                whole
+            }
+        };
+        let rendered = format!("# Rules from {}\n\n{}", path.display(), whole.trim_end());
+        self.rules.items.push(SystemItem {
+            kind: SystemKind::Rules,
+            path: Some(path.to_owned()),
+            text: rendered,
+        });
         Some(text)
     }
 
-    /// Appends the text of each import in `text`, depth first.
-    fn imports(&mut self, from: &Path, text: &str, depth: usize, out: &mut String) {
+    /// Appends the text of each import in `text`, depth first. `by`: the rules file that they are part of.
+    fn imports(&mut self, (by, from): (&Path, &Path), text: &str, depth: usize, out: &mut String) {
         for name in import_names(text) {
             let Some(path) = self.import_path(from, &name) else { continue };
             let Some(canonical) = path.canonicalize().ok().filter(|path| path.is_file()) else {
@@ -167,10 +220,18 @@ impl<'a> Reader<'a> {
                 continue;
             }
             let Some(text) = self.text(&path) else { continue };
-            for piece in ["\n\n## Imported: @", &name, "\n\n", text.trim_end()] {
+            let elsewhere = self.rules.standing.elsewhere(by, &canonical, &text).map(Path::to_path_buf);
+            let shown = match &elsewhere {
+                Some(other) => format!("The same text stands in the rules from {}.", other.display()),
+                None => text.trim_end().to_owned(),
+            };
+            for piece in ["\n\n## Imported: @", &name, "\n\n", &shown] {
                 out.push_str(piece);
             }
-            self.imports(&path, &text, depth + 1, out);
+            if elsewhere.is_none() {
+                self.rules.standing.add(by, canonical, &text);
+                self.imports((by, &path), &text, depth + 1, out);
+            }
         }
     }
 
@@ -218,9 +279,13 @@ impl<'a> Reader<'a> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let mut out = strip_comments(cut_end(text, MAX_BYTES));
         if size > MAX_BYTES as u64 {
-            let notice = format!("\n[cut: the first {MAX_BYTES} of {size} bytes]");
+            let name = path.display();
+            let notice = format!("\n[cut: the first {MAX_BYTES} of {size} bytes; read {name} for the rest]");
             out.push_str(&notice);
-            self.notice(format!("{} is {size} bytes; only the first {MAX_BYTES} are used", path.display()));
+            self.notice(format!(
+                "{name} is {size} bytes; only the first {MAX_BYTES} are used. Shorten it, or move parts of it into the \
+                 folders that they are about"
+            ));
         }
         Some(out)
     }
@@ -347,200 +412,4 @@ fn import_names(text: &str) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    /// A project with a `.git` folder and these files; gives its canonical path.
-    fn project(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap().join("project");
-        fs::create_dir_all(root.join(".git")).unwrap();
-        for (path, text) in files {
-            let path = root.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        (dir, root)
-    }
-
-    fn names(rules: &Rules, root: &Path) -> Vec<String> {
-        rules
-            .items
-            .iter()
-            .map(|item| {
-                let path = item.path.as_ref().unwrap();
-                path.strip_prefix(root).unwrap_or(path).display().to_string()
-            })
-            .collect()
-    }
-
-    #[test]
-    fn order_is_user_then_root_to_cwd_and_agents_goes_first() {
-        let (_keep, root) = project(&[
-            ("../home/AGENTS.md", "mine"),
-            ("../CLAUDE.md", "above the repository"),
-            ("AGENTS.md", "root"),
-            ("CLAUDE.md", "also"),
-            ("CLAUDE.local.md", "local"),
-            ("a/CLAUDE.md", "a"),
-            ("a/b/AGENTS.md", "  \n"),
-            ("a/b/c/AGENTS.md", "below cwd"),
-        ]);
-        let user = root.parent().unwrap().join("home/AGENTS.md");
-        let settings =
-            RulesSettings { user_files: vec![user, "/nowhere".into()], ..RulesSettings::default() };
-        let rules = load(&root.join("a/b"), &settings);
-        assert_eq!(rules.notices, Vec::<String>::new());
-        assert_eq!(names(&rules, &root)[1..], ["AGENTS.md", "CLAUDE.md", "CLAUDE.local.md", "a/CLAUDE.md"]);
-        assert_eq!(rules.items[1].text, format!("# Rules from {}\n\nroot", root.join("AGENTS.md").display()));
-        assert!(rules.items[0].text.ends_with("\n\nmine"));
-        assert_eq!(load(&root, &RulesSettings { off: true, ..settings }), Rules::default());
-    }
-
-    #[test]
-    fn neighbours_say_nothing_twice() {
-        for (agents, claude, want) in [
-            ("same", "same", &["same"][..]),
-            ("a @CLAUDE.md", "c", &["a @CLAUDE.md\n\n## Imported: @CLAUDE.md\n\nc"]),
-            ("a", "see @AGENTS.md", &["a", "see @AGENTS.md"]),
-            ("a", "c", &["a", "c"]),
-        ] {
-            let (_keep, root) = project(&[("AGENTS.md", agents), ("CLAUDE.md", claude)]);
-            let rules = load(&root, &RulesSettings::default());
-            let texts: Vec<&str> = rules.items.iter().map(|i| i.text.split_once("\n\n").unwrap().1).collect();
-            assert_eq!(texts, want, "{agents:?} {claude:?}");
-            let again = reread(&root, &root.join("CLAUDE.md"), &RulesSettings::default()).unwrap();
-            assert!(!again.text.contains("Imported"), "{}", again.text);
-        }
-        let (_keep, root) = project(&[("AGENTS.md", "linked")]);
-        std::os::unix::fs::symlink("AGENTS.md", root.join("CLAUDE.md")).unwrap();
-        assert_eq!(load(&root, &RulesSettings::default()).items.len(), 1);
-    }
-
-    #[test]
-    fn what_cannot_be_used_is_told() {
-        let (_keep, root) =
-            project(&[("AGENTS.md", "@gone.md @./x @docs/ @alice @types/node"), ("docs/a", "")]);
-        fs::write(root.join("CLAUDE.md"), b"\xff\0\x01").unwrap();
-        let rules = load(&root, &RulesSettings::default());
-        let told: Vec<&str> = rules.notices.iter().map(|n| n.rsplit('/').next().unwrap()).collect();
-        assert_eq!(
-            told,
-            [
-                "AGENTS.md: `@gone.md` was not imported: there is no such file",
-                "x` was not imported: there is no such file",
-                "CLAUDE.md is not text; it is not used"
-            ]
-        );
-        assert_eq!(rules.items.len(), 1);
-    }
-
-    #[test]
-    fn nested_rules_are_found_once_per_folder() {
-        let (_keep, root) = project(&[
-            ("x/AGENTS.md", "x"),
-            ("x/y/z/CLAUDE.md", "z"),
-            ("x/y/z/f.rs", ""),
-            ("AGENTS.md", "root"),
-        ]);
-        let mut seen = HashSet::new();
-        let settings = RulesSettings::default();
-        let rules = below(&root, &root.join("x/y/z/f.rs"), &mut seen, &settings);
-        assert_eq!(names(&rules, &root), ["x/AGENTS.md", "x/y/z/CLAUDE.md"]);
-        assert_eq!(below(&root, &root.join("x/y/z/g.rs"), &mut seen, &settings), Rules::default());
-        assert_eq!(below(&root, Path::new("/etc/passwd"), &mut seen, &settings), Rules::default());
-        assert_eq!(below(&root, &root.join("f.rs"), &mut seen, &settings), Rules::default());
-    }
-
-    #[test]
-    fn imports_follow_cycles_once_and_stay_inside() {
-        let (_keep, root) = project(&[
-            ("AGENTS.md", "see @docs/a.md, `@docs/code.md` and @../outside.md or mail@example.org @nobody\n"),
-            ("docs/a.md", "A @b.md"),
-            ("docs/b.md", "B @a.md @../AGENTS.md"),
-            ("docs/code.md", "code"),
-            ("../outside.md", "outside"),
-        ]);
-        let rules = load(&root, &RulesSettings::default());
-        let want = format!(
-            "# Rules from {}\n\nsee @docs/a.md, `@docs/code.md` and @../outside.md or mail@example.org @nobody\n\n\n## \
-             Imported: @docs/a.md\n\nA @b.md\n\n## Imported: @b.md\n\nB @a.md @../AGENTS.md",
-            root.join("AGENTS.md").display()
-        );
-        assert_eq!(rules.items[0].text, want);
-        assert_eq!(
-            rules.notices,
-            [format!(
-                "{}: `@../outside.md` was not imported: it lies outside the project and the home directory",
-                root.join("AGENTS.md").display()
-            )]
-        );
-        let trusting = RulesSettings { trust_imports: true, ..RulesSettings::default() };
-        assert!(load(&root, &trusting).items[0].text.ends_with("outside"));
-    }
-
-    #[test]
-    fn imports_nest_four_deep_and_never_bring_secrets() {
-        let (_keep, root) = project(&[
-            ("AGENTS.md", "@1.md @.env @deploy.pem"),
-            ("1.md", "one @2.md"),
-            ("2.md", "two @3.md"),
-            ("3.md", "three @4.md"),
-            ("4.md", "four @5.md"),
-            ("5.md", "five"),
-            (".env", "KEY=1"),
-            ("deploy.pem", "key"),
-        ]);
-        let rules = load(&root, &RulesSettings::default());
-        let text = &rules.items[0].text;
-        assert!(text.contains("four") && !text.contains("five") && !text.contains("KEY=1"));
-        assert_eq!(rules.notices.len(), 3, "{:?}", rules.notices);
-    }
-
-    #[test]
-    fn comments_vanish_outside_code_and_long_files_are_cut() {
-        for (text, want) in [
-            ("a\n<!-- note\nto self -->\nb\n", "a\nb\n"),
-            ("a <!-- x --> b", "a  b"),
-            ("```\n<!-- kept -->\n```\n<!-- gone -->\n", "```\n<!-- kept -->\n```\n"),
-            ("<!-- open", "<!-- open"),
-            ("<!--\n```\ncode\n```\n-->\nz", "z"),
-        ] {
-            assert_eq!(strip_comments(text), want, "{text:?}");
-        }
-        let (_keep, root) = project(&[("AGENTS.md", &"é".repeat(20_000))]);
-        let rules = load(&root, &RulesSettings::default());
-        assert!(rules.items[0].text.ends_with("é\n[cut: the first 32768 of 40000 bytes]"));
-        assert_eq!(rules.notices.len(), 1);
-    }
-
-    #[test]
-    fn what_is_not_a_regular_file_is_told_once_and_not_opened() {
-        use std::os::unix::fs::symlink;
-        type Put = fn(&Path);
-        let cases: [(Put, &str); 5] = [
-            (|at| fs::create_dir(at).unwrap(), "it is a folder"),
-            (
-                |at| assert!(std::process::Command::new("mkfifo").arg(at).status().unwrap().success()),
-                "a pipe, socket or device",
-            ),
-            (|at| symlink("/dev/zero", at).unwrap(), "a pipe, socket or device"),
-            (|at| symlink(at.file_name().unwrap(), at).unwrap(), "a link that leads nowhere"),
-            (|at| symlink("absent", at).unwrap(), "a link to a file that is not there"),
-        ];
-        for (put, why) in cases {
-            let (_keep, root) = project(&[("CLAUDE.md", "used"), ("docs/x", "")]);
-            put(&root.join("AGENTS.md"));
-            let rules = load(&root, &RulesSettings::default());
-            assert_eq!(names(&rules, &root), ["CLAUDE.md"]);
-            assert_eq!(rules.notices.len(), 1, "{why}: {:?}", rules.notices);
-            assert!(rules.notices[0].contains("AGENTS.md is not used") && rules.notices[0].contains(why));
-
-            fs::write(root.join("CLAUDE.md"), "see @AGENTS.md").unwrap();
-            let told = load(&root, &RulesSettings::default()).notices;
-            assert_eq!(told.len(), 2, "{told:?}");
-            assert!(told[1].contains("`@AGENTS.md` was not imported") && told[1].contains(why), "{told:?}");
-        }
-    }
-}
+mod tests;

@@ -162,6 +162,7 @@ mod stored {
             summary: format!("## Goal\nsummary {nth}"),
             replaces: None,
             state: format!("todo {nth}"),
+            rules: Vec::new(),
             ..given::compaction(session, live[live.len() - 5])
         }))
     }

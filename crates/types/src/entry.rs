@@ -292,6 +292,9 @@ pub struct Compaction {
     /// Session state re-injected behind the summary (todo list, skills, files read).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub state: String,
+    /// Rules files below the working directory, shown behind the summary, each as a message of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<SystemItem>,
     pub tokens_before: Tokens,
     pub tokens_after: Tokens,
     pub trigger: CompactionTrigger,

@@ -72,7 +72,8 @@ impl Agent {
     pub(super) fn begin_compaction(&mut self, trigger: CompactionTrigger) -> (Step, Duration) {
         // The user may have repaired the cause of a failed preparation, so a manual compaction asks again.
         let prepared = if trigger == CompactionTrigger::Manual { None } else { self.usable_preparation() };
-        let snapshot = self.snapshot(trigger);
+        let rules = self.rules_to_keep();
+        let snapshot = Snapshot { rules: Some(rules), ..self.snapshot(trigger) };
         let took = prepared.as_ref().map_or(0, |prepared| prepared.took.0);
         (compaction::begin_with(snapshot, prepared.as_ref()), Duration::from_millis(took))
     }
@@ -318,8 +319,7 @@ impl Agent {
         for text in notices {
             self.core.notice(NoticeLevel::Warning, text);
         }
-        // Rules are never entrusted to a summary: they are read again.
-        self.refresh_rules();
+        self.recall_rules();
         self.prove_present();
         self.core.tell_notices();
         self.tell_used();
@@ -361,6 +361,7 @@ impl Agent {
         };
         self.core.append(vec![EntryKind::Revert { entry }], Durability::Synced);
         self.budget.meter.forget();
+        self.recall_rules();
         self.core.notice(NoticeLevel::Info, format!("The compaction of entry {entry} is undone."));
         self.core.tell_notices();
         self.core.emit(Event::CompactionReverted { entry, counts: false });

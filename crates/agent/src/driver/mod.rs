@@ -14,7 +14,8 @@
 //! | module | what it does |
 //! |---|---|
 //! | `ledger` | the ledger and the front ends: commits, events, notices |
-//! | `start` | first entries, resume, rules files |
+//! | `start` | first entries, resume |
+//! | `rules_files` | rules files, read and sent |
 //! | `inbox` | prompts on their way into the ledger |
 //! | `request` | budget, view, sending |
 //! | `reply` | the answer as it streams, and what becomes of it |
@@ -37,6 +38,7 @@ mod ledger;
 mod prepare;
 mod reply;
 mod request;
+mod rules_files;
 mod start;
 mod subagent;
 mod summary;
@@ -65,8 +67,8 @@ use inbox::Inbox;
 pub(crate) use ledger::Core;
 use reply::Reply;
 use request::Wire;
+use rules_files::KnownRules;
 use serde_json::Map;
-use start::KnownRules;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;

@@ -1,43 +1,24 @@
-//! The beginning of a session and of a resumed one, and its rules files over time.
+//! The beginning of a session and of a resumed one.
 //!
 //! The `system` entry holds the blocks of the system prompt as they are sent. A resumed session keeps prompt and
-//! environment as they were recorded, so that the same bytes go out; rules files are read from disk, and a new entry is
-//! written only when they changed. What a dead process left open is closed before the first prompt: calls get a result
-//! that says what is known of them.
+//! environment as they were recorded, so that the same bytes go out; rules files are read from disk (`rules_files`). What a dead process
+//! left open is closed before the first prompt: calls get a result that says what is known of them.
 
+use super::Agent;
 use super::inbox::INBOX;
-use super::{Agent, Core};
+use super::rules_files::insert_rules;
 use crate::host::lock;
 use crate::machine::{Input, Phase};
 use crate::prompt;
-use crate::rules::{self, Rules};
 use crate::settings::scope;
 use becket_session::Durability;
 use becket_session::context::View;
-use becket_session::context::view::KindTotals;
 use becket_types::{
     CallId, EntryKind, Event, JournalState, Message, NoticeLevel, Origin, Part, Role, Synthetic, SystemItem,
-    SystemKind, TurnState, is_blank,
+    TurnState,
 };
 use serde_json::{Map, Value};
-use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-
-/// Key in the metadata of a message that brings a rules file.
-const RULES_PATH: &str = "rules_path";
-
-/// What is known of rules files.
-#[derive(Debug, Default)]
-pub(crate) struct KnownRules {
-    /// Folders below the working directory that were looked at.
-    seen: HashSet<PathBuf>,
-    /// Files found there, in order, with the text that the model was given.
-    below: Vec<PathBuf>,
-    given: HashMap<PathBuf, String>,
-    /// The ledger of an earlier process is taken up.
-    resumed: bool,
-}
 
 impl Agent {
     /// Before the first command.
@@ -85,8 +66,13 @@ impl Agent {
             return;
         }
         self.begin_ledger();
-        let answered_last =
-            lock(&self.core.session).view().live().last().is_some_and(|m| m.role == Role::Assistant);
+        let answered_last = {
+            let session = lock(&self.core.session);
+            let mut newest = session.view().live().rev();
+            // Rules that changed meanwhile were just sent again.
+            let last = newest.find(|m| m.origin != Origin::Synthetic(Synthetic::Rules));
+            last.is_some_and(|m| m.role == Role::Assistant)
+        };
         if answered_last && !self.inbox.has_left() {
             let text = "You were interrupted. Go on where you stopped.".to_owned();
             self.core.synthetic(Synthetic::Reminder, text, Map::new());
@@ -103,11 +89,11 @@ impl Agent {
         self.rules.resumed = true;
         if self.begun {
             self.close_left_open();
-            self.refresh_rules();
+            self.renew_rules();
         } else {
             self.begun = true;
             let mut items = prompt::items(&self.settings.prompt, &self.settings.environment);
-            let rules = rules::load(&self.settings.environment.cwd, &self.settings.rules);
+            let rules = self.load_rules();
             insert_rules(&mut items, rules.items);
             self.tell_rules(rules.notices);
             self.core.push(EntryKind::System { items });
@@ -143,90 +129,10 @@ impl Agent {
         }
     }
 
-    /// The rules below the working directory are those that the messages in force brought.
-    pub(super) fn recall_rules(&mut self) {
-        let session = lock(&self.core.session);
-        let rules = &mut self.rules;
-        (rules.seen, rules.below, rules.given) = Default::default();
-        for message in session.view().live() {
-            if message.origin == Origin::Synthetic(Synthetic::Rules)
-                && let Some(path) = message.metadata.extra.get(RULES_PATH).and_then(Value::as_str)
-            {
-                let path = PathBuf::from(path);
-                rules.given.insert(path.clone(), message.text());
-                rules.below.push(path);
-            }
-        }
-    }
-
-    /// Reads the rules again. A new `system` entry only when they changed.
-    pub(super) fn refresh_rules(&mut self) {
-        let cwd = self.settings.environment.cwd.clone();
-        let mut fresh = rules::load(&cwd, &self.settings.rules);
-        for path in &self.rules.below {
-            fresh.items.extend(rules::reread(&cwd, path, &self.settings.rules));
-        }
-        let old = self.system_items();
-        let mut items: Vec<SystemItem> =
-            old.iter().filter(|item| item.kind != SystemKind::Rules).cloned().collect();
-        insert_rules(&mut items, fresh.items);
-        if items == old {
-            return;
-        }
-        for item in items.iter().filter(|item| item.kind == SystemKind::Rules) {
-            if let Some(path) = &item.path {
-                self.rules.given.insert(path.clone(), item.text.clone());
-            }
-        }
-        self.tell_rules(fresh.notices);
-        self.budget.floor = None;
-        self.budget.kinds = KindTotals::default();
-        self.core.append(vec![EntryKind::System { items }], Durability::Buffered);
-    }
-
     /// The blocks in force.
     pub(super) fn system_items(&self) -> Vec<SystemItem> {
         lock(&self.core.session).view().system_items().to_vec()
     }
-
-    fn tell_rules(&mut self, notices: Vec<String>) {
-        for text in notices {
-            self.core.notice(NoticeLevel::Warning, text);
-        }
-    }
-
-    /// Files were touched: rules in their folders go to the model, each text once.
-    pub(super) fn rules_below(&mut self, touched: &[PathBuf]) {
-        let cwd = self.settings.environment.cwd.clone();
-        for path in touched {
-            let Rules { items, notices } =
-                rules::below(&cwd, path, &mut self.rules.seen, &self.settings.rules);
-            self.tell_rules(notices);
-            for item in items {
-                let Some(path) = item.path else { continue };
-                if self.rules.given.get(&path) == Some(&item.text) {
-                    continue;
-                }
-                give_rules(&mut self.core, &path, item.text.clone());
-                if !self.rules.below.contains(&path) {
-                    self.rules.below.push(path.clone());
-                }
-                self.rules.given.insert(path, item.text);
-            }
-        }
-    }
-}
-
-fn give_rules(core: &mut Core, path: &Path, text: String) {
-    let mut extra = Map::new();
-    extra.insert(RULES_PATH.to_owned(), Value::from(path.to_string_lossy().into_owned()));
-    core.synthetic(Synthetic::Rules, text, extra);
-}
-
-/// Rules stand behind prompt, environment and skills, and before what the caller appended.
-fn insert_rules(items: &mut Vec<SystemItem>, rules: Vec<SystemItem>) {
-    let at = items.iter().position(|item| item.kind == SystemKind::Appended).unwrap_or(items.len());
-    items.splice(at..at, rules.into_iter().filter(|item| !is_blank(&item.text)));
 }
 
 fn call_name<'a>(message: &'a Message, id: &CallId) -> Option<&'a str> {

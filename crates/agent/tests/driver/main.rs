@@ -10,6 +10,7 @@ mod interrupt;
 mod prepare;
 mod refusals;
 mod resume;
+mod rules_files;
 mod storage;
 mod subagents;
 mod support;

@@ -83,6 +83,7 @@ mod folded;
 mod governor;
 mod layout;
 mod loss;
+mod nested_rules;
 mod outcome;
 mod plan;
 mod prepared;
@@ -94,6 +95,7 @@ mod verify;
 pub use folded::{Folded, text_of};
 pub use governor::{Governor, Need, Owed};
 pub use loss::loss;
+pub use nested_rules::RULES_PATH;
 pub use plan::{Ask, Step, begin, begin_with, prepare, stop};
 pub use prepared::{Cover, Prepared, PreparedOutcome};
 pub use snapshot::Request;
@@ -105,7 +107,7 @@ use super::budget::Budget;
 use super::view::Journal;
 use becket_types::{
     CallId, CompactionSource, CompactionTrigger, CutOutput, EntryKind, LeftOut, Message, MessageId, Prices,
-    PrunedCall, Seq, Tokens, TurnState,
+    PrunedCall, Seq, SystemItem, Tokens, TurnState,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -132,6 +134,8 @@ pub struct Snapshot {
     pub journal: Arc<Journal>,
     /// State entries by name: `todo`, `skills`, `read_files`, `mode`, …
     pub state: BTreeMap<String, Value>,
+    /// Rules files below the working directory as they are on disk now; `None`: as the view shows them.
+    pub rules: Option<Vec<SystemItem>>,
     /// System prompt, rules and tools, in base tokens (`budget::estimate_*`).
     pub floor: Floor,
     /// What is used now, as `Meter::used` says; 0 when unknown.
@@ -155,6 +159,8 @@ pub struct Previous {
     pub summary: String,
     /// Its state text.
     pub state: String,
+    /// Its rules files.
+    pub rules: Vec<SystemItem>,
     /// Messages it took out of its tail, its media that became text: they stay so.
     pub taken_out: Vec<MessageId>,
     pub media: Vec<(MessageId, u32)>,

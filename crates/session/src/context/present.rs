@@ -39,6 +39,10 @@ pub fn check(view: &mut View) -> Vec<Present> {
         let there = context.system.iter().any(|block| **block == *sent);
         found.push(present(format!("rules{name}"), &item.text, there));
     }
+    for item in view.compaction().into_iter().flat_map(|(_, compaction)| &compaction.rules) {
+        let name = item.path.as_ref().map_or_else(String::new, |p| format!(" {}", p.display()));
+        found.push(present(format!("rules{name}"), &item.text, anywhere(&escape::escape(&item.text))));
+    }
     let is_pinned =
         |m: &Message| view.is_pinned(&m.id) || m.result_of().is_some_and(|id| view.is_call_pinned(id));
     for message in view.live().filter(|m| is_pinned(m)) {

@@ -97,6 +97,7 @@ impl Log {
                         entry: Seq(self.seq),
                         summary: c.summary.clone(),
                         state: c.state.clone(),
+                        rules: c.rules.clone(),
                         taken_out: c.taken_out.clone(),
                         media: c.media.clone(),
                         pruned: c.pruned.clone(),
@@ -159,6 +160,7 @@ pub(crate) fn snapshot(log: &Log, window: u64) -> Snapshot {
         prunable: Vec::new(),
         journal: Arc::new(log.journal.clone()),
         state: BTreeMap::new(),
+        rules: None,
         floor: Floor { system: Tokens(window / 50), tools: Tokens(window / 50), ..Floor::default() },
         used: Tokens(0),
         budget,
@@ -268,7 +270,10 @@ pub(crate) fn continuation(outcome: &Outcome) -> Option<&Message> {
 
 /// Base tokens of a whole view: floor, summary, state, messages.
 pub(crate) fn base(floor: &Floor, previous: Option<&Previous>, log: &Log) -> Tokens {
-    let summary = previous.map_or(0, |p| estimate_text(&p.summary).0 + estimate_text(&p.state).0 + 24);
+    let summary = previous.map_or(0, |p| {
+        let rules: u64 = p.rules.iter().map(|item| estimate_text(&item.text).0 + 4).sum();
+        estimate_text(&p.summary).0 + estimate_text(&p.state).0 + rules + 24
+    });
     Tokens(floor.total().0 + summary + log.tokens())
 }
 

@@ -412,11 +412,74 @@ fn pins_are_kept_whole_and_rules_stand_once() {
         .iter()
         .map(|id| log.messages.iter().position(|m| m.id == *id).unwrap())
         .collect();
-    assert_eq!(
-        kept,
-        vec![1, 2, 3, 5, 12],
-        "the call, both its results, the newest copy of the rules, the last wish"
-    );
+    assert_eq!(kept, vec![1, 2, 3, 12], "the call, both its results, the last wish");
+    let texts: Vec<&str> = compaction(&outcome).rules.iter().map(|item| item.text.as_str()).collect();
+    assert_eq!(texts, ["rules of src/"]);
+}
+
+/// A message that brings a nested rules file.
+fn rules_message(path: &str, text: &str) -> Message {
+    let mut message = Message::synthetic(Synthetic::Rules, text);
+    message.metadata.extra.insert("rules_path".into(), json!(path));
+    message
+}
+
+#[test]
+fn nested_rules_move_behind_the_summary_and_are_current() {
+    let mut log = long();
+    log.push(rules_message("/a/AGENTS.md", "old text of a"));
+    log.step("bash", &[30_000]).user("again");
+    log.push(rules_message("/a/AGENTS.md", "text of a"));
+    log.push(rules_message("/b/AGENTS.md", "text of b"));
+    log.step("bash", &[400]);
+    let item = |path: &str, text: &str| SystemItem {
+        kind: SystemKind::Rules,
+        path: Some(path.into()),
+        text: text.into(),
+    };
+    let shown = vec![item("/a/AGENTS.md", "text of a"), item("/b/AGENTS.md", "text of b")];
+    let on_disk = vec![item("/b/AGENTS.md", "new text of b")];
+    // What the driver read -> what the compaction keeps; a pinned message stays, and its text is not repeated.
+    for (read, pinned, want) in [
+        (None, false, &shown[..]),
+        (Some(shown.clone()), false, &shown[..]),
+        (Some(on_disk.clone()), false, &on_disk[..]),
+        (Some(Vec::new()), false, &[]),
+        (Some(shown.clone()), true, &shown[..1]),
+    ] {
+        let mut before = snapshot(&log, 32_768);
+        before.rules = read;
+        let b = log.messages.iter().find(|m| m.text() == "text of b").unwrap().id;
+        if pinned {
+            before.pins.messages.insert(b);
+        }
+        let floor = before.floor;
+        let outcome = committed(run(before, Behaviour::Good).0);
+        assert_eq!(compaction(&outcome).rules, want);
+        let mut after = log.clone();
+        let previous = after.apply(&outcome);
+        let left: Vec<String> = after
+            .messages
+            .iter()
+            .filter(|m| m.origin == Origin::Synthetic(Synthetic::Rules))
+            .map(|m| m.text())
+            .collect();
+        assert_eq!(left, if pinned { vec!["text of b"] } else { vec![] });
+        let counted = outcome.report.after;
+        assert_eq!(counted.total(), outcome.report.tokens_after);
+        let whole = base(&floor, previous.as_ref(), &after).0 as f64;
+        assert!(counted.total().0 as f64 >= 0.97 * whole, "{} {whole}", counted.total());
+        // A second compaction without a word from the driver keeps them once.
+        let mut second = snapshot(&after, 32_768);
+        second.previous = previous;
+        second.used = Tokens(40_000);
+        second.messages.extend(long().messages.iter().cloned());
+        if let Step::Commit(outcome) = run(second, Behaviour::Good).0 {
+            let again = &compaction(&outcome).rules;
+            let expected = if pinned { shown.clone() } else { want.to_vec() };
+            assert_eq!(again, &expected);
+        }
+    }
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub fn compaction(session: &Session, tail_from: Seq) -> Compaction {
         cuts: Vec::new(),
         media: vec![],
         state: String::new(),
+        rules: Vec::new(),
         tokens_before: Tokens(0),
         tokens_after: Tokens(0),
         trigger: CompactionTrigger::Auto,

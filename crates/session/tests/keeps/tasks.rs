@@ -166,6 +166,7 @@ impl Task {
             prunable: Vec::new(),
             journal: Arc::new(self.journal.clone()),
             state: BTreeMap::new(),
+            rules: None,
             floor: Floor { system: Tokens(2_000), ..Floor::default() },
             used: Tokens(0),
             budget,
@@ -191,6 +192,7 @@ impl Task {
                         entry: Seq(self.seq),
                         summary: c.summary,
                         state: c.state,
+                        rules: c.rules,
                         ..Previous::default()
                     });
                 }

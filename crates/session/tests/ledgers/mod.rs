@@ -393,6 +393,7 @@ impl World {
             cuts: cuts(&live[at..], keep as u64),
             media: Vec::new(),
             state: if idle { String::new() } else { "todo".into() },
+            rules: Vec::new(),
             tokens_before: Tokens(0),
             tokens_after: Tokens(0),
             trigger: CompactionTrigger::Auto,

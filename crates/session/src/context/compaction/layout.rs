@@ -5,6 +5,7 @@
 //! factor, so that before and after are compared in the tokens that the provider counts.
 
 use super::Snapshot;
+use super::nested_rules::{self, NestedRules};
 use super::split::{self, Tail, unit};
 use super::verify::{Breakdown, target};
 use crate::context::budget::{estimate_message, estimate_part, estimate_text, part_of};
@@ -36,6 +37,8 @@ const QUOTES_SHARE: [f64; LEVELS] = [0.12, 0.08, 0.04, 0.04, 0.02];
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     pub(super) snapshot: Snapshot,
+    /// Rules files below the working directory.
+    pub(super) rules: NestedRules,
     /// Base tokens per message before and after pruning.
     costs: Vec<u64>,
     pruned: Vec<u64>,
@@ -59,10 +62,10 @@ impl Measured {
         let costs = snapshot.messages.iter().map(|m| cost(m, &stubbed, cuts, &media)).collect::<Vec<u64>>();
         let chosen_too = |call: &CallId| chosen.get(call).copied().or_else(|| stubbed(call));
         let pruned = snapshot.messages.iter().map(|m| cost(m, &chosen_too, cuts, &media)).collect();
-        let previous = snapshot
-            .previous
-            .as_ref()
-            .map_or(0, |p| estimate_text(&p.summary).0 + estimate_text(&p.state).0 + SUMMARY_FRAME);
+        let previous = snapshot.previous.as_ref().map_or(0, |p| {
+            let rules = nested_rules::cost(&p.rules);
+            estimate_text(&p.summary).0 + estimate_text(&p.state).0 + rules + SUMMARY_FRAME
+        });
         let base = snapshot.floor.total().0 + previous + costs.iter().sum::<u64>();
         let budget = &snapshot.budget;
         let used = match snapshot.trigger {
@@ -73,7 +76,8 @@ impl Measured {
         let used = if used == 0 { base } else { used };
         let factor = (used as f64 / base.max(1) as f64).clamp(0.4, 3.0);
         let before = Tokens(used);
-        Self { snapshot, costs, pruned, factor, before }
+        let rules = NestedRules::of(&snapshot);
+        Self { snapshot, rules, costs, pruned, factor, before }
     }
 
     pub(super) fn real(&self, base: u64) -> u64 {
@@ -85,8 +89,9 @@ impl Measured {
         Tokens((real as f64 / self.factor) as u64)
     }
 
+    /// What no compaction frees: system prompt, tools and all rules.
     pub(super) fn floor(&self) -> Tokens {
-        Tokens(self.real(self.snapshot.floor.total().0))
+        Tokens(self.real(self.snapshot.floor.total().0 + self.rules.cost))
     }
 
     pub(super) fn freed_by_pruning(&self) -> Tokens {
@@ -111,21 +116,24 @@ impl Measured {
             .previous
             .as_ref()
             .map_or((0, 0), |p| (estimate_text(&p.summary).0 + SUMMARY_FRAME, estimate_text(&p.state).0));
+        let given: u64 = self.rules.messages.iter().map(|i| self.costs[*i]).sum();
+        let carried = self.snapshot.previous.as_ref().map_or(0, |p| nested_rules::cost(&p.rules));
         Breakdown {
             summary: Tokens(self.real(summary)),
             state: Tokens(self.real(state)),
-            tail: Tokens(self.real(self.costs.iter().sum())),
-            ..self.frame()
+            tail: Tokens(self.real(self.costs.iter().sum::<u64>() - given)),
+            ..self.frame(given + carried)
         }
     }
 
-    fn frame(&self) -> Breakdown {
+    /// The floor, with this much for rules below the working directory.
+    fn frame(&self, nested_rules: u64) -> Breakdown {
         let floor = &self.snapshot.floor;
         Breakdown {
             window: Tokens(self.snapshot.budget.window),
             usable: Tokens(self.snapshot.budget.usable()),
             system: Tokens(self.real(floor.system.0)),
-            rules: Tokens(self.real(floor.rules.0)),
+            rules: Tokens(self.real(floor.rules.0 + nested_rules)),
             skills: Tokens(self.real(floor.skills.0)),
             tools: Tokens(self.real(floor.tools.0)),
             ..Breakdown::default()
@@ -160,7 +168,7 @@ pub(super) struct Layout {
     /// First message of the tail.
     pub(super) at: usize,
     pub(super) head: Vec<usize>,
-    /// Before the cut, but stays: pins, rules found on the way, the user's last message.
+    /// Before the cut, but stays: pins, the user's last message.
     pub(super) kept: Vec<usize>,
     pub(super) tail: Vec<usize>,
     /// The unanswered prompt that the continuation repeats.
@@ -171,6 +179,8 @@ pub(super) struct Layout {
     pub(super) squeezed: bool,
     /// Nothing that is new to the model would be shown.
     pub(super) blind: bool,
+    /// Rules at or behind the cut: their text stands behind the summary.
+    pub(super) rules_out: Vec<usize>,
     /// Media that become text.
     pub(super) media: Vec<(MessageId, u32)>,
     /// Base tokens of kept, tail and continuation.
@@ -207,19 +217,17 @@ impl Measured {
         let idle = self.snapshot.turn_state == TurnState::AwaitingUser;
         let branch = branch(messages);
         let taken_out = user.filter(|_| !idle && branch == Branch::Unanswered);
-        let stays: BTreeSet<usize> = user
-            .into_iter()
-            .chain(self.pinned())
-            .chain(rules(&self.snapshot))
-            .filter(|i| Some(*i) != taken_out)
-            .collect();
+        let stays: BTreeSet<usize> =
+            user.into_iter().chain(self.pinned()).filter(|i| Some(*i) != taken_out).collect();
+        let leaves = |i: usize| Some(i) == taken_out || self.rules.holds(i);
         let costs: Vec<u64> = (0..messages.len())
-            .map(|i| if stays.contains(&i) || Some(i) == taken_out { 0 } else { self.real(self.pruned[i]) })
+            .map(|i| if stays.contains(&i) || leaves(i) { 0 } else { self.real(self.pruned[i]) })
             .collect();
         let at = split::cut(messages, &costs, self.tail(level)).min(end);
         let kept: Vec<usize> = stays.range(..at).copied().collect();
-        let head = (0..at).filter(|i| !stays.contains(i) && Some(*i) != taken_out).collect();
-        let tail: Vec<usize> = (at..messages.len()).filter(|i| Some(*i) != taken_out).collect();
+        let head = (0..at).filter(|i| !stays.contains(i) && !leaves(*i)).collect();
+        let tail: Vec<usize> = (at..messages.len()).filter(|i| !leaves(*i)).collect();
+        let rules_out = self.rules.messages.iter().copied().filter(|i| *i >= at).collect();
         let media =
             self.media_to_text(level, &kept, &tail, user.filter(|_| !idle && branch == Branch::Media));
         let gone: HashSet<(MessageId, u32)> = media.iter().copied().collect();
@@ -235,6 +243,7 @@ impl Measured {
             kept,
             tail,
             taken_out,
+            rules_out,
             media,
             continuation_cost: next.map_or(0, |m| estimate_message(&m).0),
             state: self.state(level, &[]),
@@ -345,7 +354,7 @@ impl Measured {
 
     /// Base tokens of everything in the new view but the summary.
     pub(super) fn fixed(&self, layout: &Layout) -> u64 {
-        self.snapshot.floor.total().0 + layout.fixed() + SUMMARY_FRAME
+        self.snapshot.floor.total().0 + self.rules.cost + layout.fixed() + SUMMARY_FRAME
     }
 
     /// Base tokens that unseen outputs leave to the summary at a level.
@@ -367,18 +376,7 @@ impl Measured {
             kept: Tokens(self.real(layout.kept_cost)),
             tail: Tokens(self.real(layout.tail_cost)),
             continuation: Tokens(self.real(layout.continuation_cost)),
-            ..self.frame()
+            ..self.frame(self.rules.cost)
         }
     }
-}
-
-/// Rules files found below the working directory: each text once, at its newest place.
-fn rules(snapshot: &Snapshot) -> Vec<usize> {
-    let mut seen = HashSet::new();
-    let is_rules = |i: &usize| snapshot.messages[*i].origin == Origin::Synthetic(Synthetic::Rules);
-    (0..snapshot.messages.len())
-        .rev()
-        .filter(is_rules)
-        .filter(|i| seen.insert(snapshot.messages[*i].text()))
-        .collect()
 }

@@ -68,6 +68,7 @@ pub(super) fn build(
     let previous = snapshot.previous.as_ref();
     let mut taken_out = previous.map(|p| p.taken_out.clone()).unwrap_or_default();
     // Also where it stands before the cut: the user's last words would otherwise be kept there.
+    taken_out.extend(layout.rules_out.iter().map(|i| message(i).id));
     taken_out.extend(layout.taken_out.map(|i| message(&i).id));
     let mut media = previous.map(|p| p.media.clone()).unwrap_or_default();
     media.extend(layout.media.iter().filter(|m| !previous.is_some_and(|p| p.media.contains(m))));
@@ -109,6 +110,7 @@ pub(super) fn build(
         cuts,
         media,
         state: layout.state.clone(),
+        rules: measured.rules.items.clone(),
         tokens_before: measured.before,
         tokens_after: after.total(),
         trigger: snapshot.trigger,

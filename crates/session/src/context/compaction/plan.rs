@@ -15,8 +15,7 @@ use crate::context::summary::{
 };
 use crate::context::tail_anchor;
 use becket_types::{
-    CallId, CompactionSource, CompactionTrigger, LeftOut, Message, Millis, Origin, Synthetic, Tokens, Usage,
-    is_blank,
+    CallId, CompactionSource, CompactionTrigger, LeftOut, Message, Millis, Tokens, Usage, is_blank,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -141,9 +140,8 @@ pub fn prepare(snapshot: Snapshot) -> Option<Box<Ask>> {
     let messages = &measured.snapshot.messages;
     // The request under way shows the newest step; what comes of it is there when the compaction is due.
     layout.at = borders(messages).iter().rposition(|border| *border).unwrap_or(0);
-    let is_rules = |i: &usize| messages[*i].origin == Origin::Synthetic(Synthetic::Rules);
     // What is kept today may be in the head when the compaction is due.
-    layout.head = (0..layout.at).filter(|i| !is_rules(i)).collect();
+    layout.head = (0..layout.at).filter(|i| !measured.rules.holds(*i)).collect();
     (layout.kept, layout.tail) = (Vec::new(), Vec::new());
     if layout.head.is_empty() {
         return None;

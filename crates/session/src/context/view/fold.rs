@@ -4,8 +4,7 @@
 //! memory again without what was reverted. A compaction only ever removes: what an earlier one took out does not come back
 //! with a later one, so a view is the same whichever way it was reached.
 
-use super::super::cut;
-use super::super::{budget, continuation};
+use super::super::{budget, continuation, cut, escape};
 use super::shape::Mark;
 use super::{Slot, View};
 use becket_types::{
@@ -358,7 +357,7 @@ impl View {
             .map(|item| match item.kind {
                 SystemKind::Prompt | SystemKind::Appended => Arc::from(item.text.as_str()),
                 SystemKind::Environment | SystemKind::Rules | SystemKind::Skills => {
-                    Arc::from(super::super::escape::escape(&item.text).as_ref())
+                    Arc::from(escape::escape(&item.text).as_ref())
                 }
             })
             .collect();
@@ -558,7 +557,12 @@ impl View {
         };
         self.live_tokens = self.live.iter().map(|at| cost(&self.log[*at])).sum();
         self.lead_tokens = self.compaction().map_or(Tokens(0), |(_, c)| {
-            budget::estimate_text(&c.summary) + budget::estimate_text(&c.state) + Tokens(8)
+            let rules =
+                c.rules.iter().map(|item| budget::estimate_text(&escape::escape(&item.text)) + Tokens(4));
+            budget::estimate_text(&c.summary)
+                + budget::estimate_text(&c.state)
+                + Tokens(8)
+                + rules.sum::<Tokens>()
         });
     }
 }

@@ -90,7 +90,7 @@ impl View {
         }
     }
 
-    /// The summary and the session state.
+    /// The summary, the session state and the rules below the working directory.
     fn lead(&mut self) {
         let Some((seq, compaction)) = self.effects.compaction.clone() else { return };
         // What stands for the text of the conversation must not be able to end the block that holds it.
@@ -105,6 +105,12 @@ impl View {
                 let message = repair::synthetic(id, seq, role, kind, text);
                 self.push(message, seq, Vec::new());
             }
+        }
+        for (nth, item) in compaction.rules.iter().enumerate() {
+            let id = repair::derived_id(MessageId(Uuid::from_u128(u128::from(seq.0) << 8)), 2 + nth as u128);
+            let text = escape::escape(&item.text);
+            let message = repair::synthetic(id, seq, Role::User, Synthetic::Rules, &text);
+            self.push(message, seq, Vec::new());
         }
     }
 

@@ -138,6 +138,7 @@ fn compaction(tail_from: Seq) -> Compaction {
         cuts: Vec::new(),
         media: Vec::new(),
         state: String::new(),
+        rules: Vec::new(),
         tokens_before: Tokens(0),
         tokens_after: Tokens(0),
         trigger: becket_types::CompactionTrigger::Auto,

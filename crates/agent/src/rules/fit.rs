@@ -1,0 +1,97 @@
+//! Rules files within a share of the context window.
+//!
+//! Rules are never summarised, so rules that fill the window would leave no room for a conversation, and no compaction
+//! could help. A file that is cut says so, and names the file to read for the rest; the user is told as well.
+//!
+//! The blocks of the system prompt share their limit evenly: small files stay whole, the largest are cut first. Files
+//! below the working directory come one after the other, and each takes what the earlier ones left. The result depends on
+//! the files, their order and the window alone, so that a resumed session comes to the same texts.
+
+use becket_session::context::budget::estimate_text;
+use becket_types::{SystemItem, cut_end};
+
+/// Share of the usable window for all rules files.
+const SHARE: f64 = 0.35;
+/// Share that files below the working directory have at least.
+const NESTED_SHARE: f64 = 0.08;
+/// A file that has less room than this, in tokens, is only named.
+const MIN_ROOM: u64 = 200;
+
+/// Cuts the rules of the system prompt. Returns what people should know.
+pub fn system(items: &mut [SystemItem], usable: u64) -> Vec<String> {
+    let limit = share(usable, SHARE);
+    let sizes: Vec<u64> = items.iter().map(|item| estimate_text(&item.text).0).collect();
+    let level = level(&sizes, limit);
+    items
+        .iter_mut()
+        .zip(&sizes)
+        .filter(|(_, size)| **size > level)
+        .map(|(item, _)| cut(item, level))
+        .collect()
+}
+
+/// Cuts rules from below the working directory. `taken`: tokens of the rules in the system prompt, and of the nested rules
+/// that stand before these.
+pub fn nested(items: &mut [SystemItem], taken: (u64, u64), usable: u64) -> Vec<String> {
+    let limit = share(usable, SHARE).saturating_sub(taken.0).max(share(usable, NESTED_SHARE));
+    let mut left = limit.saturating_sub(taken.1);
+    let mut notices = Vec::new();
+    for item in items {
+        if estimate_text(&item.text).0 > left {
+            notices.push(cut(item, left));
+        }
+        left = left.saturating_sub(estimate_text(&item.text).0);
+    }
+    notices
+}
+
+/// Base tokens of some rules.
+pub fn size(items: &[SystemItem]) -> u64 {
+    items.iter().map(|item| estimate_text(&item.text).0).sum()
+}
+
+fn share(usable: u64, share: f64) -> u64 {
+    (usable as f64 * share) as u64
+}
+
+/// The size that no item may exceed so that all of them fit into `limit`.
+fn level(sizes: &[u64], limit: u64) -> u64 {
+    let mut sorted = sizes.to_vec();
+    sorted.sort_unstable();
+    let mut left = limit;
+    for (at, size) in sorted.iter().enumerate() {
+        let each = left / (sorted.len() - at) as u64;
+        if *size > each {
+            return each;
+        }
+        left -= size;
+    }
+    u64::MAX
+}
+
+/// Cuts one file to about `room` tokens, at the end of a line where there is one. What people should know.
+fn cut(item: &mut SystemItem, room: u64) -> String {
+    let path = item.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let (whole, tokens) = (item.text.len(), estimate_text(&item.text).0);
+    let heading = item.text.find("\n\n").map_or(0, |at| at + 2);
+    let mut bytes = if room < MIN_ROOM { heading } else { whole };
+    while bytes > heading && estimate_text(cut_end(&item.text, bytes)).0 + 60 > room {
+        bytes = (bytes * 9 / 10).max(heading);
+    }
+    let kept = cut_end(&item.text, bytes);
+    let kept = match kept.rfind('\n').filter(|at| *at > heading) {
+        Some(line) => &kept[..line],
+        None => kept,
+    };
+    let stays = kept.len();
+    item.text = format!(
+        "{}\n[cut: the first {stays} of {whole} bytes stand here, because rules files fill their share of the context \
+         window. Read {path} for the rest before you work in its folder.]",
+        kept.trim_end()
+    );
+    format!(
+        "{path} is about {tokens} tokens with its imports; only the first {stays} of {whole} bytes are sent, because rules \
+         files may fill at most {} % of the context window. Shorten it, or use a model with a larger window",
+        (SHARE * 100.0) as u64
+    )
+}

@@ -1,0 +1,79 @@
+//! Rules files below the working directory: where their text stands after a compaction.
+//!
+//! A rules file that is found on the way reaches the model as a message. A compaction takes all of these messages out of
+//! the view and writes the texts into its own entry (`Compaction::rules`), from where the view shows each as a message
+//! behind the summary. So each text stands in one place, undoing the compaction brings the messages back as they were, and
+//! the system prompt stays as the provider has cached it.
+//!
+//! The texts come from the files ([`super::Snapshot::rules`]). Without them (a preview of an imported ledger, a test) the
+//! newest text that the view shows of each file is used.
+//!
+//! A message that the user pinned stays where it is; its text is then left out of the entry.
+
+use super::Snapshot;
+use crate::context::budget::estimate_text;
+use crate::context::escape::escape;
+use becket_types::{Message, Origin, Synthetic, SystemItem, SystemKind};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Key in the metadata of a message that brings a rules file: the file's path.
+pub const RULES_PATH: &str = "rules_path";
+/// Tokens that the wire adds to each message.
+const MESSAGE_FRAME: u64 = 4;
+
+/// The rules of one snapshot.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NestedRules {
+    /// What the compaction writes.
+    pub(super) items: Vec<SystemItem>,
+    /// Base tokens of the items as messages.
+    pub(super) cost: u64,
+    /// Places of the messages that leave the view, ascending.
+    pub(super) messages: Vec<usize>,
+}
+
+impl NestedRules {
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        let pinned = |message: &Message| snapshot.pins.messages.contains(&message.id);
+        let (mut messages, mut stay) = (Vec::new(), Vec::new());
+        for (at, message) in snapshot.messages.iter().enumerate().filter(|(_, m)| is_rules(m)) {
+            if pinned(message) {
+                stay.push(message.text());
+            } else {
+                messages.push(at);
+            }
+        }
+        let mut items = snapshot.rules.clone().unwrap_or_else(|| shown(snapshot));
+        items.retain(|item| !becket_types::is_blank(&item.text) && !stay.contains(&item.text));
+        let cost = cost(&items);
+        Self { items, cost, messages }
+    }
+
+    pub(super) fn holds(&self, index: usize) -> bool {
+        self.messages.binary_search(&index).is_ok()
+    }
+}
+
+/// True for a message that brings a rules file.
+pub(super) fn is_rules(message: &Message) -> bool {
+    message.origin == Origin::Synthetic(Synthetic::Rules)
+}
+
+/// Base tokens of rules that are sent as messages.
+pub(super) fn cost(items: &[SystemItem]) -> u64 {
+    items.iter().map(|item| estimate_text(&escape(&item.text)).0 + MESSAGE_FRAME).sum()
+}
+
+/// The rules that the view shows: those of the compaction in force, then the messages since. The newest text of a file
+/// replaces an earlier one.
+fn shown(snapshot: &Snapshot) -> Vec<SystemItem> {
+    let mut items = snapshot.previous.as_ref().map(|p| p.rules.clone()).unwrap_or_default();
+    for message in snapshot.messages.iter().filter(|m| is_rules(m)) {
+        let path = message.metadata.extra.get(RULES_PATH).and_then(Value::as_str).map(PathBuf::from);
+        let text = message.text();
+        items.retain(|item| item.text != text && (path.is_none() || item.path != path));
+        items.push(SystemItem { kind: SystemKind::Rules, path, text });
+    }
+    items
+}
