@@ -141,6 +141,7 @@ impl Grower {
             media: vec![],
             state: "todo: go on".into(),
             rules: Vec::new(),
+            attached: Vec::new(),
             tokens_before: Tokens(200_000),
             tokens_after: Tokens(10_000),
             trigger: CompactionTrigger::Auto,

@@ -65,7 +65,7 @@ impl Standing {
     /// The other rules file that brought this file or this text.
     fn elsewhere(&self, own: &Path, canonical: &Path, text: &str) -> Option<&Path> {
         let by = self.files.get(canonical).or_else(|| self.texts.get(text.trim_end()))?;
-        (by != own).then_some(by)
+        (by != own).then_some(by.as_path())
     }
 
     fn add(&mut self, by: &Path, canonical: PathBuf, text: &str) {

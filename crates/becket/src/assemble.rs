@@ -204,6 +204,7 @@ fn policy(config: &Config) -> Policy {
         prepare: config.context.prepare,
         tail_turns: config.context.tail_turns,
         keep_recent_tokens: config.context.keep_recent_tokens,
+        reattach: config.context.reattach,
         template: config.context.template.clone(),
         ..Policy::default()
     };

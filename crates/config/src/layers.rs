@@ -476,6 +476,9 @@ impl Builder<'_> {
         if !(config.context.threshold > 0.0 && config.context.threshold <= 1.0) {
             self.complain("context.threshold", "a share is more than 0 and at most 1; 0.9 is the default");
         }
+        if !(0.0..=0.5).contains(&config.context.reattach) {
+            self.complain("context.reattach", "a share from 0 (off) to 0.5; 0.15 is the default");
+        }
         if config.limits.max_turns == Some(0) {
             self.complain("limits.max_turns", "0 lets nothing happen; give at least 1 or leave it out");
         }

@@ -92,6 +92,9 @@ pub struct ContextConfig {
     #[serde(deserialize_with = "count")]
     #[schemars(with = "Option<NumberOrText>")]
     pub keep_recent_tokens: Option<u64>,
+    /// Share of the usable window for the files read or edited last, whose content comes along with a compaction: 0 (none)
+    /// to 0.5.
+    pub reattach: f64,
     /// Template of the summary, in place of the built-in one.
     pub template: Option<String>,
 }
@@ -105,6 +108,7 @@ impl Default for ContextConfig {
             prepare: true,
             tail_turns: 2,
             keep_recent_tokens: None,
+            reattach: 0.15,
             template: None,
         }
     }

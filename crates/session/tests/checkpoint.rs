@@ -163,6 +163,7 @@ mod stored {
             replaces: None,
             state: format!("todo {nth}"),
             rules: Vec::new(),
+            attached: Vec::new(),
             ..given::compaction(session, live[live.len() - 5])
         }))
     }

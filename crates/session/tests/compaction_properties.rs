@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod compaction {
+    mod attached;
     mod governor;
     pub(crate) mod logs;
     mod prepared;

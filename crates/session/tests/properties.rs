@@ -6,6 +6,7 @@
 
 mod ledgers;
 
+use becket_session::context::budget::{estimate_message, estimate_text};
 use becket_session::context::view::KindTotals;
 use becket_session::context::{Policy, prune, validate};
 use becket_types::{
@@ -218,6 +219,14 @@ proptest! {
             prop_assert_eq!(world.view.turn_state(), fresh.turn_state());
             prop_assert_eq!(world.view.open_calls(), fresh.open_calls());
             prop_assert_eq!(world.view.estimated_tokens(), fresh.estimated_tokens());
+            // The estimate is never more than 3 % below what is sent; repairs of broken histories come on top.
+            let context = world.view.context();
+            let repaired = |m: &&Arc<ContextMessage>| m.provenance.applied.iter().any(|a| a.starts_with("repaired"));
+            let system: u64 = context.system.iter().map(|block| estimate_text(block).0).sum();
+            let sent: u64 = system
+                + context.messages.iter().filter(|m| !repaired(m)).map(|m| estimate_message(&m.message).0).sum::<u64>();
+            let estimate = world.view.estimated_tokens().0;
+            prop_assert!(estimate as f64 >= 0.97 * sent as f64, "{} for {} after {:?}", estimate, sent, op);
             // Sums by kind that are kept up are those of all spans.
             let mut sums = BTreeMap::new();
             for span in world.view.spans(&[]) {

@@ -204,6 +204,19 @@ impl WireLayout {
     }
 }
 
+/// A file whose content came along with a compaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachedFile {
+    /// As the model reads it: relative to the working directory where it lies below it.
+    pub path: String,
+    /// SHA-256 of its bytes.
+    pub hash: String,
+    /// Lines of the whole file.
+    pub total: u64,
+    /// First and last line of each range that is there.
+    pub lines: Vec<(u64, u64)>,
+}
+
 /// One block of the system prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SystemItem {
@@ -295,6 +308,9 @@ pub struct Compaction {
     /// Rules files below the working directory, shown behind the summary, each as a message of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<SystemItem>,
+    /// Files whose content stands in `state`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attached: Vec<AttachedFile>,
     pub tokens_before: Tokens,
     pub tokens_after: Tokens,
     pub trigger: CompactionTrigger,

@@ -73,7 +73,8 @@ impl Agent {
         // The user may have repaired the cause of a failed preparation, so a manual compaction asks again.
         let prepared = if trigger == CompactionTrigger::Manual { None } else { self.usable_preparation() };
         let rules = self.rules_to_keep();
-        let snapshot = Snapshot { rules: Some(rules), ..self.snapshot(trigger) };
+        let mut snapshot = Snapshot { rules: Some(rules), ..self.snapshot(trigger) };
+        snapshot.files = self.files_to_attach(&snapshot);
         let took = prepared.as_ref().map_or(0, |prepared| prepared.took.0);
         (compaction::begin_with(snapshot, prepared.as_ref()), Duration::from_millis(took))
     }

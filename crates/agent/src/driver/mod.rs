@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `ledger` | the ledger and the front ends: commits, events, notices |
 //! | `start` | first entries, resume |
+//! | `reattach` | files whose content comes along with a compaction |
 //! | `rules_files` | rules files, read and sent |
 //! | `inbox` | prompts on their way into the ledger |
 //! | `request` | budget, view, sending |
@@ -36,6 +37,7 @@ mod ids;
 mod inbox;
 mod ledger;
 mod prepare;
+mod reattach;
 mod reply;
 mod request;
 mod rules_files;

@@ -9,12 +9,11 @@ use crate::settings::scope;
 use crate::watch::Fate;
 use becket_model::{ErrorKind, Model, ModelError, Prepared, Request, ToolChoice};
 use becket_session::Durability;
-use becket_session::context::budget::{Budget, Limits, estimate_json, estimate_text};
+use becket_session::context::budget::{Budget, Limits};
 use becket_session::context::compaction::{Floor, Need, Owed as GovernorOwed, StopReason};
 use becket_session::context::reminder;
 use becket_types::{
-    EntryKind, Event, Millis, NoticeLevel, SentRequest, Synthetic, SystemKind, Tokens, ToolSpec, TurnEnd,
-    Usage, hex,
+    EntryKind, Event, Millis, NoticeLevel, SentRequest, Synthetic, Tokens, ToolSpec, TurnEnd, Usage, hex,
 };
 use serde_json::Map;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -159,19 +158,7 @@ impl Agent {
         if let Some(floor) = self.budget.floor {
             return floor;
         }
-        let mut floor = Floor::default();
-        for item in self.system_items() {
-            let tokens = estimate_text(&item.text);
-            match item.kind {
-                SystemKind::Rules => floor.rules += tokens,
-                SystemKind::Skills => floor.skills += tokens,
-                SystemKind::Prompt | SystemKind::Environment | SystemKind::Appended => floor.system += tokens,
-            }
-        }
-        for spec in self.specs.iter() {
-            let schema = estimate_json(&spec.input_schema);
-            floor.tools += estimate_text(&spec.name) + estimate_text(&spec.description) + schema;
-        }
+        let floor = Floor::of(&self.system_items(), &self.specs);
         self.budget.floor = Some(floor);
         floor
     }

@@ -98,7 +98,7 @@ impl Agent {
         let Rules { items, notices, .. } = self.reread_rules();
         let gone: Vec<SystemItem> = gone(&self.rules.below, &items).cloned().collect();
         let changed =
-            items.into_iter().filter(|item| self.rules.given(item.path.as_ref()) != Some(&item.text));
+            items.into_iter().filter(|item| self.rules.given(item.path.as_ref()) != Some(item.text.as_str()));
         let changed: Vec<SystemItem> = changed.collect();
         if !changed.is_empty() {
             self.tell_rules(notices);
@@ -117,7 +117,8 @@ impl Agent {
             self.recall_rules();
         }
         let Rules { items, notices, .. } = self.reread_rules();
-        let changed = items.iter().any(|item| self.rules.given(item.path.as_ref()) != Some(&item.text));
+        let changed =
+            items.iter().any(|item| self.rules.given(item.path.as_ref()) != Some(item.text.as_str()));
         let gone: Vec<String> = gone(&self.rules.below, &items)
             .filter_map(|item| Some(item.path.as_ref()?.display().to_string()))
             .collect();
@@ -171,7 +172,7 @@ impl Agent {
                 let nested = earlier.map(|known| fit::size(std::slice::from_ref(known))).sum();
                 let (taken, usable) = (self.system_rules(), self.budget().usable());
                 let cut = fit::nested(std::slice::from_mut(&mut item), (taken, nested), usable);
-                if self.rules.given(item.path.as_ref()) != Some(&item.text) {
+                if self.rules.given(item.path.as_ref()) != Some(item.text.as_str()) {
                     self.tell_rules(cut);
                     self.give_rules(item);
                 }

@@ -84,11 +84,12 @@ fn cut(item: &mut SystemItem, room: u64) -> String {
         None => kept,
     };
     let stays = kept.len();
-    item.text = format!(
-        "{}\n[cut: the first {stays} of {whole} bytes stand here, because rules files fill their share of the context \
-         window. Read {path} for the rest before you work in its folder.]",
-        kept.trim_end()
+    let notice = format!(
+        "[cut: the first {stays} of {whole} bytes stand here, because rules files fill their share of the context window. \
+         Read {path} for the rest before you work in its folder.]"
     );
+    let line = if stays > heading { "\n" } else { "" };
+    item.text = format!("{kept}{line}{notice}");
     format!(
         "{path} is about {tokens} tokens with its imports; only the first {stays} of {whole} bytes are sent, because rules \
          files may fill at most {} % of the context window. Shorten it, or use a model with a larger window",

@@ -8,6 +8,7 @@ mod compaction;
 mod failing_summaries;
 mod interrupt;
 mod prepare;
+mod reattach;
 mod refusals;
 mod resume;
 mod rules_files;

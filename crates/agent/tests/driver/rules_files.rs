@@ -44,7 +44,8 @@ fn replies(first: Vec<Reply>, turns: usize) -> Vec<Reply> {
 
 #[tokio::test(start_paused = true)]
 async fn a_nested_text_stands_once_through_compactions_undo_and_resume() {
-    let setup = Setup::new(replies(vec![read("r1", "sub/a.rs"), read("r2", "other/b.rs")], 8));
+    let setup =
+        Setup::new(replies(vec![read("r1", "sub/a.rs"), read("r2", "other/b.rs")], 8)).left(Vec::new());
     write(&setup.cwd(), "AGENTS.md", "Root rule.");
     write(&setup.cwd(), "sub/AGENTS.md", NESTED);
     write(&setup.cwd(), "other/CLAUDE.md", "Other rule.");
@@ -73,7 +74,7 @@ async fn a_nested_text_stands_once_through_compactions_undo_and_resume() {
 
 #[tokio::test(start_paused = true)]
 async fn a_nested_file_that_changed_is_current_after_a_compaction_and_a_resume() {
-    let setup = Setup::new(replies(vec![read("r1", "sub/a.rs")], 4));
+    let setup = Setup::new(replies(vec![read("r1", "sub/a.rs")], 4)).left(Vec::new());
     let cwd = setup.cwd();
     write(&cwd, "sub/AGENTS.md", NESTED);
     let mut rig = setup.start();
@@ -93,7 +94,8 @@ async fn a_nested_file_that_changed_is_current_after_a_compaction_and_a_resume()
     compact(&mut rig).await;
     talk(&mut rig, 6..7).await;
     let last = rig.model.turns().pop().unwrap();
-    let found = (times(&last, "Changed rule."), times(&last, "Changed again."), times(&last, "these replace"));
+    let found =
+        (times(&last, "Changed rule."), times(&last, "Changed again."), times(&last, "these replace"));
     assert_eq!(found, (0, 1, 0), "{:?}", last.lines());
 
     std::fs::remove_file(cwd.join("sub/AGENTS.md")).unwrap();
@@ -108,7 +110,7 @@ async fn a_nested_file_that_changed_is_current_after_a_compaction_and_a_resume()
 
 #[tokio::test(start_paused = true)]
 async fn a_resumed_session_that_is_compacted_at_once_keeps_its_nested_rules() {
-    let setup = Setup::new(replies(vec![read("r1", "sub/a.rs")], 3));
+    let setup = Setup::new(replies(vec![read("r1", "sub/a.rs")], 3)).left(Vec::new());
     write(&setup.cwd(), "sub/AGENTS.md", NESTED);
     let mut rig = setup.start();
     talk(&mut rig, 0..3).await;
@@ -157,9 +159,7 @@ async fn rules_larger_than_the_window_are_cut_with_a_notice_and_the_turn_goes_on
         let result = rig.turn("the task").await;
         assert_eq!(result.end, TurnEnd::Completed, "{path}");
         assert!(result.compactions <= 12, "{path}: {}", result.compactions);
-        let told = |event: &&Event| {
-            matches!(event, Event::Notice { text, .. } if text.contains("rules files may fill at most"))
-        };
+        let told = |event: &&Event| matches!(event, Event::Notice { text, .. } if text.contains("rules files may fill at most"));
         assert_eq!(rig.log.iter().filter(told).count(), 1, "{path}");
         let last = rig.model.turns().pop().unwrap();
         let file = cwd.join(path);

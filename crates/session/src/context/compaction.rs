@@ -78,6 +78,7 @@
 //!
 //! Does not talk to a model, count time, or write the ledger.
 
+mod attached;
 mod fallback;
 mod folded;
 mod governor;
@@ -92,6 +93,7 @@ mod split;
 mod unseen;
 mod verify;
 
+pub use attached::{FileContent, FileNow, FileUse, MAX_FILES, UseKind, uses};
 pub use folded::{Folded, text_of};
 pub use governor::{Governor, Need, Owed};
 pub use loss::loss;
@@ -106,7 +108,8 @@ use super::Policy;
 use super::budget::Budget;
 use super::view::Journal;
 use becket_types::{
-    CallId, CompactionSource, CompactionTrigger, CutOutput, EntryKind, LeftOut, Message, MessageId, Prices,
+    AttachedFile, CallId, CompactionSource, CompactionTrigger, CutOutput, EntryKind, LeftOut, Message,
+    MessageId, Prices,
     PrunedCall, Seq, SystemItem, Tokens, TurnState,
 };
 use serde_json::Value;
@@ -136,6 +139,8 @@ pub struct Snapshot {
     pub state: BTreeMap<String, Value>,
     /// Rules files below the working directory as they are on disk now; `None`: as the view shows them.
     pub rules: Option<Vec<SystemItem>>,
+    /// Files that the model was shown ([`uses`]), as the driver finds them now.
+    pub files: Vec<FileNow>,
     /// System prompt, rules and tools, in base tokens (`budget::estimate_*`).
     pub floor: Floor,
     /// What is used now, as `Meter::used` says; 0 when unknown.
@@ -161,6 +166,8 @@ pub struct Previous {
     pub state: String,
     /// Its rules files.
     pub rules: Vec<SystemItem>,
+    /// The files whose content stands in `state`.
+    pub attached: Vec<AttachedFile>,
     /// Messages it took out of its tail, its media that became text: they stay so.
     pub taken_out: Vec<MessageId>,
     pub media: Vec<(MessageId, u32)>,

@@ -53,21 +53,6 @@ pub fn tokens(part: &Part, cut: Option<&CutOutput>) -> u64 {
     }
 }
 
-/// Base tokens of a tool message in which some outputs are cut.
-pub(super) fn message_tokens<'a>(
-    message: &Message,
-    cut: impl Fn(&CallId) -> Option<&'a CutOutput>,
-) -> Tokens {
-    let saved = message.parts.iter().filter_map(|part| match part {
-        Part::ToolResult { call_id, .. } => {
-            let cut = cut(call_id)?;
-            Some(estimate_part(part).0.saturating_sub(tokens(part, Some(cut))))
-        }
-        _ => None,
-    });
-    Tokens(estimate_message(message).0.saturating_sub(saved.sum()))
-}
-
 /// The output as it is shown; `None` where the cut leaves nothing out.
 pub(super) fn render(part: &Part, cut: &CutOutput) -> Option<String> {
     let Part::ToolResult { call_id, name, output, spill, .. } = part else { return None };

@@ -43,6 +43,8 @@ pub struct Policy {
     pub tail_turns: usize,
     /// Tail budget in tokens; `None`: clamp(0.25 × usable, 2,000, 8,000).
     pub keep_recent_tokens: Option<u64>,
+    /// T8: share of the usable window for files whose content comes along with a compaction; 0: none.
+    pub reattach: f64,
     /// Tail anchor, in characters.
     pub anchor_chars: usize,
     /// Custom T12 template.
@@ -62,6 +64,7 @@ impl Default for Policy {
             prepare: true,
             tail_turns: 2,
             keep_recent_tokens: None,
+            reattach: 0.15,
             anchor_chars: 1_500,
             template: None,
         }

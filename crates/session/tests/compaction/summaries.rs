@@ -24,7 +24,7 @@ fn journal(lines: &[Told<'_>]) -> Journal {
 }
 
 fn facts(journal: &Journal, log: &Log) -> Facts {
-    Facts::new(journal, &log.messages, None, None, &BTreeMap::new())
+    Facts::new(journal, &log.messages, None, None, &BTreeMap::new(), &HashSet::new())
 }
 
 fn filled(text: &str, facts: &Facts) -> String {

@@ -31,6 +31,7 @@ pub fn compaction(session: &Session, tail_from: Seq) -> Compaction {
         media: vec![],
         state: String::new(),
         rules: Vec::new(),
+        attached: Vec::new(),
         tokens_before: Tokens(0),
         tokens_after: Tokens(0),
         trigger: CompactionTrigger::Auto,

@@ -167,6 +167,7 @@ impl Task {
             journal: Arc::new(self.journal.clone()),
             state: BTreeMap::new(),
             rules: None,
+            files: Vec::new(),
             floor: Floor { system: Tokens(2_000), ..Floor::default() },
             used: Tokens(0),
             budget,
@@ -193,6 +194,7 @@ impl Task {
                         summary: c.summary,
                         state: c.state,
                         rules: c.rules,
+                        attached: c.attached,
                         ..Previous::default()
                     });
                 }

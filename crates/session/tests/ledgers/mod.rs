@@ -394,6 +394,7 @@ impl World {
             media: Vec::new(),
             state: if idle { String::new() } else { "todo".into() },
             rules: Vec::new(),
+            attached: Vec::new(),
             tokens_before: Tokens(0),
             tokens_after: Tokens(0),
             trigger: CompactionTrigger::Auto,

@@ -5,6 +5,7 @@
 //! factor, so that before and after are compared in the tokens that the provider counts.
 
 use super::Snapshot;
+use super::attached;
 use super::nested_rules::{self, NestedRules};
 use super::split::{self, Tail, unit};
 use super::verify::{Breakdown, target};
@@ -111,16 +112,16 @@ impl Measured {
 
     /// What fills the window now.
     pub(super) fn breakdown(&self) -> Breakdown {
-        let (summary, state) = self
-            .snapshot
-            .previous
-            .as_ref()
-            .map_or((0, 0), |p| (estimate_text(&p.summary).0 + SUMMARY_FRAME, estimate_text(&p.state).0));
+        let (summary, state, files) = self.snapshot.previous.as_ref().map_or((0, 0, 0), |p| {
+            let (state, files) = attached::split(&p.state);
+            (estimate_text(&p.summary).0 + SUMMARY_FRAME, estimate_text(state).0, estimate_text(files).0)
+        });
         let given: u64 = self.rules.messages.iter().map(|i| self.costs[*i]).sum();
         let carried = self.snapshot.previous.as_ref().map_or(0, |p| nested_rules::cost(&p.rules));
         Breakdown {
             summary: Tokens(self.real(summary)),
             state: Tokens(self.real(state)),
+            files: Tokens(self.real(files)),
             tail: Tokens(self.real(self.costs.iter().sum::<u64>() - given)),
             ..self.frame(given + carried)
         }
@@ -246,24 +247,12 @@ impl Measured {
             rules_out,
             media,
             continuation_cost: next.map_or(0, |m| estimate_message(&m).0),
-            state: self.state(level, &[]),
+            state: state_text(&self.snapshot.state, self.state_limit(level)),
             ..Layout::default()
         };
         layout.quotes = self.quotes(&layout);
         self.fit_unseen(&mut layout);
-        if !layout.cuts.is_empty() {
-            layout.state = self.state(level, &layout.cuts);
-        }
         layout
-    }
-
-    /// The state text of a level. Files that the model was shown in part only are not listed as read.
-    fn state(&self, level: usize, cuts: &[CutOutput]) -> String {
-        let mut state = self.snapshot.state.clone();
-        if let Some(files) = state.get_mut("read_files") {
-            self.only_shown(files, cuts);
-        }
-        state_text(&state, self.state_limit(level))
     }
 
     /// Quotes of the user's messages that leave, within their share, and within a third of the room there is. Outputs that

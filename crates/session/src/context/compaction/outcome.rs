@@ -1,5 +1,6 @@
 //! From a layout and a summary to the entries of one commit, and the report on them.
 
+use super::attached::{Attached, attach};
 use super::layout::{Layout, Measured};
 use super::{Outcome, Report, Snapshot};
 use crate::context::budget::estimate_text;
@@ -63,7 +64,10 @@ pub(super) fn build(
         Some(anchor) => tail_anchor::splice_before(&quoted, anchor, newer_follow(snapshot, layout)),
         None => quoted,
     };
-    let after = measured.breakdown_after(layout, &summary);
+    let mut after = measured.breakdown_after(layout, &summary);
+    let Attached { text: files, files: attached } = attach(measured, layout, after.total());
+    after.files = Tokens(measured.real(estimate_text(&files).0));
+    let state = [layout.state.as_str(), &files].iter().filter(|t| !t.is_empty()).copied().collect::<Vec<_>>();
     let message = |i: &usize| &snapshot.messages[*i];
     let previous = snapshot.previous.as_ref();
     let mut taken_out = previous.map(|p| p.taken_out.clone()).unwrap_or_default();
@@ -109,8 +113,9 @@ pub(super) fn build(
         pruned,
         cuts,
         media,
-        state: layout.state.clone(),
+        state: state.join("\n\n"),
         rules: measured.rules.items.clone(),
+        attached,
         tokens_before: measured.before,
         tokens_after: after.total(),
         trigger: snapshot.trigger,

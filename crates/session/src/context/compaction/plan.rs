@@ -204,12 +204,14 @@ impl Ask {
         let template = Template::new(snapshot.policy.template.as_deref());
         let earlier = snapshot.previous.as_ref().map(|p| p.summary.as_str()).unwrap_or_default();
         let earlier_sections = read_any(&template, earlier);
+        let cuts = snapshot.cuts.keys().chain(layout.cuts.iter().map(|cut| &cut.call_id));
         let facts = Facts::new(
             &snapshot.journal,
             &snapshot.messages,
             Some(earlier),
             earlier_sections.as_ref(),
             &snapshot.state,
+            &cuts.collect(),
         );
         Self {
             kind: kind(&measured),

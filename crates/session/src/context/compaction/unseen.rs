@@ -13,13 +13,9 @@ use crate::context::budget::part_of;
 use crate::context::continuation::{continuation, is_users_words, last_user};
 use crate::context::cut::{self, Output};
 use crate::context::media;
-use becket_types::{CallId, CutOutput, Message, MessageId, Part, Role, Tokens};
-use serde_json::Value;
-use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use becket_types::{CutOutput, Message, MessageId, Part, Role, Tokens};
+use std::collections::HashSet;
 
-/// The tool whose outputs are files.
-const READ: &str = "read";
 /// While a gentler level would leave less than this share of the room above the floor to outputs that must be cut, the
 /// next level is tried.
 const FAIR_SHARE: f64 = 0.30;
@@ -133,28 +129,6 @@ impl Measured {
         let messages = &self.snapshot.messages;
         let new = &messages[first_unseen(messages).min(messages.len())..];
         new.iter().any(|m| is_users_words(m))
-    }
-
-    /// Takes the files out of the list of files read whose every `read` was cut before the model saw it.
-    pub(super) fn only_shown(&self, files: &mut Value, cuts: &[CutOutput]) {
-        let cut: HashSet<&CallId> =
-            self.snapshot.cuts.keys().chain(cuts.iter().map(|cut| &cut.call_id)).collect();
-        let Value::Object(files) = files else { return };
-        if cut.is_empty() {
-            return;
-        }
-        // What each `read` was about, and whether all of its output was shown.
-        let mut whole: HashMap<&str, bool> = HashMap::new();
-        for line in self.snapshot.journal.iter().filter(|line| line.tool == READ) {
-            if let Some(subject) = line.subject {
-                *whole.entry(subject).or_default() |= !cut.contains(&CallId::from(line.call_id));
-            }
-        }
-        // A subject is a path below the working directory: the longest that fits is the file itself.
-        files.retain(|path, _| {
-            let reads = whole.iter().filter(|(subject, _)| Path::new(path).ends_with(subject));
-            reads.max_by_key(|(subject, _)| subject.len()).is_none_or(|(_, whole)| *whole)
-        });
     }
 
     /// The message that follows the compaction. At the last level media that it repeats are text.

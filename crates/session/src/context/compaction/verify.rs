@@ -76,6 +76,8 @@ pub struct Breakdown {
     pub tools: Tokens,
     pub summary: Tokens,
     pub state: Tokens,
+    /// Content of files that the model was shown.
+    pub files: Tokens,
     /// Pins and the user's last message, where they stand before the tail.
     pub kept: Tokens,
     /// What stays verbatim; before a compaction, the whole conversation.
@@ -89,11 +91,11 @@ impl Breakdown {
     }
 
     pub fn total(&self) -> Tokens {
-        self.floor() + self.summary + self.state + self.kept + self.tail + self.continuation
+        self.floor() + self.summary + self.state + self.files + self.kept + self.tail + self.continuation
     }
 
     /// All of them, under the names people know them by.
-    pub fn categories(&self) -> [(&'static str, Tokens); 9] {
+    pub fn categories(&self) -> [(&'static str, Tokens); 10] {
         [
             ("system prompt", self.system),
             ("rules files", self.rules),
@@ -101,6 +103,7 @@ impl Breakdown {
             ("tools", self.tools),
             ("summary", self.summary),
             ("session state", self.state),
+            ("attached files", self.files),
             ("kept messages", self.kept),
             ("conversation", self.tail),
             ("continuation", self.continuation),

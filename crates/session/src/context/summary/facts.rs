@@ -6,7 +6,7 @@
 //!
 //! What a model writes is measured against them: lines of Goal and Instructions that the user's words do not support are
 //! marked ([`super::provenance`]), commands that did not run are not done, and a command that ran already is marked where
-//! it is named as a next step. What is taken out of a model's text is returned as [`LeftOut`].
+//! it is named as a next step. A file whose every `read` was cut is one that was read in part. What is taken out of a model's text is returned as [`LeftOut`].
 
 use super::Sections;
 use super::provenance::{Provenance, unmarked};
@@ -14,7 +14,7 @@ use super::quotes::{OLD_MARK, Quotes};
 use super::state::{one_line, read_files, todo};
 use crate::context::continuation::{is_users_words, words};
 use crate::context::view::{Journal, Line};
-use becket_types::{JournalState, LeftOut, Message, Part, Tokens, cut_end, is_blank};
+use becket_types::{CallId, JournalState, LeftOut, Message, Part, Tokens, cut_end, is_blank};
 use serde_json::Value;
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashSet};
@@ -58,6 +58,7 @@ impl Facts {
         previous: Option<&str>,
         earlier: Option<&Sections>,
         state: &BTreeMap<String, Value>,
+        cut: &HashSet<&CallId>,
     ) -> Self {
         let mut facts = Self { todo: state.get("todo").and_then(todo), ..Self::default() };
         let provenance = &mut facts.provenance;
@@ -79,7 +80,7 @@ impl Facts {
             }
         }
         facts.hashes = state.get("read_files").map(read_files).unwrap_or_default();
-        facts.read_journal(journal);
+        facts.read_journal(journal, cut);
         // Read in another way than by a call of `read`, as an attachment is.
         let more = facts
             .hashes
@@ -90,13 +91,17 @@ impl Facts {
         facts
     }
 
-    fn read_journal(&mut self, journal: &Journal) {
+    fn read_journal(&mut self, journal: &Journal, cut: &HashSet<&CallId>) {
         let mut seen = HashSet::new();
         let mut paths = HashSet::new();
+        // Files whose `read` was shown in part only, unless another call showed them whole.
+        let mut in_part = Vec::new();
         for line in journal.iter().rev() {
             let result = line.value();
             for (path, kind) in touched(&line, &result) {
-                if paths.insert(path.clone()) {
+                if kind == "read" && cut.contains(&CallId::from(line.call_id)) {
+                    in_part.push(path);
+                } else if paths.insert(path.clone()) {
                     self.files.push((path, kind));
                 }
             }
@@ -119,6 +124,8 @@ impl Facts {
                 }
             }
         }
+        let in_part = in_part.into_iter().filter(|path| paths.insert(path.clone()));
+        self.files.extend(in_part.map(|path| (path, IN_PART)));
         self.done.reverse();
         self.unknown.reverse();
     }
@@ -185,7 +192,7 @@ impl Facts {
                     .map(|rest| KINDS.iter().fold(rest, |r, k| r.strip_prefix(k).unwrap_or(r)))
                     .map(|rest| without_hash(rest.trim_matches(|c: char| !c.is_alphanumeric())))
                     .find(|rest| !rest.is_empty());
-                let hash = self.hash_of(path).filter(|_| *kind != "deleted");
+                let hash = self.hash_of(path).filter(|_| *kind != "deleted" && *kind != IN_PART);
                 let hash = hash.map(|hash| format!(", {}", cut_end(hash, HASH))).unwrap_or_default();
                 match note {
                     Some(note) => format!("- {shown} ({kind}{hash}): {}", one_line(note, 160)),
@@ -262,7 +269,9 @@ fn without_hash(note: &str) -> &str {
 
 /// Letters of a hash that a list shows.
 const HASH: usize = 12;
-const KINDS: [&str; 4] = ["changed", "added", "deleted", "read"];
+const KINDS: [&str; 5] = ["changed", "added", "deleted", IN_PART, "read"];
+/// What happened to a file whose only `read` was cut before the model saw it.
+const IN_PART: &str = "read in part";
 
 /// A heading as people read it.
 fn title(heading: &str) -> String {

@@ -6,10 +6,10 @@
 
 use super::super::{budget, continuation, cut, escape};
 use super::shape::Mark;
-use super::{Slot, View};
+use super::{Slot, View, weight};
 use becket_types::{
     CallId, Compaction, Cost, CutOutput, Entry, EntryKind, FinishReason, Message, MessageId, Millis, Part,
-    PinTarget, PrunedCall, Role, Seq, SystemItem, SystemKind, Tokens, is_blank,
+    PinTarget, PrunedCall, Role, Seq, SystemItem, SystemKind, is_blank,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
@@ -184,6 +184,7 @@ impl View {
                 // What a request has shown plain stays plain: a record that comes too late has no effect.
                 if self.can_remind(message) {
                     self.control(entry, Act::Remind(*message));
+                    self.recount();
                 }
             }
             EntryKind::ModelSwitch { model } => {
@@ -243,7 +244,7 @@ impl View {
             self.controls.push(control);
         }
         let at = self.log.len();
-        let tokens = budget::estimate_message(&message);
+        let tokens = weight::plain(&message);
         let done = message.role != Role::Assistant;
         self.log.push(Slot { message: Arc::new(message), seq, done, finish: None, tokens, owner, out: None });
         if self.effects.counts(&self.log[at]) {
@@ -540,30 +541,6 @@ impl View {
         }
         self.recount();
         self.dirty = true;
-    }
-
-    /// Our estimate of what is shown.
-    fn recount(&mut self) {
-        let pruned = |slot: &Slot| {
-            slot.message.role == Role::Tool && results_of(&slot.message).any(|id| self.is_pruned(id))
-        };
-        let is_cut = |slot: &Slot| {
-            slot.message.role == Role::Tool && results_of(&slot.message).any(|id| self.cut_of(id).is_some())
-        };
-        let cost = |slot: &Slot| match slot {
-            slot if pruned(slot) => slot.tokens.min(Tokens(50)),
-            slot if is_cut(slot) => cut::message_tokens(&slot.message, |id| self.cut_of(id)),
-            slot => slot.tokens,
-        };
-        self.live_tokens = self.live.iter().map(|at| cost(&self.log[*at])).sum();
-        self.lead_tokens = self.compaction().map_or(Tokens(0), |(_, c)| {
-            let rules =
-                c.rules.iter().map(|item| budget::estimate_text(&escape::escape(&item.text)) + Tokens(4));
-            budget::estimate_text(&c.summary)
-                + budget::estimate_text(&c.state)
-                + Tokens(8)
-                + rules.sum::<Tokens>()
-        });
     }
 }
 

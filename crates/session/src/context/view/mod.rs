@@ -30,6 +30,7 @@ mod spans;
 mod take_in;
 #[cfg(test)]
 mod tests;
+mod weight;
 
 pub use checkpoint::Checkpoint;
 pub use journal::{Journal, Line};

@@ -9,8 +9,8 @@ use super::View;
 use super::calls::Answer;
 use super::shape::{Paint, Shaped, shape, shape_result};
 use becket_types::{
-    CallId, Context, ContextMessage, Message, MessageId, Part, Provenance, Role, Seq, Synthetic, is_blank,
-    visibility,
+    CallId, Context, ContextMessage, Message, MessageId, Origin, Part, Provenance, Role, Seq, Synthetic,
+    is_blank, visibility,
 };
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
@@ -106,7 +106,14 @@ impl View {
                 self.push(message, seq, Vec::new());
             }
         }
-        for (nth, item) in compaction.rules.iter().enumerate() {
+        // A rules message that was pinned or restored stands for its text.
+        let stands = |text: &str| {
+            let live = self.live.iter().map(|at| &self.log[*at].message);
+            live.filter(|m| m.origin == Origin::Synthetic(Synthetic::Rules)).any(|m| m.text() == text)
+        };
+        let rules: Vec<_> =
+            compaction.rules.iter().enumerate().filter(|(_, item)| !stands(&item.text)).collect();
+        for (nth, item) in rules {
             let id = repair::derived_id(MessageId(Uuid::from_u128(u128::from(seq.0) << 8)), 2 + nth as u128);
             let text = escape::escape(&item.text);
             let message = repair::synthetic(id, seq, Role::User, Synthetic::Rules, &text);

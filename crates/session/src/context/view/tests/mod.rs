@@ -139,6 +139,7 @@ fn compaction(tail_from: Seq) -> Compaction {
         media: Vec::new(),
         state: String::new(),
         rules: Vec::new(),
+        attached: Vec::new(),
         tokens_before: Tokens(0),
         tokens_after: Tokens(0),
         trigger: becket_types::CompactionTrigger::Auto,

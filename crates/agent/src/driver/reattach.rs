@@ -1,0 +1,90 @@
+//! Files whose content comes along with a compaction: which ones, and what stands on disk now.
+//!
+//! `session::context::compaction` says which files the model was shown and decides what fits. Here they are opened. A file
+//! counts only while its bytes have the hash that the model last saw; the edit tool compares with the same hash, so an
+//! edit of an attached file is accepted without another read.
+//!
+//! Invariants: nothing is opened that the `read` tool would not be allowed to open without a question now; nothing but
+//! regular text files of at most [`MAX_BYTES`].
+
+use super::Agent;
+use becket_guard::Verdict;
+use becket_session::context::compaction::{FileContent, FileNow, MAX_FILES, Snapshot, uses};
+use becket_tool::{Host as _, paths, sha256};
+use becket_types::Access;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Larger files are not attached, in bytes.
+const MAX_BYTES: u64 = 256 * 1024;
+/// Name of the tool whose permissions count.
+const READ: &str = "read";
+
+impl Agent {
+    /// The files that the model was shown, as they are now; those that were used last come first.
+    pub(super) fn files_to_attach(&self, snapshot: &Snapshot) -> Vec<FileNow> {
+        if self.budget.policy.reattach <= 0.0 {
+            return Vec::new();
+        }
+        let cwd = &self.settings.environment.cwd;
+        let mut found: Vec<(PathBuf, Vec<String>)> = Vec::new();
+        for file in uses(snapshot).into_iter().rev() {
+            let Ok(path) = paths::resolve(cwd, Path::new(&file.path)) else { continue };
+            match found.iter().position(|(known, _)| *known == path) {
+                Some(at) if found[at].1.contains(&file.path) => {}
+                Some(at) => found[at].1.push(file.path),
+                None if found.len() < MAX_FILES => found.push((path, vec![file.path])),
+                None => {}
+            }
+        }
+        found.into_iter().filter_map(|(path, names)| self.file_now(&path, names)).collect()
+    }
+
+    /// `None` for a file of which no hash is known: nobody can tell whether it changed.
+    fn file_now(&self, path: &Path, mut names: Vec<String>) -> Option<FileNow> {
+        let seen = self.host.read_hash(path)?;
+        let shown = path.strip_prefix(&self.settings.environment.cwd).unwrap_or(path).display().to_string();
+        if !names.contains(&shown) {
+            names.push(shown.clone());
+        }
+        let input = json!({ "path": path.to_string_lossy() });
+        let verdict = self.guard.check(READ, &Access::read(path.to_owned()), &input);
+        let content = match verdict {
+            Verdict::Allow { .. } => content(path, &seen),
+            Verdict::Ask { .. } | Verdict::Deny { .. } => FileContent::Skipped(
+                "the permissions of this session do not let it be read without a question",
+            ),
+        };
+        Some(FileNow { path: shown, names, content })
+    }
+}
+
+/// What stands at `path`, compared with the hash of what the model saw.
+fn content(path: &Path, seen: &str) -> FileContent {
+    let meta = match std::fs::symlink_metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return FileContent::Gone,
+        Err(_) => return FileContent::Skipped("it cannot be opened"),
+    };
+    // A link here was made after the path was resolved and judged.
+    if !meta.is_file() {
+        return FileContent::Skipped("it is no regular file any more");
+    }
+    if meta.len() > MAX_BYTES {
+        return FileContent::Skipped("it is larger than 256 kB");
+    }
+    let Ok(bytes) = std::fs::read(path) else { return FileContent::Skipped("it cannot be opened") };
+    let hash = sha256(&bytes);
+    if hash != seen {
+        return FileContent::Changed;
+    }
+    match std::str::from_utf8(&bytes) {
+        Ok(text) if !text.contains('\0') => {
+            let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            FileContent::Same { hash, lines: Arc::from(lines) }
+        }
+        _ => FileContent::Skipped("it is not UTF-8 text"),
+    }
+}

@@ -1,0 +1,90 @@
+//! The estimate of everything that a view sends.
+//!
+//! A message is weighed as it is sent: escaped, wrapped as a reminder, its pruned outputs as stubs, its cut
+//! outputs as their beginning and end. Media that became text
+//! keep their weight as media, so an estimate may be too high there, but it is never noticeably below what is sent. Repairs
+//! of broken histories (a missing result, a missing start) are not counted: they are a few tokens each.
+
+use super::fold::results_of;
+use super::{Slot, View};
+use crate::context::{budget, cut, escape, prune, reminder};
+use becket_types::{Message, Origin, Part, Role, Synthetic, Tokens};
+
+/// Tokens that the wire adds to each message and each result.
+const FRAME: Tokens = Tokens(4);
+/// Frame of the summary message (`<context-summary>` and its end) and of the state message.
+const LEAD_FRAME: Tokens = Tokens(24);
+
+/// Estimate of a message that is neither wrapped nor pruned: text that is escaped on its way counts as escaped.
+pub(super) fn plain(message: &Message) -> Tokens {
+    let foreign = matches!(message.origin, Origin::Tool | Origin::Synthetic(Synthetic::Rules));
+    if foreign || message.role == Role::Tool {
+        return FRAME + message.parts.iter().map(escaped).sum::<Tokens>();
+    }
+    budget::estimate_message(message)
+}
+
+fn escaped(part: &Part) -> Tokens {
+    match part {
+        Part::Text { text, ignored: false, .. } => budget::estimate_text(&escape::escape(text)),
+        Part::ToolResult { output, .. } => FRAME + budget::estimate_text(&escape::escape(output)),
+        _ => budget::estimate_part(part),
+    }
+}
+
+impl View {
+    /// Estimate of a live message as the view sends it.
+    pub(super) fn weight(&self, slot: &Slot) -> Tokens {
+        let message = &slot.message;
+        let is_shortened = |call| self.is_pruned(call) || self.cut_of(call).is_some();
+        if message.role == Role::Tool && results_of(message).any(is_shortened) {
+            let pruned = results_of(message).any(|call| self.is_pruned(call));
+            let weigh = |part| self.shortened_weight(part, pruned);
+            return FRAME + message.parts.iter().map(weigh).sum::<Tokens>();
+        }
+        if self.effects.wrapped.contains(&message.id) && message.is_user_turn() {
+            let wrapped = message.parts.iter().map(|part| match part {
+                Part::Text { text, .. } if reminder::wraps(part) => {
+                    budget::estimate_text(&reminder::wrap(text))
+                }
+                _ => budget::estimate_part(part),
+            });
+            return FRAME + wrapped.sum::<Tokens>();
+        }
+        slot.tokens
+    }
+
+    /// A part of a message of tool results; `pruned`: one of its outputs is a stub.
+    fn shortened_weight(&self, part: &Part, pruned: bool) -> Tokens {
+        match part {
+            Part::ToolResult { call_id, name, .. } => match self.effects.pruned.get(call_id) {
+                Some(mark) => {
+                    let stub = prune::stub(call_id, name, mark.bytes, mark.lines, &mark.excerpt);
+                    FRAME + budget::estimate_text(&stub)
+                }
+                None => match self.cut_of(call_id).and_then(|cut| cut::render(part, cut)) {
+                    Some(text) => FRAME + budget::estimate_text(&text),
+                    None => escaped(part),
+                },
+            },
+            // Media beside a pruned output are a line of text; beside a cut one they are counted as media.
+            Part::Image { .. } | Part::File { .. } if pruned => Tokens(24),
+            _ => escaped(part),
+        }
+    }
+
+    /// Weighs everything that is shown.
+    pub(super) fn recount(&mut self) {
+        self.live_tokens = self.live.iter().map(|at| self.weight(&self.log[*at])).sum();
+        self.lead_tokens = self.compaction().map_or(Tokens(0), |(_, compaction)| {
+            let rules = compaction
+                .rules
+                .iter()
+                .map(|item| FRAME + budget::estimate_text(&escape::escape(&item.text)));
+            budget::estimate_text(&compaction.summary)
+                + budget::estimate_text(&compaction.state)
+                + LEAD_FRAME
+                + rules.sum::<Tokens>()
+        });
+    }
+}
