@@ -9,6 +9,9 @@
 //! turn, with the same result. 25 such calls in a row: a nudge. 50: stop. One call or result that is new starts the count
 //! again, so reading around, editing and polling never come here.
 //!
+//! Equal calls with equal results in one step count once: they run side by side, and the model has seen none of their
+//! results when it makes them.
+//!
 //! Invariants: O(1) per call, 8 bytes kept for each that is new; a changed result (polling) breaks the run; the `description` field of an input does not
 //! count, as models vary it freely. Does not know why calls are made and never looks at time.
 
@@ -47,6 +50,8 @@ pub struct RepetitionGuard {
     known: HashSet<Fingerprint>,
     /// Calls in a row that were known.
     stale: u64,
+    /// Calls of the newest step: those since the last verdict.
+    step: HashSet<Fingerprint>,
 }
 
 impl RepetitionGuard {
@@ -58,6 +63,9 @@ impl RepetitionGuard {
     /// A call has its result.
     pub fn saw(&mut self, tool: &str, input: &Value, output: &str, is_error: bool) {
         let new = fingerprint(tool, input, output, is_error);
+        if !self.step.insert(new) {
+            return;
+        }
         for (index, run) in self.runs.iter_mut().enumerate() {
             let period = index + 1;
             *run = match self.recent[index] {
@@ -84,8 +92,9 @@ impl RepetitionGuard {
             .unwrap_or(1)
     }
 
-    /// What follows from it. A nudge is reported once per run.
+    /// What follows from it, asked once at the end of each step. A nudge is reported once per run.
     pub fn verdict(&mut self) -> Repetition {
+        self.step.clear();
         let seen = self.seen();
         if seen >= STOP_AT {
             return Repetition::Stop(format!("{} repeated {seen} times with the same result", self.label));
@@ -211,16 +220,35 @@ mod tests {
             assert_eq!(guard.verdict(), Repetition::None);
         }
         let mut guard = RepetitionGuard::default();
+        let mut last = Repetition::None;
         for n in 0..5 {
             guard.saw("bash", &json!({"description": format!("try {n}"), "command": "make"}), "failed", true);
+            last = guard.verdict();
         }
         assert_eq!(
-            guard.verdict(),
+            last,
             Repetition::Stop(
                 r#"bash {"description":"try 4","command":"make"} repeated 5 times with the same result"#
                     .to_owned()
             )
         );
+    }
+
+    #[test]
+    fn equal_calls_of_one_step_count_once() {
+        let mut guard = RepetitionGuard::default();
+        let mut seen = String::new();
+        for _ in 0..5 {
+            for _ in 0..12 {
+                guard.saw("read", &json!({"path": "a"}), "text", false);
+            }
+            seen.push(match guard.verdict() {
+                Repetition::None => '.',
+                Repetition::Nudge(_) => 'n',
+                Repetition::Stop(_) => 'S',
+            });
+        }
+        assert_eq!(seen, "..n.S");
     }
 
     #[test]
