@@ -1,0 +1,264 @@
+//! The laws of requests (docs/context-engine.md, P11 to P16) over whole sessions: the real driver, engine and encoder, a
+//! model that follows a random plan, and a summariser that may return anything at all, for ever.
+//!
+//! Every session must end, turn by turn, with an answer or with words for what fills the window, and run no call twice.
+//! `PROPTEST_CASES` sets how many; a few dozen by default, because a case is a whole session.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+#[path = "laws/check.rs"]
+mod check;
+#[path = "templates/rules.rs"]
+mod rules;
+#[path = "laws/stage.rs"]
+mod stage;
+#[path = "laws/words.rs"]
+mod words;
+
+use becket_types::{Command, Event, Part, TurnEnd};
+use check::{Broken, check};
+use proptest::prelude::*;
+use serde_json::json;
+use stage::{Behaviour, Stage, picture};
+use std::collections::HashSet;
+use words::{Source, text};
+
+/// A session to play.
+#[derive(Clone, Debug)]
+struct History {
+    window: u64,
+    /// The window of the model that takes over after so many turns.
+    smaller: Option<(usize, u64)>,
+    behaviour: Behaviour,
+    prepare: bool,
+    /// Bytes of AGENTS.md, and of the one in `sub`.
+    rules: usize,
+    sub_rules: usize,
+    turns: Vec<Turn>,
+}
+
+#[derive(Clone, Debug)]
+struct Turn {
+    language: usize,
+    /// In thousandths of the window, in bytes of four a token.
+    words: u64,
+    image: bool,
+    /// A second message right behind the first.
+    steer: bool,
+    /// The user compacts by hand after this turn.
+    compact: bool,
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+struct Step {
+    text: usize,
+    calls: Vec<(Kind, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Bash,
+    /// A file of its own.
+    Read,
+    /// A file below `sub`, where rules are.
+    ReadSub,
+}
+
+fn behaviour() -> impl Strategy<Value = Behaviour> {
+    use Behaviour as B;
+    prop_oneof![
+        6 => (0usize..5).prop_map(B::Good),
+        8 => prop::sample::select(vec![
+            B::Empty, B::Blank, B::HeadingsOnly, B::Identical, B::Echo, B::Huge, B::Endless, B::Cut, B::Refusal,
+            B::Overflow, B::Calls, B::Error(500), B::Error(401), B::Error(404), B::Error(429),
+        ]),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let kind = prop_oneof![3 => Just(Kind::Bash), 3 => Just(Kind::Read), 1 => Just(Kind::ReadSub)];
+    // Thousandths of the window.
+    let share = prop_oneof![6 => 1u64..60, 4 => 60u64..300, 1 => 300u64..1_500];
+    let calls = prop_oneof![
+        6 => prop::collection::vec((kind.clone(), share.clone()), 1..3),
+        1 => prop::collection::vec((kind, share), 3..10),
+    ];
+    (0usize..300, calls).prop_map(|(text, calls)| Step { text, calls })
+}
+
+fn turn() -> impl Strategy<Value = Turn> {
+    (
+        0usize..5,
+        prop_oneof![8 => 1u64..20, 3 => 20u64..100, 1 => 100u64..400],
+        proptest::bool::weighted(0.15),
+        proptest::bool::weighted(0.15),
+        proptest::bool::weighted(0.1),
+        prop::collection::vec(step(), 0..7),
+    )
+        .prop_map(|(language, words, image, steer, compact, steps)| Turn {
+            language,
+            words,
+            image,
+            steer,
+            compact,
+            steps,
+        })
+}
+
+fn history() -> impl Strategy<Value = History> {
+    let window = prop_oneof![
+        3 => Just(4_000u64), 6 => Just(8_000), 6 => Just(16_000), 6 => Just(32_000), 2 => Just(200_000), 1 => Just(1_000_000)
+    ];
+    let bytes = || prop_oneof![4 => Just(0usize), 3 => 200usize..4_000, 1 => 4_000usize..30_000];
+    (
+        window,
+        prop::option::weighted(0.2, (0usize..5, 2u64..5)),
+        behaviour(),
+        any::<bool>(),
+        bytes(),
+        bytes(),
+        prop::collection::vec(turn(), 1..8),
+    )
+        .prop_map(|(window, smaller, behaviour, prepare, rules, sub_rules, turns)| History {
+            window,
+            smaller: smaller.map(|(after, by)| (after, (window / by).max(4_000))),
+            behaviour,
+            prepare,
+            rules,
+            sub_rules,
+            turns,
+        })
+}
+
+/// Result of a session.
+#[derive(Debug, Default)]
+struct Played {
+    requests: usize,
+    compactions: usize,
+    ends: Vec<&'static str>,
+}
+
+/// Plays a session and checks every request of it.
+fn play(history: &History, but: &[&str]) -> Result<Played, Broken> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let limit = std::time::Duration::from_secs(100_000);
+        match tokio::time::timeout(limit, perform(history, but)).await {
+            Ok(played) => played,
+            Err(_) => Err(("end", "the session stands still".to_owned())),
+        }
+    })
+}
+
+async fn perform(history: &History, but: &[&str]) -> Result<Played, Broken> {
+    let mut windows = vec![history.window];
+    windows.extend(history.smaller.map(|(_, w)| w));
+    let mut stage = Stage::new(&windows, history.behaviour, history.prepare);
+    for (name, bytes) in [("AGENTS.md", history.rules), ("sub/AGENTS.md", history.sub_rules)] {
+        if bytes > 0 {
+            stage.write(name, &text(Source::Rules, name.len() as u64, 0, bytes));
+        }
+    }
+    let (mut played, mut calls, mut said) = (Played::default(), 0u64, 0u64);
+    let mut window = history.window;
+    for (n, turn) in history.turns.iter().enumerate() {
+        if let Some((_, smaller)) = history.smaller.filter(|(after, _)| *after == n) {
+            window = smaller;
+            stage.send(Command::SetModel { model: format!("test/w{smaller}") }).await;
+        }
+        for step in &turn.steps {
+            let parts = plan_step(&stage, step, &mut calls, window);
+            stage.plan.lock().unwrap().steps.push_back(parts);
+        }
+        stage.plan.lock().unwrap().steps.push_back(vec![Part::text(text(
+            Source::Assistant,
+            900_000 + n as u64,
+            turn.language,
+            200,
+        ))]);
+        for nth in 0..=u64::from(turn.steer) {
+            said += 1;
+            let bytes = if nth == 0 { turn.words * window * 4 / 1_000 } else { 120 };
+            let mut parts = vec![Part::text(text(Source::User, said, turn.language, bytes.max(20) as usize))];
+            parts.extend((turn.image && nth == 0).then(|| picture(said)));
+            stage.prompt(parts).await;
+        }
+        played.ends.push(match stage.finished().await.end {
+            TurnEnd::Completed => "completed",
+            TurnEnd::ContextFull { breakdown } if !breakdown.is_empty() => "full",
+            TurnEnd::NoRoom { what } if !what.is_empty() => "no room",
+            TurnEnd::Repetition { .. } => return Err(("end", "repetition".to_owned())),
+            other => return Err(("end", format!("{other:?}"))),
+        });
+        if turn.compact {
+            stage.send(Command::Compact { focus: None }).await;
+            let result = stage.finished().await;
+            if result.compacted.is_none() && !matches!(result.end, TurnEnd::ContextFull { .. }) {
+                return Err(("end", format!("a compaction by hand ends with {:?}", result.end)));
+            }
+        }
+        stage.plan.lock().unwrap().steps.clear();
+    }
+    played.compactions = stage.log.iter().filter(|e| matches!(e, Event::CompactBoundary { .. })).count();
+    let (session, plan, _dir) = stage.end().await;
+    let (session, plan) = (session.lock().unwrap(), plan.lock().unwrap());
+    played.requests = plan.sent.len();
+    let once: HashSet<&String> = plan.ran.iter().collect();
+    if once.len() != plan.ran.len() {
+        return Err(("once", "a call ran twice".to_owned()));
+    }
+    check(&session, &plan.sent, &plan.outputs, but)?;
+    Ok(played)
+}
+
+fn plan_step(stage: &Stage, step: &Step, calls: &mut u64, window: u64) -> Vec<Part> {
+    let mut parts = Vec::new();
+    if step.text > 0 {
+        parts.push(Part::text(text(Source::Assistant, *calls, 0, step.text)));
+    }
+    for (kind, share) in &step.calls {
+        *calls += 1;
+        let id = format!("call_{calls}");
+        let bytes = (share * window * 4 / 1_000).max(10);
+        parts.push(match kind {
+            Kind::Bash => {
+                let input = json!({"command": format!("run {calls}"), "n": *calls, "bytes": bytes, "id": id});
+                Part::tool_call(id.as_str(), "bash", input)
+            }
+            Kind::Read | Kind::ReadSub => {
+                let folder = if *kind == Kind::ReadSub { "sub/" } else { "" };
+                let path = format!("{folder}f{calls}.txt");
+                stage.write(&path, &text(Source::File, *calls, 0, bytes as usize));
+                Part::tool_call(id.as_str(), "read", json!({"path": path, "id": id}))
+            }
+        });
+    }
+    parts
+}
+
+fn cases(n: u32) -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok()).unwrap_or(n);
+    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 300, ..ProptestConfig::default() }
+}
+
+/// Laws that each run asks about. Some of them alone: `BECKET_LAWS=P11,P12 cargo test -p becket-agent --test laws`.
+const HOLD: &str = "P11,P12,P13,P14,P15,P16";
+
+/// Laws that are not asked about.
+fn but() -> Vec<&'static str> {
+    let asked = std::env::var("BECKET_LAWS").unwrap_or_else(|_| HOLD.to_owned());
+    ["P11", "P12", "P13", "P14", "P15", "P16"].into_iter().filter(|law| !asked.contains(law)).collect()
+}
+
+proptest! {
+    #![proptest_config(cases(48))]
+
+    #[test]
+    fn every_session_ends_and_each_of_its_requests_keeps_the_laws(history in history()) {
+        let played = play(&history, &but());
+        if let Err((law, what)) = played {
+            return Err(TestCaseError::fail(format!("{law}: {what}")));
+        }
+    }
+}
