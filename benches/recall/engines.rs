@@ -1,299 +1,260 @@
-//! Whose rules make a context of the history: becket's own engine, and small honest versions of what others do.
+//! The engines that are compared, and a session under the rules of one of them.
 //!
-//! becket's is the real one: a session with its ledger, view, compaction and search of the past. The others work on the same
-//! messages: their summariser reads what their context holds, and has the same dial.
+//! becket's is the real engine ([`super::becket`]); the others are small honest versions of published rules ([`super::plain`]).
 
+use crate::recall::becket::Becket;
+use crate::recall::plain::Plain;
+use crate::recall::spent::Spent;
 use crate::recall::summariser::Summariser;
-use crate::recall::task::{Act, Call, Fact, Task};
-use becket_session::context::budget::{Budget, estimate_message, estimate_text};
-use becket_session::context::compaction::{Failure, Floor, Request, Snapshot, Step, begin};
-use becket_session::context::{ModelScope, Policy, compaction};
-use becket_session::{CreateOptions, Durability, Session};
-use becket_types::{
-    CallId, CompactionTrigger, EntryKind, FinishReason, JournalState, Message, MessageId, Millis, Part,
-    Tokens,
-};
-use serde_json::Value;
-use std::path::Path;
+use crate::recall::task::{Act, Call, Fact, Kind, STEPS, Task, dice};
+use becket_session::context::Policy;
+use becket_session::context::budget::Budget;
+use becket_types::{CallId, Message, Part};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Engine {
     Becket,
     /// becket without the assistant's last words before the cut.
     NoAnchor,
-    /// The summary replaces the head; the last two turns stay, within a quarter of the window and 8,000 tokens; outputs of
-    /// tools beyond the newest 40,000 tokens of them are cleared before.
+    /// becket with another threshold, and another share of the window for its tail; for the best policy in hindsight.
+    Tuned {
+        threshold: f64,
+        tail: Option<f64>,
+    },
+    /// A summary replaces what is older than the newest messages, which stay within a quarter of the window and 8,000
+    /// tokens; outputs beyond the newest 40,000 tokens of outputs are cleared when that frees 20,000.
     Opencode,
+    /// The user's newest messages up to 20,000 tokens and a summary replace everything, at 90 % of the window.
+    Codex,
     /// The summary replaces everything but the user's last message.
     SummaryOnly,
     /// The oldest messages go until half of the window is free.
     Sliding,
 }
 
-pub(crate) const ENGINES: [(Engine, &str); 5] = [
+pub(crate) const ENGINES: [(Engine, &str); 6] = [
     (Engine::Becket, "becket"),
     (Engine::NoAnchor, "becket, no anchor"),
     (Engine::Opencode, "opencode's rules"),
+    (Engine::Codex, "Codex's local rules"),
     (Engine::SummaryOnly, "summary only"),
     (Engine::Sliding, "sliding window"),
 ];
 
-/// Results that a search shows, as the tool `recall` does.
-const PLACES: usize = 10;
-
-/// What is left at the end of a task, fact by fact.
-pub(crate) struct Left {
-    pub(crate) present: Vec<bool>,
-    /// In the context, or in what one search shows that names the subject; and one that does not.
-    pub(crate) reachable: Vec<bool>,
-    pub(crate) vaguely: Vec<bool>,
-    /// The model's own plan from right before the last cut.
-    pub(crate) plan: bool,
-    /// Of the context, estimated.
-    pub(crate) tokens: u64,
+/// System prompt and tools, in tokens.
+pub(crate) fn floor(window: u64) -> u64 {
+    (window / 40).min(4_000)
 }
 
+pub(crate) fn budget(window: u64) -> Budget {
+    Budget::new(window, 0, 8_192)
+}
+
+/// A session under some rules.
+pub(crate) trait Session {
+    /// Takes the next act. Before an answer of the model a request goes out, and a compaction if one is owed.
+    fn act(&mut self, act: &Act) -> Result<(), String>;
+    /// The context as text.
+    fn shown(&mut self) -> String;
+    /// True if one search with these words shows the fact.
+    fn finds(&mut self, fact: &Fact, question: &str) -> Result<bool, String>;
+    fn spent(&mut self) -> &mut Spent;
+}
+
+fn session<'a>(
+    engine: Engine,
+    task: &'a Task,
+    window: u64,
+    summariser: &'a Summariser,
+) -> Result<Box<dyn Session + 'a>, String> {
+    let facts = task.facts.clone();
+    let by = By { number: task.number, language: task.other, facts, summariser };
+    Ok(match engine {
+        Engine::Opencode | Engine::Codex | Engine::SummaryOnly | Engine::Sliding => {
+            Box::new(Plain::new(engine, window, by))
+        }
+        Engine::Becket => Box::new(Becket::new(window, Policy::default(), by)?),
+        Engine::NoAnchor => {
+            Box::new(Becket::new(window, Policy { anchor_chars: 0, ..Policy::default() }, by)?)
+        }
+        Engine::Tuned { threshold, tail } => {
+            let keep = tail.map(|share| (budget(window).usable() as f64 * share) as u64);
+            let policy = Policy { threshold, keep_recent_tokens: keep, ..Policy::default() };
+            Box::new(Becket::new(window, policy, by)?)
+        }
+    })
+}
+
+/// The summariser of a session, with all that it is told.
+pub(crate) struct By<'a> {
+    number: u64,
+    language: usize,
+    facts: Vec<Fact>,
+    summariser: &'a Summariser,
+}
+
+impl By<'_> {
+    pub(crate) fn write(&self, round: u64, system: &str, input: &str) -> Result<String, String> {
+        self.summariser.write(self.number, round, self.language, &self.facts, system, input)
+    }
+}
+
+/// The state at the end of a task, fact by fact.
+pub(crate) struct Left {
+    pub(crate) present: Vec<bool>,
+    /// In the context, or in what one search shows.
+    pub(crate) reachable: Vec<bool>,
+    /// Kinds of the facts that are neither.
+    pub(crate) lost: Vec<Kind>,
+    /// Commands of which the model can no longer learn that they ran: it would run them again.
+    pub(crate) repeated: u64,
+    /// The model's own plan from right before the last cut.
+    pub(crate) plan: bool,
+    pub(crate) spent: Spent,
+}
+
+/// A task until so many compactions are over, each after the facts of its part.
 pub(crate) fn run(
     engine: Engine,
     number: u64,
-    task: &Task,
+    compactions: usize,
     window: u64,
     summariser: &Summariser,
 ) -> Result<Left, String> {
-    match engine {
-        Engine::Becket | Engine::NoAnchor => {
-            let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
-            let mut real =
-                Real::new(dir.path(), engine, number, window).map_err(|error| error.to_string())?;
-            for act in &task.acts {
-                real.act(act, &task.facts, summariser)?;
-            }
-            real.left(task)
+    let mut script = Task::new(number, compactions, budget(window).usable());
+    let task = Task::new(number, compactions, budget(window).usable());
+    let mut session = session(engine, &task, window, summariser)?;
+    session.act(&script.first())?;
+    for part in 0..compactions {
+        for act in script.part(part) {
+            session.act(&act)?;
         }
-        Engine::Opencode | Engine::SummaryOnly | Engine::Sliding => {
-            let mut plain =
-                Plain { engine, number, window, messages: Vec::new(), summary: String::new(), rounds: 0 };
-            for act in &task.acts {
-                plain.act(act, &task.facts, summariser)?;
+        let before = session.spent().compactions;
+        for filler in 0.. {
+            if session.spent().compactions > before {
+                break;
             }
-            Ok(plain.left(task))
+            if filler > 1_000 {
+                return Err(format!("task {number}: no compaction in {filler} steps"));
+            }
+            session.act(&script.silent())?;
         }
     }
+    let context = session.shown();
+    let present: Vec<bool> = task.facts.iter().map(|fact| fact.stands_in(&context)).collect();
+    let mut reachable = Vec::new();
+    for (fact, present) in task.facts.iter().zip(&present) {
+        reachable.push(*present || session.finds(fact, &fact.question(task.language))?);
+    }
+    let lost = task.facts.iter().zip(&reachable).filter(|(_, reachable)| !**reachable);
+    let lost = lost.map(|(fact, _)| fact.kind).collect();
+    let commands = task.facts.iter().zip(&reachable).filter(|(fact, _)| fact.kind == Kind::Command);
+    Ok(Left {
+        repeated: commands.filter(|(_, reachable)| !**reachable).count() as u64,
+        plan: context.contains(&script.plan(compactions - 1)),
+        spent: session.spent().clone(),
+        lost,
+        present,
+        reachable,
+    })
 }
 
-/// The real engine.
-struct Real {
-    session: Session,
+/// Prices a task of fixed length, with a model that needs what it has learned: at every fourth step one of the planted
+/// facts, at every fourth the output of an earlier step. The distance to that step is drawn so that each doubling is as
+/// likely as the next, up to a whole window. A fact that is not in the context costs a search if that finds it, else the
+/// work of finding it out again; an output costs its step once more.
+pub(crate) fn cost(
+    engine: Engine,
     number: u64,
+    windows: usize,
     window: u64,
-    calls: u64,
-    rounds: u64,
-}
-
-impl Real {
-    fn new(dir: &Path, engine: Engine, number: u64, window: u64) -> Result<Self, becket_session::StoreError> {
-        let anchor_chars = if engine == Engine::NoAnchor { 0 } else { Policy::default().anchor_chars };
-        let policy = Policy { anchor_chars, ..Policy::default() };
-        let scope = ModelScope {
-            provider: "p".into(),
-            model: "m".into(),
-            images: false,
-            max_images: 0,
-            max_media_bytes: 0,
-        };
-        let session = Session::create(dir, dir, CreateOptions::default(), policy, scope)?;
-        Ok(Self { session, number, window, calls: 0, rounds: 0 })
-    }
-
-    fn put(&mut self, kinds: Vec<EntryKind>) -> Result<(), String> {
-        self.session.append(kinds, Durability::Buffered).map(drop).map_err(|error| error.to_string())
-    }
-
-    fn says(&mut self, parts: Vec<Part>, reason: FinishReason) -> Result<(), String> {
-        let message = Message::assistant(parts);
-        let id = message.id;
-        self.put(vec![EntryKind::Message { message }, EntryKind::Finish { message: id, reason }])
-    }
-
-    fn act(&mut self, act: &Act, facts: &[Fact], summariser: &Summariser) -> Result<(), String> {
-        match act {
-            Act::User(text) => self.put(vec![EntryKind::Message { message: Message::user(text) }]),
-            Act::Says(text) => self.says(vec![Part::text(text)], FinishReason::Stop),
-            Act::Call(call) => {
-                self.calls += 1;
-                let id = CallId(format!("c{}", self.calls));
-                self.says(call_parts(call, &id), FinishReason::ToolCalls)?;
-                let journal = |state, result| EntryKind::ToolJournal {
-                    call_id: id.clone(),
-                    state,
-                    tool: Some(call.tool.to_owned()),
-                    subject: Some(call.subject.clone()),
-                    result,
-                };
-                let message = Message::tool_result(id.clone(), call.tool, &*call.output, false);
-                self.put(vec![
-                    journal(JournalState::Started, Value::Null),
-                    EntryKind::Message { message },
-                    journal(JournalState::Finished, call.result()),
-                ])
+    summariser: &Summariser,
+) -> Result<Spent, String> {
+    let mut script = Task::new(number, windows, budget(window).usable());
+    let task = Task::new(number, windows, budget(window).usable());
+    let mut session = session(engine, &task, window, summariser)?;
+    let mut outputs: Vec<Act> = Vec::new();
+    session.act(&script.first())?;
+    for part in 0..windows {
+        for act in script.part(part) {
+            session.act(&act)?;
+        }
+        for step in 0..48u64 {
+            let act = script.filler();
+            session.act(&act)?;
+            outputs.push(act);
+            let roll = dice(&[number, part as u64, step]) as usize;
+            if step % 4 == 0 {
+                let facts = |p| task.facts.iter().skip(p).step_by(windows);
+                let said: Vec<&Fact> = (0..=part).flat_map(facts).collect();
+                need_fact(&mut *session, &mut script, &task, said[roll % said.len()])?;
+            } else if step % 4 == 2 {
+                let age = (STEPS as f64).powf((roll % 1_000) as f64 / 1_000.0) as usize;
+                let act = outputs[outputs.len().saturating_sub(age.max(1))].clone();
+                let there = shows(&session.shown(), &act);
+                if session.spent().need(there) {
+                    session.act(&act)?;
+                }
             }
-            Act::Compact => self.compact(facts, summariser),
         }
     }
+    Ok(session.spent().clone())
+}
 
-    fn compact(&mut self, facts: &[Fact], summariser: &Summariser) -> Result<(), String> {
-        let budget = Budget::new(self.window, 0, 8_192);
-        let used = self.session.view().estimated_tokens();
-        let model = compaction::Summariser { name: "p/m".into(), budget, prices: None, cache_warm: false };
-        let request = Request {
-            trigger: CompactionTrigger::Auto,
-            focus: None,
-            floor: Floor::default(),
-            used,
-            budget,
-            summariser: Some(model),
-            continuation_id: MessageId::new(),
-            now: Millis(0),
-        };
-        let mut step = begin(Snapshot::of(self.session.view(), request));
-        while let Step::Ask(ask) = step {
-            let request = ask.request();
-            let text = summariser.write(self.number, self.rounds, facts, &request.system, &request.prompt);
-            step = ask.answer(text.map_err(Failure::Error));
-        }
-        self.rounds += 1;
-        match step {
-            Step::Commit(outcome) => self.put(outcome.entries),
-            other => Err(format!("task {}: {other:?}", self.number)),
-        }
+fn need_fact(session: &mut dyn Session, script: &mut Task, task: &Task, fact: &Fact) -> Result<(), String> {
+    let there = fact.stands_in(&session.shown());
+    if !session.spent().need(there) {
+        return Ok(());
     }
+    let line = fact.line(task.language);
+    let again = |tool, bytes: usize| {
+        let subject = fact.subject.clone();
+        let output = format!("{line}\n{}", "nothing else that matters\n".repeat(bytes / 26));
+        Act::Step(vec![Call { text: String::new(), tool, subject, output }])
+    };
+    if session.finds(fact, &fact.question(task.language))? {
+        return session.act(&again("recall", 3_000));
+    }
+    session.act(&script.filler())?;
+    session.act(&again("grep", (task.usable() as usize * 4 / STEPS).max(3_000)))
+}
 
-    fn left(mut self, task: &Task) -> Result<Left, String> {
-        let mut context = String::new();
-        for message in &self.session.view_mut().context().messages {
-            context.push_str(&shown(&message.message));
-        }
-        let present: Vec<bool> = task.facts.iter().map(|fact| context.contains(&fact.key)).collect();
-        let session = &self.session;
-        let find = |query: &str, key: &str| -> Result<bool, String> {
-            let past = session.past().map_err(|error| error.to_string())?;
-            let found = past.search(query, PLACES).map_err(|error| error.to_string())?;
-            Ok(found.places.iter().any(|place| place.snippet.contains(key)))
-        };
-        let all = |query: &dyn Fn(&Fact) -> String| -> Result<Vec<bool>, String> {
-            let facts = task.facts.iter().zip(&present);
-            facts.map(|(fact, present)| Ok(*present || find(&query(fact), &fact.key)?)).collect()
-        };
-        Ok(Left {
-            reachable: all(&Fact::question)?,
-            vaguely: all(&|fact| fact.vague_question().to_owned())?,
-            plan: context.contains(&task.plan),
-            tokens: estimate_text(&context).0,
-            present,
-        })
+/// True if the text holds a line of each output of the step.
+fn shows(text: &str, act: &Act) -> bool {
+    match act {
+        Act::Step(calls) => calls.iter().all(|call| shows_a_line(text, &call.output)),
+        Act::User(..) | Act::Says(_) => true,
     }
 }
 
-fn call_parts(call: &Call, id: &CallId) -> Vec<Part> {
+pub(crate) fn call_parts(call: &Call, id: &CallId) -> Vec<Part> {
     let said = (!call.text.is_empty()).then(|| Part::text(&*call.text));
     said.into_iter().chain([Part::tool_call(id.as_str(), call.tool, call.input())]).collect()
 }
 
 /// A message as the model sees it.
-fn shown(message: &Message) -> String {
+pub(crate) fn shown(message: &Message) -> String {
     message.parts.iter().fold(String::new(), |text, part| match part {
         Part::Text { text: said, .. } => text + said + "\n",
         Part::ToolCall { name, input, .. } => text + name + " " + &input.to_string() + "\n",
         Part::ToolResult { output, .. } => text + output + "\n",
+        Part::Image { name: Some(name), .. } => text + "[image " + name + "]\n",
         _ => text,
     })
 }
 
-/// The rules of others, over plain messages.
-struct Plain {
-    engine: Engine,
-    number: u64,
-    window: u64,
-    messages: Vec<Message>,
-    summary: String,
-    rounds: u64,
+pub(crate) fn picture(name: &str) -> Part {
+    Part::Image {
+        media_type: "image/png".into(),
+        source: becket_types::ImageSource::Blob(becket_types::BlobId(name.to_owned())),
+        name: Some(name.to_owned()),
+        width: Some(900),
+        height: Some(700),
+        extra: serde_json::Map::new(),
+    }
 }
 
-impl Plain {
-    fn act(&mut self, act: &Act, facts: &[Fact], summariser: &Summariser) -> Result<(), String> {
-        match act {
-            Act::User(text) => self.messages.push(Message::user(text)),
-            Act::Says(text) => self.messages.push(Message::assistant(vec![Part::text(text)])),
-            Act::Call(call) => {
-                let id = CallId(format!("c{}", self.messages.len()));
-                self.messages.push(Message::assistant(call_parts(call, &id)));
-                self.messages.push(Message::tool_result(id, call.tool, &*call.output, false));
-            }
-            Act::Compact => self.compact(facts, summariser)?,
-        }
-        Ok(())
-    }
-
-    fn compact(&mut self, facts: &[Fact], summariser: &Summariser) -> Result<(), String> {
-        self.rounds += 1;
-        let tail = match self.engine {
-            Engine::Sliding => {
-                self.keep(self.window / 2);
-                return Ok(());
-            }
-            Engine::Opencode => {
-                self.clear_outputs(40_000);
-                (self.window / 4).clamp(2_000, 8_000)
-            }
-            _ => 0,
-        };
-        let head: String = self.messages.iter().map(shown).collect();
-        let input = format!("{}\n{head}", self.summary);
-        self.summary = summariser.write(self.number, self.rounds - 1, facts, "", &input)?;
-        self.keep(tail);
-        Ok(())
-    }
-
-    /// The newest messages within so many tokens, and always the user's last one.
-    fn keep(&mut self, tokens: u64) {
-        let mut left = tokens;
-        let mut from = self.messages.len();
-        for (at, message) in self.messages.iter().enumerate().rev() {
-            let size = estimate_message(message).0;
-            if size > left {
-                break;
-            }
-            (left, from) = (left - size, at);
-        }
-        let last = self.messages.iter().rposition(Message::is_user_turn).filter(|at| *at < from);
-        let tail = self.messages.split_off(from);
-        self.messages = last.map(|at| self.messages.swap_remove(at)).into_iter().chain(tail).collect();
-    }
-
-    /// Outputs beyond the newest `protected` tokens of them lose their text.
-    fn clear_outputs(&mut self, protected: u64) {
-        let mut seen = Tokens(0);
-        for message in self.messages.iter_mut().rev() {
-            for part in &mut message.parts {
-                if let Part::ToolResult { output, .. } = part {
-                    seen += estimate_text(output);
-                    if seen.0 > protected {
-                        "[cleared]".clone_into(output);
-                    }
-                }
-            }
-        }
-    }
-
-    fn left(self, task: &Task) -> Left {
-        let context = self.messages.iter().fold(self.summary, |text, message| text + "\n" + &shown(message));
-        let present: Vec<bool> = task.facts.iter().map(|fact| context.contains(&fact.key)).collect();
-        Left {
-            reachable: present.clone(),
-            vaguely: present.clone(),
-            plan: context.contains(&task.plan),
-            tokens: estimate_text(&context).0,
-            present,
-        }
-    }
+/// True if `text` holds a line of this output.
+pub(crate) fn shows_a_line(text: &str, output: &str) -> bool {
+    output.lines().next().is_some_and(|line| text.contains(line))
 }

@@ -1,50 +1,71 @@
-//! Who writes the summaries: a program with a dial for how much it loses, or a real model behind a command.
+//! The writer of the summaries: a program with a dial for how much it loses, or a real model behind a command.
 
 use crate::recall::task::{Fact, Kind, dice};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+/// The goal in five languages, none in the user's words.
+const GOAL: [&str; 5] = [
+    "Move the module over to the new persistence layer.",
+    "Das Modul auf die neue Persistenzschicht umziehen.",
+    "Chuyển mô-đun sang tầng lưu trữ mới.",
+    "把模块迁移到新的持久层。",
+    "نقل الوحدة إلى طبقة التخزين الجديدة.",
+];
+
 #[derive(Clone, Debug)]
 pub(crate) enum Summariser {
     /// Finds every fact that stands in its input, and keeps so many of a hundred: the same ones whoever asks, others in each
-    /// round, so that what is lost adds up as it does with models.
+    /// round, so that what is lost adds up as it does with models. It paraphrases
+    /// what the user said, in another language than the user's.
     Keeps(u64),
     /// A shell command: the request on its input, the summary on its output.
     Command(String),
 }
 
 impl Summariser {
-    /// A summary of `input` in the fixed shape; `round` counts compactions.
+    /// A summary of `input` in the fixed shape, in the summariser's own words and language; `round` counts compactions.
     pub(crate) fn write(
         &self,
         task: u64,
         round: u64,
+        language: usize,
         facts: &[Fact],
         system: &str,
         input: &str,
     ) -> Result<String, String> {
         match self {
-            Self::Keeps(percent) => Ok(shape(task, round, facts, input, *percent)),
+            Self::Keeps(percent) => Ok(shape(&Asked { task, round, language, facts, input }, *percent)),
             Self::Command(command) => ask(command, &format!("{system}\n\n{input}")),
         }
     }
 }
 
-fn shape(task: u64, round: u64, facts: &[Fact], input: &str, percent: u64) -> String {
+/// All that a summary is made of.
+struct Asked<'a> {
+    task: u64,
+    round: u64,
+    language: usize,
+    facts: &'a [Fact],
+    input: &'a str,
+}
+
+fn shape(asked: &Asked<'_>, percent: u64) -> String {
     let lines = |kinds: &[Kind]| -> String {
-        let mine = facts.iter().enumerate().filter(|(_, fact)| kinds.contains(&fact.kind));
+        let mine = asked.facts.iter().enumerate().filter(|(_, fact)| kinds.contains(&fact.kind));
         let kept = mine.filter(|(n, fact)| {
-            input.contains(&fact.key) && dice(&[task, round, *n as u64, 5]) % 100 < percent
+            fact.stands_in(asked.input) && dice(&[asked.task, asked.round, *n as u64, 5]) % 100 < percent
         });
-        kept.fold(String::new(), |text, (_, fact)| text + "- " + &fact.line() + "\n")
+        kept.fold(String::new(), |text, (_, fact)| text + "- " + &fact.line(asked.language) + "\n")
     };
     format!(
-        "## Goal\nPort the module to the new storage.\n\n## Instructions\n{}\n## Progress\n### Done\n{}\n### In progress\n- the \
-         port\n\n### Blocked\n\n## Decisions\n{}\n## Discoveries\n{}\n## Next steps\n1. go on\n\n## Relevant files\n{}",
-        lines(&[Kind::Constraint]),
+        "## Goal\n{}\n\n## Instructions\n{}\n## Progress\n### Done\n{}\n### In progress\n- the port\n\n### Blocked\n\n\
+         ## Decisions\n{}\n## Discoveries\n{}\n## Next steps\n1. go on\n\n## Relevant files\n{}",
+        GOAL[asked.language],
+        lines(&[Kind::Constraint, Kind::Wish]),
         lines(&[Kind::Command]),
         lines(&[Kind::Decision, Kind::Failed]),
-        lines(&[Kind::Identifier, Kind::Output]),
+        lines(&[Kind::Identifier, Kind::Output, Kind::Number, Kind::Image]),
         lines(&[Kind::File]),
     )
 }

@@ -1,53 +1,66 @@
 //! A long task with planted facts, as a script of what is said and done. Everything follows from its number.
 //!
-//! A fact is a key (random letters, so that nothing but the fact tells it) and a subject (two words of its own). Facts stand
-//! in what the user says, in what the model says, in calls and in the middle of long outputs, spread evenly over the parts
-//! of the history that the compactions fold away. Each part ends with a plan and a run of silent calls behind it.
+//! A fact is a key (random letters, so that nothing but the fact tells it) and a subject (two words of its own), or a wish
+//! without any identifier. Facts stand in what the user says (in the user's language, in the middle of long small talk), in
+//! what the model says, in calls, in images, and in the middle of long outputs. Each part of the history ends with a plan.
 
+use crate::recall::language::{CONSTRAINT, CONSTRAINT_PUT, LANGUAGES, PICTURE, TALK, WISHES, filled};
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Identifier,
     Decision,
     Failed,
-    Constraint,
+    Number,
     Command,
     File,
     /// Stands in the output of a tool and was never said.
     Output,
+    /// Said by the user, with an identifier.
+    Constraint,
+    /// Said by the user, without one.
+    Wish,
+    /// A picture that the user sent.
+    Image,
 }
 
-pub(crate) const KINDS: [(Kind, usize); 7] = [
-    (Kind::Identifier, 7),
-    (Kind::Decision, 6),
-    (Kind::Failed, 6),
-    (Kind::Constraint, 6),
-    (Kind::Command, 5),
-    (Kind::File, 5),
-    (Kind::Output, 5),
+pub(crate) const KINDS: [(Kind, usize); 10] = [
+    (Kind::Identifier, 5),
+    (Kind::Decision, 5),
+    (Kind::Failed, 5),
+    (Kind::Number, 4),
+    (Kind::Command, 4),
+    (Kind::File, 4),
+    (Kind::Output, 4),
+    (Kind::Constraint, 5),
+    (Kind::Wish, 5),
+    (Kind::Image, 3),
 ];
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fact {
     pub(crate) kind: Kind,
     pub(crate) subject: String,
+    /// Of a wish: its number.
     pub(crate) key: String,
+    wish: usize,
 }
 
-/// What happens, in order.
+/// One thing that is said or done.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
-    User(String),
+    /// Words of the user, and the name of a picture with them.
+    User(String, Option<String>),
     Says(String),
-    Call(Call),
-    /// The context is full.
-    Compact,
+    /// Calls of one message, side by side.
+    Step(Vec<Call>),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    /// What the model says beside it.
+    /// Words of the model beside the call.
     pub(crate) text: String,
     pub(crate) tool: &'static str,
     /// The command, the path, the pattern.
@@ -59,12 +72,12 @@ impl Call {
     pub(crate) fn input(&self) -> Value {
         match self.tool {
             "bash" => json!({ "command": self.subject }),
-            "edit" => json!({ "path": self.subject }),
+            "edit" | "read" => json!({ "path": self.subject }),
             _ => json!({ "pattern": self.subject }),
         }
     }
 
-    /// What the journal says of it.
+    /// The result as the journal keeps it.
     pub(crate) fn result(&self) -> Value {
         match self.tool {
             "bash" => json!({ "exit_code": 0 }),
@@ -72,13 +85,6 @@ impl Call {
             _ => json!({}),
         }
     }
-}
-
-pub(crate) struct Task {
-    pub(crate) facts: Vec<Fact>,
-    pub(crate) acts: Vec<Act>,
-    /// The model's plan right before the last compaction.
-    pub(crate) plan: String,
 }
 
 /// A number that looks random and is not.
@@ -91,6 +97,9 @@ pub(crate) fn dice(seed: &[u64]) -> u64 {
     })
 }
 
+/// Steps of filler in a window.
+pub(crate) const STEPS: usize = 60;
+
 const PLACES: [&str; 8] = ["harbour", "meadow", "canyon", "island", "glacier", "orchard", "lagoon", "summit"];
 const THINGS: [&str; 7] = ["reader", "writer", "cache", "parser", "planner", "mirror", "ledger"];
 
@@ -100,62 +109,204 @@ fn fact(task: u64, n: usize, kind: Kind) -> Fact {
         Kind::Identifier => format!("resolve_{letters}"),
         Kind::Decision => format!("ring_{letters}"),
         Kind::Failed => format!("mutex_{letters}"),
-        Kind::Constraint => format!("vendor/{letters}"),
+        Kind::Number => format!("{}.{} ms", dice(&[task, n as u64, 8]) % 90_000 + 10_000, n),
         Kind::Command => format!("make deploy-{letters}"),
         Kind::File => format!("src/{letters}.rs"),
         Kind::Output => format!("E{letters}"),
+        Kind::Constraint => format!("vendor/{letters}"),
+        Kind::Wish => String::new(),
+        Kind::Image => format!("shot_{letters}.png"),
     };
-    Fact { kind, subject: format!("{} {}", PLACES[n % 8], THINGS[n / 8 % 7]), key }
+    let wish = n % WISHES.len();
+    Fact { kind, subject: format!("{} {}", PLACES[n % 8], THINGS[n / 8 % 7]), key, wish }
 }
 
 impl Fact {
-    /// The fact as a line of a summary.
-    pub(crate) fn line(&self) -> String {
+    /// True if the text tells the fact, in the words of anybody.
+    pub(crate) fn stands_in(&self, text: &str) -> bool {
+        match self.kind {
+            Kind::Wish => {
+                let wish = &WISHES[self.wish];
+                wish.said.iter().chain(&wish.put).any(|words| text.contains(words))
+            }
+            _ => text.contains(&self.key),
+        }
+    }
+
+    /// The fact as whoever tells it first says it.
+    fn said(&self, language: usize) -> String {
+        let Self { subject, key, .. } = self;
+        match self.kind {
+            Kind::Constraint => filled(CONSTRAINT[language], subject, key),
+            Kind::Wish => WISHES[self.wish].said[language].to_owned(),
+            Kind::Image => filled(PICTURE[language], subject, key),
+            _ => self.line(language),
+        }
+    }
+
+    /// The fact as a line of a summary in this language. What the model found stays in the words of the code.
+    pub(crate) fn line(&self, language: usize) -> String {
         let Self { subject, key, .. } = self;
         match self.kind {
             Kind::Identifier => format!("Found: the entry point of the {subject} is `{key}`."),
             Kind::Decision => format!("Decision: the {subject} uses `{key}` because it needs no lock."),
             Kind::Failed => format!("Rejected: `{key}` for the {subject}; it deadlocks under load."),
-            Kind::Constraint => format!("For the {subject}, never touch `{key}`."),
+            Kind::Number => format!("Measured: the {subject} takes {key} a request."),
             Kind::Command => format!("Ran `{key}` for the {subject}."),
             Kind::File => format!("Changed `{key}` of the {subject}."),
             Kind::Output => format!("The {subject} failed with {key}."),
+            Kind::Constraint => filled(CONSTRAINT_PUT[language], subject, key),
+            Kind::Wish => WISHES[self.wish].put[language].to_owned(),
+            Kind::Image => format!("The user's picture {key} shows the {subject}."),
         }
     }
 
-    /// What a model looks for that knows what it wants to know.
-    pub(crate) fn question(&self) -> String {
-        format!("{} {}", self.subject, self.vague_question())
-    }
-
-    /// The same without knowing of what: there are five to seven answers to it.
-    pub(crate) fn vague_question(&self) -> &'static str {
-        match self.kind {
+    /// Search words of a model that knows what it wants to know, and talks as the user does.
+    pub(crate) fn question(&self, language: usize) -> String {
+        let words = match self.kind {
             Kind::Identifier => "found entry point",
             Kind::Decision => "decision uses because lock",
             Kind::Failed => "rejected deadlocks load",
-            Kind::Constraint => "never touch",
+            Kind::Number => "measured takes request",
             Kind::Command => "make deploy command",
             Kind::File => "edit file src",
             Kind::Output => "failed with error",
+            Kind::Constraint => "never touch",
+            Kind::Wish => return WISHES[self.wish].asked[language].to_owned(),
+            Kind::Image => "picture",
+        };
+        format!("{} {words}", self.subject)
+    }
+}
+
+/// A task: facts by the part of the history in which they come up, and filler without end.
+pub(crate) struct Task {
+    pub(crate) number: u64,
+    /// Of the user, and of the summariser.
+    pub(crate) language: usize,
+    pub(crate) other: usize,
+    pub(crate) facts: Vec<Fact>,
+    parts: usize,
+    /// Tokens of the window that a request may fill.
+    usable: u64,
+    fillers: u64,
+}
+
+impl Task {
+    /// Task `number`, with facts for so many parts in a window of which this much may be filled.
+    pub(crate) fn new(number: u64, parts: usize, usable: u64) -> Self {
+        let kinds = KINDS.iter().flat_map(|(kind, count)| std::iter::repeat_n(*kind, *count));
+        let mut facts: Vec<Fact> = kinds.enumerate().map(|(n, kind)| fact(number, n, kind)).collect();
+        facts.sort_by_key(|fact| {
+            dice(&[number, fact.key.len() as u64, fact.subject.len() as u64, fact.kind as u64])
+        });
+        let language = number as usize % LANGUAGES.len();
+        let other = (language + 1 + number as usize / LANGUAGES.len()) % LANGUAGES.len();
+        Self { number, language, other, facts, parts, usable, fillers: 0 }
+    }
+
+    pub(crate) fn usable(&self) -> u64 {
+        self.usable
+    }
+
+    pub(crate) fn first(&self) -> Act {
+        Act::User(format!("Port module {} to the new storage and keep its tests green.", self.number), None)
+    }
+
+    /// The acts of one part: a quarter of the window, with its facts spread over them, a batch of reads that is larger than
+    /// the window in every second part, and the plan at its end.
+    pub(crate) fn part(&mut self, part: usize) -> Vec<Act> {
+        let mine: Vec<Fact> = self.facts.iter().skip(part).step_by(self.parts).cloned().collect();
+        let mut acts = Vec::new();
+        let gap = 15 / (mine.len() + 1);
+        for fact in mine {
+            acts.push(self.plant(&fact));
+            for _ in 0..gap.max(1) {
+                acts.push(self.filler());
+            }
+        }
+        if part % 2 == 1 {
+            acts.push(self.batch());
+        }
+        acts.push(Act::Says(self.plan(part)));
+        acts
+    }
+
+    pub(crate) fn plan(&self, part: usize) -> String {
+        format!("Next step: wire `plan_{:08x}` into the tests.", dice(&[self.number, part as u64, 9]) as u32)
+    }
+
+    /// A step that tells nothing: about a sixtieth of the window.
+    pub(crate) fn filler(&mut self) -> Act {
+        self.fillers += 1;
+        let n = self.fillers as usize;
+        let output = lines(n, (self.usable as usize * 4 / STEPS).max(200));
+        Act::Step(vec![look(n, output)])
+    }
+
+    /// The same without a word of the model.
+    pub(crate) fn silent(&mut self) -> Act {
+        match self.filler() {
+            Act::Step(calls) => {
+                Act::Step(calls.into_iter().map(|call| Call { text: String::new(), ..call }).collect())
+            }
+            act => act,
         }
     }
 
-    fn act(&self) -> Act {
-        let Self { subject, key, kind } = self;
+    /// Six reads side by side, together 1.2 times what fits.
+    fn batch(&mut self) -> Act {
+        let bytes = self.usable as usize * 4 / 5;
+        let read = |n: usize| Call {
+            text: String::new(),
+            tool: "read",
+            subject: format!("big/{n}.txt"),
+            output: lines(n, bytes),
+        };
+        self.fillers += 6;
+        let from = self.fillers as usize;
+        Act::Step((from..from + 6).map(read).collect())
+    }
+
+    fn plant(&mut self, fact: &Fact) -> Act {
+        let Fact { subject, key, kind, .. } = fact;
+        let said = fact.said(self.language);
         let call = |text: String, tool, output: &str| {
-            Act::Call(Call { text, tool, subject: key.clone(), output: output.to_owned() })
+            Act::Step(vec![Call { text, tool, subject: key.clone(), output: output.to_owned() }])
         };
         match kind {
-            Kind::Constraint => Act::User(self.line()),
-            Kind::Identifier | Kind::Decision | Kind::Failed => Act::Says(self.line()),
+            Kind::Constraint | Kind::Wish => Act::User(self.chat(&said), None),
+            Kind::Image => Act::User(self.chat(&said), Some(key.clone())),
+            Kind::Identifier | Kind::Decision | Kind::Failed | Kind::Number => Act::Says(said),
             Kind::Command => call(format!("Deploying the {subject}."), "bash", "ok"),
             Kind::File => call(format!("Editing the {subject}."), "edit", "edited"),
             Kind::Output => {
-                let output = format!("{}{}\n{}", filler(1, 3_000), self.line(), filler(2, 3_000));
-                Act::Call(Call { text: format!("Testing the {subject}."), ..look(0, output) })
+                self.fillers += 2;
+                let n = self.fillers as usize;
+                let half = (self.usable as usize * 4 / 100).clamp(300, 3_000);
+                let output = format!("{}{said}\n{}", lines(n, half), lines(n + 1, half));
+                Act::Step(vec![Call { text: format!("Testing the {subject}."), ..look(0, output) }])
             }
         }
+    }
+
+    /// The words somewhere in the middle of small talk: 1.5 % of the window, at most 6,000 bytes.
+    fn chat(&mut self, words: &str) -> String {
+        let bytes = (self.usable as usize * 4 * 15 / 1_000).clamp(240, 6_000);
+        let at = bytes * (20 + dice(&[self.number, self.fillers, 3]) as usize % 60) / 100;
+        let (mut text, mut said) = (String::new(), false);
+        while text.len() < bytes || !said {
+            if text.len() >= at && !said {
+                said = true;
+                text += words;
+            } else {
+                self.fillers += 1;
+                let talk = TALK[self.language][self.fillers as usize % 5];
+                text += &talk.replace("{n}", &self.fillers.to_string());
+            }
+            text.push(' ');
+        }
+        text.trim_end().to_owned()
     }
 }
 
@@ -166,68 +317,18 @@ fn look(n: usize, output: String) -> Call {
         1 => format!("Decision: part {n} uses the default because nobody holds a lock."),
         2 => format!("Rejected for now: part {n}; nothing deadlocks there under load."),
         3 => format!("Part {n} failed with no error that matters."),
-        4 => format!("Never touch part {n} twice."),
+        4 => format!("Never touch part {n} twice; there is no picture of it."),
         _ => format!("Part {n} needs no edit of a file in src and no make or deploy command."),
     };
     Call { text, tool: "grep", subject: format!("part {n}"), output }
 }
 
-fn filler(n: usize, bytes: usize) -> String {
-    let line = format!("line {n} of the storage layer holds nothing that matters here\n");
-    line.repeat(bytes / line.len() + 1)
-}
-
-fn bytes(act: &Act) -> usize {
-    match act {
-        Act::User(text) | Act::Says(text) => text.len(),
-        Act::Call(call) => call.text.len() + call.subject.len() + call.output.len(),
-        Act::Compact => 0,
+fn lines(n: usize, bytes: usize) -> String {
+    let mut text = String::with_capacity(bytes + 80);
+    let mut line = 0;
+    while text.len() < bytes {
+        line += 1;
+        let _ = writeln!(text, "line {line} of storage layer {n} holds nothing that matters here");
     }
-}
-
-impl Task {
-    /// Task `number`, with so many compactions in a window of so many tokens.
-    pub(crate) fn new(number: u64, compactions: usize, window: u64) -> Self {
-        let kinds = KINDS.iter().flat_map(|(kind, count)| std::iter::repeat_n(*kind, *count));
-        let mut facts: Vec<Fact> = kinds.enumerate().map(|(n, kind)| fact(number, n, kind)).collect();
-        facts.sort_by_key(|fact| {
-            dice(&[number, fact.key.len() as u64, fact.subject.len() as u64, fact.kind as u64])
-        });
-        // What one part adds: with summary and tail of the part before it fills about 0.9 of the window.
-        let part_bytes = window as usize * 4 * 55 / 100;
-        let mut acts =
-            vec![Act::User(format!("Port module {number} to the new storage and keep its tests green."))];
-        let mut plan = String::new();
-        for part in 0..compactions {
-            let mine: Vec<Act> = facts.iter().skip(part).step_by(compactions).map(Fact::act).collect();
-            let gap = part_bytes / (mine.len() + 1);
-            let (mut size, mut n) = (0, 100 * part);
-            for (nth, act) in mine.into_iter().enumerate() {
-                size += bytes(&act);
-                acts.push(act);
-                while size < gap * (nth + 1) {
-                    n += 1;
-                    let act = Act::Call(look(n, filler(n, 5_000.min(gap))));
-                    size += bytes(&act);
-                    acts.push(act);
-                }
-            }
-            plan = format!(
-                "Next step: wire `plan_{:08x}` into the tests.",
-                dice(&[number, part as u64, 9]) as u32
-            );
-            acts.push(Act::Says(plan.clone()));
-            // More than any tail holds.
-            let silent = (window as usize / 4).min(8_000) * 5;
-            let mut sent = 0;
-            while sent < silent {
-                n += 1;
-                let act = Act::Call(Call { text: String::new(), ..look(n, filler(n, 4_000)) });
-                sent += bytes(&act);
-                acts.push(act);
-            }
-            acts.push(Act::Compact);
-        }
-        Self { facts, acts, plan }
-    }
+    text
 }

@@ -1,0 +1,49 @@
+//! The cost of a session: each request pays a tenth for what the one before it began with, and the whole for the rest.
+//!
+//! In tokens of input at list price: an answer's token counts five. What a compaction takes out moves all that stands after
+//! it, so that is paid whole once more.
+
+/// Share of the price for what the provider holds already.
+const CACHED: f64 = 0.1;
+/// Price of an output token.
+const OUTPUT: f64 = 5.0;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spent {
+    pub(crate) tokens: f64,
+    pub(crate) steps: u64,
+    pub(crate) compactions: u64,
+    /// Sum over the requests of the share of the window that they used.
+    pub(crate) share: f64,
+    /// Results that the model had not seen yet, and those of them of which the next request showed a line.
+    pub(crate) due: u64,
+    pub(crate) shown: u64,
+    /// Facts and outputs that the model needed, and those of them that stood in its context.
+    pub(crate) needs: u64,
+    pub(crate) met: u64,
+}
+
+impl Spent {
+    /// A request of which so many tokens stood in the one before it.
+    pub(crate) fn request(&mut self, all: u64, same: u64, usable: u64) {
+        self.steps += 1;
+        self.tokens += same as f64 * CACHED + (all - same.min(all)) as f64;
+        self.share += all as f64 / usable as f64;
+    }
+
+    /// A request for a summary.
+    pub(crate) fn summary(&mut self, input: u64, cached: u64, output: u64) {
+        self.tokens += input as f64 + cached as f64 * CACHED + output as f64 * OUTPUT;
+    }
+
+    /// The model needs something; true if it must be found first.
+    pub(crate) fn need(&mut self, there: bool) -> bool {
+        self.needs += 1;
+        self.met += u64::from(there);
+        !there
+    }
+
+    pub(crate) fn answer(&mut self, tokens: u64) {
+        self.tokens += tokens as f64 * OUTPUT;
+    }
+}
