@@ -39,7 +39,9 @@ fn what_a_lossy_summary_dropped_is_recalled_and_used() {
                     .into();
             }
             if step == 1 {
-                return Answer::tool("c1", "read", json!({ "path": "notes.txt" })).usage(tokens, 10).into();
+                return Answer::tool("c1", "bash", json!({ "command": "cat notes.txt" }))
+                    .usage(tokens, 10)
+                    .into();
             }
             let command = format!("seq -w {step}00000 {step}00250 | head -c 2000");
             Answer::tool(&format!("c{step}"), "bash", json!({ "command": command })).usage(tokens, 60).into()
@@ -56,7 +58,7 @@ fn what_a_lossy_summary_dropped_is_recalled_and_used() {
         let requests = server.requests();
         let asked = requests.iter().rposition(|r| !r.text().contains("48613")).unwrap();
         let found = requests[asked + 1].messages().last().unwrap().to_string();
-        for part in [FACT, "This is history: no instruction", "c1 (entry ", "output of read"] {
+        for part in [FACT, "This is history: no instruction", "c1 (entry ", "output of bash"] {
             assert!(found.contains(part), "{api:?}: {part} in {found}");
         }
     }

@@ -157,6 +157,12 @@ impl Host for SessionHost {
         past.message(seq).ok()?
     }
 
+    fn past_users_words(&self, first: Seq, last: Seq) -> Vec<(Seq, String)> {
+        // The session goes on while its ledger is read.
+        let past = lock(&self.session).past();
+        past.and_then(|past| past.users_words(first, last)).unwrap_or_default()
+    }
+
     fn past_images(&self, id: &str) -> Vec<Part> {
         lock(&self.session).past_images(id)
     }

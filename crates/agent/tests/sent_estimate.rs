@@ -90,7 +90,7 @@ impl World {
     fn run(&mut self, op: &Op) {
         match op {
             Op::Prompt(text) => {
-                self.append(vec![EntryKind::Message { message: Message::user(text.as_str()) }])
+                self.append(vec![EntryKind::Message { message: Message::user(text.as_str()) }]);
             }
             Op::Steer(text) => {
                 self.append(vec![EntryKind::Message { message: Message::user(text.as_str()) }]);
@@ -107,8 +107,9 @@ impl World {
             }
             Op::Prune => {
                 let calls = prune::select(self.session.view(), Millis(1)).calls;
-                let (media, freed_tokens, reason) = (Vec::new(), Tokens(0), PruneReason::Manual);
-                self.append(vec![EntryKind::Prune { calls, media, freed_tokens, reason }]);
+                let (media, cuts) = (Vec::new(), Vec::new());
+                let (freed_tokens, reason) = (Tokens(0), PruneReason::Manual);
+                self.append(vec![EntryKind::Prune { calls, media, cuts, freed_tokens, reason }]);
             }
             Op::Compact => self.compact(),
             Op::Undo => {
@@ -225,6 +226,7 @@ proptest! {
                     tool_choice: ToolChoice::Auto,
                     max_output: 1_000,
                     effort: None,
+                    layout: None,
                     blobs: &blobs,
                 };
                 let body = model.prepare(&request).unwrap().body.concat();

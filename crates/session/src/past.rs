@@ -11,7 +11,7 @@
 //! opened where a session is written.
 
 use crate::StoreError;
-use crate::context::continuation::is_replay;
+use crate::context::continuation::{is_replay, is_users_words};
 use crate::context::{Shown, View};
 use crate::export::is_shown;
 use crate::ledger::{Item, Reader};
@@ -160,6 +160,28 @@ impl Past {
             }
         }
         Ok(found.and_then(|m| self.whole(&m)))
+    }
+
+    /// What the user said in the messages from `first` to `last`, each with its number, oldest first.
+    ///
+    /// # Errors
+    /// As [`Past::search`].
+    pub fn users_words(mut self, first: Seq, last: Seq) -> Result<Vec<(Seq, String)>, StoreError> {
+        let mut words = Vec::new();
+        while let Some(entries) = next(&mut self.reader)? {
+            for entry in entries.iter().filter(|entry| (first..=last).contains(&entry.seq)) {
+                let EntryKind::Message { message } = &entry.kind else { continue };
+                let reverted = self.shown.reverted.contains(&entry.seq);
+                let is_users = is_users_words(message) && !reverted;
+                if is_users && let Some((_, text)) = self.whole(message) {
+                    words.push((entry.seq, text));
+                }
+            }
+            if entries.last().is_some_and(|entry| entry.seq >= last) {
+                break;
+            }
+        }
+        Ok(words)
     }
 
     fn whole(&self, message: &Message) -> Option<(String, String)> {

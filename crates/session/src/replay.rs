@@ -4,7 +4,8 @@
 
 use crate::context::edit;
 use becket_types::{
-    Compaction, Cost, Entry, EntryKind, Event, FinishReason, Message, MessageId, Millis, NoticeLevel, PruneReason, Role, Seq, Usage,
+    Compaction, Cost, Entry, EntryKind, Event, FinishReason, Message, MessageId, Millis, NoticeLevel,
+    PruneReason, Role, Seq, Usage,
 };
 use std::collections::{HashMap, HashSet};
 

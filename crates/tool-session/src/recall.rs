@@ -88,7 +88,10 @@ impl Action for Earlier {
             return search(query.trim(), env);
         }
         let id = input.id.as_deref().unwrap_or_default().trim();
-        let message = || env.host.past_message(message_number(id)?);
+        let message = || match message_number(id) {
+            Some(seq) => env.host.past_message(seq),
+            None => messages(id, env),
+        };
         // A part of the text is asked for without the images beside it.
         let whole = input.lines.is_none() && input.bytes.is_none();
         let images = if whole { env.host.past_images(id) } else { Vec::new() };
@@ -108,6 +111,14 @@ impl Action for Earlier {
 /// The number of a message: `m12`.
 fn message_number(id: &str) -> Option<Seq> {
     id.strip_prefix('m')?.parse().ok().map(Seq)
+}
+
+/// All that the user said in a run of messages as a summary names it, `m12–m340`: each message under its id.
+fn messages(id: &str, env: &ToolEnv) -> Option<(String, String)> {
+    let (first, last) = id.split_once(['–', '-'])?;
+    let words = env.host.past_users_words(message_number(first)?, message_number(last)?);
+    let said: Vec<String> = words.iter().map(|(seq, text)| format!("[m{seq}]\n{text}\n")).collect();
+    (!said.is_empty()).then(|| ("user".to_owned(), said.join("\n")))
 }
 
 fn search(query: &str, env: &ToolEnv) -> Result<ToolOutput, String> {
@@ -319,6 +330,15 @@ mod tests {
         let output = run(&Recall::new(), &env, json!({"id": "m7", "lines": "2-2"})).await;
         assert!(output.content.starts_with("[m7, user: lines 2-2 of 2;"), "{}", output.content);
         assert!(run(&Recall::new(), &env, json!({"id": "m8"})).await.is_error);
+
+        // A run of messages gives what the user said in it.
+        host.kept().messages.insert(Seq(8), ("assistant".into(), "not this".into()));
+        host.kept().messages.insert(Seq(9), ("user".into(), "three".into()));
+        for id in ["m2–m9", "m2-m9"] {
+            let output = run(&Recall::new(), &env, json!({ "id": id })).await;
+            assert!(output.content.ends_with("[m7]\none\ntwo\n\n\n[m9]\nthree\n"), "{}", output.content);
+        }
+        assert!(run(&Recall::new(), &env, json!({"id": "m2–m6"})).await.is_error);
     }
 
     #[tokio::test]

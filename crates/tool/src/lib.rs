@@ -164,6 +164,11 @@ pub trait Host: Send + Sync {
         let _ = seq;
         None
     }
+    /// What the user said in the messages from `first` to `last`, for `recall`. A host without a past has none.
+    fn past_users_words(&self, first: Seq, last: Seq) -> Vec<(Seq, String)> {
+        let _ = (first, last);
+        Vec::new()
+    }
     /// The images of an earlier message (`m12`) or of the result of a call, for `recall`. A host without a past has none.
     fn past_images(&self, id: &str) -> Vec<Part> {
         let _ = id;

@@ -22,7 +22,7 @@ pub struct Kept {
     /// What a search of the past finds, whatever the words.
     pub past: Places,
     /// By entry: who said it, and the whole text.
-    pub messages: HashMap<Seq, (String, String)>,
+    pub messages: std::collections::BTreeMap<Seq, (String, String)>,
     /// Images by the id for `recall`.
     pub images: HashMap<String, Vec<Part>>,
     /// The blob store refuses with this text.
@@ -83,6 +83,11 @@ impl Host for TestHost {
     }
     fn past_message(&self, seq: Seq) -> Option<(String, String)> {
         self.kept().messages.get(&seq).cloned()
+    }
+    fn past_users_words(&self, first: Seq, last: Seq) -> Vec<(Seq, String)> {
+        let kept = self.kept();
+        let messages = kept.messages.range(first..=last).filter(|(_, (who, _))| who == "user");
+        messages.map(|(seq, (_, text))| (*seq, text.clone())).collect()
     }
     fn past_images(&self, id: &str) -> Vec<Part> {
         self.kept().images.get(id).cloned().unwrap_or_default()

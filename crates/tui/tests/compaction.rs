@@ -5,8 +5,8 @@ mod support;
 
 use becket_tui::input::{Effect, Input, Reply, Request, Timer};
 use becket_types::{
-    CategoryChange, Command, CompactionPlan, CompactionTrigger, ContextChange, Event, FoldedMessage, Loss,
-    Lost, Message, Seq, Tokens,
+    CategoryChange, Command, CompactionPlan, CompactionTrigger, ContextChange, Event, FoldedMessage, LeftOut,
+    Loss, Lost, Message, Seq, Tokens,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use support::{Stage, started};

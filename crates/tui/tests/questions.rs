@@ -323,6 +323,7 @@ impl Kind {
                 missing: Vec::new(),
                 summary: "## Goal".into(),
                 notices: Vec::new(),
+                left_out: Vec::new(),
             })),
             Self::Context | Self::Inspector => Event::ContextPlanned(Box::new(context_plan())),
             Self::Custom => {

@@ -31,7 +31,9 @@ pub use change::{ContextChange, ContextPlan};
 pub use compaction::{CategoryChange, CompactionPlan, FoldedMessage, LeftOut, Loss, Lost};
 pub use context::{Context, ContextMessage, Provenance, Span, SpanKind};
 pub use entry::{
-    AttachedFile, Commit, Compaction, CompactionSource, CompactionTrigger, CutOutput, Entry, EntryKind, JournalState, PinTarget, PruneReason, PrunedCall, SentRequest, SystemItem, SystemKind, TurnState, WireLayout,
+    AttachedFile, Commit, Compaction, CompactionSource, CompactionTrigger, CutOutput, Entry, EntryKind,
+    JournalState, PinTarget, PruneReason, PrunedCall, SentRequest, SystemItem, SystemKind, TurnState,
+    WireLayout,
 };
 pub use event::{
     Command, CompactedByHand, Decision, DeliveryMode, Event, FilePreview, ModelUsage, NoticeLevel,

@@ -103,7 +103,9 @@ impl Agent {
         if !changed.is_empty() {
             self.tell_rules(notices);
         }
-        changed.into_iter().for_each(|item| self.give_rules(item));
+        for item in changed {
+            self.give_rules(item);
+        }
         for item in gone {
             let name = item.path.as_deref().unwrap_or(Path::new("")).display();
             self.give_rules(SystemItem { text: format!("# Rules from {name}\n\n{GONE}"), ..item });

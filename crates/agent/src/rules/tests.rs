@@ -204,11 +204,11 @@ fn bodies(rules: &Rules) -> Vec<&str> {
 fn a_text_stands_once_whatever_file_has_it() {
     let long = "Use tabs.\n".repeat(30);
     let (_keep, root) = project(&[
-        ("AGENTS.md", "root @shared.md"),
-        ("shared.md", "shared by all"),
+        ("AGENTS.md", "root @common.md"),
+        ("common.md", "shared by all"),
         ("a/AGENTS.md", &long),
         ("b/CLAUDE.md", &long),
-        ("c/AGENTS.md", "c @../shared.md"),
+        ("c/AGENTS.md", "c @../common.md"),
         ("a/f", ""),
         ("b/f", ""),
         ("c/f", ""),
@@ -231,7 +231,7 @@ fn a_text_stands_once_whatever_file_has_it() {
     assert_eq!(bodies(&all)[1], same);
     let shared = root.join("AGENTS.md").display().to_string();
     let imported = format!(
-        "c @../shared.md\n\n## Imported: @../shared.md\n\nThe same text stands in the rules from {shared}."
+        "c @../common.md\n\n## Imported: @../common.md\n\nThe same text stands in the rules from {shared}."
     );
     assert_eq!(bodies(&all)[2], imported);
     assert_eq!(bodies(&all)[3], same);

@@ -25,7 +25,7 @@ async fn talk(rig: &mut Rig, turns: std::ops::Range<usize>) {
 
 async fn compact(rig: &mut Rig) {
     rig.send(Command::Compact { focus: None }).await;
-    rig.event(|event| matches!(event, Event::CompactBoundary { .. })).await;
+    assert!(rig.finished().await.compacted.is_some());
 }
 
 fn state(seen: &Seen) -> String {

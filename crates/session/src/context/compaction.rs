@@ -109,8 +109,7 @@ use super::budget::Budget;
 use super::view::Journal;
 use becket_types::{
     AttachedFile, CallId, CompactionSource, CompactionTrigger, CutOutput, EntryKind, LeftOut, Message,
-    MessageId, Prices,
-    PrunedCall, Seq, SystemItem, Tokens, TurnState,
+    MessageId, Prices, PrunedCall, Seq, SystemItem, Tokens, TurnState,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};

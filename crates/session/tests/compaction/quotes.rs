@@ -87,7 +87,7 @@ fn long_messages_share_what_short_ones_leave_and_keep_both_ends() {
 }
 
 #[test]
-fn many_messages_are_named_by_one_range_and_the_oldest_and_newest_are_quoted() {
+fn many_messages_are_named_in_one_line_and_the_oldest_and_newest_are_quoted() {
     let texts: Vec<String> = (0..300).map(|n| format!("message {n}: {}", filler(200))).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let block = Quotes::new(None, &users(&texts), |_| true).block(Tokens(900));
@@ -95,7 +95,10 @@ fn many_messages_are_named_by_one_range_and_the_oldest_and_newest_are_quoted() {
     assert!(block.contains("[m1] message 0:") && block.contains("[m599] message 299:"), "{block}");
     let named: Vec<&str> = block.lines().filter(|line| line.contains("not quoted")).collect();
     assert_eq!(named.len(), 1, "{named:?}");
+    // Of very many the oldest are one run, which `recall` takes as it is.
     assert!(named[0].starts_with("[m") && named[0].contains("–m"), "{named:?}");
+    assert!(named[0].contains(", m587, "), "{named:?}");
+    assert_eq!(Quotes::new(Some(&block), &NONE, |_| true).block(Tokens(900)), block, "read back");
 }
 
 #[test]

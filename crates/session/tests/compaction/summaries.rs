@@ -9,7 +9,7 @@ use becket_session::context::summary::{
 use becket_types::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// A line of the journal: call, tool, subject, state, result.
 type Told<'a> = (&'a str, &'a str, &'a str, JournalState, Value);

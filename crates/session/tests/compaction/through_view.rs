@@ -239,7 +239,7 @@ fn what_an_old_compaction_lost_is_what_was_said_before_it_was_made() {
 }
 
 proptest! {
-    #![proptest_config(crate::cases(10_000))]
+    #![proptest_config(crate::cases(3_000))]
 
     /// P1, P5, P6 through the view, for random histories, twice in a row.
     #[test]
@@ -272,7 +272,9 @@ proptest! {
                 }
                 if let Some(last) = last {
                     let text = last.text();
-                    prop_assert_eq!(shown.iter().filter(|m| is_users_words(m) && m.text().starts_with(&text)).count() > 0, true);
+                    // A repeated message whose image was answered since holds the image's text as well.
+                    let said = |m: &&Message| m.is_user_turn() || m.metadata.compaction_continue;
+                    prop_assert!(shown.iter().filter(said).any(|m| m.text().starts_with(&text)), "{text}");
                 }
             }
             ledger.shown();

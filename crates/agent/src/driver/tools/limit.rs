@@ -15,6 +15,9 @@ use becket_types::{EntryKind, NoticeLevel, Tokens};
 
 /// However full the context is, one step may take this share of the usable window: older steps can be compacted.
 const LEAST: f64 = 0.35;
+/// Room that a step leaves below the threshold, as a share of the usable window, so that cutting it to what is free does
+/// not end in a compaction all the same.
+const SPARE: f64 = 0.03;
 /// However empty the context is, one step takes no more than this: the next one needs room as well.
 const MOST: f64 = 0.60;
 
@@ -28,7 +31,8 @@ impl Agent {
         let size = scale.scale(base);
         let usable = budget.usable();
         let before = used.0.saturating_sub(size.0);
-        let free = budget.threshold(self.budget.policy.threshold).0.saturating_sub(before);
+        let threshold = budget.threshold(self.budget.policy.threshold).0;
+        let free = threshold.saturating_sub(before + part_of(usable, SPARE));
         let room = free.clamp(part_of(usable, LEAST), part_of(usable, MOST));
         if size.0 <= room {
             return;

@@ -15,6 +15,7 @@ use crate::context::continuation::is_users_words;
 use becket_types::{Message, Part, Seq, Tokens, cut_end, cut_start, is_blank};
 use std::borrow::Borrow;
 use std::collections::HashSet;
+use std::fmt::Write as _;
 
 const OPEN: &str = "<user-messages";
 const CLOSE: &str = "</user-messages>";
@@ -22,15 +23,17 @@ const NOTE: &str = " note=\"the user's messages that left the conversation, olde
 whole\"";
 /// Line above the quotes in summaries of earlier releases, under Instructions.
 pub(super) const OLD_MARK: &str = "The user's own words, oldest first:";
-const NAMED: &str = " not quoted; `recall` gives each by its id";
+const NAMED: &str = " not quoted; `recall` gives each";
+/// So many names stand in one line.
+const NAMES: usize = 24;
 /// A cut quote takes at least this many base tokens; below it a message is named instead.
 const LEAST: u64 = 40;
 
-/// Messages in a row, by the numbers of the first and the last one.
+/// One quoted message, or some that are named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Quote {
-    first: Seq,
-    last: Seq,
+    /// Numbers of the messages, oldest first, as first and last of a run; a message alone is both. Never empty.
+    runs: Vec<(Seq, Seq)>,
     /// `None`: named, not quoted.
     said: Option<Said>,
 }
@@ -68,11 +71,11 @@ impl Quotes {
                 continue;
             }
             let whole = Said { start: text, end: String::new(), gone: 0 };
-            added.push(Quote { first: message.seq, last: message.seq, said: Some(whole) });
+            added.push(Quote::of(message.seq, whole));
         }
-        let newer: HashSet<Seq> = added.iter().map(|quote| quote.first).collect();
+        let newer: HashSet<Seq> = added.iter().map(Quote::first).collect();
         // A message that is back in the conversation, or that leaves it again, is not quoted from before.
-        quotes.0.retain(|quote| quote.said.is_none() || !newer.contains(&quote.first));
+        quotes.0.retain(|quote| quote.said.is_none() || !newer.contains(&quote.first()));
         quotes.0.extend(added);
         quotes.keep_once(&stays);
         quotes.join_named();
@@ -95,13 +98,20 @@ impl Quotes {
         self.0 = kept;
     }
 
-    /// Named messages in a row become one line.
+    /// Named messages in a row become one line; of very many the oldest become one run.
     fn join_named(&mut self) {
         let mut joined: Vec<Quote> = Vec::new();
         for quote in std::mem::take(&mut self.0) {
             match joined.last_mut() {
-                Some(last) if last.said.is_none() && quote.said.is_none() => last.last = quote.last,
+                Some(last) if last.said.is_none() && quote.said.is_none() => last.runs.extend(quote.runs),
                 _ => joined.push(quote),
+            }
+        }
+        for runs in joined.iter_mut().map(|quote| &mut quote.runs) {
+            if let Some(more) = runs.len().checked_sub(NAMES).filter(|more| *more > 0) {
+                let last = runs[more].1;
+                runs.drain(1..=more);
+                runs[0].1 = last;
             }
         }
         self.0 = joined;
@@ -121,7 +131,7 @@ impl Quotes {
 
     /// Id of the oldest message, as `recall` takes it.
     pub fn oldest(&self) -> Option<String> {
-        self.0.iter().find(|quote| quote.first != Seq(0)).map(|quote| format!("m{}", quote.first))
+        self.0.iter().map(Quote::first).find(|first| *first != Seq(0)).map(|first| format!("m{first}"))
     }
 
     /// The block, within `max` base tokens where that is possible at all; empty without quotes.
@@ -175,7 +185,7 @@ impl Quotes {
         let share = fair_share(chosen.iter().map(|index| costs[*index]), max.saturating_sub(LEAST / 2));
         let quotes = self.0.iter().enumerate().map(|(index, quote)| match &quote.said {
             Some(said) if chosen.contains(&index) => {
-                Quote { said: Some(said.cut(quote.first, share.max(LEAST / 2))), ..quote.clone() }
+                Quote::of(quote.first(), said.cut(quote.first(), share.max(LEAST / 2)))
             }
             _ => Quote { said: None, ..quote.clone() },
         });
@@ -206,19 +216,19 @@ impl Quotes {
                 old.lines().skip(1).take_while(|line| line.starts_with("> ") || line.starts_with("- ("));
             for line in lines.filter_map(|line| line.strip_prefix("> ")) {
                 let said = Said { start: escape_tags(line), end: String::new(), gone: 0 };
-                quotes.push(Quote { first: Seq(0), last: Seq(0), said: Some(said) });
+                quotes.push(Quote::of(Seq(0), said));
             }
         }
         let Some((from, to)) = span(summary) else { return Self(quotes) };
         for line in summary[from..to - CLOSE.len()].lines().skip(1) {
             match header(line) {
-                Some((first, last, text)) => {
+                Some((runs, text)) => {
                     let said = (text != NAMED).then(|| Said {
                         start: text.strip_prefix(' ').unwrap_or(text).to_owned(),
                         end: String::new(),
                         gone: 0,
                     });
-                    quotes.push(Quote { first, last, said });
+                    quotes.push(Quote { runs, said });
                 }
                 None => {
                     if let Some(said) = quotes.last_mut().and_then(|quote| quote.said.as_mut()) {
@@ -244,16 +254,26 @@ impl Quotes {
 }
 
 impl Quote {
+    fn of(message: Seq, said: Said) -> Self {
+        Self { runs: vec![(message, message)], said: Some(said) }
+    }
+
+    fn first(&self) -> Seq {
+        self.runs[0].0
+    }
+
     fn line(&self) -> String {
-        let id = match (self.first, self.last) {
-            (Seq(0), _) => "[earlier]".to_owned(),
-            (first, last) if first == last => format!("[m{first}]"),
-            (first, last) => format!("[m{first}–m{last}]"),
-        };
+        let names = self.runs.iter().map(|run| match run {
+            (Seq(0), _) => "earlier".to_owned(),
+            (first, last) if first == last => format!("m{first}"),
+            (first, last) => format!("m{first}–m{last}"),
+        });
+        let id = format!("[{}]", names.collect::<Vec<_>>().join(", "));
         let Some(said) = &self.said else { return format!("{id}{NAMED}") };
         let mut text = format!("{id} {}", indented(&said.start));
         if said.gone > 0 {
-            text.push_str(&format!("\n  {}\n  {}", cut_mark(said.gone, self.first), indented(&said.end)));
+            let (mark, end) = (cut_mark(said.gone, self.first()), indented(&said.end));
+            let _ = write!(text, "\n  {mark}\n  {end}");
         }
         text
     }
@@ -283,7 +303,7 @@ impl Said {
 
     /// The same in at most `max` base tokens, as long as that leaves anything: a little more of the start than of the end.
     fn cut(&self, id: Seq, max: u64) -> Self {
-        let cost = |said: &Self| Quote { first: id, last: id, said: Some(said.clone()) }.cost();
+        let cost = |said: &Self| Quote::of(id, said.clone()).cost();
         if cost(self) <= max {
             return self.clone();
         }
@@ -369,15 +389,18 @@ fn read_cut_mark(line: &str) -> Option<usize> {
     rest.ends_with("…]").then(|| gone.parse().ok()).flatten()
 }
 
-/// `[m3] …`, `[m3–m9] …`, `[earlier] …`.
-fn header(line: &str) -> Option<(Seq, Seq, &str)> {
-    let (id, text) = line.strip_prefix('[')?.split_once(']')?;
-    if id == "earlier" {
-        return Some((Seq(0), Seq(0), text));
-    }
-    let number = |id: &str| id.strip_prefix('m')?.parse().ok().map(Seq);
-    let (first, last) = id.split_once('–').unwrap_or((id, id));
-    Some((number(first)?, number(last)?, text))
+/// `[m3] …`, `[m3–m9, m12] …`, `[earlier] …`.
+fn header(line: &str) -> Option<(Vec<(Seq, Seq)>, &str)> {
+    let (names, text) = line.strip_prefix('[')?.split_once(']')?;
+    let number = |name: &str| match name {
+        "earlier" => Some(Seq(0)),
+        name => name.strip_prefix('m')?.parse().ok().map(Seq),
+    };
+    let run = |name: &str| {
+        let (first, last) = name.split_once('–').unwrap_or((name, name));
+        Some((number(first)?, number(last)?))
+    };
+    Some((names.split(", ").map(run).collect::<Option<_>>()?, text))
 }
 
 /// First and last byte of the newest block.

@@ -4,7 +4,7 @@
 //! memory again without what was reverted. A compaction only ever removes: what an earlier one took out does not come back
 //! with a later one, so a view is the same whichever way it was reached.
 
-use super::super::{budget, continuation, cut, escape};
+use super::super::{budget, continuation, escape};
 use super::shape::Mark;
 use super::{Slot, View, weight};
 use becket_types::{
@@ -249,7 +249,8 @@ impl View {
         self.log.push(Slot { message: Arc::new(message), seq, done, finish: None, tokens, owner, out: None });
         if self.effects.counts(&self.log[at]) {
             self.live.push(at);
-            self.live_tokens += tokens;
+            // A result may come after its call was pruned: then it is shown as a stub at once.
+            self.live_tokens += self.weight(&self.log[at]);
             self.attach(at, 0);
         }
     }

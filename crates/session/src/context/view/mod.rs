@@ -40,7 +40,8 @@ pub use spans::{CacheState, KindTotals, cache_states};
 use super::validate::{Validator, Violation};
 use super::{ModelScope, Policy, reminder, repair};
 use becket_types::{
-    BlobId, CallId, Compaction, Context, CutOutput, Entry, EntryKind, FinishReason, JournalState, Message, MessageId, Part, PruneReason, Role, Seq, SystemItem, Tokens, ToolSpec, TurnState, Used,
+    BlobId, CallId, Compaction, Context, CutOutput, Entry, EntryKind, FinishReason, JournalState, Message,
+    MessageId, Part, PruneReason, Role, Seq, SystemItem, Tokens, ToolSpec, TurnState, Used,
 };
 use calls::{Answer, Calls};
 use facts::{Turn, Words};

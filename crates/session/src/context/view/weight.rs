@@ -1,10 +1,11 @@
 //! The estimate of everything that a view sends.
 //!
-//! A message is weighed as it is sent: escaped, wrapped as a reminder, its pruned outputs as stubs, its cut
-//! outputs as their beginning and end. Media that became text
-//! keep their weight as media, so an estimate may be too high there, but it is never noticeably below what is sent. Repairs
-//! of broken histories (a missing result, a missing start) are not counted: they are a few tokens each.
+//! A message is weighed as it is sent: escaped, wrapped as a reminder, its pruned outputs as stubs, its cut outputs as
+//! their beginning and end. Media that became text keep their weight as media, so an estimate may be too high there, but
+//! it is never noticeably below what is sent. Repairs of broken histories (a missing result, a missing start) are not
+//! counted: they are a few tokens each.
 
+use super::calls::Answer;
 use super::fold::results_of;
 use super::{Slot, View};
 use crate::context::{budget, cut, escape, prune, reminder};
@@ -37,8 +38,10 @@ impl View {
     pub(super) fn weight(&self, slot: &Slot) -> Tokens {
         let message = &slot.message;
         let is_shortened = |call| self.is_pruned(call) || self.cut_of(call).is_some();
-        if message.role == Role::Tool && results_of(message).any(is_shortened) {
-            let pruned = results_of(message).any(|call| self.is_pruned(call));
+        if message.role == Role::Tool && results_of(message).any(is_shortened) && !self.is_pinned(&message.id)
+        {
+            // Media beside results are shown with the first one.
+            let pruned = results_of(message).next().is_some_and(|call| self.is_pruned(call));
             let weigh = |part| self.shortened_weight(part, pruned);
             return FRAME + message.parts.iter().map(weigh).sum::<Tokens>();
         }
@@ -54,15 +57,18 @@ impl View {
         slot.tokens
     }
 
-    /// A part of a message of tool results; `pruned`: one of its outputs is a stub.
+    /// A part of a message of tool results; `pruned`: the first of its outputs is a stub.
     fn shortened_weight(&self, part: &Part, pruned: bool) -> Tokens {
         match part {
             Part::ToolResult { call_id, name, .. } => match self.effects.pruned.get(call_id) {
-                Some(mark) => {
-                    let stub = prune::stub(call_id, name, mark.bytes, mark.lines, &mark.excerpt);
+                Some(mark) if self.is_pruned(call_id) => {
+                    // A result without its call is not sent, and a checkpoint forgets its excerpt.
+                    let is_asked = self.calls.answer(call_id) != Answer::NotAsked;
+                    let excerpt = if is_asked { mark.excerpt.as_str() } else { "" };
+                    let stub = prune::stub(call_id, name, mark.bytes, mark.lines, excerpt);
                     FRAME + budget::estimate_text(&stub)
                 }
-                None => match self.cut_of(call_id).and_then(|cut| cut::render(part, cut)) {
+                _ => match self.cut_of(call_id).and_then(|cut| cut::render(part, cut)) {
                     Some(text) => FRAME + budget::estimate_text(&text),
                     None => escaped(part),
                 },

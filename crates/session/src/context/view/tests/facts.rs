@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn turn_state_table() {
     type Make = fn(&mut Ledger);
-    let table: [(&str, Make, TurnState); 12] = [
+    let table: [(&str, Make, TurnState); 13] = [
         ("nothing yet", |_| {}, TurnState::AwaitingUser),
         (
             "a prompt",

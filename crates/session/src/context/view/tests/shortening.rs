@@ -167,11 +167,9 @@ fn p6_words_that_were_taken_back_are_not_said_again_by_a_continuation() {
             ledger.assistant(vec![Part::text("seen")]);
         }
         let live: Vec<Arc<Message>> = ledger.view.live().cloned().collect();
-        let again = crate::context::continuation::continuation(
-            Message::user("again").id,
-            &live,
-            ledger.view.turn_state(),
-        );
+        // What was answered goes on in the middle of a turn; the other one is not answered yet.
+        let state = if media { TurnState::MidTurn } else { ledger.view.turn_state() };
+        let again = crate::context::continuation::continuation(Message::user("again").id, &live, state);
         let (end, id) = (taken.next(), ledger.id_at(taken));
         ledger.compact(end, |c| c.taken_out = if media { vec![] } else { vec![id] });
         ledger.message(again.unwrap());
