@@ -17,7 +17,7 @@ use becket_session::context::budget::Budget;
 use becket_session::context::compaction::{Ask, Failure, InputKind, Step, Summariser};
 use becket_types::{
     CompactionTrigger, Context, ContextMessage, EntryKind, FinishReason, Message, NoticeLevel, Provenance,
-    SentRequest, Seq, Tokens, Usage, hex,
+    SentRequest, Seq, Tokens, Usage, hex, is_blank,
 };
 use futures::stream::{BoxStream, StreamExt as _};
 use serde_json::json;
@@ -28,8 +28,8 @@ use tokio::time::Instant;
 
 /// For all summary requests of one compaction, retries included.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(90);
-/// No summary is this long, in bytes. A model that writes more is not going to end.
-const MAX_TEXT: usize = 1 << 20;
+/// No summary is this long, in bytes. A model that writes more is not going to end; what it wrote so far is used.
+const MAX_TEXT: usize = 1 << 18;
 
 /// A compaction that waits for its summariser, or a summary that is made ahead of time.
 pub(super) struct CompactionRun {
@@ -51,6 +51,8 @@ pub(super) struct Tries {
     others: VecDeque<Arc<dyn Model>>,
     /// The answer broke off once, and was asked for again.
     again: bool,
+    /// The longest answer that broke off.
+    cut: String,
     /// The running request as it was at the first ask, for an ask that continues it.
     prefix: Option<Context>,
 }
@@ -93,19 +95,20 @@ pub(super) enum Broken {
 }
 
 impl CompactionRun {
-    /// The whole answer, or why there is none. What came so far is kept in the run.
+    /// The answer, or why there is none. One that does not end, or that broke off twice, is as far as it came: a summary
+    /// that is cut is worth more than none.
     pub(super) async fn next(&mut self) -> Asked {
         loop {
             let event = tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(self.deadline) => {
-                    return Asked(Err(Broken::Other(Failure::Timeout)));
+                    return Asked(self.cut().ok_or(Broken::Other(Failure::Timeout)));
                 }
                 event = self.stream.next() => event,
             };
             if self.text.len() > MAX_TEXT {
                 let endless = format!("its answer did not end within {MAX_TEXT} bytes");
-                return Asked(Err(Broken::Other(Failure::Error(endless))));
+                return Asked(self.cut().ok_or(Broken::Other(Failure::Error(endless))));
             }
             match event {
                 Some(Ok(ModelEvent::TextDelta { text, .. })) => self.text.push_str(&text),
@@ -121,8 +124,28 @@ impl CompactionRun {
                 }
                 Some(Ok(ModelEvent::Finish(_))) => return Asked(Ok(std::mem::take(&mut self.text))),
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return Asked(Err(Broken::Model(error))),
-                None => return Asked(Err(Broken::Model(reply_error::ended_early()))),
+                Some(Err(error)) => return self.broke(error),
+                None => return self.broke(reply_error::ended_early()),
+            }
+        }
+    }
+
+    /// The longest answer so far that broke off, if it came as far as a section.
+    fn cut(&mut self) -> Option<String> {
+        let (text, cut) = (std::mem::take(&mut self.text), std::mem::take(&mut self.tries.cut));
+        let longest = if text.len() >= cut.len() { text } else { cut };
+        let mut lines = longest.lines().skip_while(|line| !line.starts_with("## "));
+        lines.any(|line| !line.starts_with('#') && !is_blank(line)).then_some(longest)
+    }
+
+    fn broke(&mut self, error: ModelError) -> Asked {
+        let is_cut = matches!(error.kind, ErrorKind::StreamBroken | ErrorKind::Stalled);
+        let cut = if is_cut { self.cut() } else { None };
+        match cut {
+            Some(cut) if self.tries.again => Asked(Ok(cut)),
+            cut => {
+                self.tries.cut = cut.unwrap_or_default();
+                Asked(Err(Broken::Model(error)))
             }
         }
     }
@@ -161,7 +184,7 @@ impl Agent {
                 others.push_back(Arc::clone(other));
             }
         }
-        Tries { model, others, again: false, prefix: None }
+        Tries { model, others, again: false, cut: String::new(), prefix: None }
     }
 
     /// Time and usage of a request that ended or is given up.

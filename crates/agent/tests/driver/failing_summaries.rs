@@ -206,3 +206,28 @@ async fn a_second_ask_while_a_call_runs_carries_the_conversation_of_the_first() 
         assert_eq!(told.count(), 0, "nobody is told of a call that runs");
     }
 }
+
+/// An answer that breaks off twice, or does not end, is used as far as it came.
+#[tokio::test(start_paused = true)]
+async fn the_sections_of_a_summary_that_breaks_off_are_used() {
+    const HALF: &str =
+        "## Goal\nBuild the harbour gate.\n\n## Instructions\n- Keep the old interpreter.\n\n## Prog";
+    for replies in [
+        vec![Reply::Break(HALF, ErrorKind::StreamBroken), Reply::Break("", ErrorKind::StreamBroken)],
+        vec![Reply::Break("## Go", ErrorKind::StreamBroken), Reply::Break(HALF, ErrorKind::Stalled)],
+        vec![Reply::Hang(HALF)],
+    ] {
+        let mut turns: Vec<Reply> =
+            (0..8).map(|n| bash(&format!("c{n}"), &format!("big {}", 14_400 + n * 12))).collect();
+        turns.push(say("done"));
+        let mut setup = Setup::with_window(32_000, turns);
+        setup.policy.prune = false;
+        let mut rig = setup.start();
+        rig.model.script.lock().unwrap().summaries = replies.into();
+        assert_eq!(rig.turn("build the gate").await.end, TurnEnd::Completed);
+        let seen = rig.model.turns().pop().unwrap();
+        let summary = seen.lines().into_iter().find(|line| line.contains("## Goal")).unwrap();
+        assert!(summary.contains("Build the harbour gate."), "{summary}");
+        assert!(summary.contains("Keep the old interpreter."), "{summary}");
+    }
+}
