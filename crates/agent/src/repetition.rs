@@ -12,8 +12,9 @@
 //! Equal calls with equal results in one step count once: they run side by side, and the model has seen none of their
 //! results when it makes them.
 //!
-//! Invariants: O(1) per call, 8 bytes kept for each that is new; a changed result (polling) breaks the run; the `description` field of an input does not
-//! count, as models vary it freely. Does not know why calls are made and never looks at time.
+//! Invariants: O(1) per call, 8 bytes kept for each that is new; a changed result (polling) breaks the run; the
+//! `description` field of an input does not count, as models vary it freely. Does not know why calls are made and never
+//! looks at time.
 
 use crate::machine::Repetition;
 use becket_types::cut_end;

@@ -83,8 +83,9 @@ impl Agent {
         self.report_usage();
         self.write_results(&mut batch);
         if batch.is_over() {
-            self.limit_step();
+            // Rules take their room first: they are not cut for a step.
             self.rules_below(&batch.touched);
+            self.limit_step();
             self.feed(Input::ToolsDone);
         } else {
             self.op = Op::Tools(batch);

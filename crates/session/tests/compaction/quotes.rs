@@ -97,7 +97,7 @@ fn many_messages_are_named_in_one_line_and_the_oldest_and_newest_are_quoted() {
     assert_eq!(named.len(), 1, "{named:?}");
     // Of very many the oldest are one run, which `recall` takes as it is.
     assert!(named[0].starts_with("[m") && named[0].contains("–m"), "{named:?}");
-    assert!(named[0].contains(", m587, "), "{named:?}");
+    assert!(named[0].contains(", m585, m587]"), "{named:?}");
     assert_eq!(Quotes::new(Some(&block), &NONE, |_| true).block(Tokens(900)), block, "read back");
 }
 
@@ -112,15 +112,15 @@ fn quotes_of_an_earlier_release_are_carried_over() {
     assert_eq!(Quotes::new(Some(&block), &NONE, |_| true).block(Tokens(500)), block);
 }
 
-/// Each id that a block quotes or names.
+/// The runs of messages that a block quotes or names.
 fn ids(block: &str) -> Vec<(u64, u64)> {
     let number = |id: &str| id.trim_start_matches('m').parse().unwrap();
-    let id = |line: &str| {
-        let (id, _) = line.strip_prefix("[m")?.split_once(']')?;
+    let run = |id: &str| {
         let (first, last) = id.split_once('–').unwrap_or((id, id));
-        Some((number(first), number(last)))
+        (number(first), number(last))
     };
-    block.lines().filter_map(id).collect()
+    let names = |line: &str| Some(line.strip_prefix("[m")?.split_once(']')?.0.to_owned());
+    block.lines().filter_map(names).flat_map(|names| names.split(", ").map(run).collect::<Vec<_>>()).collect()
 }
 
 fn texts() -> impl Strategy<Value = Vec<String>> {

@@ -11,7 +11,7 @@
 
 use super::head::placeholder;
 use super::{escape_tags, estimate_text};
-use crate::context::continuation::is_users_words;
+use crate::context::continuation::{is_replay, is_users_words};
 use becket_types::{Message, Part, Seq, Tokens, cut_end, cut_start, is_blank};
 use std::borrow::Borrow;
 use std::collections::HashSet;
@@ -24,6 +24,8 @@ whole\"";
 /// Line above the quotes in summaries of earlier releases, under Instructions.
 pub(super) const OLD_MARK: &str = "The user's own words, oldest first:";
 const NAMED: &str = " not quoted; `recall` gives each";
+/// Letters at the beginning of two quotes by which they are told to be of the same words.
+const LETTERS: usize = 48;
 /// So many names stand in one line.
 const NAMES: usize = 24;
 /// A cut quote takes at least this many base tokens; below it a message is named instead.
@@ -65,6 +67,10 @@ impl Quotes {
             let text = if is_users_words(message) { said(message) } else { String::new() };
             if text.is_empty() {
                 continue;
+            }
+            if is_replay(message) {
+                let whole = Said { start: text.clone(), end: String::new(), gone: 0 };
+                quotes.0.retain(|quote| quote.said.as_ref().is_none_or(|said| !said.is_same(&whole)));
             }
             if !leaves(index) {
                 stays.insert(text);
@@ -284,6 +290,20 @@ impl Quote {
 }
 
 impl Said {
+    /// Equal words: a continuation repeats a message that an earlier compaction quoted. Where one of them is cut: the same beginning, and about the same length, because cutting and reading
+    /// back trims lines.
+    fn is_same(&self, other: &Self) -> bool {
+        if self.gone == 0 && other.gone == 0 {
+            return self.start == other.start;
+        }
+        let length = |said: &Self| said.start.chars().count() + said.end.chars().count() + said.gone;
+        let (mine, its) = (length(self), length(other));
+        let equal = self.start.chars().zip(other.start.chars()).take_while(|(a, b)| a == b).count();
+        let shorter = self.start.chars().count().min(other.start.chars().count());
+        let alike = equal >= shorter.clamp(LETTERS / 3, LETTERS);
+        alike && mine.abs_diff(its) * 50 <= mine.max(its)
+    }
+
     /// A further line of a block that is read.
     fn push(&mut self, line: &str) {
         match read_cut_mark(line) {
