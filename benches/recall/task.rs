@@ -254,6 +254,22 @@ impl Task {
         }
     }
 
+    /// The same the other way round: the model writes much and gets a word back, which no pruning of outputs makes room for.
+    pub(crate) fn writing(&mut self) -> Act {
+        match self.silent() {
+            Act::Step(calls) => {
+                let wrote = |call: Call| Call {
+                    tool: "write",
+                    subject: call.output,
+                    output: "written".to_owned(),
+                    ..call
+                };
+                Act::Step(calls.into_iter().map(wrote).collect())
+            }
+            act => act,
+        }
+    }
+
     /// Six reads side by side, together 1.2 times what fits.
     fn batch(&mut self) -> Act {
         let bytes = self.usable as usize * 4 / 5;

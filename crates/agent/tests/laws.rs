@@ -191,12 +191,11 @@ async fn perform(history: &History, but: &[&str]) -> Result<Played, Broken> {
             TurnEnd::Repetition { .. } => return Err(("end", "repetition".to_owned())),
             other => return Err(("end", format!("{other:?}"))),
         });
-        if turn.compact {
+        // A second message that came too late for its turn would have one of its own beside the compaction.
+        if turn.compact && !turn.steer {
             stage.send(Command::Compact { focus: None }).await;
-            let result = stage.finished().await;
-            if result.compacted.is_none() && !matches!(result.end, TurnEnd::ContextFull { .. }) {
-                return Err(("end", format!("a compaction by hand ends with {:?}", result.end)));
-            }
+            let over = |e: &Event| matches!(e, Event::TurnFinished(result) if result.compacted.is_some());
+            stage.until(over).await;
         }
         stage.plan.lock().unwrap().steps.clear();
     }
@@ -252,7 +251,7 @@ fn but() -> Vec<&'static str> {
 }
 
 proptest! {
-    #![proptest_config(cases(48))]
+    #![proptest_config(cases(32))]
 
     #[test]
     fn every_session_ends_and_each_of_its_requests_keeps_the_laws(history in history()) {
