@@ -93,7 +93,7 @@ impl RepetitionGuard {
             .unwrap_or(1)
     }
 
-    /// What follows from it, asked once at the end of each step. A nudge is reported once per run.
+    /// The verdict on the calls so far, asked once at the end of each step. A nudge is reported once per run.
     pub fn verdict(&mut self) -> Repetition {
         self.step.clear();
         let seen = self.seen();

@@ -60,7 +60,7 @@ impl Agent {
     }
 }
 
-/// What stands at `path`, compared with the hash of what the model saw.
+/// The file at `path` now, compared with the hash of the content that the model saw.
 fn content(path: &Path, seen: &str) -> FileContent {
     let meta = match std::fs::symlink_metadata(path) {
         Ok(meta) => meta,

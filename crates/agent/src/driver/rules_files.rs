@@ -26,7 +26,7 @@ const CHANGED: &str = " (changed: these replace the earlier rules from this file
 /// Stands for the rules of a file that was deleted.
 const GONE: &str = "The file is gone from disk. Its rules no longer apply.";
 
-/// What the model was given of rules files.
+/// The rules files that the model was given.
 #[derive(Debug, Default)]
 pub(crate) struct KnownRules {
     /// Folders below the working directory that were looked at.

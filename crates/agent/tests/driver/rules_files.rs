@@ -15,7 +15,7 @@ fn big(id: &str) -> Reply {
     bash(id, "big 14400")
 }
 
-/// How often a text stands in everything that a request sends.
+/// Number of times that a request contains a text.
 fn times(seen: &Seen, text: &str) -> usize {
     let system: usize = seen.context.system.iter().map(|block| block.matches(text).count()).sum();
     system + seen.lines().iter().map(|line| line.matches(text).count()).sum::<usize>()

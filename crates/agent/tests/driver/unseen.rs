@@ -17,7 +17,7 @@ fn reads(step: usize, sizes: &[usize]) -> Reply {
     calls(sizes.iter().enumerate().map(read).collect())
 }
 
-/// What a request shows of the result of a call.
+/// The result of a call as a request shows it.
 fn shown(seen: &Seen, id: &str) -> Option<String> {
     let start = format!("result {id}: ");
     seen.lines().into_iter().find_map(|line| line.strip_prefix(&start).map(str::to_owned))
