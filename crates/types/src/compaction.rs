@@ -20,7 +20,9 @@ pub struct Lost {
 pub struct Loss {
     pub identifiers: Vec<Lost>,
     pub paths: Vec<Lost>,
+    /// Sentences of the model that tell of a decision.
     pub decisions: Vec<Lost>,
+    /// Sentences of the user.
     pub constraints: Vec<Lost>,
     /// Outputs of tools among what leaves; each comes back with `recall`.
     pub outputs: usize,
@@ -34,7 +36,7 @@ impl Loss {
     /// The lists under the names people know them by.
     pub fn lists(&self) -> [(&'static str, &[Lost]); 4] {
         [
-            ("constraints", &self.constraints),
+            ("your sentences", &self.constraints),
             ("decisions", &self.decisions),
             ("paths", &self.paths),
             ("identifiers", &self.identifiers),

@@ -78,7 +78,7 @@
 //!
 //! Does not talk to a model, count time, or write the ledger.
 
-mod attached;
+pub(in crate::context) mod attached;
 mod fallback;
 mod folded;
 mod governor;

@@ -23,6 +23,8 @@ pub use quotes::Quotes;
 pub use sections::{Answer, Sections, Template};
 pub use state::state_text;
 
+pub(crate) use provenance::{is_wide, stems};
+
 use super::budget::estimate_text;
 use becket_types::{LeftOut, Tokens, is_blank};
 use std::fmt::Write as _;

@@ -54,7 +54,7 @@ pub(super) fn print(preview: &Preview, out: &mut dyn Write) -> Result<(), Failur
         more(&mut text, list.len());
     }
     if preview.folded.loss.is_empty() {
-        text.push_str("\nLost: no identifier, path, decision or constraint that was said.\n");
+        text.push_str("\nLost: no identifier, path, decision or sentence of yours.\n");
     }
     let _ = writeln!(
         text,

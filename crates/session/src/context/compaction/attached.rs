@@ -32,7 +32,7 @@ const MIN_ROOM: u64 = 200;
 /// Characters of a line that are shown, as the read tool shows them.
 const LINE_CHARS: usize = 2_000;
 
-const HEAD: &str = "Files that you read or edited last, as they are on disk at this compaction. The lines are numbered as the read \
+pub(in crate::context) const HEAD: &str = "Files that you read or edited last, as they are on disk at this compaction. The lines are numbered as the read \
                     tool numbers them. You need not read them again before you edit them.";
 
 /// A file that the model was shown, as calls named it.
@@ -176,7 +176,7 @@ pub(super) fn attach(measured: &Measured, layout: &Layout, after: Tokens) -> Att
 }
 
 /// A state text without the attached files, and the part that holds them.
-pub(super) fn split(state: &str) -> (&str, &str) {
+pub(in crate::context) fn split(state: &str) -> (&str, &str) {
     state.split_at(state.find(HEAD).unwrap_or(state.len()))
 }
 

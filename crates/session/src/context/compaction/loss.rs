@@ -1,16 +1,18 @@
-//! What a compaction would lose: identifiers, paths, decisions and constraints that stood in what leaves the view and
-//! stand nowhere in what is left.
+//! The facts that a compaction would lose: identifiers, paths, decisions of the model and sentences of the user that leave
+//! the view and stand nowhere in the rest of it.
 //!
-//! Said by the user, by the model, or given to a tool; outputs of tools are not searched: each comes back by its id, and
-//! their number is told. A sentence counts as kept when a line of what is left has most of its words. Pure text: what is
-//! found is a hint for people, nothing is decided by it.
+//! Reads the texts of the user and of the model and the inputs of calls. Outputs of tools are counted only: `recall` brings
+//! each of them back. A sentence counts as kept if one remaining line has most of its words. Any sentence of the user
+//! counts, in every language: a list of words such as "never" would know one language only. Pure text: the result is a
+//! hint for people, nothing is decided by it.
 
+use crate::context::summary::{is_wide, stems};
 use becket_types::{Loss, Lost, Message, Part, Role, Seq};
 use serde_json::Value;
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 
-/// Words in a sentence that tell of a decision.
+/// Words of the model that tell of a decision.
 const DECISIONS: &[&str] = &[
     "decided",
     "decision",
@@ -27,31 +29,19 @@ const DECISIONS: &[&str] = &[
     "we will use",
     "i will use",
 ];
-/// Words in a sentence of the user's that make it a constraint.
-const CONSTRAINTS: &[&str] = &[
-    "must",
-    "never",
-    "always",
-    "don't",
-    "do not",
-    "only",
-    "make sure",
-    "without",
-    "avoid",
-    "keep",
-    "not allowed",
-];
 /// Folders that most projects have: what begins with one is a path, however short.
 const FOLDERS: &[&str] = &[
     "src", "lib", "test", "tests", "docs", "bin", "app", "crates", "packages", "vendor", "scripts",
     "benches", "examples",
 ];
+/// Marks that end a sentence.
+const ENDS: [char; 11] = ['.', '!', '?', ';', '。', '！', '？', '；', '؟', '؛', '।'];
 /// Share of a sentence's words that one line must have.
 const SAME: f64 = 0.6;
-/// Longer sentences are no sentences.
+/// Bytes of the longest sentence that is looked at; anything longer is data.
 const SENTENCE: usize = 400;
 
-/// What `gone` says and the text of everything that stays does not.
+/// The facts in `gone` that `left`, the text of everything that stays, does not have.
 pub fn loss<M: Borrow<Message>>(gone: &[M], left: &str) -> Loss {
     let left = Left::new(left);
     let (mut words, mut sentences) = (Found::default(), Found::default());
@@ -81,12 +71,11 @@ pub fn loss<M: Borrow<Message>>(gone: &[M], left: &str) -> Loss {
     }
     for lost in sentences.sorted() {
         let lower = lost.text.to_lowercase();
-        let says = |words: &[&str]| words.iter().any(|w| holds_word(&lower, w));
-        let (constraint, decision) = (lost.by_user && says(CONSTRAINTS), says(DECISIONS));
-        if !(constraint || decision) || left.says(&lower) {
+        let decided = || DECISIONS.iter().any(|word| holds_word(&lower, word));
+        if !(lost.by_user || decided()) || left.says(&lost.text) {
             continue;
         }
-        if constraint { loss.constraints.push(lost) } else { loss.decisions.push(lost) }
+        if lost.by_user { loss.constraints.push(lost) } else { loss.decisions.push(lost) }
     }
     loss
 }
@@ -94,18 +83,18 @@ pub fn loss<M: Borrow<Message>>(gone: &[M], left: &str) -> Loss {
 /// What is left, ready to be asked.
 struct Left<'a> {
     text: &'a str,
-    lines: Vec<HashSet<String>>,
+    lines: Vec<HashSet<u64>>,
 }
 
 impl<'a> Left<'a> {
     fn new(text: &'a str) -> Self {
-        let lines = text.lines().map(|line| content_words(&line.to_lowercase())).filter(|w| !w.is_empty());
-        Self { text, lines: lines.collect() }
+        let lines = text.lines().map(|line| stems(line).collect::<HashSet<u64>>());
+        Self { text, lines: lines.filter(|stems| !stems.is_empty()).collect() }
     }
 
-    /// Whether a line has most of the sentence's words.
+    /// True if a line has most of the sentence's words.
     fn says(&self, sentence: &str) -> bool {
-        let words = content_words(sentence);
+        let words: HashSet<u64> = stems(sentence).collect();
         let enough = (words.len() as f64 * SAME).ceil() as usize;
         words.is_empty() || self.lines.iter().any(|line| words.intersection(line).count() >= enough)
     }
@@ -189,20 +178,31 @@ fn is_identifier(word: &str) -> bool {
 }
 
 fn sentences_of(text: &str) -> Vec<String> {
-    text.lines()
-        .flat_map(|line| {
-            line.split_inclusive(['.', '!', '?', ';']).fold(Vec::<String>::new(), |mut out, piece| {
-                // A full stop inside a name ends no sentence.
-                match out.last_mut() {
-                    Some(last) if !last.ends_with(' ') && !piece.starts_with(' ') => last.push_str(piece),
-                    _ => out.push(piece.to_owned()),
+    let pieces = text.lines().flat_map(|line| {
+        line.split_inclusive(ENDS).fold(Vec::<String>::new(), |mut out, piece| {
+            match out.last_mut() {
+                // A full stop inside a name ends no sentence; the ends of scripts without spaces always do.
+                Some(last)
+                    if !last.ends_with([' ', '。', '！', '？', '；', '।']) && !piece.starts_with(' ') =>
+                {
+                    last.push_str(piece);
                 }
-                out
-            })
+                _ => out.push(piece.to_owned()),
+            }
+            out
         })
+    });
+    pieces
         .map(|sentence| sentence.trim().trim_start_matches(['-', '*', '#', '>', ' ']).to_owned())
-        .filter(|sentence| sentence.len() <= SENTENCE && sentence.split_whitespace().count() >= 3)
+        .filter(|sentence| sentence.len() <= SENTENCE && is_sentence(sentence))
         .collect()
+}
+
+/// At least three words, or as many letters of a script without spaces as three words have.
+fn is_sentence(text: &str) -> bool {
+    const WORDS: usize = 3;
+    const LETTERS: usize = 6;
+    text.split_whitespace().count() >= WORDS || text.chars().filter(|c| is_wide(*c)).count() >= LETTERS
 }
 
 fn holds_word(text: &str, word: &str) -> bool {
@@ -210,12 +210,6 @@ fn holds_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, found)| {
         edge(text[..at].chars().next_back()) && edge(text[at + found.len()..].chars().next())
     })
-}
-
-/// Words of four letters and more: what a sentence is about.
-fn content_words(text: &str) -> HashSet<String> {
-    let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-    words.filter(|word| word.chars().count() >= 4).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -241,16 +235,42 @@ mod tests {
             Message::tool_result("c1".into(), "bash", "lots_of output::Noise in/many/files.rs", false);
         let gone = [user, model, output];
         let loss = loss(&gone, "the ticket ACME-4711 and parser_core");
-        assert_eq!(texts(&loss.constraints), ["Never touch vendor/generated.rs!"]);
+        let sentences = [
+            "Fix the parser.",
+            "Never touch vendor/generated.rs!",
+            "The ticket is ACME-4711, see https://x.example/4711.",
+        ];
+        assert_eq!(texts(&loss.constraints), sentences);
         assert_eq!(texts(&loss.decisions), ["I decided to use a hand-written lexer instead of logos."]);
         assert_eq!(texts(&loss.paths), ["vendor/generated.rs"]);
         assert_eq!(texts(&loss.identifiers), ["https://x.example/4711", "span_test"]);
         assert_eq!((loss.outputs, loss.identifiers[1].seq), (1, Seq(7)));
 
-        let kept = "never touch vendor/generated.rs\nhand-written lexer instead of logos was decided\nspan_test \
+        let kept = "fix the parser\nthe ticket: ACME-4711 https://x.example/4711\nnever touch vendor/generated.rs\nhand-written lexer instead of logos was decided\nspan_test \
                     https://x.example/4711 ACME-4711 parser_core";
         let loss = super::loss(&gone, kept);
         assert!(loss.is_empty(), "{loss:?}");
+    }
+
+    /// A rule in any language is named when it is gone, and is not when a line still says it.
+    #[test]
+    fn a_lost_sentence_of_the_user_is_named_in_every_language() {
+        let rules = [
+            "gửi qua PR nhé, không ai đẩy tay lên master.",
+            "请不要直接推送到主分支。",
+            "本番環境には絶対に触らないでください。",
+            "Niemand schiebt von Hand auf master.",
+            "لا تدفع مباشرة إلى الفرع الرئيسي؟",
+            "Никогда не трогай рабочую базу.",
+            "Nothing goes to master by hand.",
+        ];
+        for rule in rules {
+            let gone = [Message::user(rule)];
+            assert_eq!(texts(&loss(&gone, "other words altogether").constraints), [rule]);
+            assert!(loss(&gone, &format!("- [m1] {rule} and more")).is_empty(), "{rule}");
+        }
+        let two = [Message::user("请不要直接推送到主分支。所有名称保持原样！好的。")];
+        assert_eq!(texts(&loss(&two, "").constraints), ["所有名称保持原样！", "请不要直接推送到主分支。"]);
     }
 
     #[test]

@@ -133,14 +133,14 @@ pub(super) fn unmarked(section: &str) -> String {
 }
 
 /// Scripts that are written without spaces between words.
-fn is_wide(c: char) -> bool {
+pub(crate) fn is_wide(c: char) -> bool {
     c >= '\u{2E80}'
         || matches!(c, '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}')
 }
 
 /// Hashes of the stems of a text: words of three letters and more, lower case, their first letters; pairs of letters in
 /// scripts without spaces.
-fn stems(text: &str) -> impl Iterator<Item = u64> + '_ {
+pub(crate) fn stems(text: &str) -> impl Iterator<Item = u64> + '_ {
     const STEM: usize = 5;
     text.split(|c: char| !c.is_alphanumeric()).flat_map(|word| {
         let letters: Vec<char> = word.chars().flat_map(char::to_lowercase).collect();

@@ -1,5 +1,6 @@
 //! What fills the window, span by span, for people.
 
+use super::super::compaction::attached;
 use super::super::{budget, media};
 use super::View;
 use becket_types::{
@@ -155,6 +156,9 @@ fn label(message: &ContextMessage, part: &Part) -> (SpanKind, String) {
         Part::Text { .. } | Part::Unknown(_) => match message.message.origin {
             Origin::Synthetic(Synthetic::CompactionSummary) => plain(SpanKind::Summary, "summary"),
             Origin::Synthetic(Synthetic::CompactionContinue) => plain(SpanKind::Continuation, "continuation"),
+            Origin::Synthetic(Synthetic::SessionState) if carries_files(part) => {
+                plain(SpanKind::State, "session state, attached files")
+            }
             Origin::Synthetic(Synthetic::SessionState) => plain(SpanKind::State, "session state"),
             Origin::Synthetic(Synthetic::Rules) => plain(SpanKind::Rules, "rules"),
             Origin::Synthetic(Synthetic::Reminder) => plain(SpanKind::Reminder, "note"),
@@ -163,6 +167,11 @@ fn label(message: &ContextMessage, part: &Part) -> (SpanKind, String) {
             _ => plain(SpanKind::User, "user"),
         },
     }
+}
+
+/// True if a compaction attached file contents to this state message.
+fn carries_files(part: &Part) -> bool {
+    matches!(part, Part::Text { text, .. } if !attached::split(text).1.is_empty())
 }
 
 fn bytes(part: &Part) -> u64 {

@@ -232,6 +232,14 @@ fn spans_show_what_fills_the_window() {
         (K::Continuation, "continuation"),
     ];
     assert_eq!(spans, want.map(|(kind, label)| (kind, label.to_owned())));
+    // A state message that brings files back says so.
+    ledger.compact(starts[2], |c| {
+        c.state = format!("STATE\n\n{} 1\tfn main() {{}}", crate::context::compaction::attached::HEAD);
+        c.trigger = CompactionTrigger::Manual;
+    });
+    ledger.view.context();
+    let labels: Vec<String> = ledger.view.spans(&[]).into_iter().map(|span| span.label).collect();
+    assert!(labels.iter().any(|label| label == "session state, attached files"), "{labels:?}");
     assert_eq!(
         ledger.view.tool_stubs(&[]).len(),
         1,
