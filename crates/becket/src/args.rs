@@ -17,7 +17,7 @@ use std::path::PathBuf;
     version,
     about,
     disable_help_subcommand = true,
-    after_help = "Subcommands: demo, sessions, context, compact, doctor, config, models, export, import, screenshot, undo, redo, rewind (each with --help)\n\
+    after_help = "Subcommands: demo, sessions, context, compact, doctor, config, models, export, import, screenshot, undo, redo, rewind, sandbox (each with --help)\n\
                   Exit codes: 0 ok, 1 error, 2 usage, 3 max turns, 4 budget, 5 permission denied, 6 schema not met,\n\
                   7 model unreachable, 8 repetition, 9 context full, 130 interrupted, 143 terminated"
 )]
@@ -250,6 +250,8 @@ pub(crate) enum Subcommands {
     Redo(RedoArgs),
     /// Go back to before a message: conversation, files or both.
     Rewind(RewindArgs),
+    /// Run a command confined, as commands of the model are; without a command, show what confines them.
+    Sandbox(SandboxArgs),
 }
 
 /// First words that are subcommands; everything else is a run.
@@ -267,7 +269,26 @@ pub(crate) const SUBCOMMANDS: &[&str] = &[
     "undo",
     "redo",
     "rewind",
+    "sandbox",
 ];
+
+#[derive(Debug, Args)]
+pub(crate) struct SandboxArgs {
+    /// How tightly: `read-only`, as commands that run without a question, or `workspace`.
+    #[arg(long, value_enum, default_value_t = LevelArg::Workspace)]
+    pub level: LevelArg,
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// The command and its arguments.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LevelArg {
+    ReadOnly,
+    Workspace,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct ScreenshotArgs {

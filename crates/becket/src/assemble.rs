@@ -57,7 +57,8 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
             becket_model::open(&reference, &model_settings).map_err(|e| models::usage(&e))
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let guard = guard(environment, run)?;
+    let sandbox = crate::sandbox::sandbox(environment, &run.roots).map(Arc::new);
+    let guard = guard(environment, run)?.with_sandbox(crate::sandbox::rules(sandbox.as_ref()));
 
     let skills = Arc::new(toolbox::skills(environment, &run.cwd, config, run.trusted));
     notes.extend(skills.warnings().iter().cloned());
@@ -66,7 +67,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
     } else {
         std::env::temp_dir().join("becket-spill")
     };
-    let shell = toolbox::shell(environment, config, spill);
+    let shell = toolbox::shell(environment, config, spill, sandbox);
     let reach = reach::reach(environment, config, &run.roots);
     notes.extend(reach.notes);
     let (kinds, odd) = agents::kinds(environment, &crate::settings::project_root(&run.cwd), run.trusted);

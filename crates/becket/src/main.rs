@@ -17,6 +17,7 @@ mod interactive;
 mod keys;
 mod models;
 mod reach;
+mod sandbox;
 mod settings;
 mod stdin;
 mod storage;
@@ -35,10 +36,20 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
-    let mut words = std::env::args().skip(1);
-    if words.next().as_deref() == Some(guardian::WORD) {
-        guardian::watch(&words.next().unwrap_or_default());
-        return ExitCode::SUCCESS;
+    let mut words = std::env::args_os().skip(1);
+    match words.next() {
+        Some(word) if word == becket_sandbox::helper::WORD => {
+            let (code, message) = becket_sandbox::helper::run(words);
+            if !message.is_empty() {
+                let _ = writeln!(io::stderr(), "{message}");
+            }
+            return ExitCode::from(code);
+        }
+        Some(word) if word == guardian::WORD => {
+            guardian::watch(&words.next().unwrap_or_default().to_string_lossy());
+            return ExitCode::SUCCESS;
+        }
+        _ => {}
     }
     let status = match dispatch() {
         Ok(status) => status,
@@ -144,6 +155,8 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
             .and_then(|cwd| cmd::undo::run(&environment, &cwd, &args, &mut out)),
         Subcommands::Redo(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::redo::run(&environment, &cwd, &args, &mut out)),
+        Subcommands::Sandbox(args) => settings::enter(args.config.cd.as_deref())
+            .and_then(|cwd| cmd::sandbox::run(&environment, &cwd, &args, &mut out)),
         Subcommands::Rewind(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::rewind::run(&environment, &cwd, &args, &mut out)),
     };

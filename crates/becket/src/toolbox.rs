@@ -4,6 +4,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_agent::subagent::{Kind, TaskTool};
 use becket_config::Config;
+use becket_sandbox::Sandbox;
 use becket_tool::{Registry, Tool};
 use becket_tool_shell::{Shell, ShellSettings, environment::for_commands};
 use becket_tool_skill::{Scope, SkillDir, SkillTool, Skills};
@@ -61,7 +62,12 @@ pub(crate) fn registry(
 }
 
 /// What the commands of a session share.
-pub(crate) fn shell(environment: &Environment, config: &Config, spill_dir: PathBuf) -> Arc<Shell> {
+pub(crate) fn shell(
+    environment: &Environment,
+    config: &Config,
+    spill_dir: PathBuf,
+    sandbox: Option<Arc<Sandbox>>,
+) -> Arc<Shell> {
     let vars = environment.vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v)));
     let mut env = for_commands(vars, &[]);
     for (name, value) in &config.shell.env {
@@ -74,6 +80,7 @@ pub(crate) fn shell(environment: &Environment, config: &Config, spill_dir: PathB
         settings.max_timeout = settings.max_timeout.max(timeout);
     }
     settings.store = Some(environment.sessions_dir());
+    settings.sandbox = sandbox;
     settings.other_spill_dirs.push(std::env::temp_dir());
     Shell::new(settings)
 }

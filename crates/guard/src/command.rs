@@ -36,8 +36,23 @@ pub(crate) struct Findings {
     pub by_rule: bool,
     /// Git runs somewhere where it only reads, and a rule would let it run anyway.
     pub covered_git: bool,
+    /// Some part runs because it only reads, and no rule covers it.
+    pub uncovered: bool,
+    /// Some part only reads, and a rule covers it as well.
+    pub covered: bool,
+    /// A rule allows the command as a whole.
+    pub covered_whole: bool,
+    /// The rule for all commands of the kind of the first part that no rule covers.
+    pub kind_rule: Option<String>,
     /// Why it may run, by part.
     pub why: Vec<String>,
+}
+
+impl Findings {
+    /// True if rules of the user allow every part, so that nothing rests on what a command was judged to do.
+    pub(crate) fn is_ruled(&self) -> bool {
+        self.covered_whole || !self.uncovered && (self.by_rule || self.covered || self.covered_git)
+    }
 }
 
 #[derive(Debug, PartialEq)]
@@ -367,6 +382,12 @@ impl<'a> Judge<'a> {
                 self.uses_path();
             }
             self.found.free_git |= git;
+            if covered.is_some() {
+                self.found.covered = true;
+            } else {
+                self.found.uncovered = true;
+                self.found.kind_rule.get_or_insert_with(|| kind_rule(words));
+            }
             self.found.why.push(format!("`{}` only reads in the workspace", words[0].text));
             return;
         }
@@ -652,6 +673,7 @@ pub(crate) fn judge(guard: &Guard, source: &str, dirs: Dirs) -> Findings {
     if found.covered_git && found.read_only {
         (found.free_git, found.by_rule) = (true, false);
     }
+    found.covered_whole = named.is_some() || guard.allows_all_commands();
     if let Some(rule) = named {
         found.asks.clear();
         found.why = vec![format!("allowed by {rule}")];
@@ -664,6 +686,16 @@ pub(crate) fn judge(guard: &Guard, source: &str, dirs: Dirs) -> Findings {
         }
     }
     found
+}
+
+/// The rule that allows all commands like this one: the program, for git also its subcommand.
+fn kind_rule(words: &[Word]) -> String {
+    let name = base_name(&words[0].text);
+    let sub = words.iter().skip(1).find(|word| name == "git" && word.is_literal());
+    match sub.filter(|sub| !sub.text.starts_with('-')) {
+        Some(sub) => format!("Bash({name} {} *)", sub.text),
+        None => format!("Bash({name} *)"),
+    }
 }
 
 /// Longest command that is judged, in characters.

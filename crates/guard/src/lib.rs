@@ -14,18 +14,23 @@
 //! It is no sandbox: it judges what is written, not what a program will do.
 
 mod command;
+mod confine;
 mod explain;
 mod git;
 mod path;
+mod places;
 mod rule;
 mod search;
 mod secret;
 mod shell;
 mod wording;
 
+pub use confine::{SandboxRules, SandboxWorks};
 pub use explain::{covers, how_to_allow};
 pub use git::Files;
+pub use places::secret_places;
 pub use rule::{Rule, RuleError, Rules, split_rules};
+pub use secret::is_secret_below;
 
 use becket_types::{Access, Effect, PermissionMode};
 use rule::PathMatcher;
@@ -84,6 +89,7 @@ pub struct Guard {
     matchers: Matchers,
     resolve: Resolver,
     files: Option<Arc<dyn Files>>,
+    sandbox: SandboxRules,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -120,6 +126,7 @@ impl Guard {
             matchers: Matchers::default(),
             resolve: Arc::new(becket_types::lexical),
             files: None,
+            sandbox: SandboxRules::default(),
         };
         guard.compile();
         guard
@@ -464,6 +471,10 @@ impl Guard {
             return Verdict::Ask { reason, rule: None };
         }
         if found.asks.is_empty() && !found.why.is_empty() {
+            if let Some(why) = self.cannot_confine(&found) {
+                let reason = format!("`{shown}` only reads, but nothing keeps it to that here: {why}");
+                return Verdict::Ask { reason, rule: found.kind_rule };
+            }
             let mut why = found.why;
             why.dedup();
             return Verdict::Allow { why: why.join("; ") };

@@ -109,7 +109,7 @@ pub(crate) fn secret(path: &Path) -> Option<String> {
 }
 
 /// As [`secret`] for a file that was met below `root`, whose own folders have been judged.
-pub(crate) fn is_secret_below(root: &Path, path: &Path) -> bool {
+pub fn is_secret_below(root: &Path, path: &Path) -> bool {
     let below = path.strip_prefix(root).unwrap_or(path);
     // All folders on the list are hidden, or count only near a hidden one.
     let hidden = |path: &Path| path.as_os_str().as_encoded_bytes().windows(2).any(|pair| pair == b"/.");

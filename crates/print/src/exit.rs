@@ -25,6 +25,8 @@ pub enum ExitStatus {
     ContextFull,
     /// Two compactions in a row left no room to show the model anything new.
     NoRoom,
+    /// The code of a command that was run for the user.
+    Command(u8),
     /// SIGINT.
     Interrupted,
     /// SIGTERM: the turn is left unfinished and can be resumed.
@@ -45,6 +47,7 @@ impl ExitStatus {
             Self::Repetition => 8,
             Self::ContextFull => 9,
             Self::NoRoom => 10,
+            Self::Command(code) => code,
             Self::Interrupted => 130,
             Self::Terminated => 143,
         }

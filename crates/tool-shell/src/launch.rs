@@ -38,17 +38,18 @@ impl Launcher {
         find("setsid", search).map_or(Self::Group, |program| Self::Session(vec![program.into_os_string()]))
     }
 
-    /// `program` in a session (or at least a group) of its own.
-    pub(crate) fn command(&self, program: &OsStr) -> std::process::Command {
+    /// `program` (and its first arguments) in a session, or at least a group, of its own.
+    pub(crate) fn command(&self, program: &[OsString]) -> std::process::Command {
         match self {
             Self::Session(words) if !words.is_empty() => {
                 let mut command = std::process::Command::new(&words[0]);
-                command.args(&words[1..]).arg(program);
+                command.args(&words[1..]).args(program);
                 command
             }
             _ => {
-                let mut command = std::process::Command::new(program);
-                command.process_group(0);
+                let (first, rest) = program.split_first().map_or((None, program), |(f, r)| (Some(f), r));
+                let mut command = std::process::Command::new(first.map_or(OsStr::new("false"), |f| f));
+                command.args(rest).process_group(0);
                 command
             }
         }

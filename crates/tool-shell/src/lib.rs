@@ -50,8 +50,10 @@ pub use limits::Limits;
 pub use shell::Shell;
 pub use tool::BashTool;
 
+use becket_sandbox::Sandbox;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// By what means commands are found again and limited here, for people.
@@ -88,6 +90,8 @@ pub struct ShellSettings {
     /// A program, with arguments, that starts a new session and then runs the program that follows, keeping its process
     /// number; `setsid` where there is one. Without any, commands can open `/dev/tty`.
     pub launcher: Option<Vec<OsString>>,
+    /// Confines commands; without it, a command that is to be confined is refused.
+    pub sandbox: Option<Arc<Sandbox>>,
     pub window: Window,
     pub limits: Limits,
     pub default_timeout: Duration,
@@ -105,6 +109,7 @@ impl ShellSettings {
             program: "becket".to_owned(),
             shell: None,
             launcher: None,
+            sandbox: None,
             window: Window::default(),
             limits: Limits::default(),
             default_timeout: Duration::from_mins(2),

@@ -9,6 +9,7 @@ use crate::screen::{COLUMNS, ROWS};
 use crate::shell::Shell;
 use crate::spill::Spill;
 use crate::sys;
+use becket_types::SandboxLevel;
 use rustix::process::Pid;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -55,6 +56,34 @@ pub(crate) struct Start<'a> {
     pub progress: Progress,
     /// On top of the environment of every command.
     pub variables: &'static [(&'static str, &'static str)],
+    pub sandbox: SandboxLevel,
+}
+
+/// The words before a command's own, and where it keeps its small files.
+struct Setting {
+    /// Ends with the shell.
+    program: Vec<OsString>,
+    directory: PathBuf,
+    /// The private temporary folder of a confined command.
+    temp: Option<PathBuf>,
+}
+
+impl Setting {
+    fn new(shell: &Shell, level: SandboxLevel, group: Option<PathBuf>) -> Result<Self, String> {
+        let settings = &shell.settings;
+        let own = shell.program.clone().into_os_string();
+        if !level.is_confined() {
+            let failed = |e| format!("The command was not started: {}: {e}.", settings.spill_dir.display());
+            let directory = shell.room().map_err(failed)?.to_path_buf();
+            return Ok(Self { program: vec![own], directory, temp: None });
+        }
+        let refused = |why: String| format!("The command was not started: {why}.");
+        let sandbox = settings.sandbox.as_ref().ok_or_else(|| refused("there is no sandbox".to_owned()))?;
+        let confined = sandbox.confine(level, group).map_err(|e| refused(e.to_string()))?;
+        let mut program = confined.words;
+        program.push(own);
+        Ok(Self { program, directory: confined.temp.clone(), temp: Some(confined.temp) })
+    }
 }
 
 impl Process {
@@ -62,26 +91,34 @@ impl Process {
     pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Self, String> {
         let failed = |what: &str, e: io::Error| format!("The command was not started: {what}: {e}.");
         let settings = &shell.settings;
-        let directory = shell.room().map_err(|e| failed(&settings.spill_dir.display().to_string(), e))?;
         let number = shell.calls.fetch_add(1, Ordering::Relaxed);
-        let cwd_file = directory.join(format!("cwd-{}-{number}", std::process::id()));
         let mark = format!("{}{number}", shell.mark);
+        let (name, value) = mark.split_once('=').unwrap_or((&mark, ""));
+        let pids = sys::Pids::new(value, settings.limits.tasks);
+        let mut entrance = pids.as_ref().map(sys::Pids::entrance).unwrap_or_default();
+        let group = (!entrance.as_os_str().is_empty()).then(|| entrance.clone());
+        let Setting { program, directory, temp } = Setting::new(shell, start.sandbox, group)?;
+        if temp.is_some() {
+            // The helper enters the group: from inside, it cannot be written to.
+            entrance.clear();
+        }
+        let directory = directory.as_path();
+        let cwd_file = directory.join(format!("cwd-{}-{number}", std::process::id()));
         let run = inline(directory, start.command, number)
             .map_err(|e| failed("the command could not be stored", e))?;
-        let (name, value) = mark.split_once('=').unwrap_or((&mark, ""));
         let own: [(&OsStr, &OsStr); 3] = [
             ("PWD".as_ref(), start.cwd.as_ref()),
             (name.as_ref(), value.as_ref()),
             ("BECKET_COMMAND".as_ref(), &run),
         ];
         let more = start.variables.iter().map(|(n, v)| (OsStr::new(*n), OsStr::new(*v)));
-        let env = settings.env.iter().map(|(n, v)| (n.as_os_str(), v.as_os_str())).chain(more).chain(own);
-        let pids = sys::Pids::new(value, settings.limits.tasks);
-        let entrance = pids.as_ref().map(sys::Pids::entrance).unwrap_or_default();
+        let temp = temp.as_deref().map(|temp| (OsStr::new("TMPDIR"), temp.as_os_str()));
+        let all = settings.env.iter().map(|(n, v)| (n.as_os_str(), v.as_os_str()));
+        let env = all.chain(more).chain(temp).chain(own);
         let args = launch::arguments(&cwd_file, settings.limits.open_files, entrance);
         let spawned = match start.terminal {
-            Some(_) => in_terminal(shell, args, env, start.cwd),
-            None => on_pipe(shell, args, env, start.cwd),
+            Some(_) => in_terminal(&program, args, env, start.cwd),
+            None => on_pipe(shell, &program, args, env, start.cwd),
         };
         let (child, end) = spawned.map_err(|e| failed(&shell.program.display().to_string(), e))?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
@@ -148,6 +185,7 @@ type Spawned = io::Result<(Child, File)>;
 
 fn on_pipe<'a>(
     shell: &Shell,
+    program: &[OsString],
     args: impl IntoIterator<Item = OsString>,
     env: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
     cwd: &Path,
@@ -156,7 +194,7 @@ fn on_pipe<'a>(
     // A larger pipe means fewer switches.
     sys::widen(&reader, BUFFER);
     // The command holds the pipe's other end, and must be gone before the end of the output can be seen.
-    let mut command = shell.launcher.command(shell.program.as_os_str());
+    let mut command = shell.launcher.command(program);
     command
         .args(args)
         .env_clear()
@@ -171,14 +209,16 @@ fn on_pipe<'a>(
 }
 
 fn in_terminal<'a>(
-    shell: &Shell,
+    program: &[OsString],
     args: impl IntoIterator<Item = OsString>,
     env: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
     cwd: &Path,
 ) -> Spawned {
     let (ours, theirs) = pty_process::open().map_err(io::Error::other)?;
     ours.resize(pty_process::Size::new(ROWS, COLUMNS)).map_err(io::Error::other)?;
-    let child = pty_process::Command::new(&shell.program)
+    let (first, rest) = program.split_first().ok_or_else(|| io::Error::other("no program"))?;
+    let child = pty_process::Command::new(first)
+        .args(rest)
         .args(args)
         .env_clear()
         .envs(env)

@@ -219,6 +219,7 @@ impl BashTool {
             terminal: input.terminal(),
             progress: Arc::clone(&env.progress),
             variables: env.variables,
+            sandbox: env.sandbox,
         };
         let process = Process::start(shell, start)?;
         if input.background == Some(Background::Now) {

@@ -156,7 +156,7 @@ impl Watcher {
     fn start(&mut self, launcher: &Launcher) -> io::Result<()> {
         let (reader, writer) = io::pipe()?;
         let run = self.mark.rsplit('=').next().unwrap_or_default();
-        let mut command = Command::from(launcher.command("/bin/sh".as_ref()));
+        let mut command = Command::from(launcher.command(&["/bin/sh".into()]));
         command
             .args(["-c", SCRIPT, "watch", &self.mark])
             .arg(sys::cgroup_path(run).unwrap_or_default())

@@ -36,7 +36,9 @@ pub use limits::{Keep, Limits, finish};
 pub use paths::PathError;
 pub use registry::{Registry, RegistryError};
 
-use becket_types::{Access, BlobId, CallId, FilePreview, Part, Places, Seq, ToolOutput, ToolSpec};
+use becket_types::{
+    Access, BlobId, CallId, FilePreview, Part, Places, SandboxLevel, Seq, ToolOutput, ToolSpec,
+};
 use futures::future::BoxFuture;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -95,6 +97,8 @@ pub struct ToolEnv {
     /// Environment variables that a command of the call runs with, on top of its own: it was permitted for what it does
     /// with them.
     pub variables: &'static [(&'static str, &'static str)],
+    /// How far a command of the call is confined.
+    pub sandbox: SandboxLevel,
 }
 
 /// See [`ToolEnv::may_read`].

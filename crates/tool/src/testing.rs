@@ -113,6 +113,7 @@ pub fn env(cwd: &Path) -> (ToolEnv, Arc<TestHost>) {
         host: Arc::clone(&host) as Arc<dyn Host>,
         may_read: Arc::new(|_: &Path| true),
         variables: &[],
+        sandbox: becket_types::SandboxLevel::Off,
     };
     (env, host)
 }

@@ -20,6 +20,7 @@ mod message;
 mod past;
 mod path;
 mod permission;
+mod sandbox;
 mod snapshot;
 mod subagent;
 mod text;
@@ -47,6 +48,7 @@ pub use message::{
 pub use past::{Place, Places};
 pub use path::lexical;
 pub use permission::PermissionMode;
+pub use sandbox::SandboxLevel;
 pub use snapshot::{
     ChangeCause, FileChanges, FileContent, FileNode, FilePath, FileSnapshot, FileStamp, FileState,
     PathChange, SkippedPath,

@@ -20,7 +20,7 @@ use becket_session::Durability;
 use becket_tool::{Host, Tool, ToolEnv};
 use becket_types::{
     Access, CallId, Decision, Effect, EntryKind, Event, JournalState, PermissionDenial, PermissionRequest,
-    RuleOffer, ToolOutput,
+    RuleOffer, SandboxLevel, ToolOutput,
 };
 use futures::future::FutureExt as _;
 use serde_json::{Value, json};
@@ -176,10 +176,12 @@ impl Agent {
             host: Arc::clone(&self.host) as Arc<dyn Host>,
             may_read: Arc::new(|_: &Path| false),
             variables: &[],
+            sandbox: SandboxLevel::Off,
         };
         let access = tool.access(&call.input, &env)?;
         env.may_read = Arc::new(self.guard.may_read(&tool.spec().name, &access, &call.input));
         env.variables = self.guard.variables(&access);
+        env.sandbox = self.guard.sandbox_level(&access, false);
         Ok((Arc::clone(tool), env, access))
     }
 
@@ -279,7 +281,8 @@ impl Agent {
                     }
                     // What was shown is what runs: the call is checked again and must touch the same.
                     match self.check(&slot.call, &batch.cancel, &slot.partial) {
-                        Ok((tool, env, now)) if now == access => {
+                        Ok((tool, mut env, now)) if now == access => {
+                            env.sandbox = self.guard.sandbox_level(&access, true);
                             let rejected = match decision {
                                 Decision::AllowWithout { rejected } => rejected,
                                 _ => Vec::new(),

@@ -10,6 +10,7 @@ pub(crate) mod import;
 pub(crate) mod models;
 pub(crate) mod redo;
 pub(crate) mod rewind;
+pub(crate) mod sandbox;
 pub(crate) mod screenshot;
 pub(crate) mod sessions;
 pub(crate) mod undo;

@@ -47,6 +47,8 @@ impl Person {
             host: Arc::clone(&self.kept) as Arc<dyn Host>,
             may_read: Arc::new(|_: &Path| true),
             variables: &[],
+            // The user runs it: it reaches what they reach.
+            sandbox: becket_types::SandboxLevel::Off,
         };
         let tool = BashTool::new(Arc::clone(&self.shell));
         async move {

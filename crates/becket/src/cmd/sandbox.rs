@@ -1,0 +1,65 @@
+//! `becket sandbox`: a command confined as the model's commands are, so that anyone can try to break out; without a
+//! command, what confines commands here.
+
+use crate::args::{LevelArg, SandboxArgs};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use becket_print::ExitStatus;
+use becket_sandbox::Sandbox;
+use becket_types::SandboxLevel;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::Command;
+
+pub(crate) fn run(
+    environment: &Environment,
+    cwd: &Path,
+    args: &SandboxArgs,
+    out: &mut impl Write,
+) -> Result<ExitStatus, Failure> {
+    let level = match args.level {
+        LevelArg::ReadOnly => SandboxLevel::ReadOnly,
+        LevelArg::Workspace => SandboxLevel::Workspace,
+    };
+    let sandbox = crate::sandbox::sandbox(environment, &[cwd.to_path_buf()])
+        .ok_or_else(|| Failure::error("becket's own program is not found, so nothing can be confined"))?;
+    if args.command.is_empty() {
+        return show(&sandbox, out);
+    }
+    let confined = sandbox.confine(level, None).map_err(|e| Failure::error(e.to_string()))?;
+    let Some((first, rest)) = confined.words.split_first() else {
+        return Err(Failure::error("there is no command"));
+    };
+    let status = Command::new(first)
+        .args(rest)
+        .args(&args.command)
+        .env("TMPDIR", &confined.temp)
+        .status()
+        .map_err(|e| Failure::error(format!("the command was not started: {e}")))?;
+    // As shells report the end of a program.
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    Ok(ExitStatus::Command(u8::try_from(code).unwrap_or(1)))
+}
+
+/// What confines commands here, and what each level may reach.
+fn show(sandbox: &Sandbox, out: &mut impl Write) -> Result<ExitStatus, Failure> {
+    let failed = |e: std::io::Error| Failure::error(format!("cannot write to stdout: {e}"));
+    for level in [SandboxLevel::ReadOnly, SandboxLevel::Workspace] {
+        writeln!(out, "{level}: {}", sandbox.backend(level)).map_err(failed)?;
+        let policy = sandbox.policy(level).map_err(|e| Failure::error(e.to_string()))?;
+        for (name, places) in [
+            ("reads", &policy.read),
+            ("writes", &policy.write),
+            ("hidden", &policy.deny_read),
+            ("read-only inside", &policy.protected),
+        ] {
+            for place in places {
+                writeln!(out, "  {name}: {}", place.display()).map_err(failed)?;
+            }
+        }
+        writeln!(out, "  network: {}", policy.network.as_str()).map_err(failed)?;
+    }
+    let works = sandbox.backend(SandboxLevel::Workspace).works();
+    Ok(if works { ExitStatus::Ok } else { ExitStatus::Error })
+}

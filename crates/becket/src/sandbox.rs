@@ -1,0 +1,204 @@
+//! The sandbox of a run: what is hidden, what may be written, and which program is the helper.
+//!
+//! Owns where these facts come from: the environment, the disk and the configuration. What a level grants is decided in
+//! `becket_sandbox::policy`, what is secret in `becket_guard`.
+
+use crate::environment::Environment;
+use becket_guard::SandboxRules;
+use becket_sandbox::{Backend, PolicyInputs, Sandbox, SandboxSettings};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Folders of the workspace in which secrets are not looked for: they hold what programs put there.
+const NOT_SEARCHED: &[&str] =
+    &[".git", "node_modules", "target", "__pycache__", ".venv", "venv", "dist", "build"];
+
+/// How many entries of a workspace are looked at, and how deep.
+const MOST_ENTRIES: usize = 5_000;
+const DEEPEST: usize = 6;
+
+/// The sandbox for commands in `roots`. `None` where becket cannot start itself again.
+pub(crate) fn sandbox(environment: &Environment, roots: &[PathBuf]) -> Option<Sandbox> {
+    let mut temp = vec![std::env::temp_dir(), PathBuf::from("/var/tmp")];
+    temp.push(environment.data_dir.join("tmp"));
+    Some(Sandbox::new(SandboxSettings {
+        program: own_program()?,
+        inputs: inputs(environment, roots),
+        find_secrets: Arc::new(secrets_below),
+        search: environment.var("PATH").map(|path| std::env::split_paths(path).collect()).unwrap_or_default(),
+        temp,
+        only: None,
+    }))
+}
+
+/// becket's own program, also where its file was replaced while it runs.
+fn own_program() -> Option<PathBuf> {
+    let own = std::env::current_exe().ok()?;
+    if own.exists() {
+        return Some(own);
+    }
+    let running = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+    running.exists().then_some(running)
+}
+
+/// The guard's side: which levels work here.
+pub(crate) fn rules(sandbox: Option<&Arc<Sandbox>>) -> SandboxRules {
+    let Some(sandbox) = sandbox.map(Arc::clone) else {
+        return SandboxRules {
+            works: Some(Arc::new(|_| Err("becket cannot start itself again".to_owned()))),
+        };
+    };
+    let works = move |level| match sandbox.backend(level) {
+        Backend::None { why } => Err(why.clone()),
+        _ => Ok(()),
+    };
+    SandboxRules { works: Some(Arc::new(works)) }
+}
+
+fn inputs(environment: &Environment, roots: &[PathBuf]) -> PolicyInputs {
+    let mut secrets = becket_guard::secret_places(environment.home.as_deref());
+    secrets.push(environment.data_dir.clone());
+    secrets.push(environment.store_dir.clone());
+    secrets.push(environment.config_dir.clone());
+    let mut git_dirs: Vec<PathBuf> = roots.iter().flat_map(|root| git_dirs(root)).collect();
+    git_dirs.sort();
+    git_dirs.dedup();
+    // Git reads them with every command. What else is in their folder may be a secret.
+    let settings = [".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes"];
+    let settings = environment.home.iter().flat_map(|home| settings.iter().map(move |name| home.join(name)));
+    let mut read: Vec<PathBuf> = settings.filter_map(|path| path.canonicalize().ok()).collect();
+    // Git in a subfolder looks at the whole work tree. A home folder that is a repository is not opened for that.
+    let is_home = |tree: &Path| environment.home.as_ref().is_some_and(|home| home.starts_with(tree));
+    let trees = roots.iter().filter_map(|root| work_tree(root)).filter(|tree| !is_home(tree));
+    read.extend(trees.filter(|tree| !roots.contains(tree)));
+    PolicyInputs {
+        roots: roots.to_vec(),
+        git_dirs,
+        read,
+        // Only what exists can be hidden, and only where it really is.
+        secrets: secrets.iter().filter_map(|path| path.canonicalize().ok()).collect(),
+        ..PolicyInputs::default()
+    }
+}
+
+/// The folder with `.git` nearest above `root`, or `root` itself.
+fn work_tree(root: &Path) -> Option<PathBuf> {
+    root.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf)
+}
+
+/// Folders with the data of the repository around `root`, as far as they lie outside of it: that of a repository whose
+/// subfolder `root` is, of a worktree, of a submodule.
+fn git_dirs(root: &Path) -> Vec<PathBuf> {
+    let Some(tree) = work_tree(root) else { return Vec::new() };
+    let dot_git = tree.join(".git");
+    let outside = |dir: PathBuf| (!dir.starts_with(root)).then_some(dir);
+    if dot_git.is_dir() {
+        return dot_git.canonicalize().ok().and_then(outside).into_iter().collect();
+    }
+    let Some(dir) = pointed_to(&dot_git, "gitdir:") else { return Vec::new() };
+    // Whoever wrote `.git` can name any folder. Only one that names this work tree in return is believed.
+    let back = |name: &str, from: &Path| {
+        let text = std::fs::read_to_string(dir.join(name)).ok()?;
+        let named = match name {
+            "gitdir" => text.trim().to_owned(),
+            _ => text.lines().find_map(|line| line.trim().strip_prefix("worktree = ").map(str::to_owned))?,
+        };
+        dir.join(named).canonicalize().ok().filter(|named| named == from)
+    };
+    if back("gitdir", &dot_git).is_none() && back("config", &tree).is_none() {
+        return Vec::new();
+    }
+    let common = pointed_to(&dir.join("commondir"), "");
+    [Some(dir), common].into_iter().flatten().filter_map(outside).collect()
+}
+
+/// The folder that a small file of git names after `prefix`, resolved from where the file is.
+fn pointed_to(file: &Path, prefix: &str) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let named = text.trim().strip_prefix(prefix)?.trim();
+    file.parent()?.join(named).canonicalize().ok().filter(|dir| dir.is_dir())
+}
+
+/// Secrets in a folder of the workspace: the first that a look of limited depth finds.
+fn secrets_below(root: &Path) -> Vec<PathBuf> {
+    let mut out = Vec::new();
+    let mut left = MOST_ENTRIES;
+    let mut folders = vec![(root.to_path_buf(), 0)];
+    let mut next = 0;
+    // Breadth first: what is not deep is found even in a large workspace.
+    while let Some((dir, depth)) = folders.get(next).cloned() {
+        next += 1;
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            left = left.saturating_sub(1);
+            if left == 0 {
+                return out;
+            }
+            let path = entry.path();
+            if becket_guard::is_secret_below(root, &path) {
+                out.push(path);
+                continue;
+            }
+            let folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let searched = entry.file_name().to_str().is_none_or(|name| !NOT_SEARCHED.contains(&name));
+            if folder && searched && depth < DEEPEST {
+                folders.push((path, depth + 1));
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn secrets_of_a_workspace_are_found_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for (path, text) in
+            [(".env", "x"), ("a/b/server.key", "x"), ("a/main.rs", "x"), ("node_modules/x/.env", "x")]
+        {
+            fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+            fs::write(root.join(path), text).unwrap();
+        }
+        let mut found = secrets_below(&root);
+        found.sort();
+        assert_eq!(found, [root.join(".env"), root.join("a/b/server.key")]);
+    }
+
+    #[test]
+    fn the_data_of_a_repository_outside_is_found_only_where_it_points_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let write = |path: &str, text: String| {
+            fs::create_dir_all(base.join(path).parent().unwrap()).unwrap();
+            fs::write(base.join(path), text).unwrap();
+        };
+        let at = |path: &str| base.join(path);
+        // A worktree, as `git worktree add` makes it.
+        write("main/.git/HEAD", String::new());
+        write("main/.git/worktrees/w/commondir", "../..\n".to_owned());
+        write("main/.git/worktrees/w/gitdir", format!("{}\n", at("w/.git").display()));
+        write("w/.git", format!("gitdir: {}\n", at("main/.git/worktrees/w").display()));
+        // A submodule.
+        write("main/.git/modules/s/config", "[core]\n\tworktree = ../../../s\n".to_owned());
+        write("main/s/.git", "gitdir: ../.git/modules/s\n".to_owned());
+        // A pointer to a folder that knows nothing of it.
+        write("home/.ssh/id", String::new());
+        write("evil/.git", format!("gitdir: {}\n", at("home/.ssh").display()));
+        fs::create_dir_all(at("main/sub")).unwrap();
+        fs::create_dir_all(at("none")).unwrap();
+        for (root, want) in [
+            ("main", vec![]),
+            ("main/sub", vec![at("main/.git")]),
+            ("w", vec![at("main/.git/worktrees/w"), at("main/.git")]),
+            ("main/s", vec![at("main/.git/modules/s")]),
+            ("evil", vec![]),
+            ("none", vec![]),
+        ] {
+            assert_eq!(git_dirs(&at(root)), want, "{root}");
+        }
+    }
+}

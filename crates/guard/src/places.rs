@@ -1,0 +1,140 @@
+//! Where secrets lie on a machine: the folders and files of the user and of the system that hold keys, tokens and cookies.
+//! For a sandbox, which hides places by path. What is secret by its name, wherever it lies, is in `secret`.
+//!
+//! Nothing is looked up on disk.
+
+use std::path::{Path, PathBuf};
+
+/// Below the user's home folder.
+const HOME: &[&str] = &[
+    // Keys.
+    ".ssh",
+    ".gnupg",
+    ".password-store",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".config/age",
+    ".config/sops",
+    ".pki",
+    ".putty",
+    // Clouds, registries and hosts of code.
+    ".aws",
+    ".azure",
+    ".config/gcloud",
+    ".kube",
+    ".docker",
+    ".config/containers/auth.json",
+    ".config/gh",
+    ".config/glab-cli",
+    ".config/hub",
+    ".config/doctl",
+    ".config/hcloud",
+    ".config/rclone",
+    ".config/op",
+    ".config/Bitwarden",
+    ".config/Bitwarden CLI",
+    ".config/1Password",
+    ".1password",
+    ".config/heroku",
+    ".config/netlify",
+    ".config/configstore",
+    ".vercel",
+    ".fly",
+    ".oci",
+    ".terraform.d/credentials.tfrc.json",
+    ".terraformrc",
+    ".vault-token",
+    ".netrc",
+    "_netrc",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".git-credentials",
+    ".config/git/credentials",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".gem/credentials",
+    ".m2/settings-security.xml",
+    ".composer/auth.json",
+    ".config/composer/auth.json",
+    ".pgpass",
+    ".my.cnf",
+    ".boto",
+    ".s3cfg",
+    ".htpasswd",
+    // Other agents.
+    ".claude/.credentials.json",
+    ".claude.json",
+    ".codex/auth.json",
+    ".gemini/oauth_creds.json",
+    ".local/share/opencode/auth.json",
+    ".config/github-copilot",
+    ".config/goose",
+    // Browsers and mail.
+    ".mozilla",
+    ".config/google-chrome",
+    ".config/google-chrome-beta",
+    ".config/chromium",
+    ".config/BraveSoftware",
+    ".config/microsoft-edge",
+    ".config/vivaldi",
+    ".config/opera",
+    ".thunderbird",
+    "snap/firefox",
+    "snap/chromium",
+    ".var/app",
+    "Library/Keychains",
+    "Library/Cookies",
+    "Library/Application Support/Google/Chrome",
+    "Library/Application Support/Firefox",
+    // What was typed.
+    ".bash_history",
+    ".zsh_history",
+    ".psql_history",
+    ".mysql_history",
+    ".python_history",
+    ".node_repl_history",
+    ".local/share/fish/fish_history",
+];
+
+/// Of the system. Most are closed to all but root; commands may run as root.
+const SYSTEM: &[&str] = &[
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/ssl/private",
+    "/etc/ssh/ssh_host_rsa_key",
+    "/etc/ssh/ssh_host_ecdsa_key",
+    "/etc/ssh/ssh_host_ed25519_key",
+    "/etc/krb5.keytab",
+    "/etc/kubernetes",
+    "/etc/NetworkManager/system-connections",
+    "/etc/wpa_supplicant",
+    "/run/secrets",
+    "/var/run/secrets",
+    "/var/lib/docker",
+    "/var/lib/sss",
+];
+
+/// All places that hold secrets for a user with this home folder, whether they exist or not.
+pub fn secret_places(home: Option<&Path>) -> Vec<PathBuf> {
+    let own = home.into_iter().flat_map(|home| HOME.iter().map(move |name| home.join(name)));
+    own.chain(SYSTEM.iter().map(PathBuf::from)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_below_home_and_of_the_system() {
+        let places = secret_places(Some(Path::new("/home/u")));
+        assert!(places.contains(&PathBuf::from("/home/u/.ssh")));
+        assert!(places.contains(&PathBuf::from("/etc/shadow")));
+        assert!(places.iter().all(|place| place.is_absolute()));
+        assert_eq!(secret_places(None).len(), SYSTEM.len());
+    }
+}

@@ -1,0 +1,255 @@
+//! The sandbox of a session: which backend works here, and the words that go before a command.
+//!
+//! Backends are looked for at the first confined command, never before: starting becket costs nothing for it.
+
+use crate::helper::{Request, WORD};
+use crate::policy::{Policy, PolicyInputs};
+use crate::{probe, sys};
+use becket_types::SandboxLevel;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use tempfile::TempDir;
+use thiserror::Error;
+
+/// Landlock can keep commands from truncating files from this version on; before, it is not used.
+const OLDEST_ABI: u32 = 3;
+
+/// From this version on Landlock also keeps signals from processes outside.
+const SIGNALS_ABI: u32 = 6;
+
+/// What enforces a confinement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// Namespaces and mounts made by bubblewrap, and seccomp.
+    Bubblewrap { program: PathBuf },
+    /// Landlock of this version, and seccomp.
+    Landlock { abi: u32 },
+    /// Nothing works here.
+    None { why: String },
+}
+
+impl Backend {
+    pub fn works(&self) -> bool {
+        !matches!(self, Self::None { .. })
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bubblewrap { .. } => f.write_str("bubblewrap and seccomp"),
+            Self::Landlock { abi } => write!(f, "Landlock (version {abi}) and seccomp"),
+            Self::None { why } => write!(f, "none: {why}"),
+        }
+    }
+}
+
+#[derive(Debug, Error)]
+pub enum SandboxError {
+    #[error("no sandbox works here: {0}")]
+    Unavailable(String),
+    #[error("the sandbox has no private temporary folder: {0}")]
+    Temp(std::io::Error),
+    #[error("the sandbox cannot be set up: {0}")]
+    Request(String),
+}
+
+/// Finds the secrets in a folder of the workspace.
+pub type FindSecrets = Arc<dyn Fn(&Path) -> Vec<PathBuf> + Send + Sync>;
+
+/// How a session's commands are confined.
+#[derive(Clone)]
+pub struct SandboxSettings {
+    /// becket's own program, which is started again as the helper.
+    pub program: PathBuf,
+    pub inputs: PolicyInputs,
+    pub find_secrets: FindSecrets,
+    /// Folders that are searched for bubblewrap after the usual ones.
+    pub search: Vec<PathBuf>,
+    /// Folders for private temporary folders, in order of preference.
+    pub temp: Vec<PathBuf>,
+    /// The only backend that is used, in place of the best one.
+    pub only: Option<BackendKind>,
+}
+
+/// A way to confine, whether it works here or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackendKind {
+    Bubblewrap,
+    Landlock,
+}
+
+/// The working backend of each level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backends {
+    pub read_only: Backend,
+    pub workspace: Backend,
+}
+
+impl Backends {
+    fn same(backend: Backend) -> Self {
+        Self { read_only: backend.clone(), workspace: backend }
+    }
+}
+
+/// A command's words before its own, and the temporary folder that it must be told about.
+#[derive(Clone, Debug)]
+pub struct Confined {
+    pub words: Vec<OsString>,
+    pub temp: PathBuf,
+}
+
+/// One per session.
+pub struct Sandbox {
+    settings: SandboxSettings,
+    backends: OnceLock<Backends>,
+    temp: OnceLock<TempDir>,
+}
+
+impl fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sandbox").field("inputs", &self.settings.inputs).finish_non_exhaustive()
+    }
+}
+
+impl Sandbox {
+    pub fn new(settings: SandboxSettings) -> Self {
+        Self { settings, backends: OnceLock::new(), temp: OnceLock::new() }
+    }
+
+    /// The backends that passed their self-test, which runs at the first call.
+    pub fn backends(&self) -> &Backends {
+        self.backends.get_or_init(|| self.find_backends())
+    }
+
+    pub fn backend(&self, level: SandboxLevel) -> &Backend {
+        match level {
+            SandboxLevel::ReadOnly => &self.backends().read_only,
+            SandboxLevel::Workspace | SandboxLevel::Off => &self.backends().workspace,
+        }
+    }
+
+    /// The words that confine a command at `level`: they go before its program. `group`: see [`Request::group`].
+    pub fn confine(&self, level: SandboxLevel, group: Option<PathBuf>) -> Result<Confined, SandboxError> {
+        let backend = self.backend(level).clone();
+        if let Backend::None { why } = backend {
+            return Err(SandboxError::Unavailable(why));
+        }
+        let policy = self.policy(level)?;
+        let temp = self.temp()?.to_path_buf();
+        let request = Request { backend, policy, group };
+        let request = serde_json::to_string(&request).map_err(|e| SandboxError::Request(e.to_string()))?;
+        let words = vec![self.settings.program.clone().into(), WORD.into(), request.into()];
+        Ok(Confined { words, temp })
+    }
+
+    /// What a command at `level` may reach now.
+    pub fn policy(&self, level: SandboxLevel) -> Result<Policy, SandboxError> {
+        let temp = self.temp()?;
+        let inputs = &self.settings.inputs;
+        let found = match level {
+            SandboxLevel::ReadOnly => {
+                let trees = inputs.roots.iter().chain(&inputs.read);
+                trees.flat_map(|tree| (self.settings.find_secrets)(tree)).collect()
+            }
+            SandboxLevel::Workspace | SandboxLevel::Off => Vec::new(),
+        };
+        Ok(Policy::new(level, inputs, temp, &found))
+    }
+
+    /// The private temporary folder of the session, made when it is first needed and removed with the session.
+    pub fn temp(&self) -> Result<&Path, SandboxError> {
+        if let Some(temp) = self.temp.get() {
+            return Ok(temp.path());
+        }
+        let made = in_first(&self.settings.temp, |dir| {
+            tempfile::Builder::new().prefix("becket-").tempdir_in(dir.canonicalize()?)
+        });
+        let made = made.map_err(SandboxError::Temp)?;
+        Ok(self.temp.get_or_init(|| made).path())
+    }
+
+    fn find_backends(&self) -> Backends {
+        let (landlock, bwrap) = (landlock(), self.bubblewrap());
+        let tested = |candidates: Vec<Backend>| {
+            let mut why = Vec::new();
+            for candidate in candidates {
+                match self.tested(&candidate) {
+                    Ok(()) => return candidate,
+                    Err(reason) => why.push(reason),
+                }
+            }
+            Backend::None { why: why.join("; ") }
+        };
+        match self.settings.only {
+            Some(BackendKind::Bubblewrap) => return Backends::same(tested(vec![bwrap])),
+            Some(BackendKind::Landlock) => return Backends::same(tested(vec![landlock])),
+            None => {}
+        }
+        let workspace = tested(vec![bwrap.clone(), landlock.clone()]);
+        // Landlock starts faster, and it alone can forbid programs of the workspace.
+        let newest = matches!(landlock, Backend::Landlock { abi } if abi >= SIGNALS_ABI);
+        let read_only = match (&workspace, newest) {
+            (Backend::Bubblewrap { .. }, false) | (Backend::Landlock { .. } | Backend::None { .. }, _) => {
+                workspace.clone()
+            }
+            (Backend::Bubblewrap { .. }, true) => tested(vec![landlock, bwrap]),
+        };
+        Backends { read_only, workspace }
+    }
+
+    fn tested(&self, backend: &Backend) -> Result<(), String> {
+        let name = match backend {
+            Backend::None { why } => return Err(why.clone()),
+            Backend::Bubblewrap { .. } => "bubblewrap",
+            Backend::Landlock { .. } => "Landlock",
+        };
+        let temp = self.temp().map_err(|e| e.to_string())?;
+        probe::test(backend, &self.settings.program, temp)
+            .map_err(|why| format!("{name} does not work: {why}"))
+    }
+
+    fn bubblewrap(&self) -> Backend {
+        let usual = ["/usr/bin", "/bin", "/usr/local/bin"].map(PathBuf::from);
+        let mut folders = usual.iter().chain(&self.settings.search);
+        let found = folders.find_map(|dir| {
+            let path = dir.join("bwrap").canonicalize().ok()?;
+            // The workspace belongs to the model: a program in it is not trusted to confine anything.
+            let outside = !self.settings.inputs.roots.iter().any(|root| path.starts_with(root));
+            let meta = path.metadata().ok()?;
+            (outside && meta.is_file() && meta.permissions().mode() & 0o111 != 0).then_some(path)
+        });
+        match found {
+            Some(program) => Backend::Bubblewrap { program },
+            None => Backend::None { why: "bubblewrap (bwrap) is not installed".to_owned() },
+        }
+    }
+}
+
+/// What the kernel offers.
+fn landlock() -> Backend {
+    match sys::landlock_abi() {
+        0 => Backend::None { why: "the kernel does not offer Landlock".to_owned() },
+        abi if abi < OLDEST_ABI => Backend::None {
+            why: format!("the kernel's Landlock is too old (version {abi}; {OLDEST_ABI} is needed)"),
+        },
+        abi => Backend::Landlock { abi },
+    }
+}
+
+/// The first folder in which `make` succeeds; the last error where none does.
+fn in_first<T>(folders: &[PathBuf], make: impl Fn(&Path) -> std::io::Result<T>) -> std::io::Result<T> {
+    let mut error = std::io::Error::new(std::io::ErrorKind::NotFound, "no folder is named for it");
+    for folder in folders {
+        match make(folder) {
+            Ok(made) => return Ok(made),
+            Err(e) => error = e,
+        }
+    }
+    Err(error)
+}

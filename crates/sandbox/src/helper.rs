@@ -1,0 +1,83 @@
+//! The helper: becket, started again with [`WORD`] as its first argument. It confines itself and becomes the command.
+//!
+//! It runs before anything else in `main`, with one thread, and reads no configuration. If any part of the confinement
+//! fails, it ends with a message and the command does not run.
+
+use crate::bwrap;
+use crate::handle::Backend;
+use crate::policy::Policy;
+use crate::{probe, sys};
+use serde::{Deserialize, Serialize};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The first argument of a becket that is a helper.
+pub const WORD: &str = "__sandbox";
+
+/// In place of a request: the self-test that runs inside a confinement.
+pub(crate) const PROBE: &str = "probe";
+
+/// The exit code of a helper that could not confine itself, as shells use it for what cannot be executed.
+pub const FAILED: u8 = 126;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Request {
+    pub backend: Backend,
+    pub policy: Policy,
+    /// Where the process enters a control group before it is confined: `cgroup.procs` of the group.
+    pub group: Option<PathBuf>,
+}
+
+/// Runs a helper with the arguments after [`WORD`]. Returns only if it did not become the command: the exit code, and
+/// what to tell people.
+pub fn run(mut words: impl Iterator<Item = OsString>) -> (u8, String) {
+    let request = words.next().unwrap_or_default();
+    if request == PROBE {
+        return (probe::inside(words), String::new());
+    }
+    let command: Vec<OsString> = words.collect();
+    let why = match confined(&request, &command) {
+        Ok(mut prepared) => {
+            let error = prepared.exec();
+            format!("becket sandbox: cannot start {}: {error}", prepared.get_program().display())
+        }
+        Err(why) => format!("becket sandbox: not started, because it cannot be confined: {why}"),
+    };
+    (FAILED, why)
+}
+
+/// Confines this process as far as the backend does that from here; gives the program to become.
+fn confined(request: &OsStr, command: &[OsString]) -> Result<Command, String> {
+    let text = request.to_str().ok_or("the request is not text")?;
+    let request: Request =
+        serde_json::from_str(text).map_err(|e| format!("the request is not valid: {e}"))?;
+    let (program, arguments) = command.split_first().ok_or("there is no command")?;
+    if let Some(group) = &request.group {
+        // The group limits what the command may use. Where it cannot be entered, the limits are held by watching.
+        let _ = std::fs::write(group, std::process::id().to_string());
+    }
+    let policy = &request.policy;
+    match &request.backend {
+        Backend::Landlock { .. } => {
+            sys::drop_capabilities().map_err(|e| format!("capabilities: {e}"))?;
+            sys::restrict(policy).map_err(|e| format!("Landlock: {e}"))?;
+            sys::seccomp(policy).map_err(|e| format!("seccomp: {e}"))?;
+            let mut prepared = Command::new(program);
+            prepared.args(arguments);
+            Ok(prepared)
+        }
+        Backend::Bubblewrap { program: bwrap } => {
+            let filter = sys::seccomp_file(policy).map_err(|e| format!("seccomp: {e}"))?;
+            let number = sys::keep_open(&filter).map_err(|e| format!("seccomp: {e}"))?;
+            // The file must still be open when the program starts.
+            std::mem::forget(filter);
+            let look = |path: &Path| path.symlink_metadata().ok().map(|meta| meta.file_type());
+            let mut prepared = Command::new(bwrap);
+            prepared.args(bwrap::arguments(policy, number, &look)).arg(program).args(arguments);
+            Ok(prepared)
+        }
+        Backend::None { why } => Err(why.clone()),
+    }
+}

@@ -1,0 +1,36 @@
+//! The sandbox: commands that can reach only what their level allows, enforced by the kernel.
+//!
+//! Owns the two levels (`read-only`, `workspace`) and what each grants, the choice of a backend with its self-test, and the
+//! helper process that confines itself and then becomes the command. Decides nothing about permission: the guard says at
+//! which level a command runs. Reads neither the environment nor the configuration, and prints nothing.
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | [`policy`] | what a level grants: pure, from the workspace, the home folder and the configuration |
+//! | [`helper`] | the helper process: request in, confined command out |
+//! | [`Sandbox`] | the handle of a session: backend, self-test, the words that go before a command |
+//! | `bwrap` | a policy as arguments of bubblewrap |
+//! | `grants` | a policy as Landlock grants, where "all but" becomes a list of siblings |
+//! | `sys` | Landlock, seccomp and opening paths without following links |
+//!
+//! Model: nothing here is `unsafe`. becket starts itself again with [`helper::WORD`]; that process has one thread, applies
+//! the confinement to itself and then replaces itself with the command, which cannot take it off.
+//!
+//! Invariants:
+//! - A confined command never starts with less confinement than asked for: if a part cannot be applied, it does not start.
+//! - An empty list grants nothing. A path that cannot be opened without following a link grants nothing.
+//! - A backend counts as working only after its self-test: a write outside, a read of a hidden file and a connection must
+//!   have failed, and a write inside must have succeeded.
+
+mod bwrap;
+mod grants;
+mod handle;
+pub mod helper;
+pub mod policy;
+mod probe;
+mod sys;
+
+pub use handle::{
+    Backend, BackendKind, Backends, Confined, FindSecrets, Sandbox, SandboxError, SandboxSettings,
+};
+pub use policy::{Network, Policy, PolicyInputs};

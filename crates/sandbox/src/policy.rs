@@ -1,0 +1,277 @@
+//! What a level grants. Pure: folders and lists in, a [`Policy`] out; nothing is looked up on disk.
+//!
+//! All paths of the inputs are absolute and free of symbolic links: whoever makes the inputs resolves them.
+
+use becket_types::SandboxLevel;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Folders with programs, libraries and their data. Programs may be started from them at every level.
+const PROGRAMS: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt",
+    "/nix/store",
+    "/gnu/store",
+    "/run/current-system",
+    "/snap",
+];
+
+/// Further folders of the system that can be read at the read-only level.
+const SYSTEM_DATA: &[&str] = &["/etc", "/sys", "/nix/var/nix/profiles", "/var/lib/dpkg", "/var/lib/rpm"];
+
+/// Facts of the kernel that programs look up when they start. None of them says anything about other processes.
+const KERNEL_FACTS: &[&str] = &[
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/uptime",
+    "/proc/loadavg",
+    "/proc/version",
+    "/proc/filesystems",
+    "/proc/sys",
+];
+
+/// Devices that hold nothing. They can be read and written at every level.
+const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
+/// Devices for programs that make terminals of their own.
+const TERMINALS: &[&str] = &["/dev/ptmx", "/dev/pts", "/dev/shm"];
+
+/// Places inside a workspace that git, shells, editors or agents obey later. Read-only at the workspace level, whether
+/// they exist or not.
+const OBEYED: &[&str] = &[
+    ".git/hooks",
+    ".git/config",
+    ".git/info/attributes",
+    ".gitmodules",
+    ".ripgreprc",
+    ".mcp.json",
+    ".vscode",
+    ".idea",
+    ".claude/commands",
+    ".claude/agents",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".becket",
+    ".husky",
+    ".githooks",
+    ".envrc",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+    ".gitconfig",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+];
+
+/// What git obeys in a folder that holds a repository's data.
+const OBEYED_IN_GIT_DIR: &[&str] = &["hooks", "config", "config.worktree", "info/attributes"];
+
+/// What a confined command may do with the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    #[default]
+    Off,
+    Full,
+}
+
+impl Network {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// Everything a policy is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PolicyInputs {
+    /// The workspace: the project's folder and every further folder that the user added.
+    pub roots: Vec<PathBuf>,
+    /// Folders with the data of repositories of the workspace that lie elsewhere (worktrees, submodules).
+    pub git_dirs: Vec<PathBuf>,
+    /// Further files and folders that can be read at the read-only level: the user's settings of git.
+    pub read: Vec<PathBuf>,
+    /// Files and folders that no confined command may read: keys, tokens, browser profiles, becket's own store.
+    pub secrets: Vec<PathBuf>,
+    /// Further places that may be written at the workspace level.
+    pub write: Vec<PathBuf>,
+    pub deny_write: Vec<PathBuf>,
+    pub deny_read: Vec<PathBuf>,
+    pub network: Network,
+}
+
+/// What one command may reach.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    pub level: SandboxLevel,
+    /// Trees that can be read.
+    #[serde(with = "lossless")]
+    pub read: Vec<PathBuf>,
+    /// Trees from which programs can be started.
+    #[serde(with = "lossless")]
+    pub execute: Vec<PathBuf>,
+    /// Trees that can be written, with everything in them.
+    #[serde(with = "lossless")]
+    pub write: Vec<PathBuf>,
+    /// Devices that can be opened for reading and writing.
+    #[serde(with = "lossless")]
+    pub devices: Vec<PathBuf>,
+    /// Inside `read`, but hidden.
+    #[serde(with = "lossless")]
+    pub deny_read: Vec<PathBuf>,
+    /// Inside `write`, but read-only: named by the user.
+    #[serde(with = "lossless")]
+    pub deny_write: Vec<PathBuf>,
+    /// Inside `write`, but read-only: places that other programs obey later, whether they exist or not.
+    #[serde(with = "lossless")]
+    pub protected: Vec<PathBuf>,
+    /// Inside `execute`, but nothing is started from there.
+    #[serde(with = "lossless")]
+    pub deny_execute: Vec<PathBuf>,
+    pub network: Network,
+}
+
+impl Policy {
+    /// The policy of `level` for a command whose private temporary folder is `temp`. `found`: secrets in the workspace.
+    pub fn new(level: SandboxLevel, inputs: &PolicyInputs, temp: &Path, found: &[PathBuf]) -> Self {
+        match level {
+            SandboxLevel::ReadOnly => Self::read_only(inputs, temp, found),
+            SandboxLevel::Workspace | SandboxLevel::Off => Self::workspace(inputs, temp),
+        }
+    }
+
+    fn read_only(inputs: &PolicyInputs, temp: &Path, found: &[PathBuf]) -> Self {
+        let mut read = paths(PROGRAMS);
+        read.extend(paths(SYSTEM_DATA));
+        read.extend(paths(KERNEL_FACTS));
+        read.extend(inputs.roots.iter().cloned());
+        read.extend(inputs.git_dirs.iter().chain(&inputs.read).cloned());
+        let mut deny_read = denied(inputs, temp);
+        deny_read.extend(found.iter().cloned());
+        Self {
+            level: SandboxLevel::ReadOnly,
+            read,
+            execute: paths(PROGRAMS),
+            write: vec![temp.to_path_buf()],
+            devices: paths(DEVICES),
+            deny_read,
+            deny_write: Vec::new(),
+            protected: Vec::new(),
+            // A workspace below a folder of the system, such as /opt/app or /usr/src/app, is still no place for programs.
+            deny_execute: inputs.roots.iter().chain([&temp.to_path_buf()]).cloned().collect(),
+            network: Network::Off,
+        }
+    }
+
+    fn workspace(inputs: &PolicyInputs, temp: &Path) -> Self {
+        let mut write = inputs.roots.clone();
+        write.extend(inputs.git_dirs.iter().cloned());
+        write.extend(inputs.write.iter().cloned());
+        write.push(temp.to_path_buf());
+        let mut devices = paths(DEVICES);
+        devices.extend(paths(TERMINALS));
+        let obeyed = inputs.roots.iter().flat_map(|root| OBEYED.iter().map(move |name| root.join(name)));
+        let in_git =
+            inputs.git_dirs.iter().flat_map(|dir| OBEYED_IN_GIT_DIR.iter().map(move |name| dir.join(name)));
+        Self {
+            level: SandboxLevel::Workspace,
+            read: paths(&["/"]),
+            execute: paths(&["/"]),
+            write,
+            devices,
+            deny_read: denied(inputs, temp),
+            deny_write: inputs.deny_write.clone(),
+            protected: obeyed.chain(in_git).collect(),
+            deny_execute: Vec::new(),
+            network: inputs.network,
+        }
+    }
+
+    /// True if `path` can be written by a command with this policy.
+    pub fn may_write(&self, path: &Path) -> bool {
+        let below = |list: &[PathBuf]| list.iter().any(|place| path.starts_with(place));
+        (below(&self.write) || below(&self.devices)) && !below(&self.deny_write) && !below(&self.protected)
+    }
+
+    /// True if the content of `path` can be read by a command with this policy.
+    pub fn may_read(&self, path: &Path) -> bool {
+        let below = |list: &[PathBuf]| list.iter().any(|place| path.starts_with(place));
+        (below(&self.read) || below(&self.write) || below(&self.devices)) && !below(&self.deny_read)
+    }
+}
+
+/// What no command reads. A place around the temporary folder is left out, because it would hide that as well.
+fn denied(inputs: &PolicyInputs, temp: &Path) -> Vec<PathBuf> {
+    // The user names the workspace: one inside a hidden folder is not hidden.
+    let around =
+        |place: &PathBuf| temp.starts_with(place) || inputs.roots.iter().any(|r| r.starts_with(place));
+    let secrets = inputs.secrets.iter().filter(|place| !around(place));
+    let mut all: Vec<PathBuf> =
+        secrets.chain(inputs.deny_read.iter().filter(|p| !temp.starts_with(p))).cloned().collect();
+    all.sort();
+    all.dedup();
+    // A place below one that is hidden already needs no entry of its own.
+    let mut kept: Vec<PathBuf> = Vec::new();
+    for path in all {
+        if kept.last().is_none_or(|last| !path.starts_with(last)) {
+            kept.push(path);
+        }
+    }
+    kept
+}
+
+fn paths(list: &[&str]) -> Vec<PathBuf> {
+    list.iter().map(PathBuf::from).collect()
+}
+
+/// Paths as JSON, whatever bytes they hold: text where it is text, else the bytes.
+mod lossless {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+    use std::path::PathBuf;
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Text(String),
+        Bytes(Vec<u8>),
+    }
+
+    pub(super) fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+        let written = paths.iter().map(|path| match path.to_str() {
+            Some(text) => Written::Text(text.to_owned()),
+            None => Written::Bytes(path.as_os_str().as_bytes().to_vec()),
+        });
+        serializer.collect_seq(written)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+        let written: Vec<Written> = Vec::deserialize(deserializer)?;
+        Ok(written
+            .into_iter()
+            .map(|one| match one {
+                Written::Text(text) => PathBuf::from(text),
+                Written::Bytes(bytes) => PathBuf::from(OsString::from_vec(bytes)),
+            })
+            .collect())
+    }
+}

@@ -1,0 +1,204 @@
+//! The seccomp filter: system calls that a confined command has no need for, and that lead around its confinement.
+//!
+//! Everything else is allowed: what a command may touch is the business of Landlock or of its mounts. Calls that programs
+//! try first and can do without (`clone3`, `io_uring_setup`) are answered with "not implemented", so that they fall back;
+//! all others with "not permitted".
+
+use crate::policy::{Network, Policy};
+use becket_types::SandboxLevel;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    sock_filter,
+};
+use std::collections::BTreeMap;
+use std::io;
+
+/// Never: other processes' memory, keys, the kernel itself, mounts, and asynchronous calls that no filter sees.
+const FORBIDDEN: &[i64] = &[
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_setns,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_adjtimex,
+    libc::SYS_clock_adjtime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+];
+
+/// Changes of permission bits, owners, times and attributes. Landlock does not cover them, and what only reads needs none.
+const METADATA: &[i64] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    FCHMODAT2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
+];
+
+/// The same calls under their older names, which only x86 has.
+#[cfg(target_arch = "x86_64")]
+const OLD_METADATA: &[i64] = &[
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_METADATA: &[i64] = &[];
+
+// Numbers that are the same on every architecture.
+const FCHMODAT2: i64 = 452;
+const SETXATTRAT: i64 = 463;
+const REMOVEXATTRAT: i64 = 466;
+const FILE_SETATTR: i64 = 469;
+
+/// Answered with "not implemented". The arguments of `clone3` lie in memory, where no filter can look at them.
+const NOT_IMPLEMENTED: &[i64] =
+    &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+
+/// Flags of `clone` and `unshare` that make a namespace: in a new user namespace a process would have every capability.
+const NAMESPACES: &[i32] = &[
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWCGROUP,
+];
+
+/// Typing into a terminal as if its user did (`TIOCSTI`, `TIOCLINUX`), and attributes of files such as "immutable", which
+/// can be set on a file that is open for reading only (`FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`).
+const REQUESTS: &[u32] = &[0x5412, 0x541C, 0x4008_6602, 0x401C_5820];
+
+/// System call numbers from here on belong to the x32 way of calling, which the rules by number do not cover.
+const X32: u32 = 0x4000_0000;
+
+// `struct seccomp_data`: the number of the call is its first field.
+const LOAD: u16 = 0x20;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_AT_LEAST: u16 = 0x35;
+const RETURN: u16 = 0x06;
+const ANSWER_ERROR: u32 = 0x0005_0000;
+
+/// The filter as the kernel takes it.
+pub(crate) fn program(policy: &Policy) -> io::Result<BpfProgram> {
+    let wrong = |e: seccompiler::BackendError| io::Error::other(e.to_string());
+    let arch = std::env::consts::ARCH.try_into().map_err(wrong)?;
+    let filter = SeccompFilter::new(
+        rules(policy).map_err(wrong)?,
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::EPERM.cast_unsigned()),
+        arch,
+    )
+    .map_err(wrong)?;
+    let rest: BpfProgram = filter.try_into().map_err(wrong)?;
+    let mut out = not_implemented();
+    out.extend(rest);
+    Ok(out)
+}
+
+/// What comes before the rules: calls that are answered as if the kernel did not know them.
+fn not_implemented() -> BpfProgram {
+    let answer = sock_filter { code: RETURN, jt: 0, jf: 0, k: ANSWER_ERROR | libc::ENOSYS.cast_unsigned() };
+    let mut out = vec![sock_filter { code: LOAD, jt: 0, jf: 0, k: 0 }];
+    out.push(sock_filter { code: JUMP_AT_LEAST, jt: 0, jf: 1, k: X32 });
+    out.push(answer.clone());
+    for number in NOT_IMPLEMENTED {
+        out.push(sock_filter { code: JUMP_EQUAL, jt: 0, jf: 1, k: *number as u32 });
+        out.push(answer.clone());
+    }
+    out
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn rules(policy: &Policy) -> Result<Rules, seccompiler::BackendError> {
+    let mut out: Rules = FORBIDDEN.iter().map(|number| (*number, Vec::new())).collect();
+    if policy.level == SandboxLevel::ReadOnly {
+        out.extend(METADATA.iter().chain(OLD_METADATA).map(|number| (*number, Vec::new())));
+    }
+    let all_of = |arg: u8, flag: u64| {
+        let masked = SeccompCmpOp::MaskedEq(flag);
+        SeccompRule::new(vec![SeccompCondition::new(arg, SeccompCmpArgLen::Qword, masked, flag)?])
+    };
+    let is = |arg: u8, op: SeccompCmpOp, value: u64| {
+        // The kernel itself takes these arguments as 32 bits.
+        SeccompCondition::new(arg, SeccompCmpArgLen::Dword, op, value)
+    };
+    let namespaces = || {
+        NAMESPACES
+            .iter()
+            .map(|flag| all_of(0, u64::from(flag.cast_unsigned())))
+            .collect::<Result<Vec<_>, _>>()
+    };
+    out.insert(libc::SYS_clone, namespaces()?);
+    out.insert(libc::SYS_unshare, namespaces()?);
+    let requests = REQUESTS
+        .iter()
+        .map(|request| SeccompRule::new(vec![is(1, SeccompCmpOp::Eq, u64::from(*request))?]))
+        .collect::<Result<Vec<_>, _>>()?;
+    out.insert(libc::SYS_ioctl, requests);
+    let family = |op: SeccompCmpOp, family: i32| is(0, op, u64::from(family.cast_unsigned()));
+    match policy.network {
+        // A pair of connected sockets reaches nobody else, and many programs use one.
+        Network::Off => {
+            out.insert(libc::SYS_socket, Vec::new());
+            let others = SeccompRule::new(vec![family(SeccompCmpOp::Ne, libc::AF_UNIX)?])?;
+            out.insert(libc::SYS_socketpair, vec![others]);
+        }
+        // The internet, and the list of network interfaces; no sockets of local services such as Docker's.
+        Network::Full => {
+            let others = SeccompRule::new(vec![
+                family(SeccompCmpOp::Ne, libc::AF_INET)?,
+                family(SeccompCmpOp::Ne, libc::AF_INET6)?,
+                family(SeccompCmpOp::Ne, libc::AF_NETLINK)?,
+            ])?;
+            out.insert(libc::SYS_socket, vec![others]);
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,159 @@
+//! Landlock and seccomp, applied to this process: it keeps them for the rest of its life, and so does all it starts.
+
+use super::filter;
+use crate::grants::{Rights, grants};
+use crate::policy::{Network, Policy};
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset,
+    RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus, Scope,
+};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, CapabilitySets};
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// The newest version that this code has names for.
+const NEWEST: ABI = ABI::V7;
+
+/// The version of Landlock that the kernel offers, as far as this code makes use of it: 0 without any, at most 6.
+pub(crate) fn landlock_abi() -> u32 {
+    let offers = |abi: ABI| {
+        let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+        let ruleset = ruleset.handle_access(AccessFs::from_all(abi));
+        let ruleset = match AccessNet::from_all(abi) {
+            none if none.is_empty() => ruleset,
+            all => ruleset.and_then(|ruleset| ruleset.handle_access(all)),
+        };
+        let ruleset = match Scope::from_all(abi) {
+            none if none.is_empty() => ruleset,
+            all => ruleset.and_then(|ruleset| ruleset.scope(all)),
+        };
+        ruleset.and_then(Ruleset::create).is_ok()
+    };
+    let all = [ABI::V6, ABI::V5, ABI::V4, ABI::V3, ABI::V2, ABI::V1];
+    all.into_iter().find(|abi| offers(*abi)).map_or(0, |abi| abi as u32)
+}
+
+/// Restricts this process to what the policy grants.
+pub(crate) fn restrict(policy: &Policy) -> io::Result<()> {
+    let list = |dir: &Path| -> Option<Vec<PathBuf>> {
+        let entries = std::fs::read_dir(dir).ok()?;
+        entries
+            .map(|entry| entry.map(|entry| PathBuf::from(entry.file_name())))
+            .collect::<Result<_, _>>()
+            .ok()
+    };
+    let wanted = grants(policy, &list);
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))
+        .map_err(io::Error::other)?;
+    if policy.network == Network::Off {
+        ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST)).map_err(io::Error::other)?;
+    }
+    let mut created = ruleset
+        .scope(Scope::from_all(NEWEST))
+        .map_err(io::Error::other)?
+        .create()
+        .map_err(io::Error::other)?;
+    for (path, rights) in wanted {
+        let Some((fd, kind)) = open_place(&path) else { continue };
+        let access = access(rights, kind);
+        if access.is_empty() {
+            continue;
+        }
+        created = created.add_rule(PathBeneath::new(fd, access)).map_err(io::Error::other)?;
+    }
+    let status = created.restrict_self().map_err(io::Error::other)?;
+    if status.ruleset == RulesetStatus::NotEnforced {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel does not offer Landlock"));
+    }
+    Ok(())
+}
+
+/// Opens a place to name it in a grant. No part of the path may be a link: a link could lead to what is excluded.
+fn open_place(path: &Path) -> Option<(OwnedFd, FileType)> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let exact = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let opened = match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), exact) {
+        Err(Errno::NOSYS) => rustix::fs::open(path, flags, Mode::empty()),
+        other => other,
+    };
+    let fd = opened.ok()?;
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&fd).ok()?.st_mode);
+    (kind != FileType::Symlink).then_some((fd, kind))
+}
+
+fn access(rights: Rights, kind: FileType) -> BitFlags<AccessFs> {
+    let mut out = BitFlags::empty();
+    if rights.read {
+        out |= AccessFs::ReadFile;
+    }
+    if rights.list {
+        out |= AccessFs::ReadDir;
+    }
+    if rights.execute {
+        out |= AccessFs::Execute | AccessFs::ReadFile;
+    }
+    if rights.write {
+        // Device files come from the system alone, never from a command.
+        out |= AccessFs::from_write(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
+    }
+    if rights.device {
+        out |= AccessFs::ReadFile
+            | AccessFs::WriteFile
+            | AccessFs::Truncate
+            | AccessFs::IoctlDev
+            | AccessFs::ReadDir
+            | AccessFs::MakeReg
+            | AccessFs::RemoveFile;
+    }
+    if kind == FileType::Directory { out } else { out & AccessFs::from_file(NEWEST) }
+}
+
+/// Gives up every capability but those by which root reaches the files of others. The program that follows cannot get them
+/// back, because this process cannot gain privileges any more.
+pub(crate) fn drop_capabilities() -> io::Result<()> {
+    let kept =
+        CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER | CapabilitySet::FSETID;
+    rustix::thread::set_no_new_privs(true)?;
+    rustix::thread::clear_ambient_capability_set()?;
+    let now = rustix::thread::capabilities(None)?;
+    let left = now.permitted & kept;
+    let none = CapabilitySet::empty();
+    rustix::thread::set_capabilities(
+        None,
+        CapabilitySets { effective: left, permitted: left, inheritable: none },
+    )?;
+    Ok(())
+}
+
+/// Applies the filter of system calls to this process.
+pub(crate) fn seccomp(policy: &Policy) -> io::Result<()> {
+    let program = filter::program(policy)?;
+    seccompiler::apply_filter(&program).map_err(|e| io::Error::other(e.to_string()))
+}
+
+/// The filter as a file to read from, for a program that applies it itself.
+pub(crate) fn seccomp_file(policy: &Policy) -> io::Result<File> {
+    let program = filter::program(policy)?;
+    let mut bytes = Vec::with_capacity(program.len() * 8);
+    for one in &program {
+        bytes.extend(one.code.to_ne_bytes());
+        bytes.extend([one.jt, one.jf]);
+        bytes.extend(one.k.to_ne_bytes());
+    }
+    // Smaller than what a pipe holds, so nobody needs to read while this writes.
+    let (reader, mut writer) = io::pipe()?;
+    writer.write_all(&bytes)?;
+    Ok(File::from(OwnedFd::from(reader)))
+}
+
+/// Lets the program that follows have the file too. Its number there.
+pub(crate) fn keep_open(file: &File) -> io::Result<i32> {
+    rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty())?;
+    Ok(file.as_raw_fd())
+}

@@ -1,0 +1,33 @@
+//! Systems without Landlock and seccomp: nothing can be confined here.
+
+use crate::policy::Policy;
+use std::fs::File;
+use std::io;
+
+fn missing<T>() -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "this system has neither Landlock nor seccomp"))
+}
+
+pub(crate) fn drop_capabilities() -> io::Result<()> {
+    missing()
+}
+
+pub(crate) fn landlock_abi() -> u32 {
+    0
+}
+
+pub(crate) fn restrict(_: &Policy) -> io::Result<()> {
+    missing()
+}
+
+pub(crate) fn seccomp(_: &Policy) -> io::Result<()> {
+    missing()
+}
+
+pub(crate) fn seccomp_file(_: &Policy) -> io::Result<File> {
+    missing()
+}
+
+pub(crate) fn keep_open(_: &File) -> io::Result<i32> {
+    missing()
+}

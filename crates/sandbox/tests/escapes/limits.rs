@@ -1,0 +1,96 @@
+//! What must still work in a confinement, and what happens where nothing confines.
+
+use crate::ground::{DONE, grounds};
+use becket_sandbox::{Backend, BackendKind, PolicyInputs, Sandbox, SandboxSettings};
+use becket_types::SandboxLevel::{ReadOnly, Workspace};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+#[test]
+fn commands_that_read_work_at_the_read_only_level() {
+    for (kind, ground) in grounds() {
+        for (script, want) in [
+            ("cat a.txt", "hello from the workspace\n"),
+            ("ls sub", "b.txt\ndeep.key\n"),
+            ("cat sub/b.txt | tr b c", "c\n"),
+            ("echo x > $TMPDIR/f && cat $TMPDIR/f", "x\n"),
+            ("cat <(echo substituted)", "substituted\n"),
+            ("cat <<< here", "here\n"),
+            ("echo x > /dev/null && echo ok", "ok\n"),
+            ("head -c 3 /dev/zero | wc -c", "3\n"),
+            ("sort a.txt | wc -l", "1\n"),
+            ("find . -name b.txt", "./sub/b.txt\n"),
+            (
+                "python3 -c 'import socket; a,b=socket.socketpair(); a.send(b\"x\"); print(b.recv(1).decode())'",
+                "x\n",
+            ),
+            ("exit 7", ""),
+        ] {
+            let output = ground.run(ReadOnly, script);
+            assert_eq!(String::from_utf8_lossy(&output.stdout), want, "{kind:?}: {script}: {output:?}");
+            let code = if script == "exit 7" { 7 } else { 0 };
+            assert_eq!(output.status.code(), Some(code), "{kind:?}: {script}");
+        }
+    }
+}
+
+#[test]
+fn commands_that_work_in_the_workspace_work_at_its_level() {
+    for (kind, ground) in grounds() {
+        for (script, want) in [
+            ("echo x > new && cat new", "x\n"),
+            ("mkdir -p d/e && mv new d/e/ && cat d/e/new", "x\n"),
+            ("ln -s d/e l && cat l/new", "x\n"),
+            ("ln d/e/new hard && cat hard", "x\n"),
+            ("chmod +x prog && ./prog", "DID-IT\n"),
+            ("cat $HOME/notes.txt", "PRIVATE-NOTES"),
+            ("cat .env | wc -l", "0\n"),
+            (
+                "git init -q r && cd r && git config user.email a@b.c && git config user.name n && echo 1 > f && git add f && git commit -qm m && git log --format=%s",
+                "m\n",
+            ),
+            ("rm -rf d l hard r && ls d 2>/dev/null", ""),
+            ("printf 'int main(void){return 3;}' > p.c && cc p.c -o p && ./p; echo $?; rm -f p p.c", "3\n"),
+            ("mkfifo pipe && (echo through > pipe &) && cat pipe && rm pipe", "through\n"),
+            ("python3 -c 'import multiprocessing as m; print(m.Pool(2).map(abs, [-1, -2]))'", "[1, 2]\n"),
+            ("python3 -c 'import os; os.openpty(); print(1)'", "1\n"),
+            ("nproc > /dev/null && cat /proc/self/comm", "cat\n"),
+        ] {
+            let output = ground.run(Workspace, script);
+            assert_eq!(String::from_utf8_lossy(&output.stdout), want, "{kind:?}: {script}: {output:?}");
+        }
+    }
+}
+
+/// Landlock alone can tell programs by where they lie.
+#[test]
+fn no_program_of_the_workspace_starts_at_the_read_only_level() {
+    for (kind, ground) in grounds().into_iter().filter(|(kind, _)| *kind == BackendKind::Landlock) {
+        for script in
+            ["./prog", "$WS/prog", "cp prog $TMPDIR/p; chmod +x $TMPDIR/p; $TMPDIR/p", "exec ./prog"]
+        {
+            let output = ground.run(ReadOnly, script);
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(!text.contains(DONE), "{kind:?}: {script}: {output:?}");
+        }
+    }
+}
+
+#[test]
+fn without_a_backend_nothing_runs_and_the_reason_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let sandbox = Sandbox::new(SandboxSettings {
+        // No helper: no self-test can succeed.
+        program: PathBuf::from("/bin/false"),
+        inputs: PolicyInputs { roots: vec![dir.path().to_path_buf()], ..PolicyInputs::default() },
+        find_secrets: Arc::new(|_| Vec::new()),
+        search: Vec::new(),
+        temp: vec![dir.path().to_path_buf()],
+        only: None,
+    });
+    for level in [ReadOnly, Workspace] {
+        let Backend::None { why } = sandbox.backend(level) else { panic!("{:?}", sandbox.backends()) };
+        assert!(why.contains("self-test"), "{why}");
+        assert!(sandbox.confine(level, None).unwrap_err().to_string().contains("no sandbox works here"));
+    }
+}

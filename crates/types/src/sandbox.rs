@@ -1,0 +1,38 @@
+//! How much of the machine a command can reach when it runs. What each level grants is the sandbox's business; this is the
+//! name alone.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The confinement of a command, from none to the tightest. The order is by tightness.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SandboxLevel {
+    /// Runs like any program that the user starts.
+    #[default]
+    Off,
+    /// Writes only in the workspace and a private temporary folder; no network unless the user allows it.
+    Workspace,
+    /// Writes only in a private temporary folder; reads only the workspace and the system's folders.
+    ReadOnly,
+}
+
+impl SandboxLevel {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Workspace => "workspace",
+            Self::ReadOnly => "read-only",
+        }
+    }
+
+    pub fn is_confined(self) -> bool {
+        self != Self::Off
+    }
+}
+
+impl fmt::Display for SandboxLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
