@@ -85,7 +85,7 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
             &["-p", "--model", "openai/x", "--input-format", "stream-json", "go"],
             "prompts come from stdin alone",
         ),
-        (&["go"], "needs a terminal"),
+        (&["go there"], "needs a terminal"),
         (&["sessions", "--since", "yesterday"], "is no day"),
         (&["sessions", "rename", "nothere", "x"], "nothere"),
         (&["sessions", "restore", "nothere"], "nothere"),

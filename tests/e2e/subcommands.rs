@@ -272,3 +272,52 @@ fn branches_are_forked_at_a_message_listed_and_compared() {
     let exact = run(bench.command().args(["context", "twig", "--request", "1"])).expect(0);
     assert_eq!(exact.stdout.as_bytes(), sent[0].body);
 }
+
+/// A word that is no command is refused before anything is asked of a model.
+#[test]
+fn a_mistyped_command_is_never_a_paid_prompt() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("paid")]);
+    let typed = |arguments: &[&str]| {
+        let mut command = bench.command();
+        command.env("ANTHROPIC_API_KEY", "sk-test").env("ANTHROPIC_BASE_URL", server.url());
+        run(command.args(arguments))
+    };
+    for (arguments, instead) in [
+        (&["sesions"][..], "becket sessions"),
+        (&["doctr"], "becket doctor"),
+        (&["sesions", "--all"], "becket sessions"),
+        (&["exprot", "last", "--format", "md"], "becket export"),
+        (&["resume"], "becket --resume"),
+        (&["--", "resume"], "needs a terminal"),
+        (&["refactor"], "becket help"),
+    ] {
+        let ran = typed(arguments).expect(2);
+        assert!(ran.stderr.contains(instead), "{arguments:?}: {}", ran.stderr);
+    }
+    assert_eq!(server.requests().len(), 0);
+    assert!(bench.ledgers().is_empty());
+    typed(&["-p", "--model", "anthropic/m", "resume"]).expect(0);
+    assert!(server.requests()[0].text().contains("resume"), "with -p a word is a task");
+}
+
+#[test]
+fn help_version_completions_and_manual_pages_are_commands() {
+    let bench = Bench::new(&[]);
+    let printed = |arguments: &[&str]| run(bench.command().args(arguments)).expect(0).stdout;
+    let help = printed(&["help"]);
+    assert_eq!(help, printed(&["--help"]));
+    assert!(help.contains("Commands:") && help.contains("Examples:"), "{help}");
+    assert!(printed(&["help", "sessions", "fork"]).contains("becket sessions fork"));
+    assert_eq!(printed(&["version"]), printed(&["--version"]));
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(printed(&["completions", shell]).contains("sessions"), "{shell}");
+    }
+    let page = printed(&["man"]);
+    assert!(page.contains(".TH becket 1") && page.contains("max\\-turns"), "{page}");
+    assert!(printed(&["man", "undo"]).contains("Undo the changes"));
+    let wrong = run(bench.command().args(["help", "sesions"])).expect(2);
+    assert!(wrong.stderr.contains("did you mean sessions?"), "{}", wrong.stderr);
+    let wrong = run(bench.command().args(["help", "undo", "x"])).expect(2);
+    assert!(wrong.stderr.contains("has no commands of its own"), "{}", wrong.stderr);
+}

@@ -176,6 +176,21 @@ fn keys_typed_before_the_first_frame_are_kept() {
     assert_eq!(terminal.child.wait().unwrap().code(), Some(0));
 }
 
+/// One word may be a command that does not exist: it waits in the composer, and nothing is spent before Enter.
+#[test]
+fn a_single_word_waits_in_the_composer() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("it is sent now")]);
+    let mut command = becket(&bench, &server);
+    command.arg("refactor");
+    let mut terminal = Terminal::start(command);
+    terminal.shows("› refactor");
+    assert_eq!(server.requests().len(), 0);
+    terminal.send("\r");
+    terminal.shows("it is sent now");
+    assert!(server.requests()[0].text().contains("refactor"));
+}
+
 #[test]
 fn ctrl_z_stops_it_and_fg_brings_it_back() {
     let (bench, server) = (Bench::new(&[]), silent());

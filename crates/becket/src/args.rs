@@ -3,29 +3,27 @@
 //! The names are the ones people have in their fingers from other agents. Runs and subcommands are parsed by two
 //! definitions, so that a prompt such as `becket -p demo` is a prompt.
 
+mod help;
 mod stored;
+mod word;
 
+pub(crate) use help::{run_command, whole_command};
 pub(crate) use stored::*;
+pub(crate) use word::{NotATask, bare_word, not_a_command};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// A terminal coding agent whose sessions never lose the thread.
 #[derive(Clone, Debug, Parser)]
-#[command(
-    name = "becket",
-    version,
-    about,
-    disable_help_subcommand = true,
-    after_help = "Subcommands: demo, sessions, context, compact, doctor, config, models, export, import, screenshot, undo, redo, rewind, sandbox (each with --help)\n\
-                  Exit codes: 0 ok, 1 error, 2 usage, 3 max turns, 4 budget, 5 permission denied, 6 schema not met,\n\
-                  7 model unreachable, 8 repetition, 9 context full, 130 interrupted, 143 terminated"
-)]
+#[command(name = "becket", version, about, disable_help_subcommand = true)]
 pub(crate) struct Run {
-    /// The task; what is piped to stdin is added to it, `-` for that alone. Put `--` before it after a list flag.
+    /// The task, in quotes. Piped input is added to it; `-` takes piped input alone. Put `--` before the task if an option
+    /// that takes a list stands before it.
+    #[arg(value_name = "TASK")]
     pub prompt: Option<String>,
 
-    /// Run headless: print the answer and exit.
+    /// Run without a terminal interface: print the answer and exit.
     #[arg(short = 'p', long)]
     pub print: bool,
 
@@ -49,37 +47,37 @@ pub(crate) struct Run {
 #[command(next_help_heading = "Input and output")]
 #[expect(clippy::struct_field_names, reason = "fields are named as the options they are")]
 pub(crate) struct Output {
-    /// What goes to stdout.
-    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    /// Format of standard output.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     pub output_format: OutputFormat,
-    /// What comes from stdin: text, or one JSON message a line, also while the agent works.
-    #[arg(long, value_enum, default_value_t = InputFormat::Text)]
+    /// Format of standard input: text, or one JSON message a line, also while the agent works.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = InputFormat::Text)]
     pub input_format: InputFormat,
-    /// Notes of lesser weight on stderr; with `--output-format json`, all events as one array.
+    /// Print minor notes on stderr too; with `--output-format json`, all events as one array.
     #[arg(long)]
     pub verbose: bool,
-    /// With stream-json: also the deltas, as `stream_event` lines.
+    /// With stream-json: print the answer's text in pieces as it arrives, as `stream_event` lines.
     #[arg(long)]
     pub include_partial_messages: bool,
-    /// With stream-json both ways: user messages come back on stdout when they are in the ledger.
+    /// With stream-json input and output: print each user message once it is saved.
     #[arg(long)]
     pub replay_user_messages: bool,
-    /// With stream-json: also what subagents say, not only their calls and results.
+    /// With stream-json: print the text of subagents too, not only their calls and results.
     #[arg(long)]
     pub forward_subagent_text: bool,
     /// The answer must fit this JSON Schema: JSON text, or @FILE.
     #[arg(long, value_name = "SCHEMA")]
     pub json_schema: Option<String>,
-    /// Same, always from a file.
+    /// The same as --json-schema, from a file.
     #[arg(long, value_name = "FILE", conflicts_with = "json_schema")]
     pub output_schema: Option<PathBuf>,
-    /// The session in the terminal's own scrollback instead of on a screen of its own.
+    /// Keep the session in the terminal's scrollback instead of using the full screen.
     #[arg(long, conflicts_with = "print")]
     pub inline: bool,
-    /// The session in plain lines for screen readers: nothing is redrawn.
+    /// Plain lines for screen readers; nothing is redrawn.
     #[arg(long, conflicts_with_all = ["print", "inline"])]
     pub ax: bool,
-    /// Also write the last answer to this file.
+    /// Write the last answer to this file as well.
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output_last_message: Option<PathBuf>,
 }
@@ -101,16 +99,16 @@ pub(crate) enum InputFormat {
 #[command(next_help_heading = "Limits")]
 #[expect(clippy::struct_field_names, reason = "fields are named as the options they are")]
 pub(crate) struct Limits {
-    /// Requests to the model in one turn; then it is asked to wrap up, and becket exits with 3.
+    /// Most requests to the model in one turn; then the model wraps up, and becket exits with 3.
     #[arg(long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
     pub max_turns: Option<u64>,
-    /// Money, at list prices; checked after each answer. Exit 4.
+    /// Most money to spend, at list prices, checked after each answer; then exit 4.
     #[arg(long, value_name = "USD", value_parser = positive, allow_negative_numbers = true)]
     pub max_budget_usd: Option<f64>,
-    /// Tokens read and written, cached ones included. Exit 4.
+    /// Most tokens to read and write, cached ones included; then exit 4.
     #[arg(long, value_name = "N", value_parser = not_zero, allow_negative_numbers = true)]
     pub max_tokens: Option<String>,
-    /// Wall time of a turn: seconds, or `10m`. Exit 4.
+    /// Longest time for a turn: seconds, or `10m`; then exit 4.
     #[arg(long, value_name = "TIME", value_parser = not_zero, allow_negative_numbers = true)]
     pub max_wall: Option<String>,
     /// Longest wait for a rate limit, or for a model that is being loaded: seconds, or `10m`; a longer one ends the run. Exit 7.
@@ -124,10 +122,10 @@ pub(crate) struct ModelArgs {
     /// `anthropic/NAME`, `openai/NAME` (also for every compatible server), or `script:FILE` (also BECKET_MODEL).
     #[arg(long)]
     pub model: Option<String>,
-    /// Models to go on with when the first is overloaded, in order.
+    /// Models to use, in order, when the first one fails.
     #[arg(long, value_delimiter = ',', value_name = "MODEL")]
     pub fallback_model: Vec<String>,
-    /// low, medium, high, xhigh, max.
+    /// How much the model thinks: low, medium, high, xhigh or max.
     #[arg(long, value_name = "LEVEL")]
     pub effort: Option<String>,
     /// Treat the model's context window as this many tokens, such as 32000 or `32k` (also BECKET_CONTEXT_WINDOW).
@@ -141,11 +139,13 @@ pub(crate) struct Prompts {
     /// Replace becket's system prompt.
     #[arg(long, value_name = "TEXT", conflicts_with = "system_prompt_file")]
     pub system_prompt: Option<String>,
+    /// Replace becket's system prompt with the text of a file.
     #[arg(long, value_name = "FILE")]
     pub system_prompt_file: Option<PathBuf>,
     /// Add to the system prompt.
     #[arg(long, value_name = "TEXT", conflicts_with = "append_system_prompt_file")]
     pub append_system_prompt: Option<String>,
+    /// Add the text of a file to the system prompt.
     #[arg(long, value_name = "FILE")]
     pub append_system_prompt_file: Option<PathBuf>,
 }
@@ -163,13 +163,13 @@ pub(crate) struct Permissions {
     /// The tools the model has: a list, "" for none, "default" for all.
     #[arg(long, value_name = "NAMES")]
     pub tools: Option<String>,
-    /// default, acceptEdits, plan, dontAsk, bypassPermissions.
+    /// What runs without a question: default, acceptEdits, plan, dontAsk or bypassPermissions.
     #[arg(long, value_name = "MODE")]
     pub permission_mode: Option<String>,
-    /// Everything but deny rules is allowed. Only where nothing can be broken.
+    /// Allow everything that no rule denies. Use it only where nothing can be broken.
     #[arg(long)]
     pub dangerously_skip_permissions: bool,
-    /// Another directory that tools may use.
+    /// Allow tools to use this directory too.
     #[arg(long, value_name = "DIR", num_args = 1..)]
     pub add_dir: Vec<PathBuf>,
 }
@@ -177,25 +177,25 @@ pub(crate) struct Permissions {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Session")]
 pub(crate) struct SessionArgs {
-    /// Go on with the newest session of this directory.
+    /// Continue the newest session of this directory.
     #[arg(short = 'c', long = "continue")]
     pub continue_: bool,
-    /// Go on with this session: id, beginning of one, or title.
+    /// Continue this session: its id, the start of its id, or its title.
     #[arg(short = 'r', long, value_name = "SESSION", conflicts_with = "continue_")]
     pub resume: Option<String>,
-    /// The id of the new session; with --fork-session, of the copy.
+    /// Use this id for the new session, or for the copy that --fork-session makes.
     #[arg(long, value_name = "UUID")]
     pub session_id: Option<String>,
-    /// With --continue or --resume: go on in a copy.
+    /// With --continue or --resume: continue in a copy.
     #[arg(long)]
     pub fork_session: bool,
-    /// With --continue or --resume: also when another process has the session; that one can add nothing more.
+    /// With --continue or --resume: take the session over from another process, which can add nothing more.
     #[arg(long, conflicts_with = "fork_session")]
     pub take_over: bool,
-    /// Keep nothing on disk; with --continue or --resume, go on in a copy that is not kept.
+    /// Save nothing on disk; with --continue or --resume, continue in a copy that is not saved.
     #[arg(long, alias = "ephemeral")]
     pub no_session_persistence: bool,
-    /// The title of the session.
+    /// Title of the session.
     #[arg(short = 'n', long)]
     pub name: Option<String>,
 }
@@ -203,10 +203,10 @@ pub(crate) struct SessionArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Configuration")]
 pub(crate) struct ConfigArgs {
-    /// Settings on top of the files: JSON text or a file (JSON or TOML).
+    /// Settings that override the files: JSON text, or a file (JSON or TOML).
     #[arg(long, value_name = "FILE|JSON")]
     pub settings: Option<String>,
-    /// Which files count: user, project, local.
+    /// Which settings files to read: user, project, local.
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub setting_sources: Option<Vec<String>>,
     /// Work in this directory.
@@ -224,13 +224,13 @@ pub(crate) struct Sub {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Subcommands {
-    /// Watch becket fix a failing test in a scratch repository, with a scripted model: no key, no network.
+    /// Watch becket fix a failing test with a scripted model: no key, no network.
     Demo(DemoArgs),
-    /// List the sessions of this directory, or search them; file, fork, compare, throw away, count.
+    /// List and search sessions; rename, fork, compare, archive or remove them.
     Sessions(SessionsArgs),
-    /// What the model sees now: by category and span, with tokens and origin.
+    /// Show what the model sees now, with tokens and origin, and edit it.
     Context(ContextArgs),
-    /// Compact a session in the open: shown first, with what would be lost; undo and redo.
+    /// Compact a session: preview what would be lost, apply it, undo it.
     Compact(CompactArgs),
     /// Check models, configuration and storage; with `session ID`, explain one session.
     Doctor(DoctorArgs),
@@ -240,18 +240,26 @@ pub(crate) enum Subcommands {
     Models(ModelsArgs),
     /// Write a session as JSONL, Markdown or one HTML page.
     Export(ExportArgs),
-    /// Take in a session: becket's own JSONL, or one of Claude Code, Codex or opencode.
+    /// Import a session of becket, Claude Code, Codex or opencode.
     Import(ImportArgs),
-    /// Draw what the terminal shows after a file of events, as SVG.
+    /// Draw the terminal's picture after a file of events, as SVG, PNG or text.
     Screenshot(ScreenshotArgs),
-    /// Take back what calls did to files; shown first.
+    /// Undo the changes that tool calls made to files, after showing them.
     Undo(UndoArgs),
-    /// Take back the last undo.
+    /// Redo the last undo.
     Redo(RedoArgs),
     /// Go back to before a message: conversation, files or both.
     Rewind(RewindArgs),
-    /// Run a command confined, as commands of the model are; without a command, show what confines them.
+    /// Run a command confined like the model's; without one, show what confines them.
     Sandbox(SandboxArgs),
+    /// Print help, also for one command: `becket help sessions fork`.
+    Help(HelpArgs),
+    /// Print the version.
+    Version,
+    /// Print a completion script for your shell.
+    Completions(CompletionsArgs),
+    /// Print the manual page, or the page of one command.
+    Man(HelpArgs),
 }
 
 /// First words that are subcommands; everything else is a run.
@@ -270,6 +278,10 @@ pub(crate) const SUBCOMMANDS: &[&str] = &[
     "redo",
     "rewind",
     "sandbox",
+    "help",
+    "version",
+    "completions",
+    "man",
 ];
 
 #[derive(Debug, Args)]
@@ -291,6 +303,19 @@ pub(crate) enum LevelArg {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct HelpArgs {
+    /// A command, and one of its own commands.
+    #[arg(value_name = "COMMAND")]
+    pub path: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell that will read the script.
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ScreenshotArgs {
     /// One event a line, as JSON.
     pub events: PathBuf,
@@ -300,6 +325,7 @@ pub(crate) struct ScreenshotArgs {
     /// Columns and rows.
     #[arg(long, value_name = "COLUMNSxROWS", default_value = "120x40", value_parser = size)]
     pub size: (u16, u16),
+    /// Colours: dark or light.
     #[arg(long, default_value = "dark")]
     pub theme: String,
 }
@@ -327,8 +353,10 @@ pub(crate) struct DoctorArgs {
     /// What can be read of damaged sessions (or the one named), in sound copies; the damaged ones stay as they are.
     #[arg(long, global = true)]
     pub repair: bool,
+    /// Print JSON.
     #[arg(long, global = true)]
     pub json: bool,
+    /// Work in this directory.
     #[arg(short = 'C', long = "cd", value_name = "DIR", global = true)]
     pub cd: Option<PathBuf>,
 }
@@ -336,11 +364,15 @@ pub(crate) struct DoctorArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum DoctorWhat {
     /// Check one session: its chain, its blobs, and each repair the view makes.
-    Session { id: String },
+    Session {
+        /// Id, start of an id, or title.
+        id: String,
+    },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ConfigCommandArgs {
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
     /// Print the JSON Schema of the configuration.
@@ -352,11 +384,13 @@ pub(crate) struct ConfigCommandArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelsArgs {
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
     /// Also ask the configured servers what they have.
     #[arg(long)]
     pub remote: bool,
+    /// Work in this directory.
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,
 }
@@ -365,13 +399,16 @@ pub(crate) struct ModelsArgs {
 pub(crate) struct ExportArgs {
     /// Id, beginning of one, or title; the newest of this directory when left out.
     pub session: Option<String>,
+    /// Format of the file.
     #[arg(long, value_enum, default_value_t = ExportFormat::Md)]
     pub format: ExportFormat,
+    /// File to write; without it, standard output.
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// With jsonl: also the blobs (long outputs, images, snapshots of files), one a line.
     #[arg(long)]
     pub blobs: bool,
+    /// Work in this directory.
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,
 }
@@ -402,6 +439,7 @@ pub(crate) struct UndoArgs {
     pub calls: Option<usize>,
     #[command(flatten)]
     pub consent: Consent,
+    /// Work in this directory.
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,
 }
@@ -412,6 +450,7 @@ pub(crate) struct RedoArgs {
     pub session: Option<String>,
     #[command(flatten)]
     pub consent: Consent,
+    /// Work in this directory.
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,
 }
@@ -424,10 +463,13 @@ pub(crate) struct RewindArgs {
     /// The message to go back to before: its number or id. Without it, messages are listed.
     #[arg(requires = "what")]
     pub message: Option<String>,
+    /// Go back in the conversation.
     #[arg(long, group = "what")]
     pub conversation: bool,
+    /// Bring the files back.
     #[arg(long, group = "what")]
     pub files: bool,
+    /// Both.
     #[arg(long, group = "what")]
     pub both: bool,
     /// Of the list of messages.
@@ -435,6 +477,7 @@ pub(crate) struct RewindArgs {
     pub json: bool,
     #[command(flatten)]
     pub consent: Consent,
+    /// Work in this directory.
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,
 }
@@ -479,10 +522,32 @@ mod tests {
 
     #[test]
     fn definitions_are_sound() {
-        Run::command().debug_assert();
+        run_command().debug_assert();
+        whole_command().debug_assert();
         Sub::command().debug_assert();
         let listed: Vec<String> = Sub::command().get_subcommands().map(|c| c.get_name().to_owned()).collect();
         assert_eq!(listed, SUBCOMMANDS);
+    }
+
+    /// Every command and every option says what it is for.
+    #[test]
+    fn everything_is_explained() {
+        fn look(command: &clap::Command, path: &str) {
+            assert!(command.get_about().is_some(), "{path}");
+            for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+                assert!(arg.get_help().is_some(), "{path} {}", arg.get_id());
+            }
+            for sub in command.get_subcommands() {
+                look(sub, &format!("{path} {}", sub.get_name()));
+            }
+        }
+        look(&whole_command(), "becket");
+        for name in SUBCOMMANDS {
+            let listed = format!("\n  {name} ");
+            let about = whole_command().find_subcommand(name).unwrap().get_about().unwrap().to_string();
+            assert!(about.len() <= 80, "one line: {about}");
+            assert!(run_command().render_help().to_string().contains(&listed), "{name}");
+        }
     }
 
     #[test]

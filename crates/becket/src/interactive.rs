@@ -57,6 +57,7 @@ pub(crate) async fn run(
     environment: &Environment,
     mut settings: RunSettings,
     mut again: Run,
+    draft: Option<String>,
 ) -> Result<ExitStatus, Failure> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return Err(Failure::usage("the interactive session needs a terminal")
@@ -74,6 +75,7 @@ pub(crate) async fn run(
             settings = RunSettings::new(again, environment)?;
         }
     }
+    settings.draft = draft;
     if let first::Next::End(status) = first::model(environment, &mut settings).await? {
         return Ok(status);
     }
@@ -190,6 +192,7 @@ async fn session(
     }
     let kept = Arc::new(Mutex::new(ui));
     let mut host = Surroundings::new(environment, settings, session, &shell, held, Arc::clone(&kept));
+    host.typed_draft = settings.draft.take();
     host.past = past.or_else(|| begun.as_deref().map(|dir| Arc::new(Past::of(dir))));
     let on_disk = host.past.is_some();
     let options = Options {
@@ -252,6 +255,8 @@ struct Surroundings {
     ui: Arc<Mutex<UiConfig>>,
     /// `None` for a session that keeps nothing.
     drafts: Option<Drafts>,
+    /// Text from the command line that belongs into the composer, until the interface asks for its draft.
+    typed_draft: Option<String>,
     /// What was said before.
     past: Option<Arc<Past>>,
 }
@@ -291,6 +296,7 @@ impl Surroundings {
             stopping: Arc::clone(&held.stopping),
             ui,
             drafts: settings.persist.then(|| Drafts::new(&environment.data_dir, session)),
+            typed_draft: None,
             past: None,
         }
     }
@@ -355,7 +361,8 @@ impl Host for Surroundings {
                 beside(move || Some(Reply::Done(person::memorize(&cwd, &text))))
             }
             Request::LastDraft => {
-                let draft = self.drafts.as_ref().and_then(Drafts::read);
+                let typed = self.typed_draft.take();
+                let draft = typed.or_else(|| self.drafts.as_ref().and_then(Drafts::read));
                 Box::pin(async move { draft.map(Reply::Draft) })
             }
             Request::Draft { text } => match &self.drafts {

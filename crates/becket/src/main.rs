@@ -25,13 +25,14 @@ mod sys;
 mod toolbox;
 mod trust;
 
-use args::{Run, Sub, Subcommands};
+use args::{NotATask, Run, Sub, Subcommands};
 use becket_print::ExitStatus;
-use clap::Parser as _;
 use clap::error::ErrorKind;
+use clap::{FromArgMatches as _, Parser as _};
 use environment::Environment;
 use failure::Failure;
-use std::io::{self, Write as _};
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -79,18 +80,50 @@ fn dispatch() -> Result<ExitStatus, Failure> {
             Err(error) => Ok(clap_exit(&error)),
         };
     }
-    let run = match Run::try_parse() {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let parsed = args::run_command().try_get_matches_from(&arguments);
+    let mut run = match parsed.and_then(|matches| Run::from_arg_matches(&matches)) {
         Ok(run) => run,
-        Err(error) => return Ok(clap_exit(&error)),
+        Err(error) => return mistyped(&error, &arguments),
     };
     let print = run.print;
+    let mut draft = None;
+    if let Some(found) = args::bare_word(&run, &arguments) {
+        let may_ask = io::stdin().is_terminal() && io::stdout().is_terminal() && !run.output.ax;
+        if found.instead.is_some() || !may_ask {
+            return Err(no_task(&found));
+        }
+        // Enter sends it; until then nothing is spent.
+        draft = run.prompt.take();
+    }
     let environment = storage::place(Environment::read())?;
     let again = (!print).then(|| run.clone());
     let settings = settings::RunSettings::new(run, &environment)?;
     let runtime = runtime()?;
     match again {
         None => runtime.block_on(headless::run(&environment, settings)),
-        Some(again) => runtime.block_on(interactive::run(&environment, settings, again)),
+        Some(again) => runtime.block_on(interactive::run(&environment, settings, again, draft)),
+    }
+}
+
+/// Arguments that clap refuses. A mistyped command gets the command that was meant, whatever follows it.
+fn mistyped(error: &clap::Error, arguments: &[OsString]) -> Result<ExitStatus, Failure> {
+    let is_extra = error.kind() == ErrorKind::UnknownArgument;
+    match args::not_a_command(arguments).filter(|_| is_extra) {
+        Some(found) => Err(no_task(&found)),
+        None => Ok(clap_exit(error)),
+    }
+}
+
+fn no_task(found: &NotATask) -> Failure {
+    let NotATask { word, instead } = found;
+    let failure = Failure::usage(format!("there is no command `{word}`"));
+    match instead {
+        Some(instead) => {
+            failure.hint(format!("type: {instead}; to send the word as a task: becket -p -- {word}"))
+        }
+        None => failure
+            .hint(format!("all commands: becket help; to send the word as a task: becket -p -- {word}")),
     }
 }
 
@@ -151,6 +184,10 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
             .and_then(|cwd| cmd::import::run(&environment, &cwd, &args, &mut out))
             .map(|()| ExitStatus::Ok),
         Subcommands::Screenshot(args) => cmd::screenshot::run(&args, &mut out).map(|()| ExitStatus::Ok),
+        Subcommands::Help(args) => cmd::help::help(&args, &mut out).map(|()| ExitStatus::Ok),
+        Subcommands::Version => cmd::help::version(&mut out).map(|()| ExitStatus::Ok),
+        Subcommands::Completions(args) => cmd::help::completions(&args, &mut out).map(|()| ExitStatus::Ok),
+        Subcommands::Man(args) => cmd::help::man(&args, &mut out).map(|()| ExitStatus::Ok),
         Subcommands::Undo(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::undo::run(&environment, &cwd, &args, &mut out)),
         Subcommands::Redo(args) => settings::enter(args.cd.as_deref())

@@ -26,6 +26,8 @@ pub(crate) struct RunSettings {
     pub inline: bool,
     pub ax: bool,
     pub prompt: Option<String>,
+    /// Text for the composer at the start of an interactive session. Nothing of it is sent until the person presses Enter.
+    pub draft: Option<String>,
     /// A flag that takes a list was given: it may have taken the prompt.
     pub list_flags: bool,
     pub format: Format,
@@ -178,6 +180,7 @@ impl RunSettings {
             inline: args.output.inline,
             ax: args.output.ax,
             prompt: args.prompt,
+            draft: None,
             list_flags: [&args.permissions.allowed_tools, &args.permissions.disallowed_tools]
                 .iter()
                 .any(|l| !l.is_empty())

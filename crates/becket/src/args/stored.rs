@@ -13,8 +13,10 @@ pub(crate) struct ContextArgs {
     /// Count with the tokenizer instead of estimating.
     #[arg(long)]
     pub exact: bool,
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// Treat the model's context window as this many tokens.
     #[arg(long, value_name = "N", env = "BECKET_CONTEXT_WINDOW")]
     pub context_window: Option<u64>,
     /// What of the window can be used, where that is known better than from the catalog.
@@ -55,6 +57,7 @@ pub(crate) struct ContextArgs {
     pub redo: bool,
     #[command(flatten)]
     pub consent: Consent,
+    /// Work in this directory.
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,
 }
@@ -97,12 +100,15 @@ pub(crate) struct CompactArgs {
     /// With --preview: write the summary to this file, for editing.
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Treat the model's context window as this many tokens.
     #[arg(long, value_name = "N", env = "BECKET_CONTEXT_WINDOW")]
     pub context_window: Option<u64>,
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
     pub consent: Consent,
+    /// Work in this directory.
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,
 }
@@ -114,8 +120,10 @@ pub(crate) struct ImportArgs {
     /// Into the project of this directory, instead of the one it was made in.
     #[arg(long)]
     pub here: bool,
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// Work in this directory.
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,
 }
@@ -129,11 +137,13 @@ pub(crate) struct SessionsArgs {
     pub query: Option<String>,
     #[command(flatten)]
     pub narrow: Narrow,
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
     /// Newest first; at most this many.
     #[arg(long, default_value_t = 20, value_parser = super::some)]
     pub limit: usize,
+    /// Work in this directory.
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,
 }
@@ -156,6 +166,7 @@ pub(crate) struct Narrow {
     /// A part of the path of a file that was read or changed.
     #[arg(long, value_name = "PATH")]
     pub file: Option<String>,
+    /// Only sessions with this tag.
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,
     /// Also what is archived.
@@ -165,15 +176,16 @@ pub(crate) struct Narrow {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsWhat {
-    /// Sessions, newest first.
+    /// List sessions, newest first.
     List {
         #[command(flatten)]
         narrow: Narrow,
         #[command(flatten)]
         shown: Shown,
     },
-    /// Words in all that was said and done.
+    /// Search the text of all messages and tool calls.
     Search {
+        /// Words to look for.
         query: String,
         #[command(flatten)]
         narrow: Narrow,
@@ -181,40 +193,64 @@ pub(crate) enum SessionsWhat {
         shown: Shown,
     },
     /// Give a session another title.
-    Rename { session: String, title: String },
+    Rename {
+        /// Id, start of an id, or title.
+        session: String,
+        /// The new title.
+        title: String,
+    },
     /// Show a session's tags; add some, or take some away.
     Tag {
+        /// Id, start of an id, or title.
         session: String,
+        /// Tags to add.
         tags: Vec<String>,
+        /// Remove these tags instead.
         #[arg(long)]
         remove: bool,
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Put sessions away: they stay, and are listed with --archived.
-    Archive { sessions: Vec<String> },
+    /// Archive sessions: they are kept, and listed with --archived.
+    Archive {
+        /// Ids, starts of ids, or titles.
+        sessions: Vec<String>,
+    },
     /// Take sessions out of the archive.
-    Unarchive { sessions: Vec<String> },
-    /// Throw sessions into the trash, where they stay for 30 days.
-    Rm { sessions: Vec<String> },
-    /// What lies in the trash.
+    Unarchive {
+        /// Ids, starts of ids, or titles.
+        sessions: Vec<String>,
+    },
+    /// Move sessions to the trash, where they are kept for 30 days.
+    Rm {
+        /// Ids, starts of ids, or titles.
+        sessions: Vec<String>,
+    },
+    /// List the sessions in the trash.
     Trash {
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
     /// Bring a session back from the trash.
-    Restore { session: String },
-    /// Delete what has lain in the trash for 30 days, and give its space back.
+    Restore {
+        /// Id, start of an id, or title.
+        session: String,
+    },
+    /// Delete sessions that have been in the trash for 30 days.
     Gc {
         /// All of the trash, now.
         #[arg(long)]
         now: bool,
+        /// Show what would be deleted, and delete nothing.
         #[arg(long)]
         dry_run: bool,
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Tokens, cost and tools, by day and project.
+    /// Show tokens, cost and tools by day and project.
     Stats {
         /// Days back from today.
         #[arg(long, default_value_t = 30)]
@@ -222,34 +258,42 @@ pub(crate) enum SessionsWhat {
         /// Only this directory's sessions.
         #[arg(long)]
         here: bool,
+        /// Print JSON.
         #[arg(long)]
         json: bool,
         /// Write a page with charts to this file.
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
     },
-    /// Which session was forked from which, and where.
+    /// Show which session was forked from which, and where.
     Tree {
+        /// All projects, not only this directory's.
         #[arg(long)]
         all: bool,
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// A copy to go on in: whole, or up to before a message of the user's.
+    /// Copy a session, whole or up to one of your messages.
     Fork {
+        /// Id, start of an id, or title.
         session: String,
         /// Number or id of a message of the user's (`becket rewind SESSION` lists them), or `@` and an entry's number.
         message: Option<String>,
         /// What to call it.
         #[arg(short = 'n', long)]
         name: Option<String>,
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// What two sessions share, and what only one of them has.
+    /// Show what two sessions share, and what only one of them has.
     Compare {
+        /// Id, start of an id, or title.
         one: String,
+        /// The other session.
         other: String,
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -258,6 +302,7 @@ pub(crate) enum SessionsWhat {
 /// How a list is shown.
 #[derive(Debug, Args)]
 pub(crate) struct Shown {
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
     /// At most this many.

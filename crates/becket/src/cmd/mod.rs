@@ -6,6 +6,7 @@ pub(crate) mod context;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod export;
+pub(crate) mod help;
 pub(crate) mod import;
 pub(crate) mod models;
 pub(crate) mod redo;

@@ -1,0 +1,45 @@
+//! The definitions as clap commands, with the parts of the help that are put together from them.
+//!
+//! A run and the subcommands are parsed apart; people, completion scripts and manual pages see one program.
+
+use super::{Run, Sub};
+use clap::{Command, CommandFactory as _};
+use std::fmt::Write as _;
+
+const EXAMPLES: &str = "\
+Examples:
+  becket                                   start a session in this directory
+  becket \"why does the parser test fail?\"  start a session with a task
+  becket -p \"fix the failing test\"         run without the interface, print the answer
+  git diff | becket -p \"review this\"       add piped input to the task
+  becket -c                                continue the newest session here
+  becket sessions                          list the sessions of this directory
+  becket undo                              undo the file changes of the last turn
+
+Exit codes: 0 ok, 1 error, 2 usage, 3 max turns, 4 budget, 5 permission denied, 6 schema not met,
+7 model unreachable, 8 repetition, 9 context full, 10 no room for results, 130 interrupted, 143 terminated.
+`becket help COMMAND` explains a command.";
+
+/// The definition of a run; its help lists the subcommands too.
+pub(crate) fn run_command() -> Command {
+    let commands = Sub::command();
+    let mut list = String::from("Commands:\n");
+    for command in commands.get_subcommands() {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let _ = writeln!(list, "  {:<12} {about}", command.get_name());
+    }
+    Run::command()
+        .override_usage("becket [OPTIONS] [TASK]\n       becket COMMAND [OPTIONS]")
+        .help_template(format!(
+            "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}\n{{all-args}}{{after-help}}"
+        ))
+        .after_help(EXAMPLES)
+}
+
+/// A run and the subcommands as one definition: for manual pages and completion scripts, not for parsing.
+pub(crate) fn whole_command() -> Command {
+    Run::command()
+        .after_help(EXAMPLES)
+        .subcommands(Sub::command().get_subcommands().cloned())
+        .args_conflicts_with_subcommands(true)
+}

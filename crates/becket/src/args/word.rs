@@ -1,0 +1,104 @@
+//! One bare word where a task is expected: a task, a mistyped command, or a command of another program.
+//!
+//! Such a word is never sent to a model as it is: `becket sesions` would cost money and do nothing that was meant.
+//! `becket -p WORD` and `becket -- WORD` are explicit, and not looked at.
+
+use super::{Run, SUBCOMMANDS};
+use std::ffi::OsString;
+
+/// Words that other agents and tools know as commands, and the command to type instead.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("resume", "becket --resume SESSION"),
+    ("continue", "becket --continue"),
+    ("fork", "becket sessions fork SESSION"),
+    ("list", "becket sessions"),
+    ("ls", "becket sessions"),
+    ("history", "becket sessions"),
+    ("session", "becket sessions"),
+    ("stats", "becket sessions stats"),
+    ("usage", "becket sessions stats"),
+    ("cost", "becket sessions stats"),
+    ("search", "becket sessions search WORDS"),
+    ("status", "becket doctor"),
+    ("check", "becket doctor"),
+    ("settings", "becket config"),
+    ("run", "becket -p \"TASK\""),
+    ("exec", "becket -p \"TASK\""),
+    ("print", "becket -p \"TASK\""),
+    ("ask", "becket -p \"TASK\""),
+    ("completion", "becket completions SHELL"),
+    ("manual", "becket man"),
+    ("login", "becket doctor, which says where keys are looked for"),
+    ("auth", "becket doctor, which says where keys are looked for"),
+    ("start", "becket"),
+    ("chat", "becket"),
+    ("tui", "becket"),
+];
+
+/// A word that is not taken as a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NotATask {
+    pub word: String,
+    /// The command to type instead.
+    pub instead: Option<String>,
+}
+
+/// The single bare word of this run, if it looks like a command.
+pub(crate) fn bare_word(run: &Run, arguments: &[OsString]) -> Option<NotATask> {
+    let explicit = run.print || arguments.iter().any(|argument| argument == "--");
+    let word = run.prompt.as_deref().filter(|word| !explicit && looks_like_a_command(word))?;
+    Some(NotATask { word: word.to_owned(), instead: instead_of(word) })
+}
+
+/// The first argument, if it looks like a command that does not exist although one near it does.
+pub(crate) fn not_a_command(arguments: &[OsString]) -> Option<NotATask> {
+    let word = arguments.get(1)?.to_str().filter(|word| looks_like_a_command(word))?;
+    Some(NotATask { word: word.to_owned(), instead: Some(instead_of(word)?) })
+}
+
+fn looks_like_a_command(word: &str) -> bool {
+    const LONGEST: usize = 24;
+    (1..=LONGEST).contains(&word.len())
+        && word.starts_with(|c: char| c.is_ascii_alphabetic())
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+}
+
+fn instead_of(word: &str) -> Option<String> {
+    let lower = word.to_ascii_lowercase();
+    let known = ELSEWHERE.iter().find(|(name, _)| *name == lower).map(|(_, instead)| (*instead).to_owned());
+    known.or_else(|| {
+        let near = becket_tool::text::nearest(&lower, SUBCOMMANDS.iter().copied())?;
+        Some(format!("becket {near}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    fn bare(arguments: &[&str]) -> Option<NotATask> {
+        let words: Vec<OsString> =
+            std::iter::once("becket").chain(arguments.iter().copied()).map(OsString::from).collect();
+        bare_word(&Run::try_parse_from(&words).unwrap(), &words)
+    }
+
+    #[test]
+    fn a_bare_word_is_no_task_unless_it_is_said_to_be() {
+        let instead = |word: &str| bare(&[word]).map(|found| found.instead);
+        for (word, want) in [
+            ("sesions", "becket sessions"),
+            ("doctr", "becket doctor"),
+            ("Sessions", "becket sessions"),
+            ("exprot", "becket export"),
+            ("resume", "becket --resume SESSION"),
+            ("verson", "becket version"),
+        ] {
+            assert_eq!(instead(word), Some(Some(want.to_owned())), "{word}");
+        }
+        assert_eq!(instead("refactor"), Some(None), "a word that is like no command");
+        for task in [&["fix it"][..], &["-p", "sesions"], &["--", "sesions"], &["warum?"], &["测试"], &[]] {
+            assert_eq!(bare(task), None, "{task:?}");
+        }
+    }
+}

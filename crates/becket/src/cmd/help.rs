@@ -1,0 +1,61 @@
+//! `becket help`, `version`, `completions` and `man`: the definitions of the arguments, printed for people and shells.
+
+use crate::args::{CompletionsArgs, HelpArgs, SUBCOMMANDS, run_command, whole_command};
+use crate::cmd::sessions::write;
+use crate::failure::Failure;
+use clap::Command;
+use std::io::Write;
+
+pub(crate) fn help(args: &HelpArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    if args.path.is_empty() {
+        return write(out, &run_command().render_help().to_string());
+    }
+    let mut command = find(&args.path)?;
+    write(out, &command.render_help().to_string())
+}
+
+pub(crate) fn version(out: &mut dyn Write) -> Result<(), Failure> {
+    write(out, &run_command().render_version())
+}
+
+pub(crate) fn completions(args: &CompletionsArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut whole_command(), "becket", &mut script);
+    out.write_all(&script).or_else(|error| write(out, "").map_err(|_| not_printed(&error)))
+}
+
+/// The manual page in roff, for `man -l -` or a file below `share/man/man1`.
+pub(crate) fn man(args: &HelpArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let command = if args.path.is_empty() { whole_command() } else { find(&args.path)? };
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command).render(&mut page).map_err(|error| not_printed(&error))?;
+    out.write_all(&page).map_err(|error| not_printed(&error))
+}
+
+fn not_printed(error: &std::io::Error) -> Failure {
+    Failure::error(format!("cannot print: {error}"))
+}
+
+/// The command at this path, under its whole name.
+fn find(path: &[String]) -> Result<Command, Failure> {
+    let mut command = whole_command();
+    command.build();
+    for (depth, name) in path.iter().enumerate() {
+        let Some(next) = command.find_subcommand(name) else {
+            let names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+            let typed = path[..=depth].join(" ");
+            let near = becket_tool::text::nearest(name, names.iter().copied());
+            let hint = match near {
+                Some(near) => format!("did you mean {near}?"),
+                None if names.is_empty() => {
+                    format!("becket {} has no commands of its own", path[..depth].join(" "))
+                }
+                None if depth == 0 => format!("commands: {}", SUBCOMMANDS.join(", ")),
+                None => format!("commands: {}", names.join(", ")),
+            };
+            return Err(Failure::usage(format!("there is no command `{typed}`")).hint(hint));
+        };
+        command = next.clone();
+    }
+    Ok(command)
+}
