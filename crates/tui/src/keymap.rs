@@ -131,6 +131,11 @@ impl Keymap {
         self.bindings.iter().find(|(c, _)| *c == chord).map(|(_, action)| *action)
     }
 
+    /// The chord of an action; `None` when another action took it.
+    pub fn chord(&self, action: Do) -> Option<String> {
+        self.bindings.iter().find(|(_, a)| *a == action).map(|(chord, _)| chord.name())
+    }
+
     pub fn conflicts(&self) -> &[String] {
         &self.conflicts
     }
@@ -170,6 +175,16 @@ shift+enter, alt+enter, ctrl+j, \\ enter    a new line
 ctrl+a e b f k u w y r, alt+b f d, ctrl+_   as in Emacs
 /  @  !  #   a command, a file, your own shell, a line for AGENTS.md
 ";
+
+/// A chord as people read it in a line: `ctrl+o` as `Ctrl-O`.
+pub fn pretty(chord: &str) -> String {
+    let capital = |part: &str| {
+        let mut chars = part.chars();
+        let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+        format!("{first}{}", chars.as_str())
+    };
+    chord.split('+').map(capital).collect::<Vec<_>>().join("-")
+}
 
 impl Chord {
     pub fn of(key: KeyEvent) -> Self {

@@ -358,7 +358,7 @@ fn commands_in_the_background_are_counted_while_there_are_any() {
     assert_eq!(stage.update(Input::Due(Timer::Jobs)), [Effect::Ask(Request::Jobs)]);
     // Nothing wakes when none is left.
     assert_eq!(stage.update(Input::Reply(Reply::Jobs(0))), []);
-    assert!(!stage.screen().contains("job"), "{}", stage.screen());
+    assert!(!stage.screen().contains("jobs"), "{}", stage.screen());
 }
 
 #[test]

@@ -5,11 +5,11 @@ mod support;
 
 use becket_tui::input::{Effect, Input};
 use becket_tui::theme::Theme;
-use becket_types::{CallId, Event, Message, MessageId, Millis, Part};
+use becket_types::{CallId, Event, Message, MessageId, Millis, Part, TurnEnd};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::style::Color;
 use serde_json::{Value, json};
-use support::{Stage, started};
+use support::{Stage, started, turn_end};
 
 fn say(stage: &mut Stage, text: &str) {
     stage.event(Event::UserMessage { message: Message::user(text), client_id: None, steered: false });
@@ -106,7 +106,7 @@ fn a_block_in_focus_opens_and_is_copied() {
     let mut stage = Stage::new(70, 16);
     stage.event(started());
     say(&mut stage, "first");
-    call(&mut stage, "c1", "bash", json!({"command": "ls"}), "one\ntwo", json!({}));
+    call(&mut stage, "c1", "bash", json!({"command": "ls"}), "one\ntwo\nthree\nfour\nfive", json!({}));
     answer(&mut stage, "See `this`:\n\n```rust\nfn main() {}\n```");
     stage.screen();
     alt(&mut stage, KeyCode::Up);
@@ -117,7 +117,7 @@ fn a_block_in_focus_opens_and_is_copied() {
     assert!(!stage.screen().contains("  two"));
     stage.key(KeyCode::Enter);
     assert!(stage.screen().contains("  two"), "{}", stage.screen());
-    assert_eq!(copied(&stage.key(KeyCode::Char('y'))), Some("bash ls\none\ntwo"));
+    assert_eq!(copied(&stage.key(KeyCode::Char('y'))), Some("bash ls\none\ntwo\nthree\nfour\nfive"));
     stage.key(KeyCode::Char('u'));
     assert_eq!(copied(&stage.key(KeyCode::Char('c'))), Some("first"));
     stage.key(KeyCode::Esc);
@@ -127,7 +127,7 @@ fn a_block_in_focus_opens_and_is_copied() {
 
 #[test]
 fn calls_that_only_look_are_one_line_that_opens() {
-    let mut stage = Stage::new(60, 16);
+    let mut stage = Stage::new(60, 24);
     stage.event(started());
     for i in 0..3 {
         call(&mut stage, &format!("r{i}"), "read", json!({"path": format!("src/{i}.rs")}), "text", json!({}));
@@ -197,4 +197,152 @@ fn colours_of_programs_are_kept_and_nothing_else_of_them() {
     let screen = stage.screen();
     assert!(screen.contains("  red plain⟨U+202E⟩"), "{screen}");
     assert_eq!(stage.colour(1, 2), vt100::Color::Idx(1));
+}
+
+/// A call that ended, with what it printed.
+fn ended(stage: &mut Stage, name: &str, input: &Value, output: &str, code: Option<i64>, is_error: bool) {
+    let id = CallId(MessageId::new().to_string());
+    stage.event(Event::ToolStarted { call_id: id.clone(), name: name.into(), input: input.clone() });
+    let mut result = Message::tool_result(id, name, output, is_error);
+    if let Some(Part::ToolResult { details, .. }) = result.parts.first_mut() {
+        *details = code.map_or(Value::Null, |code| json!({"exit_code": code}));
+    }
+    stage.event(Event::ToolFinished { message: result, changes: Vec::new(), duration: Millis(20) });
+}
+
+fn printed(lines: usize) -> String {
+    (1..=lines).map(|i| format!("line {i}\n")).collect()
+}
+
+/// Under the line of a call: the end of its output, its error, or nothing, and how much is cut.
+#[test]
+fn a_closed_call_shows_the_end_of_its_output_and_its_error() {
+    let failing = format!("{}\nerror: it broke\n[exit code 3]", printed(8));
+    let command = json!({"command": "make"});
+    let file = json!({"path": "/home/u/project/src/a.rs"});
+    let outside = json!({"path": "/etc/hosts"});
+    let cases: [(&str, &Value, String, Option<i64>, bool, &[&str]); 9] = [
+        ("bash", &command, printed(3), Some(0), false, &["● bash make", "  line 1", "  line 2", "  line 3"]),
+        ("bash", &command, printed(4), Some(0), false, &["● bash make", "  line 1", "  line 2", "  line 3", "  line 4"]),
+        (
+            "bash",
+            &command,
+            printed(40),
+            Some(0),
+            false,
+            &["● bash make", "  … 37 more lines · Ctrl-O opens", "  line 38", "  line 39", "  line 40"],
+        ),
+        (
+            "bash",
+            &command,
+            failing,
+            Some(3),
+            true,
+            &[
+                "✗ bash make  exit 3 · 20 ms",
+                "  … 4 more lines · Ctrl-O opens",
+                "  line 5",
+                "  line 6",
+                "  line 7",
+                "  line 8",
+                "  error: it broke",
+            ],
+        ),
+        ("bash", &command, "(no output)".into(), Some(0), false, &["● bash make"]),
+        (
+            "bash",
+            &command,
+            "test result: ok. 5 passed; 0 failed; 0 ignored\ntest result: FAILED. 7 passed; 2 failed; 0 ignored".into(),
+            Some(101),
+            true,
+            &[
+                "✗ bash make  2 failed, 12 passed · exit 101 · 20 ms",
+                "  test result: ok. 5 passed; 0 failed; 0 ignored",
+                "  test result: FAILED. 7 passed; 2 failed; 0 ignored",
+            ],
+        ),
+        ("read", &file, "the file does not exist".into(), None, true, &["✗ read src/a.rs  failed", "  the file does not exist"]),
+        ("read", &file, printed(9), None, false, &["● read src/a.rs"]),
+        ("write", &outside, "is a folder".into(), None, true, &["✗ write /etc/hosts  failed", "  is a folder"]),
+    ];
+    for (name, input, output, code, is_error, wanted) in cases {
+        let mut stage = Stage::new(60, 14);
+        stage.event(started());
+        ended(&mut stage, name, input, &output, code, is_error);
+        let screen = stage.screen();
+        let shown: Vec<&str> = screen.lines().take_while(|line| !line.is_empty()).collect();
+        assert_eq!(shown, wanted);
+    }
+}
+
+#[test]
+fn a_running_command_shows_its_last_lines_and_counts_those_that_left_memory() {
+    let mut stage = Stage::new(60, 12);
+    stage.event(started());
+    let id = CallId("c1".into());
+    let input = json!({"command": "make"});
+    stage.event(Event::ToolStarted { call_id: id.clone(), name: "bash".into(), input });
+    for i in 1..=40_000 {
+        stage.event(Event::ToolOutput { call_id: id.clone(), chunk: format!("unit {i}\n") });
+    }
+    let screen = stage.screen();
+    let shown: Vec<&str> = screen.lines().take(7).collect();
+    let wanted = [
+        "◐ bash make",
+        "  … 39995 more lines · Ctrl-O opens",
+        "  unit 39996",
+        "  unit 39997",
+        "  unit 39998",
+        "  unit 39999",
+        "  unit 40000",
+    ];
+    assert_eq!(shown, wanted);
+}
+
+#[test]
+fn one_call_opens_by_a_click_on_any_of_its_rows_and_the_others_stay_closed() {
+    let mut stage = Stage::new(60, 30);
+    stage.event(started());
+    for _ in 0..2 {
+        ended(&mut stage, "bash", &json!({"command": "make"}), &printed(9), Some(0), false);
+    }
+    assert_eq!(stage.screen().matches("6 more lines").count(), 2);
+    mouse(&mut stage, MouseEventKind::Down(MouseButton::Left), 8, 1);
+    mouse(&mut stage, MouseEventKind::Up(MouseButton::Left), 8, 1);
+    let screen = stage.screen();
+    assert_eq!(screen.matches("6 more lines").count(), 1, "{screen}");
+    assert_eq!(screen.matches("line 4").count(), 1, "{screen}");
+}
+
+/// The todo list stands above the composer while the agent works on it.
+#[test]
+fn the_todo_list_is_a_panel_until_it_is_done_or_the_turn_ends() {
+    let todo = |stage: &mut Stage, states: [&str; 7]| {
+        let items: Vec<Value> = states
+            .iter()
+            .enumerate()
+            .map(|(i, state)| json!({"content": format!("item {i}"), "status": state}))
+            .collect();
+        let mut result = Message::tool_result(CallId(MessageId::new().to_string()), "todo", "ok", false);
+        if let Some(Part::ToolResult { details, .. }) = result.parts.first_mut() {
+            *details = json!({"items": items});
+        }
+        stage.event(Event::ToolFinished { message: result, changes: Vec::new(), duration: Millis(1) });
+    };
+    let mut stage = Stage::new(60, 24);
+    stage.event(started());
+    stage.event(Event::StepStarted { step: 1 });
+    let (done, now, later) = ("completed", "in_progress", "pending");
+    todo(&mut stage, [done, done, done, now, later, later, later]);
+    let panel = "To do · 3 of 7 done\n  [x] item 2\n  [>] item 3\n  [ ] item 4\n  [ ] item 5\n  [ ] item 6\n";
+    assert!(stage.screen().contains(panel), "{}", stage.screen());
+    stage.resize(60, 12);
+    assert!(stage.screen().contains("To do · 3 of 7 done · item 3\n"), "{}", stage.screen());
+    stage.resize(60, 24);
+    stage.event(turn_end(TurnEnd::Completed));
+    assert!(!stage.screen().contains("To do"), "{}", stage.screen());
+    stage.event(Event::StepStarted { step: 2 });
+    assert!(stage.screen().contains("To do"), "{}", stage.screen());
+    todo(&mut stage, [done; 7]);
+    assert!(!stage.screen().contains("To do"), "{}", stage.screen());
 }

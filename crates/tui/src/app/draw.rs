@@ -44,6 +44,17 @@ impl App {
         Some(Vec::new())
     }
 
+    /// The lines above the composer: the todo list, messages that wait, what is going on.
+    fn above(&self, columns: u16, rows: u16, asking: bool) -> Vec<Line<'static>> {
+        let mut lines = Vec::new();
+        if self.status.is_working() && !asking {
+            lines = self.todo.lines(columns, rows, &self.theme);
+        }
+        lines.extend(self.waiting.lines(columns, &self.theme));
+        lines.extend(self.status.activity(columns, &self.theme, asking));
+        lines
+    }
+
     /// Rows of the composer on a screen of `rows`.
     fn composer_rows(&self, columns: u16, rows: u16, asking: bool) -> u16 {
         let share = if asking { 2 * COMPOSER_SHARE } else { COMPOSER_SHARE };
@@ -69,8 +80,7 @@ impl App {
         if !asking && let Some(effects) = self.draw_page(frame, area) {
             return effects;
         }
-        let mut above = self.waiting.lines(area.width, &self.theme);
-        above.extend(self.status.activity(area.width, &self.theme, asking));
+        let above = self.above(area.width, self.screen.unwrap_or(area.height), asking);
         // The composer's row, and one of the transcript where that is not the terminal's own.
         let kept = if self.screen.is_some() { 1 } else { 2 };
         let status_rows = self.status.height().min(area.height.saturating_sub(kept));
@@ -152,8 +162,7 @@ impl App {
         if !asking && (self.overlay.is_some() || self.inspector.is_some() || self.picker.is_some()) {
             return rows;
         }
-        let above = self.waiting.lines(columns, &self.theme).len()
-            + usize::from(self.status.activity(columns, &self.theme, asking).is_some());
+        let above = self.above(columns, rows, asking).len();
         let lists = (!asking && self.palette.is_some()) || self.completion.is_open();
         let composer = self.composer_rows(columns, rows, asking);
         let question = if asking { self.asked(columns, rows, above, composer) } else { 0 };

@@ -29,13 +29,14 @@ use crate::draft::Draft;
 use crate::graphics::{Graphics, Protocol};
 use crate::input::{Custom, Effect, Input, Request, Timer};
 use crate::inspector::Inspector;
-use crate::keymap::Keymap;
+use crate::keymap::{Do, Keymap};
 use crate::overlay::Overlay;
 use crate::palette::Palette;
 use crate::picker::Picker;
 use crate::reading::{self, Reading};
 use crate::status::Status;
 use crate::theme::Theme;
+use crate::todo::TodoPanel;
 use crate::transcript::Transcript;
 use crate::waiting::Waiting;
 use becket_types::{CallId, Event, MessageId, Seq, Used};
@@ -87,6 +88,7 @@ pub struct App {
     reading: Reading,
     composer: Composer,
     waiting: Waiting,
+    todo: TodoPanel,
     approvals: Approvals,
     status: Status,
     completion: Completion,
@@ -128,6 +130,9 @@ impl App {
         let Preferences { theme, themes, keymap, vim, status_line, follow, images } = preferences;
         let mut transcript = Transcript::new();
         transcript.set_images(images.map(|images| images.first));
+        if let Some(chord) = keymap.chord(Do::Open) {
+            transcript.set_open_key(chord);
+        }
         let mut composer = Composer::default();
         composer.set_vim(vim);
         Self {
@@ -142,6 +147,7 @@ impl App {
             reading: Reading::default(),
             composer,
             waiting: Waiting::default(),
+            todo: TodoPanel::default(),
             approvals: Approvals::default(),
             status: Status::default().scripted(status_line),
             completion: Completion::default(),
@@ -257,6 +263,7 @@ impl App {
     fn event(&mut self, event: &Event) -> Vec<Effect> {
         let mut effects = self.status.event(event);
         self.transcript.event(event);
+        self.todo.event(event);
         match event {
             Event::Subagent { call_id, what } => effects.extend(self.approvals_of(Some(call_id), what)),
             Event::PermissionAsked(_)

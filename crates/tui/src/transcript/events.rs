@@ -5,9 +5,10 @@ use super::block::{Block, Body, Weight};
 use super::compaction::{Compaction, Known};
 use super::image::Image;
 use super::markdown::Markdown;
-use super::tool::{State, ToolCall};
+use super::tool::{CallView, State, ToolCall};
 use becket_types::{CallId, Event, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 impl Transcript {
     /// Takes in one event; says whether something changed on the screen.
@@ -34,7 +35,7 @@ impl Transcript {
                 c.input = input.clone();
                 c.state = State::Running;
             }),
-            Event::ToolOutput { call_id, chunk } => self.call(call_id, "", |c| live(&mut c.output, chunk)),
+            Event::ToolOutput { call_id, chunk } => self.call(call_id, "", |c| live(c, chunk)),
             Event::Subagent { call_id, what } => return self.nested(call_id, what),
             Event::ToolFinished { message, duration, .. } => self.finished(message, *duration),
             Event::CompactBoundary {
@@ -84,8 +85,12 @@ impl Transcript {
             ),
             Event::ContextChanged { text } => self.note(Weight::Quiet, text.clone()),
             Event::TurnFinished(result) => return self.turn_end(&result.end),
-            Event::SessionStarted { .. }
-            | Event::Withdrawn { .. }
+            Event::SessionStarted { cwd, .. } => {
+                let open_key = self.view.open_key.clone();
+                self.view = Arc::new(CallView { workspace: cwd.display().to_string(), open_key });
+                return false;
+            }
+            Event::Withdrawn { .. }
             | Event::Renamed { .. }
             | Event::StepStarted { .. }
             | Event::CompactionStarted { .. }
@@ -247,7 +252,11 @@ impl Transcript {
         let at = match self.calls.get(id) {
             Some(at) => *at,
             None => {
-                let at = self.push(Body::Tool(Box::new(ToolCall::new(id.clone(), name.to_owned()))));
+                let at = self.push(Body::Tool(Box::new(ToolCall::new(
+                    id.clone(),
+                    name.to_owned(),
+                    Arc::clone(&self.view),
+                ))));
                 self.calls.insert(id.clone(), at);
                 at
             }
@@ -377,9 +386,14 @@ impl Transcript {
 /// Live output of one call that is kept.
 const LIVE: usize = 64 * 1024;
 
-fn live(output: &mut String, chunk: &str) {
-    output.push_str(chunk);
-    if output.len() > 2 * LIVE {
-        *output = becket_types::cut_start(output, LIVE).to_owned();
+fn live(call: &mut ToolCall, chunk: &str) {
+    call.output.push_str(chunk);
+    if call.output.len() > 2 * LIVE {
+        let from = call.output.len() - becket_types::cut_start(&call.output, LIVE).len();
+        // At the start of a line, so that each line is counted once.
+        let line = call.output[from..].find('\n').map_or(from, |end| from + end + 1);
+        let from = if line < call.output.len() { line } else { from };
+        call.lines_dropped += call.output[..from].lines().filter(|line| !line.trim().is_empty()).count();
+        call.output.drain(..from);
     }
 }

@@ -159,6 +159,7 @@ impl Transcript {
         let mut here = Self::new();
         here.set_images(self.next_image);
         (here.replays, here.partial) = (true, part.from > Seq(1));
+        here.view = std::sync::Arc::clone(&self.view);
         if from < part.from {
             here.push(Body::Gap(Gap::new(from, part.from)));
         }

@@ -12,6 +12,7 @@ pub mod block;
 pub mod compaction;
 mod diff;
 mod events;
+mod excerpt;
 mod find;
 mod folded;
 mod gap;
@@ -42,6 +43,8 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use select::Selection;
 use std::collections::HashMap;
+use std::sync::Arc;
+use tool::CallView;
 use window::{Place, Window};
 
 pub struct Transcript {
@@ -81,6 +84,7 @@ pub struct Transcript {
     find: Find,
     focus: Option<usize>,
     selection: Option<Selection>,
+    view: Arc<CallView>,
 }
 
 impl Default for Transcript {
@@ -115,11 +119,17 @@ impl Transcript {
             find: Find::default(),
             focus: None,
             selection: None,
+            view: Arc::default(),
         }
     }
 
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
+    }
+
+    /// The chord that opens calls, as it is told under calls that come from now on.
+    pub fn set_open_key(&mut self, open_key: String) {
+        self.view = Arc::new(CallView { open_key, workspace: self.view.workspace.clone() });
     }
 
     /// Draws the part of it that `area` shows.

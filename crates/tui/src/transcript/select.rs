@@ -154,8 +154,9 @@ impl Transcript {
         let selection = self.selection.take()?;
         if !selection.moved {
             let Place { block, row } = selection.from.place;
-            if row == 0
-                && let Some(open) = self.blocks.get(block)?.open()
+            // Every row of a closed block opens it; an open one closes by its first row.
+            if let Some(open) = self.blocks.get(block)?.open()
+                && (row == 0 || !open)
             {
                 self.set_open(block, !open);
             }

@@ -5,6 +5,7 @@
 
 use super::block::paragraph;
 use super::row::Row;
+use super::tool::CallView;
 use crate::text;
 use crate::theme::Theme;
 use becket_types::{CallId, Event, Part, SubagentCall, SubagentReport, subject};
@@ -92,14 +93,14 @@ impl Nested {
     }
 
     /// The call that it began last.
-    pub fn last(&self, width: usize, theme: &Theme) -> Option<Row> {
+    pub fn last(&self, width: usize, view: &CallView, theme: &Theme) -> Option<Row> {
         let call = self.calls().next_back()?;
-        let line = format!("  {} {}", text::visible(&call.name), text::visible(&call.subject));
+        let line = format!("  {} {}", text::visible(&call.name), text::visible(view.relative(&call.subject)));
         Some(Line::styled(text::fit(&line, width).into_owned(), theme.dim).into())
     }
 
     /// All of them, a line each.
-    pub fn rows(&self, width: usize, theme: &Theme) -> Vec<Row> {
+    pub fn rows(&self, width: usize, view: &CallView, theme: &Theme) -> Vec<Row> {
         let mut rows = Vec::new();
         if self.left_out() > 0 {
             let line = format!("{} earlier calls", self.left_out());
@@ -112,7 +113,10 @@ impl Nested {
                 Line::from(vec![
                     Span::styled(format!("  {mark} "), style),
                     Span::styled(format!("{} ", text::visible(&call.name)), theme.accent),
-                    Span::styled(text::fit(&text::visible(&call.subject), room).into_owned(), theme.dim),
+                    Span::styled(
+                        text::fit(&text::visible(view.relative(&call.subject)), room).into_owned(),
+                        theme.dim,
+                    ),
                 ])
                 .into(),
             );

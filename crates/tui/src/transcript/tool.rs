@@ -2,6 +2,7 @@
 
 use super::block::paragraph;
 use super::diff;
+use super::excerpt::{self, Tests};
 use super::row::Row;
 use super::subagent::Nested;
 use crate::ansi::Ansi;
@@ -12,11 +13,40 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 /// Lines of output that an open call shows.
 const OPEN_LINES: usize = 400;
 /// Lines of a diff that a closed call shows.
 const CLOSED_LINES: usize = 12;
+const NOT_PERMITTED: &str = "not permitted";
+
+/// How calls of this session are drawn.
+#[derive(Debug)]
+pub struct CallView {
+    /// The directory of the session: paths in it are shown from there.
+    pub workspace: String,
+    /// The chord that opens and closes calls.
+    pub open_key: String,
+}
+
+impl Default for CallView {
+    fn default() -> Self {
+        Self { workspace: String::new(), open_key: "ctrl+o".to_owned() }
+    }
+}
+
+impl CallView {
+    /// A path in the workspace without the part that leads to it; another subject as it is.
+    pub fn relative<'a>(&self, subject: &'a str) -> &'a str {
+        let inside = || subject.strip_prefix(&self.workspace)?.strip_prefix('/');
+        if self.workspace.is_empty() {
+            subject
+        } else {
+            inside().filter(|rest| !rest.is_empty()).unwrap_or(subject)
+        }
+    }
+}
 
 #[derive(Debug)]
 pub struct ToolCall {
@@ -28,8 +58,11 @@ pub struct ToolCall {
     pub state: State,
     /// Live, then the result as the model read it.
     pub output: String,
+    /// Lines that are no longer at the start of a live output.
+    pub lines_dropped: usize,
     pub details: Value,
     pub open: bool,
+    pub view: Arc<CallView>,
     /// The calls behind it that are told in its line: name and subject.
     pub group: Vec<(String, String)>,
     /// What the subagent does that works for it.
@@ -55,7 +88,7 @@ impl State {
 }
 
 impl ToolCall {
-    pub fn new(id: CallId, name: String) -> Self {
+    pub fn new(id: CallId, name: String, view: Arc<CallView>) -> Self {
         Self {
             id,
             name,
@@ -63,8 +96,10 @@ impl ToolCall {
             partial: String::new(),
             state: State::Streaming,
             output: String::new(),
+            lines_dropped: 0,
             details: Value::Null,
             open: false,
+            view,
             group: Vec::new(),
             nested: Nested::default(),
             sides: OnceCell::new(),
@@ -79,6 +114,7 @@ impl ToolCall {
     /// The call ended.
     pub fn set_result(&mut self, output: &str, details: &Value) {
         output.clone_into(&mut self.output);
+        self.lines_dropped = 0;
         self.details.clone_from(details);
         self.nested.ended(details);
         self.partial.clear();
@@ -106,7 +142,12 @@ impl ToolCall {
 
     /// What the call is about, in a line: its path, command, pattern.
     pub fn subject(&self) -> String {
-        becket_types::subject(&self.input).to_owned()
+        self.view.relative(becket_types::subject(&self.input)).to_owned()
+    }
+
+    /// What to press to see all of it.
+    pub(super) fn open_hint(&self) -> String {
+        format!("{} opens", crate::keymap::pretty(&self.view.open_key))
     }
 }
 
@@ -145,25 +186,33 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
     let subject = call.subject();
     let one_line = subject.lines().next().unwrap_or_default();
     let more = if subject.lines().count() > 1 { " …" } else { "" };
-    let mut rows = vec![Row::from(head(&call.name, &format!("{one_line}{more}"), &tail(call)))];
+    let subject_line = format!("{one_line}{more}");
+    let tail = tail(call);
+    let needed = [mark, &call.name, &subject_line, &tail].iter().map(|part| text::width(part)).sum::<usize>();
+    let mut rows = match &call.state {
+        // A reason is read to its end: it goes below where the line has no room for it.
+        State::Denied { reason } if needed + 4 > width && !reason.is_empty() => {
+            let mut rows = vec![Row::from(head(&call.name, &subject_line, NOT_PERMITTED))];
+            rows.extend(paragraph(reason, width, "  ", "  ", theme.dim, theme.dim));
+            rows
+        }
+        _ => vec![Row::from(head(&call.name, &subject_line, &tail))],
+    };
     if call.open {
         if subject.lines().count() > 1 {
             rows.extend(paragraph(&subject, width, "  $ ", "    ", theme.dim, theme.code));
         }
-        rows.extend(call.nested.rows(width, theme));
+        rows.extend(call.nested.rows(width, &call.view, theme));
         rows.extend(output(call, width, theme));
     } else if call.state.is_live()
-        && let Some(last) = call.nested.last(width, theme)
+        && let Some(last) = call.nested.last(width, &call.view, theme)
     {
         rows.push(last);
-    } else if matches!(call.state, State::Running) {
-        if let Some(last) = call.output.lines().rev().find(|l| !l.trim().is_empty()) {
-            let mut ansi = Ansi::new(theme.dim, theme.syntax.is_some());
-            rows.push(cut(ansi.line(last), width).into());
-        }
     } else if let Some(diff) = changes(call) {
         let marks = &call.details["marks"];
         rows.extend(diff::lines(diff, marks, call.sides(diff), width, theme, CLOSED_LINES, false));
+    } else {
+        rows.extend(excerpt::rows(call, width, theme));
     }
     rows
 }
@@ -191,7 +240,7 @@ fn grouped(call: &ToolCall) -> (String, String) {
 }
 
 /// A line of output behind its indent, cut where it is too wide.
-fn cut(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
+pub(super) fn cut(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
     let mut room = width.saturating_sub(2);
     let mut out = vec![Span::raw("  ")];
     for span in spans {
@@ -295,6 +344,9 @@ fn came_to(call: &ToolCall) -> String {
         let done = items.iter().filter(|i| i["status"] == "completed").count();
         return format!("{done} of {} done", items.len());
     }
+    if let Some(tests) = Tests::of(call) {
+        return tests.line();
+    }
     call.nested.came_to()
 }
 
@@ -315,8 +367,8 @@ fn ended(call: &ToolCall) -> String {
             code.map_or_else(|| "failed".to_owned(), |c| format!("exit {c} · {}", duration(*millis)))
         }
         State::Interrupted => "interrupted".to_owned(),
-        State::Denied { reason } if reason.is_empty() => "not permitted".to_owned(),
-        State::Denied { reason } => format!("not permitted: {reason}"),
+        State::Denied { reason } if reason.is_empty() => NOT_PERMITTED.to_owned(),
+        State::Denied { reason } => format!("{NOT_PERMITTED}: {reason}"),
     }
 }
 
@@ -335,7 +387,7 @@ mod tests {
     use serde_json::json;
 
     fn shown(name: &str, details: Value, open: bool) -> Vec<String> {
-        let mut call = ToolCall::new(CallId("c".into()), name.to_owned());
+        let mut call = ToolCall::new(CallId("c".into()), name.to_owned(), Arc::default());
         call.details = details;
         call.state = State::Done { millis: 20 };
         call.open = open;
