@@ -482,3 +482,19 @@ proptest! {
         }
     }
 }
+
+/// The file that the documentation shows is read without an error or a warning.
+#[test]
+fn the_documented_file_is_read_whole() {
+    const PAGE: &str = include_str!("../../../docs/configuration.md");
+    let (_, file) = PAGE.split_once("```toml\n").unwrap();
+    let (file, _) = file.split_once("```").unwrap();
+    let settings = run(Case { files: vec![(Scope::User, file)], ..Case::default() }).unwrap();
+    assert_eq!(warnings(&settings), Vec::<String>::new());
+    assert_eq!(settings.config.model.as_deref(), Some("anthropic/claude-sonnet-5-5"));
+    assert_eq!(settings.config.limits.max_turns, Some(200));
+    // Every table that the file names is a table of the schema, and none of the schema is missing but those of its own page.
+    for table in ["permissions", "context", "limits", "providers", "shell", "format", "lsp", "web", "ui"] {
+        assert!(file.contains(&format!("[{table}")), "{table}");
+    }
+}
