@@ -18,6 +18,7 @@ mod present;
 mod processes;
 mod reach;
 mod recall;
+mod sandbox;
 mod steering;
 mod storage;
 mod subagents;

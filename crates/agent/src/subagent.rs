@@ -174,7 +174,7 @@ impl Tool for TaskTool {
     fn access(&self, input: &Value, _: &ToolEnv) -> Result<Access, String> {
         let task = self.task(input)?;
         let effect = if task.kind.read_only { Effect::Session } else { Effect::Delegate };
-        Ok(Access { effect, paths: Vec::new(), command: None, subject: Some(task.kind.name) })
+        Ok(Access { effect, subject: Some(task.kind.name), ..Access::session() })
     }
 
     /// The driver runs it; here is nobody who could.

@@ -163,9 +163,12 @@ pub(crate) struct Permissions {
     /// The tools the model has: a list, "" for none, "default" for all.
     #[arg(long, value_name = "NAMES")]
     pub tools: Option<String>,
-    /// What runs without a question: default, acceptEdits, plan, dontAsk or bypassPermissions.
+    /// What runs without a question: default, acceptEdits, auto, plan, dontAsk or bypassPermissions.
     #[arg(long, value_name = "MODE")]
     pub permission_mode: Option<String>,
+    /// How far commands are confined: auto, required (workspace-write), read-only or off (danger-full-access).
+    #[arg(long, value_name = "LEVEL")]
+    pub sandbox: Option<String>,
     /// Allow everything that no rule denies. Use it only where nothing can be broken.
     #[arg(long)]
     pub dangerously_skip_permissions: bool,

@@ -57,8 +57,9 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
             becket_model::open(&reference, &model_settings).map_err(|e| models::usage(&e))
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let sandbox = crate::sandbox::sandbox(environment, &run.roots).map(Arc::new);
-    let guard = guard(environment, run)?.with_sandbox(crate::sandbox::rules(sandbox.as_ref()));
+    let sandbox = crate::sandbox::sandbox(environment, &config.sandbox, &run.roots).map(Arc::new);
+    let guard =
+        guard(environment, run)?.with_sandbox(crate::sandbox::rules(&config.sandbox, sandbox.as_ref()));
 
     let skills = Arc::new(toolbox::skills(environment, &run.cwd, config, run.trusted));
     notes.extend(skills.warnings().iter().cloned());

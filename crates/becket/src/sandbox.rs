@@ -4,8 +4,10 @@
 //! `becket_sandbox::policy`, what is secret in `becket_guard`.
 
 use crate::environment::Environment;
-use becket_guard::SandboxRules;
-use becket_sandbox::{Backend, PolicyInputs, Sandbox, SandboxSettings};
+use becket_config::{SandboxConfig, SandboxMode, SandboxNetwork};
+use becket_guard::{SandboxRules, SandboxWorks};
+use becket_sandbox::{Backend, Network, PolicyInputs, Sandbox, SandboxSettings};
+use becket_types::SandboxLevel;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,12 +20,16 @@ const MOST_ENTRIES: usize = 5_000;
 const DEEPEST: usize = 6;
 
 /// The sandbox for commands in `roots`. `None` where becket cannot start itself again.
-pub(crate) fn sandbox(environment: &Environment, roots: &[PathBuf]) -> Option<Sandbox> {
+pub(crate) fn sandbox(
+    environment: &Environment,
+    config: &SandboxConfig,
+    roots: &[PathBuf],
+) -> Option<Sandbox> {
     let mut temp = vec![std::env::temp_dir(), PathBuf::from("/var/tmp")];
     temp.push(environment.data_dir.join("tmp"));
     Some(Sandbox::new(SandboxSettings {
         program: own_program()?,
-        inputs: inputs(environment, roots),
+        inputs: inputs(environment, config, roots),
         find_secrets: Arc::new(secrets_below),
         search: environment.var("PATH").map(|path| std::env::split_paths(path).collect()).unwrap_or_default(),
         temp,
@@ -41,21 +47,46 @@ fn own_program() -> Option<PathBuf> {
     running.exists().then_some(running)
 }
 
-/// The guard's side: which levels work here.
-pub(crate) fn rules(sandbox: Option<&Arc<Sandbox>>) -> SandboxRules {
-    let Some(sandbox) = sandbox.map(Arc::clone) else {
-        return SandboxRules {
-            works: Some(Arc::new(|_| Err("becket cannot start itself again".to_owned()))),
-        };
-    };
-    let works = move |level| match sandbox.backend(level) {
-        Backend::None { why } => Err(why.clone()),
-        _ => Ok(()),
-    };
-    SandboxRules { works: Some(Arc::new(works)) }
+/// The guard's side: what must be confined, and which levels work here.
+pub(crate) fn rules(config: &SandboxConfig, sandbox: Option<&Arc<Sandbox>>) -> SandboxRules {
+    let sandbox = sandbox.map(Arc::clone);
+    let works: SandboxWorks =
+        Arc::new(move |level| match sandbox.as_ref().map(|sandbox| sandbox.backend(level)) {
+            Some(Backend::None { why }) => Err(why.clone()),
+            Some(_) => Ok(()),
+            None => Err("becket's own program is not found".to_owned()),
+        });
+    SandboxRules {
+        works: (config.mode != SandboxMode::Off).then_some(works),
+        floor: match config.mode {
+            SandboxMode::Off | SandboxMode::Auto => SandboxLevel::Off,
+            SandboxMode::Required => SandboxLevel::Workspace,
+            SandboxMode::ReadOnly => SandboxLevel::ReadOnly,
+        },
+        auto_allow: config.auto_allow_bash,
+        deny_unavailable: config.fail_if_unavailable,
+        excluded: config.excluded_commands.clone(),
+    }
 }
 
-fn inputs(environment: &Environment, roots: &[PathBuf]) -> PolicyInputs {
+/// What protects the user here, in one plain line.
+pub(crate) fn summary(config: &SandboxConfig, sandbox: Option<&Sandbox>) -> String {
+    let Some(sandbox) = sandbox.filter(|_| config.mode != SandboxMode::Off) else {
+        return match config.mode {
+            SandboxMode::Off => "off (sandbox.mode): commands that only read run unconfined".to_owned(),
+            _ => "none: becket's own program is not found; commands that only read are asked for".to_owned(),
+        };
+    };
+    let (reads, works) = (sandbox.backend(SandboxLevel::ReadOnly), sandbox.backend(SandboxLevel::Workspace));
+    match (reads, works) {
+        (Backend::None { why }, _) => format!("none: {why}; commands that only read are asked for"),
+        (reads, Backend::None { why }) => format!("read-only: {reads}; workspace: none, because {why}"),
+        (reads, works) if reads == works => format!("{reads}; self-test passed"),
+        (reads, works) => format!("read-only: {reads}; workspace: {works}; self-tests passed"),
+    }
+}
+
+fn inputs(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) -> PolicyInputs {
     let mut secrets = becket_guard::secret_places(environment.home.as_deref());
     secrets.push(environment.data_dir.clone());
     secrets.push(environment.store_dir.clone());
@@ -75,10 +106,30 @@ fn inputs(environment: &Environment, roots: &[PathBuf]) -> PolicyInputs {
         roots: roots.to_vec(),
         git_dirs,
         read,
-        // Only what exists can be hidden, and only where it really is.
-        secrets: secrets.iter().filter_map(|path| path.canonicalize().ok()).collect(),
-        ..PolicyInputs::default()
+        write: real(&config.write),
+        deny_write: real(&config.deny_write),
+        deny_read: real(&config.deny_read),
+        network: match config.network {
+            SandboxNetwork::Off => Network::Off,
+            SandboxNetwork::Full => Network::Full,
+        },
+        // Only what exists can be hidden, and only where it really is. What this user cannot read needs no hiding.
+        secrets: secrets
+            .iter()
+            .filter_map(|path| path.canonicalize().ok())
+            .filter(|path| readable(path))
+            .collect(),
     }
+}
+
+fn readable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok()
+        || rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+/// Places that the user names, where they really are.
+fn real(paths: &[String]) -> Vec<PathBuf> {
+    paths.iter().filter_map(|path| Path::new(path).canonicalize().ok()).collect()
 }
 
 /// The folder with `.git` nearest above `root`, or `root` itself.

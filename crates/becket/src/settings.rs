@@ -5,7 +5,7 @@
 use crate::args::{ConfigArgs, InputFormat, OutputFormat, Run};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_config::{ConfigError, Flag, Inputs, Places, SettingSources, Settings};
+use becket_config::{ConfigError, Flag, Inputs, Places, SandboxMode, SettingSources, Settings};
 use becket_print::{Format, Schema};
 use becket_types::{PermissionMode, SessionId};
 use serde_json::{Value, json};
@@ -277,6 +277,13 @@ fn flags(args: &Run) -> Result<Vec<Flag>, Failure> {
         let mode: PermissionMode =
             mode.parse().map_err(|e| Failure::usage(format!("--permission-mode: {e}")))?;
         put("permission_mode", "--permission-mode", Some(json!(mode)));
+    }
+    if let Some(text) = &args.permissions.sandbox {
+        let mode = SandboxMode::parse(text).ok_or_else(|| {
+            Failure::usage(format!("--sandbox: unknown level {text:?}"))
+                .hint("use auto, required (workspace-write), read-only or off (danger-full-access)")
+        })?;
+        put("sandbox.mode", "--sandbox", Some(json!(mode.as_str())));
     }
     if args.permissions.dangerously_skip_permissions {
         put(

@@ -173,15 +173,21 @@ const GROWING: &[&str] = &[
     "tools.disabled",
     "skills.dirs",
     "rules.files",
+    "sandbox.write",
+    "sandbox.deny_write",
+    "sandbox.deny_read",
+    "sandbox.excluded_commands",
 ];
 
 /// Lists of paths.
-const PATHS: &[&str] = &["add_dirs", "skills.dirs", "rules.files"];
+const PATHS: &[&str] =
+    &["add_dirs", "skills.dirs", "rules.files", "sandbox.write", "sandbox.deny_write", "sandbox.deny_read"];
 
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("BECKET_MODEL", "model"),
     ("BECKET_EFFORT", "effort"),
     ("BECKET_PERMISSION_MODE", "permission_mode"),
+    ("BECKET_SANDBOX", "sandbox.mode"),
     ("BECKET_CONTEXT_WINDOW", "context.window"),
     ("BECKET_MAX_TURNS", "limits.max_turns"),
     ("BECKET_MAX_BUDGET_USD", "limits.max_budget_usd"),

@@ -31,8 +31,8 @@ pub use files::{MAX_BYTES, Places, read_files, read_text};
 pub use layers::{Flag, Inputs, Layer, Scope, SettingSources, Settings, Source, load};
 pub use schema::{
     Config, ContextConfig, Effort, FormatCommand, FormatConfig, LimitsConfig, LspConfig, LspServer,
-    PermissionsConfig, ProviderConfig, ProvidersConfig, PruneConfig, RulesConfig, SearchConfig,
-    SearchProvider, ShellConfig, SkillsConfig, StatusLineConfig, ToolsConfig, UiConfig, WebConfig,
-    json_schema,
+    PermissionsConfig, ProviderConfig, ProvidersConfig, PruneConfig, RulesConfig, SandboxConfig, SandboxMode,
+    SandboxNetwork, SearchConfig, SearchProvider, ShellConfig, SkillsConfig, StatusLineConfig, ToolsConfig,
+    UiConfig, WebConfig, json_schema,
 };
 pub use secret::{Credential, Secret};

@@ -18,7 +18,7 @@ pub struct Config {
     pub fallback_models: Vec<String>,
     /// How much the model thinks.
     pub effort: Option<Effort>,
-    /// `default`, `acceptEdits`, `plan`, `dontAsk` or `bypassPermissions`.
+    /// `default`, `acceptEdits`, `auto`, `plan`, `dontAsk` or `bypassPermissions`.
     #[schemars(with = "ModeName")]
     pub permission_mode: PermissionMode,
     pub permissions: PermissionsConfig,
@@ -30,6 +30,7 @@ pub struct Config {
     pub providers: ProvidersConfig,
     pub tools: ToolsConfig,
     pub shell: ShellConfig,
+    pub sandbox: SandboxConfig,
     pub skills: SkillsConfig,
     pub rules: RulesConfig,
     pub format: FormatConfig,
@@ -45,6 +46,7 @@ enum ModeName {
     Default,
     Manual,
     AcceptEdits,
+    Auto,
     Plan,
     DontAsk,
     BypassPermissions,
@@ -187,6 +189,74 @@ pub struct ShellConfig {
     pub timeout: Option<Duration>,
     /// Variables for every command. Not from a project.
     pub env: BTreeMap<String, String>,
+}
+
+/// What commands can reach. A project can only tighten it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SandboxConfig {
+    pub mode: SandboxMode,
+    /// Further folders and files that commands at the workspace level may write, such as caches. Not from a project.
+    pub write: Vec<String>,
+    /// Places in the workspace that they may not write.
+    pub deny_write: Vec<String>,
+    /// Further places that no confined command may read.
+    pub deny_read: Vec<String>,
+    /// The network of commands at the workspace level.
+    pub network: SandboxNetwork,
+    /// Refuse commands that would be confined where no sandbox works, instead of asking for them.
+    pub fail_if_unavailable: bool,
+    /// In the modes `default` and `acceptEdits` too, commands in the workspace run confined without a question. Not from a
+    /// project.
+    pub auto_allow_bash: bool,
+    /// Commands that are never confined, such as `docker *`; they are asked for as ever. Not from a project.
+    pub excluded_commands: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SandboxMode {
+    /// No command is confined.
+    #[serde(alias = "danger-full-access")]
+    Off,
+    /// Commands that run without your word for them are confined.
+    #[default]
+    Auto,
+    /// All commands are confined, at the workspace level at least.
+    #[serde(alias = "workspace-write")]
+    Required,
+    /// All commands are confined at the read-only level.
+    ReadOnly,
+}
+
+impl SandboxMode {
+    /// By its name here, or by the name it has in Codex.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "off" | "danger-full-access" => Some(Self::Off),
+            "auto" => Some(Self::Auto),
+            "required" | "workspace-write" => Some(Self::Required),
+            "read-only" => Some(Self::ReadOnly),
+            _ => None,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Auto => "auto",
+            Self::Required => "required",
+            Self::ReadOnly => "read-only",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxNetwork {
+    #[default]
+    Off,
+    Full,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]

@@ -1,7 +1,7 @@
 //! What a file of the project may set. A project comes from somewhere else: it may narrow what happens on this machine,
 //! never widen it, and never decide where credentials go or what runs.
 
-use crate::schema::{parse_count, parse_seconds};
+use crate::schema::{SandboxMode, parse_count, parse_seconds};
 use becket_types::PermissionMode;
 use serde_json::Value;
 use std::path::{Component, Path};
@@ -34,6 +34,12 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: 
         _ if section == "web" => ignored("a project does not decide what is reached or who is asked"),
         _ if section == "ui" => ignored("how becket looks and what it runs for that is yours to decide"),
         "permission_mode" => mode(value, so_far),
+        "sandbox.mode" => sandbox_mode(value, so_far),
+        "sandbox.deny_write" | "sandbox.deny_read" => Ruling::Counts,
+        "sandbox.network" if *value == Value::from("off") => Ruling::Counts,
+        "sandbox.fail_if_unavailable" if *value == Value::Bool(true) => Ruling::Counts,
+        "sandbox.auto_allow_bash" if *value == Value::Bool(false) => Ruling::Counts,
+        _ if section == "sandbox" => ignored("a project can only tighten the sandbox"),
         _ if section == "limits" => lower(key, value, so_far, "a project can only lower a limit"),
         "skills.dirs" | "rules.files" if !stays_inside(value) => {
             ignored("a project names only places inside itself (relative, without `..`)")
@@ -53,7 +59,7 @@ fn narrows(key: &str) -> bool {
             | "shell.timeout"
             | "format.auto"
             | "lsp.enabled"
-    ) || key.starts_with("limits.")
+    ) || ["limits.", "sandbox."].iter().any(|section| key.starts_with(section))
 }
 
 fn mode(value: &Value, so_far: Option<&Value>) -> Ruling {
@@ -64,6 +70,22 @@ fn mode(value: &Value, so_far: Option<&Value>) -> Ruling {
         // A wrong name is a type error that is reported as such.
         (None, _) => Ruling::Counts,
         _ => Ruling::Ignored { why: "a project can only choose a stricter permission mode".to_owned() },
+    }
+}
+
+fn sandbox_mode(value: &Value, so_far: Option<&Value>) -> Ruling {
+    let parse = |value: &Value| value.as_str().and_then(SandboxMode::parse);
+    let tightness = |mode: SandboxMode| match mode {
+        SandboxMode::Off => 0,
+        SandboxMode::Auto => 1,
+        SandboxMode::Required => 2,
+        SandboxMode::ReadOnly => 3,
+    };
+    match (parse(value), so_far.map_or(Some(SandboxMode::default()), parse)) {
+        (Some(wanted), Some(now)) if tightness(wanted) >= tightness(now) => Ruling::Counts,
+        // A wrong name is a type error that is reported as such.
+        (None, _) => Ruling::Counts,
+        _ => Ruling::Ignored { why: "a project can only tighten the sandbox".to_owned() },
     }
 }
 
@@ -140,6 +162,34 @@ mod tests {
             ("permissions.allow", json!(["Bash"]), false),
         ] {
             assert_eq!(ruling(key, &value, None, false) == Ruling::Counts, counts, "{key} {value}");
+        }
+    }
+
+    #[test]
+    fn a_project_only_tightens_the_sandbox() {
+        for (key, value, so_far, counts) in [
+            ("sandbox.mode", json!("off"), None, false),
+            ("sandbox.mode", json!("danger-full-access"), None, false),
+            ("sandbox.mode", json!("auto"), None, true),
+            ("sandbox.mode", json!("required"), None, true),
+            ("sandbox.mode", json!("read-only"), Some(json!("workspace-write")), true),
+            ("sandbox.mode", json!("required"), Some(json!("read-only")), false),
+            ("sandbox.mode", json!("auto"), Some(json!("off")), true),
+            ("sandbox.write", json!(["/"]), None, false),
+            ("sandbox.deny_write", json!(["docs"]), None, true),
+            ("sandbox.deny_read", json!(["private"]), None, true),
+            ("sandbox.network", json!("off"), None, true),
+            ("sandbox.network", json!("full"), None, false),
+            ("sandbox.fail_if_unavailable", json!(true), None, true),
+            ("sandbox.fail_if_unavailable", json!(false), None, false),
+            ("sandbox.auto_allow_bash", json!(true), None, false),
+            ("sandbox.auto_allow_bash", json!(false), None, true),
+            ("sandbox.excluded_commands", json!(["curl *"]), None, false),
+        ] {
+            for trusted in [true, false] {
+                let ruling = ruling(key, &value, so_far.as_ref(), trusted);
+                assert_eq!(ruling == Ruling::Counts, counts, "{key} {value} after {so_far:?}");
+            }
         }
     }
 

@@ -15,25 +15,49 @@ const TRANSLATED: &[(&[&str], &[&str])] = &[
     (&["permissions", "defaultMode"], &["permission_mode"]),
     (&["permissions", "additionalDirectories"], &["add_dirs"]),
     (&["env"], &["shell", "env"]),
+    (&["sandbox", "autoAllowBashIfSandboxed"], &["sandbox", "auto_allow_bash"]),
+    (&["sandbox", "excludedCommands"], &["sandbox", "excluded_commands"]),
+    (&["sandbox", "failIfUnavailable"], &["sandbox", "fail_if_unavailable"]),
+    (&["sandbox", "filesystem", "allowWrite"], &["sandbox", "write"]),
+    (&["sandbox", "filesystem", "denyWrite"], &["sandbox", "deny_write"]),
+    (&["sandbox", "filesystem", "denyRead"], &["sandbox", "deny_read"]),
 ];
 
 pub(crate) fn translate(mut root: Node) -> Node {
     for (from, to) in TRANSLATED {
-        let found = match from {
-            [only] => root.take(only),
-            [table, key] => match &mut root.kind {
-                Kind::Table(entries) => {
-                    entries.iter_mut().find(|e| e.key == *table).and_then(|e: &mut Entry| e.value.take(key))
-                }
-                _ => None,
-            },
-            _ => None,
-        };
-        if let Some(node) = found {
+        if let Some(node) = take_at(&mut root, from) {
             root.put(to, node);
         }
     }
+    if let Some(mut enabled) = take_at(&mut root, &["sandbox", "enabled"]) {
+        if let Kind::Scalar(Value::Bool(on)) = enabled.kind {
+            enabled.kind = Kind::Scalar(Value::from(if on { "required" } else { "off" }));
+        }
+        root.put(&["sandbox", "mode"], enabled);
+    }
+    // A list of hosts: without a proxy that would hold to it, nothing is reached at all.
+    match take_at(&mut root, &["sandbox", "network"]) {
+        Some(network) if !matches!(network.kind, Kind::Table(_)) => {
+            root.put(&["sandbox", "network"], network)
+        }
+        _ => {}
+    }
     root
+}
+
+/// Takes out what is at the end of `path`.
+fn take_at(node: &mut Node, path: &[&str]) -> Option<Node> {
+    match path {
+        [] => None,
+        [last] => node.take(last),
+        [first, rest @ ..] => match &mut node.kind {
+            Kind::Table(entries) => entries
+                .iter_mut()
+                .find(|e| e.key == *first)
+                .and_then(|e: &mut Entry| take_at(&mut e.value, rest)),
+            _ => None,
+        },
+    }
 }
 
 pub(crate) fn drop_nulls(node: &mut Node) {

@@ -1,8 +1,8 @@
 //! Layers: who wins, what a project may not do, and what a person is told.
 
 use becket_config::{
-    ConfigError, Flag, Inputs, Layer, Places, Scope, SettingSources, Settings, Source, load, read_files,
-    read_text,
+    ConfigError, Flag, Inputs, Layer, Places, SandboxMode, SandboxNetwork, Scope, SettingSources, Settings,
+    Source, load, read_files, read_text,
 };
 use becket_types::PermissionMode;
 use proptest::prelude::*;
@@ -201,6 +201,30 @@ dirs = ['skills']
 }
 
 #[test]
+fn claudes_words_for_the_sandbox_are_read() {
+    let text = r#"{"sandbox": {"enabled": true, "autoAllowBashIfSandboxed": true, "excludedCommands": ["docker *"],
+        "failIfUnavailable": true, "network": {"allowedDomains": ["a.example"]},
+        "filesystem": {"allowWrite": ["~/.cache"], "denyWrite": ["/d"], "denyRead": ["~/private"]}}}"#;
+    let settings = run(Case { settings: Some(text), ..Case::default() }).unwrap();
+    let sandbox = settings.config.sandbox;
+    assert_eq!(sandbox.mode, SandboxMode::Required);
+    assert!(sandbox.auto_allow_bash && sandbox.fail_if_unavailable);
+    assert_eq!(sandbox.excluded_commands, ["docker *"]);
+    assert_eq!(
+        (sandbox.write, sandbox.deny_write),
+        (vec!["/home/u/.cache".to_owned()], vec!["/d".to_owned()])
+    );
+    assert_eq!(sandbox.deny_read, ["/home/u/private"]);
+    assert_eq!(sandbox.network, SandboxNetwork::Off);
+    for (word, mode) in [("danger-full-access", SandboxMode::Off), ("workspace-write", SandboxMode::Required)]
+    {
+        assert_eq!(SandboxMode::parse(word), Some(mode));
+        let flags = vec![Flag { key: "sandbox.mode", value: json!(word), flag: "--sandbox" }];
+        assert_eq!(run(Case { flags, ..Case::default() }).unwrap().config.sandbox.mode, mode);
+    }
+}
+
+#[test]
 fn permission_modes_of_a_project_are_compared_with_the_users() {
     for (user, project, effective) in [
         ("acceptEdits", "default", PermissionMode::Default),
@@ -229,7 +253,12 @@ fn wrong_values_name_file_place_key_and_what_to_do() {
              or \"32k\" (Size of the window in tokens, at least 4,000; the model's own when not set. `32000` or \
              `\"32k\"`); correct the value or remove the key",
         ),
-        ("permission_mode = 'auto'", "permission_mode: permission mode \"auto\" is not offered"),
+        ("permission_mode = 'careful'", "permission_mode: unknown permission mode"),
+        (
+            "[sandbox]\nnetwork = 'proxy'",
+            "config.toml:2:11: sandbox.network: unknown variant `proxy`, expected `off` or `full`",
+        ),
+        ("[sandbox]\nmode = 'on'", "config.toml:2:8: sandbox.mode: unknown variant `on`"),
         ("effort = 'huge'", "config.toml:1:10: effort: unknown variant `huge`, expected one of `low`"),
         ("[permissions]\nallow = [3]", "config.toml:2:10: permissions.allow.0: invalid type: integer"),
         ("permissions = 3", "permissions: invalid type: integer"),

@@ -62,6 +62,9 @@ pub(crate) struct Ask {
     pub rule: Option<String>,
     /// It asks because it could not be read, not because of what it does.
     pub doubt: bool,
+    /// It is about a place outside the workspace, a secret, or a file that other programs obey: also asked for where the
+    /// command would be confined to the workspace.
+    pub place: bool,
 }
 
 pub(crate) struct Judge<'a> {
@@ -90,13 +93,18 @@ impl<'a> Judge<'a> {
     }
 
     fn ask(&mut self, reason: impl Into<String>, rule: Option<String>) {
-        self.push(Ask { reason: reason.into(), rule, doubt: false });
+        self.push(Ask { reason: reason.into(), rule, doubt: false, place: false });
+    }
+
+    /// A part that reaches for a delicate place.
+    fn ask_place(&mut self, reason: impl Into<String>, rule: Option<String>) {
+        self.push(Ask { reason: reason.into(), rule, doubt: false, place: true });
     }
 
     /// A part that cannot be read for sure.
     fn doubt(&mut self, reason: impl Into<String>) {
         self.found.uncertain = true;
-        self.push(Ask { reason: reason.into(), rule: None, doubt: true });
+        self.push(Ask { reason: reason.into(), rule: None, doubt: true, place: false });
     }
 
     fn push(&mut self, ask: Ask) {
@@ -212,8 +220,10 @@ impl<'a> Judge<'a> {
                 Verdict::Ask { reason, rule } => {
                     let sensitive =
                         secret(&path).is_some() || protected(&path, &self.guard.settings.own).is_some();
+                    let place = sensitive || !inside(&path, &self.guard.settings.roots);
                     if !bare || sensitive {
-                        self.ask(format!("the redirection: {reason}"), rule);
+                        let reason = format!("the redirection: {reason}");
+                        self.push(Ask { reason, rule, doubt: false, place });
                     }
                 }
                 Verdict::Allow { why } => self.found.why.push(why),
@@ -359,6 +369,30 @@ impl<'a> Judge<'a> {
             .cloned()
     }
 
+    /// True if the command runs in, or goes to, a folder that is not known to be in the workspace, or if a word of it is a path
+    /// that leads elsewhere. The system's own folders are no such place.
+    fn names_outside(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> bool {
+        const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc", "/nix", "/dev"];
+        let roots = &self.guard.settings.roots;
+        let known = dirs.is_some_and(|dirs| dirs.iter().all(|dir| inside(dir, roots)));
+        if !known || matches!(base_name(&words[0].text), "cd" | "pushd" | "popd") {
+            return true;
+        }
+        let outside = |path: &PathBuf| {
+            !inside(path, roots) && !is_sink(path) && !SYSTEM.iter().any(|dir| path.starts_with(dir))
+        };
+        let known = words.iter().skip(1).filter(|word| word.known != Known::Dynamic);
+        known.filter(|word| !word.text.contains("://")).any(|word| {
+            let texts = candidates(&word.text);
+            let mut paths = texts.iter().filter(|text| {
+                text.starts_with('/') && text.len() > 1
+                    || text.starts_with('~')
+                    || text.split('/').any(|part| part == "..")
+            });
+            paths.any(|text| self.places(text, dirs).is_none_or(|places| places.iter().any(outside)))
+        })
+    }
+
     /// Whether `git -C` leads out of the workspace, to a repository whose configuration git would obey.
     fn leaves(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> bool {
         let mut dirs = dirs.map(<[PathBuf]>::to_vec);
@@ -396,11 +430,11 @@ impl<'a> Judge<'a> {
             self.found.by_rule = true;
             self.found.covered_git |= git && free.is_ok();
             return match self.sensitive(words, command.dirs.as_deref(), Some(&rule)) {
-                Some(reason) => self.ask(reason, Some(exact_rule(&raw(words)))),
+                Some(reason) => self.ask_place(reason, Some(exact_rule(&raw(words)))),
                 None => self.found.why.push(format!("allowed by {rule}")),
             };
         }
-        if self.guard.mode() == PermissionMode::AcceptEdits
+        if matches!(self.guard.mode(), PermissionMode::AcceptEdits | PermissionMode::Auto)
             && self.edits_files(words, command.dirs.as_deref())
         {
             self.uses_path();
@@ -418,8 +452,11 @@ impl<'a> Judge<'a> {
         if let Some(rule) = self.nearest(&words[0].text) {
             reason = format!("{reason}; nearest rule: {rule}");
         }
-        let delicate = self.sensitive(words, command.dirs.as_deref(), None).is_some();
-        self.ask(reason, Some(if delicate { exact_rule(&text) } else { suggestion(words) }));
+        let dirs = command.dirs.as_deref();
+        let delicate = self.sensitive(words, dirs, None).is_some();
+        let place = delicate || self.names_outside(words, dirs);
+        let rule = Some(if delicate { exact_rule(&text) } else { suggestion(words) });
+        self.push(Ask { reason, rule, doubt: false, place });
     }
 
     fn nearest(&self, name: &str) -> Option<&'a Rule> {

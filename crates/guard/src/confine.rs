@@ -1,13 +1,17 @@
-//! At which level of the sandbox a permitted command runs.
+//! At which level of the sandbox a permitted command runs, and what may run without a question because it is confined.
 //!
-//! A command that runs without a question because it only reads, and not because a rule of the user allows it, runs at the
-//! read-only level. So an error in judging what it does cannot do harm. Where nothing enforces that level, such a command
-//! is asked about instead.
+//! - A command that runs without a question because it only reads, and not because a rule of the user allows it, runs at the
+//!   read-only level. So an error in judging what it does cannot do harm. Where nothing enforces that level, such a command
+//!   is asked about instead.
+//! - In mode `auto`, and where the user says so in the others, a command runs without a question at the workspace level,
+//!   unless a rule asks or denies, or it names a place outside the workspace, a secret, or a file that is obeyed later.
+//! - The user can have every command confined, also those that they allow.
 //!
 //! Applies nothing: whether a level works here is told by a function that is handed in.
 
 use crate::command::Findings;
-use crate::{Guard, command};
+use crate::rule::CommandPattern;
+use crate::{Guard, Verdict, command};
 use becket_types::{Access, Effect, PermissionMode, SandboxLevel};
 use std::fmt;
 use std::sync::Arc;
@@ -18,13 +22,25 @@ pub type SandboxWorks = Arc<dyn Fn(SandboxLevel) -> Result<(), String> + Send + 
 /// How far commands are confined.
 #[derive(Clone, Default)]
 pub struct SandboxRules {
-    /// `None`: commands that only read run unconfined, as if there were no sandbox.
+    /// `None`: there is no sandbox, and commands that only read run as they are.
     pub works: Option<SandboxWorks>,
+    /// The least confinement of every command.
+    pub floor: SandboxLevel,
+    /// Commands at the workspace level run without a question also in the modes `default` and `acceptEdits`.
+    pub auto_allow: bool,
+    /// Where a level does not work, its commands are denied rather than asked for.
+    pub deny_unavailable: bool,
+    /// Commands that are never confined, and so never free: patterns as in `Bash(…)`.
+    pub excluded: Vec<String>,
 }
 
 impl fmt::Debug for SandboxRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SandboxRules").field("on", &self.works.is_some()).finish()
+        f.debug_struct("SandboxRules")
+            .field("on", &self.works.is_some())
+            .field("floor", &self.floor)
+            .field("auto_allow", &self.auto_allow)
+            .finish_non_exhaustive()
     }
 }
 
@@ -35,35 +51,113 @@ impl Guard {
         self
     }
 
+    pub fn sandbox(&self) -> &SandboxRules {
+        &self.sandbox
+    }
+
     /// The level at which a permitted call runs. `asked`: a person allowed this very call.
     pub fn sandbox_level(&self, access: &Access, asked: bool) -> SandboxLevel {
         let (Effect::Execute, Some(command)) = (access.effect, &access.command) else {
             return SandboxLevel::Off;
         };
-        if asked || self.sandbox.works.is_none() {
+        if self.sandbox.works.is_none() || access.unconfined && asked {
             return SandboxLevel::Off;
         }
+        if asked {
+            return if self.is_excluded(command) { SandboxLevel::Off } else { self.sandbox.floor };
+        }
         let dir = access.paths.first().map_or_else(|| self.cwd().to_path_buf(), Clone::clone);
-        self.level_of(&command::judge(self, command, Some(vec![dir])))
+        let found = command::judge(self, command, Some(vec![dir]));
+        self.level_of(command, &found)
     }
 
-    fn level_of(&self, found: &Findings) -> SandboxLevel {
-        let by_reading = match self.mode() {
+    /// The level of a command that nobody is asked about.
+    fn level_of(&self, command: &str, found: &Findings) -> SandboxLevel {
+        if self.runs_by_reading(found) {
+            return SandboxLevel::ReadOnly;
+        }
+        if self.is_excluded(command) {
+            return SandboxLevel::Off;
+        }
+        let least = if self.runs_by_confinement(found) { SandboxLevel::Workspace } else { SandboxLevel::Off };
+        least.max(self.sandbox.floor)
+    }
+
+    /// True if a command runs without a rule that speaks for any part of it, and does more than read: because it stays in the
+    /// workspace by its text, or because the workspace level keeps it there.
+    fn runs_by_confinement(&self, found: &Findings) -> bool {
+        let by_rule = found.is_ruled() || found.by_rule || found.covered_git;
+        if by_rule && found.asks.is_empty() || self.mode() == PermissionMode::BypassPermissions {
+            return false;
+        }
+        // What is free by its text alone was so before there was a sandbox, and runs where there is none.
+        let by_text = found.asks.is_empty() && !found.why.is_empty();
+        !by_text || self.sandbox.works.as_ref().is_some_and(|works| works(SandboxLevel::Workspace).is_ok())
+    }
+
+    /// True if a command runs only because it was judged to read.
+    fn runs_by_reading(&self, found: &Findings) -> bool {
+        match self.mode() {
             PermissionMode::BypassPermissions => false,
             PermissionMode::Plan => found.read_only,
             _ => found.read_only && !found.is_ruled(),
-        };
-        if by_reading { SandboxLevel::ReadOnly } else { SandboxLevel::Off }
+        }
     }
 
-    /// Why a command that would run without a question must be asked about: nothing confines it here.
-    pub(crate) fn cannot_confine(&self, found: &Findings) -> Option<String> {
+    fn is_excluded(&self, command: &str) -> bool {
+        self.sandbox.excluded.iter().any(|pattern| CommandPattern::parse(pattern).matches(command.trim()))
+    }
+
+    /// The verdict where every command must be confined and nothing can do that.
+    pub(crate) fn unavailable(&self, found: &Findings, unconfined: bool) -> Option<Verdict> {
         let works = self.sandbox.works.as_ref()?;
-        let level = self.level_of(found);
-        if !level.is_confined() {
+        let by_reading = self.runs_by_reading(found) && self.sandbox.deny_unavailable;
+        let level = if by_reading { SandboxLevel::ReadOnly } else { self.sandbox.floor };
+        if !level.is_confined() || unconfined {
             return None;
         }
-        works(level).err()
+        let why = works(level).err()?;
+        let reason = format!("commands must run in the sandbox, and none works here: {why}");
+        Some(Verdict::Deny { reason, rule: None })
+    }
+
+    /// What the sandbox says about a command that no rule asks about or denies; `None` leaves it to the rest.
+    pub(crate) fn by_sandbox(
+        &self,
+        access: &Access,
+        command: &str,
+        shown: &str,
+        found: &Findings,
+    ) -> Option<Verdict> {
+        let works = self.sandbox.works.as_ref()?;
+        if access.unconfined {
+            let reason = format!("`{shown}` asks to run outside the sandbox");
+            let asks = !found.is_ruled() || self.sandbox.floor.is_confined();
+            return asks.then_some(Verdict::Ask { reason, rule: None });
+        }
+        if found.asks.is_empty() && !found.why.is_empty() {
+            let why = self.runs_by_reading(found).then(|| works(SandboxLevel::ReadOnly).err()).flatten()?;
+            let reason = format!("`{shown}` only reads, but nothing keeps it to that here: {why}");
+            return Some(Verdict::Ask { reason, rule: found.kind_rule.clone() });
+        }
+        let free = match self.mode() {
+            PermissionMode::Auto => true,
+            PermissionMode::Default | PermissionMode::AcceptEdits => self.sandbox.auto_allow,
+            _ => false,
+        };
+        let unchecked = found.uncertain && self.has_command_rules();
+        let place = found.asks.iter().any(|ask| ask.place);
+        if !free || unchecked || place || self.is_excluded(command) {
+            return None;
+        }
+        match works(SandboxLevel::Workspace) {
+            Ok(()) => Some(Verdict::Allow { why: "the sandbox confines it to the workspace".to_owned() }),
+            Err(why) => {
+                let reason = format!("`{shown}` cannot be confined to the workspace: {why}");
+                let rule = found.asks.first().and_then(|ask| ask.rule.clone());
+                Some(Verdict::Ask { reason, rule })
+            }
+        }
     }
 }
 
@@ -84,7 +178,7 @@ mod tests {
         };
         let works: SandboxWorks =
             Arc::new(move |_| if works { Ok(()) } else { Err("no backend".to_owned()) });
-        Guard::new(settings).with_sandbox(SandboxRules { works: Some(works) })
+        Guard::new(settings).with_sandbox(SandboxRules { works: Some(works), ..SandboxRules::default() })
     }
 
     #[test]
@@ -114,6 +208,101 @@ mod tests {
             guard(&[], M::Default, true).sandbox_level(&Access::read("/repo/a".into()), false),
             SandboxLevel::Off
         );
+    }
+
+    #[test]
+    fn in_auto_mode_commands_run_confined_to_the_workspace() {
+        use PermissionMode as M;
+        let level = |guard: &Guard, command: &str| {
+            let access = Access::execute(command);
+            match guard.check("bash", &access, &Value::Null) {
+                Verdict::Allow { .. } => Some(guard.sandbox_level(&access, false)),
+                _ => None,
+            }
+        };
+        let (off, workspace, reads) =
+            (Some(SandboxLevel::Off), Some(SandboxLevel::Workspace), Some(SandboxLevel::ReadOnly));
+        for (command, rules, want) in [
+            ("cargo test", &[][..], workspace),
+            ("npm install && npm test > log", &[], workspace),
+            ("rm -r target; x=$(date); echo \"$x\"", &[], workspace),
+            ("x=1", &[], workspace),
+            ("python3 -c 'print(1)'", &[], workspace),
+            ("cc -I/usr/include a.c", &[], workspace),
+            ("curl https://a.example/x", &[], workspace),
+            ("mkdir d", &[], workspace),
+            ("ls", &[], reads),
+            ("cargo test", &["Bash(cargo *)"], off),
+            // Outside the workspace every question is as before.
+            ("rm -r ../other", &[], None),
+            ("cp a.txt ~/b", &[], None),
+            ("make --directory=/home/u/x", &[], None),
+            ("cd / && make", &[], None),
+            ("cat ~/.ssh/id_rsa", &[], None),
+            ("python3 x.py .env", &[], None),
+            ("echo x > /tmp/y", &[], None),
+            ("echo x > .git/hooks/pre-commit", &[], None),
+        ] {
+            assert_eq!(level(&guard(rules, M::Auto, true), command), want, "{command} {rules:?}");
+        }
+        for command in ["cargo test", "echo x > a.txt"] {
+            assert_eq!(level(&guard(&[], M::Default, true), command), None, "{command}");
+            let mut guard = guard(&[], M::Default, true);
+            guard.sandbox.auto_allow = true;
+            assert_eq!(level(&guard, command), workspace, "{command}, allowed where it is confined");
+        }
+        // Without a sandbox nothing is freer than in `acceptEdits`.
+        assert_eq!(level(&guard(&[], M::Auto, false), "cargo test"), None);
+        assert_eq!(level(&guard(&[], M::Auto, false), "mkdir d"), off);
+        let ruled = |deny: &[&str], ask: &[&str]| {
+            let mut guard = guard(&[], M::Auto, true);
+            guard.settings.rules = Rules::parse(&[] as &[&str], ask, deny).unwrap();
+            guard
+        };
+        assert_eq!(level(&ruled(&["Bash(git push *)"], &[]), "git push origin"), None);
+        assert_eq!(level(&ruled(&["Bash(git push *)"], &[]), "$x push origin"), None);
+        assert_eq!(level(&ruled(&[], &["Bash(make *)"]), "make all"), None);
+        let mut excluded = guard(&[], M::Auto, true);
+        excluded.sandbox.excluded = vec!["docker *".to_owned()];
+        assert_eq!(level(&excluded, "docker ps"), None);
+        assert_eq!(level(&excluded, "cargo test"), workspace);
+    }
+
+    #[test]
+    fn a_floor_confines_every_command_and_denies_it_where_nothing_works() {
+        use PermissionMode as M;
+        for (mode, command, rules) in
+            [(M::Default, "make", &["Bash(make)"][..]), (M::BypassPermissions, "rm -r /", &[])]
+        {
+            for floor in [SandboxLevel::Workspace, SandboxLevel::ReadOnly] {
+                let mut guard = guard(rules, mode, true);
+                guard.sandbox.floor = floor;
+                let access = Access::execute(command);
+                assert!(matches!(guard.check("bash", &access, &Value::Null), Verdict::Allow { .. }));
+                assert_eq!(guard.sandbox_level(&access, false), floor);
+                assert_eq!(guard.sandbox_level(&access, true), floor);
+                let mut guard = self::guard(rules, mode, false);
+                guard.sandbox.floor = floor;
+                let Verdict::Deny { reason, .. } = guard.check("bash", &access, &Value::Null) else {
+                    panic!("{command} is not denied")
+                };
+                assert!(reason.contains("none works here: no backend"), "{reason}");
+            }
+        }
+    }
+
+    #[test]
+    fn to_run_outside_the_sandbox_is_asked_for() {
+        let access = Access { unconfined: true, ..Access::execute("ls") };
+        let guard = guard(&[], PermissionMode::Auto, true);
+        let verdict = guard.check("bash", &access, &Value::Null);
+        assert!(
+            matches!(&verdict, Verdict::Ask { reason, .. } if reason.contains("outside the sandbox")),
+            "{verdict:?}"
+        );
+        assert_eq!(guard.sandbox_level(&access, true), SandboxLevel::Off);
+        let ruled = self::guard(&["Bash(ls)"], PermissionMode::Default, true);
+        assert!(matches!(ruled.check("bash", &access, &Value::Null), Verdict::Allow { .. }));
     }
 
     #[test]

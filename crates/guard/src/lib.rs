@@ -377,7 +377,8 @@ impl Guard {
         let sensitive = path::protected(path, &self.settings.own)
             .map(|found| format!("it belongs to {found}, which other programs obey later"))
             .or_else(|| secret::secret(path).map(|found| format!("{found} may hold secrets")));
-        self.path(tool, path, "Edit", sensitive, self.settings.mode == PermissionMode::AcceptEdits)
+        let free = matches!(self.settings.mode, PermissionMode::AcceptEdits | PermissionMode::Auto);
+        self.path(tool, path, "Edit", sensitive, free)
     }
 
     fn path(&self, tool: &str, path: &Path, name: &str, sensitive: Option<String>, free: bool) -> Verdict {
@@ -452,9 +453,14 @@ impl Guard {
                     rule: None,
                 };
             }
-            PermissionMode::BypassPermissions => return bypassed(),
+            PermissionMode::BypassPermissions => {
+                return self.unavailable(&found, false).unwrap_or_else(bypassed);
+            }
             PermissionMode::Plan if !found.read_only => return plan_denies(tool),
             _ => {}
+        }
+        if let Some(denied) = self.unavailable(&found, access.unconfined) {
+            return denied;
         }
         if let Some(rule) = self.rules(Kind::Ask).find(|rule| rule.is_bare() && rule.covers_tool(tool)) {
             return Verdict::Ask { reason: format!("the rule {rule} asks about every command"), rule: None };
@@ -470,11 +476,10 @@ impl Guard {
             );
             return Verdict::Ask { reason, rule: None };
         }
+        if let Some(verdict) = self.by_sandbox(access, command, &shown, &found) {
+            return verdict;
+        }
         if found.asks.is_empty() && !found.why.is_empty() {
-            if let Some(why) = self.cannot_confine(&found) {
-                let reason = format!("`{shown}` only reads, but nothing keeps it to that here: {why}");
-                return Verdict::Ask { reason, rule: found.kind_rule };
-            }
             let mut why = found.why;
             why.dedup();
             return Verdict::Allow { why: why.join("; ") };

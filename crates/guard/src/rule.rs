@@ -308,7 +308,7 @@ enum Token {
 }
 
 impl CommandPattern {
-    fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let (text, open) = match text.strip_suffix(":*").or_else(|| text.strip_suffix(" *")) {
             Some(prefix) if !prefix.ends_with('\\') => (prefix.trim_end(), true),
             _ => (text, false),

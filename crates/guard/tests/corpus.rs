@@ -1,11 +1,16 @@
 //! Corpora: strings that must never slip through, ordinary reading, and ordinary work under a rule, that must not be asked about.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests fail by panicking; figures are shown"
+)]
 
-use becket_guard::{Guard, GuardSettings, Rules, Verdict};
+use becket_guard::{Guard, GuardSettings, Rules, SandboxRules, SandboxWorks, Verdict};
 use becket_types::{Access, PermissionMode};
 use serde_json::Value;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 fn guard(allow: &[&str], mode: PermissionMode) -> Guard {
     Guard::new(GuardSettings {
@@ -166,4 +171,27 @@ fn everyday_commands_are_asked_about_no_more_than_before() {
     assert!(wrong.is_empty(), "{wrong:?}");
     let asked = |column: usize| rows.iter().filter(|row| row[column] == "ask").count();
     assert!(asked(1) <= asked(0) + 20, "{} then {}", asked(0), asked(1));
+}
+
+/// Mode `auto` is there so that people are hardly asked. Without a sandbox it frees no command.
+#[test]
+fn auto_mode_asks_about_a_tenth_of_everyday_commands_at_most() {
+    let text = include_str!("corpus/everyday.txt");
+    let rows = text.lines().filter(|line| !line.starts_with('#'));
+    let everyday: Vec<&str> = rows.filter_map(|line| line.splitn(3, '\t').nth(2)).collect();
+    assert_eq!(everyday.len(), 200);
+    let asked = |mode: PermissionMode, works: bool| {
+        let works: SandboxWorks = Arc::new(move |_| if works { Ok(()) } else { Err("none".to_owned()) });
+        let guard =
+            guard(&[], mode).with_sandbox(SandboxRules { works: Some(works), ..SandboxRules::default() });
+        let asks = |command: &&&str| !matches!(check(&guard, command), Verdict::Allow { .. });
+        everyday.iter().filter(asks).copied().collect::<Vec<_>>()
+    };
+    let (before, after) = (asked(PermissionMode::Default, true), asked(PermissionMode::Auto, true));
+    println!("asked in default {}, in auto {} of {}: {after:?}", before.len(), after.len(), everyday.len());
+    assert_eq!(before.len(), 60);
+    assert!(after.len() * 10 <= before.len(), "{after:?}");
+    let without = asked(PermissionMode::Auto, false);
+    let edits = asked(PermissionMode::AcceptEdits, false);
+    assert_eq!(without, edits);
 }

@@ -3,13 +3,14 @@
 //! Backends are looked for at the first confined command, never before: starting becket costs nothing for it.
 
 use crate::helper::{Request, WORD};
+use crate::obeyed::Obeyed;
 use crate::policy::{Policy, PolicyInputs};
 use crate::{probe, sys};
 use becket_types::SandboxLevel;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fmt;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use tempfile::TempDir;
@@ -162,6 +163,14 @@ impl Sandbox {
         Ok(Policy::new(level, inputs, temp, &found))
     }
 
+    /// The files that a command at `level` must leave as they are, as they are now; `None` where it cannot write them.
+    pub fn obeyed(&self, level: SandboxLevel) -> Option<Obeyed> {
+        if level != SandboxLevel::Workspace {
+            return None;
+        }
+        self.policy(level).ok().map(|policy| Obeyed::before(&policy))
+    }
+
     /// The private temporary folder of the session, made when it is first needed and removed with the session.
     pub fn temp(&self) -> Result<&Path, SandboxError> {
         if let Some(temp) = self.temp.get() {
@@ -191,7 +200,11 @@ impl Sandbox {
             Some(BackendKind::Landlock) => return Backends::same(tested(vec![landlock])),
             None => {}
         }
-        let workspace = tested(vec![bwrap.clone(), landlock.clone()]);
+        let workspace = if self.roots_are_anothers() {
+            tested(vec![landlock.clone()])
+        } else {
+            tested(vec![bwrap.clone(), landlock.clone()])
+        };
         // Landlock starts faster, and it alone can forbid programs of the workspace.
         let newest = matches!(landlock, Backend::Landlock { abi } if abi >= SIGNALS_ABI);
         let read_only = match (&workspace, newest) {
@@ -201,6 +214,13 @@ impl Sandbox {
             (Backend::Bubblewrap { .. }, true) => tested(vec![landlock, bwrap]),
         };
         Backends { read_only, workspace }
+    }
+
+    /// True if this is root, and a folder of the workspace belongs to somebody else, as is usual in containers. In a user
+    /// namespace root loses its power over the files of others.
+    fn roots_are_anothers(&self) -> bool {
+        let owner = |path: &PathBuf| path.metadata().map(|meta| meta.uid()).unwrap_or(0);
+        rustix::process::geteuid().is_root() && self.settings.inputs.roots.iter().any(|root| owner(root) != 0)
     }
 
     fn tested(&self, backend: &Backend) -> Result<(), String> {

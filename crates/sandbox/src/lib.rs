@@ -10,6 +10,7 @@
 //! | [`helper`] | the helper process: request in, confined command out |
 //! | [`Sandbox`] | the handle of a session: backend, self-test, the words that go before a command |
 //! | `bwrap` | a policy as arguments of bubblewrap |
+//! | [`Obeyed`] | files that other programs obey later, put back after a command |
 //! | `grants` | a policy as Landlock grants, where "all but" becomes a list of siblings |
 //! | `sys` | Landlock, seccomp and opening paths without following links |
 //!
@@ -26,6 +27,7 @@ mod bwrap;
 mod grants;
 mod handle;
 pub mod helper;
+mod obeyed;
 pub mod policy;
 mod probe;
 mod sys;
@@ -33,4 +35,5 @@ mod sys;
 pub use handle::{
     Backend, BackendKind, Backends, Confined, FindSecrets, Sandbox, SandboxError, SandboxSettings,
 };
+pub use obeyed::Obeyed;
 pub use policy::{Network, Policy, PolicyInputs};

@@ -144,7 +144,7 @@ async fn the_guard_sees_every_path_of_a_patch() {
         "*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** Add File: /etc/c\n+x\n*** End Patch";
     let access = tool("apply_patch").access(&json!({"patch": patch}), &room.env).unwrap();
     let paths = vec!["/etc/c".into(), room.env.cwd.join("a"), room.env.cwd.join("b")];
-    assert_eq!(access, Access { effect: Effect::Write, paths, command: None, subject: None });
+    assert_eq!(access, Access { effect: Effect::Write, paths, ..Access::session() });
 }
 
 #[tokio::test]

@@ -255,7 +255,7 @@ impl Tool for LspTool {
             && let Some(plan) = self.plan_of(&input)
         {
             let paths = plan.into_iter().map(|f| f.path).collect();
-            return Ok(Access { effect: Effect::Write, paths, command: None, subject: input.new_name });
+            return Ok(Access { effect: Effect::Write, paths, subject: input.new_name, ..Access::session() });
         }
         match &input.path {
             Some(path) => Ok(Access::read(env.path(path)?)),

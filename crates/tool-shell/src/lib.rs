@@ -15,7 +15,7 @@
 //! | `watcher` | ending everything when we are gone |
 //! | [`environment`] | what commands may know |
 //! | `selfkill` | commands that would end us; `editors`: commands that would wait for keys for ever |
-//! | `report` | results in words |
+//! | `report` | results in words; `refusal`: failures that the sandbox may have caused |
 //!
 //! Invariants:
 //! - No command reads from our terminal or from our input.
@@ -35,6 +35,7 @@ mod jobs;
 mod launch;
 mod limits;
 mod process;
+mod refusal;
 mod report;
 mod screen;
 mod selfkill;

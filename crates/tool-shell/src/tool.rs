@@ -3,9 +3,11 @@
 use crate::drain::MAX_INPUT;
 use crate::editors;
 use crate::process::{Process, Start};
+use crate::refusal;
 use crate::report::{self, End, Run};
 use crate::selfkill;
 use crate::shell::Shell;
+use becket_sandbox::Obeyed;
 use becket_tool::input::Parser;
 use becket_tool::{Tool, ToolEnv};
 use becket_types::{Access, ToolOutput, ToolSpec};
@@ -50,6 +52,9 @@ struct Arguments {
     pty: bool,
     #[serde(default)]
     input: Option<String>,
+    /// Outside the sandbox. Not in the schema: the model learns of it where the sandbox refused something.
+    #[serde(default)]
+    unconfined: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -116,6 +121,7 @@ impl Tool for BashTool {
             Some(text) if !text.is_empty() => report::with_input(&input.command, text),
             _ => input.command.clone(),
         });
+        access.unconfined = input.unconfined;
         // The folder that it will run in, which an earlier `cd` may have set.
         let kept = env.host.state(CWD).and_then(|v| v.as_str().map(PathBuf::from));
         let current = kept.as_deref().unwrap_or(&env.cwd);
@@ -221,6 +227,7 @@ impl BashTool {
             variables: env.variables,
             sandbox: env.sandbox,
         };
+        let obeyed = shell.settings.sandbox.as_ref().and_then(|sandbox| sandbox.obeyed(env.sandbox));
         let process = Process::start(shell, start)?;
         if input.background == Some(Background::Now) {
             let job = shell.jobs.adopt(process, &input.command, None, &*env.host);
@@ -230,7 +237,14 @@ impl BashTool {
                 ..ToolOutput::text(format!("[started as job {}]", job.id))
             });
         }
-        self.foreground(process, input, cwd, env).await
+        let mut output = self.foreground(process, input, cwd, env).await?;
+        for line in obeyed.map(Obeyed::restore).unwrap_or_default() {
+            report::note(
+                &mut output.content,
+                format_args!("the sandbox keeps commands from this file: {line}"),
+            );
+        }
+        Ok(output)
     }
 
     async fn foreground(
@@ -279,7 +293,11 @@ impl BashTool {
             process.release();
         }
         shell.prune();
-        Ok(report::report(Run { end, took, output, survivors, job, cwd_note, cwd }))
+        let mut report = report::report(Run { end, took, output, survivors, job, cwd_note, cwd });
+        if env.sandbox.is_confined() {
+            refusal::add(&mut report, env.sandbox, &env.roots);
+        }
+        Ok(report)
     }
 
     /// It took too long, and goes on as a job.

@@ -203,7 +203,7 @@ impl Tool for WebFetch {
     fn access(&self, input: &Value, _: &ToolEnv) -> Result<Access, String> {
         let url = self.url(input)?;
         let subject = Some(format!("domain:{}", host(&url)));
-        Ok(Access { effect: Effect::Network, paths: Vec::new(), command: None, subject })
+        Ok(Access { effect: Effect::Network, subject, ..Access::session() })
     }
 
     fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {

@@ -291,7 +291,7 @@ impl Tool for WebSearch {
 
     fn access(&self, input: &Value, _: &ToolEnv) -> Result<Access, String> {
         self.query(input)?;
-        Ok(Access { effect: Effect::Network, paths: Vec::new(), command: None, subject: None })
+        Ok(Access { effect: Effect::Network, ..Access::session() })
     }
 
     fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {

@@ -6,8 +6,10 @@ use becket_tool::{Tool, ToolEnv, testing};
 use becket_tool_web::{FetchSettings, Lookup, Provider, Proxies, SearchSettings, WebFetch, WebSearch};
 use becket_types::{Effect, ToolOutput};
 use serde_json::{Value, json};
-use std::net::{IpAddr, Ipv4Addr};
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// `*.test` is this machine; everything else does not exist. Counts the look-ups.
@@ -131,6 +133,50 @@ async fn nothing_that_is_not_on_the_internet_is_reached() {
         assert!(output.content.contains("secret"), "{host}: {}", output.content);
     }
     assert!(fetch(&tool(&["site.test"]).0, &format!("http://notsite.test:{port}/")).await.is_error);
+}
+
+/// A name that gives another address at each look-up. Real listeners on both: the address that was judged is the one that is
+/// dialled, and nobody asks a second time.
+#[tokio::test]
+async fn a_name_that_changes_its_address_is_dialled_as_it_was_judged() {
+    for (first, second) in [("127.0.0.1", "127.0.0.2"), ("::1", "127.0.0.1"), ("127.0.0.1", "::1")] {
+        let addresses: [IpAddr; 2] = [first.parse().unwrap(), second.parse().unwrap()];
+        let Ok(judged) = TcpListener::bind((addresses[0], 0)) else { continue };
+        let port = judged.local_addr().unwrap().port();
+        let Ok(other) = TcpListener::bind((addresses[1], port)) else { continue };
+        other.set_nonblocking(true).unwrap();
+        let count = Arc::new(AtomicUsize::new(0));
+        let rebinding = |allow: &[&str]| {
+            let count = Arc::clone(&count);
+            WebFetch::new(&FetchSettings {
+                allow_hosts: allow.iter().map(|h| (*h).to_owned()).collect(),
+                lookup: Some(Arc::new(move |_| {
+                    let turn = count.fetch_add(1, Ordering::SeqCst).min(1);
+                    Box::pin(async move { Ok(vec![addresses[turn]]) })
+                })),
+                ..FetchSettings::default()
+            })
+        };
+        // What is not allowed is refused at its first address, and nobody is dialled.
+        let url = format!("http://rebind.test:{port}/");
+        let refused = fetch(&rebinding(&[]), &url).await;
+        assert!(refused.is_error && refused.content.contains("a loopback address"), "{}", refused.content);
+        assert_eq!(count.swap(0, Ordering::SeqCst), 1);
+        let served = std::thread::spawn(move || {
+            let (mut stream, _) = judged.accept().unwrap();
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).unwrap();
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 6\r\n\r\njudged")
+                .unwrap();
+            read
+        });
+        let output = fetch(&rebinding(&["rebind.test"]), &url).await;
+        assert!(output.content.contains("judged"), "{first}: {}", output.content);
+        assert!(served.join().unwrap() > 0);
+        assert_eq!(count.load(Ordering::SeqCst), 1, "looked up once");
+        assert!(other.accept().is_err(), "{second} was dialled");
+    }
 }
 
 #[tokio::test]

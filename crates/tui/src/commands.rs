@@ -62,7 +62,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("inspect", "[N]", "each request as it was sent: spans, bytes, what changed; drop, collapse, pin"),
     ("cost", "", "what each request read, wrote and cost, and why a cache missed"),
     ("model", "NAME", "go on with another model"),
-    ("mode", "NAME", "permission mode: default, acceptEdits, plan, dontAsk, bypassPermissions"),
+    ("mode", "NAME", "permission mode: default, acceptEdits, auto, plan, dontAsk, bypassPermissions"),
     ("permissions", "", "permission mode and rules"),
     ("tools", "", "the tools that the model has"),
     ("skills", "", "the skills that were found"),

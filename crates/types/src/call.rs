@@ -46,20 +46,23 @@ pub struct Access {
     /// What a rule such as `Skill(name)` or `Fetch(domain:…)` matches, for calls without path or command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
+    /// The command is to run outside the sandbox, in which it failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unconfined: bool,
 }
 
 impl Access {
     pub fn session() -> Self {
-        Self { effect: Effect::Session, paths: Vec::new(), command: None, subject: None }
+        Self { effect: Effect::Session, paths: Vec::new(), command: None, subject: None, unconfined: false }
     }
     pub fn read(path: PathBuf) -> Self {
-        Self { effect: Effect::Read, paths: vec![path], command: None, subject: None }
+        Self { effect: Effect::Read, paths: vec![path], ..Self::session() }
     }
     pub fn write(path: PathBuf) -> Self {
-        Self { effect: Effect::Write, paths: vec![path], command: None, subject: None }
+        Self { effect: Effect::Write, paths: vec![path], ..Self::session() }
     }
     pub fn execute(command: impl Into<String>) -> Self {
-        Self { effect: Effect::Execute, paths: Vec::new(), command: Some(command.into()), subject: None }
+        Self { effect: Effect::Execute, command: Some(command.into()), ..Self::session() }
     }
 
     /// Such calls may run side by side.

@@ -13,6 +13,8 @@ pub enum PermissionMode {
     Default,
     /// Like `default`, and writes in the workspace are free too.
     AcceptEdits,
+    /// Writes and commands in the workspace are free, as far as a sandbox confines the commands.
+    Auto,
     /// Reads only.
     Plan,
     /// What would ask is denied.
@@ -22,13 +24,14 @@ pub enum PermissionMode {
 }
 
 impl PermissionMode {
-    pub const ALL: [Self; 5] =
-        [Self::Default, Self::AcceptEdits, Self::Plan, Self::DontAsk, Self::BypassPermissions];
+    pub const ALL: [Self; 6] =
+        [Self::Default, Self::AcceptEdits, Self::Auto, Self::Plan, Self::DontAsk, Self::BypassPermissions];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",
             Self::AcceptEdits => "acceptEdits",
+            Self::Auto => "auto",
             Self::Plan => "plan",
             Self::DontAsk => "dontAsk",
             Self::BypassPermissions => "bypassPermissions",
@@ -43,7 +46,8 @@ impl PermissionMode {
                 PermissionMode::Plan | PermissionMode::DontAsk => 0,
                 PermissionMode::Default => 1,
                 PermissionMode::AcceptEdits => 2,
-                PermissionMode::BypassPermissions => 3,
+                PermissionMode::Auto => 3,
+                PermissionMode::BypassPermissions => 4,
             }
         }
         self == other || rank(self) < rank(other)
@@ -74,15 +78,9 @@ impl FromStr for PermissionMode {
 
     /// The public names, without regard to case; `manual` is `default`. The error says what to write instead.
     fn from_str(text: &str) -> Result<Self, String> {
-        const NAMES: &str = "default, acceptEdits, plan, dontAsk, bypassPermissions";
+        const NAMES: &str = "default, acceptEdits, auto, plan, dontAsk, bypassPermissions";
         if text.eq_ignore_ascii_case("manual") {
             return Ok(Self::Default);
-        }
-        if text.eq_ignore_ascii_case("auto") {
-            return Err(format!(
-                "permission mode \"auto\" is not offered: no model decides what may run here. Use one of {NAMES}; \
-                 acceptEdits with allow rules comes nearest"
-            ));
         }
         Self::ALL
             .into_iter()
@@ -103,7 +101,7 @@ mod tests {
         }
         assert_eq!("manual".parse(), Ok(PermissionMode::Default));
         assert_eq!("ACCEPTEDITS".parse(), Ok(PermissionMode::AcceptEdits));
-        assert!("auto".parse::<PermissionMode>().unwrap_err().contains("acceptEdits"));
+        assert_eq!("Auto".parse(), Ok(PermissionMode::Auto));
         assert!("yolo".parse::<PermissionMode>().unwrap_err().contains("dontAsk"));
     }
 
@@ -112,6 +110,7 @@ mod tests {
         use PermissionMode as M;
         assert!(M::Plan.is_within(M::Default) && M::DontAsk.is_within(M::Default));
         assert!(!M::Plan.is_within(M::DontAsk) && !M::DontAsk.is_within(M::Plan));
+        assert!(M::AcceptEdits.is_within(M::Auto) && !M::Auto.is_within(M::AcceptEdits));
         assert!(M::Default.is_within(M::AcceptEdits) && !M::AcceptEdits.is_within(M::Default));
         for mode in M::ALL {
             assert!(mode.is_within(mode) && mode.is_within(M::BypassPermissions));

@@ -51,6 +51,7 @@ pub(crate) fn run(
             checks.extend(models(environment, cwd)?);
             checks.extend(storage(environment));
             checks.extend(programs(environment));
+            checks.push(sandbox(environment, cwd));
             checks
         }
     };
@@ -179,6 +180,15 @@ fn programs(environment: &Environment) -> Vec<Check> {
     }
     out.push(check("commands", true, becket_tool_shell::means()));
     out
+}
+
+/// What confines commands here, in one line.
+fn sandbox(environment: &Environment, cwd: &Path) -> Check {
+    let settings = configuration(environment, cwd, &ConfigArgs::default(), Vec::new(), true);
+    // A configuration that cannot be read is a finding of its own.
+    let config = settings.map(|settings| settings.config.sandbox).unwrap_or_default();
+    let sandbox = crate::sandbox::sandbox(environment, &config, &[cwd.to_path_buf()]);
+    check("sandbox", true, crate::sandbox::summary(&config, sandbox.as_ref()))
 }
 
 fn session(environment: &Environment, cwd: &Path, id: &str) -> Result<Vec<Check>, Failure> {

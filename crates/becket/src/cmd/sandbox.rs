@@ -4,6 +4,7 @@
 use crate::args::{LevelArg, SandboxArgs};
 use crate::environment::Environment;
 use crate::failure::Failure;
+use becket_config::SandboxConfig;
 use becket_print::ExitStatus;
 use becket_sandbox::Sandbox;
 use becket_types::SandboxLevel;
@@ -22,10 +23,11 @@ pub(crate) fn run(
         LevelArg::ReadOnly => SandboxLevel::ReadOnly,
         LevelArg::Workspace => SandboxLevel::Workspace,
     };
-    let sandbox = crate::sandbox::sandbox(environment, &[cwd.to_path_buf()])
+    let settings = crate::settings::configuration(environment, cwd, &args.config, Vec::new(), true)?;
+    let sandbox = crate::sandbox::sandbox(environment, &settings.config.sandbox, &[cwd.to_path_buf()])
         .ok_or_else(|| Failure::error("becket's own program is not found, so nothing can be confined"))?;
     if args.command.is_empty() {
-        return show(&sandbox, out);
+        return show(&settings.config.sandbox, &sandbox, out);
     }
     let confined = sandbox.confine(level, None).map_err(|e| Failure::error(e.to_string()))?;
     let Some((first, rest)) = confined.words.split_first() else {
@@ -43,8 +45,10 @@ pub(crate) fn run(
 }
 
 /// What confines commands here, and what each level may reach.
-fn show(sandbox: &Sandbox, out: &mut impl Write) -> Result<ExitStatus, Failure> {
+fn show(config: &SandboxConfig, sandbox: &Sandbox, out: &mut impl Write) -> Result<ExitStatus, Failure> {
     let failed = |e: std::io::Error| Failure::error(format!("cannot write to stdout: {e}"));
+    writeln!(out, "sandbox: {}", crate::sandbox::summary(config, Some(sandbox))).map_err(failed)?;
+    writeln!(out, "mode: {}\n", config.mode.as_str()).map_err(failed)?;
     for level in [SandboxLevel::ReadOnly, SandboxLevel::Workspace] {
         writeln!(out, "{level}: {}", sandbox.backend(level)).map_err(failed)?;
         let policy = sandbox.policy(level).map_err(|e| Failure::error(e.to_string()))?;

@@ -94,3 +94,56 @@ fn without_a_backend_nothing_runs_and_the_reason_is_said() {
         assert!(sandbox.confine(level, None).unwrap_err().to_string().contains("no sandbox works here"));
     }
 }
+
+/// Attacks on files of the workspace that git, editors and agents obey later, whether they exist or not.
+#[test]
+fn what_is_obeyed_later_is_as_it_was_after_a_command() {
+    for (kind, ground) in grounds() {
+        for script in [
+            "echo evil > .git/hooks/pre-commit",
+            "echo evil > .git/hooks/post-checkout",
+            "rm -f .git/hooks/pre-commit",
+            "mv .git/hooks .git/away; mkdir .git/hooks; echo evil > .git/hooks/pre-commit",
+            "mv .git git; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit",
+            "echo evil >> .git/config",
+            "git config core.fsmonitor evil",
+            "chmod 777 .git/hooks/pre-commit",
+            "echo evil > .mcp.json",
+            "mkdir -p .vscode && echo evil > .vscode/tasks.json",
+            "mkdir -p .idea .claude/commands .becket && echo evil > .becket/config.toml",
+            "echo evil > .envrc; echo evil > .bashrc; echo evil > .gitmodules",
+            "ln -s $TMPDIR .vscode",
+            "ln a.txt .ripgreprc",
+            "cp a.txt b.tmp; python3 -c 'import os; os.rename(\"b.tmp\", \".npmrc\")'",
+            "tar cf t.tar a.txt --transform s/a.txt/.mcp.json/; tar xf t.tar; rm t.tar",
+        ] {
+            let watched = [
+                ".git/hooks",
+                ".git/config",
+                ".mcp.json",
+                ".vscode",
+                ".idea",
+                ".claude",
+                ".becket",
+                ".envrc",
+            ];
+            let content = || -> Vec<(PathBuf, Option<Vec<u8>>)> {
+                let ws = ground.base.join("ws");
+                let names = [".bashrc", ".gitmodules", ".ripgreprc", ".npmrc", ".git/hooks/pre-commit"];
+                let files = [".git/hooks/post-checkout", ".vscode/tasks.json", ".becket/config.toml"];
+                let all = watched.iter().chain(&names).chain(&files).map(|name| ws.join(name));
+                all.map(|path| (path.clone(), std::fs::read(path).ok())).collect()
+            };
+            let before = content();
+            let obeyed = ground.sandbox.obeyed(Workspace).unwrap();
+            let output = ground.run(Workspace, script);
+            let lines = obeyed.restore();
+            assert_eq!(content(), before, "{kind:?}: {script}: {output:?} {lines:?}");
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                !lines.is_empty() || !text.is_empty(),
+                "{kind:?}: {script} was neither refused nor undone"
+            );
+        }
+    }
+}

@@ -89,7 +89,7 @@ impl Tool for PatchTool {
         }
         paths.sort();
         paths.dedup();
-        Ok(Access { effect: Effect::Write, paths, command: None, subject: None })
+        Ok(Access { effect: Effect::Write, paths, ..Access::session() })
     }
 
     fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {

@@ -329,7 +329,7 @@ impl Status {
         };
         put(9, vim.unwrap_or_default().to_owned(), theme.accent);
         put(8, self.model.clone(), theme.dim);
-        let loud = matches!(self.mode.as_str(), "bypassPermissions" | "acceptEdits");
+        let loud = matches!(self.mode.as_str(), "bypassPermissions" | "acceptEdits" | "auto");
         put(7, self.mode.clone(), if loud { theme.warning } else { theme.dim });
         put(4, self.place(), theme.dim);
         let tight = if self.meter.is_tight() { theme.warning } else { theme.dim };

@@ -1,0 +1,131 @@
+//! Files that other programs obey later (hooks, settings of editors and agents), looked at before and after a command at the
+//! workspace level.
+//!
+//! Neither backend can forbid everything here. bubblewrap makes what exists read-only, but a name that does not exist yet can
+//! only be blocked by creating it. Landlock cannot take back a right inside a folder that may be written. So what a command
+//! changed all the same is undone when it ends: a new file or folder gets another name, beside its place, and a changed or
+//! removed file gets its content back. Nothing that anybody wrote is deleted.
+//!
+//! Limits: folders with more than [`MOST_FILES`] files, and files over [`MOST_BYTES`], are compared by name alone. A command
+//! that goes on in the background is not looked at again.
+
+use crate::policy::Policy;
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+const MOST_FILES: usize = 64;
+const MOST_BYTES: u64 = 256 << 10;
+
+/// How one place was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Folder,
+    Link(PathBuf),
+    File { mode: u32, content: Option<Vec<u8>> },
+    Other,
+}
+
+/// The protected places of a policy as they were.
+#[derive(Debug)]
+pub struct Obeyed {
+    places: Vec<(PathBuf, BTreeMap<PathBuf, Kind>)>,
+}
+
+impl Obeyed {
+    /// Looks at the protected places now.
+    pub fn before(policy: &Policy) -> Self {
+        let look = |place: &PathBuf| (place.clone(), state(place));
+        Self { places: policy.protected.iter().map(look).collect() }
+    }
+
+    /// Undoes what was changed since; one line about each place.
+    pub fn restore(self) -> Vec<String> {
+        let mut out = Vec::new();
+        for (place, before) in self.places {
+            let now = state(&place);
+            if now != before {
+                restore(&before, &now, &mut out);
+            }
+        }
+        out
+    }
+}
+
+fn state(place: &Path) -> BTreeMap<PathBuf, Kind> {
+    let mut out = BTreeMap::new();
+    look(place, &mut out);
+    out
+}
+
+fn look(path: &Path, out: &mut BTreeMap<PathBuf, Kind>) {
+    let Ok(meta) = path.symlink_metadata() else { return };
+    let kind = if meta.is_dir() {
+        Kind::Folder
+    } else if meta.is_symlink() {
+        Kind::Link(fs::read_link(path).unwrap_or_default())
+    } else if meta.is_file() {
+        let content =
+            (meta.len() <= MOST_BYTES && out.len() < MOST_FILES).then(|| fs::read(path).ok()).flatten();
+        Kind::File { mode: meta.permissions().mode(), content }
+    } else {
+        Kind::Other
+    };
+    let folder = kind == Kind::Folder;
+    out.insert(path.to_path_buf(), kind);
+    if folder && out.len() < MOST_FILES * 4 {
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            look(&entry.path(), out);
+        }
+    }
+}
+
+fn restore(before: &BTreeMap<PathBuf, Kind>, now: &BTreeMap<PathBuf, Kind>, out: &mut Vec<String>) {
+    let mut moved: Vec<&PathBuf> = Vec::new();
+    for (path, kind) in now {
+        if before.get(path) == Some(kind) || moved.iter().any(|parent| path.starts_with(parent)) {
+            continue;
+        }
+        let why = if before.contains_key(path) { "changed" } else { "created" };
+        match put_aside(path) {
+            Some(to) => {
+                let name = to.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                out.push(format!("{} was {why}; what was written is now {name}", path.display()));
+                moved.push(path);
+            }
+            None => out.push(format!("{} was {why}, and could not be moved aside", path.display())),
+        }
+    }
+    // Parents first, by the order of paths.
+    for (path, kind) in before {
+        if path.symlink_metadata().is_ok() {
+            continue;
+        }
+        let made = match kind {
+            Kind::Folder => fs::create_dir(path).is_ok(),
+            Kind::Link(target) => std::os::unix::fs::symlink(target, path).is_ok(),
+            Kind::File { mode, content: Some(content) } => {
+                fs::write(path, content).is_ok()
+                    && fs::set_permissions(path, Permissions::from_mode(*mode)).is_ok()
+            }
+            Kind::File { content: None, .. } | Kind::Other => false,
+        };
+        if !made {
+            out.push(format!("{} was removed, and could not be put back", path.display()));
+        } else if !moved.contains(&path) {
+            out.push(format!("{} was removed; it is back", path.display()));
+        }
+    }
+}
+
+/// Gives a file or folder a name beside its place that nothing obeys.
+fn put_aside(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_string_lossy().into_owned();
+    let free = (0..100).map(|n| match n {
+        0 => path.with_file_name(format!("{name}.refused")),
+        n => path.with_file_name(format!("{name}.refused-{n}")),
+    });
+    let to = free.into_iter().find(|to| to.symlink_metadata().is_err())?;
+    fs::rename(path, &to).ok().map(|()| to)
+}

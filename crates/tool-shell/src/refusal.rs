@@ -1,0 +1,128 @@
+//! Failures that the sandbox may have caused: told apart from others by what the command printed. Pure.
+//!
+//! The text is the command's own, so this is a guess, and the note says so. It errs towards silence: a refusal that is about
+//! a file of the workspace is the command's own matter.
+
+use becket_types::{SandboxLevel, ToolOutput};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// As programs report that a file may not be opened or changed.
+const FILES: &[&str] =
+    &["Permission denied", "permission denied", "Operation not permitted", "EACCES", "EPERM"];
+
+/// Nothing but a mount gives this answer.
+const READ_ONLY: &[&str] = &["Read-only file system", "EROFS"];
+
+/// As programs report that nobody is reached.
+const NETWORK: &[&str] = &[
+    "Network is unreachable",
+    "network is unreachable",
+    "Could not resolve host",
+    "Couldn't resolve host",
+    "Temporary failure in name resolution",
+    "Temporary failure resolving",
+    "Name or service not known",
+    "Failed to create socket",
+    "socket: Operation not permitted",
+    "Unable to create socket",
+    "EAI_AGAIN",
+    "dns error",
+    "dial tcp",
+    "Failed to connect to",
+    "Failed to establish a new connection",
+];
+
+/// What the sandbox seems to have refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    File,
+    Network,
+}
+
+/// Says in the result of a confined command that the sandbox may be why it failed.
+pub(crate) fn add(output: &mut ToolOutput, level: SandboxLevel, roots: &[PathBuf]) {
+    output.details["sandbox"] = json!({ "level": level.as_str() });
+    if !output.is_error || output.interrupted {
+        return;
+    }
+    let Some((refusal, line)) = find(&output.content, level, roots) else { return };
+    let line = becket_types::cut_end(line.trim(), 160);
+    let why = match (refusal, level) {
+        (Refusal::Network, _) => "it has no network",
+        (Refusal::File, SandboxLevel::ReadOnly) => {
+            "it writes nothing but $TMPDIR, and reads the workspace and the system's folders"
+        }
+        (Refusal::File, _) => "it writes the workspace and $TMPDIR, and reads no secrets",
+    };
+    output.details["sandbox"]["refused"] = json!(line);
+    output.content.push_str(&format!(
+        "\n[this ran in the sandbox (level {level}): {why}. That may be why it failed. If it must run outside, repeat the \
+         call with \"unconfined\": true; the user is asked]"
+    ));
+}
+
+/// The first line that looks like a refusal of the sandbox.
+fn find<'a>(text: &'a str, level: SandboxLevel, roots: &[PathBuf]) -> Option<(Refusal, &'a str)> {
+    let has = |line: &str, words: &[&str]| words.iter().any(|word| line.contains(word));
+    text.lines().find_map(|line| {
+        if has(line, NETWORK) {
+            return Some((Refusal::Network, line));
+        }
+        let file = match level {
+            SandboxLevel::Off => false,
+            SandboxLevel::ReadOnly => has(line, READ_ONLY) || has(line, FILES),
+            SandboxLevel::Workspace => has(line, READ_ONLY) || has(line, FILES) && names_outside(line, roots),
+        };
+        file.then_some((Refusal::File, line))
+    })
+}
+
+/// True if the line holds an absolute path outside of the workspace.
+fn names_outside(line: &str, roots: &[PathBuf]) -> bool {
+    let words =
+        line.split(|c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`' | ':' | '(' | ')' | ','));
+    let mut paths = words.filter(|word| word.starts_with('/') && word.len() > 1).map(Path::new);
+    paths.any(|path| !roots.iter().any(|root| path.starts_with(root)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_apart_from_other_failures() {
+        use SandboxLevel::{ReadOnly, Workspace};
+        let roots = [PathBuf::from("/repo")];
+        for (text, level, want) in [
+            ("touch: cannot touch 'a': Permission denied", ReadOnly, Some(Refusal::File)),
+            ("touch: cannot touch '/etc/x': Read-only file system", Workspace, Some(Refusal::File)),
+            ("cat: /root/.ssh/id_rsa: Permission denied", Workspace, Some(Refusal::File)),
+            ("Error: EACCES: permission denied, open '/home/u/.npmrc'", Workspace, Some(Refusal::File)),
+            ("bash: ./x: Permission denied", Workspace, None),
+            ("bash: /repo/x: Permission denied", Workspace, None),
+            ("test result: FAILED. 3 passed; 1 failed", Workspace, None),
+            ("cat: b: No such file or directory", ReadOnly, None),
+            ("curl: (6) Could not resolve host: a.example", Workspace, Some(Refusal::Network)),
+            (
+                "fatal: unable to access 'https://x/': Could not resolve host: x",
+                Workspace,
+                Some(Refusal::Network),
+            ),
+        ] {
+            assert_eq!(find(text, level, &roots).map(|found| found.0), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_failure_gets_the_note() {
+        let mut output = ToolOutput { details: json!({}), ..ToolOutput::text("Permission denied") };
+        add(&mut output, SandboxLevel::ReadOnly, &[]);
+        assert_eq!(output.content, "Permission denied");
+        assert_eq!(output.details, json!({"sandbox": {"level": "read-only"}}));
+        output.is_error = true;
+        add(&mut output, SandboxLevel::ReadOnly, &[]);
+        assert!(output.content.contains("\"unconfined\": true"), "{}", output.content);
+        assert_eq!(output.details["sandbox"]["refused"], "Permission denied");
+    }
+}

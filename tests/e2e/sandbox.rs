@@ -1,0 +1,114 @@
+//! Commands of a run in the sandbox: what runs without a question is confined, and what the model and people are told.
+
+use crate::support::{Api, Bench, Ran, run};
+use becket_testkit::{Answer, MockServer};
+use serde_json::json;
+use std::path::Path;
+
+/// True if nothing confines commands on this machine; says so.
+fn skipped(bench: &Bench) -> bool {
+    let doctor = run(bench.command().arg("doctor"));
+    let line = doctor.stdout.lines().find(|line| line.contains("sandbox")).unwrap_or_default().to_owned();
+    let none = line.contains("none");
+    if none {
+        println!("skipped: {line}");
+    }
+    none
+}
+
+/// One command of the model, and the last request after it.
+fn command(bench: &Bench, command: &str, flags: &[&str]) -> (String, Ran) {
+    let server =
+        MockServer::start([Answer::tool("c1", "bash", json!({"command": command})), Answer::text("done")]);
+    let ran = run(bench.print(Api::Anthropic, &server).args(flags).args(["--", "go"]));
+    (server.requests().last().unwrap().text().to_owned(), ran)
+}
+
+#[test]
+fn the_workspace_is_writable_in_auto_mode_and_nothing_else() {
+    let bench = Bench::new(&[("a.txt", "hello\n")]);
+    if skipped(&bench) {
+        return;
+    }
+    let outside = tempfile::tempdir().unwrap();
+    let target = outside.path().join("x");
+    let auto = ["--permission-mode", "auto"];
+    let (told, _) = command(&bench, "echo made > made.txt && python3 -c 'print(6*7)' && cat a.txt", &auto);
+    assert!(told.contains("42") && told.contains("hello"), "{told}");
+    assert_eq!(bench.project.read("made.txt"), "made\n");
+    // The path is not in the text, so the guard does not see it; the sandbox does.
+    let script = format!(
+        "python3 -c 'open(\"/\" + \"{}\", \"w\")'",
+        target.display().to_string().trim_start_matches('/')
+    );
+    let (told, _) = command(&bench, &script, &auto);
+    assert!(told.contains("unconfined") && !target.exists(), "{told}");
+    let (told, _) = command(&bench, "mkdir -p .vscode && echo {} > .vscode/tasks.json; true", &auto);
+    assert!(!Path::new(&bench.project.path(".vscode/tasks.json")).exists(), "{told}");
+}
+
+#[test]
+fn every_command_is_confined_where_that_is_required() {
+    let bench = Bench::new(&[("a.txt", "hello\n")]);
+    if skipped(&bench) {
+        return;
+    }
+    for (flags, writes) in [
+        (&["--sandbox", "required"][..], true),
+        (&["--sandbox", "workspace-write"], true),
+        (&["--sandbox", "read-only"], false),
+    ] {
+        let all = [flags, &["--dangerously-skip-permissions"]].concat();
+        let (told, _) = command(&bench, "rm -f w; touch w; touch $HOME/outside; ls", &all);
+        assert_eq!(bench.project.exists("w"), writes, "{flags:?}: {told}");
+        assert!(!bench.project.exists("../outside") && told.contains("cannot touch"), "{flags:?}: {told}");
+    }
+    let wrong = run(bench.command().args(["-p", "--sandbox", "open", "go"])).expect(2);
+    assert!(wrong.stderr.contains("unknown level \"open\""), "{}", wrong.stderr);
+}
+
+#[test]
+fn a_command_that_only_reads_writes_nothing_whatever_it_turns_out_to_do() {
+    let bench = Bench::new(&[("a.txt", "hello\n"), (".env", "TOKEN=hidden-token\n")]);
+    if skipped(&bench) {
+        return;
+    }
+    let (told, ran) =
+        command(&bench, "cat a.txt; ls -a | wc -l", &["--output-format", "stream-json", "--verbose"]);
+    assert!(told.contains("hello"), "{told}");
+    assert!(ran.stdout.contains("read-only"), "{}", ran.stdout);
+    for script in
+        ["cat .env", "touch new", "cat ~/.ssh/id_rsa", "echo x > /dev/tcp/127.0.0.1/80", "kill -0 $PPID"]
+    {
+        let ran = run(bench.command().args(["sandbox", "--level", "read-only", "--", "bash", "-c", script]));
+        assert_ne!(ran.code, 0, "{script}: {}{}", ran.stdout, ran.stderr);
+        assert!(!ran.stdout.contains("hidden-token"), "{}", ran.stdout);
+    }
+    assert!(!bench.project.exists("new"));
+}
+
+#[test]
+fn a_command_runs_confined_by_hand_and_gives_its_own_exit_code() {
+    let bench = Bench::new(&[("a.txt", "hello\n")]);
+    if skipped(&bench) {
+        return;
+    }
+    let ran = run(bench.command().args(["sandbox", "--", "sh", "-c", "cat a.txt; exit 7"])).expect(7);
+    assert_eq!(ran.stdout, "hello\n");
+    let page = run(bench.command().arg("sandbox")).expect(0).stdout;
+    for part in ["sandbox: ", "read-only: ", "workspace: ", "  writes: ", "  network: off"] {
+        assert!(page.contains(part), "{page}");
+    }
+}
+
+#[test]
+fn what_cannot_be_confined_is_asked_for() {
+    let bench = Bench::new(&[("a.txt", "hello\n")]);
+    // Switched off, commands that only read run as they are.
+    let (told, _) = command(&bench, "cat a.txt", &["--sandbox", "off"]);
+    assert!(told.contains("hello"), "{told}");
+    if skipped(&bench) {
+        let (told, _) = command(&bench, "cat a.txt", &[]);
+        assert!(told.contains("nothing keeps it to that here"), "{told}");
+    }
+}
