@@ -1,0 +1,307 @@
+//! The book in `docs/`: complete, linked, and true as far as a machine can tell.
+//!
+//! Every page of `docs/` is in `SUMMARY.md`; every relative link leads to a file, and to a heading of it if it names one.
+//! Blocks marked `console` are run: each line that begins with `$ becket` runs in an empty home folder and must succeed; each
+//! line below it must occur in what it printed (`…` stands for any lines). Every `becket` command line in other code blocks
+//! must name a subcommand and flags that exist.
+//!
+//! Does not render: `mdbook build` does, from `book.toml`.
+
+use crate::{Problems, files, read};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Pages outside `docs/` whose links are checked too.
+const OUTSIDE: &[&str] = &["README.md", "CONTRIBUTING.md", "AGENTS.md", "SECURITY.md", "benches/README.md"];
+
+pub(crate) fn check(root: &Path) -> Result<Problems, String> {
+    let mut problems = Problems::new();
+    let summary = root.join("docs/SUMMARY.md");
+    let listed: BTreeSet<PathBuf> = links(&read(&summary)?)
+        .into_iter()
+        .map(|(_, target)| root.join("docs").join(target.split('#').next().unwrap_or_default()))
+        .collect();
+    let pages = pages(root)?;
+    for page in pages.iter().filter(|p| p.starts_with(root.join("docs")) && **p != summary) {
+        if !listed.contains(page) {
+            problems.push(format!("{}: not in docs/SUMMARY.md", shown(root, page)));
+        }
+    }
+    let mut headings = BTreeMap::new();
+    for page in &pages {
+        for (line, target) in links(&read(page)?) {
+            if let Some(problem) = broken(page, &target, &mut headings)? {
+                problems.push(format!("{}:{line}: {target}: {problem}", shown(root, page)));
+            }
+        }
+    }
+    Ok(problems)
+}
+
+fn pages(root: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut pages = files(&root.join("docs"), &[".md"])?;
+    pages.extend(OUTSIDE.iter().map(|p| root.join(p)).filter(|p| p.is_file()));
+    Ok(pages)
+}
+
+fn shown(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).display().to_string()
+}
+
+/// Says why the link cannot be followed; `None` if it can, or if it leads out of the repository.
+fn broken(
+    page: &Path,
+    target: &str,
+    headings: &mut BTreeMap<PathBuf, BTreeSet<String>>,
+) -> Result<Option<&'static str>, String> {
+    if target.contains("://") || target.starts_with("mailto:") {
+        return Ok(None);
+    }
+    let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let file =
+        if path.is_empty() { page.to_path_buf() } else { page.parent().unwrap_or(Path::new("")).join(path) };
+    if !file.exists() {
+        return Ok(Some("there is no such file"));
+    }
+    if anchor.is_empty() || file.is_dir() {
+        return Ok(None);
+    }
+    if !headings.contains_key(&file) {
+        headings.insert(file.clone(), anchors(&read(&file)?));
+    }
+    let known = headings.get(&file).is_some_and(|known| known.contains(anchor));
+    Ok((!known).then_some("there is no such heading"))
+}
+
+/// The anchors of a page's headings, as GitHub and mdbook make them.
+fn anchors(page: &str) -> BTreeSet<String> {
+    prose(page)
+        .filter_map(|(_, line)| line.strip_prefix('#'))
+        .map(|line| {
+            line.trim_start_matches('#')
+                .trim()
+                .to_lowercase()
+                .chars()
+                .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+                .map(|c| if c == ' ' { '-' } else { c })
+                .collect()
+        })
+        .collect()
+}
+
+/// Lines outside code blocks, with their numbers.
+fn prose(page: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_code = false;
+    page.lines().enumerate().filter_map(move |(index, line)| {
+        let fence = line.trim_start().starts_with("```");
+        in_code ^= fence;
+        (!in_code && !fence).then_some((index + 1, line))
+    })
+}
+
+/// Line numbers and targets of `[text](target)`, outside code.
+fn links(page: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (number, line) in prose(page) {
+        // Pieces at odd places are between backticks.
+        let text: String = line.split('`').step_by(2).collect::<Vec<_>>().join("x");
+        for piece in text.split("](").skip(1) {
+            if let Some((target, _)) = piece.split_once(')') {
+                found.push((number, target.trim().to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// Language, first line number and lines of each code block.
+fn blocks(page: &str) -> Vec<(String, usize, Vec<String>)> {
+    let mut found = Vec::new();
+    let mut open: Option<(String, usize, Vec<String>)> = None;
+    for (index, line) in page.lines().enumerate() {
+        match (line.trim_start().strip_prefix("```"), open.take()) {
+            (Some(language), None) => open = Some((language.trim().to_owned(), index + 2, Vec::new())),
+            (Some(_), Some(block)) => found.push(block),
+            (None, Some(mut block)) => {
+                block.2.push(line.to_owned());
+                open = Some(block);
+            }
+            (None, None) => {}
+        }
+    }
+    found
+}
+
+/// Runs the commands of the book with the binary `becket`.
+pub(crate) fn run(root: &Path, becket: &Path) -> Result<Problems, String> {
+    let becket = becket.canonicalize().map_err(|e| format!("{}: {e}", becket.display()))?;
+    let mut problems = Problems::new();
+    let mut helps = BTreeMap::new();
+    let (mut ran, mut looked_at) = (0, 0);
+    for page in pages(root)? {
+        for (language, line, lines) in blocks(&read(&page)?) {
+            let place = format!("{}:{line}", shown(root, &page));
+            if language == "console" {
+                let home = Scratch::new(&place)?;
+                for (command, expected) in commands(&lines) {
+                    ran += 1;
+                    if let Some(problem) = carry_out(&becket, &home.0, &command, &expected)? {
+                        problems.push(format!("{place}: {problem}"));
+                    }
+                }
+            } else {
+                for command in lines.iter().filter(|l| l.trim_start().starts_with("becket ")) {
+                    looked_at += 1;
+                    if let Some(problem) = unknown(&becket, command.trim(), &mut helps)? {
+                        problems.push(format!("{place}: {command}: {problem}"));
+                    }
+                }
+            }
+        }
+    }
+    println!("book: ran {ran} commands, compared {looked_at} with the help");
+    Ok(problems)
+}
+
+/// Each `$ becket …` line with the lines below it that must be in its output.
+fn commands(lines: &[String]) -> Vec<(String, Vec<String>)> {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    for line in lines {
+        if let Some(command) = line.strip_prefix("$ ") {
+            found.push((command.to_owned(), Vec::new()));
+        } else if let Some((_, expected)) = found.last_mut()
+            && !line.trim().is_empty()
+            && line.trim() != "…"
+        {
+            expected.push(line.trim().to_owned());
+        }
+    }
+    found
+}
+
+fn carry_out(
+    becket: &Path,
+    home: &Path,
+    command: &str,
+    expected: &[String],
+) -> Result<Option<String>, String> {
+    let folder = becket.parent().unwrap_or(Path::new("/"));
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", folder.display());
+    let output = Command::new("sh")
+        .args(["-c", command])
+        .env_clear()
+        .env("PATH", path)
+        .env("HOME", home)
+        .current_dir(home.join("project"))
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("{command}: {e}"))?;
+    let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    printed.push_str(&String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() {
+        return Ok(Some(format!("{command}: {}\n{printed}", output.status)));
+    }
+    let missing = expected.iter().find(|line| !printed.contains(line.as_str()));
+    Ok(missing.map(|line| format!("{command}: `{line}` is not in what it printed:\n{printed}")))
+}
+
+/// Says which word of a command line is not in becket's help.
+fn unknown(
+    becket: &Path,
+    command: &str,
+    helps: &mut BTreeMap<Vec<String>, String>,
+) -> Result<Option<String>, String> {
+    // Quoted text is a prompt or a rule, and what follows `#`, `|` or `--` is none of becket's flags.
+    let unquoted: String = command.split(['"', '\'']).step_by(2).collect::<Vec<_>>().join("x");
+    let end = [" #", " |", " -- ", " && ", " > ", "  "].iter().filter_map(|e| unquoted.find(e)).min();
+    let words: Vec<&str> = unquoted[..end.unwrap_or(unquoted.len())].split_whitespace().skip(1).collect();
+    let mut names = Vec::new();
+    for word in &words {
+        let known = help(becket, &names, helps)?;
+        let lists = known.split_whitespace().any(|w| w.trim_end_matches(',') == *word);
+        let is_name = names.len() < 2 && !word.starts_with('-') && lists;
+        if !is_name {
+            break;
+        }
+        names.push((*word).to_owned());
+    }
+    let known = help(becket, &names, helps)?;
+    for flag in words.iter().filter(|w| w.starts_with("--") && w.len() > 2) {
+        let flag = flag.trim_end_matches(',').split('=').next().unwrap_or(flag);
+        if !known.contains(flag) {
+            return Ok(Some(format!("`becket {} --help` has no {flag}", names.join(" "))));
+        }
+    }
+    // A bare word of letters right after `becket` is a subcommand; a prompt is written in quotes.
+    let first = words.first().copied().unwrap_or("--");
+    let bare = first.chars().all(|c| c.is_ascii_lowercase());
+    Ok((names.is_empty() && bare).then(|| format!("there is no subcommand {first}")))
+}
+
+fn help(
+    becket: &Path,
+    names: &[String],
+    helps: &mut BTreeMap<Vec<String>, String>,
+) -> Result<String, String> {
+    if let Some(text) = helps.get(names) {
+        return Ok(text.clone());
+    }
+    let output = Command::new(becket)
+        .args(names)
+        .arg("--help")
+        .output()
+        .map_err(|e| format!("{}: {e}", becket.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    helps.insert(names.to_vec(), text.clone());
+    Ok(text)
+}
+
+/// An empty home folder with a `project` in it, removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(place: &str) -> Result<Scratch, String> {
+        let name: String = place.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+        let home = std::env::temp_dir().join(format!("becket-book-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(home.join("project")).map_err(|e| format!("{}: {e}", home.display()))?;
+        Ok(Scratch(home))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // A folder that cannot be removed lies in the temporary folder, which the system empties.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anchors_are_made_as_on_github() {
+        let page = "# `stream-json`\n\n## What it sees, changed by hand\n```\n# no heading\n```\n";
+        let expected = ["stream-json", "what-it-sees-changed-by-hand"].map(str::to_owned);
+        assert_eq!(anchors(page), BTreeSet::from(expected));
+    }
+
+    #[test]
+    fn links_in_code_do_not_count() {
+        let page = "See [a](b.md#c) and `[x](y)`, [d](e.md).\n```\n[f](g.md)\n```\n";
+        assert_eq!(links(page), [(1, "b.md#c".to_owned()), (1, "e.md".to_owned())]);
+    }
+
+    #[test]
+    fn expected_lines_belong_to_the_command_above() {
+        let lines = ["$ becket --version", "becket 0", "…", "", "$ becket config"].map(str::to_owned);
+        assert_eq!(
+            commands(&lines),
+            [
+                ("becket --version".to_owned(), vec!["becket 0".to_owned()]),
+                ("becket config".to_owned(), Vec::new()),
+            ]
+        );
+    }
+}

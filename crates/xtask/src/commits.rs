@@ -1,0 +1,52 @@
+//! The subjects of commits: at most 72 characters, so that `git log --oneline` fits a terminal.
+//!
+//! Commits up to [`CHECKED_SINCE`] are not judged: history is not rewritten. Without a git history, or without that commit
+//! in it (a shallow clone), nothing is checked.
+
+use crate::Problems;
+use std::path::Path;
+use std::process::Command;
+
+/// The last commit before this check existed.
+const CHECKED_SINCE: &str = "246721c5b44895431a5dd5b2f18c37fb09912ac0";
+
+const LONGEST: usize = 72;
+
+pub(crate) fn check(root: &Path) -> Problems {
+    let range = format!("{CHECKED_SINCE}..HEAD");
+    let output =
+        Command::new("git").args(["log", "--no-merges", "--format=%h %s", &range]).current_dir(root).output();
+    // No git, no repository, or no such commit: there is no history to judge.
+    let Ok(output) = output else { return Problems::new() };
+    if !output.status.success() {
+        println!("commits: skipped, the history does not reach {CHECKED_SINCE}");
+        return Problems::new();
+    }
+    too_long(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// `log`: lines of a hash, a space and a subject.
+fn too_long(log: &str) -> Problems {
+    let mut problems = Problems::new();
+    for (hash, subject) in log.lines().filter_map(|line| line.split_once(' ')) {
+        let length = subject.chars().count();
+        if length > LONGEST {
+            problems.push(format!(
+                "commit {hash}: the subject has {length} characters, more than {LONGEST}: {subject}"
+            ));
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_subject_may_have_72_characters() {
+        let fits = "x".repeat(72);
+        let log = format!("abc {fits}\ndef {fits}y\n");
+        let problems = super::too_long(&log);
+        assert_eq!(problems.len(), 1);
+        assert!(problems[0].starts_with("commit def: the subject has 73 characters"), "{problems:?}");
+    }
+}

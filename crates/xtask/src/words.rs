@@ -1,0 +1,315 @@
+//! Plain words in comments and pages.
+//!
+//! A comment opens with a verb or a noun, never with a free relative ("What of the calls is newest"). Words that readers
+//! had to look up twice are on a list. Numbers of rules (T5, T9) belong in the glossary and the specification page.
+//!
+//! `words.baseline` beside `Cargo.toml` holds the findings that are left, as a count for each file. A file may not exceed
+//! its count; `cargo xtask words --update` lowers the counts after comments were mended. Strings and code are not judged,
+//! except for the numbers of rules.
+
+use crate::{Problems, files, read};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+const BASELINE: &str = "crates/xtask/words.baseline";
+
+/// Openers of free relatives. "Where" also opens plain conditions: see [`opens_with_relative`].
+const OPENERS: &[&str] = &["What", "Whether", "Which", "Where", "Who", "How", "Whose", "Whom"];
+
+/// A word or phrase that is not used, and what to write instead.
+const WORDS: &[(&str, &str)] = &[
+    ("anew", "again"),
+    ("of before", "previous"),
+    ("from before", "previous"),
+    ("is told", "is reported, or: X reports"),
+    ("are told", "are reported"),
+    ("was told", "was reported"),
+    ("goes away", "is discarded, exits, is closed"),
+    ("gone on with", "continued"),
+    ("go on with", "continue with"),
+    ("goes on with", "continues with"),
+    ("so many of", "at most N of"),
+    ("stands nowhere", "is missing from"),
+    ("nowhere any more", "no longer anywhere"),
+    ("such that do", "name the things"),
+    ("of which it", "name the thing"),
+    ("of which they", "name the things"),
+    ("than which", "name the limit"),
+    ("as many as there are", "all"),
+    ("is no more", "no longer exists"),
+    ("there anew", "again"),
+    ("in its stead", "instead"),
+    ("as it were", "leave it out"),
+];
+
+/// Pages where the numbers of rules are at home.
+const NUMBERS_AT_HOME: &[&str] = &["docs/glossary.md", "docs/context-engine.md"];
+const NUMBERS: &[&str] = &["T1", "T5", "T8", "T9", "T11", "T12"];
+
+/// Path, a piece of the line, and why the line is right as it is.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    ("crates/xtask/src/words.rs", "", "this file quotes the words that it looks for"),
+    ("CHANGELOG.md", "", "entries of earlier releases are history"),
+    ("docs/decisions/", "", "records are history; they are superseded, not rewritten"),
+];
+
+#[derive(Clone, Debug, PartialEq)]
+struct Finding {
+    line: usize,
+    text: String,
+    advice: String,
+}
+
+pub(crate) fn check(root: &Path) -> Result<Problems, String> {
+    let allowed = baseline(&read(&root.join(BASELINE))?)?;
+    let mut problems = Problems::new();
+    let mut spare = 0;
+    for (path, findings) in tree(root)? {
+        let most = allowed.get(&path).copied().unwrap_or(0);
+        spare += most.saturating_sub(findings.len());
+        if findings.len() > most {
+            problems.push(format!(
+                "{path}: {} findings, {most} are allowed (one of these is new):",
+                findings.len()
+            ));
+            problems.extend(findings.iter().map(|f| shown(&path, f)));
+        }
+    }
+    if spare > 0 {
+        println!("words: the baseline can fall by {spare}; run: cargo xtask words --update");
+    }
+    Ok(problems)
+}
+
+pub(crate) fn list(root: &Path, below: &str) -> Result<Problems, String> {
+    let found = tree(root)?;
+    let below = below.trim_end_matches('/');
+    Ok(found
+        .iter()
+        .filter(|(path, _)| path.starts_with(below))
+        .flat_map(|(path, findings)| findings.iter().map(|f| shown(path, f)))
+        .collect())
+}
+
+/// Writes the baseline again. Moving code from file to file keeps the total, so only a higher total is refused.
+pub(crate) fn update(root: &Path, raise: bool) -> Result<Problems, String> {
+    let old: usize = read(&root.join(BASELINE))
+        .ok()
+        .map_or(Ok(usize::MAX), |text| baseline(&text).map(|counts| counts.values().sum()))?;
+    let found = tree(root)?;
+    let new: usize = found.values().map(Vec::len).sum();
+    if new > old && !raise {
+        return Ok(vec![format!(
+            "words: {new} findings, {old} before: mend the new ones (cargo xtask words)"
+        )]);
+    }
+    let mut text = String::from(
+        "# Findings of `cargo xtask words` that are left, by file. The numbers may only fall.\n",
+    );
+    for (path, findings) in found.iter().filter(|(_, findings)| !findings.is_empty()) {
+        let _ = writeln!(text, "{:>4} {path}", findings.len());
+    }
+    std::fs::write(root.join(BASELINE), text).map_err(|e| format!("{BASELINE}: {e}"))?;
+    println!("words: {new} findings are left");
+    Ok(Problems::new())
+}
+
+fn shown(path: &str, finding: &Finding) -> String {
+    format!("  {path}:{}: {}\n      {}", finding.line, finding.advice, finding.text)
+}
+
+fn baseline(text: &str) -> Result<BTreeMap<String, usize>, String> {
+    let mut counts = BTreeMap::new();
+    for line in text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
+        let (count, path) = line.split_once(' ').ok_or_else(|| format!("{BASELINE}: {line}"))?;
+        let count = count.parse().map_err(|e| format!("{BASELINE}: {line}: {e}"))?;
+        counts.insert(path.trim().to_owned(), count);
+    }
+    Ok(counts)
+}
+
+/// The findings of every file, by path from the root with `/` between its parts.
+fn tree(root: &Path) -> Result<BTreeMap<String, Vec<Finding>>, String> {
+    let mut paths = Vec::new();
+    for folder in ["crates", "tests", "benches", "fuzz", "docs"] {
+        paths.extend(files(&root.join(folder), &[".rs", ".md"])?);
+    }
+    for page in ["README.md", "CONTRIBUTING.md", "AGENTS.md", "SECURITY.md", "CHANGELOG.md"] {
+        if root.join(page).is_file() {
+            paths.push(root.join(page));
+        }
+    }
+    let mut found = BTreeMap::new();
+    for path in paths {
+        let text = read(&path)?;
+        let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+        let mut findings = if path.extension().is_some_and(|e| e == "rs") {
+            in_source(&text)
+        } else {
+            in_page(&name, &text)
+        };
+        findings.retain(|f| {
+            !EXCEPTIONS.iter().any(|(place, piece, _)| name.starts_with(place) && f.text.contains(piece))
+        });
+        found.insert(name, findings);
+    }
+    Ok(found)
+}
+
+fn in_source(text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    // The marker of the comment that the previous line belongs to: a change of marker begins a new comment.
+    let mut open = None;
+    let lines: Vec<&str> = text.lines().collect();
+    for (index, line) in lines.iter().enumerate() {
+        let number = index + 1;
+        let Some((marker, comment)) = comment_of(line) else {
+            open = None;
+            // Names of rules in code, but not in strings of tests that quote documents.
+            numbers(number, line, &mut findings);
+            continue;
+        };
+        if comment.trim().is_empty() {
+            open = None;
+            continue;
+        }
+        if open != Some(marker) {
+            // A sentence may go on for some lines of the same comment.
+            let rest: Vec<&str> = lines
+                .iter()
+                .skip(index)
+                .map_while(|l| comment_of(l).filter(|(m, c)| *m == marker && !c.trim().is_empty()))
+                .map(|(_, c)| c.trim())
+                .collect();
+            if let Some(opener) = opens_with_relative(&rest.join(" ")) {
+                push(
+                    &mut findings,
+                    number,
+                    comment,
+                    format!("opens with \"{opener}\": open with a verb or a noun"),
+                );
+            }
+        }
+        open = Some(marker);
+        listed(number, comment, &mut findings);
+        numbers(number, comment, &mut findings);
+    }
+    findings
+}
+
+fn in_page(name: &str, text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut in_code = false;
+    for (index, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+        } else if !in_code {
+            listed(index + 1, line, &mut findings);
+            if !NUMBERS_AT_HOME.contains(&name) {
+                numbers(index + 1, line, &mut findings);
+            }
+        }
+    }
+    findings
+}
+
+/// Marker and text of a line that is a comment and nothing else.
+fn comment_of(line: &str) -> Option<(&'static str, &str)> {
+    let line = line.trim_start();
+    ["//!", "///", "//"].into_iter().find_map(|marker| Some((marker, line.strip_prefix(marker)?)))
+}
+
+/// The opener, if the first sentence is a free relative. Questions are fine. "Where a file has changed, the edit is refused"
+/// is a condition with its main clause, and fine too.
+fn opens_with_relative(comment: &str) -> Option<&'static str> {
+    let first = comment.split_whitespace().next()?;
+    let opener = OPENERS.iter().find(|o| **o == first)?;
+    let end = [". ", "? "].iter().filter_map(|e| comment.find(e)).min().map_or(comment.len(), |at| at + 1);
+    let sentence = comment[..end].trim_end();
+    if sentence.ends_with('?') || (*opener == "Where" && sentence.contains(", ")) {
+        return None;
+    }
+    Some(opener)
+}
+
+fn listed(line: usize, text: &str, findings: &mut Vec<Finding>) {
+    let lower = text.to_lowercase();
+    for (word, instead) in WORDS {
+        if has_word(&lower, word) {
+            push(findings, line, text, format!("\"{word}\": say \"{instead}\""));
+        }
+    }
+}
+
+fn numbers(line: usize, text: &str, findings: &mut Vec<Finding>) {
+    for number in NUMBERS {
+        if has_word(text, number) {
+            push(findings, line, text, format!("{number}: name the rule, not its number"));
+        }
+    }
+}
+
+fn push(findings: &mut Vec<Finding>, line: usize, text: &str, advice: String) {
+    findings.push(Finding { line, text: text.trim().to_owned(), advice });
+}
+
+/// True if `word` occurs in `text` with no letter, digit or underscore beside it.
+fn has_word(text: &str, word: &str) -> bool {
+    let inside = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        !text[..at].chars().next_back().is_some_and(inside)
+            && !text[at + word.len()..].chars().next().is_some_and(inside)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn advice(source: &str) -> Vec<String> {
+        in_source(source).into_iter().map(|f| format!("{}: {}", f.line, f.advice)).collect()
+    }
+
+    #[test]
+    fn free_relatives_are_found_and_questions_and_conditions_are_not() {
+        for (comment, opener) in [
+            ("What of the calls is newest by its id.", Some("What")),
+            ("Whether it is at the beginning of a line.", Some("Whether")),
+            ("Where blocks lie. A second, longer sentence.", Some("Where")),
+            ("Where a file has changed, the edit is refused.", None),
+            ("What is a turn? Everything up to the next message.", None),
+            ("Whatever was said last.", None),
+            ("Returns what is left.", None),
+        ] {
+            assert_eq!(opens_with_relative(comment), opener, "{comment}");
+        }
+    }
+
+    #[test]
+    fn only_the_first_line_of_a_comment_opens_it() {
+        let source =
+            "/// Returns the call.\n/// Which is newest.\nfn f() {}\n// How it is done.\nlet x = \"What\";\n";
+        assert_eq!(advice(source), ["4: opens with \"How\": open with a verb or a noun"]);
+    }
+
+    #[test]
+    fn listed_words_count_in_comments_and_numbers_also_in_code() {
+        let source = "// It is made anew.\nlet renewed = \"anew\";\nfn is_t9() {}\nstruct T9;\nlet a: T91;\n";
+        assert_eq!(advice(source), ["1: \"anew\": say \"again\"", "4: T9: name the rule, not its number"]);
+    }
+
+    #[test]
+    fn code_blocks_of_pages_are_not_judged() {
+        let page = "It is made anew.\n```\nanew\n```\nT5 is here.\n";
+        assert_eq!(in_page("docs/a.md", page).len(), 2);
+        assert_eq!(in_page("docs/glossary.md", page).len(), 1);
+    }
+
+    #[test]
+    fn a_baseline_is_counts_and_paths() {
+        let counts = baseline("# a comment\n  12 crates/a.rs\n   1 docs/b.md\n").unwrap_or_default();
+        assert_eq!(counts, BTreeMap::from([("crates/a.rs".to_owned(), 12), ("docs/b.md".to_owned(), 1)]));
+        assert!(baseline("crates/a.rs\n").is_err());
+    }
+}
