@@ -213,7 +213,7 @@ fn unknown(
     helps: &mut BTreeMap<Vec<String>, String>,
 ) -> Result<Option<String>, String> {
     // Quoted text is a prompt or a rule, and what follows `#`, `|` or `--` is none of becket's flags.
-    let unquoted: String = command.split(['"', '\'']).step_by(2).collect::<Vec<_>>().join("x");
+    let unquoted: String = command.split(['"', '\'']).step_by(2).collect::<Vec<_>>().join("X");
     let end = [" #", " |", " -- ", " && ", " > ", "  "].iter().filter_map(|e| unquoted.find(e)).min();
     let words: Vec<&str> = unquoted[..end.unwrap_or(unquoted.len())].split_whitespace().skip(1).collect();
     let mut names = Vec::new();
