@@ -2,7 +2,7 @@
 
 use becket_types::{TurnEnd, TurnResult};
 
-/// How a run ended, as a process tells it.
+/// Exit code of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExitStatus {
     Ok,

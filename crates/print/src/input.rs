@@ -5,7 +5,7 @@ use becket_types::{Command, DeliveryMode, ImageSource, Part, PromptInput};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// What one line asks for.
+/// Request that one input line makes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InputLine {
     Command(Command),

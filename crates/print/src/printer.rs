@@ -1,6 +1,6 @@
 //! The printer: a reducer from events to output. One for all formats, since they differ only in what they write.
 //!
-//! What a subagent does goes through the same reducer, under the id of the call that it works for (`subagent`).
+//! The lines of a subagent go through the same reducer, under the id of the call that it works for (`subagent`).
 
 mod subagent;
 
@@ -40,10 +40,10 @@ pub struct PrintOptions {
     pub version: String,
 }
 
-/// How often an answer that does not fit `--json-schema` is asked for again.
+/// Number of times an answer that does not fit `--json-schema` is asked for again.
 const SCHEMA_RETRIES: u32 = 3;
 
-/// What the caller has to do after an event.
+/// Action that the caller owes after an event.
 #[derive(Debug, PartialEq)]
 pub enum Reaction {
     Nothing,
@@ -97,7 +97,7 @@ impl Printer {
         self.status
     }
 
-    /// Whether a finished turn may lead to another question ([`Reaction::Send`]).
+    /// True if a finished turn may lead to another question ([`Reaction::Send`]).
     pub fn may_ask(&self) -> bool {
         self.options.schema.is_some()
     }

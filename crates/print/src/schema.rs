@@ -39,7 +39,7 @@ impl Schema {
         Ok(Self { validator, text: value.to_string() })
     }
 
-    /// What the model is told at the end of the system prompt.
+    /// Instruction for the model at the end of the system prompt.
     pub fn instruction(&self) -> String {
         format!(
             "When the task is done, your last message must be one JSON value that fits this JSON Schema, and nothing \

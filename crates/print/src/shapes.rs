@@ -76,7 +76,7 @@ pub(crate) fn user_message(message: &Message) -> Value {
     json!({ "role": role, "content": content })
 }
 
-/// What people see of a tool's result: the two faces' second.
+/// The face of a tool's result that people see: its details.
 pub(crate) fn tool_details(message: &Message) -> Option<&Value> {
     message.parts.iter().find_map(|part| match part {
         Part::ToolResult { details, .. } if !details.is_null() => Some(details),

@@ -1,4 +1,4 @@
-//! What may go to a terminal: text without control sequences, with invisible characters made visible.
+//! Text that may go to a terminal: without control sequences, with invisible characters made visible.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What subagents do, as lines under `parent_tool_use_id`: their calls and results, notes and retries as the agent's own, a
+//! Lines of subagents, under `parent_tool_use_id`: their calls and results, notes and retries as the agent's own, a
 //! line when one begins and one when it ends. What they say is left out unless it is asked for, so that who joins the text
 //! of all `assistant` lines gets the agent's words alone.
 
