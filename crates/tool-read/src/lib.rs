@@ -84,7 +84,7 @@ impl Input {
     }
 }
 
-/// Which lines were asked for.
+/// Range of lines that the call asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     /// From 1; negative counts from the end.
@@ -106,9 +106,9 @@ impl Range {
 
 /// The `read` tool.
 pub struct Read {
-    /// What models are shown.
+    /// Specification that models are shown.
     spec: ToolSpec,
-    /// What is understood.
+    /// Specification of the input that is accepted.
     understood: ToolSpec,
 }
 

@@ -1,4 +1,4 @@
-//! What a path may have meant that leads nowhere.
+//! Suggestions for a path that does not exist.
 //!
 //! Owns the looking around: first names like it in the nearest existing directory, then the same file name anywhere below the
 //! working directory. Bounded by entries, not by luck: at most [`ENTRIES`] names are looked at. Opens nothing.

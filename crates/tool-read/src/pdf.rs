@@ -33,7 +33,7 @@ const SHOWN_BYTES: usize = 48 * 1024;
 const PAGE_BYTES: usize = 512 * 1024;
 /// A document that takes longer is given up.
 const TIME: Duration = Duration::from_secs(20);
-/// How often an interrupt is looked for.
+/// Interval between checks for an interrupt.
 const TICK: Duration = Duration::from_millis(20);
 /// Nested forms recurse.
 const STACK: usize = 16 * 1024 * 1024;
@@ -130,7 +130,7 @@ fn notices(
     }
 }
 
-/// What a page holds.
+/// Content of a page.
 #[derive(Debug, Default)]
 struct Page {
     text: String,
@@ -142,7 +142,7 @@ struct Page {
 #[derive(Debug)]
 enum Stop {
     Cancelled,
-    /// What is wrong, as a half sentence.
+    /// The fault, as a half sentence.
     Failed(String),
 }
 

@@ -25,7 +25,7 @@ const RANGE_BYTES: usize = 60 * 1024;
 pub(crate) struct Source {
     pub(crate) file: File,
     pub(crate) chunk: Vec<u8>,
-    /// How much of `chunk` is the beginning of the file.
+    /// Length of the part of `chunk` that is the beginning of the file.
     pub(crate) filled: usize,
     /// By its metadata; 0 for files the kernel makes up.
     pub(crate) size: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Line {
     pub(crate) len: u64,
 }
 
-/// What a scan found.
+/// Result of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     pub(crate) lines: Vec<Line>,
@@ -84,7 +84,7 @@ impl Collector {
     }
 
     fn complete(&self) -> bool {
-        // Where the last line ends matters to nobody once it is longer than what is kept of one.
+        // The end of the last line does not matter once the line is longer than the part that is kept.
         let endless = self.open.as_ref().is_some_and(|line| line.len > LINE_BYTES as u64);
         self.lines.len() + usize::from(endless) >= self.limit || self.kept >= RANGE_BYTES
     }

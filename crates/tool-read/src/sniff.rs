@@ -1,4 +1,4 @@
-//! What a file is, by its first bytes.
+//! Kind of a file, by its first bytes.
 //!
 //! Owns the table of magic numbers and the rule for text. A name decides only where bytes cannot (a notebook is JSON).
 //! Reads nothing itself.
@@ -6,7 +6,7 @@
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use std::path::Path;
 
-/// How many bytes decide.
+/// Number of bytes that decide.
 pub(crate) const SAMPLE: usize = 8 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ const MAGIC: &[(usize, &[u8], &str, &str)] = &[
     (257, b"ustar", "a tar archive", " `tar -tf FILE` lists it."),
 ];
 
-/// What `sample`, the beginning of the file at `path`, is the beginning of.
+/// Kind of the file at `path`, whose beginning is `sample`.
 pub(crate) fn kind(sample: &[u8], path: &Path) -> Kind {
     if let Some(format) = image(sample) {
         return Kind::Image(format);
@@ -111,7 +111,7 @@ pub(crate) fn kind(sample: &[u8], path: &Path) -> Kind {
     if notebook && sample.trim_ascii_start().starts_with(b"{") { Kind::Notebook } else { Kind::Text(UTF_8) }
 }
 
-/// What the name of a file promises, where that is no text.
+/// Kind that the name of a file promises, unless that is text.
 pub(crate) fn named(path: &Path) -> Option<&'static str> {
     let extension = path.extension()?.to_str()?.to_ascii_lowercase();
     let formats = [Format::Png, Format::Jpeg, Format::Gif, Format::Webp];

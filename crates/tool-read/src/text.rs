@@ -153,7 +153,7 @@ struct Shown {
     out: String,
     count: usize,
     encoding: &'static Encoding,
-    /// What the bytes are taken for, because they are not UTF-8.
+    /// Encoding assumed for the bytes, because they are not UTF-8.
     guessed: Option<&'static Encoding>,
     carriage_returns: usize,
     cut_lines: Vec<u64>,
