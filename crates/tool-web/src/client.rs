@@ -35,7 +35,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 /// For looking up a name that a proxy will look up once more.
 const LOOKUP: Duration = Duration::from_secs(5);
 
-/// How names become addresses.
+/// Resolves names to addresses.
 pub type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync>;
 
 /// The system's resolver.
@@ -146,10 +146,10 @@ impl fmt::Display for Cut {
     }
 }
 
-/// What was fetched.
+/// Result of a fetch.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetched {
-    /// Where it came from in the end.
+    /// Address after redirects.
     pub url: Url,
     /// The addresses that led there, the first included; empty without a redirect.
     pub hops: Vec<String>,
@@ -229,7 +229,7 @@ impl WebClient {
             })
         } else {
             self.judge(url).await?;
-            // Which address goes this way is decided above, so no exceptions here.
+            // The caller has already decided which addresses use the proxy, so no exceptions here.
             self.proxied.get_or_init(|| {
                 let mut builder = plain();
                 let text = |_| "the proxy's address is not understood".to_owned();
@@ -341,7 +341,7 @@ async fn read(
     let status = response.status().as_u16();
     let content_type = text_of(response.headers(), &CONTENT_TYPE).unwrap_or_default();
     let announced = response.content_length();
-    // What was asked for is decoded, and its name gone, by now.
+    // Encodings that we asked for are decoded by now, and their header is removed.
     if let Some(encoding) = text_of(response.headers(), &CONTENT_ENCODING)
         && !encoding.eq_ignore_ascii_case("identity")
     {

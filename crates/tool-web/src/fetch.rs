@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use url::Url;
 
-/// How long a page is not fetched again.
+/// Time for which a fetched page is reused.
 const FRESH: Duration = Duration::from_mins(15);
 /// Pages, and bytes of them, that are kept for that.
 const KEPT: usize = 32;
@@ -31,7 +31,7 @@ const ERROR_PAGE: usize = 2_000;
 pub struct FetchSettings {
     /// Hosts that may be on this machine or its network: names, addresses, `*.suffix`.
     pub allow_hosts: Vec<String>,
-    /// How names become addresses; the system's way when not given.
+    /// Resolves names to addresses; the system's resolver if not given.
     pub lookup: Option<Lookup>,
     pub proxies: Proxies,
     /// Of a whole fetch; 30 s when not given.
@@ -43,7 +43,7 @@ struct Input {
     url: String,
 }
 
-/// What is shown of a page.
+/// Part of a page that is shown.
 #[derive(Clone)]
 struct Page {
     head: String,

@@ -1,7 +1,7 @@
 //! The `web_fetch` and `web_search` tools.
 //!
 //! Owns what is fetched, from where it may come, and how it is shown: as text from somebody else. Does not decide about
-//! permissions: a fetch says its host as `domain:HOST`, and a redirect to another host is told, not followed, because it
+//! permissions: a fetch says its host as `domain:HOST`, and a redirect to another host is reported, not followed, because it
 //! needs a permission of its own.
 //!
 //! | module | what it is for |

@@ -12,10 +12,10 @@ const MAX_ELEMENTS: usize = 50_000;
 const SHORT: usize = 400;
 /// A page that nests deeper is not parsed: the time for it grows with the square of the depth.
 const MAX_DEPTH: usize = 256;
-/// What is no text of a page.
+/// Elements that hold no text of a page.
 const SKIPPED: &[&str] = &["script", "style", "noscript", "template", "svg", "iframe", "head"];
 
-/// What a body is, by its type and its first bytes.
+/// Kind of a body, by its type and its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Html,
@@ -99,7 +99,7 @@ pub(crate) fn markdown(html: &str, url: &str) -> (Option<String>, String) {
     article.map_or((None, String::new()), |(title, text)| (title, tidy(&text)))
 }
 
-/// How deep elements nest, at most, by their tags alone. Elements that end by themselves do not count.
+/// Greatest depth of nested elements, by their tags alone. Elements that end by themselves do not count.
 fn depth(html: &str) -> usize {
     const ENDING: &[&str] = &[
         "p", "li", "td", "th", "tr", "tbody", "thead", "tfoot", "dt", "dd", "option", "br", "hr", "img",

@@ -1,4 +1,4 @@
-//! Which addresses go through a proxy, as `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` say.
+//! Addresses that go through a proxy, as `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` say.
 //!
 //! Pure. `NO_PROXY` is a list of names (with everything below them), addresses, address ranges (`10.0.0.0/8`), each with a
 //! port or without, and `*`. This machine is never asked for through a proxy.
@@ -55,7 +55,7 @@ fn split_port(entry: &str) -> (&str, Option<u16>) {
     }
 }
 
-/// Whether an entry is the address or a range that holds it.
+/// True if an entry is the address, or a range that holds it.
 fn contains(entry: &str, ip: IpAddr) -> bool {
     let (range, bits) = entry.split_once('/').unwrap_or((entry, "128"));
     let Ok(bits) = bits.parse::<u32>() else { return false };

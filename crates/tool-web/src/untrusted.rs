@@ -1,6 +1,6 @@
 //! The mark around text from somebody else.
 //!
-//! The model is told before and after it that this is data. The marks carry a number that a page cannot know, so no page can
+//! A line before and after it says to the model that this is data. The marks carry a number that a page cannot know, so no page can
 //! write the end mark itself.
 
 use becket_tool::{Keep, ToolEnv, limits};
