@@ -1,4 +1,4 @@
-//! Whether the way to the server is encrypted, and how the server proves who it is: `sslmode` and `sslrootcert` of the
+//! Encryption of the connection, and proof of the server's identity: `sslmode` and `sslrootcert` of the
 //! address, with the meaning that they have for every client of PostgreSQL.
 //!
 //! One difference: where an address says nothing, a server on another machine must prove itself (`verify-full`), and one on
@@ -24,10 +24,10 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 
-/// What PostgreSQL 17 and later want to hear when the handshake comes first.
+/// Protocol name (ALPN) that PostgreSQL 17 and later demand when the TLS handshake comes first.
 const PROTOCOL: &[u8] = b"postgresql";
 
-/// How far the server's certificate is looked at.
+/// Checks that the server's certificate must pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trust {
     /// `require`: whoever answers.
@@ -38,14 +38,14 @@ enum Trust {
     Host,
 }
 
-/// What an address says about encryption.
+/// Encryption settings in an address.
 #[derive(Debug, Default)]
 struct Wishes {
     mode: Option<String>,
     roots: Option<PathBuf>,
 }
 
-/// What the address means: where to connect, and the way there.
+/// The address, parsed: server and encryption.
 pub(crate) fn read(address: &str) -> Result<(Config, Encryption), ConnectError> {
     let (rest, wishes) = Wishes::taken_from(address);
     let mut config: Config = rest.parse().map_err(|e: tokio_postgres::Error| {
@@ -237,7 +237,7 @@ impl ServerCertVerifier for Check {
     }
 }
 
-/// What can be done about a server that did not prove itself; `None` for every other error.
+/// Hint for a server that did not prove its identity; `None` for every other error.
 pub(crate) fn advice(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     let mut cause = Some(error);
     while let Some(error) = cause {

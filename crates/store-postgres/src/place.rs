@@ -33,7 +33,7 @@ pub struct Postgres {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What the open files are.
+    /// Places of the open files, by device and inode.
     files: HashMap<(u64, u64), Spot>,
     /// Sessions that somebody took over: nothing more is written of them.
     lost: HashSet<Uuid>,
@@ -73,7 +73,7 @@ impl Postgres {
             let dir = self.dir(&row.place, &row.project, row.id);
             Disk.create_dir(&dir)?;
             let lock = Disk.open(&dir.join(LOCK), OpenMode::Touch)?;
-            // Who holds it here keeps the copy up to date by itself.
+            // A process of this machine that holds the lock keeps the copy up to date by itself.
             if lock.try_lock().is_ok() {
                 let pulled = self.pull_session(row, &dir);
                 lock.unlock()?;
@@ -146,7 +146,7 @@ impl Postgres {
         }
     }
 
-    /// What a path is in the copy.
+    /// Meaning of a path in the copy.
     fn spot(&self, path: &Path) -> Option<Spot> {
         let mut parts = path.strip_prefix(&self.root).ok()?.components().map(|part| match part {
             Component::Normal(name) => name.to_str().map(str::to_owned),
@@ -188,7 +188,7 @@ impl Postgres {
         io::Error::other("the session was taken over")
     }
 
-    /// Whether the session is ours, and brought up to date, now that its lock is.
+    /// True if the session is ours and up to date, once its lock is held.
     fn locked(&self, spot: &Spot) -> Result<(), TryLockError> {
         let ask = if spot.rest == LOCK_NEW { Ask::TakeOver(spot.id) } else { Ask::Lock(spot.id) };
         match self.server.ask(ask).map_err(TryLockError::Error)? {

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(20);
-/// How often, and how far apart, the lock of a process that was told to go is tried.
+/// Number of attempts, and the pause between them, for the lock of a process that was asked to exit.
 const TRIES: u32 = 100;
 const APART: Duration = Duration::from_millis(20);
 
@@ -61,7 +61,7 @@ const SCHEMA: &str = "
     GRANT USAGE ON SCHEMA becket TO PUBLIC;
 ";
 
-/// What is asked of the database.
+/// Request to the database.
 #[derive(Clone, Debug)]
 pub(crate) enum Ask {
     Lock(Uuid),

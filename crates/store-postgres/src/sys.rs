@@ -1,4 +1,4 @@
-//! What the operating system knows a file by, whatever its name is at the moment.
+//! Identity of a file for the operating system, independent of its current name.
 
 use std::fs::File;
 use std::io;
