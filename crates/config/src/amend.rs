@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
-/// What is done with the key.
+/// Change of the key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Amend {
     /// It has this value.
@@ -60,7 +60,7 @@ pub fn amend(text: &str, section: &str, key: &str, how: &Amend) -> Result<String
 }
 
 enum Found {
-    /// Where its `[` is; nothing is in it.
+    /// Position of its `[`, and true if the list is empty.
     List(usize, bool),
     Scalar(usize, usize),
 }

@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub key: String,
-    /// Where the key stands.
+    /// Position of the key.
     pub at: usize,
     pub value: Node,
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, each problem with its place and what to do.
+//! Problems of a configuration, each with its place and what to do.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ pub struct Problem {
     pub at: Option<(usize, usize)>,
     /// The key's full path, where the problem is one key's that `origin` does not name already.
     pub key: Option<String>,
-    /// What is wrong and what to write instead.
+    /// The problem, and what to write instead.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! What `becket config` shows: every key with its value and where it comes from, secrets masked.
+//! Output of `becket config`: every key with its value and where it comes from, secrets masked.
 
 use crate::layers::{Settings, Source};
 use crate::schema::json_schema;

@@ -1,6 +1,6 @@
 //! Reading the files of a given set of places: small regular files, and nothing else.
 //!
-//! Whether a managed file may be believed is the caller's to say: whose files are whose depends on the platform.
+//! The caller decides if a managed file is trusted, because ownership of files depends on the platform.
 
 use crate::error::{ConfigError, Problem};
 use crate::layers::{Layer, Scope, SettingSources};
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 /// Configuration files are at most this long.
 pub const MAX_BYTES: u64 = 1 << 20;
 
-/// Where the files lie. The binary decides.
+/// Paths of the files. The binary decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     /// The user's configuration folder, such as `~/.config`.
     pub config_dir: PathBuf,
     /// The project's root.
     pub project: PathBuf,
-    /// What the administrator manages; usually `/etc/becket/config.toml`.
+    /// The administrator's file; usually `/etc/becket/config.toml`.
     pub managed: PathBuf,
 }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Which file a text comes from.
+/// File that a text comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     User,
@@ -30,7 +30,7 @@ pub struct Layer {
     pub text: String,
 }
 
-/// Which files `--setting-sources` lets in. Managed files are always read.
+/// Files that `--setting-sources` allows. Managed files are always read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettingSources {
     pub user: bool,
@@ -99,7 +99,7 @@ pub struct Inputs<'a> {
     pub cwd: &'a Path,
 }
 
-/// Where a value comes from.
+/// Source of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     Default,
@@ -131,7 +131,7 @@ impl fmt::Display for Source {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     pub config: Config,
-    /// What was ignored or looks wrong, each a line to show.
+    /// Warnings about values that were ignored or look wrong, each a line to show.
     pub warnings: Vec<Problem>,
     /// Keys of providers, by provider name, from the environment.
     pub credentials: BTreeMap<String, Credential>,
@@ -146,7 +146,7 @@ pub(crate) struct Merged {
 }
 
 impl Settings {
-    /// Where the value of a leaf key comes from: the last source of a list.
+    /// Source of the value of a leaf key; of a list, the last source.
     pub fn source(&self, key: &str) -> Source {
         self.merged.get(key).and_then(|m| m.sources.last()).cloned().unwrap_or(Source::Default)
     }
@@ -234,7 +234,7 @@ pub fn load(inputs: &Inputs<'_>) -> Result<Settings, ConfigError> {
     builder.finish()
 }
 
-/// How a message names a value: what it was written in, and its key where that alone does not say it.
+/// Name of a value in messages: its source, and its key if the source alone does not say it.
 fn place(source: Option<&Source>, key: &str) -> (String, Option<String>) {
     let key = (!key.is_empty()).then(|| key.to_owned());
     match source {

@@ -1,4 +1,4 @@
-//! What a file of the project may set. A project comes from somewhere else: it may narrow what happens on this machine,
+//! Keys that a file of the project may set. A project comes from somewhere else: it may narrow what happens on this machine,
 //! never widen it, and never decide where credentials go or what runs.
 
 use crate::schema::{SandboxMode, parse_count, parse_seconds};
@@ -6,7 +6,7 @@ use becket_types::PermissionMode;
 use serde_json::Value;
 use std::path::{Component, Path};
 
-/// Whether the project's value for a key counts.
+/// True if the project's value for a key counts.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ruling {
     Counts,

@@ -80,7 +80,7 @@ pub(crate) fn from_value(value: Value) -> Node {
     Node { at: 0, kind }
 }
 
-/// Whether the tree has the shape of [`Config`]; otherwise the path and what was expected there.
+/// Checks that the tree has the shape of [`Config`]. Returns the path and the expected type otherwise.
 pub(crate) fn check_types(root: &Node) -> Result<(), (Vec<String>, String)> {
     serde_path_to_error::deserialize::<_, Config>(root.to_value()).map(|_| ()).map_err(|error| {
         use serde_path_to_error::Segment;

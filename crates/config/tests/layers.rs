@@ -1,4 +1,4 @@
-//! Layers: who wins, what a project may not do, and what a person is told.
+//! Layers: which one wins, what a project may not do, and which warnings appear.
 
 use becket_config::{
     ConfigError, Flag, Inputs, Layer, Places, SandboxMode, SandboxNetwork, Scope, SettingSources, Settings,

@@ -1,4 +1,4 @@
-//! The shipped schema is the one that the types give. `UPDATE_SCHEMA=1 cargo test -p becket-config` writes it anew.
+//! The shipped schema is the one that the types give. `UPDATE_SCHEMA=1 cargo test -p becket-config` writes it again.
 
 use std::path::Path;
 
