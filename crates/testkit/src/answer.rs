@@ -1,4 +1,4 @@
-//! What a model answers, apart from any wire, and how each wire streams it.
+//! Answers of a model, independent of a wire format, and their stream in each format.
 
 use becket_types::Usage;
 use serde_json::{Value, json};

@@ -43,7 +43,7 @@ impl Flag {
     }
 }
 
-/// Where a response waits until the test lets it go on. Clones are the same gate.
+/// A point where a response waits until the test opens it. Clones are the same gate.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
     open: Arc<Flag>,

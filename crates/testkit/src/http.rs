@@ -16,7 +16,7 @@ pub struct Recorded {
     /// In order, names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
-    /// Which connection it came on, counted from 0.
+    /// Number of its connection, from 0.
     pub connection: usize,
 }
 

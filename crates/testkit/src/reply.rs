@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// What the server answers to one request.
+/// Answer of the server to one request.
 ///
 /// Offsets count bytes of the response body (of the whole response for [`Reply::raw`]).
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ enum Event {
     Stall,
 }
 
-/// What the server does with the socket, in order.
+/// Steps of the server on the socket, in order.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Write(Bytes),

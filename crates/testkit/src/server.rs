@@ -93,7 +93,7 @@ impl MockServer {
         self.shared.recorded.lock().unwrap().clone()
     }
 
-    /// How many connections were opened.
+    /// Number of connections that were opened.
     pub fn connections(&self) -> usize {
         *self.shared.connections.lock().unwrap()
     }

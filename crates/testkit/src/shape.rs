@@ -1,4 +1,4 @@
-//! What a request looks like, for people and for assertions: numbered lines, and the prefix rule.
+//! Renders a request for people and for assertions: numbered lines, and the prefix rule.
 
 use crate::http::Recorded;
 use serde_json::Value;
