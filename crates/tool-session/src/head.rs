@@ -1,4 +1,4 @@
-//! What the session's tools have in common: a spec, an input that is read the same way for access and for the run, and
+//! The common part of the session's tools: a spec, an input that is read the same way for access and for the run, and
 //! no effect outside the session. Owns nothing of what they do.
 
 use becket_tool::input::Parser;
@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use std::marker::PhantomData;
 
-/// What one of the tools is.
+/// One of the tools.
 pub trait Action: Send + Sync + 'static {
     type Input: Send + 'static;
 

@@ -36,7 +36,7 @@ pub struct Input {
 /// The `recall` tool.
 pub type Recall = SessionTool<Earlier>;
 
-/// What `recall` does.
+/// Carries out `recall`.
 pub struct Earlier;
 
 impl Action for Earlier {

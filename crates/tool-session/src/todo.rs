@@ -48,7 +48,7 @@ struct Input {
 /// The `todo` tool.
 pub type Todo = SessionTool<List>;
 
-/// What `todo` does.
+/// Carries out `todo`.
 pub struct List;
 
 impl Action for List {
