@@ -50,6 +50,7 @@ const NUMBERS: &[&str] = &["T1", "T5", "T8", "T9", "T11", "T12"];
 /// Path, a piece of the line, and why the line is right as it is.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("crates/xtask/src/words.rs", "", "this file quotes the words that it looks for"),
+    ("crates/tool-read/src/text.rs", "from before Unicode", "encodings that are older than Unicode"),
     ("CHANGELOG.md", "", "entries of earlier releases are history"),
     ("docs/decisions/", "", "records are history; they are superseded, not rewritten"),
 ];
