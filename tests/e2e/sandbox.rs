@@ -1,4 +1,4 @@
-//! Commands of a run in the sandbox: what runs without a question is confined, and what the model and people are told.
+//! Commands of a run in the sandbox: those that run without a question are confined, and results say so.
 
 use crate::support::{Api, Bench, Ran, run};
 use becket_testkit::{Answer, MockServer};
@@ -6,6 +6,7 @@ use serde_json::json;
 use std::path::Path;
 
 /// True if nothing confines commands on this machine; says so.
+#[expect(clippy::print_stdout, reason = "a test says that it skipped")]
 fn skipped(bench: &Bench) -> bool {
     let doctor = run(bench.command().arg("doctor"));
     let line = doctor.stdout.lines().find(|line| line.contains("sandbox")).unwrap_or_default().to_owned();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 const NOT_SEARCHED: &[&str] =
     &[".git", "node_modules", "target", "__pycache__", ".venv", "venv", "dist", "build"];
 
-/// How many entries of a workspace are looked at, and how deep.
+/// Limits of the search for secrets in a workspace: entries, and depth in folders.
 const MOST_ENTRIES: usize = 5_000;
 const DEEPEST: usize = 6;
 
@@ -69,7 +69,7 @@ pub(crate) fn rules(config: &SandboxConfig, sandbox: Option<&Arc<Sandbox>>) -> S
     }
 }
 
-/// What protects the user here, in one plain line.
+/// The protection of the user here, in one plain line.
 pub(crate) fn summary(config: &SandboxConfig, sandbox: Option<&Sandbox>) -> String {
     let Some(sandbox) = sandbox.filter(|_| config.mode != SandboxMode::Off) else {
         return match config.mode {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Says why a level does not work here; the first question may take some milliseconds.
 pub type SandboxWorks = Arc<dyn Fn(SandboxLevel) -> Result<(), String> + Send + Sync>;
 
-/// How far commands are confined.
+/// Rules for the confinement of commands.
 #[derive(Clone, Default)]
 pub struct SandboxRules {
     /// `None`: there is no sandbox, and commands that only read run as they are.
@@ -28,7 +28,7 @@ pub struct SandboxRules {
     pub floor: SandboxLevel,
     /// Commands at the workspace level run without a question also in the modes `default` and `acceptEdits`.
     pub auto_allow: bool,
-    /// Where a level does not work, its commands are denied rather than asked for.
+    /// Deny the commands of a level that does not work, rather than ask for them.
     pub deny_unavailable: bool,
     /// Commands that are never confined, and so never free: patterns as in `Bash(…)`.
     pub excluded: Vec<String>,
@@ -90,7 +90,7 @@ impl Guard {
         if by_rule && found.asks.is_empty() || self.mode() == PermissionMode::BypassPermissions {
             return false;
         }
-        // What is free by its text alone was so before there was a sandbox, and runs where there is none.
+        // A command that is free by its text alone also runs where there is no sandbox.
         let by_text = found.asks.is_empty() && !found.why.is_empty();
         !by_text || self.sandbox.works.as_ref().is_some_and(|works| works(SandboxLevel::Workspace).is_ok())
     }
@@ -121,7 +121,7 @@ impl Guard {
         Some(Verdict::Deny { reason, rule: None })
     }
 
-    /// What the sandbox says about a command that no rule asks about or denies; `None` leaves it to the rest.
+    /// The verdict of the sandbox on a command that no rule asks about or denies; `None` leaves it to the rest.
     pub(crate) fn by_sandbox(
         &self,
         access: &Access,

@@ -1,4 +1,4 @@
-//! Where secrets lie on a machine: the folders and files of the user and of the system that hold keys, tokens and cookies.
+//! Places of secrets on a machine: the folders and files of the user and of the system that hold keys, tokens and cookies.
 //! For a sandbox, which hides places by path. What is secret by its name, wherever it lies, is in `secret`.
 //!
 //! Nothing is looked up on disk.
@@ -87,7 +87,7 @@ const HOME: &[&str] = &[
     "Library/Cookies",
     "Library/Application Support/Google/Chrome",
     "Library/Application Support/Firefox",
-    // What was typed.
+    // Histories of shells and consoles.
     ".bash_history",
     ".zsh_history",
     ".psql_history",

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::fs::FileType;
 use std::path::{Path, PathBuf};
 
-/// What happens at one place. A later one is stronger than an earlier one.
+/// The treatment of one place. A later one is stronger than an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mount {
     /// As outside, read-only.

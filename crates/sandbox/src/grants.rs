@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// More entries than this in a folder on the way to an excluded place: nothing in the folder is granted.
 pub(crate) const MAX_ENTRIES: usize = 20_000;
 
-/// What a grant gives on a tree, or on a single file.
+/// Rights on a tree, or on a single file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rights {
     /// Open files for reading.
@@ -43,7 +43,7 @@ impl Rights {
 /// Lists the names in a folder; `None` if that is not possible.
 pub(crate) type List<'a> = &'a dyn Fn(&Path) -> Option<Vec<PathBuf>>;
 
-/// What is granted, by place.
+/// The grants of a policy, by place.
 pub(crate) fn grants(policy: &Policy, list: List<'_>) -> BTreeMap<PathBuf, Rights> {
     let mut out = BTreeMap::new();
     let none = Rights::default();

@@ -22,7 +22,7 @@ const OLDEST_ABI: u32 = 3;
 /// From this version on Landlock also keeps signals from processes outside.
 const SIGNALS_ABI: u32 = 6;
 
-/// What enforces a confinement.
+/// The means that enforce a confinement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
@@ -63,7 +63,7 @@ pub enum SandboxError {
 /// Finds the secrets in a folder of the workspace.
 pub type FindSecrets = Arc<dyn Fn(&Path) -> Vec<PathBuf> + Send + Sync>;
 
-/// How a session's commands are confined.
+/// Settings of a session's sandbox.
 #[derive(Clone)]
 pub struct SandboxSettings {
     /// becket's own program, which is started again as the helper.
@@ -149,7 +149,7 @@ impl Sandbox {
         Ok(Confined { words, temp })
     }
 
-    /// What a command at `level` may reach now.
+    /// The policy of a command that starts at `level` now.
     pub fn policy(&self, level: SandboxLevel) -> Result<Policy, SandboxError> {
         let temp = self.temp()?;
         let inputs = &self.settings.inputs;
@@ -251,7 +251,7 @@ impl Sandbox {
     }
 }
 
-/// What the kernel offers.
+/// Landlock, if the kernel offers a version that is of use.
 fn landlock() -> Backend {
     match sys::landlock_abi() {
         0 => Backend::None { why: "the kernel does not offer Landlock".to_owned() },

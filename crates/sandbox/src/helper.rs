@@ -26,7 +26,7 @@ pub const FAILED: u8 = 126;
 pub(crate) struct Request {
     pub backend: Backend,
     pub policy: Policy,
-    /// Where the process enters a control group before it is confined: `cgroup.procs` of the group.
+    /// The file `cgroup.procs` of a control group that the process enters before it is confined.
     pub group: Option<PathBuf>,
 }
 

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 const MOST_FILES: usize = 64;
 const MOST_BYTES: u64 = 256 << 10;
 
-/// How one place was.
+/// One place as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
     Folder,

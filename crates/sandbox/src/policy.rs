@@ -1,4 +1,4 @@
-//! What a level grants. Pure: folders and lists in, a [`Policy`] out; nothing is looked up on disk.
+//! The grants of a level. Pure: folders and lists in, a [`Policy`] out; nothing is looked up on disk.
 //!
 //! All paths of the inputs are absolute and free of symbolic links: whoever makes the inputs resolves them.
 
@@ -79,10 +79,10 @@ const OBEYED: &[&str] = &[
     ".yarnrc.yml",
 ];
 
-/// What git obeys in a folder that holds a repository's data.
+/// Files that git obeys in a folder with a repository's data.
 const OBEYED_IN_GIT_DIR: &[&str] = &["hooks", "config", "config.worktree", "info/attributes"];
 
-/// What a confined command may do with the network.
+/// Access of a confined command to the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
@@ -118,7 +118,7 @@ pub struct PolicyInputs {
     pub network: Network,
 }
 
-/// What one command may reach.
+/// Everything that one command may reach.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     pub level: SandboxLevel,
@@ -218,7 +218,7 @@ impl Policy {
     }
 }
 
-/// What no command reads. A place around the temporary folder is left out, because it would hide that as well.
+/// The places that no command reads. A place around the temporary folder is left out, because it would hide that as well.
 fn denied(inputs: &PolicyInputs, temp: &Path) -> Vec<PathBuf> {
     // The user names the workspace: one inside a hidden folder is not hidden.
     let around =

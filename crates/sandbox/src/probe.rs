@@ -108,7 +108,7 @@ pub(crate) fn test(backend: &Backend, program: &Path, temp: &Path) -> Result<(),
         _ if said.is_empty() => Err(format!("its self-test ended with {status}")),
         _ => Err(said),
     };
-    // What the test says of itself is believed only as far as it can be seen from here.
+    // The exit code comes from inside the confinement, so its claims are checked from here as far as possible.
     if outside.exists() {
         return Err(in_words(WROTE_OUTSIDE));
     }

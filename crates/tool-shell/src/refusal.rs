@@ -33,7 +33,7 @@ const NETWORK: &[&str] = &[
     "Failed to establish a new connection",
 ];
 
-/// What the sandbox seems to have refused.
+/// The kind of access that the sandbox seems to have refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
     File,

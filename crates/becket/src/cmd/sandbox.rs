@@ -44,7 +44,7 @@ pub(crate) fn run(
     Ok(ExitStatus::Command(u8::try_from(code).unwrap_or(1)))
 }
 
-/// What confines commands here, and what each level may reach.
+/// Prints the backend of each level and the places that it may reach.
 fn show(config: &SandboxConfig, sandbox: &Sandbox, out: &mut impl Write) -> Result<ExitStatus, Failure> {
     let failed = |e: std::io::Error| Failure::error(format!("cannot write to stdout: {e}"));
     writeln!(out, "sandbox: {}", crate::sandbox::summary(config, Some(sandbox))).map_err(failed)?;

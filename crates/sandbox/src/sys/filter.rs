@@ -141,7 +141,7 @@ pub(crate) fn program(policy: &Policy) -> io::Result<BpfProgram> {
     Ok(out)
 }
 
-/// What comes before the rules: calls that are answered as if the kernel did not know them.
+/// The beginning of the filter: calls that are answered as if the kernel did not know them.
 fn not_implemented() -> BpfProgram {
     let answer = sock_filter { code: RETURN, jt: 0, jf: 0, k: ANSWER_ERROR | libc::ENOSYS.cast_unsigned() };
     let mut out = vec![sock_filter { code: LOAD, jt: 0, jf: 0, k: 0 }];

@@ -1,4 +1,4 @@
-//! What the kernel enforces. Linux has Landlock and seccomp; other systems have nothing that becket uses yet, and say so.
+//! Enforcement by the kernel. Linux has Landlock and seccomp; other systems have nothing that becket uses yet, and say so.
 
 #[cfg(target_os = "linux")]
 mod filter;

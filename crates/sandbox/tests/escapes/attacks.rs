@@ -1,4 +1,4 @@
-//! What must not succeed, at both levels, on every backend.
+//! Attacks that must not succeed, at both levels, on every backend.
 
 use crate::ground::{DONE, Ground, PRIVATE, SECRET, grounds};
 use becket_types::SandboxLevel::{self, ReadOnly, Workspace};
@@ -99,7 +99,7 @@ const CONNECTIONS: &[&str] = &[
     "python3 -c 'import socket; socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM); print(\"DID-IT\")'",
 ];
 
-/// What other processes and the kernel must be kept from. Python calls the kernel by number: x86-64 only.
+/// Attacks on other processes and on the kernel. Python calls the kernel by number: x86-64 only.
 const CALLS: &[&str] = &[
     "kill -TERM $VICTIM && echo DID-IT",
     "kill -9 $VICTIM; kill -0 $VICTIM && echo DID-IT",

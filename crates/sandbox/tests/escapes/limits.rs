@@ -1,4 +1,4 @@
-//! What must still work in a confinement, and what happens where nothing confines.
+//! Commands that must still work in a confinement, and the refusal where nothing confines.
 
 use crate::ground::{DONE, grounds};
 use becket_sandbox::{Backend, BackendKind, PolicyInputs, Sandbox, SandboxSettings};
