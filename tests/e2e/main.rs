@@ -12,6 +12,7 @@ mod inspected_run;
 mod inspector;
 mod kills;
 mod parallel;
+mod permissions;
 mod plain_lines;
 mod portable;
 mod present;

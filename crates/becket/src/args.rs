@@ -255,6 +255,8 @@ pub(crate) enum Subcommands {
     Rewind(RewindArgs),
     /// Run a command confined like the model's; without one, show what confines them.
     Sandbox(SandboxArgs),
+    /// Explain what is decided about a call, list the rules, or test them in CI.
+    Permissions(PermissionsCommandArgs),
     /// Print help, also for one command: `becket help sessions fork`.
     Help(HelpArgs),
     /// Print the version.
@@ -281,11 +283,53 @@ pub(crate) const SUBCOMMANDS: &[&str] = &[
     "redo",
     "rewind",
     "sandbox",
+    "permissions",
     "help",
     "version",
     "completions",
     "man",
 ];
+
+#[derive(Debug, Args)]
+pub(crate) struct PermissionsCommandArgs {
+    #[command(subcommand)]
+    pub what: PermissionsWhat,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PermissionsWhat {
+    /// Say what is decided about a call, by which rule, and why; part by part for a command.
+    Explain {
+        /// A tool and what it does: 'Bash(git push)', 'Read(src/main.rs)', 'WebFetch(docs.rs)'.
+        call: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// Decide as in this mode.
+        #[arg(long = "permission-mode", value_name = "MODE")]
+        mode: Option<String>,
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
+    /// Check rules against examples that they must match and must not match. Exit code 1 if one fails.
+    Test {
+        /// TOML or JSON: [[rule]] with `rule`, `match` and `not_match`, [[call]] with `call` and `decision`.
+        file: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
+    /// List the rules in force, with scope, file and line.
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct SandboxArgs {

@@ -21,7 +21,7 @@ use becket_session::store::{self, SessionSummary};
 use becket_session::{CreateOptions, Session, StoreError, ledger};
 use becket_tool::Tool;
 use becket_tool_shell::Shell;
-use becket_types::{PermissionMode, SessionId, SystemItem, Used};
+use becket_types::{SessionId, SystemItem, Used};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -216,26 +216,42 @@ fn policy(config: &Config) -> Policy {
 
 /// The guard of a run.
 pub(crate) fn guard(environment: &Environment, run: &RunSettings) -> Result<Guard, Failure> {
-    let config = &run.settings.config;
+    guard_in(environment, &run.settings, &run.roots)
+}
+
+/// The guard that settings ask for in these folders.
+pub(crate) fn guard_in(
+    environment: &Environment,
+    settings: &becket_config::Settings,
+    roots: &[PathBuf],
+) -> Result<Guard, Failure> {
+    let config = &settings.config;
     let lists = &config.permissions;
-    let rules = Rules::parse(&lists.allow, &lists.ask, &lists.deny).map_err(|errors| {
+    let wrong = |errors: Vec<becket_guard::RuleError>| {
         let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
         Failure::usage(text.join("; "))
-    })?;
-    let mode: PermissionMode = config.permission_mode;
-    let settings = GuardSettings {
+    };
+    let rules = Rules::parse(&lists.allow, &lists.ask, &lists.deny).map_err(wrong)?;
+    let none: &[String] = &[];
+    let floor = Rules::parse(none, &settings.managed("permissions.ask"), none).map_err(wrong)?;
+    let guard = looking(GuardSettings {
         rules,
-        mode,
-        roots: run.roots.clone(),
+        mode: config.permission_mode,
+        roots: roots.to_vec(),
         home: environment.home.clone().unwrap_or_else(|| PathBuf::from("/")),
         own: vec![environment.config_dir.clone(), environment.data_dir.clone()],
-    };
+    });
+    Ok(guard.with_floor(floor.ask))
+}
+
+/// A guard that follows links and looks at the files that patterns match.
+pub(crate) fn looking(settings: GuardSettings) -> Guard {
     let root = PathBuf::from("/");
-    Ok(Guard::new(settings)
+    Guard::new(settings)
         .with_resolver(Arc::new(move |path| {
             becket_tool::paths::resolve(&root, path).unwrap_or_else(|_| path.to_path_buf())
         }))
-        .with_files(Arc::new(Disk)))
+        .with_files(Arc::new(Disk))
 }
 
 /// A session that is over: one in which nothing happened leaves nothing behind.

@@ -192,6 +192,7 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
             .and_then(|cwd| cmd::undo::run(&environment, &cwd, &args, &mut out)),
         Subcommands::Redo(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::redo::run(&environment, &cwd, &args, &mut out)),
+        Subcommands::Permissions(args) => cmd::permissions::run(&environment, &args, &mut out),
         Subcommands::Sandbox(args) => settings::enter(args.config.cd.as_deref())
             .and_then(|cwd| cmd::sandbox::run(&environment, &cwd, &args, &mut out)),
         Subcommands::Rewind(args) => settings::enter(args.cd.as_deref())

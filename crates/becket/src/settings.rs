@@ -296,7 +296,7 @@ fn flags(args: &Run) -> Result<Vec<Flag>, Failure> {
 }
 
 /// The working directory and the further ones, canonical; each must be a directory.
-fn roots(cwd: &Path, add_dirs: &[String]) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn roots(cwd: &Path, add_dirs: &[String]) -> Result<Vec<PathBuf>, Failure> {
     let mut out = vec![cwd.to_path_buf()];
     for dir in add_dirs {
         let path = Path::new(dir)

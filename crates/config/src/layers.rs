@@ -143,6 +143,17 @@ pub struct Settings {
 pub(crate) struct Merged {
     pub value: Value,
     pub sources: Vec<Source>,
+    /// The line of each in its file.
+    pub lines: Vec<Option<usize>>,
+}
+
+/// An element of a list, with where it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub value: String,
+    pub source: Source,
+    /// From 1; `None` outside files.
+    pub line: Option<usize>,
 }
 
 impl Settings {
@@ -160,6 +171,19 @@ impl Settings {
             .zip(&merged.sources)
             .filter_map(|(item, source)| Some((item.as_str()?.to_owned(), source.clone())))
             .collect()
+    }
+
+    /// The elements of a list with the file and the line of each.
+    pub fn origins(&self, key: &str) -> Vec<Origin> {
+        let lines = self.merged.get(key).map(|merged| merged.lines.as_slice()).unwrap_or_default();
+        let sourced = self.sourced(key).into_iter().zip(lines);
+        sourced.map(|((value, source), line)| Origin { value, source, line: *line }).collect()
+    }
+
+    /// The rules of the administrator's file among those of a list. No other layer can take them away.
+    pub fn managed(&self, key: &str) -> Vec<String> {
+        let managed = self.sourced(key).into_iter().filter(|(_, s)| matches!(s, Source::Managed(_)));
+        managed.map(|(value, _)| value).collect()
     }
 }
 
@@ -372,32 +396,47 @@ impl Builder<'_> {
             if PATHS.contains(&key.as_str()) {
                 resolve_paths(&mut value, base, self.inputs.home);
             }
-            self.set(key, value, source);
+            let line = |at| file.map(|(_, text)| position(text, at).0);
+            let lines = match &node.kind {
+                Kind::List(items) => items.iter().map(|item| line(item.at)).collect(),
+                _ => vec![line(node.at)],
+            };
+            self.set(key, value, source, lines);
         }
     }
 
-    fn set(&mut self, key: String, value: Value, source: &Source) {
+    fn set(&mut self, key: String, value: Value, source: &Source, lines: Vec<Option<usize>>) {
         match (value, self.merged.get_mut(&key)) {
             (Value::Array(items), existing) if GROWING.contains(&key.as_str()) => {
                 let merged = match existing {
                     Some(merged) => merged,
-                    None => self
-                        .merged
-                        .entry(key)
-                        .or_insert(Merged { value: Value::Array(Vec::new()), sources: Vec::new() }),
+                    None => self.merged.entry(key).or_insert(Merged {
+                        value: Value::Array(Vec::new()),
+                        sources: Vec::new(),
+                        lines: Vec::new(),
+                    }),
                 };
                 if let Value::Array(all) = &mut merged.value {
-                    for item in items.into_iter().filter(|i| !i.is_null()) {
-                        if !all.contains(&item) {
-                            all.push(item);
-                            merged.sources.push(source.clone());
+                    for (item, line) in items.into_iter().zip(lines).filter(|(item, _)| !item.is_null()) {
+                        match all.iter().position(|other| *other == item) {
+                            None => {
+                                all.push(item);
+                                merged.sources.push(source.clone());
+                                merged.lines.push(line);
+                            }
+                            // The administrator's holds, whoever else wrote the same.
+                            Some(at) if matches!(source, Source::Managed(_)) => {
+                                merged.sources[at] = source.clone();
+                                merged.lines[at] = line;
+                            }
+                            Some(_) => {}
                         }
                     }
                 }
             }
             (value, _) => {
                 let count = value.as_array().map_or(1, Vec::len);
-                self.merged.insert(key, Merged { value, sources: vec![source.clone(); count] });
+                self.merged.insert(key, Merged { value, sources: vec![source.clone(); count], lines });
             }
         }
     }

@@ -28,7 +28,7 @@ pub use amend::{Amend, amend};
 pub use error::{ConfigError, Problem};
 pub use explain::Row;
 pub use files::{MAX_BYTES, Places, read_files, read_text};
-pub use layers::{Flag, Inputs, Layer, Scope, SettingSources, Settings, Source, load};
+pub use layers::{Flag, Inputs, Layer, Origin, Scope, SettingSources, Settings, Source, load};
 pub use schema::{
     Config, ContextConfig, Effort, FormatCommand, FormatConfig, LimitsConfig, LspConfig, LspServer,
     PermissionsConfig, ProviderConfig, ProvidersConfig, PruneConfig, RulesConfig, SandboxConfig, SandboxMode,

@@ -527,3 +527,45 @@ fn the_documented_file_is_read_whole() {
         assert!(file.contains(&format!("[{table}")), "{table}");
     }
 }
+
+#[test]
+fn rules_know_their_file_and_line_and_managed_ones_stay_managed() {
+    let settings = run(Case {
+        files: vec![
+            (
+                Scope::User,
+                "[permissions]\nask = [\n  \"Bash(git push *)\",\n  \"WebFetch\",\n]\nallow = [\"Bash\"]\n",
+            ),
+            (
+                Scope::Managed,
+                "[permissions]\n\nask = [\"Bash(git push *)\"]\ndeny = [\"Read(secrets/**)\"]\n",
+            ),
+            (Scope::Project, "[permissions]\nask = [\"Edit\"]\n"),
+        ],
+        flags: vec![Flag { key: "permissions.deny", value: json!(["Skill"]), flag: "--disallowedTools" }],
+        ..Case::default()
+    })
+    .unwrap();
+    let rows = |key: &str| -> Vec<(String, String, Option<usize>)> {
+        settings.origins(key).into_iter().map(|o| (o.value, o.source.to_string(), o.line)).collect()
+    };
+    let row = |rule: &str, source: &str, line| (rule.to_owned(), source.to_owned(), line);
+    assert_eq!(
+        rows("permissions.ask"),
+        [
+            // Also written by the user, but the administrator's word is the one that holds.
+            row("Bash(git push *)", "managed: /etc/becket/config.toml", Some(3)),
+            row("WebFetch", "user: /home/u/.config/becket/config.toml", Some(4)),
+            row("Edit", "project: /repo/.becket/config.toml", Some(2)),
+        ]
+    );
+    assert_eq!(
+        rows("permissions.deny"),
+        [
+            row("Skill", "flag: --disallowedTools", None),
+            row("Read(secrets/**)", "managed: /etc/becket/config.toml", Some(4)),
+        ]
+    );
+    assert_eq!(settings.managed("permissions.ask"), ["Bash(git push *)"]);
+    assert_eq!(settings.managed("permissions.allow"), Vec::<String>::new());
+}

@@ -3,6 +3,7 @@
 //! A command runs without a question only if every part of it may. A deny rule that matches any part, at any depth,
 //! denies the whole.
 
+use crate::decision::{Part, PartNotes};
 use crate::git;
 use crate::path::{inside, is_sink, protected};
 use crate::rule::{CommandPattern, Rule, exact_rule};
@@ -46,6 +47,10 @@ pub(crate) struct Findings {
     pub kind_rule: Option<String>,
     /// Why it may run, by part.
     pub why: Vec<String>,
+    /// Each part by itself, where that is recorded.
+    pub parts: Vec<Part>,
+    /// The rule without wildcards that names the whole command.
+    pub named: Option<String>,
 }
 
 impl Findings {
@@ -75,6 +80,8 @@ pub(crate) struct Judge<'a> {
     source: String,
     /// A command before this one that changes what paths lead to.
     moved: Option<String>,
+    /// What was found about the part that is judged now; `None` where parts are not recorded.
+    now: Option<PartNotes>,
 }
 
 impl<'a> Judge<'a> {
@@ -85,6 +92,30 @@ impl<'a> Judge<'a> {
             depth: 0,
             source: String::new(),
             moved: None,
+            now: None,
+        }
+    }
+
+    /// Records each part by itself.
+    fn recording(mut self) -> Self {
+        self.now = Some(PartNotes::default());
+        self
+    }
+
+    /// Judges one part with `judge` and records what was found about it. `text` makes its text.
+    fn part(&mut self, text: impl FnOnce() -> String, judge: impl FnOnce(&mut Self)) {
+        if self.now.is_none() {
+            return judge(self);
+        }
+        let recorded = self.found.parts.len();
+        let reasons = self.found.why.len();
+        self.now = Some(PartNotes::default());
+        judge(self);
+        let Some(notes) = self.now.replace(PartNotes::default()) else { return };
+        // A part that only holds other parts says nothing by itself.
+        if self.found.parts.len() == recorded || !notes.is_empty() {
+            let why = self.found.why.get(reasons..).unwrap_or_default();
+            self.found.parts.push(notes.into_part(text(), why));
         }
     }
 
@@ -109,6 +140,9 @@ impl<'a> Judge<'a> {
 
     fn push(&mut self, ask: Ask) {
         self.found.read_only = false;
+        if let Some(now) = &mut self.now {
+            now.asks.push(ask.reason.clone());
+        }
         if self.found.asks.len() < 16 && !self.found.asks.contains(&ask) {
             self.found.asks.push(ask);
         }
@@ -122,10 +156,15 @@ impl<'a> Judge<'a> {
         source.clone_into(&mut self.source);
         let Script { commands, redirects, doubts } = read(source, dirs, &self.paths());
         if !doubts.is_empty() {
-            self.scan_text(source);
-        }
-        for doubt in doubts {
-            self.doubt(doubt);
+            self.part(
+                || source.trim().to_owned(),
+                |judge| {
+                    judge.scan_text(source);
+                    for doubt in doubts {
+                        judge.doubt(doubt);
+                    }
+                },
+            );
         }
         let moves = commands.iter().find(|command| rearranges(&command.words)).filter(|_| commands.len() > 1);
         let before = self.moved.clone();
@@ -134,14 +173,14 @@ impl<'a> Judge<'a> {
             self.moved = Some(raw(&command.words));
         }
         for redirect in redirects {
-            self.redirect(&redirect);
+            self.part(|| redirection(&redirect), |judge| judge.redirect(&redirect));
         }
         let at_once = source.contains('|') || text_has_loop(source) || source.replace("&&", "").contains('&');
         if !at_once {
             self.moved = before;
         }
         for command in commands {
-            self.simple(&command);
+            self.part(|| raw(&command.words), |judge| judge.simple(&command));
             if rearranges(&command.words) {
                 self.moved = Some(raw(&command.words));
             }
@@ -169,10 +208,20 @@ impl<'a> Judge<'a> {
     }
 
     fn deny(&mut self, what: &str, rule: &Rule) {
+        if let Some(now) = &mut self.now {
+            now.denied.get_or_insert_with(|| rule.to_string());
+        }
         if self.found.deny.is_none() {
             let what = becket_types::cut_end(what, 120);
             self.found.deny = Some((format!("`{what}` is denied by the rule {rule}"), rule.to_string()));
         }
+    }
+
+    fn asked_by(&mut self, reason: String, rule: &Rule) {
+        if let Some(now) = &mut self.now {
+            now.asked_by.get_or_insert_with(|| (reason.clone(), rule.to_string()));
+        }
+        self.found.ask_rule.get_or_insert_with(|| (reason, rule.to_string()));
     }
 
     /// Where the tree cannot be trusted, deny rules are also tried on everything that looks like a command.
@@ -207,6 +256,13 @@ impl<'a> Judge<'a> {
                 continue;
             }
             self.uses_path();
+            let tool = if redirect.write { "edit" } else { "read" };
+            if let Some(rule) = self.guard.path_rule(Kind::Ask, tool, &path) {
+                self.asked_by(format!("the rule {rule} asks about {}", path.display()), rule);
+            }
+            if let Some(now) = &mut self.now {
+                now.covered = self.guard.path_rule(Kind::Allow, tool, &path).map(ToString::to_string);
+            }
             let (verdict, bare) = if redirect.write {
                 self.found.read_only = false;
                 (self.guard.write_path("edit", &path), self.guard.allows_all_commands())
@@ -215,6 +271,9 @@ impl<'a> Judge<'a> {
             };
             match verdict {
                 Verdict::Deny { reason, rule } => {
+                    if let Some(now) = &mut self.now {
+                        now.denied.clone_from(&rule);
+                    }
                     self.found.deny.get_or_insert((reason, rule.unwrap_or_default()));
                 }
                 Verdict::Ask { reason, rule } => {
@@ -267,6 +326,9 @@ impl<'a> Judge<'a> {
             }
             if covered.is_none() {
                 covered = self.allowed_by(&words, &texts, command.dirs.as_deref());
+                if let Some(now) = &mut self.now {
+                    now.covered = covered.as_ref().map(ToString::to_string);
+                }
             }
             match unwrap(&words) {
                 Unwrapped::Plain => return self.plain(&words, command, covered),
@@ -326,7 +388,7 @@ impl<'a> Judge<'a> {
         for rule in self.guard.rules(Kind::Ask) {
             if let Some(text) = tried.iter().find(|t| rule.command().is_some_and(|p| p.matches(t))) {
                 let reason = format!("the rule {rule} asks about `{}`", becket_types::cut_end(text, 120));
-                self.found.ask_rule.get_or_insert((reason, rule.to_string()));
+                self.asked_by(reason, rule);
             }
         }
     }
@@ -345,7 +407,7 @@ impl<'a> Judge<'a> {
                             self.deny(&raw(words), rule);
                         } else if let Some(rule) = self.guard.path_rule(Kind::Ask, tool, &path) {
                             let reason = format!("the rule {rule} asks about {}", path.display());
-                            self.found.ask_rule.get_or_insert((reason, rule.to_string()));
+                            self.asked_by(reason, rule);
                         }
                     }
                 }
@@ -695,9 +757,22 @@ fn text_has_loop(source: &str) -> bool {
         .any(|word| source.split(|c: char| !c.is_alphanumeric()).any(|w| w == *word))
 }
 
+fn redirection(redirect: &Redirect) -> String {
+    format!("{} {}", if redirect.write { ">" } else { "<" }, redirect.target.raw)
+}
+
 /// Judges a whole command.
 pub(crate) fn judge(guard: &Guard, source: &str, dirs: Dirs) -> Findings {
-    let mut judge = Judge::new(guard);
+    finish(Judge::new(guard), source, dirs)
+}
+
+/// Judges a whole command, and records each part.
+pub(crate) fn judge_parts(guard: &Guard, source: &str, dirs: Dirs) -> Findings {
+    finish(Judge::new(guard).recording(), source, dirs)
+}
+
+fn finish(mut judge: Judge<'_>, source: &str, dirs: Dirs) -> Findings {
+    let guard = judge.guard;
     judge.script(source, dirs);
     let named = judge.named_exactly(source).map(ToString::to_string);
     if judge.found.free_git && judge.found.by_rule {
@@ -711,6 +786,7 @@ pub(crate) fn judge(guard: &Guard, source: &str, dirs: Dirs) -> Findings {
         (found.free_git, found.by_rule) = (true, false);
     }
     found.covered_whole = named.is_some() || guard.allows_all_commands();
+    found.named.clone_from(&named);
     if let Some(rule) = named {
         found.asks.clear();
         found.why = vec![format!("allowed by {rule}")];

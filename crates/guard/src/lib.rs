@@ -15,6 +15,7 @@
 
 mod command;
 mod confine;
+mod decision;
 mod explain;
 mod git;
 mod path;
@@ -26,6 +27,7 @@ mod shell;
 mod wording;
 
 pub use confine::{SandboxRules, SandboxWorks};
+pub use decision::{Explanation, Part};
 pub use explain::{covers, how_to_allow};
 pub use git::Files;
 pub use places::secret_places;
@@ -90,6 +92,8 @@ pub struct Guard {
     resolve: Resolver,
     files: Option<Arc<dyn Files>>,
     sandbox: SandboxRules,
+    /// Judges by the ask rules that hold in every mode, and by nothing else.
+    floor: Option<Arc<Guard>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -127,6 +131,7 @@ impl Guard {
             resolve: Arc::new(becket_types::lexical),
             files: None,
             sandbox: SandboxRules::default(),
+            floor: None,
         };
         guard.compile();
         guard
@@ -220,7 +225,7 @@ impl Guard {
 
     /// The verdict on a call of `tool` with `input` that would touch `access`.
     pub fn check(&self, tool: &str, access: &Access, input: &Value) -> Verdict {
-        let verdict = self.judge(tool, access, input);
+        let verdict = self.hold_floor(self.judge(tool, access, input), tool, access);
         match verdict {
             Verdict::Ask { reason, .. } if self.settings.mode == PermissionMode::DontAsk => Verdict::Deny {
                 reason: format!("{reason}; permission mode dontAsk denies what would be asked"),

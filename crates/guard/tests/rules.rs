@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use becket_guard::{Guard, GuardSettings, Rule, Rules, Verdict, how_to_allow, split_rules};
-use becket_types::{Access, Effect, PermissionMode};
+use becket_types::{Access, DecidedBy, Effect, PermissionMode, Verb};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -79,8 +79,16 @@ fn modes() {
         ("lsp:/etc/hosts", ["ask", "ask", "ask", "deny", "allow"]),
         ("lsp-rename:/repo/a.rs", ["ask", "allow", "deny", "deny", "allow"]),
     ] {
-        for (mode, want) in PermissionMode::ALL.into_iter().zip(want) {
-            assert_eq!(decide(&guard(&[], &[], &[], mode), text), want, "{text} in {mode}");
+        for mode in PermissionMode::ALL {
+            let column = match mode {
+                PermissionMode::Default => 0,
+                // Without a sandbox, `auto` gives no right that `acceptEdits` does not give.
+                PermissionMode::AcceptEdits | PermissionMode::Auto => 1,
+                PermissionMode::Plan => 2,
+                PermissionMode::DontAsk => 3,
+                PermissionMode::BypassPermissions => 4,
+            };
+            assert_eq!(decide(&guard(&[], &[], &[], mode), text), want[column], "{text} in {mode}");
         }
     }
 }
@@ -527,4 +535,100 @@ proptest! {
         let after = guard(&allow, &[], &["Bash(rm *)", &extra], mode).check("bash", &access, &Value::Null);
         prop_assert!(rank(&after) >= rank(&before), "{command:?}: {before:?} then {after:?}");
     }
+}
+
+#[test]
+fn an_explanation_names_the_rule_and_judges_each_part() {
+    let guard = guard(
+        &["Bash(cargo test *)", "Edit(src/**)"],
+        &["Bash(git push *)"],
+        &["Bash(rm *)"],
+        PermissionMode::Default,
+    );
+    for (command, verb, by, rule, parts) in [
+        ("ls", Verb::Allow, DecidedBy::Mode, None, vec![Verb::Allow]),
+        ("cargo test -q", Verb::Allow, DecidedBy::Rule, Some("Bash(cargo test *)"), vec![Verb::Allow]),
+        ("git push", Verb::Ask, DecidedBy::Rule, Some("Bash(git push *)"), vec![Verb::Ask]),
+        ("make", Verb::Ask, DecidedBy::Mode, None, vec![Verb::Ask]),
+        ("ls && rm x", Verb::Deny, DecidedBy::Rule, Some("Bash(rm *)"), vec![Verb::Allow, Verb::Deny]),
+        ("ls; make; cargo test", Verb::Ask, DecidedBy::Mode, None, vec![Verb::Allow, Verb::Ask, Verb::Allow]),
+        (
+            "cargo test && make; make",
+            Verb::Ask,
+            DecidedBy::Mode,
+            None,
+            vec![Verb::Allow, Verb::Ask, Verb::Ask],
+        ),
+        ("ls > src/a", Verb::Allow, DecidedBy::Mode, None, vec![Verb::Allow, Verb::Allow]),
+        ("ls > /etc/x", Verb::Ask, DecidedBy::Mode, None, vec![Verb::Ask, Verb::Allow]),
+        ("bash -c 'ls; make'", Verb::Ask, DecidedBy::Mode, None, vec![Verb::Allow, Verb::Ask]),
+        ("eval \"$x\"", Verb::Ask, DecidedBy::Mode, None, vec![Verb::Ask]),
+    ] {
+        let found = guard.explain("bash", &Access::execute(command), &Value::Null);
+        let verbs: Vec<Verb> = found.parts.iter().map(|part| part.verb).collect();
+        assert_eq!(
+            (found.verb(), found.by, found.rule.as_deref(), verbs),
+            (verb, by, rule, parts),
+            "{command}: {found:?}"
+        );
+        // An explanation never says anything else than the verdict itself.
+        assert_eq!(found.verdict, guard.check("bash", &Access::execute(command), &Value::Null));
+    }
+    let edit = |path: &str| guard.explain("edit", &Access::write(path.into()), &Value::Null);
+    assert_eq!(edit("/repo/src/a.rs").rule.as_deref(), Some("Edit(src/**)"));
+    assert_eq!((edit("/repo/b.rs").verb(), edit("/repo/b.rs").by), (Verb::Ask, DecidedBy::Mode));
+}
+
+#[test]
+fn a_command_is_covered_only_if_rules_match_all_of_it() {
+    let guard = guard(&["Bash(git *)", "Bash(make)"], &[], &[], PermissionMode::Default);
+    for (command, covered) in [
+        ("git status", true),
+        ("git push origin main", true),
+        ("git log && make", true),
+        ("ls", false),
+        ("git log && ls", false),
+        ("gitk", false),
+        ("git push; rm x", false),
+        ("git -c core.pager=x log", false),
+    ] {
+        let found = guard.explain("bash", &Access::execute(command), &Value::Null);
+        assert_eq!(found.covered, covered, "{command}: {found:?}");
+    }
+}
+
+#[test]
+fn managed_ask_rules_hold_in_every_mode() {
+    let floor = Rules::parse(&[], &["Bash(git push *)", "Edit(deploy/**)", "WebFetch"], &[]).unwrap().ask;
+    let calls = [
+        ("bash", Access::execute("git push"), true),
+        ("bash", Access::execute("ls; git push -f"), true),
+        ("bash", Access::execute("echo x > deploy/a"), true),
+        ("bash", Access::execute("sh -c 'git push x'"), true),
+        ("bash", Access::execute("make"), false),
+        ("edit", Access::write("/repo/deploy/a".into()), true),
+        ("edit", Access::write("/repo/src/a".into()), false),
+        ("web_fetch", Access { effect: Effect::Network, ..Access::session() }, true),
+    ];
+    for mode in PermissionMode::ALL {
+        let guard = guard(
+            &["Bash", "Edit", "WebFetch"],
+            &["Bash(git push *)", "Edit(deploy/**)", "WebFetch"],
+            &[],
+            mode,
+        )
+        .with_floor(floor.clone());
+        for (tool, access, held) in &calls {
+            let verdict = guard.check(tool, access, &Value::Null);
+            let runs = matches!(verdict, Verdict::Allow { .. });
+            assert!(!(*held && runs), "{mode}: {access:?}: {verdict:?}");
+            if mode == PermissionMode::BypassPermissions {
+                assert_eq!(runs, !held, "{access:?}: {verdict:?}");
+            }
+        }
+    }
+    // Rules of other scopes are not the floor: the mode sets them aside.
+    let own = guard(&[], &["Bash(git push *)"], &[], PermissionMode::BypassPermissions);
+    let verdict = own.check("bash", &Access::execute("git push"), &Value::Null);
+    assert!(matches!(verdict, Verdict::Allow { .. }), "{verdict:?}");
 }

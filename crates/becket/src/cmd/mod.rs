@@ -9,6 +9,7 @@ pub(crate) mod export;
 pub(crate) mod help;
 pub(crate) mod import;
 pub(crate) mod models;
+pub(crate) mod permissions;
 pub(crate) mod redo;
 pub(crate) mod rewind;
 pub(crate) mod sandbox;

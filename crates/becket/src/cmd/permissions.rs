@@ -1,0 +1,226 @@
+//! `becket permissions`: which rules are in force, what they decide about a call, and rules with examples for CI.
+//!
+//! The decisions are the guard's own; here calls are read from text, and rules are followed to the file and line they
+//! come from. Needs no session, no model and no network, and runs nothing but the self-test of the sandbox.
+
+mod call;
+mod examples;
+
+use crate::args::{ConfigArgs, PermissionsCommandArgs, PermissionsWhat};
+use crate::cmd::sessions::write;
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::settings::{configuration, project_root, roots};
+use becket_config::{Origin, Settings, Source};
+use becket_guard::{Explanation, Guard, Verdict};
+use becket_print::{ExitStatus, clean};
+use becket_types::Verb;
+use call::Call;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) fn run(
+    environment: &Environment,
+    args: &PermissionsCommandArgs,
+    out: &mut dyn Write,
+) -> Result<ExitStatus, Failure> {
+    match &args.what {
+        PermissionsWhat::Explain { call, json, mode, config } => {
+            let rights = Rights::read(environment, config, mode.as_deref())?;
+            let call = Call::parse(call, environment, &rights.cwd)?;
+            let guard = rights.guard(environment)?;
+            let found = guard.explain(&call.tool, &call.access, &Value::Null);
+            let text = if *json { rights.json(&call, &found) } else { rights.text(&call, &found) };
+            write(out, &text)?;
+            Ok(ExitStatus::Ok)
+        }
+        PermissionsWhat::List { json, config } => {
+            let rights = Rights::read(environment, config, None)?;
+            write(out, &if *json { rights.list_json() } else { rights.list() })?;
+            Ok(ExitStatus::Ok)
+        }
+        PermissionsWhat::Test { file, json, config } => {
+            let rights = Rights::read(environment, config, None)?;
+            examples::run(environment, &rights, file, *json, out)
+        }
+    }
+}
+
+/// The rules in force in a folder, with where each was written.
+struct Rights {
+    cwd: PathBuf,
+    roots: Vec<PathBuf>,
+    settings: Settings,
+}
+
+impl Rights {
+    fn read(environment: &Environment, args: &ConfigArgs, mode: Option<&str>) -> Result<Self, Failure> {
+        let cwd = crate::settings::enter(args.cd.as_deref())?;
+        let root = project_root(&cwd);
+        // As in a session: the files of a project that is not trusted can only forbid.
+        let trusted =
+            crate::trust::brings(&root, &cwd).is_empty() || crate::trust::is_trusted(environment, &root);
+        let mut settings = configuration(environment, &cwd, args, Vec::new(), trusted)?;
+        if let Some(mode) = mode {
+            settings.config.permission_mode =
+                mode.parse().map_err(|e| Failure::usage(format!("--permission-mode: {e}")))?;
+        }
+        let roots = roots(&cwd, &settings.config.add_dirs)?;
+        Ok(Self { cwd, roots, settings })
+    }
+
+    fn guard(&self, environment: &Environment) -> Result<Guard, Failure> {
+        let config = &self.settings.config.sandbox;
+        let sandbox = crate::sandbox::sandbox(environment, config, &self.roots).map(Arc::new);
+        let guard = crate::assemble::guard_in(environment, &self.settings, &self.roots)?;
+        Ok(guard.with_sandbox(crate::sandbox::rules(config, sandbox.as_ref())))
+    }
+
+    /// All rules, the strongest kind first.
+    fn rules(&self) -> Vec<(Verb, Origin)> {
+        let kinds = [
+            (Verb::Deny, "permissions.deny"),
+            (Verb::Ask, "permissions.ask"),
+            (Verb::Allow, "permissions.allow"),
+        ];
+        kinds
+            .into_iter()
+            .flat_map(|(verb, key)| self.settings.origins(key).into_iter().map(move |o| (verb, o)))
+            .collect()
+    }
+
+    /// Where the rule of a decision was written.
+    fn origin(&self, verb: Verb, rule: &str) -> Option<Origin> {
+        let same = |(kind, origin): &(Verb, Origin)| *kind == verb && origin.value.trim() == rule;
+        // `dontAsk` denies by an ask rule.
+        let rules = self.rules();
+        let any = |(_, origin): &(Verb, Origin)| origin.value.trim() == rule;
+        rules
+            .iter()
+            .find(|r| same(r))
+            .or_else(|| rules.iter().find(|r| any(r)))
+            .map(|(_, origin)| origin.clone())
+    }
+
+    fn rule_json(&self, verb: Verb, rule: Option<&str>) -> Value {
+        let Some(rule) = rule else { return Value::Null };
+        match self.origin(verb, rule) {
+            Some(origin) => origin_json(&origin),
+            None => json!({ "rule": rule }),
+        }
+    }
+
+    fn json(&self, call: &Call, found: &Explanation) -> String {
+        let parts = found.parts.iter().map(|part| {
+            json!({
+                "text": part.text,
+                "decision": part.verb,
+                "rule": self.rule_json(part.verb, part.rule.as_deref()),
+                "reason": part.reason,
+            })
+        });
+        let offer = match &found.verdict {
+            Verdict::Ask { rule, .. } => rule.clone(),
+            _ => None,
+        };
+        let value = json!({
+            "call": call.text,
+            "tool": call.tool,
+            "mode": self.settings.config.permission_mode,
+            "decision": found.verb(),
+            "by": found.by,
+            "rule": self.rule_json(found.verb(), found.rule.as_deref()),
+            "reason": found.reason(),
+            "rule_to_allow": offer,
+            "parts": parts.collect::<Vec<_>>(),
+        });
+        format!("{value}\n")
+    }
+
+    fn text(&self, call: &Call, found: &Explanation) -> String {
+        let mut lines = vec![
+            format!("{}: {}", found.verb(), call.text),
+            format!("  reason: {}", found.reason()),
+            format!("  permission mode: {}", self.settings.config.permission_mode),
+        ];
+        if let Some(rule) = &found.rule {
+            let origin =
+                self.origin(found.verb(), rule).map(|o| format!(" ({})", place(&o))).unwrap_or_default();
+            lines.push(format!("  rule: {rule}{origin}"));
+        }
+        if found.parts.len() > 1 {
+            lines.push("  parts:".to_owned());
+            for part in &found.parts {
+                lines.push(format!("    {:<5} {}: {}", part.verb.as_str(), part.text, part.reason));
+            }
+        }
+        if let Verdict::Ask { rule: Some(rule), .. } = &found.verdict {
+            lines.push(format!("  to allow it: {rule}"));
+        }
+        lines.iter().map(|line| format!("{}\n", clean(&line.replace('\n', "\\n")))).collect()
+    }
+
+    fn list(&self) -> String {
+        let rules = self.rules();
+        let mut text = format!("permission mode: {}\n", self.settings.config.permission_mode);
+        if rules.is_empty() {
+            text.push_str(
+                "There are no rules. Add some as permissions.allow, .ask or .deny to your configuration.\n",
+            );
+        }
+        let width = rules.iter().map(|(_, o)| o.value.chars().count()).max().unwrap_or(0).min(60);
+        for (verb, origin) in &rules {
+            let line = format!("{:<5}  {:<width$}  {}", verb.as_str(), origin.value, place(origin));
+            text.push_str(&format!("{}\n", clean(&line.replace('\n', "\\n"))));
+        }
+        for warning in &self.settings.warnings {
+            text.push_str(&format!("warning: {}\n", clean(&warning.to_string())));
+        }
+        text
+    }
+
+    fn list_json(&self) -> String {
+        let rules = self.rules().into_iter().map(|(verb, origin)| {
+            let mut row = origin_json(&origin);
+            row["kind"] = json!(verb);
+            row
+        });
+        let warnings: Vec<String> = self.settings.warnings.iter().map(ToString::to_string).collect();
+        let value = json!({
+            "mode": self.settings.config.permission_mode,
+            "rules": rules.collect::<Vec<_>>(),
+            "warnings": warnings,
+        });
+        format!("{value}\n")
+    }
+}
+
+/// The scope of a source, and the file or flag it names.
+fn scope(source: &Source) -> (&'static str, Option<String>) {
+    let file = |path: &Path| Some(path.display().to_string());
+    match source {
+        Source::Default => ("default", None),
+        Source::User(path) => ("user", file(path)),
+        Source::Project(path) => ("project", file(path)),
+        Source::Local(path) => ("local", file(path)),
+        Source::Managed(path) => ("managed", file(path)),
+        Source::Environment(name) => ("environment", Some(name.clone())),
+        Source::Settings(label) => ("settings", Some(label.clone())),
+        Source::Flag(flag) => ("flag", Some(flag.clone())),
+    }
+}
+
+fn origin_json(origin: &Origin) -> Value {
+    let (scope, file) = scope(&origin.source);
+    json!({ "rule": origin.value, "scope": scope, "file": file, "line": origin.line })
+}
+
+/// `user: /home/u/.config/becket/config.toml, line 3`.
+fn place(origin: &Origin) -> String {
+    match origin.line {
+        Some(line) => format!("{}, line {line}", origin.source),
+        None => origin.source.to_string(),
+    }
+}

@@ -1,0 +1,76 @@
+//! A tool call written as people write rules: `Bash(git push)`, `Read(src/main.rs)`, `WebFetch(docs.rs)`.
+
+use crate::environment::Environment;
+use crate::failure::Failure;
+use becket_types::{Access, Effect};
+use std::path::{Path, PathBuf};
+
+/// A call, with what it would touch.
+pub(super) struct Call {
+    pub text: String,
+    /// The tool's name in lower case.
+    pub tool: String,
+    pub access: Access,
+}
+
+impl Call {
+    pub(super) fn parse(text: &str, environment: &Environment, cwd: &Path) -> Result<Self, Failure> {
+        let (name, inner) = split(text).ok_or_else(|| {
+            Failure::usage(format!("{text:?} is no call of a tool"))
+                .hint("write the tool and what it does, such as 'Bash(git push)' or 'Read(src/main.rs)'")
+        })?;
+        let tool = name.to_ascii_lowercase();
+        let needs = |what: &str| {
+            Failure::usage(format!("{name} needs {what}")).hint(format!("write {name}(…), with {what} in it"))
+        };
+        let path = || inner.map(|inner| file(inner, environment, cwd)).ok_or_else(|| needs("a path"));
+        let session = |effect| Access { effect, subject: inner.map(str::to_owned), ..Access::session() };
+        let access = match tool.replace('_', "").as_str() {
+            "bash" | "shell" => Access::execute(inner.ok_or_else(|| needs("a command"))?),
+            "read" | "notebookread" | "lsp" => Access::read(path()?),
+            "grep" | "glob" | "ls" => Access::read(file(inner.unwrap_or("."), environment, cwd)),
+            "edit" | "write" | "multiedit" | "notebookedit" | "applypatch" => Access::write(path()?),
+            "webfetch" => Access { subject: inner.map(domain), ..session(Effect::Network) },
+            "websearch" => Access { subject: None, ..session(Effect::Network) },
+            "skill" | "todo" | "todowrite" | "recall" => session(Effect::Session),
+            "task" | "agent" => session(Effect::Delegate),
+            _ => session(Effect::Execute),
+        };
+        Ok(Self { text: text.trim().to_owned(), tool, access })
+    }
+}
+
+/// The tool's name, and what stands between the parentheses.
+pub(super) fn split(text: &str) -> Option<(&str, Option<&str>)> {
+    let text = text.trim();
+    let (name, inner) = match text.split_once('(') {
+        Some((name, rest)) => (name, Some(rest.strip_suffix(')')?)),
+        None => (text, None),
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let named = name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(plain);
+    (named && inner.is_none_or(|inner| !inner.trim().is_empty())).then_some((name, inner))
+}
+
+/// A path as rules write it: `~/` is the home folder, `//` the root of the file system.
+fn file(text: &str, environment: &Environment, cwd: &Path) -> PathBuf {
+    let text = text.trim();
+    let path = match (text.strip_prefix("~/"), text.strip_prefix("//"), &environment.home) {
+        (Some(rest), _, Some(home)) => home.join(rest),
+        (_, Some(rest), _) => Path::new("/").join(rest),
+        _ => PathBuf::from(text),
+    };
+    becket_tool::paths::resolve(cwd, &path).unwrap_or_else(|_| becket_types::lexical(&cwd.join(&path)))
+}
+
+/// `domain:host` of an address, a host or a rule's own form.
+fn domain(text: &str) -> String {
+    let text = text.trim();
+    if text.starts_with("domain:") {
+        return text.to_owned();
+    }
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("domain:{}", host.split(':').next().unwrap_or_default().to_ascii_lowercase())
+}

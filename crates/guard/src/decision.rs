@@ -1,0 +1,195 @@
+//! A verdict with what it rests on: the rule, the mode or the sandbox, and each part of a command by itself.
+//!
+//! Owns the floor as well: ask rules of an administrator, which hold in every mode.
+//!
+//! Judges nothing anew: the verdict is [`Guard::check`]'s, and everything else is derived beside it.
+
+use crate::command::{self, Findings};
+use crate::rule::Rule;
+use crate::{Guard, GuardSettings, Kind, Rules, Verdict, stands_for};
+use becket_types::{Access, DecidedBy, Effect, PermissionMode, Verb};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A verdict and what it rests on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    pub verdict: Verdict,
+    pub by: DecidedBy,
+    /// The rule that decided, as it was written.
+    pub rule: Option<String>,
+    /// The simple commands and redirections of a command, in the order in which they were judged.
+    pub parts: Vec<Part>,
+    /// Allow rules match the whole call, whatever else would let it run.
+    pub covered: bool,
+}
+
+impl Explanation {
+    pub fn verb(&self) -> Verb {
+        match self.verdict {
+            Verdict::Allow { .. } => Verb::Allow,
+            Verdict::Ask { .. } => Verb::Ask,
+            Verdict::Deny { .. } => Verb::Deny,
+        }
+    }
+
+    pub fn reason(&self) -> &str {
+        match &self.verdict {
+            Verdict::Allow { why: reason } | Verdict::Ask { reason, .. } | Verdict::Deny { reason, .. } => {
+                reason
+            }
+        }
+    }
+}
+
+/// One part of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// As it is written; `> file` for a redirection.
+    pub text: String,
+    pub verb: Verb,
+    /// The rule that decided about this part, or an allow rule that matches it.
+    pub rule: Option<String>,
+    pub reason: String,
+}
+
+/// What is found about a part while it is judged.
+#[derive(Debug, Default)]
+pub(crate) struct PartNotes {
+    pub asks: Vec<String>,
+    pub denied: Option<String>,
+    /// Reason and rule.
+    pub asked_by: Option<(String, String)>,
+    /// The allow rule that matches it.
+    pub covered: Option<String>,
+}
+
+impl PartNotes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.asks.is_empty() && self.denied.is_none() && self.asked_by.is_none() && self.covered.is_none()
+    }
+
+    pub(crate) fn into_part(self, text: String, why: &[String]) -> Part {
+        if let Some(rule) = self.denied {
+            return Part { text, verb: Verb::Deny, reason: format!("denied by {rule}"), rule: Some(rule) };
+        }
+        if let Some((reason, rule)) = self.asked_by {
+            return Part { text, verb: Verb::Ask, reason, rule: Some(rule) };
+        }
+        if !self.asks.is_empty() {
+            return Part { text, verb: Verb::Ask, reason: self.asks.join("; "), rule: None };
+        }
+        let reason = why.last().cloned().unwrap_or_else(|| "nothing in it needs a question".to_owned());
+        Part { text, verb: Verb::Allow, reason, rule: self.covered }
+    }
+}
+
+impl Guard {
+    /// With ask rules that hold in every mode, also in `bypassPermissions`.
+    pub fn with_floor(mut self, ask: Vec<Rule>) -> Self {
+        if !ask.is_empty() {
+            let rules = Rules { ask, ..Rules::default() };
+            let settings = GuardSettings { rules, mode: PermissionMode::Default, ..self.settings().clone() };
+            let mut floor = Self::new(settings);
+            (floor.resolve, floor.files) = (Arc::clone(&self.resolve), self.files.clone());
+            self.floor = Some(Arc::new(floor));
+        }
+        self
+    }
+
+    /// The verdict, unless a rule of the floor asks about a call that the mode lets through.
+    pub(crate) fn hold_floor(&self, verdict: Verdict, tool: &str, access: &Access) -> Verdict {
+        let bypassed = self.mode() == PermissionMode::BypassPermissions;
+        match (&self.floor, &verdict) {
+            (Some(floor), Verdict::Allow { .. }) if bypassed => match floor.asking_rule(tool, access, None) {
+                Some(rule) => Verdict::Ask {
+                    reason: format!("the managed rule {rule} asks in every permission mode"),
+                    rule: None,
+                },
+                None => verdict,
+            },
+            _ => verdict,
+        }
+    }
+
+    /// The verdict on a call, with what it rests on.
+    pub fn explain(&self, tool: &str, access: &Access, input: &Value) -> Explanation {
+        let verdict = self.check(tool, access, input);
+        let found = self.findings(access);
+        let parts = found.as_ref().map_or_else(Vec::new, |found| found.parts.clone());
+        let covering = self.covering_rule(tool, access, found.as_ref());
+        let rule = match &verdict {
+            Verdict::Deny { rule: Some(rule), .. } => Some(rule.clone()),
+            Verdict::Allow { .. } if self.mode() != PermissionMode::BypassPermissions => {
+                // What only reads runs without its rule as well.
+                covering.clone()
+            }
+            Verdict::Allow { .. } => None,
+            Verdict::Ask { .. } | Verdict::Deny { .. } => self.asking_rule(tool, access, found.as_ref()),
+        };
+        let by_sandbox = found.as_ref().is_some_and(|found| self.is_of_sandbox(&verdict, access, found));
+        let by = match &rule {
+            Some(_) => DecidedBy::Rule,
+            None if by_sandbox => DecidedBy::Sandbox,
+            None => DecidedBy::Mode,
+        };
+        Explanation { verdict, by, rule, parts, covered: covering.is_some() }
+    }
+
+    /// True if the sandbox, or its absence, led to the verdict on a command.
+    fn is_of_sandbox(&self, verdict: &Verdict, access: &Access, found: &Findings) -> bool {
+        let command = access.command.as_deref().unwrap_or_default();
+        let shown = becket_types::cut_end(command.trim(), 200);
+        let of_sandbox = self
+            .unavailable(found, access.unconfined)
+            .or_else(|| self.by_sandbox(access, command, shown, found));
+        of_sandbox.as_ref() == Some(verdict)
+    }
+
+    fn findings(&self, access: &Access) -> Option<Findings> {
+        let (Effect::Execute, Some(command)) = (access.effect, &access.command) else { return None };
+        let dir = access.paths.first().map_or_else(|| self.cwd().to_path_buf(), Clone::clone);
+        Some(command::judge_parts(self, command, Some(vec![dir])))
+    }
+
+    /// The allow rule that matches the whole call; of a command with several, that of its first part.
+    fn covering_rule(&self, tool: &str, access: &Access, found: Option<&Findings>) -> Option<String> {
+        if let Some(found) = found {
+            let all = !found.parts.is_empty()
+                && found.parts.iter().all(|part| part.verb == Verb::Allow && part.rule.is_some());
+            let first = || found.parts.first().and_then(|part| part.rule.clone());
+            return found.named.clone().or_else(|| all.then(first).flatten());
+        }
+        let tool = stands_for(tool, access.effect).unwrap_or(tool);
+        if let Some(rule) = self.tool_rule(Kind::Allow, tool, access) {
+            return Some(rule.to_string());
+        }
+        let rules: Option<Vec<&Rule>> =
+            access.paths.iter().map(|path| self.path_rule(Kind::Allow, tool, path)).collect();
+        rules?.first().map(ToString::to_string)
+    }
+
+    /// The ask rule that matches the call.
+    fn asking_rule(&self, tool: &str, access: &Access, found: Option<&Findings>) -> Option<String> {
+        let plain = stands_for(tool, access.effect).unwrap_or(tool);
+        let whole = [tool, plain]
+            .into_iter()
+            .find_map(|tool| self.tool_rule(Kind::Ask, tool, access))
+            .map(ToString::to_string);
+        if whole.is_some() {
+            return whole;
+        }
+        if access.effect == Effect::Execute && access.command.is_some() {
+            let own;
+            let found = match found {
+                Some(found) => found,
+                None => {
+                    own = self.findings(access)?;
+                    &own
+                }
+            };
+            return found.ask_rule.as_ref().map(|(_, rule)| rule.clone());
+        }
+        access.paths.iter().find_map(|path| self.path_rule(Kind::Ask, plain, path)).map(ToString::to_string)
+    }
+}
