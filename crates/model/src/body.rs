@@ -15,8 +15,9 @@ use tokio::task::JoinHandle;
 
 /// Bytes after which a batch is passed on, so that text shows while a fast server goes on.
 const BATCH: usize = 64 * 1024;
-/// Batches that wait for the consumer. Then the server has to wait.
-const WAITING: usize = 2;
+/// Batches that wait for the consumer. The next is read only when there is room for it: the HTTP client's buffers hold up
+/// to 400 kB each, and every batch that waits keeps one.
+const WAITING: usize = 1;
 
 /// A body that is read by a task of its own.
 pub(crate) struct Batches<E> {
@@ -30,12 +31,16 @@ impl<E: Send + 'static> Batches<E> {
         let mut body = body.fuse();
         let (sender, batches) = channel(WAITING);
         let task = tokio::spawn(async move {
-            while let Some(first) = body.next().await {
+            while let Ok(room) = sender.reserve().await {
+                let Some(first) = body.next().await else { return };
                 let (batch, end) = match first {
                     Ok(first) => fill(first, &mut body).await,
                     Err(error) => (None, Some(Err(error))),
                 };
-                let items = batch.map(Ok).into_iter().chain(end);
+                let mut items = batch.map(Ok).into_iter().chain(end);
+                if let Some(item) = items.next() {
+                    room.send(item);
+                }
                 for item in items {
                     if sender.send(item).await.is_err() {
                         return;
@@ -101,6 +106,8 @@ impl<E> Drop for Batches<E> {
 mod tests {
     use super::*;
     use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Hands over a chunk only after another task ran, as an HTTP connection does.
     fn one_by_one(chunks: usize) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + Unpin {
@@ -128,6 +135,24 @@ mod tests {
         for text in ["a", "b"] {
             sender.send(Ok(Bytes::from(text))).await.unwrap();
             assert_eq!(batches.next().await.unwrap().unwrap(), text);
+        }
+    }
+
+    #[tokio::test]
+    async fn no_more_is_read_than_may_wait() {
+        let read = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&read);
+        let body = futures::stream::poll_fn(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Poll::Ready(Some(Ok::<_, Infallible>(Bytes::from(vec![b'x'; BATCH]))))
+        });
+        let mut batches = Batches::of(body);
+        for taken in 1..10 {
+            assert_eq!(batches.next().await.unwrap().unwrap().len(), BATCH);
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(read.load(Ordering::Relaxed), taken + WAITING);
         }
     }
 
