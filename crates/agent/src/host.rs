@@ -149,12 +149,21 @@ impl Host for SessionHost {
     }
 
     fn original_output(&self, call: &CallId) -> Option<(String, String)> {
-        lock(&self.session).original_output(call)
+        let (past, seq) = {
+            let session = lock(&self.session);
+            if let Some(found) = session.output_in_memory(call) {
+                return Some(found);
+            }
+            let seq = session.output_place(call)?;
+            (session.past(), seq)
+        };
+        // The session goes on while its ledger is read.
+        past.and_then(|past| past.output(seq, call)).ok()?
     }
 
     fn past_message(&self, seq: Seq) -> Option<(String, String)> {
-        let past = lock(&self.session).past().ok()?;
-        past.message(seq).ok()?
+        let past = lock(&self.session).past();
+        past.and_then(|past| past.message(seq)).ok()?
     }
 
     fn past_users_words(&self, first: Seq, last: Seq) -> Vec<(Seq, String)> {
@@ -164,7 +173,13 @@ impl Host for SessionHost {
     }
 
     fn past_images(&self, id: &str) -> Vec<Part> {
-        lock(&self.session).past_images(id)
+        let (past, seq) = {
+            let session = lock(&self.session);
+            let Some(seq) = session.place_of(id) else { return Vec::new() };
+            (session.past(), seq)
+        };
+        // The session goes on while its ledger is read.
+        past.and_then(|past| past.images(seq)).unwrap_or_default()
     }
 
     fn search_past(&self, query: &str, limit: usize) -> Result<Places, String> {

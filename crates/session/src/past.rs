@@ -15,7 +15,9 @@ use crate::context::continuation::{is_replay, is_users_words};
 use crate::context::{Shown, View};
 use crate::export::is_shown;
 use crate::ledger::{Item, Reader};
-use becket_types::{Blobs, Entry, EntryKind, Message, MessageId, Part, Place, Places, Role, Seq};
+use becket_types::{
+    BlobId, Blobs, CallId, Entry, EntryKind, Message, MessageId, Part, Place, Places, Role, Seq,
+};
 use memchr::memmem::Finder;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -109,8 +111,7 @@ impl Past {
             Part::ToolResult { call_id, name, output, spill, .. } if name != RECALL => {
                 let id = self.shown.renamed.get(&seq).unwrap_or(call_id);
                 let visible = (live && !self.shown.stubs.contains(id)).then_some(output.as_str());
-                let whole = spill.as_ref().and_then(|id| self.blobs.get(id));
-                let whole = whole.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+                let whole = self.spilled(spill.as_ref());
                 let text = match (&whole, visible) {
                     (None, Some(_)) => return,
                     (Some(whole), _) => whole,
@@ -184,14 +185,58 @@ impl Past {
         Ok(words)
     }
 
+    /// The images of the message or result in entry `seq`.
+    ///
+    /// # Errors
+    /// As [`Past::search`].
+    pub fn images(mut self, seq: Seq) -> Result<Vec<Part>, StoreError> {
+        let parts = self.message_at(seq)?.map(|message| message.parts).unwrap_or_default();
+        Ok(parts.into_iter().filter(|part| matches!(part, Part::Image { .. })).collect())
+    }
+
+    /// The whole output of `call`, whose result is in entry `seq`: `(tool, output)`.
+    ///
+    /// # Errors
+    /// As [`Past::search`].
+    pub fn output(mut self, seq: Seq, call: &CallId) -> Result<Option<(String, String)>, StoreError> {
+        let Some(message) = self.message_at(seq)? else { return Ok(None) };
+        // An id that was used before is shown under another one than the ledger has.
+        let is_renamed = self.shown.renamed.get(&seq) == Some(call);
+        Ok(message.parts.into_iter().find_map(|part| match part {
+            Part::ToolResult { call_id, name, output, spill, .. } if is_renamed || call_id == *call => {
+                Some((name, self.spilled(spill.as_ref()).unwrap_or(output)))
+            }
+            _ => None,
+        }))
+    }
+
+    /// The message that entry `seq` holds, without parts that came later. Reads no further than that entry.
+    fn message_at(&mut self, seq: Seq) -> Result<Option<Message>, StoreError> {
+        while let Some(entries) = next(&mut self.reader)? {
+            if entries.last().is_none_or(|entry| entry.seq < seq) {
+                continue;
+            }
+            let entry = entries.into_iter().find(|entry| entry.seq == seq);
+            return Ok(entry.and_then(|entry| match entry.kind {
+                EntryKind::Message { message } => Some(message),
+                _ => None,
+            }));
+        }
+        Ok(None)
+    }
+
+    fn spilled(&self, spill: Option<&BlobId>) -> Option<String> {
+        let bytes = self.blobs.get(spill?)?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     fn whole(&self, message: &Message) -> Option<(String, String)> {
         let mut by = None;
         let mut texts = Vec::new();
         for part in &message.parts {
             let (who, text) = match part {
                 Part::ToolResult { name, output, spill, .. } => {
-                    let whole = spill.as_ref().and_then(|id| self.blobs.get(id));
-                    let whole = whole.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+                    let whole = self.spilled(spill.as_ref());
                     (format!("output of {name}"), whole.unwrap_or_else(|| output.clone()))
                 }
                 _ => match said(part, message.role) {

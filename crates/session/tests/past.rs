@@ -9,8 +9,8 @@ mod given;
 use becket_session::context::{ModelScope, Policy};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{
-    Compaction, EntryKind, FinishReason, Message, Part, Places, PruneReason, PrunedCall, Seq, Synthetic,
-    Tokens,
+    Compaction, EntryKind, FinishReason, ImageSource, Message, Part, Places, PruneReason, PrunedCall, Seq,
+    Synthetic, Tokens,
 };
 use proptest::prelude::*;
 use serde_json::{Map, json};
@@ -201,6 +201,48 @@ fn a_fork_knows_what_was_before_it_and_streamed_parts_count() {
         assert_eq!(ids(&fork, "harbour"), ["m2"], "persist: {persist}");
         assert_eq!(ids(&fork, "E0499"), ["c1"]);
         assert_eq!(ids(&fork, "marmalade"), Vec::<String>::new(), "what came after is not its past");
+    }
+}
+
+#[test]
+fn images_and_outputs_are_read_from_a_past_while_the_session_goes_on() {
+    for persist in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut session = create(dir.path(), persist);
+        let image = Part::Image {
+            media_type: "image/png".into(),
+            source: ImageSource::Base64("aW1hZ2U=".into()),
+            name: None,
+            width: None,
+            height: None,
+            extra: Map::new(),
+        };
+        let mut shows = Message::user("a picture");
+        shows.parts.push(image.clone());
+        let said = put(&mut session, [message(shows)])[0];
+        let calls = Message::assistant(vec![Part::tool_call("c1", "read", json!({ "path": "a.png" }))]);
+        let mut result = Message::tool_result("c1".into(), "read", "its pixels", false);
+        result.parts.push(image.clone());
+        let output = put(&mut session, [message(calls), message(result)])[1];
+        let plain = put(&mut session, [user("no picture")])[0];
+
+        for (id, place) in [("m2", Some(said)), ("c1", Some(output)), ("m5", Some(plain))] {
+            assert_eq!(session.place_of(id), place, "{id}, persist: {persist}");
+        }
+        for id in ["m99", "m", "c2", "m2–m5", ""] {
+            assert_eq!(session.place_of(id), None, "{id:?}, persist: {persist}");
+        }
+        let (pictures, output_past) = (session.past().unwrap(), session.past().unwrap());
+        put(&mut session, [user("goes on"), EntryKind::Revert { entry: said }]);
+        assert_eq!(pictures.images(said).unwrap(), [image.clone()]);
+        assert_eq!(session.past().unwrap().images(output).unwrap(), [image]);
+        assert_eq!(session.past().unwrap().images(plain).unwrap(), []);
+        assert_eq!(
+            output_past.output(output, &"c1".into()).unwrap(),
+            Some(("read".to_owned(), "its pixels".to_owned()))
+        );
+        assert_eq!(session.past().unwrap().output(output, &"c2".into()).unwrap(), None);
+        assert_eq!(session.place_of("m2"), None, "taken back");
     }
 }
 

@@ -22,9 +22,7 @@ use crate::ledger::{AnyReader, BadRecord, Item, Ledger, line};
 use crate::past::Past;
 use crate::salvage::no_model;
 use crate::store::{Durability, Outside, StoreError, layout};
-use becket_types::{
-    BlobId, Blobs, CallId, Entry, EntryKind, Message, Millis, Part, Seq, SessionId, SubagentOf,
-};
+use becket_types::{BlobId, Blobs, CallId, Entry, EntryKind, Millis, Seq, SessionId, SubagentOf};
 use info::{info_or_unknown, refuse_newer};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
@@ -451,35 +449,35 @@ impl Session {
 
     /// The whole output of an earlier call, as the tool gave it: `(tool, output)`. From memory, or from the ledger and
     /// the blobs when the view let go of it. `None` also for what was taken back or left out by hand.
+    ///
+    /// May read the whole ledger. Callers that share the session behind a lock use [`Session::output_in_memory`] and
+    /// [`Past::output`] instead.
     pub fn original_output(&self, call: &CallId) -> Option<(String, String)> {
-        if self.view.output_at(call).is_some_and(|seq| self.view.is_reverted(seq)) {
-            return None;
-        }
-        if let Some((tool, output, spill)) = self.view.original_output(call) {
-            return Some((tool.to_owned(), self.spilled(spill).unwrap_or_else(|| output.to_owned())));
-        }
-        let seq = self.view.output_at(call)?;
-        let entry = self.entries().ok()?.find(|entry| entry.seq == seq)?;
-        let EntryKind::Message { message } = entry.kind else { return None };
-        result_in(&message, call)
-            .map(|(tool, output, spill)| (tool.clone(), self.spilled(spill).unwrap_or(output.clone())))
+        self.output_in_memory(call)
+            .or_else(|| self.past().ok()?.output(self.output_place(call)?, call).ok()?)
     }
 
-    /// The images of an earlier message (`m12`: entry 12), or of the result of a call, by its id. None of what was taken
-    /// back or left out by hand.
-    pub fn past_images(&self, id: &str) -> Vec<Part> {
-        let seq = match self.view.output_at(&CallId::from(id)) {
-            Some(seq) => Some(seq),
-            None => id.strip_prefix('m').and_then(|number| number.parse().ok()).map(Seq),
-        };
-        let Some(seq) = seq.filter(|seq| !self.view.is_reverted(*seq)) else { return Vec::new() };
-        let entry = self.entries().ok().and_then(|mut entries| entries.find(|entry| entry.seq == seq));
-        match entry.map(|entry| entry.kind) {
-            Some(EntryKind::Message { message }) => {
-                message.parts.into_iter().filter(|part| matches!(part, Part::Image { .. })).collect()
-            }
-            _ => Vec::new(),
+    /// [`Session::original_output`] without reading the ledger: `None` also when the view let go of the output.
+    pub fn output_in_memory(&self, call: &CallId) -> Option<(String, String)> {
+        self.output_place(call)?;
+        let (tool, output, spill) = self.view.original_output(call)?;
+        Some((tool.to_owned(), self.spilled(spill).unwrap_or_else(|| output.to_owned())))
+    }
+
+    /// The entry that holds the result of a call. `None` for what was taken back or left out by hand.
+    pub fn output_place(&self, call: &CallId) -> Option<Seq> {
+        self.view.output_at(call).filter(|seq| !self.view.is_reverted(*seq))
+    }
+
+    /// The entry that an id for `recall` names: a message (`m12`: entry 12), or the result of a call. `None` for what was
+    /// taken back or left out by hand.
+    pub fn place_of(&self, id: &str) -> Option<Seq> {
+        let call = CallId::from(id);
+        if self.view.output_at(&call).is_some() {
+            return self.output_place(&call);
         }
+        let seq = Seq(id.strip_prefix('m')?.parse().ok()?);
+        (seq <= self.ledger.last_seq() && !self.view.is_reverted(seq)).then_some(seq)
     }
 
     /// All that was said and done, to be searched while the session goes on.
@@ -552,16 +550,4 @@ fn damage_notices(bad: &[BadRecord]) -> Vec<String> {
         notices.push(format!("{} more records of this session's ledger are damaged.", bad.len() - NAMED));
     }
     notices
-}
-
-fn result_in<'a>(
-    message: &'a Message,
-    call: &CallId,
-) -> Option<(&'a String, &'a String, Option<&'a BlobId>)> {
-    message.parts.iter().find_map(|part| match part {
-        Part::ToolResult { call_id, name, output, spill, .. } if call_id == call => {
-            Some((name, output, spill.as_ref()))
-        }
-        _ => None,
-    })
 }
