@@ -79,6 +79,10 @@ pub(crate) fn context(lines: &Lines<'_>, old: &str, new: &str) -> Result<Found, 
         (Some(old), Some(new)) => (old, new),
         _ => (old, new),
     };
+    if old.ends_with('\n') {
+        // The last newline would go without its line.
+        return Err(Refusal::Missing);
+    }
     let wanted: Vec<&str> = old.split('\n').collect();
     let n = wanted.len();
     if !(4..=ANCHOR_MAX_LINES).contains(&n) {

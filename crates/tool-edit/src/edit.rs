@@ -8,7 +8,7 @@ use crate::file::{self, FileError};
 use crate::known::Known;
 use crate::sieve::Sieve;
 use crate::{Gate, input, report, stale, store, write};
-use becket_tool::{Tool, ToolEnv};
+use becket_tool::{Tool, ToolEnv, sniff};
 use becket_types::{Access, FilePreview, ToolOutput, ToolSpec};
 use futures::future::BoxFuture;
 use serde::Deserialize;
@@ -23,12 +23,16 @@ struct Input {
     new: String,
     #[serde(default)]
     replace_all: bool,
+    #[serde(default)]
+    binary: bool,
 }
 
 #[derive(Debug, Deserialize)]
 struct MultiInput {
     path: String,
     edits: Vec<One>,
+    #[serde(default)]
+    binary: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -67,7 +71,8 @@ impl EditTool {
                     "path": {"type": "string"},
                     "old": {"type": "string"},
                     "new": {"type": "string"},
-                    "replace_all": {"type": "boolean", "description": "Replace every exact occurrence"}
+                    "replace_all": {"type": "boolean", "description": "Replace every exact occurrence"},
+                    "binary": {"type": "boolean", "description": "old and new are bytes, \\xNN for one that is no text"}
                 },
                 "required": ["path", "old", "new"]
             }),
@@ -93,7 +98,8 @@ impl EditTool {
                             "replace_all": {"type": "boolean"}
                         },
                         "required": ["old", "new"]
-                    }}
+                    }},
+                    "binary": {"type": "boolean"}
                 },
                 "required": ["path", "edits"]
             }),
@@ -131,8 +137,8 @@ impl Tool for EditTool {
 }
 
 impl From<Input> for Call {
-    fn from(Input { path, old, new, replace_all }: Input) -> Self {
-        Self { path, edits: vec![Edit { old, new, all: replace_all, ..Edit::default() }] }
+    fn from(Input { path, old, new, replace_all, binary }: Input) -> Self {
+        Self { path, edits: vec![Edit { old, new, all: replace_all, raw: binary, ..Edit::default() }] }
     }
 }
 
@@ -145,6 +151,7 @@ impl TryFrom<MultiInput> for Call {
             old: one.old,
             new: one.new,
             all: one.replace_all,
+            raw: input.binary,
             label: if several { format!("Edit {}: ", i + 1) } else { String::new() },
             ..Edit::default()
         };
@@ -189,6 +196,14 @@ fn attempt(path: &Path, edits: &[Edit], env: &ToolEnv, sieve: &mut Sieve) -> Res
     };
     let known = Known::of(env, path, &current.bytes);
     let name = env.display(path);
+    if edits.iter().any(|edit| !edit.raw)
+        && let Some(what) = sniff::not_text(&current.bytes, path)
+    {
+        return Err(format!(
+            "{name} is {what}, which read does not show as text; nothing was changed. To replace exact bytes all the same, set `binary` and write a byte that is no text as `\\xNN`."
+        )
+        .into());
+    }
     known.with(&current.bytes, &name, |subject| {
         let plan = engine::plan(subject, edits)?;
         let drift = known.drift(subject);

@@ -30,16 +30,23 @@ pub(crate) struct Source<'a> {
     pub text: Cow<'a, str>,
     /// Places in `text` of the newlines that are CRLF in the file, ascending.
     crlf: Vec<usize>,
+    /// Places in `text` of the newlines that are a lone CR in the file, ascending.
+    cr: Vec<usize>,
     cr_only: bool,
 }
 
 impl<'a> Source<'a> {
     pub(crate) fn new(raw: &'a str) -> Self {
         if !raw.contains('\r') {
-            return Self { text: Cow::Borrowed(raw), crlf: Vec::new(), cr_only: false };
+            return Self { text: Cow::Borrowed(raw), crlf: Vec::new(), cr: Vec::new(), cr_only: false };
         }
         if !raw.contains('\n') {
-            return Self { text: Cow::Owned(raw.replace('\r', "\n")), crlf: Vec::new(), cr_only: true };
+            return Self {
+                text: Cow::Owned(raw.replace('\r', "\n")),
+                crlf: Vec::new(),
+                cr: Vec::new(),
+                cr_only: true,
+            };
         }
         let mut text = String::with_capacity(raw.len());
         let mut crlf = Vec::new();
@@ -50,7 +57,14 @@ impl<'a> Source<'a> {
             }
             text.push_str(part);
         }
-        Self { text: Cow::Owned(text), crlf, cr_only: false }
+        Self { text: Cow::Owned(text), crlf, cr: Vec::new(), cr_only: false }
+    }
+
+    /// The same text with every lone CR as a newline too, if it has any: a listing shows them so. Offsets are the same.
+    pub(crate) fn breaking_at_cr(&self) -> Option<Source<'static>> {
+        let cr: Vec<usize> = memchr::memchr_iter(b'\r', self.text.as_bytes()).collect();
+        let text = Cow::Owned(self.text.replace('\r', "\n"));
+        (!cr.is_empty()).then(|| Source { text, crlf: self.crlf.clone(), cr, cr_only: false })
     }
 
     /// The range of the file's own text.
@@ -61,12 +75,12 @@ impl<'a> Source<'a> {
 
     /// Every newline of the file is LF: nothing to put back.
     pub(crate) fn is_lf(&self) -> bool {
-        self.crlf.is_empty() && !self.cr_only
+        self.crlf.is_empty() && self.cr.is_empty() && !self.cr_only
     }
 
     /// The ending of the newline at `at` in `text`.
     fn ending_at(&self, at: usize) -> Ending {
-        if self.cr_only {
+        if self.cr_only || self.cr.binary_search(&at).is_ok() {
             Ending::Cr
         } else if self.crlf.binary_search(&at).is_ok() {
             Ending::CrLf

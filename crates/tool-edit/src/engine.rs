@@ -27,6 +27,8 @@ pub(crate) struct Edit {
     pub old: String,
     pub new: String,
     pub all: bool,
+    /// `old` and `new` are bytes, with escapes for those that are no text; nothing but an exact run of them matches.
+    pub raw: bool,
     /// In front of a refusal, where a call has several: `Edit 2: `.
     pub label: String,
     pub scope: Scope,
@@ -127,12 +129,42 @@ impl<'a> Planner<'a> {
                 "`old` is empty, but {} exists. Give the text to replace, or use write for a whole new content.",
                 subject.name
             ))
+        } else if edit.raw {
+            raw_bytes(&edit.old)
+                .and_then(|old| of_bytes(subject, edit.all, &old, &raw_bytes(&edit.new)?, plan))
         } else if matches!(subject.view.kind, Kind::Bytes { .. }) {
-            of_bytes(subject, edit, plan)
+            subject
+                .view
+                .encode(&edit.new)
+                .map_err(|c| format!("{} is not valid text in an encoding that could be recognised, so {c:?} cannot be written into it. Only ASCII can be inserted here; nothing was changed.", subject.name))
+                .and_then(|new| of_bytes(subject, edit.all, edit.old.as_bytes(), &new, plan))
         } else {
             of_text(subject, edit, plan, taken)
         };
         outcome.map_err(|text| format!("{}{text}", edit.label))
+    }
+
+    /// New lines at the start of a line or at the end of the text; each of `lines` ends in `\n`.
+    pub(crate) fn insert(&mut self, at: usize, lines: &str) -> Result<(), String> {
+        let Self { subject, plan, taken } = self;
+        let source = subject.source;
+        if taken.iter().any(|taken| taken.start < at && at < taken.end) {
+            return Err(refuse::taken(subject, at));
+        }
+        let ending = source.near(at).as_str();
+        let text = if at == 0 || source.text[..at].ends_with('\n') {
+            lines.replace('\n', ending)
+        } else {
+            // A file without a last newline stays one.
+            format!("{ending}{}", lines.trim_end_matches('\n').replace('\n', ending))
+        };
+        let range = bytes_of(subject, &source.raw(&(at..at)))?;
+        plan.cuts.push(Cut { range, bytes: encode(subject, &text)? });
+        taken.push(at..at);
+        plan.regions.push(at..at);
+        plan.tiers.push(Tier::Exact);
+        plan.places += 1;
+        Ok(())
     }
 
     pub(crate) fn finish(mut self) -> Plan {
@@ -141,12 +173,41 @@ impl<'a> Planner<'a> {
     }
 }
 
-fn of_bytes(subject: &Subject<'_>, edit: &Edit, plan: &mut Plan) -> Result<(), String> {
+/// Text with `\xNN` for a byte, and the escapes `\0`, `\n`, `\r`, `\t` and `\\`.
+fn raw_bytes(text: &str) -> Result<Vec<u8>, String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        out.extend_from_slice(&rest.as_bytes()[..at]);
+        rest = &rest[at + 1..];
+        let (byte, length) = match rest.as_bytes() {
+            [b'x', ..] => match rest.get(1..3).and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+                Some(byte) => (byte, 3),
+                None => return Err(no_escape(rest)),
+            },
+            [b'0', ..] => (0, 1),
+            [b'n', ..] => (b'\n', 1),
+            [b'r', ..] => (b'\r', 1),
+            [b't', ..] => (b'\t', 1),
+            [b'\\', ..] => (b'\\', 1),
+            _ => return Err(no_escape(rest)),
+        };
+        out.push(byte);
+        rest = &rest[length..];
+    }
+    out.extend_from_slice(rest.as_bytes());
+    Ok(out)
+}
+
+fn no_escape(rest: &str) -> String {
+    let shown: String = rest.chars().take(3).collect();
+    format!(
+        "`\\{shown}` is no escape of a byte; nothing was changed. With `binary`, write `\\xNN` for a byte and `\\\\` for a backslash."
+    )
+}
+
+fn of_bytes(subject: &Subject<'_>, all: bool, old: &[u8], new: &[u8], plan: &mut Plan) -> Result<(), String> {
     let name = subject.name;
-    let old = edit.old.as_bytes();
-    let new = subject.view.encode(&edit.new).map_err(|c| {
-        format!("{name} is not valid text in an encoding that could be recognised, so {c:?} cannot be written into it. Only ASCII can be inserted here; nothing was changed.")
-    })?;
     let finder = memchr::memmem::Finder::new(old);
     let mut at = Vec::new();
     let mut from = 0;
@@ -160,10 +221,10 @@ fn of_bytes(subject: &Subject<'_>, edit: &Edit, plan: &mut Plan) -> Result<(), S
     at.retain(|start| !overlaps(*start));
     if at.is_empty() {
         return Err(format!(
-            "`old` was not found in {name}, which is binary or damaged text: only an exact run of bytes can be replaced."
+            "`old` was not found in {name}: only an exact run of its bytes can be replaced; nothing was changed."
         ));
     }
-    if at.len() > 1 && !edit.all {
+    if at.len() > 1 && !all {
         return Err(format!(
             "`old` occurs {} times in {name}; give more of what is around it, or set replace_all.",
             at.len()
@@ -175,7 +236,7 @@ fn of_bytes(subject: &Subject<'_>, edit: &Edit, plan: &mut Plan) -> Result<(), S
         if start >= end {
             end = start + old.len();
             plan.places += 1;
-            plan.cuts.push(Cut { range: start..end, bytes: new.clone() });
+            plan.cuts.push(Cut { range: start..end, bytes: new.to_vec() });
         }
     }
     plan.tiers.push(Tier::Exact);
@@ -226,13 +287,28 @@ fn of_text(
     left_out(subject, &old, &new)?;
     // Replacing everything goes by exact text anyway; so does what is too large or not text.
     let strict = view.binary || source.text.len() > MAX_TOLERANT_BYTES;
-    let ground = Ground { text: &source.text, taken, scope: &edit.scope };
-    let found = match tiers::find(ground, &old, &new, edit.all) {
-        Ok(found) if found.tier != Tier::Exact && (strict || old.lines().any(is_placeholder)) => {
-            Err(Refusal::Missing)
+    let find = |source: &Source<'_>| {
+        let ground = Ground { text: &source.text, taken, scope: &edit.scope };
+        match tiers::find(ground, &old, &new, edit.all) {
+            Ok(found) if found.tier != Tier::Exact && (strict || old.lines().any(is_placeholder)) => {
+                Err(Refusal::Missing)
+            }
+            other => other,
         }
-        other => other,
     };
+    let mut found = find(source);
+    let mut of = source;
+    let broken;
+    // A lone CR within the lines: found with it as a line ending, each line keeps its own.
+    if !matches!(&found, Ok(found) if found.tier == Tier::Exact) && !old.contains('\r') && !strict {
+        broken = source.breaking_at_cr();
+        if let Some(broken) = &broken
+            && let Ok(better) = find(broken)
+        {
+            found = Ok(better);
+            of = broken;
+        }
+    }
     let Found { tier, splices } = found.map_err(|refusal| refuse::words(&refusal, edit, subject))?;
     if tier == Tier::Exact {
         numbers_in_new(subject, &old, &new, splices.first())?;
@@ -241,7 +317,7 @@ fn of_text(
     for splice in &splices {
         plan.places += 1;
         plan.regions.push(splice.range.clone());
-        for (lf, raw, text) in narrowed(subject, splice) {
+        for (lf, raw, text) in narrowed(subject, of, splice) {
             plan.cuts.push(Cut { range: bytes_of(subject, &raw)?, bytes: encode(subject, &text)? });
             taken.push(lf);
         }
@@ -285,8 +361,11 @@ fn numbers_in_new(
 
 /// The parts of a splice that differ from what is there, by lines: their range in the text with `\n`, in the file's own
 /// text, and what they become.
-fn narrowed(subject: &Subject<'_>, splice: &Splice) -> Vec<(Range<usize>, Range<usize>, String)> {
-    let source = subject.source;
+fn narrowed(
+    subject: &Subject<'_>,
+    source: &Source<'_>,
+    splice: &Splice,
+) -> Vec<(Range<usize>, Range<usize>, String)> {
     let raw = source.raw(&splice.range);
     let text = if source.is_lf() {
         hunks::join(&splice.pieces, &[], Ending::Lf)

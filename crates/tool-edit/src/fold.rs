@@ -98,6 +98,42 @@ pub(crate) fn unicode(text: &str) -> Folded {
     out
 }
 
+/// Without white space, the rest as [`unicode`] has it.
+pub(crate) fn solid(text: &str) -> Folded {
+    let all = unicode(text);
+    let mut out = Folded::default();
+    for (at, c) in all.text.char_indices().filter(|(_, c)| !c.is_whitespace()) {
+        out.text.push(c);
+        out.from.extend_from_slice(&all.from[at..at + c.len_utf8()]);
+    }
+    out
+}
+
+/// A line by what it says: Unicode forms folded, white space only where it keeps two words apart.
+pub(crate) fn normal(line: &str) -> String {
+    let plain = unicode(line).text;
+    let word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut out = String::with_capacity(plain.len());
+    let mut space = false;
+    for c in plain.chars() {
+        if c.is_whitespace() {
+            space = true;
+            continue;
+        }
+        if space && word(c) && out.ends_with(word) {
+            out.push(' ');
+        }
+        space = false;
+        out.push(c);
+    }
+    out
+}
+
+/// A character that is part of the one before it, or that nobody sees.
+pub(crate) fn joins(c: char) -> bool {
+    is_combining_mark(c) || canonical_combining_class(c) != 0 || is_jamo(c) || plain(c) == Some("")
+}
+
 /// Vowels and finals of Hangul that join the consonant before them.
 fn is_jamo(c: char) -> bool {
     matches!(c, '\u{1160}'..='\u{11FF}')

@@ -5,7 +5,6 @@
 //! rewrites its context. Pure.
 
 use crate::endings::Ending;
-use crate::fold;
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 use std::ops::Range;
 
@@ -20,7 +19,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    fn kept(text: &str, at: usize) -> Self {
+    pub(crate) fn kept(text: &str, at: usize) -> Self {
         Self { text: text.to_owned(), kept: Some(at), ends_as: Some(at) }
     }
 }
@@ -119,59 +118,6 @@ pub(crate) fn join(pieces: &[Piece], endings: &[Ending], near: Ending) -> String
     out
 }
 
-/// A changed line that keeps what the model did not touch in it: the characters of the file where `old` has their plain
-/// form (quotes, dashes), and spaces at the end that neither `old` nor `new` speaks of.
-pub(crate) fn retouch(old: &str, new: &str, file: &str) -> String {
-    let tail = &file[file.trim_end().len()..];
-    let silent = old.trim_end().len() == old.len() && new.trim_end().len() == new.len() && !new.is_empty();
-    let (old_chars, new_chars): (Vec<char>, Vec<char>) = (old.chars().collect(), new.chars().collect());
-    let file_chars: Vec<char> = file.trim_end().chars().collect();
-    let mut out = String::new();
-    if old_chars.len() == file_chars.len() && old != file {
-        for op in capture_diff_slices(Algorithm::Myers, &old_chars, &new_chars) {
-            let (tag, of_old, of_new) = op.as_tag_tuple();
-            match tag {
-                DiffTag::Equal => out.extend(&file_chars[of_old]),
-                _ => out.extend(&new_chars[of_new]),
-            }
-        }
-    } else {
-        out.push_str(&by_its_ends(old, new, file.trim_end()).unwrap_or_else(|| new.to_owned()));
-    }
-    if silent {
-        out.push_str(tail);
-    }
-    out
-}
-
-/// `new` with what it begins and ends with as `old` does in the file's own form, where that is `old` in a plainer form.
-fn by_its_ends(old: &str, new: &str, file: &str) -> Option<String> {
-    let indent = &new[..new.len() - new.trim_start().len()];
-    let (old, new, file) = (old.trim(), new.trim_start(), file.trim_start());
-    let fold = [fold::unicode as fn(&str) -> fold::Folded, fold::spaces]
-        .into_iter()
-        .find(|fold| old != file && fold(old).text == fold(file).text)?;
-    let common = |(a, b): &(char, char)| a == b;
-    let head: usize = old.chars().zip(new.chars()).take_while(common).map(|(c, _)| c.len_utf8()).sum();
-    let rest = old[head..].chars().rev().zip(new[head..].chars().rev());
-    let tail: usize = rest.take_while(common).map(|(c, _)| c.len_utf8()).sum();
-    let whole = fold(file);
-    // A border within what the file has as one character leaves the line as the model has it.
-    let before = match fold(&old[..head]).text {
-        plain if plain.is_empty() => "",
-        plain => file.get(whole.back(&(0..plain.len())).filter(|_| whole.text.starts_with(&plain))?)?,
-    };
-    let after = match fold(&old[old.len() - tail..]).text {
-        plain if plain.is_empty() => "",
-        plain => {
-            let from = whole.text.len().checked_sub(plain.len())?;
-            file.get(whole.back(&(from..whole.text.len())).filter(|_| whole.text.ends_with(&plain))?)?
-        }
-    };
-    (before.len() + after.len() <= file.len())
-        .then(|| format!("{indent}{before}{}{after}", &new[head..new.len() - tail]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,23 +173,5 @@ mod tests {
             join(&[piece("x", None), piece("a", Some(1)), piece("", Some(2))], &[Lf, CrLf], Lf),
             "x\r\na\r\n"
         );
-    }
-
-    #[test]
-    fn retouch_table() {
-        for (old, new, file, want) in [
-            ("say \"hi\"", "say \"hi\" now", "say “hi”", "say “hi” now"),
-            ("a - b", "a - c", "a – b", "a – c"),
-            ("text", "Text", "text  ", "Text  "),
-            ("text ", "Text", "text  ", "Text"),
-            ("text", "", "text  ", ""),
-            ("a", "b", "ccc", "b"),
-            ("wait... \"a\" - b", "wait... \"a\" - c", "wait… “a” – b", "wait… “a” – c"),
-            ("a... b", "a. b", "a… b", "a. b"),
-            ("  id INT, -- a", "    id INT, -- b", "id     INT,  -- a", "    id     INT,  -- b"),
-            ("e\u{301} = 1", "e\u{301} = 2", "é = 1", "é = 2"),
-        ] {
-            assert_eq!(retouch(old, new, file), want, "{file}");
-        }
     }
 }

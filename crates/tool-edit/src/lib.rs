@@ -8,8 +8,9 @@
 //! | `edit`, `patch`, `write` | the tools |
 //! | `input` | arguments and paths as models write them |
 //! | `engine` | edits become cuts of bytes; `tiers`, `blocks`: which place is meant |
+//! | `partial` | tolerant matches that begin or end within a line |
 //! | `scope`, `variants` | where a match may be; what may be taken away from `old` |
-//! | `fold`, `indent`, `hunks` | what is compared by; the model's change on the lines that are really there |
+//! | `fold`, `indent`, `hunks`, `retouch` | what is compared by; the model's change on the lines that are really there |
 //! | `refuse`, `nearest` | what to say when nothing is changed |
 //! | `known`, `stale` | what the model knows of a file, and whether that is enough |
 //! | `sieve` | what of a change goes through: previews, and hunks that a person rejected |
@@ -38,9 +39,11 @@ mod indent;
 mod input;
 mod known;
 mod nearest;
+mod partial;
 mod patch;
 mod refuse;
 mod report;
+mod retouch;
 mod scope;
 mod sieve;
 mod stale;

@@ -24,6 +24,10 @@ pub(crate) fn details(path: &Path, change: &diff::Change, encoding: &str) -> Val
 /// What the plan did to the file, compared.
 pub(crate) fn change(subject: &Subject<'_>, plan: &Plan, new: &[u8]) -> diff::Change {
     let view = subject.view;
+    if plan.regions.is_empty() {
+        // Bytes were replaced, not text.
+        return diff::Change::default();
+    }
     let after = encoding::decode(new);
     match (view.kind, after.kind) {
         (Kind::Bytes { .. }, _) | (_, Kind::Bytes { .. }) => diff::Change::default(),

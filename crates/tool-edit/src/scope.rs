@@ -12,6 +12,8 @@ pub(crate) struct Scope {
     pub whole_lines: bool,
     /// Not before this offset.
     pub after: usize,
+    /// The match ends behind this offset: below the line that a patch names, or on it.
+    pub reaches: usize,
     /// Where several match: the first one at or after one of these offsets.
     pub anchors: Vec<usize>,
     /// Where several match: the one that begins on this line (from 1), if it is not above all anchors.
@@ -38,7 +40,7 @@ impl Ground<'_> {
     /// The places that are left.
     pub(crate) fn narrow(&self, mut hits: Vec<Range<usize>>) -> Vec<Range<usize>> {
         let scope = self.scope;
-        hits.retain(|hit| hit.start >= scope.after && self.is_free(hit));
+        hits.retain(|hit| hit.start >= scope.after && hit.end >= scope.reaches && self.is_free(hit));
         if scope.whole_lines {
             hits.retain(|hit| self.begins_line(hit.start) && self.ends_line(hit));
         }
@@ -102,6 +104,7 @@ mod tests {
         for (scope, taken, want) in [
             (none.clone(), vec![], vec![0, 4, 8]),
             (none.clone(), vec![3..6, 20..20], vec![0, 8]),
+            (Scope { reaches: 4, ..none.clone() }, vec![], vec![4, 8]),
             (none.clone(), vec![4..4, 20..20], vec![0, 4, 8]),
             (Scope { after: 1, ..none.clone() }, vec![], vec![4, 8]),
             (Scope { anchors: vec![2], ..none.clone() }, vec![], vec![4]),

@@ -17,6 +17,8 @@ use crate::blocks;
 use crate::fold::{self, places};
 use crate::hunks::{self, Piece};
 use crate::indent::{self, Shift};
+use crate::partial;
+use crate::retouch::retouch;
 use crate::scope::Ground;
 use crate::variants::{Variant, variants};
 use serde::Serialize;
@@ -127,6 +129,8 @@ fn find_free(ground: Ground<'_>, old: &str, new: &str, replace_all: bool) -> Res
             continue;
         }
         let found = match exact(ground, &old, &new, false)? {
+            // A numbered line is a line of the file from its first character.
+            Some(found) if tier == Tier::LineNumbers && !begins_lines(ground.text, &found) => None,
             Some(found) => Some(found),
             None => tolerant(&lines, &old, &new)?,
         };
@@ -138,6 +142,11 @@ fn find_free(ground: Ground<'_>, old: &str, new: &str, replace_all: bool) -> Res
         Err(Refusal::Missing) => blocks::context(&lines, old, new),
         other => other,
     }
+}
+
+fn begins_lines(text: &str, found: &Found) -> bool {
+    let begins = |at: usize| at == 0 || text.as_bytes()[at - 1] == b'\n';
+    found.splices.iter().all(|splice| begins(splice.range.start))
 }
 
 fn exact(ground: Ground<'_>, old: &str, new: &str, replace_all: bool) -> Result<Option<Found>, Refusal> {
@@ -231,11 +240,11 @@ pub(crate) fn squeeze(text: &str) -> String {
 }
 
 /// The tiers between exact and the variants.
-fn tolerant(lines: &Lines<'_>, old: &str, new: &str) -> Result<Option<Found>, Refusal> {
-    // A newline that both end with is no part of the question.
-    let (old, new) = match (old.strip_suffix('\n'), new.strip_suffix('\n')) {
+fn tolerant(lines: &Lines<'_>, whole_old: &str, whole_new: &str) -> Result<Option<Found>, Refusal> {
+    // A newline that both end with is no part of the question for whole lines.
+    let (old, new) = match (whole_old.strip_suffix('\n'), whole_new.strip_suffix('\n')) {
         (Some(old), Some(new)) => (old, new),
-        _ => (old, new),
+        _ => (whole_old, whole_new),
     };
     for (tier, key) in [
         (Tier::TrailingSpace, trim_end as fn(&str) -> Cow<'_, str>),
@@ -247,12 +256,13 @@ fn tolerant(lines: &Lines<'_>, old: &str, new: &str) -> Result<Option<Found>, Re
             for (tier, fold) in
                 [(Tier::Whitespace, fold::spaces as fn(&str) -> fold::Folded), (Tier::Unicode, fold::unicode)]
             {
-                if let Some(found) = folded(lines, old, new, tier, fold)? {
+                if let Some(found) = partial::folded(lines, whole_old, whole_new, tier, fold)? {
                     return Ok(Some(found));
                 }
             }
         }
-        if let Some(found) = by_lines(lines, old, new, tier, key)? {
+        let shared = old.len() < whole_old.len();
+        if let Some(found) = by_lines(lines, (old, shared), new, tier, key)? {
             return Ok(Some(found));
         }
     }
@@ -261,13 +271,14 @@ fn tolerant(lines: &Lines<'_>, old: &str, new: &str) -> Result<Option<Found>, Re
 
 fn by_lines(
     lines: &Lines<'_>,
-    old: &str,
+    (old, shared): (&str, bool),
     new: &str,
     tier: Tier,
     key: fn(&str) -> Cow<'_, str>,
 ) -> Result<Option<Found>, Refusal> {
-    // `old` ends its last line and `new` does not: the newline goes too.
-    let whole = old.strip_suffix('\n');
+    // `old` ends its last line and `new` does not: the newline goes too. After a newline that both had, one more is a blank
+    // line, which must be there.
+    let whole = old.strip_suffix('\n').filter(|_| !shared);
     let wanted: Vec<&str> = whole.unwrap_or(old).split('\n').collect();
     let hits = lines.free(lines.find(&wanted, key));
     let (mut tier, hits) = if tier == Tier::Trimmed {
@@ -297,6 +308,9 @@ fn by_lines(
     let mut of_old = old;
     if let Some(whole) = whole {
         if range.end < lines.text.len() {
+            if partial::joins(lines.text, range.end + 1, new) {
+                return Ok(None);
+            }
             range.end += 1;
         } else {
             of_old = whole;
@@ -305,69 +319,26 @@ fn by_lines(
     one(lines.text, range, of_old, new, tier).map(Some)
 }
 
-/// A match in a folded form of the text, which may begin and end within lines.
-fn folded(
-    lines: &Lines<'_>,
+pub(crate) fn one(
+    text: &str,
+    range: Range<usize>,
     old: &str,
     new: &str,
     tier: Tier,
-    fold: fn(&str) -> fold::Folded,
-) -> Result<Option<Found>, Refusal> {
-    if tier == Tier::Unicode && lines.text.is_ascii() && old.is_ascii() {
-        return Ok(None);
-    }
-    let (core, becomes) = if tier == Tier::Whitespace {
-        let becomes = if old.starts_with(char::is_whitespace) { from_first_line(new) } else { new };
-        let becomes = if old.ends_with(char::is_whitespace) { becomes.trim_end() } else { becomes };
-        (from_first_line(old).trim_end(), becomes)
-    } else {
-        (old, new)
-    };
-    let needle = if tier == Tier::Whitespace { core.trim_start() } else { core };
-    let mut hits = fold(lines.text).find(&fold(needle).text);
-    hits.retain(|hit| between_words(lines.text, hit));
-    let hits = lines.ground.narrow(hits);
-    match hits.as_slice() {
-        [] => Ok(None),
-        [hit] if needle.len() < core.len() => {
-            // With the indentation of its first line, where there is nothing else before it.
-            let start = lines.text[..hit.start].rfind('\n').map_or(0, |i| i + 1);
-            let whole = start..hit.end;
-            if lines.text[start..hit.start].trim().is_empty() && lines.ground.is_free(&whole) {
-                one(lines.text, whole, core, becomes, tier).map(Some)
-            } else {
-                one(lines.text, hit.clone(), needle, becomes.trim_start(), tier).map(Some)
-            }
-        }
-        [hit] => one(lines.text, hit.clone(), core, becomes, tier).map(Some),
-        several => Err(Refusal::Ambiguous { tier, at: several.iter().map(|hit| hit.start).collect() }),
-    }
-}
-
-/// Without the blank lines that it begins with.
-fn from_first_line(text: &str) -> &str {
-    let blank = text.len() - text.trim_start().len();
-    &text[text[..blank].rfind('\n').map_or(0, |i| i + 1)..]
-}
-
-/// A tolerant match does not begin or end within a word.
-fn between_words(text: &str, range: &Range<usize>) -> bool {
-    let word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-    let inside = &text[range.clone()];
-    let before = text[..range.start].chars().next_back();
-    let after = text[range.end..].chars().next();
-    let splits_first = word(before) && word(inside.chars().next());
-    let splits_last = word(inside.chars().next_back()) && word(after);
-    !splits_first && !splits_last
-}
-
-fn one(text: &str, range: Range<usize>, old: &str, new: &str, tier: Tier) -> Result<Found, Refusal> {
+) -> Result<Found, Refusal> {
     if tier > Tier::TrailingSpace && squeeze(old) == squeeze(new) {
         return Err(Refusal::OnlySpace { at: range.start });
     }
     let new = &*fold::spelled(new, old, &text[range.clone()]);
-    let splice =
-        splice(text, range.clone(), old, new, tier).map_err(|_| Refusal::Conflict { tier, range })?;
+    let conflict = Refusal::Conflict { tier, range: range.clone() };
+    let splice = splice(text, range, old, new, tier).map_err(|_| conflict.clone())?;
+    // Whatever the tier ignored: the lines are those that the model wrote, but for their form.
+    let lines = |all: &mut dyn Iterator<Item = &str>| -> Vec<String> {
+        all.map(fold::normal).filter(|line| !line.is_empty()).collect()
+    };
+    if lines(&mut splice.pieces.iter().map(|piece| piece.text.as_str())) != lines(&mut new.split('\n')) {
+        return Err(conflict);
+    }
     Ok(Found { tier, splices: vec![splice] })
 }
 
@@ -408,7 +379,16 @@ fn splice(
             _ => (*line).to_owned(),
         })
         .collect();
-    Ok(Splice { range, pieces: hunks::replace(&lines) })
+    // Lines at both ends that stay keep the file's bytes.
+    let stays = |(region, (old, new)): (&&str, (&&str, &&str))| same((region, old)) && old == new;
+    let head = region.iter().zip(old_lines.iter().zip(&new_lines)).take_while(|all| stays(*all)).count();
+    let least = region.len().min(old_lines.len()).min(new_lines.len());
+    let tail = region.iter().rev().zip(old_lines.iter().rev().zip(new_lines.iter().rev()));
+    let tail = tail.take(least - head).take_while(|all| stays(*all)).count();
+    let mut pieces: Vec<Piece> = (0..head).map(|i| Piece::kept(region[i], i)).collect();
+    pieces.extend(hunks::replace(&lines[head..lines.len() - tail]));
+    pieces.extend((region.len() - tail..region.len()).map(|i| Piece::kept(region[i], i)));
+    Ok(Splice { range, pieces })
 }
 
 /// Which line of the region each line of `old` is, where they are the same but for blank lines.
@@ -451,7 +431,7 @@ pub(crate) fn writer<'a>(
             }
         };
         Some(match written.replaces {
-            Some((old, file)) if tier != Tier::Exact => hunks::retouch(old, &line, file),
+            Some((old, file)) if tier != Tier::Exact => retouch(old, &line, file),
             _ => line,
         })
     }

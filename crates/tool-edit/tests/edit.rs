@@ -150,8 +150,8 @@ async fn encodings_stay() {
         ("\u{feff}x = 1\n".as_bytes().to_vec(), "x = 1", "x = é", "\u{feff}x = é\n".as_bytes().to_vec()),
         (utf16("\u{feff}a\r\nö\r\n"), "ö", "ö\n日", utf16("\u{feff}a\r\nö\r\n日\r\n")),
         (sjis(text), "\"値\"", "\"漢字\"", sjis(&text.replace('値', "漢字"))),
-        (b"\0\x01abc\xff".to_vec(), "abc", "x", b"\0\x01x\xff".to_vec()),
-        (b"a\0b\n".to_vec(), "a\0", "c\0", b"c\0b\n".to_vec()),
+        // Text with one damaged byte is shown, and edited by exact text.
+        (b"name = \xffabc\n".to_vec(), "abc", "x", b"name = \xffx\n".to_vec()),
     ] {
         room.seen("f", &before);
         let output = room.edit("f", old, new).await;
@@ -161,9 +161,90 @@ async fn encodings_stay() {
     let output = room.edit("f", "name", "näme").await;
     assert!(output.content.contains("is in Shift_JIS, which has no character 'ä'"), "{}", output.content);
     assert_eq!(room.bytes("f"), sjis(text));
-    // A tolerant match is no match in a binary file.
-    room.seen("f", "a  \0\nb\n");
-    assert!(room.edit("f", "a \0\nb", "x").await.is_error);
+}
+
+/// A newline at an end of `old` never stands for nothing, and a match that ignores white space keeps what is beside it.
+#[tokio::test]
+async fn a_lenient_match_takes_whole_lines_or_has_exact_ends() {
+    let room = room();
+    for (before, old, new) in [
+        ("\"a\": 1,\n", "  \"a\": 1\n", "  \"a\": 9,\n"),
+        ("foo(a);\nbar();\n", "foo(a)\n", ""),
+        ("x = [1, 2, 3]\n", "x = [1, 2\n", "x = [1, 9,\n"),
+        ("f(a,  b);\n", "f(a, b)\n", "f(a, c)\n"),
+        ("say “hi” now\n", "say \"hi\"\n", "say \"bye\"\n"),
+        ("(foo( a ))\n", "\nfoo( a )", "\nbar( a )"),
+    ] {
+        room.seen("f", before);
+        let output = room.edit("f", old, new).await;
+        let words = ["was not found", "the lines to change are different"];
+        assert!(output.is_error && words.iter().any(|w| output.content.contains(w)), "{}", output.content);
+        assert_eq!(room.bytes("f"), before.as_bytes(), "{before:?}");
+    }
+    for (before, old, new, after) in [
+        ("  f(a,  b)\nx\n", "f(a, b)\n", "", "x\n"),
+        ("  f(a,  b)\nx\n", "f(a, b)\n", "g(a, b)\n", "  g(a,  b)\nx\n"),
+        ("y = f(a,  b) + 1\n", "f(a, b)", "g(a, b)", "y = g(a,  b) + 1\n"),
+        ("x\n  f(a,  b)\n", "\nf(a, b)\n", "\ng(a, b)\n", "x\n  g(a,  b)\n"),
+        ("say “hi” now\n", "say \"hi\"", "say \"bye\"", "say “bye” now\n"),
+        ("break—here\n", "break-here", "break--here", "break--here\n"),
+    ] {
+        room.seen("f", before);
+        let output = room.edit("f", old, new).await;
+        assert_eq!(String::from_utf8(room.bytes("f")).unwrap(), after, "{before:?} {}", output.content);
+    }
+}
+
+/// A carriage return within a line that does not change stays, whether the model gives it as it is or as a line's end.
+#[tokio::test]
+async fn a_carriage_return_within_a_kept_line_stays() {
+    let room = room();
+    let before = "x\ry\nz\n";
+    for (old, new) in
+        [("x\ny\nz", "x\ny\nw"), ("x\ry\nz", "x\ry\nw"), ("y\nz", "y\nw"), ("x\ny\nz\n", "x\ny\nw\n")]
+    {
+        room.seen("f", before);
+        let output = room.edit("f", old, new).await;
+        assert_eq!(String::from_utf8(room.bytes("f")).unwrap(), "x\ry\nw\n", "{old:?} {}", output.content);
+    }
+    let patch = becket_tool_edit::tools().into_iter().find(|t| t.spec().name == "apply_patch").unwrap();
+    for hunk in [" x\n y\n-z\n+w\n", " x\ry\n-z\n+w\n", " y\n-z\n+w\n"] {
+        room.seen("f", before);
+        let text = format!("*** Begin Patch\n*** Update File: f\n@@\n{hunk}*** End Patch\n");
+        let output = run(&*patch, &room.env, json!({"patch": text})).await;
+        assert_eq!(String::from_utf8(room.bytes("f")).unwrap(), "x\ry\nw\n", "{hunk:?} {}", output.content);
+    }
+}
+
+/// A file that `read` does not show changes by exact bytes only, and only when that is asked for.
+#[tokio::test]
+async fn a_binary_file_changes_by_exact_bytes_only() {
+    let room = room();
+    let binary = |old: &str, new: &str| json!({"path": "f", "old": old, "new": new, "binary": true});
+    let many: &[u8] = b"\x01\x02\x03abc";
+    for before in
+        [&b"\0\x01abc\xff"[..], b"a\0b abc\n", many, b"\x7fELF abc", b"\x89PNG\r\n\x1a\nabc", b"%PDF-1.4 abc"]
+    {
+        room.seen("f", before);
+        let output = room.edit("f", "abc", "x").await;
+        assert!(output.is_error && output.content.contains("set `binary`"), "{}", output.content);
+        assert_eq!(room.bytes("f"), before);
+        let output = run(&*room.edit, &room.env, binary("abc", "x")).await;
+        let after = String::from_utf8_lossy(before).replace("abc", "x");
+        assert!(!output.is_error, "{}", output.content);
+        assert_eq!(String::from_utf8_lossy(&room.bytes("f")), after);
+    }
+    room.seen("f", b"\0\x01\\ \xfe\xff end");
+    let output = run(&*room.edit, &room.env, binary(r"\x01\\ \xFE", r"\x02\0\xfd")).await;
+    assert_eq!(room.bytes("f"), b"\0\x02\0\xfd\xff end", "{}", output.content);
+    for (old, words) in [(r"\xZZ", "no escape"), (r"\q", "no escape"), ("end \n", "was not found")] {
+        let output = run(&*room.edit, &room.env, binary(old, "x")).await;
+        assert!(output.is_error && output.content.contains(words), "{}", output.content);
+    }
+    let patch = becket_tool_edit::tools().into_iter().find(|t| t.spec().name == "apply_patch").unwrap();
+    let text = "*** Begin Patch\n*** Update File: f\n-end\n+start\n*** End Patch\n";
+    let output = run(&*patch, &room.env, json!({"patch": text})).await;
+    assert!(output.is_error && output.content.contains("a binary file"), "{}", output.content);
 }
 
 #[tokio::test]

@@ -180,6 +180,32 @@ async fn hunks_find_their_places() {
             "@@\n     def g(self):\n-        return 1\n+        return 2\n@@\n-class A:\n+class Z:\n",
             returns(2).replacen("class A", "class Z", 1),
         ),
+        // As many hunks as places: from top to bottom.
+        (
+            "@@\n-        return 1\n+        return 10\n@@\n-        return 1\n+        return 20\n@@\n-        return 1\n+        return 30\n",
+            ["10", "20", "30"]
+                .iter()
+                .fold(text.to_owned(), |out, n| out.replacen("return 1\n", &format!("return {n}\n"), 1)),
+        ),
+        (
+            "@@ def f(self):\n-        return 1\n+        return 5\n@@ def f(self):\n-        return 1\n+        return 6\n",
+            {
+                let (first, last) = text.rsplit_once("return 1").unwrap();
+                format!("{}return 6{last}", first.replacen("return 1", "return 5", 1))
+            },
+        ),
+        // Nothing but new lines behind a hunk that changes the last line.
+        ("@@ class B:\n     def f(self):\n-        return 1\n+        return 4\n@@\n+tail\n", {
+            let (first, _) = text.rsplit_once("return 1").unwrap();
+            format!("{first}return 4\ntail\n")
+        }),
+        // Exactly above is better than similar below.
+        (
+            "@@\n     def g(self):\n-        return 1\n+        return 2\n@@\n class A:\n-    def f(self):\n+    def h(self):\n",
+            returns(2).replacen("def f", "def h", 1),
+        ),
+        ("@@ ... @@ class B:\n-        return 1\n+        return 2\n", returns(3)),
+        ("@@ class  B :\n-        return 1\n+        return 2\n", returns(3)),
     ] {
         let room = Room::new(&[("f.py", text)]);
         let output = room.patch(&format!("*** Update File: f.py\n{hunk}")).await;
@@ -191,6 +217,21 @@ async fn hunks_find_their_places() {
         ("@@ def h(self):\n-        return 1\n+        return 2\n", "`@@ def h(self):` was not found"),
         ("@@\n-        return 3\n+        return 2\n", "was not found in f.py"),
         ("@@ def f(self):\n+    pass\n", "occurs 2 times"),
+        // The place is unique, but not where the header says.
+        (
+            "@@ class C:\n     def g(self):\n-        return 1\n+        return 2\n",
+            "`@@ class C:` was not found",
+        ),
+        (
+            "@@ class B:\n     def g(self):\n-        return 1\n+        return 2\n",
+            "only above the line `@@ class B:`",
+        ),
+        ("@@ class C:\n+    pass\n", "`@@ class C:` was not found"),
+        // Three places, and two hunks that say the same.
+        (
+            "@@\n-        return 1\n+        return 2\n@@\n-        return 1\n+        return 3\n",
+            "occurs at 3 places",
+        ),
     ] {
         let room = Room::new(&[("f.py", text)]);
         let output = room.patch(&format!("*** Update File: f.py\n{hunk}")).await;

@@ -3,6 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up fails the test")]
 
+#[path = "properties/lenient.rs"]
+mod lenient;
+
 use becket_tool::testing::{TestHost, env, run};
 use becket_tool::{Tool, ToolEnv, sha256};
 use encoding_rs::Encoding;
@@ -32,10 +35,10 @@ impl Bench {
     }
 
     /// The bytes after the edit, and whether it was refused.
-    fn edit(&self, before: &[u8], old: &str, new: &str) -> (Vec<u8>, Option<String>) {
+    fn edit(&self, before: &[u8], old: &str, new: &str, binary: bool) -> (Vec<u8>, Option<String>) {
         std::fs::write(&self.path, before).unwrap();
         self.host.kept().reads.insert(self.path.clone(), sha256(before));
-        let input = json!({"path": "f", "old": old, "new": new});
+        let input = json!({"path": "f", "old": old, "new": new, "binary": binary});
         let output = self.runtime.block_on(run(&*self.edit, &self.env, input));
         (std::fs::read(&self.path).unwrap(), output.is_error.then_some(output.content))
     }
@@ -148,11 +151,17 @@ fn outside_of_the_splice_no_byte_changes() {
             let prefix = [form.mark(), &around(form, &before, nul)].concat();
             let suffix = around(form, &after, nul);
             let file = [prefix.as_slice(), &form.encode(needle), &suffix].concat();
-            let (now, refused) = bench.edit(&file, &needle.replace("\r\n", "\n"), &new);
+            let (now, refused) = {
+                // As bytes where it may be no text: then newlines are literal, too.
+                let binary = (nul || matches!(form, Form::Noise))
+                    && !needle.contains('\r')
+                    && !matches!(form, Form::Utf16 { .. });
+                bench.edit(&file, &needle.replace("\r\n", "\n"), &new, binary)
+            };
             if let Some(why) = refused {
                 prop_assert_eq!(&now, &file, "refused, but changed: {}", why);
-                // Where the encoding is certain there is nothing to refuse.
-                let certain = matches!(form, Form::Utf8 { .. } | Form::Utf16 { bom: true, .. });
+                // An edit is refused only if the encoding is uncertain or the file is no text.
+                let certain = !nul && matches!(form, Form::Utf8 { .. } | Form::Utf16 { bom: true, .. });
                 prop_assert!(!certain, "{:?} {}", form, why);
                 return Ok(());
             }
@@ -191,7 +200,7 @@ fn kept_lines_keep_their_endings_and_new_ones_take_their_neighbours() {
             let old: String = before.replace("\r\n", "\n");
             let at = at.index(lines.len());
             let new = old.replace(&format!("line-{at} "), &format!("changed-{at}"));
-            let (now, refused) = bench.edit(before.as_bytes(), &old, &new);
+            let (now, refused) = bench.edit(before.as_bytes(), &old, &new, false);
             prop_assert!(refused.is_none(), "{:?}", refused);
             let want = before.replace(&format!("line-{at} "), &format!("changed-{at}"));
             prop_assert_eq!(String::from_utf8(now).unwrap(), want);
@@ -203,8 +212,8 @@ fn kept_lines_keep_their_endings_and_new_ones_take_their_neighbours() {
 #[test]
 fn nothing_is_left_beside_the_file() {
     let bench = Bench::new();
-    bench.edit(b"a", "a", "b");
-    bench.edit(b"a", "x", "b");
+    bench.edit(b"a", "a", "b", false);
+    bench.edit(b"a", "x", "b", false);
     let names: Vec<_> =
         std::fs::read_dir(Path::new(&bench.env.cwd)).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, ["f"]);

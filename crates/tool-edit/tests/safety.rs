@@ -26,7 +26,10 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 /// In memory where there is such a place: nobody loses power in a test.
 fn room() -> (tempfile::TempDir, ToolEnv, Arc<TestHost>) {
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-    let (env, host) = env(dir.path());
+    // Folders of its own above the project: a path with dots reaches nobody's files.
+    let project = dir.path().join("1/2/3/project");
+    std::fs::create_dir_all(&project).unwrap();
+    let (env, host) = env(&project);
     (dir, env, host)
 }
 

@@ -318,7 +318,10 @@ async fn slips_are_applied_right_or_refused_with_the_reason() {
         for Case { what, file, result, tool, input, want } in cases(edit) {
             count += 1;
             let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-            let (env, host) = env(dir.path());
+            // Folders of its own above the project: a path with dots reaches nobody's files.
+            let project = dir.path().join("1/2/3/project");
+            std::fs::create_dir_all(&project).unwrap();
+            let (env, host) = env(&project);
             let path = env.cwd.join(edit.0);
             std::fs::write(&path, &file).unwrap();
             host.kept().reads.insert(path.clone(), sha256(file.as_bytes()));

@@ -7,7 +7,6 @@
 //! |---|---|
 //! | `text` | lines with numbers, any size by range, UTF-8, UTF-16, legacy encodings |
 //! | `scan` | the bytes below: lines of a range and the hash, in one pass with bounded memory |
-//! | `sniff` | what the first bytes are |
 //! | `directory`, `image`, `pdf`, `notebook` | the other kinds |
 //! | `near` | what a path may have meant that leads nowhere |
 //!
@@ -26,11 +25,10 @@ mod near;
 mod notebook;
 mod pdf;
 mod scan;
-mod sniff;
 mod text;
 
 use becket_tool::input::Parser;
-use becket_tool::{PathError, Tool, ToolEnv, paths};
+use becket_tool::{PathError, Tool, ToolEnv, paths, sniff};
 use becket_types::{Access, ToolOutput, ToolSpec, cut_end};
 use futures::future::BoxFuture;
 use serde::Deserialize;

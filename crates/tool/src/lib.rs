@@ -11,6 +11,7 @@
 //! | [`contents`] | what files held when they were read, within bounds |
 //! | [`hook`] | what happens around a call that changes files |
 //! | [`limits`] | outputs that fit, and where the rest went |
+//! | [`sniff`] | what a file is, by its first bytes |
 //! | [`text`] | invisible characters, decoding, nearest names |
 //! | [`testing`] | a [`Host`] for tests |
 //!
@@ -26,6 +27,7 @@ pub mod input;
 pub mod limits;
 pub mod paths;
 pub mod registry;
+pub mod sniff;
 mod sys;
 pub mod testing;
 pub mod text;

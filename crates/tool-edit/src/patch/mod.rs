@@ -324,6 +324,11 @@ fn update(
     env: &ToolEnv,
     sieve: &mut Sieve,
 ) -> Result<Step, String> {
+    if let Some(what) = becket_tool::sniff::not_text(&current.bytes, path).filter(|_| !hunks.is_empty()) {
+        return Err(format!(
+            "{name} is {what}, which no patch changes; nothing was changed. Use a command, or write the whole file."
+        ));
+    }
     let known = Known::of(env, path, &current.bytes);
     let made = known.with(&current.bytes, name, |subject| {
         let plan = place::place(subject, hunks)?;

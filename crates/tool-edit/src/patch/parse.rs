@@ -289,6 +289,12 @@ pub(super) fn header_of(header: &str) -> (Option<usize>, Option<String>) {
         number = digits.parse().ok();
         rest = header.split_once("@@").map_or("", |(_, rest)| rest);
     }
+    // Dots stand for numbers that were left out.
+    if let Some(dots) = rest.trim().strip_prefix("...").or_else(|| rest.trim().strip_prefix('…'))
+        && (dots.trim().is_empty() || dots.trim().starts_with("@@"))
+    {
+        rest = dots.trim().trim_start_matches('@');
+    }
     let anchor = rest.trim().trim_end_matches("@@").trim();
     (number, (!anchor.is_empty()).then(|| anchor.to_owned()))
 }

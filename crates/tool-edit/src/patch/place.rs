@@ -1,11 +1,15 @@
 //! Where the hunks of a patch go.
 //!
-//! Model: a hunk is an edit of whole lines, behind the hunk before it, and where several places match below what its `@@`
-//! lines name. Pure; the engine finds the places.
+//! Model: a hunk is an edit of whole lines, behind the hunk before it and below what its `@@` lines name. A hunk may lie above
+//! the one before it if its place is unique. Hunks that say the same go from top to bottom if there is a place for each.
+//! A hunk without old lines adds below the line that is named, else at the end.
+//!
+//! Pure; the engine finds the places.
 
 use super::parse::Hunk;
 use crate::engine::{Edit, Plan, Planner, Subject};
-use crate::scope::Scope;
+use crate::scope::{Scope, line_of};
+use crate::tiers::squeeze;
 
 /// The hunks as edits, each after the one before it; out of order only where that is certain.
 pub(super) fn place(subject: &Subject<'_>, hunks: &[Hunk]) -> Result<Plan, String> {
@@ -15,42 +19,100 @@ pub(super) fn place(subject: &Subject<'_>, hunks: &[Hunk]) -> Result<Plan, Strin
         let label =
             if hunks.len() > 1 { format!("Hunk {} of {}: ", i + 1, subject.name) } else { String::new() };
         let after = planner.end();
-        let edit = |after: usize| {
-            as_edit(hunk, text, after, subject.name).map(|edit| Edit { label: label.clone(), ..edit })
+        if hunk.old.is_empty() && !text.is_empty() {
+            let at = insertion(hunk, text, after, subject.name).map_err(|why| format!("{label}{why}"))?;
+            planner.insert(at, &hunk.new)?;
+            continue;
+        }
+        let like = hunks[i..].iter().filter(|other| is_alike(hunk, other)).count();
+        let mut attempt = |after: usize| {
+            let edit = as_edit(hunk, text, after, like, subject.name)?;
+            planner.add(&Edit { label: label.clone(), ..edit })
         };
-        let first = edit(after).and_then(|edit| planner.add(&edit));
-        let Err(refusal) = first else { continue };
-        if after == 0 || edit(0).and_then(|edit| planner.add(&edit)).is_err() {
+        // An exact place above is better than one below that is only similar.
+        let exact = |from: usize| spots(text, &hunk.old, from).len();
+        let above = after > 0 && exact(after) == 0 && exact(0) == 1;
+        let order = if above { [0, after] } else { [after, 0] };
+        let Err(refusal) = attempt(order[0]) else { continue };
+        if after == 0 || attempt(order[1]).is_err() {
             return Err(in_words_of_patches(&refusal));
         }
     }
     Ok(planner.finish())
 }
 
-fn as_edit(hunk: &Hunk, text: &str, after: usize, name: &str) -> Result<Edit, String> {
-    let anchors = anchors(hunk, text, after);
-    let scope =
-        Scope { whole_lines: true, after, anchors: anchors.clone(), line: hunk.line, at_end: hunk.at_end };
-    if !hunk.old.is_empty() {
-        let there = |old: &str| !crate::fold::places(text, old).is_empty();
-        if !there(&hunk.old)
-            && let (old, new) = with_first_blanks(hunk)
-            && there(&old)
-        {
-            return Ok(Edit { old, new, scope, ..Edit::default() });
+/// Two hunks that say the same, and nothing of where.
+fn is_alike(hunk: &Hunk, other: &Hunk) -> bool {
+    let says_where = |hunk: &Hunk| hunk.line.is_some() || hunk.at_end;
+    hunk.old == other.old && hunk.anchors == other.anchors && !says_where(hunk) && !says_where(other)
+}
+
+/// Offsets of the whole lines that are exactly `old`, from `from` on, not overlapping.
+fn spots(text: &str, old: &str, from: usize) -> Vec<usize> {
+    let mut end = from;
+    let mut out = Vec::new();
+    for range in crate::fold::places(text, old) {
+        let begins_line = range.start == 0 || text.as_bytes()[range.start - 1] == b'\n';
+        if begins_line && range.start >= end {
+            end = range.end;
+            out.push(range.start);
         }
-        if anchors.is_empty() && !hunk.anchors.is_empty() && crate::fold::places(text, &hunk.old).len() > 1 {
-            return Err(format!(
-                "The line `@@ {}` was not found in {name}; nothing was changed.",
-                hunk.anchors.join(" @@ ")
-            ));
-        }
-        return Ok(Edit { old: hunk.old.clone(), new: hunk.new.clone(), scope, ..Edit::default() });
     }
-    if text.is_empty() {
+    out
+}
+
+/// A hunk with old lines. `like`: so many hunks from this one on say the same; where the text has as many places for them,
+/// they go from top to bottom.
+fn as_edit(hunk: &Hunk, text: &str, after: usize, like: usize, name: &str) -> Result<Edit, String> {
+    if text.is_empty() && hunk.old.is_empty() {
         return Ok(Edit { new: hunk.new.clone(), ..Edit::default() });
     }
-    // Nothing but new lines: below the line that is named, else at the end. A number alone is too often wrong.
+    let anchors = anchors(hunk, text, after);
+    // Behind line numbers stands what some program found there, often cut; without them it says where the hunk belongs.
+    let binding = !hunk.anchors.is_empty() && hunk.line.is_none();
+    if binding && anchors.is_empty() {
+        return Err(no_header(hunk, name));
+    }
+    let reaches = anchors.iter().min().filter(|_| binding).map_or(0, |at| at + 1);
+    let mut scope = Scope {
+        whole_lines: true,
+        after,
+        reaches,
+        anchors: anchors.clone(),
+        line: hunk.line,
+        at_end: hunk.at_end,
+    };
+    let there = |old: &str| !crate::fold::places(text, old).is_empty();
+    if !there(&hunk.old)
+        && let (old, new) = with_first_blanks(hunk)
+        && there(&old)
+    {
+        return Ok(Edit { old, new, scope, ..Edit::default() });
+    }
+    if binding && spots(text, &hunk.old, 0).last().is_some_and(|at| at + hunk.old.len() < reaches) {
+        return Err(format!(
+            "The old text of the hunk is in {name} only above the line `@@ {}`; nothing was changed. Name a line above it, or give more context.",
+            hunk.anchors.join(" @@ ")
+        ));
+    }
+    let mut places = spots(text, &hunk.old, after);
+    if !anchors.is_empty() {
+        let first = |anchor: &usize| places.iter().copied().find(|at| at >= anchor);
+        places = anchors.iter().filter_map(first).collect();
+        places.sort_unstable();
+        places.dedup();
+    }
+    if like > 1 && places.len() == like {
+        scope.line = places.first().map(|at| line_of(text, *at));
+        scope.anchors.clear();
+        scope.reaches = 0;
+    }
+    Ok(Edit { old: hunk.old.clone(), new: hunk.new.clone(), scope, ..Edit::default() })
+}
+
+/// The offset where a hunk that only adds lines goes: below the line that is named, else at the end.
+fn insertion(hunk: &Hunk, text: &str, after: usize, name: &str) -> Result<usize, String> {
+    // A number alone is too often wrong.
     if hunk.line.is_some_and(|line| line < text.lines().count()) && hunk.anchors.is_empty() {
         return Err(format!(
             "A hunk of {name} only adds lines, and nothing but a line number says where; nothing was changed. Give the lines around it."
@@ -61,35 +123,25 @@ fn as_edit(hunk: &Hunk, text: &str, after: usize, name: &str) -> Result<Edit, St
             "A hunk of {name} only adds lines, and most of the file's own lines are among them: they would be there twice; nothing was changed. Give what is replaced in lines with `-`."
         ));
     }
-    let at = match (anchors.as_slice(), hunk.anchors.is_empty()) {
-        ([at], _) => *at,
-        (_, true) => text.trim_end_matches('\n').rfind('\n').map_or(0, |i| i + 1),
-        ([], false) => {
-            return Err(format!(
-                "The line `@@ {}` was not found in {name}; nothing was changed.",
-                hunk.anchors.join(" @@ ")
-            ));
-        }
-        (several, false) => {
-            return Err(format!(
-                "The line `@@ {}` occurs {} times in {name}; nothing was changed. Give context lines.",
-                hunk.anchors.join(" @@ "),
-                several.len()
-            ));
-        }
-    };
-    let end = match (hunk.anchors.is_empty(), text[at..].find('\n')) {
-        (true, _) | (_, None) => text.len(),
-        (false, Some(end)) => at + end + 1,
-    };
-    let old = text[at..end].to_owned();
-    let new = if old.ends_with('\n') {
-        format!("{old}{}", hunk.new)
-    } else {
-        format!("{old}\n{}", hunk.new.trim_end_matches('\n'))
-    };
-    let scope = Scope { after: at, anchors: vec![at], ..Scope::default() };
-    Ok(Edit { old, new, scope, ..Edit::default() })
+    if hunk.anchors.is_empty() {
+        return Ok(text.len());
+    }
+    match anchors(hunk, text, after).as_slice() {
+        [at] => Ok(text[*at..].find('\n').map_or(text.len(), |end| at + end + 1)),
+        [] => Err(no_header(hunk, name)),
+        several => Err(format!(
+            "The line `@@ {}` occurs {} times in {name}; nothing was changed. Give context lines.",
+            hunk.anchors.join(" @@ "),
+            several.len()
+        )),
+    }
+}
+
+fn no_header(hunk: &Hunk, name: &str) -> String {
+    format!(
+        "The line `@@ {}` was not found in {name}; nothing was changed. Behind `@@` comes a line of the file above the change, or nothing.",
+        hunk.anchors.join(" @@ ")
+    )
 }
 
 /// Whether most lines of a text are among those that are to be added: a new content rather than an addition.
@@ -137,6 +189,11 @@ fn anchors(hunk: &Hunk, text: &str, after: usize) -> Vec<usize> {
         found = lines().filter(|(at, line)| *at >= from && equal(line)).map(|(at, _)| at).collect();
         if found.is_empty() {
             found = lines().filter(|(at, line)| *at >= from && part(line)).map(|(at, _)| at).collect();
+        }
+        if found.is_empty() {
+            let bare = squeeze(anchor);
+            let loose = |line: &str| !bare.is_empty() && squeeze(line).contains(&bare);
+            found = lines().filter(|(at, line)| *at >= from && loose(line)).map(|(at, _)| at).collect();
         }
         let Some(first) = found.first() else { return Vec::new() };
         from = *first;

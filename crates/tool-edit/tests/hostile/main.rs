@@ -13,6 +13,7 @@ mod slips;
 use becket_tool::testing::{env, run};
 use becket_tool::{Tool, sha256};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::sync::Arc;
 
 enum Want {
@@ -84,6 +85,27 @@ fn squeezed(text: &[u8]) -> Vec<String> {
     text.lines().map(line).collect()
 }
 
+/// A hash of every name and content below `root` but for the project.
+fn outside(root: &Path, project: &Path) -> String {
+    let mut seen = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if path == project {
+                continue;
+            }
+            let bytes = if path.is_dir() { Vec::new() } else { std::fs::read(&path).unwrap() };
+            seen.push((path.clone(), sha256(&bytes)));
+            if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    seen.sort();
+    sha256(format!("{seen:?}").as_bytes())
+}
+
 #[tokio::test]
 async fn the_worst_is_applied_right_or_refused_with_the_reason() {
     let mut cases = Cases::default();
@@ -115,11 +137,14 @@ async fn the_worst_is_applied_right_or_refused_with_the_reason() {
     let (mut applied, mut refused) = (0, 0);
     for Case { what, name, file, tool, input, want } in cases.0 {
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        // The project has two folders of its own above it, so that no case reaches anybody's files;
-        // in the upper one is a file that a patch may try to move onto.
-        let project = dir.path().join("above/project");
+        // The project has folders of its own above it, so that no case reaches anybody's files; in each is a file that a
+        // patch may try to move onto.
+        let project = dir.path().join("1/2/3/4/5/project");
         std::fs::create_dir_all(&project).unwrap();
-        std::fs::write(dir.path().join("f.txt"), "outside").unwrap();
+        for above in project.ancestors().skip(1).take_while(|above| above.starts_with(dir.path())) {
+            std::fs::write(above.join("f.txt"), "outside").unwrap();
+        }
+        let surroundings = outside(dir.path(), &project);
         let (env, host) = env(&project);
         let path = env.cwd.join(name);
         std::fs::write(&path, &file).unwrap();
@@ -139,7 +164,7 @@ async fn the_worst_is_applied_right_or_refused_with_the_reason() {
                 !output.is_error && squeezed(&now) == squeezed(right) || kept && said(words)
             }
         } && beside == 1
-            && std::fs::read(dir.path().join("f.txt")).unwrap() == b"outside";
+            && outside(dir.path(), &project) == surroundings;
         if output.is_error {
             refused += 1;
         } else {

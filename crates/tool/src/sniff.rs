@@ -1,16 +1,16 @@
 //! Kind of a file, by its first bytes.
 //!
 //! Owns the table of magic numbers and the rule for text. A name decides only where bytes cannot (a notebook is JSON).
-//! Reads nothing itself.
+//! Reads nothing itself. What `read` does not show, `edit` does not change without being told so.
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use std::path::Path;
 
 /// Number of bytes that decide.
-pub(crate) const SAMPLE: usize = 8 * 1024;
+pub const SAMPLE: usize = 8 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// UTF-16, or something in which a line feed is one byte (UTF-8 as far as is known).
     Text(&'static Encoding),
     Notebook,
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
     Png,
     Jpeg,
     Gif,
@@ -28,7 +28,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    pub(crate) fn media_type(self) -> &'static str {
+    pub fn media_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",
             Self::Jpeg => "image/jpeg",
@@ -37,7 +37,7 @@ impl Format {
         }
     }
 
-    pub(crate) fn extensions(self) -> &'static [&'static str] {
+    pub fn extensions(self) -> &'static [&'static str] {
         match self {
             Self::Png => &["png", "apng"],
             Self::Jpeg => &["jpg", "jpeg", "jpe", "jfif"],
@@ -49,9 +49,10 @@ impl Format {
 
 /// A file whose bytes are not for reading: what it is and what may help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Binary {
-    pub(crate) name: &'static str,
-    pub(crate) hint: &'static str,
+pub struct Binary {
+    /// With its article: `an ELF binary`.
+    pub name: &'static str,
+    pub hint: &'static str,
 }
 
 /// First bytes, at which place, and what they mean.
@@ -82,7 +83,7 @@ const MAGIC: &[(usize, &[u8], &str, &str)] = &[
 ];
 
 /// Kind of the file at `path`, whose beginning is `sample`.
-pub(crate) fn kind(sample: &[u8], path: &Path) -> Kind {
+pub fn kind(sample: &[u8], path: &Path) -> Kind {
     if let Some(format) = image(sample) {
         return Kind::Image(format);
     }
@@ -111,8 +112,18 @@ pub(crate) fn kind(sample: &[u8], path: &Path) -> Kind {
     if notebook && sample.trim_ascii_start().starts_with(b"{") { Kind::Notebook } else { Kind::Text(UTF_8) }
 }
 
+/// The name of a file that is no text, with its article; `None` for text.
+pub fn not_text(bytes: &[u8], path: &Path) -> Option<&'static str> {
+    match kind(&bytes[..bytes.len().min(SAMPLE)], path) {
+        Kind::Binary(what) => Some(what.name),
+        Kind::Image(_) => Some("an image"),
+        Kind::Pdf => Some("a PDF document"),
+        Kind::Text(_) | Kind::Notebook => None,
+    }
+}
+
 /// Kind that the name of a file promises, unless that is text.
-pub(crate) fn named(path: &Path) -> Option<&'static str> {
+pub fn named(path: &Path) -> Option<&'static str> {
     let extension = path.extension()?.to_str()?.to_ascii_lowercase();
     let formats = [Format::Png, Format::Jpeg, Format::Gif, Format::Webp];
     if formats.iter().any(|f| f.extensions().contains(&extension.as_str())) {

@@ -1,0 +1,182 @@
+//! Matches that may begin and end within lines: the white-space and the Unicode tier.
+//!
+//! Model: only the text between the outer white space of `old` is looked up in the folded file. Each end of a hit must
+//! then be settled. Either the hit reaches the border of its line, or the file has there exactly the white space that
+//! `old` has, or `old` and `new` have the same white space there and the file has some. A hit with an end that is none
+//! of these is dropped: a newline of `old` never stands for nothing.
+//!
+//! Invariants:
+//! - A newline is removed only together with the whole line that it ends, and never so that two lines become one.
+//! - What `old` and `new` share at an end stays in the file as it is.
+//!
+//! Pure. Decides nothing about several hits; `tiers` refuses them.
+
+use crate::fold::Folded;
+use crate::tiers::{Found, Lines, Refusal, Tier, one};
+use std::ops::Range;
+
+/// Finds `old` under `fold` and replaces it where both its ends are settled.
+pub(crate) fn folded(
+    lines: &Lines<'_>,
+    old: &str,
+    new: &str,
+    tier: Tier,
+    fold: fn(&str) -> Folded,
+) -> Result<Option<Found>, Refusal> {
+    if tier == Tier::Unicode && lines.text.is_ascii() && old.is_ascii() {
+        return Ok(None);
+    }
+    let wanted = Wanted::new(old, new, tier);
+    let needle = fold(wanted.core).text;
+    let hits: Vec<Hit<'_>> = fold(lines.text)
+        .find(&needle)
+        .into_iter()
+        .filter(|hit| between_words(lines.text, hit))
+        .filter_map(|hit| wanted.settle(lines.text, &hit))
+        .collect();
+    let free = lines.ground.narrow(hits.iter().map(|hit| hit.range.clone()).collect());
+    let hits: Vec<Hit<'_>> = hits.into_iter().filter(|hit| free.contains(&hit.range)).collect();
+    match hits.as_slice() {
+        [] => Ok(None),
+        [hit] => one(lines.text, hit.range.clone(), hit.old, hit.new, tier).map(Some),
+        several => Err(Refusal::Ambiguous { tier, at: several.iter().map(|hit| hit.range.start).collect() }),
+    }
+}
+
+/// A place with settled ends, and the part of the edit that belongs to it.
+struct Hit<'a> {
+    range: Range<usize>,
+    old: &'a str,
+    new: &'a str,
+}
+
+/// `old` with its outer white space apart.
+struct Wanted<'a> {
+    old: &'a str,
+    new: &'a str,
+    /// White space that `old` begins with.
+    lead: &'a str,
+    core: &'a str,
+    /// White space that `old` ends with.
+    trail: &'a str,
+}
+
+/// One end of a hit: the border of the range, and the bytes of `old` and `new` that are left out there.
+struct End {
+    at: usize,
+    of_old: usize,
+    of_new: usize,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(old: &'a str, new: &'a str, tier: Tier) -> Self {
+        // The Unicode fold keeps white space, so only the newlines at the end need a look at the file.
+        let (head, tail) = match tier {
+            Tier::Unicode => (old, old.trim_end_matches('\n')),
+            _ => (old.trim_start(), old.trim_end()),
+        };
+        let lead = &old[..old.len() - head.len()];
+        let core = if tail.len() > lead.len() { &old[lead.len()..tail.len()] } else { "" };
+        Self { old, new, lead, core, trail: &old[lead.len() + core.len()..] }
+    }
+
+    fn settle(&self, text: &str, hit: &Range<usize>) -> Option<Hit<'a>> {
+        let line_start = text[..hit.start].rfind('\n').map_or(0, |i| i + 1);
+        let begins_line = text[line_start..hit.start].trim().is_empty();
+        let first = self.first(text, hit.start, begins_line.then_some(line_start))?;
+        let last = self.last(text, hit.end)?;
+        let mut start = first.at;
+        if text[hit.end..last.at].contains('\n') {
+            // A newline goes: the line that it ends must go or be rewritten as a whole.
+            if !begins_line {
+                return None;
+            }
+            start = start.min(line_start);
+        }
+        let old = self.old.get(first.of_old..self.old.len() - last.of_old)?;
+        let new = self.new.get(first.of_new..self.new.len().checked_sub(last.of_new)?)?;
+        if text[hit.end..last.at].contains('\n') && joins(text, last.at, new) {
+            return None;
+        }
+        Some(Hit { range: start..last.at, old, new })
+    }
+
+    fn first(&self, text: &str, at: usize, line_start: Option<usize>) -> Option<End> {
+        if self.lead.is_empty() {
+            return Some(End { at, of_old: 0, of_new: 0 });
+        }
+        let blank = self.lead.rfind('\n').map_or(0, |i| i + 1);
+        if let Some(line_start) = line_start
+            && self.new.starts_with(&self.lead[..blank])
+        {
+            return Some(End { at: line_start, of_old: blank, of_new: blank });
+        }
+        if text[..at].ends_with(self.lead) {
+            return Some(End { at: at - self.lead.len(), of_old: 0, of_new: 0 });
+        }
+        let spaced = text[..at].ends_with(|c: char| c != '\n' && c.is_whitespace());
+        let shared = blank == 0 && self.new.len() > self.lead.len() && self.new.starts_with(self.lead);
+        (spaced && shared).then(|| End { at, of_old: self.lead.len(), of_new: self.lead.len() })
+    }
+
+    fn last(&self, text: &str, at: usize) -> Option<End> {
+        let trail = self.trail;
+        if trail.is_empty() {
+            return Some(End { at, of_old: 0, of_new: 0 });
+        }
+        let rest = text[at..].split('\n').next().unwrap_or_default();
+        let spaces = |text: &str| text.len() - text.trim_end_matches([' ', '\t']).len();
+        if rest.trim().is_empty() {
+            let ends = |text: &str| text[text.trim_end().len()..].matches('\n').count();
+            let (of_old, of_new) = (ends(self.old), ends(self.new));
+            let shared = of_old.min(of_new);
+            let cut = |text: &str| {
+                let kept = text.rmatch_indices('\n').take(shared).last().map_or(text.len(), |(i, _)| i);
+                text.len() - kept + spaces(&text[..kept])
+            };
+            let (left_old, left_new) = (cut(self.old), cut(self.new));
+            return match of_old - shared {
+                0 => Some(End { at, of_old: left_old, of_new: left_new }),
+                // The newlines that stay must be there as well.
+                _ if shared > 0 && line_ends(text, at, of_old).is_none() => None,
+                gone => match line_ends(text, at, gone) {
+                    Some(end) => Some(End { at: end, of_old: left_old, of_new: left_new }),
+                    // The last line of the file has no newline that could go.
+                    None if gone == 1 && shared == 0 => {
+                        Some(End { at: text.len(), of_old: trail.len(), of_new: left_new })
+                    }
+                    None => None,
+                },
+            };
+        }
+        if text[at..].starts_with(trail) {
+            return Some(End { at: at + trail.len(), of_old: 0, of_new: 0 });
+        }
+        let spaced = rest.starts_with(char::is_whitespace);
+        let shared = !trail.contains('\n') && self.new.len() > trail.len() && self.new.ends_with(trail);
+        (spaced && shared).then(|| End { at, of_old: trail.len(), of_new: trail.len() })
+    }
+}
+
+/// True if `new`, whose newline was left out, would run into a line of the file that the match does not cover.
+pub(crate) fn joins(text: &str, at: usize, new: &str) -> bool {
+    let next = text[at..].split('\n').next().unwrap_or_default();
+    !new.trim().is_empty() && !new.ends_with('\n') && !next.trim().is_empty()
+}
+
+/// The offset behind the `count`-th newline after `at`, if there is only white space before it.
+fn line_ends(text: &str, at: usize, count: usize) -> Option<usize> {
+    let (found, _) = text[at..].match_indices('\n').nth(count - 1)?;
+    text[at..at + found].trim().is_empty().then_some(at + found + 1)
+}
+
+/// A tolerant match does not begin or end within a word.
+fn between_words(text: &str, range: &Range<usize>) -> bool {
+    let word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let inside = &text[range.clone()];
+    let before = text[..range.start].chars().next_back();
+    let after = text[range.end..].chars().next();
+    let splits_first = word(before) && word(inside.chars().next());
+    let splits_last = word(inside.chars().next_back()) && word(after);
+    !splits_first && !splits_last
+}

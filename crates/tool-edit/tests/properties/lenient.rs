@@ -1,0 +1,262 @@
+//! Lenient edits against an oracle of their own: no byte changes outside of what `old` covers, and the lines are those that
+//! the same replacement gives on the exact text. `PROPTEST_CASES` sets the number of cases.
+//!
+//! The oracle shares no code with the tool. It looks for `old` in the file by the characters that are not white space, with
+//! Unicode look-alikes as one. Each place that it finds, with the lines that must come out, is one allowed result.
+
+use becket_tool_edit::fuzzing;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use std::cell::Cell;
+use std::ops::Range;
+
+/// Choices, one after another; 0 when none is left, so that shrinking makes cases plainer.
+struct Dice<'a>(std::slice::Iter<'a, u16>);
+
+impl Dice<'_> {
+    fn below(&mut self, n: usize) -> usize {
+        usize::from(*self.0.next().unwrap_or(&0)) % n
+    }
+    fn one<'b>(&mut self, of: &[&'b str]) -> &'b str {
+        of[self.below(of.len())]
+    }
+}
+
+const WORDS: [&str; 22] = [
+    "a", "foo", "bar", "x1", "é", "(", ")", ",", ";", "\"", "'", "-", "--", "...", "{", "}", " ", " ", " = ",
+    "  ", "[", "]",
+];
+
+fn line(dice: &mut Dice<'_>) -> String {
+    let indent = dice.one(&["", "", "  ", "    ", "\t"]).to_owned();
+    (0..dice.below(6)).fold(indent, |line, _| line + dice.one(&WORDS))
+}
+
+fn lines(dice: &mut Dice<'_>, most: usize) -> Vec<String> {
+    (0..dice.below(most + 1)).map(|_| line(dice)).collect()
+}
+
+/// A line as the file may have it where the model writes `line`.
+fn disguised(line: &str, dice: &mut Dice<'_>, deeper: &str) -> String {
+    let mut out = deeper.to_owned();
+    for c in line.chars() {
+        match (c, dice.below(6)) {
+            (' ', 0) => out.push_str("  "),
+            (' ', 1) => out.push('\t'),
+            (' ', 2) => out.push('\u{a0}'),
+            ('"', 0) => out.push('“'),
+            ('"', 1) => out.push('”'),
+            ('\'', 0) => out.push('’'),
+            ('-', 0) => out.push('—'),
+            ('-', 1) => out.push('–'),
+            _ => out.push(c),
+        }
+    }
+    if dice.below(4) == 0 {
+        out = out.replace("...", "…");
+    }
+    out + dice.one(&["", "", "", " ", "\t", "  "])
+}
+
+struct Case {
+    file: String,
+    old: String,
+    new: String,
+}
+
+fn case(entropy: &[u16]) -> Case {
+    let mut dice = Dice(entropy.iter());
+    let dice = &mut dice;
+    let mut model = vec![line(dice)];
+    model.extend(lines(dice, 3));
+    let deeper = dice.one(&["", "", "  ", "\t"]);
+    let style = dice.below(3);
+    let mut file = if dice.below(8) == 0 { "\u{feff}".to_owned() } else { String::new() };
+    let own: Vec<String> = model.iter().map(|line| disguised(line, dice, deeper)).collect();
+    let (before, after) = (lines(dice, 2), lines(dice, 2));
+    let count = before.len() + own.len() + after.len();
+    for (i, line) in before.iter().chain(&own).chain(&after).enumerate() {
+        file.push_str(line);
+        let last = i + 1 == count && dice.below(3) == 0;
+        let crlf = style == 1 || style == 2 && dice.below(2) == 0;
+        file.push_str(if last {
+            ""
+        } else if crlf {
+            "\r\n"
+        } else {
+            "\n"
+        });
+    }
+    // The model gives those lines, often without a part of the first and the last.
+    let text = model.join("\n");
+    let chars: Vec<char> = text.chars().collect();
+    let from = if dice.below(3) == 0 { dice.below(chars.len() + 1) } else { 0 };
+    let to = if dice.below(3) == 0 { dice.below(chars.len() + 1) } else { chars.len() };
+    let core: String = chars[from.min(to)..to.max(from)].iter().collect();
+    let lead = dice.one(&["", "", "", " ", "\n", "  "]);
+    let trail = dice.one(&["", "", "\n", "\n", " ", "\n\n"]);
+    let mut changed: Vec<String> = core.split('\n').map(str::to_owned).collect();
+    let at = dice.below(changed.len());
+    match dice.below(6) {
+        0 => changed[at] = line(dice),
+        1 => changed[at].push_str("foo"),
+        2 => changed.insert(at, line(dice)),
+        3 => {
+            changed.remove(at);
+        }
+        4 => changed[at] = changed[at].replacen('-', "--", 1).replacen('a', "b c", 1),
+        _ => changed = lines(dice, 2),
+    }
+    let (of_lead, of_trail) = (dice.below(5), dice.below(5));
+    let new = format!(
+        "{}{}{}",
+        if of_lead == 0 { "" } else { lead },
+        changed.join("\n"),
+        if of_trail == 0 { "" } else { trail }
+    );
+    Case { file, old: format!("{lead}{core}{trail}"), new }
+}
+
+/// The characters that are not white space, each with its place.
+fn solid(text: &str) -> Vec<(char, Range<usize>)> {
+    let mut out = Vec::new();
+    for (at, c) in text.char_indices() {
+        let place = at..at + c.len_utf8();
+        match c {
+            c if c.is_whitespace() || c == '\u{feff}' => {}
+            '“' | '”' => out.push(('"', place)),
+            '’' => out.push(('\'', place)),
+            '—' | '–' => out.push(('-', place)),
+            '…' => out.extend([('.', place.clone()), ('.', place.clone()), ('.', place)]),
+            c => out.push((c, place)),
+        }
+    }
+    out
+}
+
+/// The lines that are not blank: look-alikes as one, white space only between words.
+fn said(text: &str) -> Vec<String> {
+    let word = |c: char| c.is_alphanumeric() || c == '_';
+    let line = |line: &str| {
+        let mut out = String::new();
+        let mut end = 0;
+        for (c, place) in solid(line) {
+            if place.start > end && word(c) && out.ends_with(word) {
+                out.push(' ');
+            }
+            end = place.end;
+            out.push(c);
+        }
+        out
+    };
+    text.split('\n').map(line).filter(|line| !line.is_empty()).collect()
+}
+
+fn white_before(text: &str, at: usize) -> usize {
+    text[..at].trim_end_matches(|c: char| c.is_whitespace() || c == '\u{feff}').len()
+}
+
+fn white_after(text: &str, at: usize) -> usize {
+    text.len() - text[at..].trim_start().len()
+}
+
+/// True if `now` is an allowed result at the place `x..y` of the file.
+fn allowed(case: &Case, x: usize, y: usize, now: &str) -> bool {
+    let Case { file, old, new } = case;
+    let lead = &old[..old.len() - old.trim_start().len()];
+    let trail = &old[old.trim_end().len()..];
+    let (before, after) = (&file[white_before(file, x)..x], &file[y..white_after(file, y)]);
+    let (begins, ends) = (white_before(file, x) == 0, white_after(file, y) == file.len());
+    // White space of `old` must be there in some form; a newline as a newline.
+    let newlines = |text: &str| text.matches('\n').count();
+    let fits = |wanted: &str, there: &str, border: bool| {
+        wanted.is_empty()
+            || border
+            || if newlines(wanted) > 0 { newlines(there) > 0 } else { !there.is_empty() }
+    };
+    if !fits(lead, before, begins) || !fits(trail, after, ends) {
+        return false;
+    }
+    // The file with `old` in its exact form, and `new` in its place.
+    let mut rest_before = &file[..x];
+    for _ in 0..newlines(lead) {
+        rest_before = rest_before.trim_end_matches(|c: char| c != '\n' && c.is_whitespace());
+        rest_before = rest_before.strip_suffix('\n').unwrap_or(rest_before);
+    }
+    if newlines(lead) == 0 && !lead.is_empty() {
+        let all = |c: char| c != '\n' && c.is_whitespace();
+        rest_before = rest_before.strip_suffix(lead).unwrap_or(rest_before.trim_end_matches(all));
+    }
+    let mut rest_after = &file[y..];
+    for _ in 0..newlines(trail) {
+        rest_after = rest_after.trim_start_matches(|c: char| c != '\n' && c.is_whitespace());
+        rest_after = rest_after.strip_prefix('\n').unwrap_or(rest_after);
+    }
+    if newlines(trail) == 0 && !trail.is_empty() {
+        let all = |c: char| c != '\n' && c.is_whitespace();
+        rest_after = rest_after.strip_prefix(trail).unwrap_or(rest_after.trim_start_matches(all));
+    }
+    let exact = format!("{rest_before}{new}{rest_after}");
+    // Bytes may change between these two offsets: the lines that `old` covers.
+    let line_start = file[..x].rfind('\n').map_or(0, |i| i + 1);
+    let line_end = file[y..].find('\n').map_or(file.len(), |i| y + i);
+    let low = match lead {
+        lead if newlines(lead) > 0 => white_before(file, x),
+        _ if white_before(file, x) <= line_start => line_start,
+        "" => x,
+        _ => white_before(file, x),
+    };
+    let high = match trail {
+        trail if newlines(trail) > 0 => white_after(file, y),
+        _ if white_after(file, y) >= line_end => line_end,
+        "" => y,
+        _ => white_after(file, y),
+    };
+    now.len() >= low + file.len() - high
+        && now.starts_with(&file[..low])
+        && now.ends_with(&file[high..])
+        && said(now) == said(&exact)
+}
+
+#[test]
+fn a_lenient_edit_changes_nothing_outside_of_what_it_covers() {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(4_000);
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let (exact, lenient, refused) = (Cell::new(0u32), Cell::new(0u32), Cell::new(0u32));
+    let strategy = proptest::collection::vec(any::<u16>(), 120);
+    runner
+        .run(&strategy, |entropy| {
+            let case = case(&entropy);
+            let edits = [(case.old.as_str(), case.new.as_str())];
+            let Ok((now, _)) = fuzzing::edit(case.file.as_bytes(), &edits) else {
+                refused.set(refused.get() + 1);
+                return Ok(());
+            };
+            let counter = if case.file.replace("\r\n", "\n").contains(&case.old) { &exact } else { &lenient };
+            counter.set(counter.get() + 1);
+            let now = String::from_utf8(now).unwrap();
+            let (hay, needle) = (solid(&case.file), solid(&case.old));
+            let text = |all: &[(char, Range<usize>)]| all.iter().map(|(c, _)| *c).collect::<Vec<_>>();
+            let places = hay.windows(needle.len().max(1)).filter(|window| text(window) == text(&needle));
+            let fine = needle.is_empty()
+                || places.into_iter().any(|window| {
+                    let (first, last) = (&window[0].1, &window[window.len() - 1].1);
+                    allowed(&case, first.start, last.end, &now)
+                });
+            prop_assert!(
+                fine,
+                "file {:?}\nold  {:?}\nnew  {:?}\nnow  {:?}",
+                case.file,
+                case.old,
+                case.new,
+                now
+            );
+            Ok(())
+        })
+        .unwrap();
+    let counts = format!("{} exact, {} lenient, {} refused", exact.get(), lenient.get(), refused.get());
+    assert!(lenient.get() > cases / 5, "{counts}");
+    if std::env::var_os("PROPTEST_CASES").is_some() {
+        println!("{counts}");
+    }
+}
