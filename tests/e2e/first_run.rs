@@ -28,7 +28,7 @@ fn a_server_that_is_found_is_chosen_and_kept() {
     terminal.shows("openai/qwen");
     terminal.press_until("\x1b[A", "❯ 1 openai/qwen");
     terminal.send("\r");
-    terminal.shows("what is to be done?");
+    terminal.shows("Describe a task");
     terminal.send("go\r");
     terminal.shows("Done.");
     terminal.send("\x04");
@@ -51,7 +51,7 @@ fn a_key_is_pasted_kept_for_its_owner_and_never_shown() {
     terminal.send("\x1b[200~sk-ant-api03-SECRETSECRET\x1b[201~");
     terminal.shows("a key for anthropic");
     terminal.send("\r");
-    terminal.shows("what is to be done?");
+    terminal.shows("Describe a task");
     terminal.send("go\r");
     terminal.shows("Done.");
     terminal.send("\x04");
@@ -63,7 +63,7 @@ fn a_key_is_pasted_kept_for_its_owner_and_never_shown() {
     assert!(bench.home.read(".config/becket/config.toml").starts_with("model = \"anthropic/"));
     // The next time nothing is asked.
     let mut terminal = start();
-    terminal.shows("what is to be done?");
+    terminal.shows("Describe a task");
     terminal.send("again\r");
     terminal.shows("Done.");
     let sent = server.requests();
@@ -87,7 +87,7 @@ fn nothing_of_a_project_is_used_before_it_is_trusted() {
     let mut terminal = start();
     terminal.shows("Do you trust what is in this directory?");
     terminal.shows("❯ 1 no: work here without these");
-    terminal.press_until("\r", "what is to be done?");
+    terminal.press_until("\r", "Describe a task");
     terminal.shows("skills are not loaded until the folder is trusted");
     terminal.send("\x15/build\r");
     terminal.shows("no command /build");
@@ -100,12 +100,12 @@ fn nothing_of_a_project_is_used_before_it_is_trusted() {
     terminal.shows("Do you trust what is in this directory?");
     terminal.press_until("\x1b[A", "❯ 2 yes: I trust");
     terminal.send("2");
-    terminal.shows("what is to be done?");
+    terminal.shows("Describe a task");
     drop(terminal);
 
     // It is trusted from now on; what a command runs is still shown first.
     let mut terminal = start();
-    terminal.shows("what is to be done?");
+    terminal.shows("Describe a task");
     terminal.send("go\r");
     terminal.shows("Done.");
     terminal.send("/build\r");

@@ -145,7 +145,7 @@ fn silent() -> MockServer {
 fn a_killed_becket_leaves_a_sane_terminal() {
     let (bench, server) = (Bench::new(&[]), silent());
     let mut terminal = Terminal::start(becket(&bench, &server));
-    terminal.shows("what is to be done?");
+    terminal.shows("Describe a task");
     assert!(terminal.emulator.screen().alternate_screen());
     terminal.signal(Signal::KILL);
     terminal.is_given_back();
@@ -156,7 +156,7 @@ fn signals_end_it_and_the_terminal_is_as_before() {
     let (bench, server) = (Bench::new(&[]), silent());
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
         let mut terminal = Terminal::start(becket(&bench, &server));
-        terminal.shows("what is to be done?");
+        terminal.shows("Describe a task");
         terminal.signal(signal);
         terminal.is_given_back();
         assert_eq!(terminal.child.wait().unwrap().code(), Some(143), "{signal:?}");
@@ -202,7 +202,7 @@ fn ctrl_z_stops_it_and_fg_brings_it_back() {
     terminal.shows("shell>");
     let words: Vec<_> = becket.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
     terminal.send(&format!("{} {}\r", becket.get_program().to_string_lossy(), words.join(" ")));
-    terminal.shows("what is to be done?");
+    terminal.shows("Describe a task");
     terminal.send("half a thought");
     terminal.shows("› half a thought");
     terminal.send("\x1a");
@@ -228,7 +228,7 @@ fn a_rule_that_is_always_allowed_goes_into_a_file_of_the_person_s_own() {
         }
     });
     let mut terminal = Terminal::typed(becket(&bench, &server), "");
-    terminal.shows("what is to be done?");
+    terminal.shows("Describe a task");
     terminal.send("make it\r");
     terminal.shows("3 Yes, always");
     // What is typed is no answer, and waits in the composer.
@@ -259,7 +259,7 @@ fn a_sentence_typed_at_a_question_allows_nothing_and_becomes_the_reason() {
         }
     });
     let mut terminal = Terminal::typed(becket(&bench, &server), "");
-    terminal.shows("what is to be done?");
+    terminal.shows("Describe a task");
     terminal.send("make it\r");
     terminal.shows("1 Yes, once");
     // Ctrl-U empties the composer: what was typed before the question could be read is no reply to it.
@@ -301,9 +301,9 @@ fn an_image_is_given_once_to_a_terminal_that_draws_it() {
             command.env("XTERM_VERSION", "XTerm(379)");
         }
         let mut terminal = Terminal::typed(command, answer);
-        terminal.shows("what is to be done?");
+        terminal.shows("Describe a task");
         terminal.send("\x1b[200~./a.png\x1b[201~");
-        terminal.until("the image in the composer", |t| !t.screen().contains("what is to be done?"));
+        terminal.until("the image in the composer", |t| !t.screen().contains("Describe a task"));
         terminal.send("what is it?\r");
         terminal.shows("Done.");
         terminal.shows("[image ");
@@ -354,7 +354,7 @@ fn a_long_session_is_read_back_to_its_first_message() {
     let mut command = becket(&bench, &server);
     command.args(["-c", "--context-window", "2000000"]);
     let mut terminal = Terminal::start(command);
-    terminal.shows("what is to be done?");
+    terminal.shows("Describe a task");
     // Into what is not there, by a search,
     terminal.send("\x06user 100 says");
     terminal.shows("0 of 0+");
@@ -378,7 +378,7 @@ fn a_long_session_is_read_back_to_its_first_message() {
     terminal.send("\r");
     terminal.shows("│ user 250 says");
     terminal.send("\x1b");
-    terminal.shows("what is to be done?");
+    terminal.shows("Describe a task");
     terminal.send("go on\r");
     terminal.shows("Done.");
     terminal.send("\x04");
@@ -393,11 +393,11 @@ fn the_window_is_known_before_the_first_answer() {
     let mut command = bench.command();
     command.env("TERM", "xterm-256color").args(["--model", "script:own.json"]);
     let mut terminal = Terminal::start(command);
-    terminal.shows("what is to be done?");
+    terminal.shows("Describe a task");
     terminal.send("/context\r");
     terminal.shows("model script:own.json  window 40k  usable");
     terminal.send("\x1b");
-    terminal.shows("what is to be done?");
+    terminal.shows("Describe a task");
     terminal.send("\x04");
     terminal.is_given_back();
 }

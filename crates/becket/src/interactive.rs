@@ -341,7 +341,8 @@ impl Host for Surroundings {
             }
             Request::Command { name, arguments } => {
                 let pages = Arc::clone(&self.pages);
-                beside(move || Some(pages.answer(&name, &arguments)))
+                let root = self.root.clone();
+                beside(move || Some(pages.answer(&name, &arguments, &root)))
             }
             Request::Files { query } => self.files.ask(query),
             Request::Models => beside(|| {
@@ -416,6 +417,10 @@ impl Surroundings {
             Request::Allow { rule, place } => {
                 let root = self.root.clone();
                 beside(move || Some(Reply::Done(wishes::allow(&pages.environment, &root, &rule, place))))
+            }
+            Request::Disallow { rule, place } => {
+                let root = self.root.clone();
+                beside(move || Some(Reply::Done(wishes::disallow(&pages.environment, &root, &rule, place))))
             }
             Request::Keep(keep) => {
                 {

@@ -13,6 +13,8 @@ pub enum Amend {
     Set(Value),
     /// Its list has this element too.
     Add(String),
+    /// Its list no longer has this element.
+    Remove(String),
 }
 
 /// `text`, in TOML, with `[section] key` amended; a section may be a path (`providers.openai`), and is empty for the file's
@@ -22,6 +24,7 @@ pub fn amend(text: &str, section: &str, key: &str, how: &Amend) -> Result<String
         let value = match how {
             Amend::Set(value) => literal(value),
             Amend::Add(element) => format!("[…, {}]", literal(&Value::from(element.as_str()))),
+            Amend::Remove(element) => format!("[…] without {}", literal(&Value::from(element.as_str()))),
         };
         let place = if section.is_empty() {
             "above the first section".to_owned()
@@ -38,14 +41,18 @@ pub fn amend(text: &str, section: &str, key: &str, how: &Amend) -> Result<String
                 let element = literal(&Value::from(element.as_str()));
                 format!("{}{element}{comma}{}", &text[..=start], &text[start + 1..])
             }
+            Amend::Remove(element) => {
+                without(text, section, key, element).ok_or_else(|| by_hand("the list has no such element"))?
+            }
             Amend::Set(_) => return Err(by_hand("the key holds a list")),
         },
         Some(Found::Scalar(start, end)) => match how {
             Amend::Set(value) => format!("{}{}{}", &text[..start], literal(value), &text[end..]),
-            Amend::Add(_) => return Err(by_hand("the key holds no list")),
+            Amend::Add(_) | Amend::Remove(_) => return Err(by_hand("the key holds no list")),
         },
         None => {
             let line = match how {
+                Amend::Remove(_) => return Err(by_hand("there is no such key")),
                 Amend::Set(value) => format!("{key} = {}\n", literal(value)),
                 Amend::Add(element) => format!("{key} = [{}]\n", literal(&Value::from(element.as_str()))),
             };
@@ -57,6 +64,14 @@ pub fn amend(text: &str, section: &str, key: &str, how: &Amend) -> Result<String
         Ok(after) if after == wanted => Ok(out),
         _ => Err(by_hand("the file is written in a way that cannot be changed safely")),
     }
+}
+
+/// The texts in the list at `[section] key`; empty where there is none or the file cannot be read.
+pub fn listed(text: &str, section: &str, key: &str) -> Vec<String> {
+    let tree = read(text).unwrap_or_default();
+    let table = names(section).try_fold(&tree, |table, name| table.get(name));
+    let list = table.and_then(|table| table.get(key)).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
 enum Found {
@@ -78,6 +93,25 @@ fn place(text: &str, section: &str, key: &str) -> Option<Found> {
         DeValue::Array(items) => Found::List(span.start, items.is_empty()),
         _ => Found::Scalar(span.start, span.end),
     })
+}
+
+/// The text without the first such element of a list, and without the comma after it.
+fn without(text: &str, section: &str, key: &str, element: &str) -> Option<String> {
+    let table = DeTable::parse(text).ok()?;
+    let mut table = table.get_ref();
+    for name in names(section) {
+        let DeValue::Table(inner) = table.get(name)?.get_ref() else { return None };
+        table = inner;
+    }
+    let DeValue::Array(items) = table.get(key)?.get_ref() else { return None };
+    let is = |value: &DeValue<'_>| matches!(value, DeValue::String(text) if text.as_ref() == element);
+    let span = items.iter().find(|item| is(item.get_ref()))?.span();
+    let rest = &text[span.end..];
+    let after = match rest.trim_start().strip_prefix(',') {
+        Some(after) => after.trim_start_matches(' '),
+        None => rest,
+    };
+    Some(format!("{}{after}", &text[..span.start]))
 }
 
 fn names(section: &str) -> impl Iterator<Item = &str> {
@@ -135,6 +169,13 @@ fn amended(mut tree: Value, section: &str, key: &str, how: &Amend) -> Value {
                     items.insert(0, Value::from(element.as_str()));
                 }
             }
+            Amend::Remove(element) => {
+                if let Some(Value::Array(items)) = section.get_mut(key)
+                    && let Some(at) = items.iter().position(|item| item == element.as_str())
+                {
+                    items.remove(at);
+                }
+            }
         }
     }
     tree
@@ -183,6 +224,25 @@ mod tests {
         for bad in ["permissions = 3", "[permissions", "[permissions]\nallow = \"x\"", "permissions = {}"] {
             let said = add(bad, "Read").unwrap_err();
             assert!(said.contains("write it there yourself"), "{bad}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_rule_is_removed_and_all_else_stays() {
+        let remove = |text: &str| amend(text, "permissions", "allow", &Amend::Remove("b".to_owned()));
+        for (before, after) in [
+            ("permissions.allow = ['b']\n", "permissions.allow = []\n"),
+            ("permissions.allow = ['a', 'b', 'c']\n", "permissions.allow = ['a', 'c']\n"),
+            ("permissions.allow = ['a', \"b\"] # mine\n", "permissions.allow = ['a', ] # mine\n"),
+            (
+                "[permissions]\nallow = [\n  'b', # why\n  'c',\n]\n",
+                "[permissions]\nallow = [\n  # why\n  'c',\n]\n",
+            ),
+        ] {
+            assert_eq!(remove(before).as_deref(), Ok(after), "{before}");
+        }
+        for bad in ["", "permissions.allow = ['a']", "permissions.allow = 'b'"] {
+            assert!(remove(bad).is_err(), "{bad}");
         }
     }
 

@@ -24,7 +24,7 @@ mod scope;
 mod secret;
 mod tree;
 
-pub use amend::{Amend, amend};
+pub use amend::{Amend, amend, listed};
 pub use error::{ConfigError, Problem};
 pub use explain::Row;
 pub use files::{MAX_BYTES, Places, read_files, read_text};

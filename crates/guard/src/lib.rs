@@ -199,6 +199,17 @@ impl Guard {
         Ok(())
     }
 
+    /// Withdraws an allow rule, whether it was allowed for this session or stands in the settings. Returns false if there is
+    /// no such rule. Deny and ask rules stay.
+    pub fn revoke(&mut self, rule: &str) -> bool {
+        let Ok(rule) = Rule::parse(rule) else { return false };
+        let before = self.session.len() + self.settings.rules.allow.len();
+        self.session.retain(|known| *known != rule);
+        self.settings.rules.allow.retain(|known| *known != rule);
+        self.compile();
+        self.session.len() + self.settings.rules.allow.len() < before
+    }
+
     /// The names among `names` that a bare deny rule takes away altogether: the model is not told of them.
     pub fn removed_tools(&self, names: &[String]) -> Vec<String> {
         let gone =

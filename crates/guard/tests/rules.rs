@@ -282,7 +282,22 @@ fn a_session_rule_from_the_question_answers_it() {
         guard.allow_for_session(&rule).unwrap();
         assert_eq!(decide(&guard, text), "allow", "{text} after {rule}");
         assert_eq!(guard.session_rules().len(), 1);
+        assert!(guard.revoke(&rule) && !guard.revoke(&rule), "{rule}");
+        assert_eq!(decide(&guard, text), "ask", "{text} without {rule}");
     }
+}
+
+/// A rule of the settings is withdrawn as well; what denies and what asks stays.
+#[test]
+fn only_permissions_are_withdrawn() {
+    let mut guard = guard(&["Bash(make *)"], &["Bash(git push *)"], &["Bash(rm *)"], PermissionMode::Default);
+    assert_eq!(decide(&guard, "bash:make all"), "allow");
+    assert!(guard.revoke("Bash(make *)"));
+    assert_eq!(decide(&guard, "bash:make all"), "ask");
+    for rule in ["Bash(git push *)", "Bash(rm *)", "no rule ("] {
+        assert!(!guard.revoke(rule), "{rule}");
+    }
+    assert_eq!(decide(&guard, "bash:rm x"), "deny");
 }
 
 #[test]

@@ -125,6 +125,10 @@ impl Tool for EditTool {
         crate::preview(env, |env, sieve| (self.read)(&self.spec, input)?.apply(env, sieve))
     }
 
+    fn refusal(&self, input: &Value, env: &ToolEnv) -> Option<String> {
+        crate::refusal(env, |env, sieve| (self.read)(&self.spec, input)?.apply(env, sieve))
+    }
+
     fn run_without<'a>(
         &'a self,
         rejected: Vec<usize>,

@@ -151,6 +151,17 @@ fn preview(
     sieve.previews()
 }
 
+/// The error of a call that would end before it writes.
+fn refusal(
+    env: &ToolEnv,
+    work: impl FnOnce(&ToolEnv, &mut Sieve) -> Result<ToolOutput, String>,
+) -> Option<String> {
+    let mut sieve = Sieve::showing();
+    let done = work(env, &mut sieve);
+    // Work that gets to its writes ends there with an error of its own.
+    done.err().filter(|_| !sieve.is_shown())
+}
+
 /// A host that is asked and told nothing.
 struct Looking(Arc<dyn Host>);
 

@@ -21,6 +21,8 @@ pub(crate) struct Sieve {
     rejected: Vec<usize>,
     /// Only show.
     showing: bool,
+    /// Everything was shown: the call would write now.
+    shown_all: bool,
     next: usize,
     kept: usize,
     shown: Vec<FilePreview>,
@@ -35,6 +37,11 @@ impl Sieve {
 
     pub(crate) fn showing() -> Self {
         Self { showing: true, ..Self::default() }
+    }
+
+    /// True if the call got to the point where it would write.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.shown_all
     }
 
     /// What was shown.
@@ -101,8 +108,9 @@ impl Sieve {
     }
 
     /// Everything has passed: may it be written? `Err` ends the call before anything is.
-    pub(crate) fn ready(&self) -> Result<(), String> {
+    pub(crate) fn ready(&mut self) -> Result<(), String> {
         if self.showing {
+            self.shown_all = true;
             return Err("Only shown.".to_owned());
         }
         if !self.rejected.is_empty() && self.kept == 0 {

@@ -73,6 +73,10 @@ impl Tool for WriteTool {
         crate::preview(env, |env, sieve| write(&input::parse::<Input>(&self.spec, input)?, env, sieve))
     }
 
+    fn refusal(&self, input: &Value, env: &ToolEnv) -> Option<String> {
+        crate::refusal(env, |env, sieve| write(&input::parse::<Input>(&self.spec, input)?, env, sieve))
+    }
+
     fn run_without<'a>(
         &'a self,
         rejected: Vec<usize>,

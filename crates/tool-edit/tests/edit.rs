@@ -405,5 +405,10 @@ async fn a_preview_changes_nothing_and_rejected_hunks_stay_as_they_were() {
     room.holds(&["a.txt"]);
     let edit = json!({"path": "a.txt", "old": "line 5\n", "new": "five\n"});
     assert_eq!(room.edit.preview(&edit, &room.env)[0].hunks.len(), 1);
+    assert_eq!(room.edit.refusal(&edit, &room.env), None);
     assert!(room.edit.run_without(vec![0], edit, &room.env).await.is_error);
+    // A call that cannot work says so before anybody is asked, in the words of the call itself.
+    let missing = json!({"path": "a.txt", "old": "no such line\n", "new": "x\n"});
+    let why = room.edit.refusal(&missing, &room.env).unwrap();
+    assert_eq!(why, room.edit.run(missing, &room.env).await.content);
 }

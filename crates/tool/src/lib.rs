@@ -63,6 +63,12 @@ pub trait Tool: Send + Sync {
         Vec::new()
     }
 
+    /// The error for the model if the call cannot work, found without changing anything. The host learns what the error tells,
+    /// as if the call had run: the caller gives it to the model. `None` where the tool cannot say.
+    fn refusal(&self, _input: &Value, _env: &ToolEnv) -> Option<String> {
+        None
+    }
+
     /// As [`Tool::run`], without the hunks of [`Tool::preview`] that a person rejected: their numbers through all files, from
     /// 0. The output says which. A tool without a preview refuses.
     fn run_without<'a>(

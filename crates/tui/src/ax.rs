@@ -388,7 +388,7 @@ pub async fn run<W: Write>(
     let mut speaker = Speaker::default();
     let mut replies = FuturesUnordered::new();
     let mut asked = Instant::now();
-    writeln!(out, "becket. Write what is to be done, /help for commands, /quit to leave.")?;
+    writeln!(out, "becket. Describe a task, /help for commands, /quit to leave.")?;
     out.flush()?;
     loop {
         let mut effects = Vec::new();

@@ -71,6 +71,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("init", "", "have an AGENTS.md written for this project"),
     ("export", "[md|jsonl] FILE", "this session into a file"),
     ("diff", "", "what differs from the last commit"),
+    ("clear", "", "the same as /new"),
     ("copy", "", "the last answer to the clipboard"),
     ("theme", "NAME", "dark, light, high-contrast, colour-blind, ansi, plain, or one of your own"),
     ("keys", "", "the keys, and which are in each other's way"),

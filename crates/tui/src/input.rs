@@ -191,6 +191,11 @@ pub enum Request {
         rule: String,
         place: Place,
     },
+    /// This rule, no longer allowed in the settings where it stands.
+    Disallow {
+        rule: String,
+        place: Place,
+    },
     Keep(Keep),
     /// The beginning and the end of another session.
     Preview {

@@ -81,6 +81,16 @@ impl Theme {
         self.syntax.and_then(|syntax| syntax.colour(class)).map_or_else(Style::new, fg)
     }
 
+    /// Behind the person's messages, over the full width; `None` where the mark before them must do.
+    pub fn band(&self) -> Option<Style> {
+        let (r, g, b) = match self.syntax? {
+            Syntax::Ansi => return None,
+            Syntax::Dark => (40, 44, 52),
+            Syntax::Light => (234, 238, 242),
+        };
+        Some(Style::new().bg(Color::Rgb(r, g, b)))
+    }
+
     /// A line of code that was added or removed; `None` where text itself must say it.
     pub fn tint(&self, added: bool) -> Option<Style> {
         let tint = match (self.syntax?, self.name) {

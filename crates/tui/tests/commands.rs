@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
 
-use becket_tui::input::{Confirm, Effect, Input, Page, Reply, Request, Timer, To};
+use becket_tui::input::{Confirm, Effect, Input, Page, Place, Reply, Request, Timer, To};
 use becket_types::{Access, CallId, Command, DeliveryMode, Event, Part, PermissionRequest};
 use crossterm::event::{KeyCode, MouseEvent, MouseEventKind};
 use serde_json::json;
@@ -98,7 +98,7 @@ fn enter_on_a_command_that_needs_an_argument_asks_for_it() {
     stage.key(KeyCode::Up);
     assert!(menu(&mut stage).contains(&"❯ plain".to_owned()), "around: {:?}", menu(&mut stage));
     stage.key(KeyCode::Enter);
-    assert!(stage.screen().contains("› what is to be done?"));
+    assert!(stage.screen().contains("› Describe a task"));
     // Models are the host's.
     stage.type_text("/model");
     let effects = asked(stage.update(Input::Key(support::key(' '))));
@@ -243,6 +243,53 @@ fn a_question_of_the_agent_goes_before_a_page() {
     stage.read_question();
     assert!(matches!(stage.key(KeyCode::Esc)[..], [Effect::Send(Command::Decide { .. })]));
     assert!(stage.screen().contains("line 4"), "the page is back: {}", stage.screen());
+}
+
+#[test]
+fn what_was_allowed_is_shown_with_its_scope_and_withdrawn() {
+    let permissions = |stage: &mut Stage| {
+        let data = json!({"always": [{"rule": "Bash(make *)", "local": true}]});
+        let page =
+            Page { title: "permissions".into(), markdown: "mode: default".into(), data, ..Page::default() };
+        stage.update(Input::Reply(Reply::Page { name: "permissions".into(), result: Ok(page) }));
+    };
+    let mut stage = Stage::new(80, 24);
+    stage.event(started());
+    stage.event(Event::Grants { rules: vec!["Bash(touch *)".into()] });
+    permissions(&mut stage);
+    let screen = stage.screen();
+    assert!(screen.contains("1 Withdraw Bash(touch *) (this session)"), "{screen}");
+    assert!(screen.contains("2 Withdraw Bash(make *) (always, in this project)"), "{screen}");
+    let revoke = |rule: &str| Effect::Send(Command::Revoke { rule: rule.into() });
+    assert_eq!(stage.answer('1'), [revoke("Bash(touch *)")]);
+    assert!(!stage.screen().contains("Withdraw"), "the page closes: {}", stage.screen());
+    stage.event(Event::Grants { rules: Vec::new() });
+    permissions(&mut stage);
+    assert!(!stage.screen().contains("touch"), "{}", stage.screen());
+    let disallow = Request::Disallow { rule: "Bash(make *)".into(), place: Place::Local };
+    assert_eq!(stage.answer('1'), [Effect::Ask(disallow), revoke("Bash(make *)")]);
+}
+
+#[test]
+fn the_mode_that_asks_about_nothing_is_asked_about_once() {
+    let mut stage = Stage::new(80, 24);
+    stage.event(started());
+    let change = |stage: &mut Stage, mode: &str| {
+        stage.type_text(&format!("/mode {mode}"));
+        stage.key(KeyCode::Esc);
+        asked(stage.key(KeyCode::Enter))
+    };
+    let sent = |mode: &str| vec![Effect::Send(Command::SetMode { mode: mode.into() })];
+    assert_eq!(change(&mut stage, "bypassPermissions"), []);
+    assert!(stage.screen().contains("1 Yes, ask about nothing"), "{}", stage.screen());
+    stage.read_question();
+    stage.key(KeyCode::Esc);
+    assert!(stage.screen().contains("default · project"), "{}", stage.screen());
+    assert_eq!(change(&mut stage, "bypassPermissions"), []);
+    assert_eq!(asked(stage.answer('1')), sent("bypassPermissions"));
+    assert!(stage.screen().contains("bypassPermissions · project"), "{}", stage.screen());
+    assert_eq!(change(&mut stage, "default"), sent("default"));
+    assert_eq!(change(&mut stage, "bypassPermissions"), sent("bypassPermissions"));
 }
 
 #[test]

@@ -193,7 +193,7 @@ fn a_request_is_opened_down_to_its_bytes_and_left_again() {
     stage.key(KeyCode::Esc);
     assert!(stage.screen().contains("❯     2  2026-11-21 14:07"), "{}", stage.screen());
     stage.key(KeyCode::Esc);
-    assert!(stage.screen().contains("› what is to be done?"), "{}", stage.screen());
+    assert!(stage.screen().contains("› Describe a task"), "{}", stage.screen());
 }
 
 #[test]

@@ -434,7 +434,9 @@ fn what_was_read_leaves_again() {
             reader.key(key);
             let now = reader.screen();
             most = most.max(reader.app.held());
-            let questions = now.lines().filter_map(|line| line.strip_prefix("> question "));
+            // The last row may end with "more below".
+            let questions =
+                now.lines().filter_map(|line| line.strip_prefix("> question ")?.split(' ').next());
             seen.extend(questions.map(|n| n.parse::<u64>().unwrap()));
             if now == before {
                 break;

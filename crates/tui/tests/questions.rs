@@ -604,7 +604,7 @@ fn a_text_that_was_begun_before_the_question_is_a_message() {
     desk.wait(3_000);
     desk.type_text("ser too");
     let shown = desk.frame();
-    assert!(shown.contains("Enter sends your message, the question stays"), "{shown}");
+    assert!(shown.contains("Enter sends this, the question stays · Tab answers · Esc refuses"), "{shown}");
     desk.press(KeyCode::Enter);
     assert_eq!(desk.written(), "fixtheparsertoo");
     assert!(allowed(&desk).is_empty());

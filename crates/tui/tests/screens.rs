@@ -21,7 +21,7 @@ fn a_session_begins_with_an_empty_screen_and_a_hint() {
     stage.event(started());
     assert_eq!(
         stage.screen(),
-        "\n\n\n\n\n\n› what is to be done? / for commands\nscript/demo · default · project"
+        "\n\n\n\n\n\n› Describe a task, or type / for commands\nscript/demo · default · project"
     );
 }
 
@@ -52,7 +52,7 @@ fn a_prompt_is_sent_and_its_turn_is_shown() {
     stage.event(Event::ToolOutput { call_id: CallId("c1".into()), chunk: "running 3 tests\n".into() });
     assert_eq!(
         stage.screen(),
-        "> fix the test\n\nI will look at it\n\n◐ bash cargo test\n  running 3 tests\n\n\n\n\n\n\n\n◐ running bash · Esc interrupts\n› say something to steer it; Tab queues\nscript/demo · default · project"
+        "> fix the test\n\nI will look at it\n\n◐ bash cargo test\n  running 3 tests\n\n\n\n\n\n\n\n◐ running bash · Esc interrupts\n› Enter steers this turn, Tab queues for the next\nscript/demo · default · project"
     );
     let mut result = Message::tool_result(CallId("c1".into()), "bash", "3 passed", false);
     if let Some(Part::ToolResult { details, .. }) = result.parts.first_mut() {
@@ -87,7 +87,7 @@ fn ctrl_c_clears_then_asks_then_quits() {
     stage.event(started());
     stage.type_text("half a thought");
     assert_eq!(stage.ctrl('c'), []);
-    assert!(stage.screen().contains("what is to be done?"));
+    assert!(stage.screen().contains("Describe a task"));
     stage.ctrl('c');
     assert!(stage.screen().contains("Ctrl-C once more quits"));
     assert_eq!(stage.ctrl('c'), [Effect::Quit]);

@@ -36,6 +36,10 @@ pub enum Command {
     Withdraw {
         client_id: String,
     },
+    /// Withdraw a rule that a person allowed; answered by [`Event::Grants`].
+    Revoke {
+        rule: String,
+    },
     /// Another title for the session.
     Rename {
         title: String,
@@ -140,6 +144,10 @@ pub enum Event {
     /// This prompt was taken back: it will not be delivered.
     Withdrawn {
         client_id: String,
+    },
+    /// The rules that a person allowed until the session ends. Comes after each change of them.
+    Grants {
+        rules: Vec<String>,
     },
     /// The session has another title.
     Renamed {

@@ -325,9 +325,6 @@ impl Agent {
         match command {
             Command::Prompt(input) => self.prompt_came(input),
             Command::Interrupt => {
-                if !matches!(self.phase(), Phase::Idle | Phase::Restoring) {
-                    self.core.say(NoticeLevel::Info, "Interrupted.".to_owned());
-                }
                 self.give_up_preparation("an interrupt");
                 self.feed(Input::Interrupt);
             }
@@ -339,6 +336,7 @@ impl Agent {
             Command::SetMode { mode } => self.set_mode(&mode),
             Command::Decide { call_id, decision } => self.decided(&call_id, decision),
             Command::Withdraw { client_id } => self.withdraw(client_id),
+            Command::Revoke { rule } => self.revoke(&rule),
             Command::Rename { title } => self.rename(title),
             Command::PlanCompaction { focus } => self.plan_compaction(focus),
             Command::EditCompaction { plan, summary } => self.undo_asked(Want::Edit { plan, summary }),

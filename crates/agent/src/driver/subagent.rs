@@ -66,6 +66,13 @@ impl Subagents {
             let _ = running.commands.try_send(Command::SetMode { mode: mode.to_string() });
         }
     }
+
+    /// Withdraws a rule from the copies that running subagents have. One that is flooded by its own commands keeps it to its end.
+    pub(super) fn revoke(&self, rule: &str) {
+        for running in self.0.values() {
+            let _ = running.commands.try_send(Command::Revoke { rule: rule.to_owned() });
+        }
+    }
 }
 
 impl Agent {
@@ -187,15 +194,11 @@ impl Agent {
     /// What a front end wants of a subagent.
     pub(super) fn pass_to_subagent(&mut self, call: &CallId, command: Command) {
         let Some(running) = self.subagents.0.get(call) else { return };
+        let mut granted = None;
         match &command {
             Command::Decide { call_id, decision } => {
-                let offer = lock(&running.offers).remove(call_id);
-                if let (Decision::AllowSession, Some(rule)) = (decision, offer)
-                    && let Err(error) = self.guard.allow_for_session(&rule)
-                {
-                    let text = format!("This can be allowed once only: {error}");
-                    self.core.say(NoticeLevel::Warning, text);
-                }
+                granted =
+                    lock(&running.offers).remove(call_id).filter(|_| *decision == Decision::AllowSession);
             }
             Command::Interrupt => {}
             _ => {
@@ -204,6 +207,9 @@ impl Agent {
             }
         }
         let _ = running.commands.try_send(command);
+        if let Some(rule) = granted {
+            self.grant(&rule);
+        }
     }
 }
 

@@ -138,6 +138,14 @@ impl Agent {
                 return Taken::Settled;
             }
             Verdict::Ask { reason, rule } => {
+                // Nobody is asked about a call that cannot work. Its error may quote the files, so the model gets it only if
+                // it may read them.
+                if self.may_read_all(&access)
+                    && let Some(why) = tool.refusal(&slot.call.input, &env)
+                {
+                    slot.refuse(why);
+                    return Taken::Settled;
+                }
                 let offer = rule.clone().map(|rule| RuleOffer { covers: becket_guard::covers(&rule), rule });
                 self.core.announce(Event::PermissionAsked(Box::new(PermissionRequest {
                     call_id: slot.call.id.clone(),
@@ -274,10 +282,8 @@ impl Agent {
                 Decision::AllowOnce | Decision::AllowSession | Decision::AllowWithout { .. } => {
                     if decision == Decision::AllowSession
                         && let Some(rule) = rule
-                        && let Err(error) = self.guard.allow_for_session(&rule)
                     {
-                        let text = format!("This can be allowed once only: {error}");
-                        self.core.say(becket_types::NoticeLevel::Warning, text);
+                        self.grant(&rule);
                     }
                     // What was shown is what runs: the call is checked again and must touch the same.
                     match self.check(&slot.call, &batch.cancel, &slot.partial) {
@@ -303,6 +309,42 @@ impl Agent {
         }
         self.op = Op::Tools(batch);
         self.advance();
+    }
+
+    /// True if each path could be read without a question.
+    fn may_read_all(&self, access: &Access) -> bool {
+        access.paths.iter().all(|path| {
+            let input = json!({ "path": path });
+            matches!(self.guard.check("read", &Access::read(path.clone()), &input), Verdict::Allow { .. })
+        })
+    }
+
+    /// Allows what a rule matches until the session ends, as a person decided.
+    pub(super) fn grant(&mut self, rule: &str) {
+        match self.guard.allow_for_session(rule) {
+            Ok(()) => self.tell_grants(),
+            Err(error) => {
+                let text = format!("This can be allowed once only: {error}");
+                self.core.say(becket_types::NoticeLevel::Warning, text);
+            }
+        }
+    }
+
+    /// Withdraws a rule that a person allowed. Calls that run already are not stopped.
+    pub(super) fn revoke(&mut self, rule: &str) {
+        let text = if self.guard.revoke(rule) {
+            format!("No longer allowed without asking: {rule}")
+        } else {
+            format!("There is no such permission: {rule}")
+        };
+        self.subagents.revoke(rule);
+        self.core.say(becket_types::NoticeLevel::Info, text);
+        self.tell_grants();
+    }
+
+    fn tell_grants(&self) {
+        let rules = self.guard.session_rules().iter().map(ToString::to_string).collect();
+        self.core.emit(Event::Grants { rules });
     }
 
     /// The front end is gone: a question that is open is answered with no.

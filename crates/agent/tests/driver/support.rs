@@ -282,6 +282,11 @@ impl Tool for TestTool {
         }
     }
 
+    fn refusal(&self, input: &Value, _env: &ToolEnv) -> Option<String> {
+        let impossible = input.get("command").and_then(Value::as_str) == Some("impossible");
+        impossible.then(|| "The old text is not in the file.".to_owned())
+    }
+
     fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
             let what = input

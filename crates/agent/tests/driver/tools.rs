@@ -151,6 +151,41 @@ async fn a_permission_for_the_session_is_not_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_permission_that_was_withdrawn_is_asked_again() {
+    let mut setup = Setup::new(vec![bash("c1", "touch x"), say("ok"), bash("c2", "touch x"), say("ok")]);
+    (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);
+    let mut rig = setup.start();
+    rig.send(prompt("go")).await;
+    rig.event(|event| matches!(event, Event::PermissionAsked(_))).await;
+    rig.send(Command::Decide { call_id: id("c1"), decision: Decision::AllowSession }).await;
+    rig.finished().await;
+    rig.send(Command::Revoke { rule: "Bash(touch *)".into() }).await;
+    rig.send(prompt("again")).await;
+    let second = |event: &Event| matches!(event, Event::PermissionAsked(asked) if asked.call_id == id("c2"));
+    rig.event(second).await;
+    rig.send(Command::Decide { call_id: id("c2"), decision: Decision::Deny { reason: None } }).await;
+    rig.finished().await;
+    let grants: Vec<Vec<String>> = rig
+        .log
+        .iter()
+        .filter_map(|event| if let Event::Grants { rules } = event { Some(rules.clone()) } else { None })
+        .collect();
+    assert_eq!(grants, [vec!["Bash(touch *)".to_owned()], vec![]]);
+    assert_eq!(rig.ran(), ["bash touch x"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_asked_about_a_call_that_cannot_work() {
+    let mut setup = Setup::new(vec![bash("c1", "impossible"), say("ok")]);
+    (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);
+    let mut rig = setup.start();
+    rig.turn("go").await;
+    assert!(!rig.log.iter().any(|event| matches!(event, Event::PermissionAsked(_))), "{:?}", rig.log);
+    assert_eq!(rig.model.turns()[1].last(), "result c1: The old text is not in the file.");
+    assert_eq!(rig.ran(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_question_names_the_rule_that_would_allow_it_and_a_tool_without_preview_takes_no_part() {
     let mut setup = Setup::new(vec![bash("c1", "touch x"), say("ok")]);
     (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);

@@ -187,11 +187,12 @@ pub(crate) fn agreed(consent: &Consent, out: &mut dyn Write) -> Result<bool, Fai
         return Err(Failure::usage("this needs a yes, and nobody can be asked here")
             .hint("add --yes to do it, --dry-run to look only"));
     }
-    write(out, "Do it? [y/N] ")?;
+    write(out, "Type yes to do it: ")?;
     out.flush().map_err(|e| Failure::error(format!("cannot write to stdout: {e}")))?;
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(|e| Failure::error(format!("cannot read stdin: {e}")))?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+    // A single letter may have been typed before the question was read.
+    Ok(line.trim().eq_ignore_ascii_case("yes"))
 }
 
 /// A plan for people.

@@ -1,7 +1,8 @@
 //! The session that was asked for is open in another process: what the person wants to do, asked in plain lines before the
 //! interface begins.
 //!
-//! Decides nothing by itself: an empty line or the end of the input leaves everything as it is.
+//! Decides nothing by itself: an empty line or the end of the input leaves everything as it is. A single letter answers
+//! nothing: it may have been typed before the question was read.
 
 use super::typed::Typed;
 use crate::failure::Failure;
@@ -19,9 +20,9 @@ pub(super) enum Answer {
 impl Answer {
     fn of(line: &str) -> Option<Self> {
         match line.trim().to_ascii_lowercase().as_str() {
-            "f" | "fork" => Some(Self::Fork),
-            "t" | "take over" => Some(Self::TakeOver),
-            "r" | "read" | "read only" => Some(Self::Look),
+            "fork" => Some(Self::Fork),
+            "take over" => Some(Self::TakeOver),
+            "read" | "read only" => Some(Self::Look),
             _ => None,
         }
     }
@@ -45,8 +46,8 @@ impl Answer {
 pub(super) async fn ask(failure: &Failure, typed: Option<&mut Typed>) -> Result<Option<Answer>, Failure> {
     let shown = writeln!(
         io::stderr(),
-        "{failure}\n\n  f  fork: go on in a copy\n  t  take it over: the other process can add nothing more\n  r  read \
-         only: all of it is shown, and nothing that is said is kept\n  q  quit (also Enter)"
+        "{failure}\n\nType one of these words:\n  fork       continue in a copy\n  take over  continue here; the other process can add nothing more\n  \
+         read       show all of it; nothing new is kept\nEnter alone quits."
     );
     shown.map_err(|e| Failure::error(format!("the terminal cannot be used: {e}")))?;
     let _ = write!(io::stderr(), "> ");
@@ -70,9 +71,12 @@ mod tests {
     #[test]
     fn only_what_was_offered_is_an_answer() {
         for (line, answer) in [
-            ("f\n", Some(Answer::Fork)),
-            (" T ", Some(Answer::TakeOver)),
-            ("r", Some(Answer::Look)),
+            ("fork\n", Some(Answer::Fork)),
+            (" Take over ", Some(Answer::TakeOver)),
+            ("read", Some(Answer::Look)),
+            ("f\n", None),
+            ("t\n", None),
+            ("r\n", None),
             ("q", None),
             ("", None),
             ("yes", None),

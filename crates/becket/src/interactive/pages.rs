@@ -2,7 +2,7 @@
 //!
 //! Owns which command makes which page. The text is the subcommands' own; only what none of them prints is written here.
 
-use super::figures;
+use super::{figures, wishes};
 use crate::args::{ContextArgs, DoctorArgs, ExportArgs, ExportFormat, SessionsArgs};
 use crate::cmd::context::Reading;
 use crate::cmd::{self, one_line, pick_session, short, when};
@@ -12,10 +12,11 @@ use crate::toolbox;
 use becket_config::Config;
 use becket_session::index::Index;
 use becket_session::store::SessionSummary;
-use becket_tui::input::{Page, Reply};
+use becket_tui::input::{Page, Place, Reply};
 use becket_types::SpanKind;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Places that are looked at when sessions are searched.
@@ -34,7 +35,7 @@ pub(super) struct Pages {
 
 impl Pages {
     /// The answer to a command. Blocks.
-    pub(super) fn answer(&self, name: &str, arguments: &str) -> Reply {
+    pub(super) fn answer(&self, name: &str, arguments: &str, root: &Path) -> Reply {
         if name == "export" {
             return Reply::Done(self.export(arguments).map_err(|f| said(&f)));
         }
@@ -55,7 +56,11 @@ impl Pages {
             "diff" => self.diff(),
             _ => Err(Failure::usage(format!("/{name} is not known here"))),
         };
-        let page = |markdown| Page { title: name.to_owned(), markdown, ..Page::default() };
+        let data = match name {
+            "permissions" => self.kept_rules(root),
+            _ => Value::Null,
+        };
+        let page = |markdown| Page { title: name.to_owned(), markdown, data, ..Page::default() };
         Reply::Page { name: name.to_owned(), result: markdown.map(page).map_err(|f| said(&f)) }
     }
 
@@ -232,6 +237,13 @@ impl Pages {
         fenced(&text, "text")
     }
 
+    /// The allow rules in the person's own files, for withdrawing them.
+    fn kept_rules(&self, root: &Path) -> Value {
+        let kept = wishes::allowed(&self.environment, root);
+        let rule = |(rule, place): &(String, Place)| json!({"rule": rule, "local": *place == Place::Local});
+        json!({"always": kept.iter().map(rule).collect::<Vec<_>>()})
+    }
+
     /// `mode`: the session's now.
     fn permissions(&self, mode: &str) -> String {
         let rules = &self.config.permissions;
@@ -314,7 +326,7 @@ mod tests {
     }
 
     fn page(pages: &Pages, name: &str, arguments: &str) -> Result<String, String> {
-        match pages.answer(name, arguments) {
+        match pages.answer(name, arguments, Path::new("/nowhere")) {
             Reply::Page { result, .. } => result.map(|page| page.markdown),
             Reply::Done(result) | Reply::Found(result) => result,
             other => panic!("{other:?}"),

@@ -135,12 +135,38 @@ pub(super) fn allow(
     rule: &str,
     place: Place,
 ) -> Result<String, String> {
-    let path = match place {
-        Place::User => environment.config_dir.join("config.toml"),
-        Place::Local => project_file(environment, root),
-    };
+    let path = settings_file(environment, root, place);
     change(&path, "permissions", "allow", &Amend::Add(rule.to_owned()))?;
     Ok(format!("allowed from now on: {rule} (in {})", path.display()))
+}
+
+/// Removes an allow rule from the settings that it was written into; a line for the person.
+pub(super) fn disallow(
+    environment: &Environment,
+    root: &Path,
+    rule: &str,
+    place: Place,
+) -> Result<String, String> {
+    let path = settings_file(environment, root, place);
+    change(&path, "permissions", "allow", &Amend::Remove(rule.to_owned()))?;
+    Ok(format!("removed from {}: {rule}", path.display()))
+}
+
+/// The allow rules in the person's own settings files, with where each stands.
+pub(super) fn allowed(environment: &Environment, root: &Path) -> Vec<(String, Place)> {
+    let rules = |place| {
+        let path = settings_file(environment, root, place);
+        let text = becket_config::read_text(&path).ok().flatten().unwrap_or_default();
+        becket_config::listed(&text, "permissions", "allow").into_iter().map(move |rule| (rule, place))
+    };
+    rules(Place::User).chain(rules(Place::Local)).collect()
+}
+
+fn settings_file(environment: &Environment, root: &Path, place: Place) -> PathBuf {
+    match place {
+        Place::User => environment.config_dir.join("config.toml"),
+        Place::Local => project_file(environment, root),
+    }
 }
 
 /// Writes what is kept of the interface.

@@ -100,6 +100,10 @@ impl Tool for PatchTool {
         crate::preview(env, |env, sieve| apply(self.patch(input)?, env, sieve))
     }
 
+    fn refusal(&self, input: &Value, env: &ToolEnv) -> Option<String> {
+        crate::refusal(env, |env, sieve| apply(self.patch(input)?, env, sieve))
+    }
+
     fn run_without<'a>(
         &'a self,
         rejected: Vec<usize>,

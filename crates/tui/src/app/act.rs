@@ -14,7 +14,7 @@ use crate::text;
 use crate::theme::Theme;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use becket_types::{Command, DeliveryMode, ImageSource, Part, PermissionMode, PromptInput};
+use becket_types::{Command, DeliveryMode, ImageSource, Part, PromptInput};
 
 impl App {
     pub(super) fn submit(&mut self, prompt: Prompt, mode: DeliveryMode) -> Vec<Effect> {
@@ -117,13 +117,6 @@ impl App {
 
     pub(super) fn want_customs(&self) -> Vec<Effect> {
         if self.customs.is_empty() { vec![Effect::Ask(Request::Customs)] } else { Vec::new() }
-    }
-
-    pub(super) fn set_mode(&mut self, mode: PermissionMode) -> Vec<Effect> {
-        let mode = mode.to_string();
-        let mut effects = self.status.set_mode(&mode);
-        effects.push(Effect::Send(Command::SetMode { mode }));
-        effects
     }
 
     fn set_theme(&mut self, name: &str) -> Vec<Effect> {

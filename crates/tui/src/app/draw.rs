@@ -4,6 +4,8 @@
 
 use super::App;
 use crate::input::{Effect, Request};
+use crate::text;
+use crate::theme::Theme;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
@@ -51,8 +53,16 @@ impl App {
             lines = self.todo.lines(columns, rows, &self.theme);
         }
         lines.extend(self.waiting.lines(columns, &self.theme));
-        lines.extend(self.status.activity(columns, &self.theme, asking));
+        lines.extend(self.status.activity(columns, &self.theme, self.stop_key(asking)));
         lines
+    }
+
+    /// The key that interrupts now; `None` where every key belongs to a list or a search.
+    fn stop_key(&self, asking: bool) -> Option<&'static str> {
+        let taken =
+            self.palette.is_some() || self.reading.is_open(&self.transcript) || self.composer.is_searching();
+        let escape_is_taken = asking || self.completion.is_open() || self.composer.takes_escape();
+        (asking || !taken).then_some(if escape_is_taken { "Ctrl-C" } else { "Esc" })
     }
 
     /// Rows of the composer on a screen of `rows`.
@@ -96,14 +106,20 @@ impl App {
         ])
         .areas(area);
         self.transcript.draw(frame, transcript, &self.theme);
+        if self.transcript.is_empty() && self.screen.is_none() {
+            put(frame, transcript, &self.status.header(transcript, &self.theme));
+        }
+        if !self.transcript.follows() && transcript.height > 2 {
+            more_below(frame, transcript, &self.theme);
+        }
         let jobs = self.transcript.jobs();
         let skip = above.len() - usize::from(working.height).min(above.len());
         put(frame, working, &above[skip..]);
         let mut effects = Vec::new();
         let hint = match (asking, self.status.is_working()) {
             (true, _) => "or say what to do instead",
-            (false, true) => "say something to steer it; Tab queues",
-            (false, false) => "what is to be done? / for commands",
+            (false, true) => "Enter steers this turn, Tab queues for the next",
+            (false, false) => "Describe a task, or type / for commands",
         };
         self.composer.draw(frame, bottom, &self.theme, hint);
         if asking {
@@ -137,6 +153,9 @@ impl App {
         let folds = self.transcript.wanted_folds().into_iter();
         effects.extend(folds.map(|entry| Effect::Ask(Request::Folded { entry: Some(entry) })));
         effects.extend(self.wanted_past());
+        if !self.title_shown.is_empty() && self.title() != self.title_shown {
+            effects.push(self.retitle());
+        }
         effects
     }
 
@@ -178,6 +197,14 @@ impl App {
         let room = usize::from(rows).saturating_sub(around);
         self.approvals.rows_in(columns, &self.theme, columns.div_ceil(2), room).min((rows * 2 / 3).max(1))
     }
+}
+
+/// Says in the last row that the end is not in view.
+fn more_below(frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
+    let text = " ↓ more below ";
+    let columns = (text::width(text) as u16).min(area.width);
+    let line = Line::styled(text, theme.selected);
+    frame.buffer_mut().set_line(area.right() - columns, area.bottom() - 1, &line, columns);
 }
 
 /// Lines into an area, from its top.

@@ -275,6 +275,13 @@ impl App {
         if self.preview.is_some() {
             return self.compaction_answered(effects);
         }
+        let mut effects = effects;
+        if let Some(effects) = &mut effects
+            && self.permissions_answered(effects)
+        {
+            self.overlay = None;
+            return std::mem::take(effects);
+        }
         // What comes of it is said in the transcript.
         let answered = |effect: &Effect| matches!(effect, Effect::Send(Command::CarryOut { .. }));
         if effects.as_ref().is_none_or(|effects| effects.iter().any(answered)) {

@@ -11,6 +11,7 @@
 //! | `replies` | the host's answers |
 //! | `compaction` | a compaction that is looked at before it applies; messages to bring back |
 //! | `past` | what was said before |
+//! | `permissions` | what the person allowed, and withdraws |
 //! | `undo` | undo, redo and rewind |
 
 mod act;
@@ -19,6 +20,7 @@ mod draw;
 mod images;
 mod keys;
 mod past;
+mod permissions;
 mod replies;
 pub(crate) mod undo;
 
@@ -106,6 +108,12 @@ pub struct App {
     said: Vec<(Seq, MessageId, String)>,
     /// What the person ran and the model does not know yet; goes with their next message.
     ran: Vec<String>,
+    /// Rules that the person allowed until the session ends.
+    grants: Vec<String>,
+    /// The person agreed to the mode that asks about nothing.
+    bypass_agreed: bool,
+    /// The window's title as it was sent last.
+    title_shown: String,
     /// A key was pressed that does something the second time.
     chord: Option<Twice>,
     /// The window has not the keyboard.
@@ -161,6 +169,9 @@ impl App {
             on_disk: false,
             said: Vec::new(),
             ran: Vec::new(),
+            grants: Vec::new(),
+            bypass_agreed: false,
+            title_shown: String::new(),
             chord: None,
             unfocused: false,
         }
@@ -296,6 +307,7 @@ impl App {
                     inspector.say(text);
                 }
             }
+            Event::Grants { rules } => self.grants.clone_from(rules),
             Event::Withdrawn { client_id } => effects.extend(self.withdrawn(client_id)),
             Event::TurnFinished(_) => {
                 self.approvals.clear();
@@ -304,10 +316,11 @@ impl App {
                 }
                 effects.push(Effect::Notify("the turn is over".to_owned()));
             }
-            Event::SessionStarted { title, .. } => {
-                effects.push(Effect::Title(title.clone().unwrap_or_else(|| "becket".to_owned())));
+            Event::SessionStarted { .. } => effects.push(self.retitle()),
+            Event::Renamed { title } => {
+                effects.push(self.retitle());
+                effects.extend(self.status.toast(format!("This session is now called {title}.")));
             }
-            Event::Renamed { title } => effects.push(Effect::Title(title.clone())),
             _ => {}
         }
         effects
@@ -328,6 +341,21 @@ impl App {
             self.approvals.settled(subagent, call);
         }
         Vec::new()
+    }
+
+    /// The title of the terminal's window: whether it works or waits, the session, the folder.
+    fn title(&self) -> String {
+        let mark = match (self.approvals.is_open(), self.status.is_working()) {
+            (true, _) => "? ",
+            (false, true) => "◐ ",
+            (false, false) => "",
+        };
+        format!("{mark}{}", self.status.title())
+    }
+
+    fn retitle(&mut self) -> Effect {
+        self.title_shown = self.title();
+        Effect::Title(self.title_shown.clone())
     }
 
     /// A message came back from the agent: it goes before what is being written.

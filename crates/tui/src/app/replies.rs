@@ -29,6 +29,7 @@ impl App {
                 self.completion.close();
                 return self.draft.changed();
             }
+            Reply::Page { name, result: Ok(page) } if name == "permissions" => self.show_permissions(page),
             Reply::Page { result: Ok(page), .. } => self.overlay = Some(Overlay::new(page)),
             Reply::Page { result: Err(why), .. } | Reply::Done(Err(why)) | Reply::Found(Err(why)) => {
                 self.instead(Weight::Error, why);

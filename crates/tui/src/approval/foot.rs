@@ -46,14 +46,14 @@ impl Approvals {
         let focused = self.list.is_focused();
         match self.step {
             Step::Hunks(_) if focused => &[
-                "↑ ↓ hunk · Space takes it or leaves it out · PageDown scrolls · Enter goes back",
-                "↑ ↓ hunk · Space marks · Enter back",
-                "Space marks · Enter back",
+                "↑ ↓ hunk · Space takes it or leaves it out · PageDown scrolls · Esc goes back",
+                "↑ ↓ hunk · Space marks · Esc goes back",
+                "Space marks · Esc back",
             ],
             _ if focused && !self.seen_end => &[
                 "PageDown shows the rest: it must be read before it can be allowed · Esc refuses",
                 "PageDown: read on to allow · Esc no",
-                "PageDown: read on",
+                "PageDown: read on · Esc no",
             ],
             _ if focused => &[
                 "↑ ↓ choose · Enter or its number answers · Tab back to your text · Esc refuses",
@@ -64,6 +64,11 @@ impl Approvals {
                 "Enter refuses and sends your text as the reason · Tab answers · Esc refuses",
                 "Enter: no, with this reason · Tab",
                 "Enter: no, and why",
+            ],
+            _ if writing.drafting && self.list.is_read() => &[
+                "Enter sends your message, the question stays · pause, then Tab answers · Esc refuses",
+                "Enter sends this, the question stays · Tab answers · Esc refuses",
+                "Enter sends this · Esc no",
             ],
             _ if writing.drafting => &[
                 "Enter sends your message, the question stays · pause, then Tab answers",
@@ -77,8 +82,8 @@ impl Approvals {
             ],
             _ if writing.takes_escape => &[
                 "↓ or Tab answers · or write why not · Esc twice refuses",
-                "↓ answers · write why not",
-                "↓ answers",
+                "↓ answers · write why · Esc twice: no",
+                "↓ answers · Esc twice: no",
             ],
             _ => &[
                 "↓ or Tab answers · or write why not · Esc refuses",

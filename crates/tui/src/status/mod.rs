@@ -13,11 +13,14 @@ use crate::theme::Theme;
 use crate::transcript::block::thousands;
 use becket_types::{Cost, Event, Usage, Used};
 use meter::Meter;
+use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
+/// Rows that there must be for the header.
+const HEADER: u16 = 10;
 /// Cells of the bar, where there is room.
 const BAR: usize = 20;
 /// While commands run in the background, they are counted this often, in milliseconds.
@@ -58,6 +61,8 @@ pub struct Status {
 struct Turn {
     seconds: u64,
     doing: String,
+    /// Seconds until a request is repeated.
+    retry_in: Option<u64>,
     /// No turn: the context is compacted because the person asked for it.
     compacting: bool,
 }
@@ -108,7 +113,11 @@ impl Status {
             }
             Event::Retry { attempt, max, delay, error, .. } => {
                 let seconds = delay.0.div_ceil(1_000);
-                return self.doing(&format!("{error}; try {attempt} of {max} in {seconds} s"));
+                let effects = self.doing(&format!("{error}; try {attempt} of {max}"));
+                if let Some(turn) = &mut self.turn {
+                    turn.retry_in = Some(seconds);
+                }
+                return effects;
             }
             Event::AssistantMessage { cost, .. } => {
                 self.used(event);
@@ -189,6 +198,15 @@ impl Status {
         &self.mode
     }
 
+    /// The session and its folder, for the title of the terminal's window.
+    pub fn title(&self) -> String {
+        let name = self.title.as_deref().unwrap_or("becket");
+        match self.cwd.file_name() {
+            Some(folder) => format!("{name} · {}", folder.to_string_lossy()),
+            None => name.to_owned(),
+        }
+    }
+
     /// The model's window and what of it can be used, as the agent last said; 0 before it did.
     pub fn window(&self) -> (u64, u64) {
         (self.meter.window, self.meter.usable)
@@ -237,6 +255,7 @@ impl Status {
         match &mut self.turn {
             Some(turn) => {
                 turn.compacting = false;
+                turn.retry_in = None;
                 if turn.doing != what {
                     what.clone_into(&mut turn.doing);
                 }
@@ -244,7 +263,8 @@ impl Status {
             }
             None => {
                 self.turn_cost = Cost::default();
-                self.turn = Some(Turn { seconds: 0, doing: what.to_owned(), compacting: false });
+                self.turn =
+                    Some(Turn { seconds: 0, doing: what.to_owned(), retry_in: None, compacting: false });
                 vec![Effect::Wake(1_000, Timer::Clock)]
             }
         }
@@ -260,6 +280,7 @@ impl Status {
         match &mut self.turn {
             Some(turn) => {
                 turn.seconds += 1;
+                turn.retry_in = turn.retry_in.map(|left| left.saturating_sub(1));
                 vec![Effect::Wake(1_000, Timer::Clock)]
             }
             None => Vec::new(),
@@ -284,10 +305,13 @@ impl Status {
         self.command.as_deref()
     }
 
-    /// What is going on; empty while idle. While a question is open (`asking`) Esc answers it, and does not interrupt.
-    pub fn activity(&self, width: u16, theme: &Theme, asking: bool) -> Option<Line<'static>> {
+    /// What is going on; empty while idle. `stop`: the key that interrupts now, if one does.
+    pub fn activity(&self, width: u16, theme: &Theme, stop: Option<&str>) -> Option<Line<'static>> {
         let Some(turn) = &self.turn else {
-            let line = format!("◐ $ {} · Esc stops it", text::visible(self.command.as_ref()?));
+            let end = stop.map(|key| format!(" · {key} stops it")).unwrap_or_default();
+            let command = format!("◐ $ {}", text::visible(self.command.as_ref()?));
+            let room = usize::from(width).saturating_sub(text::width(&end));
+            let line = format!("{}{end}", text::fit(&command, room));
             return Some(Line::styled(text::fit(&line, usize::from(width)).into_owned(), theme.dim));
         };
         let time = match turn.seconds {
@@ -297,9 +321,40 @@ impl Status {
         };
         let cost =
             if self.turn_cost.0 > 0.0 { format!(" · ${:.2}", self.turn_cost.0) } else { String::new() };
-        let key = if asking { "Ctrl-C" } else { "Esc" };
-        let line = format!("◐ {}{time}{cost} · {key} interrupts", text::visible(&turn.doing));
+        let end = stop.map(|key| format!(" · {key} interrupts")).unwrap_or_default();
+        // What is being done gives way, never the key.
+        let retry = match turn.retry_in {
+            Some(0) => " now".to_owned(),
+            Some(left) => format!(" in {left} s"),
+            None => String::new(),
+        };
+        let end = format!("{retry}{time}{cost}{end}");
+        let doing = format!("◐ {}", text::visible(&turn.doing));
+        let room = usize::from(width).saturating_sub(text::width(&end));
+        let line = format!("{}{end}", text::fit(&doing, room));
         Some(Line::styled(text::fit(&line, usize::from(width)).into_owned(), theme.dim))
+    }
+
+    /// What stands on the screen before anything was said: version, model, mode, folder, and where to begin.
+    pub fn header(&self, area: Rect, theme: &Theme) -> Vec<Line<'static>> {
+        const TIPS: [&str; 2] = [
+            "/help lists commands and keys · @ names a file · ! runs a command of yours",
+            "Shift-Tab changes the permission mode · Esc interrupts",
+        ];
+        if self.model.is_empty() || area.height < HEADER {
+            return Vec::new();
+        }
+        let line = |text: String, style: Style| {
+            Line::styled(text::fit(&text::visible(&text), usize::from(area.width)).into_owned(), style)
+        };
+        let mut lines = vec![
+            line(format!("becket {}", env!("CARGO_PKG_VERSION")), theme.accent),
+            line(format!("{} · {} mode", self.model, self.mode), theme.text),
+            line(self.cwd.display().to_string(), theme.dim),
+            Line::default(),
+        ];
+        lines.extend(TIPS.map(|tip| line(tip.to_owned(), theme.dim)));
+        lines
     }
 
     /// Rows it wants.

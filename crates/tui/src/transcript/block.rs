@@ -249,6 +249,11 @@ impl Block {
         self.row(index).map(|row| row.styled(theme)).unwrap_or_default()
     }
 
+    /// True for the rows of a message of the person's, which have a background over the full width.
+    pub fn has_band(&self, index: usize) -> bool {
+        matches!(self.body, Body::User { .. }) && self.row(index).is_some()
+    }
+
     /// The text of a row, and how it hangs together with the one above.
     pub fn text(&self, index: usize) -> (usize, String, text::Joint) {
         self.row(index).map_or_else(Default::default, |row| (row.gutter, row.text(), row.joint.clone()))

@@ -6,7 +6,7 @@ use super::compaction::{Compaction, Known};
 use super::image::Image;
 use super::markdown::Markdown;
 use super::tool::{CallView, State, ToolCall};
-use becket_types::{CallId, Event, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd};
+use becket_types::{CallId, Event, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd, TurnResult};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -37,7 +37,10 @@ impl Transcript {
             }),
             Event::ToolOutput { call_id, chunk } => self.call(call_id, "", |c| live(c, chunk)),
             Event::Subagent { call_id, what } => return self.nested(call_id, what),
-            Event::ToolFinished { message, duration, .. } => self.finished(message, *duration),
+            Event::ToolFinished { message, duration, changes } => {
+                self.changed_files.extend(changes.iter().map(|change| change.path.clone()));
+                self.finished(message, *duration);
+            }
             Event::CompactBoundary {
                 entry,
                 pre_tokens,
@@ -84,7 +87,16 @@ impl Transcript {
                 text.clone(),
             ),
             Event::ContextChanged { text } => self.note(Weight::Quiet, text.clone()),
-            Event::TurnFinished(result) => return self.turn_end(&result.end),
+            Event::TurnFinished(result) => {
+                let files = std::mem::take(&mut self.changed_files).len();
+                return match turn_summary(result, files).filter(|_| result.end == TurnEnd::Completed) {
+                    Some(line) => {
+                        self.note(Weight::Quiet, line);
+                        true
+                    }
+                    None => self.turn_end(&result.end),
+                };
+            }
             Event::SessionStarted { cwd, .. } => {
                 let open_key = self.view.open_key.clone();
                 self.view = Arc::new(CallView { workspace: cwd.display().to_string(), open_key });
@@ -92,6 +104,7 @@ impl Transcript {
             }
             Event::Withdrawn { .. }
             | Event::Renamed { .. }
+            | Event::Grants { .. }
             | Event::StepStarted { .. }
             | Event::CompactionStarted { .. }
             | Event::Retry { .. }
@@ -381,6 +394,26 @@ impl Transcript {
         self.note(weight, text);
         true
     }
+}
+
+/// Turns shorter than this end without a line, in milliseconds.
+const SHORT_TURN: u64 = 5_000;
+
+/// The line at the end of a turn: time, cost, files. `None` for a short turn that changed nothing.
+fn turn_summary(result: &TurnResult, files: usize) -> Option<String> {
+    let mut parts = Vec::new();
+    if result.duration.0 >= SHORT_TURN || files > 0 {
+        parts.push(super::tool::duration(result.duration.0));
+    }
+    if result.cost.0 >= 0.005 && !parts.is_empty() {
+        parts.push(format!("${:.2}", result.cost.0));
+    }
+    match files {
+        0 => {}
+        1 => parts.push("1 file changed".to_owned()),
+        n => parts.push(format!("{n} files changed")),
+    }
+    (!parts.is_empty()).then(|| parts.join(" · "))
 }
 
 /// Live output of one call that is kept.

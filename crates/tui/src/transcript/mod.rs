@@ -42,7 +42,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use select::Selection;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tool::CallView;
 use window::{Place, Window};
@@ -85,6 +86,8 @@ pub struct Transcript {
     focus: Option<usize>,
     selection: Option<Selection>,
     view: Arc<CallView>,
+    /// Files that calls of this turn changed.
+    changed_files: BTreeSet<PathBuf>,
 }
 
 impl Default for Transcript {
@@ -120,6 +123,7 @@ impl Transcript {
             focus: None,
             selection: None,
             view: Arc::default(),
+            changed_files: BTreeSet::new(),
         }
     }
 
@@ -149,6 +153,13 @@ impl Transcript {
         for (y, place) in (area.y..area.bottom()).zip(&self.seen) {
             let block = &self.blocks[place.block];
             buffer.set_line(area.x, y, &block.line(place.row, theme), area.width);
+            // Not in the scrollback: a terminal that becomes narrower would wrap the rest of the row.
+            if !self.inline
+                && block.has_band(place.row)
+                && let Some(band) = theme.band()
+            {
+                buffer.set_style(Rect { y, height: 1, ..area }, band);
+            }
             if theme.syntax.is_some() {
                 self.jobs.extend(block.code(place.row).iter().filter_map(|part| part.code.wanted()));
             }

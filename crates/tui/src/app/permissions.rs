@@ -1,0 +1,87 @@
+//! What the person allowed: the answers of this session and the rules in their settings, shown and withdrawn in
+//! `/permissions`; and the change to a mode that asks about nothing.
+//!
+//! Owns what the page offers. The rules themselves are the agent's and the host's.
+
+use super::App;
+use crate::input::{Effect, Page, Place, Request};
+use crate::overlay::{Choice, Overlay};
+use becket_types::{Command, PermissionMode};
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// Rules that can be withdrawn from one page; the list has a number for each.
+const OFFERED: usize = 8;
+
+const BYPASS: &str = "In `bypassPermissions` nothing is asked about: every command runs and every file is written, also \
+    outside of the project. Your deny rules still hold.";
+
+impl App {
+    /// The page of `/permissions` with an answer for each rule that can be withdrawn.
+    pub(super) fn show_permissions(&mut self, mut page: Page) {
+        let mut choices = Vec::new();
+        let mut text = String::from("\nAllowed for the rest of this session:");
+        if self.grants.is_empty() {
+            text.push_str(" nothing.");
+        }
+        text.push('\n');
+        for rule in &self.grants {
+            let _ = writeln!(text, "- `{rule}`");
+            let effect = Effect::Send(Command::Revoke { rule: rule.clone() });
+            choices.push(Choice::new(&format!("Withdraw {rule} (this session)"), rule, effect));
+        }
+        let kept = page.data.get("always").and_then(Value::as_array);
+        for rule in kept.into_iter().flatten() {
+            let Some(name) = rule.get("rule").and_then(Value::as_str) else { continue };
+            let local = rule.get("local").and_then(Value::as_bool).unwrap_or_default();
+            let (place, scope) =
+                if local { (Place::Local, "this project") } else { (Place::User, "every project") };
+            let effect = Effect::Ask(Request::Disallow { rule: name.to_owned(), place });
+            choices.push(Choice::new(&format!("Withdraw {name} (always, in {scope})"), name, effect));
+        }
+        if choices.len() > OFFERED {
+            let _ = writeln!(text, "\nThe first {OFFERED} of {} can be withdrawn here.", choices.len());
+            choices.truncate(OFFERED);
+        }
+        page.markdown.push_str(&text);
+        self.overlay =
+            Some(if choices.is_empty() { Overlay::new(page) } else { Overlay::choosing(page, choices) });
+    }
+
+    /// Another permission mode. The first change to one that asks about nothing is asked about.
+    pub(super) fn set_mode(&mut self, mode: PermissionMode) -> Vec<Effect> {
+        let bypass = mode == PermissionMode::BypassPermissions;
+        let mode = mode.to_string();
+        if bypass && !self.bypass_agreed && self.status.mode() != mode {
+            let page = Page { title: mode.clone(), markdown: BYPASS.to_owned(), ..Page::default() };
+            let yes = Choice::new("Yes, ask about nothing", "yes", Effect::Send(Command::SetMode { mode }));
+            self.overlay = Some(Overlay::choosing(page, vec![yes]));
+            return Vec::new();
+        }
+        let mut effects = self.status.set_mode(&mode);
+        effects.push(Effect::Send(Command::SetMode { mode }));
+        effects
+    }
+
+    /// What else follows from an answer of such a page; true if the page closes.
+    pub(super) fn permissions_answered(&mut self, effects: &mut Vec<Effect>) -> bool {
+        let mut more = Vec::new();
+        for effect in &*effects {
+            match effect {
+                Effect::Send(Command::SetMode { mode }) => {
+                    self.bypass_agreed = true;
+                    more.extend(self.status.set_mode(mode));
+                }
+                // The running session got the rule from the same settings, or from the same answer.
+                Effect::Ask(Request::Disallow { rule, .. }) => {
+                    more.push(Effect::Send(Command::Revoke { rule: rule.clone() }));
+                }
+                Effect::Send(Command::Revoke { .. }) => {}
+                _ => return false,
+            }
+        }
+        let closes = !effects.is_empty();
+        effects.extend(more);
+        closes
+    }
+}
