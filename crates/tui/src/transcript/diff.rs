@@ -85,7 +85,11 @@ pub(super) fn lines(
     limit: usize,
     side_by_side: bool,
 ) -> Vec<Row> {
-    let rows = changes(diff);
+    let mut rows = changes(diff);
+    // Line numbers say where a hunk is: its header is left out, and stands as a mark between two hunks.
+    if rows.first().is_some_and(|row| hunk(row.text).is_some()) {
+        rows.remove(0);
+    }
     let widest = rows.iter().filter_map(|r| r.old.max(r.new)).max().unwrap_or(1);
     let painter = Painter { marks: read_marks(marks), sides, digits: widest.to_string().len(), width, theme };
     let mut out = if side_by_side && width >= SIDE_BY_SIDE {
@@ -159,7 +163,8 @@ impl Painter<'_> {
     fn unified(&self, row: &Change<'_>) -> Row {
         let look = self.look(row.kind);
         if row.kind == Kind::Remark {
-            let shown = format!("  {}", text::visible(row.text));
+            let remark = if hunk(row.text).is_some() { "⋮".into() } else { text::visible(row.text) };
+            let shown = format!("  {remark}");
             return Line::styled(text::fit(&shown, self.width).into_owned(), look.text).into();
         }
         let number = row.new.or(row.old).map(|n| n.to_string()).unwrap_or_default();
@@ -314,7 +319,6 @@ mod tests {
         assert_eq!(
             shown(60, true),
             [
-                "  @@ -9,3 +9,4 @@",
                 "   9  same",
                 "  10 -let a = 1;",
                 "  10 +let a = 2;",
@@ -330,7 +334,7 @@ mod tests {
     fn words_that_differ_are_marked() {
         let theme = Theme::dark();
         let lines = lines(DIFF, &json!([[2, 9, 10]]), &Sides::new(DIFF, ""), 60, &theme, 50, false);
-        let marked: Vec<_> = lines[2].line.spans.iter().filter(|s| s.style == theme.removed_word).collect();
+        let marked: Vec<_> = lines[1].line.spans.iter().filter(|s| s.style == theme.removed_word).collect();
         assert_eq!(marked.len(), 1);
         assert_eq!(marked[0].content, "1");
     }
@@ -343,14 +347,14 @@ mod tests {
         }
         let theme = Theme::dark();
         let lines = lines(DIFF, &json!([[3, 9, 10]]), &sides, 60, &theme, 50, false);
-        for (line, text) in [(2, "   10 -let a = 1;"), (3, "  10 +let a = 2;"), (4, "  11 +let b = 3;")] {
+        for (line, text) in [(1, "   10 -let a = 1;"), (2, "  10 +let a = 2;"), (3, "  11 +let b = 3;")] {
             let line = lines[line].styled(&theme);
             assert_eq!(line.to_string().trim(), text.trim());
             let keyword = line.spans.iter().find(|s| s.content == "let").unwrap();
             assert!(keyword.style.fg.is_some() && keyword.style.bg.is_some(), "{keyword:?}");
         }
         // The word that differs keeps its mark under its colour.
-        let marked = lines[3].styled(&theme);
+        let marked = lines[2].styled(&theme);
         assert!(marked.spans.iter().any(|s| s.content == "2" && s.style.bg == theme.added_word.bg));
     }
 
@@ -358,11 +362,19 @@ mod tests {
     fn sides_stand_beside_each_other_where_there_is_room() {
         let lines = shown(120, true);
         assert_eq!(
-            lines[2].split('│').map(str::trim).collect::<Vec<_>>(),
+            lines[1].split('│').map(str::trim).collect::<Vec<_>>(),
             ["10 -let a = 1;", "10 +let a = 2;"]
         );
-        assert_eq!(lines[3].split('│').map(str::trim).collect::<Vec<_>>(), ["", "11 +let b = 3;"]);
+        assert_eq!(lines[2].split('│').map(str::trim).collect::<Vec<_>>(), ["", "11 +let b = 3;"]);
         assert!(lines.iter().all(|l| text::width(l) <= 120));
+    }
+
+    #[test]
+    fn a_mark_stands_between_two_hunks() {
+        let diff = "@@ -1 +1 @@\n-a\n+b\n@@ -9 +9 @@\n-c\n+d\n";
+        let lines = lines(diff, &Value::Null, &Sides::new("", ""), 40, &Theme::plain(), 12, false);
+        let lines: Vec<String> = lines.iter().map(|row| row.line.to_string()).collect();
+        assert_eq!(lines, ["  1 -a", "  1 +b", "  ⋮", "  9 -c", "  9 +d"]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(super) fn append(
         table: None,
         link: None,
         gap: false,
-        between: Line::default(),
+        between: None,
     };
     renderer.gap = !joined && !renderer.out.is_empty();
     for event in Parser::new_ext(source, options) {
@@ -63,7 +63,7 @@ struct Renderer<'a> {
     /// An empty line is due before the next block.
     gap: bool,
     /// That line: the bars of the quotes that both blocks are in.
-    between: Line<'static>,
+    between: Option<Line<'static>>,
 }
 
 impl Renderer<'_> {
@@ -95,13 +95,12 @@ impl Renderer<'_> {
             Tag::Paragraph | Tag::HtmlBlock => self.block(),
             Tag::Heading { level, .. } => {
                 self.block();
-                self.styles.push(self.theme.accent.add_modifier(Modifier::BOLD));
-                let marks = match level {
-                    HeadingLevel::H1 => "# ",
-                    HeadingLevel::H2 => "## ",
-                    _ => "### ",
+                let style = match level {
+                    HeadingLevel::H1 => self.theme.accent.add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
+                    HeadingLevel::H2 => self.theme.accent.add_modifier(Modifier::BOLD),
+                    _ => self.theme.text.add_modifier(Modifier::BOLD),
                 };
-                self.text(marks);
+                self.styles.push(style);
             }
             Tag::BlockQuote(_) => {
                 self.block();
@@ -120,7 +119,7 @@ impl Renderer<'_> {
                     self.block();
                 } else {
                     self.flush();
-                    self.gap = false;
+                    (self.gap, self.between) = (false, None);
                 }
                 self.lists.push(first);
             }
@@ -274,14 +273,15 @@ impl Renderer<'_> {
     /// A block begins: what is before it is out. The empty line between the two comes with its first line, if it has one.
     fn block(&mut self) {
         self.flush();
-        if self.gap {
+        // The first block after the gap decides: a quote begins after its empty line.
+        if self.gap && self.between.is_none() {
             let bars = self.prefix.iter().filter(|s| s.content.starts_with('│'));
-            self.between = Line::from(bars.cloned().collect::<Vec<_>>());
+            self.between = Some(Line::from(bars.cloned().collect::<Vec<_>>()));
         }
     }
 
     fn blank(&mut self) {
-        self.out.push(std::mem::take(&mut self.between).into());
+        self.out.push(self.between.take().unwrap_or_default().into());
         self.gap = false;
     }
 
