@@ -260,6 +260,18 @@ fn limits_end_the_run_with_their_own_codes() {
     let ran = ran.expect(4);
     assert_eq!(ran.lines()[0]["subtype"], "error_max_budget_usd");
     assert!(ran.lines()[0]["total_cost_usd"].as_f64().unwrap() < 1.0);
+
+    let server = endless();
+    let limited = ["--max-tokens", "250k", "--output-format", "json", "go"];
+    let ran = run(bench.print(Api::Anthropic, &server).args(limited)).expect(4);
+    assert_eq!(ran.lines()[0]["subtype"], "error_max_tokens");
+
+    // Time is not money: a code and a sub-type of its own.
+    let server = MockServer::start([Answer::tool("c1", "bash", json!({ "command": "sleep 60" }))]);
+    let limited =
+        ["--max-wall", "2", "--output-format", "json", "--allowedTools", "Bash(sleep *)", "--", "go"];
+    let ran = run(bench.print(Api::Anthropic, &server).args(limited)).expect(13);
+    assert_eq!(ran.lines()[0]["subtype"], "error_max_wall");
 }
 
 #[test]

@@ -31,7 +31,7 @@ mod spend;
 pub mod subagent;
 pub mod undo;
 pub mod watch;
-mod written_call;
+mod written_calls;
 
 pub use driver::{Agent, AgentHandle};
 pub use settings::{AgentParts, AgentSettings, FindModel, scope};

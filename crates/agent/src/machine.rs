@@ -86,6 +86,8 @@ struct Turn {
     compactions: u32,
     /// An overflow was answered by a compaction since the last answer.
     overflowed: bool,
+    /// The last answer holds calls as text; see [`Answer::written_calls`].
+    written_calls: Option<String>,
 }
 
 /// One transition.
@@ -240,6 +242,7 @@ impl State {
             let prompts = self.steer.drain(..).collect();
             out.push(Action::Deliver { prompts, steered: self.turn.steps > 0 });
             self.turn.answered = false;
+            self.turn.written_calls = None;
             self.turn.cuts = 0;
         }
         if std::mem::take(&mut self.undo_asked) {
@@ -259,10 +262,14 @@ impl State {
         let may_compact = self.turn.compactions < MAX_COMPACTIONS;
         if self.turn.answered {
             // A compaction that is owed now belongs to the next prompt: nobody waits for it, and there may be none.
-            return self.end_turn(TurnEnd::Completed, out);
+            let end = match self.turn.written_calls.take() {
+                Some(what) => TurnEnd::CallsAsText { what },
+                None => TurnEnd::Completed,
+            };
+            return self.end_turn(end, out);
         }
-        if let Some(what) = facts.over {
-            return self.end_turn(TurnEnd::Budget { what }, out);
+        if let Some(end) = facts.over {
+            return self.end_turn(end, out);
         }
         if let Owed::NoRoom(what) = facts.owed {
             // First, because a model that was shown nothing cannot be blamed for asking again.
@@ -299,13 +306,14 @@ impl State {
 
     fn answered(&mut self, answer: Answer, out: &mut Vec<Action>) {
         if answer.empty && !self.turn.stopping && !refused(&answer.finish) {
-            return self.empty_answer(&answer.finish, out);
+            return self.empty_answer(&answer, out);
         }
         let turn = &mut self.turn;
         turn.steps += 1;
         (turn.retries, turn.re_asked, turn.compactions, turn.overflowed) = (0, false, 0, false);
         let cut = answer.finish == FinishReason::Length;
         turn.cuts = if cut { turn.cuts + 1 } else { 0 };
+        turn.written_calls = answer.written_calls;
         let why_not = match &answer.finish {
             _ if turn.stopping => Some(NotRun::Interrupted),
             finish if refused(finish) => Some(NotRun::Refused),
@@ -345,9 +353,12 @@ impl State {
 
     /// Nothing at all, or thinking only: one automatic re-ask, then an error that says so. What the output limit cut
     /// before anything was whole is told to the model, and asked for again as often as cut text is.
-    fn empty_answer(&mut self, finish: &FinishReason, out: &mut Vec<Action>) {
+    fn empty_answer(&mut self, answer: &Answer, out: &mut Vec<Action>) {
+        let cut = answer.finish == FinishReason::Length && !self.turn.wrapping;
+        if !cut && self.turn.re_asked && answer.fallback {
+            return self.fall_back(out);
+        }
         out.push(Action::Supersede);
-        let cut = *finish == FinishReason::Length && !self.turn.wrapping;
         if cut && self.turn.cuts < MAX_CUTS {
             self.turn.cuts += 1;
             out.push(Action::Note(Note::Cut));
@@ -361,18 +372,23 @@ impl State {
                     self.turn.cuts + 1
                 )
             } else {
+                let kept = match self.turn.steps {
+                    0 => String::new(),
+                    1 => " The work of the step before is kept.".to_owned(),
+                    steps => format!(" The work of the {steps} steps before is kept."),
+                };
                 format!(
-                    "The model answered twice in a row without any text or tool call (stop reason `{}`). Ask again in other \
-                     words, or choose another model.",
-                    finish.stop_reason()
+                    "The model answered twice in a row without any text or tool call (stop reason `{}`).{kept} Ask again in \
+                     other words, or choose another model.",
+                    answer.finish.stop_reason()
                 )
             };
-            return self.end_broken(
-                TurnEnd::ModelError { kind: "malformed".to_owned(), message, status: None },
-                out,
-            );
+            return self.end_broken(TurnEnd::NoAnswer { what: message }, out);
         }
         self.turn.re_asked = true;
+        if self.turn.steps > 0 && !self.turn.wrapping {
+            out.push(Action::Note(Note::NoAnswer));
+        }
         self.iterate(out);
     }
 
@@ -397,10 +413,18 @@ impl State {
                 out.push(Action::Supersede);
                 self.compact(CompactionTrigger::Overflow, out);
             }
+            _ if broken.fallback => self.fall_back(out),
             BreakKind::Stream | BreakKind::Malformed | BreakKind::Overflow | BreakKind::Final => {
                 self.end_broken(broken.end, out);
             }
         }
+    }
+
+    /// What asking again did not cure: the same step goes to the next fallback model, which gets attempts of its own.
+    fn fall_back(&mut self, out: &mut Vec<Action>) {
+        (self.turn.retries, self.turn.re_asked) = (0, false);
+        out.extend([Action::Supersede, Action::FallBack]);
+        self.iterate(out);
     }
 
     /// A wrap-up that fails still ends the turn for the reason it was asked for.

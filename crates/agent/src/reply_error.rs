@@ -50,22 +50,10 @@ pub(crate) fn name(kind: ErrorKind) -> String {
     json.and_then(|json| json.as_str().map(str::to_owned)).unwrap_or_else(|| "error".to_owned())
 }
 
-/// Whether `--fallback-model` is for this.
+/// True if `--fallback-model` is for this error: every failure but a refusal to answer and a context that is too long,
+/// which has a remedy of its own.
 pub(crate) fn another_model_may_help(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::Overloaded
-            | ErrorKind::Loading
-            | ErrorKind::Server
-            | ErrorKind::RateLimit
-            | ErrorKind::NotFound
-            | ErrorKind::Network
-            | ErrorKind::Dns
-            | ErrorKind::Timeout
-            | ErrorKind::Stalled
-            | ErrorKind::Malformed
-            | ErrorKind::WaitTooLong
-    )
+    !matches!(kind, ErrorKind::Refusal | ErrorKind::ContextOverflow)
 }
 
 /// The stream ended without its end.

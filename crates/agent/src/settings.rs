@@ -72,6 +72,8 @@ pub struct AgentSettings {
     /// The subagents there are, for the `task` tool; empty: none.
     pub subagents: Arc<[Kind]>,
     pub title: Option<String>,
+    /// States of the session that are written before its next turn where they differ, for later runs of it.
+    pub states: Vec<(String, serde_json::Value)>,
 }
 
 impl Default for AgentSettings {
@@ -99,6 +101,7 @@ impl Default for AgentSettings {
             skills: Vec::new(),
             subagents: Arc::default(),
             title: None,
+            states: Vec::new(),
         }
     }
 }

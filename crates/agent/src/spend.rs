@@ -6,7 +6,7 @@
 
 use crate::host::lock;
 use becket_model::ModelInfo;
-use becket_types::{Cost, Millis, ModelUsage, PermissionDenial, Usage};
+use becket_types::{Cost, Millis, ModelUsage, PermissionDenial, TurnEnd, Usage};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -150,8 +150,8 @@ impl Limits {
         }
     }
 
-    /// Which limit is used up, for people.
-    pub(crate) fn over(&self, turn_time: Duration) -> Option<String> {
+    /// How the turn ends because a limit is used up.
+    pub(crate) fn over(&self, turn_time: Duration) -> Option<TurnEnd> {
         let (cost, tokens) = {
             let spent = lock(&self.spent);
             (spent.cost.0, spent.tokens)
@@ -159,15 +159,15 @@ impl Limits {
         if let Some(max) = self.max_usd
             && cost >= max
         {
-            return Some(format!("spent ${cost:.4} of ${max:.4}"));
+            return Some(TurnEnd::Budget { what: format!("spent ${cost:.4} of ${max:.4}") });
         }
         if let Some(max) = self.max_tokens
             && tokens >= max
         {
-            return Some(format!("used {tokens} of {max} tokens"));
+            return Some(TurnEnd::TokenLimit { what: format!("used {tokens} of {max} tokens") });
         }
         match self.max_wall {
-            Some(max) if turn_time >= max => Some(over_time(max)),
+            Some(max) if turn_time >= max => Some(TurnEnd::TimeLimit { what: over_time(max) }),
             _ => None,
         }
     }
@@ -192,9 +192,19 @@ mod tests {
         for (max_usd, max_tokens, max_wall, want) in [
             (None, None, None, None),
             (Some(0.6), Some(1_001), Some(2 * second), None),
-            (Some(0.5), None, None, Some("spent $0.5000 of $0.5000")),
-            (None, Some(1_000), None, Some("used 1000 of 1000 tokens")),
-            (None, None, Some(second), Some("the time limit of 1 s is over")),
+            (Some(0.5), None, None, Some(TurnEnd::Budget { what: "spent $0.5000 of $0.5000".to_owned() })),
+            (
+                None,
+                Some(1_000),
+                None,
+                Some(TurnEnd::TokenLimit { what: "used 1000 of 1000 tokens".to_owned() }),
+            ),
+            (
+                None,
+                None,
+                Some(second),
+                Some(TurnEnd::TimeLimit { what: "the time limit of 1 s is over".to_owned() }),
+            ),
         ] {
             let limits = Limits::new(max_usd, max_tokens, max_wall);
             // What a subagent uses counts like the agent's own.
@@ -203,7 +213,7 @@ mod tests {
                 let usage = Usage { input: usage.input / 2, output: usage.output / 2, ..Usage::default() };
                 limits.add(spent(usage, cost));
             }
-            assert_eq!(limits.over(second).as_deref(), want);
+            assert_eq!(limits.over(second), want);
             assert_eq!(below.over(Duration::ZERO), limits.over(Duration::ZERO));
         }
     }

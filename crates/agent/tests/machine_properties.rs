@@ -57,6 +57,8 @@ struct Watch {
     /// The last answer has calls that are neither run nor closed.
     open_calls: bool,
     requests: usize,
+    /// Fallback models that are left.
+    fallbacks: usize,
     compactions_in_a_row: usize,
 }
 
@@ -142,6 +144,7 @@ impl Watch {
                 assert!(!self.exited && !self.in_turn && self.running.is_none());
                 self.exited = true;
             }
+            Action::FallBack => self.fallbacks = self.fallbacks.checked_sub(1).expect("no fallback is left"),
             Action::Supersede | Action::Note(_) | Action::UndoCompaction | Action::MarkInterrupt => {}
         }
     }
@@ -152,7 +155,7 @@ impl Watch {
         let Some(running) = self.running else { return };
         let input = match running {
             Running::Assess => Input::Assessed(Facts {
-                over: (pick == 15).then(|| "money".to_owned()),
+                over: (pick == 15).then(|| TurnEnd::Budget { what: "money".to_owned() }),
                 repetition: match pick {
                     13 => Repetition::Nudge("x".to_owned()),
                     14 => Repetition::Stop("x".to_owned()),
@@ -191,7 +194,7 @@ impl Watch {
             _ => None,
         };
         if let Some(kind) = kind {
-            return Input::Broke(Break { kind, end });
+            return Input::Broke(Break { kind, end, fallback: self.fallbacks > 0 });
         }
         let (finish, calls, empty) = match pick {
             4 => (FinishReason::Stop, 0, true),
@@ -205,7 +208,8 @@ impl Watch {
             _ => (FinishReason::Stop, 0, false),
         };
         self.open_calls = calls > 0;
-        Input::Answered(Answer { finish, calls, empty })
+        let written_calls = (pick == 13).then(|| "read".to_owned());
+        Input::Answered(Answer { finish, calls, empty, written_calls, fallback: self.fallbacks > 0 })
     }
 
     fn run(&mut self, op: &Op) {
@@ -230,7 +234,7 @@ impl Watch {
 }
 
 fn watch(rules: Rules) -> Watch {
-    Watch { state: Some(State::new(rules)), ..Watch::default() }
+    Watch { state: Some(State::new(rules)), fallbacks: 2, ..Watch::default() }
 }
 
 proptest! {
@@ -310,11 +314,16 @@ fn script(rules: Rules, answers: &[Input]) -> Vec<Action> {
 }
 
 fn answered(finish: FinishReason, calls: usize) -> Input {
-    Input::Answered(Answer { finish, calls, empty: false })
+    Input::Answered(Answer { finish, calls, ..answer() })
 }
 
 fn broke(kind: BreakKind) -> Input {
-    Input::Broke(Break { kind, end: error() })
+    Input::Broke(Break { kind, end: error(), fallback: false })
+}
+
+/// An answer with text, without another model.
+fn answer() -> Answer {
+    Answer { finish: FinishReason::Stop, calls: 0, empty: false, written_calls: None, fallback: false }
 }
 
 fn error() -> TurnEnd {
@@ -389,11 +398,11 @@ fn broken_answers_are_superseded_and_asked_again_three_times() {
 
 #[test]
 fn empty_and_malformed_answers_are_asked_again_once() {
-    let empty = Input::Answered(Answer { finish: FinishReason::Stop, calls: 0, empty: true });
+    let empty = Input::Answered(Answer { empty: true, ..answer() });
     let message = "The model answered twice in a row without any text or tool call (stop reason `end_turn`). Ask again in \
                    other words, or choose another model."
         .to_owned();
-    let malformed = TurnEnd::ModelError { kind: "malformed".to_owned(), message, status: None };
+    let malformed = TurnEnd::NoAnswer { what: message };
     let again = [request(1, 0, false), Action::Supersede, request(1, 0, false)];
     let mut want = again.to_vec();
     want.extend([Action::Supersede, Action::EndTurn(malformed)]);
@@ -403,14 +412,55 @@ fn empty_and_malformed_answers_are_asked_again_once() {
     check(auto(), &vec![broke(BreakKind::Malformed); 2], &want);
 }
 
+/// Whatever asking again does not cure is the fallback model's, which begins with attempts of its own.
+#[test]
+fn what_a_retry_does_not_cure_goes_to_the_fallback_model() {
+    let broke = |kind, fallback| Input::Broke(Break { kind, end: error(), fallback });
+    let empty = |fallback| Input::Answered(Answer { empty: true, fallback, ..answer() });
+    let first = request(1, 0, false);
+    let over = [Action::Supersede, Action::FallBack, first.clone()];
+    for (answers, again) in [
+        (vec![broke(BreakKind::Final, true)], 0),
+        (vec![broke(BreakKind::Stream, true); 4], 3),
+        (vec![broke(BreakKind::Malformed, true); 2], 1),
+        (vec![empty(true); 2], 1),
+    ] {
+        let counts = matches!(answers[0], Input::Broke(Break { kind: BreakKind::Stream, .. }));
+        let mut want = vec![first.clone()];
+        for n in 1..=again {
+            want.extend([Action::Supersede, request(1, if counts { n } else { 0 }, false)]);
+        }
+        want.extend(over.clone());
+        let done = [answers, vec![answered(FinishReason::Stop, 0)]].concat();
+        want.push(Action::EndTurn(TurnEnd::Completed));
+        check(auto(), &done, &want);
+    }
+}
+
+#[test]
+fn an_empty_answer_after_work_is_asked_for_and_ends_with_an_end_of_its_own() {
+    let empty = Input::Answered(Answer { empty: true, ..answer() });
+    let log = script(auto(), &[answered(FinishReason::ToolCalls, 1), empty.clone(), empty]);
+    assert!(log.contains(&Action::Note(Note::NoAnswer)), "{log:?}");
+    let Some(Action::EndTurn(TurnEnd::NoAnswer { what })) = log.last() else { panic!("{log:?}") };
+    assert!(what.contains("The work of the step before is kept."), "{what}");
+}
+
+#[test]
+fn calls_as_text_end_the_turn_unless_a_message_comes() {
+    let written = Input::Answered(Answer { written_calls: Some("read".to_owned()), ..answer() });
+    let end = Action::EndTurn(TurnEnd::CallsAsText { what: "read".to_owned() });
+    check(auto(), &[written], &[request(1, 0, false), end]);
+}
+
 #[test]
 fn an_answer_cut_before_anything_is_whole_is_told_and_asked_for_three_times() {
-    let cut = Input::Answered(Answer { finish: FinishReason::Length, calls: 0, empty: true });
+    let cut = Input::Answered(Answer { finish: FinishReason::Length, empty: true, ..answer() });
     let message =
         "4 answers in a row were cut by the output limit before a call or a text was whole. Ask for smaller \
                    steps, or choose a model or a server setting with a larger output limit."
             .to_owned();
-    let end = TurnEnd::ModelError { kind: "malformed".to_owned(), message, status: None };
+    let end = TurnEnd::NoAnswer { what: message };
     let mut want = vec![request(1, 0, false)];
     for _ in 0..3 {
         want.extend([Action::Supersede, Action::Note(Note::Cut), request(1, 0, false)]);

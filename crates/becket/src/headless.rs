@@ -25,7 +25,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     };
     // A session that goes on keeps its system prompt, so the prompt says what the answer must be.
     let instruction = settings.schema.as_ref().filter(|_| settings.goes_on()).map(Schema::instruction);
-    let Assembled { agent, handle, shell, notes, begun, .. } = assemble(environment, &settings).await?;
+    let Assembled { agent, handle, shell, notes, begun, .. } = assemble(environment, &mut settings).await?;
     let options = PrintOptions {
         format: settings.format,
         verbose: settings.verbose,
@@ -33,6 +33,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         replay: settings.replay,
         subagent_text: settings.subagent_text,
         schema: settings.schema.take(),
+        driven: settings.input == InputFormat::StreamJson,
         terminal: io::stdout().is_terminal(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };

@@ -11,7 +11,7 @@ pub enum ExitStatus {
     /// Flags, files or input that make no sense; nothing was run.
     Usage,
     MaxTurns,
-    /// Money, tokens or wall time.
+    /// Money or tokens.
     Budget,
     /// A call was denied, and nothing that ran afterwards succeeded.
     PermissionDenied,
@@ -27,6 +27,12 @@ pub enum ExitStatus {
     NoRoom,
     /// The code of a command that was run for the user.
     Command(u8),
+    /// The model gave no last message, also when asked once more.
+    NoAnswer,
+    /// The model wrote tool calls into its text instead of making them.
+    CallsAsText,
+    /// The wall time of the turn is over.
+    TimeLimit,
     /// SIGINT.
     Interrupted,
     /// SIGTERM: the turn is left unfinished and can be resumed.
@@ -48,6 +54,9 @@ impl ExitStatus {
             Self::ContextFull => 9,
             Self::NoRoom => 10,
             Self::Command(code) => code,
+            Self::NoAnswer => 11,
+            Self::CallsAsText => 12,
+            Self::TimeLimit => 13,
             Self::Interrupted => 130,
             Self::Terminated => 143,
         }
@@ -60,7 +69,10 @@ impl ExitStatus {
             TurnEnd::Completed => Self::Ok,
             TurnEnd::Interrupted => Self::Interrupted,
             TurnEnd::MaxTurns { .. } => Self::MaxTurns,
-            TurnEnd::Budget { .. } => Self::Budget,
+            TurnEnd::Budget { .. } | TurnEnd::TokenLimit { .. } => Self::Budget,
+            TurnEnd::TimeLimit { .. } => Self::TimeLimit,
+            TurnEnd::NoAnswer { .. } => Self::NoAnswer,
+            TurnEnd::CallsAsText { .. } => Self::CallsAsText,
             TurnEnd::Repetition { .. } => Self::Repetition,
             TurnEnd::ContextFull { .. } => Self::ContextFull,
             TurnEnd::NoRoom { .. } => Self::NoRoom,
@@ -90,6 +102,9 @@ mod tests {
             (E::Repetition, 8),
             (E::ContextFull, 9),
             (E::NoRoom, 10),
+            (E::NoAnswer, 11),
+            (E::CallsAsText, 12),
+            (E::TimeLimit, 13),
             (E::Interrupted, 130),
             (E::Terminated, 143),
         ];

@@ -34,7 +34,20 @@ pub enum InputError {
     TooLong { line: u64, limit: u64 },
     #[error("input line {line}: control request {subtype:?} is not supported")]
     Control { line: u64, subtype: String, request_id: String },
+    #[error("input line {line}: {why}")]
+    Refused { line: u64, why: String, request_id: String },
 }
+
+/// Fields of `initialize` that change what a run does, and that becket does not carry out. If they were accepted, a host
+/// would rely on them: a hook that denies calls would never be asked.
+const NOT_CARRIED_OUT: [(&str, &str); 6] = [
+    ("hooks", "use permission rules (--allowedTools, --disallowedTools)"),
+    ("sdkMcpServers", "tools of the host's process cannot be called"),
+    ("systemPrompt", "use --system-prompt"),
+    ("appendSystemPrompt", "use --append-system-prompt"),
+    ("agents", "describe them in files in .claude/agents or .becket/agents"),
+    ("jsonSchema", "use --json-schema"),
+];
 
 #[derive(Deserialize)]
 struct Line {
@@ -100,13 +113,20 @@ pub fn parse_line(line: u64, text: &str) -> Result<InputLine, InputError> {
 }
 
 fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<InputLine, InputError> {
-    let shape = |why: &str| InputError::Shape { line, why: why.to_owned() };
-    let request_id = id.ok_or_else(|| shape("a control request needs a `request_id`"))?;
+    let request_id = id.ok_or_else(|| InputError::Shape {
+        line,
+        why: "a control request needs a `request_id`".to_owned(),
+    })?;
+    // From here on the host waits for an answer.
+    let shape = |why: &str| InputError::Refused { line, why: why.to_owned(), request_id: request_id.clone() };
     let request = request.ok_or_else(|| shape("a control request needs a `request`"))?;
     let field = |name: &str| request.get(name).and_then(Value::as_str).map(str::to_owned);
     let subtype = field("subtype").ok_or_else(|| shape("a control request needs a `request.subtype`"))?;
     let command = match subtype.as_str() {
         "initialize" => {
+            if let Some(why) = not_carried_out(&request) {
+                return Err(InputError::Refused { line, why, request_id });
+            }
             let response = serde_json::json!({ "commands": [], "agents": [], "output_style": "default" });
             return Ok(InputLine::Answer { request_id, response });
         }
@@ -126,6 +146,23 @@ fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<Inpu
         _ => return Err(InputError::Control { line, subtype, request_id }),
     };
     Ok(InputLine::Control { request_id, command })
+}
+
+/// Why an `initialize` request cannot be accepted.
+fn not_carried_out(request: &Value) -> Option<String> {
+    let is_set = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => items.iter().any(|item| item.as_str() != Some("")),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Bool(true) | Value::Number(_) => true,
+    };
+    let given: Vec<String> = NOT_CARRIED_OUT
+        .iter()
+        .filter(|(field, _)| request.get(field).is_some_and(is_set))
+        .map(|(field, instead)| format!("`{field}` ({instead})"))
+        .collect();
+    (!given.is_empty()).then(|| format!("initialize: becket does not carry out {}", given.join(", ")))
 }
 
 /// The command that a prompt asks for instead of a turn: `/compact [focus]`. `None` for everything else, which goes to the
@@ -249,6 +286,32 @@ mod tests {
     }
 
     #[test]
+    fn initialize_accepts_nothing_that_is_not_carried_out() {
+        for (fields, named) in [
+            (r#""hooks":{"PreToolUse":[{"hookCallbackIds":["h"]}]}"#, Some("hooks")),
+            (r#""hooks":null,"agents":{}"#, None),
+            (r#""hooks":{},"sdkMcpServers":[],"systemPrompt":"""#, None),
+            (r#""systemPrompt":[""],"appendSystemPrompt":null"#, None),
+            (r#""systemPrompt":["Be brief."]"#, Some("systemPrompt")),
+            (r#""appendSystemPrompt":"Be brief.""#, Some("appendSystemPrompt")),
+            (r#""sdkMcpServers":["mine"]"#, Some("sdkMcpServers")),
+            (r#""agents":{"a":{}}"#, Some("agents")),
+            (r#""jsonSchema":{"type":"object"}"#, Some("jsonSchema")),
+        ] {
+            let line = format!(
+                r#"{{"type":"control_request","request_id":"r","request":{{"subtype":"initialize",{fields}}}}}"#
+            );
+            match (parse_line(1, &line), named) {
+                (Ok(InputLine::Answer { .. }), None) => {}
+                (Err(InputError::Refused { why, request_id, .. }), Some(field)) => {
+                    assert!(why.contains(&format!("`{field}`")) && request_id == "r", "{why}");
+                }
+                other => panic!("{line}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
     fn bad_lines_say_why() {
         for (line, why) in [
             ("{", "input line 7 is not JSON"),
@@ -263,6 +326,11 @@ mod tests {
                 "/compact undo works in the terminal only; use `becket compact --undo`",
             ),
             (r#"{"type":"control_request","request_id":"r","request":{"subtype":"fly"}}"#, "not supported"),
+            (
+                r#"{"type":"control_request","request_id":"r","request":{"subtype":"set_model"}}"#,
+                "needs `model`",
+            ),
+            (r#"{"type":"control_request","request_id":"r"}"#, "needs a `request`"),
         ] {
             let error = parse_line(7, line).unwrap_err().to_string();
             assert!(error.contains(why), "{line}: {error}");

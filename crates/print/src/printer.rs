@@ -35,6 +35,8 @@ pub struct PrintOptions {
     /// `--forward-subagent-text`: what subagents say, not only what they call and get.
     pub subagent_text: bool,
     pub schema: Option<Schema>,
+    /// `--input-format stream-json`: a program reads the results, so calls that were denied are no failure of the run.
+    pub driven: bool,
     /// The output is a terminal: escapes in untrusted text are shown, not sent.
     pub terminal: bool,
     pub version: String,
@@ -137,7 +139,11 @@ impl Printer {
     /// # Errors
     /// When the output cannot be written.
     pub fn input_error(&mut self, error: &InputError) -> io::Result<()> {
-        if let (InputError::Control { request_id, .. }, Format::StreamJson) = (error, self.options.format) {
+        if let (
+            InputError::Control { request_id, .. } | InputError::Refused { request_id, .. },
+            Format::StreamJson,
+        ) = (error, self.options.format)
+        {
             return self.line(&json!({
                 "type": "control_response",
                 "response": { "subtype": "error", "request_id": request_id, "error": error.to_string() },
@@ -192,15 +198,18 @@ impl Printer {
         }
         self.asked = 0;
         // Nothing said is a failure too: a script must not take silence for success.
+        let denied_last = self.denied_last && !self.options.driven;
         let silent = result.end == TurnEnd::Completed && becket_types::is_blank(&result.text);
+        let result = if silent && !denied_last {
+            let what = "the model ended its turn without an answer".to_owned();
+            Cow::Owned(TurnResult { end: TurnEnd::NoAnswer { what }, ..result.into_owned() })
+        } else {
+            result
+        };
         self.status = match &schema_error {
             Some(_) => ExitStatus::SchemaNotMet,
-            None if silent && !self.denied_last => ExitStatus::Error,
-            None => ExitStatus::of(&result, self.denied_last),
+            None => ExitStatus::of(&result, denied_last),
         };
-        if silent {
-            writeln!(self.notes, "becket: the model ended its turn without an answer")?;
-        }
         self.denied_last = false;
         self.write_result(&result, structured.as_ref(), schema_error.as_deref())?;
         Ok(Reaction::TurnOver)
@@ -229,9 +238,7 @@ impl Printer {
                     }
                 }
                 self.out.flush()?;
-                if let Some(why) = why {
-                    writeln!(self.notes, "becket: {}", terminal::clean(&why))?;
-                }
+                self.tell_why(why.as_deref())?;
                 if !result.denials.is_empty() {
                     let n = result.denials.len();
                     let last = result.denials.last().map(|d| d.reason.as_str()).unwrap_or_default();
@@ -242,7 +249,8 @@ impl Printer {
             }
             Format::StreamJson => {
                 let line = shapes::result(result, &self.session, &uuid, structured, schema_error);
-                self.line(&line)
+                self.line(&line)?;
+                self.tell_why(why.as_deref())
             }
             Format::Json => {
                 let line = shapes::result(result, &self.session, &uuid, structured, schema_error);
@@ -253,9 +261,18 @@ impl Printer {
                 } else {
                     writeln!(self.out, "{line}")?;
                 }
-                self.out.flush()
+                self.out.flush()?;
+                self.tell_why(why.as_deref())
             }
         }
+    }
+
+    /// Why the run failed: one line on stderr in every format.
+    fn tell_why(&mut self, why: Option<&str>) -> io::Result<()> {
+        let Some(why) = why else { return Ok(()) };
+        let line = why.split_whitespace().collect::<Vec<_>>().join(" ");
+        writeln!(self.notes, "becket: {}", terminal::clean(&line))?;
+        self.notes.flush()
     }
 
     /// Notes for people, on the notes writer: one line each, in every format.

@@ -91,6 +91,10 @@ pub(crate) fn outcome(end: &TurnEnd) -> (&'static str, bool, &'static str) {
         TurnEnd::Interrupted => ("error_during_execution", true, "aborted_streaming"),
         TurnEnd::MaxTurns { .. } => ("error_max_turns", true, "max_turns"),
         TurnEnd::Budget { .. } => ("error_max_budget_usd", true, "budget_exhausted"),
+        TurnEnd::TokenLimit { .. } => ("error_max_tokens", true, "tokens_exhausted"),
+        TurnEnd::TimeLimit { .. } => ("error_max_wall", true, "time_exhausted"),
+        TurnEnd::NoAnswer { .. } => ("error_no_answer", true, "no_answer"),
+        TurnEnd::CallsAsText { .. } => ("error_calls_as_text", true, "calls_as_text"),
         TurnEnd::Repetition { .. } => ("error_during_execution", true, "repetition"),
         TurnEnd::Refusal { .. } => ("error_during_execution", true, "refusal"),
         TurnEnd::ContextFull { .. } => ("error_during_execution", true, "prompt_too_long"),
@@ -108,8 +112,12 @@ pub(crate) fn explain(end: &TurnEnd) -> Option<String> {
         TurnEnd::MaxTurns { limit } => {
             format!("stopped after {limit} turns (--max-turns); raise the limit, or go on with --continue")
         }
-        TurnEnd::Budget { what } => format!("{what}; raise the limit, or go on with --continue"),
-        TurnEnd::Repetition { what } => what.clone(),
+        TurnEnd::Budget { what } | TurnEnd::TokenLimit { what } | TurnEnd::TimeLimit { what } => {
+            format!("{what}; raise the limit, or go on with --continue")
+        }
+        TurnEnd::Repetition { what } | TurnEnd::NoAnswer { what } | TurnEnd::CallsAsText { what } => {
+            what.clone()
+        }
         TurnEnd::Refusal { reason } => format!("the model declined to answer: {reason}"),
         TurnEnd::ContextFull { breakdown } => breakdown.clone(),
         TurnEnd::NoRoom { what } => what.clone(),

@@ -238,6 +238,15 @@ fn each_end_has_its_subtype_its_reason_and_its_exit_code() {
     for (end, subtype, why, status) in [
         (TurnEnd::MaxTurns { limit: 4 }, "error_max_turns", "4 turns", ExitStatus::MaxTurns),
         (TurnEnd::Budget { what: "spent $2".into() }, "error_max_budget_usd", "spent $2", ExitStatus::Budget),
+        (TurnEnd::TokenLimit { what: "used 9".into() }, "error_max_tokens", "used 9", ExitStatus::Budget),
+        (TurnEnd::TimeLimit { what: "30 s".into() }, "error_max_wall", "30 s", ExitStatus::TimeLimit),
+        (TurnEnd::NoAnswer { what: "twice".into() }, "error_no_answer", "twice", ExitStatus::NoAnswer),
+        (
+            TurnEnd::CallsAsText { what: "`read`".into() },
+            "error_calls_as_text",
+            "`read`",
+            ExitStatus::CallsAsText,
+        ),
         (TurnEnd::Interrupted, "error_during_execution", "interrupted", ExitStatus::Interrupted),
         (model_error, "error_during_execution", "cannot connect", ExitStatus::ModelUnreachable),
         (
@@ -254,15 +263,25 @@ fn each_end_has_its_subtype_its_reason_and_its_exit_code() {
         ),
         (TurnEnd::NoRoom { what: "no room".into() }, "error_no_room", "no room", ExitStatus::NoRoom),
     ] {
+        let turn = [Event::TurnFinished(Box::new(result(end.clone(), "partial")))];
+        // One line on stderr says why, in every format.
+        for format in [Format::Text, Format::StreamJson] {
+            let (_, notes, ..) = print(PrintOptions { format, ..PrintOptions::default() }, &turn);
+            assert!(notes.contains(why) && notes.lines().count() == 1, "{end:?}: {notes}");
+        }
         let options = PrintOptions { format: Format::Json, ..PrintOptions::default() };
-        let (out, _, got, _) =
-            print(options, &[Event::TurnFinished(Box::new(result(end.clone(), "partial")))]);
+        let (out, notes, got, _) = print(options, &turn);
+        assert!(notes.contains(why) && notes.lines().count() == 1, "{end:?}: {notes}");
         let value: Value = serde_json::from_str(&out).unwrap();
         assert_eq!(value["subtype"], subtype, "{end:?}");
         assert_eq!(value["is_error"], true, "{end:?}");
         assert!(value["errors"][0].as_str().unwrap().contains(why), "{end:?}");
         assert_eq!(value["result"], "partial", "what was produced is never thrown away");
         assert_eq!(got, status, "{end:?}");
+        // The book has a row for the code, with this sub-type.
+        let book = include_str!("../../../docs/headless.md");
+        let row = book.lines().find(|line| line.starts_with(&format!("| {} |", got.code())));
+        assert!(row.is_some_and(|row| row.contains(&format!("`{subtype}`"))), "{end:?}: {row:?}");
     }
 }
 
@@ -286,13 +305,16 @@ fn a_denial_that_was_not_overcome_has_its_own_exit_code() {
     assert_eq!(status(&[denial(), end()]), ExitStatus::PermissionDenied);
     assert_eq!(status(&[denial(), ok.clone(), end()]), ExitStatus::Ok);
     assert_eq!(status(&[ok, denial(), end()]), ExitStatus::PermissionDenied);
+    // A program that drives the run reads the denials in the result, which is a success.
+    let driven = PrintOptions { driven: true, ..PrintOptions::default() };
+    assert_eq!(print(driven, &[denial(), end()]).2, ExitStatus::Ok);
 }
 
 #[test]
 fn an_end_without_an_answer_is_no_success() {
     let (out, notes, status, _) =
         print(PrintOptions::default(), &[Event::TurnFinished(Box::new(result(TurnEnd::Completed, " \n")))]);
-    assert_eq!((out.trim(), status), ("", ExitStatus::Error));
+    assert_eq!((out.trim(), status), ("", ExitStatus::NoAnswer));
     assert!(notes.contains("without an answer"), "{notes}");
 }
 

@@ -186,7 +186,12 @@ impl Speaker {
                         format!("Error: {message}")
                     }
                     TurnEnd::MaxTurns { limit } => format!("Stopped after {limit} requests."),
-                    TurnEnd::Budget { what } | TurnEnd::Repetition { what } => format!("Stopped: {what}"),
+                    TurnEnd::Budget { what }
+                    | TurnEnd::TokenLimit { what }
+                    | TurnEnd::TimeLimit { what }
+                    | TurnEnd::NoAnswer { what }
+                    | TurnEnd::CallsAsText { what }
+                    | TurnEnd::Repetition { what } => format!("Stopped: {what}"),
                     TurnEnd::Refusal { reason } => format!("The model refused: {reason}"),
                     TurnEnd::NoRoom { what } => format!("Stopped: {what}"),
                     TurnEnd::ContextFull { breakdown } => format!("The context is full: {breakdown}"),

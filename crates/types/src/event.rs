@@ -348,8 +348,25 @@ pub enum TurnEnd {
     MaxTurns {
         limit: u64,
     },
-    /// Money, tokens or wall time; `what` says which and how much.
+    /// The money of the run is spent; `what` says how much.
     Budget {
+        what: String,
+    },
+    /// The tokens of the run are used up; `what` says how many.
+    TokenLimit {
+        what: String,
+    },
+    /// The wall time of the turn is over; `what` says how much it was.
+    TimeLimit {
+        what: String,
+    },
+    /// The model ended without a last message, also when asked once more. What it did before is kept.
+    NoAnswer {
+        what: String,
+    },
+    /// The model wrote tool calls into its text instead of making them, so nothing was run; `what` says which, why and
+    /// what to do.
+    CallsAsText {
         what: String,
     },
     /// The same calls again and again with the same results.
@@ -377,6 +394,16 @@ pub enum TurnEnd {
     Failed {
         message: String,
     },
+}
+
+impl TurnEnd {
+    /// The limit that is used up, for people; `None` for every other end.
+    pub fn limit(&self) -> Option<&str> {
+        match self {
+            Self::Budget { what } | Self::TokenLimit { what } | Self::TimeLimit { what } => Some(what),
+            _ => None,
+        }
+    }
 }
 
 /// The sum of a turn.

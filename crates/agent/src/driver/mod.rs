@@ -380,6 +380,7 @@ impl Agent {
             }
             Action::Request { step, attempt, wrap_up } => self.request(step, attempt, wrap_up),
             Action::Supersede => self.supersede(),
+            Action::FallBack => self.fall_back(),
             Action::CancelRequest => self.cancel_request(),
             Action::RunTools => {
                 lock(&self.core.session).view_mut().set_calls_may_run(true);
@@ -423,6 +424,9 @@ impl Agent {
             Note::Cut => "Your last answer was cut because it reached the output limit. Go on exactly where it ended, \
                           without repeating anything. A call that was cut did not run: make it again in smaller parts."
                 .to_owned(),
+            Note::NoAnswer => "Your last message was empty. If the task is done, say in a few words what you did. If it \
+                               is not, go on with it."
+                .to_owned(),
             Note::WrapUp { limit } => format!(
                 "The limit of {limit} steps for this turn is reached. Call no more tools. Sum up now: what is done, \
                  what is left, and what the next step would be."
@@ -434,7 +438,7 @@ impl Agent {
     fn end_turn(&mut self, end: TurnEnd) {
         let end = match (end, self.limits.max_wall) {
             (TurnEnd::Interrupted, Some(max)) if self.turn.out_of_time => {
-                TurnEnd::Budget { what: over_time(max) }
+                TurnEnd::TimeLimit { what: over_time(max) }
             }
             (end, _) => end,
         };
@@ -446,6 +450,7 @@ impl Agent {
         self.core.pending.extend(self.host.read_files());
         self.core.flush(Durability::Buffered);
         let state = lock(&self.core.session).view().turn_state();
+        self.keep_meter();
         self.core.push(EntryKind::TurnEnd { end: end_name(&end), state });
         self.core.flush(Durability::Synced);
         self.core.tell_notices();
@@ -571,6 +576,10 @@ fn end_name(end: &TurnEnd) -> String {
         TurnEnd::Interrupted => "interrupted",
         TurnEnd::MaxTurns { .. } => "max_turns",
         TurnEnd::Budget { .. } => "budget",
+        TurnEnd::TokenLimit { .. } => "token_limit",
+        TurnEnd::TimeLimit { .. } => "time_limit",
+        TurnEnd::NoAnswer { .. } => "no_answer",
+        TurnEnd::CallsAsText { .. } => "calls_as_text",
         TurnEnd::Repetition { .. } => "repetition",
         TurnEnd::Refusal { .. } => "refusal",
         TurnEnd::ContextFull { .. } => "context_full",

@@ -4,10 +4,10 @@
 use super::{Agent, Op};
 use crate::answer::Answer;
 use crate::host::lock;
-use crate::machine::{self, Break, BreakKind, Input};
+use crate::machine::{self, Break, Input};
 use crate::reply_error;
 use crate::spend::millis;
-use crate::written_call::written_call;
+use crate::written_calls::written_calls;
 use becket_model::{Model, ModelError, ModelEvent, Prepared};
 use becket_session::Durability;
 use becket_types::{Cost, EntryKind, Event, FinishReason, NoticeLevel, Part, Seq, Tokens};
@@ -135,10 +135,11 @@ impl Agent {
         self.limit_worked(&reply.answer.usage);
         self.turn.stop_reason = Some(reason.stop_reason().to_owned());
         self.wire.last_error = None;
+        let mut written_calls = None;
         if !empty {
             self.turn.steps += 1;
             if calls == 0 {
-                self.tell_written_call(&reply.answer);
+                written_calls = self.written_calls(&reply.answer);
             }
             self.turn.say(reply.answer.take_text(), reason == FinishReason::Length && calls == 0);
             if self.budget.governor.step_succeeded() {
@@ -146,23 +147,26 @@ impl Agent {
                 self.core.push(entry);
             }
         }
-        self.feed(Input::Answered(machine::Answer { finish: reason, calls, empty }));
+        let fallback = !self.wire.fallbacks.is_empty();
+        let answer = machine::Answer { finish: reason, calls, empty, written_calls, fallback };
+        self.feed(Input::Answered(answer));
     }
 
-    /// A call that stands in the text runs nothing, and looks as if becket did not do its work.
-    fn tell_written_call(&mut self, answer: &Answer) {
+    /// Calls that stand in the text run nothing, and look as if becket did not do its work. Those that may be an example
+    /// are a notice; those that the answer ends with end the turn with the text that is returned.
+    fn written_calls(&mut self, answer: &Answer) -> Option<String> {
         let texts = answer.parts.iter().filter_map(|part| match part {
             Part::Text { text, .. } => Some(text),
             _ => None,
         });
-        let names = || self.specs.iter().map(|spec| spec.name.as_str());
-        let Some(tool) = texts.into_iter().find_map(|text| written_call(text, names())) else { return };
-        let text = format!(
-            "{} wrote a call of `{tool}` into its text instead of making it, so nothing was run. The chat template of \
-             its server does not fit the model: start the server with one for tool calls, or choose another model.",
-            self.wire.model.info().id
-        );
+        let names: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
+        let written = texts.into_iter().find_map(|text| written_calls(text, &names))?;
+        let text = written.explain(&self.wire.model.info().id);
+        if written.is_the_end {
+            return Some(text);
+        }
         self.core.notice(NoticeLevel::Warning, text);
+        None
     }
 
     /// Some servers report a cut answer as finished: the count of tokens says so.
@@ -267,19 +271,17 @@ impl Agent {
         }
         let Op::Reply(mut reply) = std::mem::replace(&mut self.op, Op::None) else { return };
         reply.answer.close();
-        let mut kind = reply_error::kind(&error, begun);
+        let kind = reply_error::kind(&error, begun);
         self.learn_limit(&error);
         self.settle(&mut reply, &FinishReason::Error);
         self.turn.say(reply.answer.take_text(), false);
         // Calls of a broken answer are never run; asked again, the model may use their ids again.
         self.ids.forget_last();
         self.turn.stop_reason = Some(FinishReason::Error.stop_reason().to_owned());
-        if kind == BreakKind::Final && self.fall_back(&error) {
-            kind = BreakKind::Stream;
-        }
         let end = self.broken_end(&error, kind);
+        let fallback = self.may_fall_back(&error);
         self.wire.last_error = Some(error);
-        self.feed(Input::Broke(Break { kind, end }));
+        self.feed(Input::Broke(Break { kind, end, fallback }));
     }
 
     /// The last answer leaves the view.

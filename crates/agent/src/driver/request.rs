@@ -26,6 +26,8 @@ use tokio::time::Instant;
 const MAX_DELAY: Millis = Millis(60_000);
 /// Changed files that the model is told of by name.
 const MAX_CHANGED: usize = 10;
+/// Name of the state that holds the last reported usage.
+const METER: &str = "meter";
 /// Refused requests that are remembered.
 const MAX_REFUSED: usize = 64;
 
@@ -44,8 +46,6 @@ pub(crate) struct Wire {
     pub(crate) cold: bool,
     /// Why the last attempt broke.
     pub(crate) last_error: Option<ModelError>,
-    /// Another model takes over: its first request need not wait, and people know.
-    pub(crate) switched: bool,
     /// Summary requests so far.
     pub(crate) summaries: u64,
     /// The request under way is the wrap-up.
@@ -70,7 +70,6 @@ impl Wire {
             last_sent: None,
             cold: false,
             last_error: None,
-            switched: false,
             summaries: 0,
             wrap_up: false,
             max_output: 0,
@@ -208,6 +207,31 @@ impl Agent {
         self.core.push(EntryKind::State { key: self.limits_key(), value });
     }
 
+    /// What the provider reported last is recorded with the turn's end, so that a process that continues the session begins
+    /// with it instead of an estimate.
+    pub(super) fn keep_meter(&mut self) {
+        if !self.budget.meter.is_reported() {
+            return;
+        }
+        let model = &self.wire.model.info().id;
+        let value = serde_json::json!({ "model": model, "meter": self.budget.meter });
+        let known = lock(&self.core.session).view().state(METER).cloned();
+        if known.as_ref() != Some(&value) {
+            self.core.push(EntryKind::State { key: METER.to_owned(), value });
+        }
+    }
+
+    /// What an earlier process recorded for this model.
+    pub(super) fn recall_meter(&mut self) {
+        let kept = lock(&self.core.session).view().state(METER).cloned();
+        let Some(kept) = kept.filter(|kept| kept["model"] == self.wire.model.info().id.as_str()) else {
+            return;
+        };
+        if let Ok(meter) = serde_json::from_value(kept["meter"].clone()) {
+            self.budget.meter = meter;
+        }
+    }
+
     pub(super) fn set_model(&mut self, name: &str) {
         let Some(find) = &self.find_model else {
             return self.core.say(NoticeLevel::Error, "The model cannot be changed here.".to_owned());
@@ -239,18 +263,21 @@ impl Agent {
         self.core.append(vec![switch], Durability::Buffered);
     }
 
-    /// Takes the next fallback model, if this error is one that another model may not have.
-    pub(super) fn fall_back(&mut self, error: &ModelError) -> bool {
-        if !reply_error::another_model_may_help(error.kind) {
-            return false;
-        }
-        let Some(model) = self.wire.fallbacks.pop_front() else { return false };
-        let why = reply_error::sentence(&error.message);
+    /// A fallback model stands ready, and this error is one that another model may not have.
+    pub(super) fn may_fall_back(&self, error: &ModelError) -> bool {
+        !self.wire.fallbacks.is_empty() && reply_error::another_model_may_help(error.kind)
+    }
+
+    /// Takes the next fallback model.
+    pub(super) fn fall_back(&mut self) {
+        let Some(model) = self.wire.fallbacks.pop_front() else { return };
+        let why = self.wire.last_error.take().map_or_else(
+            || "It answered without any text or tool call.".to_owned(),
+            |error| reply_error::sentence(&error.message),
+        );
         let text = format!("{}: {why} Going on with {}.", self.wire.model.info().id, model.info().id);
         self.core.notice(NoticeLevel::Warning, text);
         self.use_model(model);
-        self.wire.switched = true;
-        true
     }
 
     /// Sends the request of this step.
@@ -423,8 +450,9 @@ impl Agent {
         let kind = reply_error::kind(&error, false);
         self.learn_limit(&error);
         let end = self.broken_end(&error, kind);
+        let fallback = self.may_fall_back(&error);
         self.wire.last_error = Some(error);
-        self.feed(Input::Broke(Break { kind, end }));
+        self.feed(Input::Broke(Break { kind, end, fallback }));
     }
 
     /// How the turn ends if this error is final: an overflow says what fills the window.
@@ -444,9 +472,8 @@ impl Agent {
 
     /// How long to wait before this attempt; announced.
     fn retry_delay(&mut self, attempt: u32) -> Option<Duration> {
-        let switched = std::mem::take(&mut self.wire.switched);
         let error = self.wire.last_error.take();
-        if attempt == 0 || switched {
+        if attempt == 0 {
             return None;
         }
         let asked = error.as_ref().and_then(|error| error.retry_after);
@@ -464,5 +491,5 @@ impl Agent {
 
 /// Something on this machine failed.
 fn failed(message: String) -> Break {
-    Break { kind: BreakKind::Final, end: TurnEnd::Failed { message } }
+    Break { kind: BreakKind::Final, end: TurnEnd::Failed { message }, fallback: false }
 }

@@ -23,6 +23,7 @@ use std::fmt::Write as _;
 impl Agent {
     /// Before the first command.
     pub(super) fn start(&mut self) {
+        self.recall_meter();
         let info = self.wire.model.info();
         let (session, title, inbox) = {
             let mut session = lock(&self.core.session);
@@ -102,6 +103,14 @@ impl Agent {
         let specs = specs.and_then(|specs| lock(&self.core.session).put_blob(&specs).ok());
         self.core.push(EntryKind::Tools { names: self.tools.names(), hash: self.tools.hash(), specs });
         self.core.push(EntryKind::ModelSwitch { model: self.wire.model.info().id.clone() });
+        for (key, value) in std::mem::take(&mut self.settings.states) {
+            let empty = value.as_object().is_some_and(Map::is_empty);
+            let known = lock(&self.core.session).view().state(&key).cloned();
+            // A session that never had such a state needs none that says nothing.
+            if known.as_ref() != Some(&value) && !(empty && known.is_none()) {
+                self.core.push(EntryKind::State { key, value });
+            }
+        }
     }
 
     /// Closes what a dead process left open and remembers the rules that the model was given.

@@ -95,7 +95,8 @@ impl Agent {
         input: &serde_json::Value,
     ) -> Result<(SessionId, BoxFuture<'static, ToolOutput>), String> {
         let task = TaskTool::new(Arc::clone(&self.settings.subagents)).task(input)?;
-        if let Some(over) = self.limits.over(self.turn.started.elapsed()) {
+        let over = self.limits.over(self.turn.started.elapsed());
+        if let Some(over) = over.as_ref().and_then(TurnEnd::limit) {
             return Err(format!("Not run: budget limit reached ({over})."));
         }
         let mut tools = self.tools.clone();
@@ -180,6 +181,7 @@ impl Agent {
             continue_turn: false,
             snapshots: None,
             subagents: Arc::default(),
+            states: Vec::new(),
             title: Some(task.description.clone()),
             ..self.settings.clone()
         };
@@ -361,11 +363,14 @@ fn shortfall(result: &TurnResult) -> (Option<String>, bool) {
         TurnEnd::Completed => return (None, false),
         TurnEnd::Interrupted => return (Some("it was interrupted".to_owned()), true),
         TurnEnd::MaxTurns { limit } => format!("it was stopped after {limit} requests"),
-        TurnEnd::Budget { what } => format!("it was stopped at the budget: {what}"),
+        TurnEnd::Budget { what } | TurnEnd::TokenLimit { what } => {
+            format!("it was stopped at the budget: {what}")
+        }
+        TurnEnd::TimeLimit { what } => format!("it was stopped: {what}"),
         TurnEnd::Repetition { what } => format!("it went round in circles: {what}"),
         TurnEnd::Refusal { reason } => format!("its model declined to answer: {reason}"),
         TurnEnd::ContextFull { breakdown } => format!("its context is full: {breakdown}"),
-        TurnEnd::NoRoom { what } => what.clone(),
+        TurnEnd::NoRoom { what } | TurnEnd::NoAnswer { what } | TurnEnd::CallsAsText { what } => what.clone(),
         TurnEnd::ModelError { message, .. } | TurnEnd::Failed { message } => message.clone(),
     };
     (Some(why.trim_end_matches('.').to_owned()), false)

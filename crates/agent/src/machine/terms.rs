@@ -41,8 +41,8 @@ pub enum Input {
 /// What only the driver can know before a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// A limit in money, tokens or time is used up; says which.
-    pub over: Option<String>,
+    /// A limit in money, tokens or time is used up: how the turn ends.
+    pub over: Option<TurnEnd>,
     pub repetition: Repetition,
     pub owed: Owed,
 }
@@ -76,6 +76,10 @@ pub struct Answer {
     pub calls: usize,
     /// Neither text nor calls: nothing at all, or thinking only.
     pub empty: bool,
+    /// The text holds tool calls that were not made; says which, why and what to do.
+    pub written_calls: Option<String>,
+    /// Another model stands ready in case this answer is of no use.
+    pub fallback: bool,
 }
 
 /// A failed request.
@@ -84,6 +88,8 @@ pub struct Break {
     pub kind: BreakKind,
     /// How the turn ends if this is final.
     pub end: TurnEnd,
+    /// Another model stands ready that may not have this failure.
+    pub fallback: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +133,8 @@ pub enum Note {
     Repetition(String),
     /// The answer was cut by the output limit, in its text or in a call.
     Cut,
+    /// The answer was empty after work was done.
+    NoAnswer,
     /// The turn limit is reached: sum up, call no tools.
     WrapUp { limit: u64 },
 }
@@ -150,6 +158,8 @@ pub enum Action {
     },
     /// The last answer, whole or partial, leaves the view (a `revert` entry).
     Supersede,
+    /// Requests go to the next fallback model from here on.
+    FallBack,
     CancelRequest,
     RunTools,
     /// Write a result for each call of the last answer without running it.

@@ -52,7 +52,7 @@ async fn an_empty_answer_is_asked_again_once() {
     let mut rig = Setup::new(vec![empty(), say("ok")]).start();
     assert_eq!(rig.turn("go").await.end, TurnEnd::Completed);
     let mut rig = Setup::new(vec![empty(), empty()]).start();
-    assert!(matches!(rig.turn("go").await.end, TurnEnd::ModelError { kind, .. } if kind == "malformed"));
+    assert!(matches!(rig.turn("go").await.end, TurnEnd::NoAnswer { .. }));
     let thinking = Reply::Answer(
         vec![Part::Reasoning {
             text: "hm".into(),
@@ -109,7 +109,37 @@ async fn a_fallback_model_takes_over_when_the_first_is_overloaded() {
     assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "from the second"));
 }
 
-/// A call in the text is told, and not run; an answer that makes a call is not accused of one.
+/// An answer that always breaks, and every failure before an answer, goes to the fallback model.
+#[tokio::test(start_paused = true)]
+async fn a_fallback_model_serves_every_failure_that_a_retry_does_not_cure() {
+    let cut = |kind| vec![Reply::Break("half", kind); 4];
+    let refused = |kind, status| vec![Reply::Refuse(kind, Some(status))];
+    for replies in [
+        cut(ErrorKind::StreamBroken),
+        cut(ErrorKind::Stalled),
+        refused(ErrorKind::Auth, 401),
+        refused(ErrorKind::Billing, 402),
+        refused(ErrorKind::Tls, 0),
+        refused(ErrorKind::InvalidRequest, 400),
+        refused(ErrorKind::StreamBroken, 200),
+        vec![Reply::Answer(Vec::new(), FinishReason::Stop); 2],
+    ] {
+        let mut setup = Setup::new(replies);
+        let mut second = Scripted::new(100_000, vec![say("from the second")]);
+        std::sync::Arc::get_mut(&mut second).unwrap().info.id = "test/two".into();
+        setup.fallbacks = vec![second];
+        let mut rig = setup.start();
+        let result = rig.turn("go").await;
+        assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "from the second"));
+        let told = rig.log.iter().filter(
+            |event| matches!(event, Event::Notice { text, .. } if text.contains("Going on with test/two")),
+        );
+        assert_eq!(told.count(), 1);
+    }
+}
+
+/// Calls that the answer ends with end the turn with an end of their own; those that may be an example are a notice. An
+/// answer that makes a call is not accused of one.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_stands_in_the_text_is_told_and_not_run() {
     let written = "```json\n{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}\n```";
@@ -117,12 +147,18 @@ async fn a_call_that_stands_in_the_text_is_told_and_not_run() {
         vec![Part::text(written), call("c1", "bash", json!({"command": "ls"}))],
         FinishReason::ToolCalls,
     );
-    for (replies, told, ran) in [(vec![say(written)], 1, 0), (vec![made, say("done")], 0, 1)] {
+    let example = format!("{written}\nis how a call looks.");
+    for (replies, ends, told, ran) in [
+        (vec![say(written)], true, 0, 0),
+        (vec![say(&example)], false, 1, 0),
+        (vec![made, say("done")], false, 0, 1),
+    ] {
         let mut rig = Setup::new(replies).start();
-        assert_eq!(rig.turn("go").await.end, TurnEnd::Completed);
-        let notices = rig.log.iter().filter(|event| {
-            matches!(event, Event::Notice { text, .. } if text.contains("wrote a call of `bash` into its text"))
-        });
+        let end = rig.turn("go").await.end;
+        assert_eq!(matches!(&end, TurnEnd::CallsAsText { what } if what.contains("`bash`")), ends, "{end:?}");
+        let notices = rig.log.iter().filter(
+            |event| matches!(event, Event::Notice { text, .. } if text.contains("wrote a tool call (`bash`)")),
+        );
         assert_eq!((notices.count(), rig.ran().len()), (told, ran));
     }
 }

@@ -37,6 +37,8 @@ async fn a_prompt_is_answered_and_written_down_in_order() {
             "message",
             "finish",
             "usage",
+            // What the provider reported, for a process that continues the session.
+            "state",
             "turn_end"
         ]
     );
@@ -139,7 +141,7 @@ async fn money_and_tokens_end_a_turn_before_the_next_request() {
     let mut setup = Setup::new(vec![spend()]);
     setup.settings.max_tokens = Some(1_000_000);
     let what = "used 1000000 of 1000000 tokens".to_owned();
-    assert_eq!(setup.start().turn("go").await.end, TurnEnd::Budget { what });
+    assert_eq!(setup.start().turn("go").await.end, TurnEnd::TokenLimit { what });
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +150,7 @@ async fn the_time_limit_ends_even_a_hanging_tool() {
     setup.settings.max_wall = Some(Duration::from_secs(30));
     let mut rig = setup.start();
     let what = "the time limit of 30 s is over".to_owned();
-    assert_eq!(rig.turn("go").await.end, TurnEnd::Budget { what });
+    assert_eq!(rig.turn("go").await.end, TurnEnd::TimeLimit { what });
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,8 @@ Examples:
   becket undo                              undo the file changes of the last turn
 
 Exit codes: 0 ok, 1 error, 2 usage, 3 max turns, 4 budget, 5 permission denied, 6 schema not met,
-7 model unreachable, 8 repetition, 9 context full, 10 no room for results, 130 interrupted, 143 terminated.
+7 model unreachable, 8 repetition, 9 context full, 10 no room for results, 11 no answer, 12 calls as text,
+13 time limit, 130 interrupted, 143 terminated.
 `becket help COMMAND` explains a command.";
 
 /// The definition of a run; its help lists the subcommands too.

@@ -246,6 +246,11 @@ impl Meter {
         self.last = Some((exact, base));
     }
 
+    /// True if a provider reported the size of this context.
+    pub fn is_reported(&self) -> bool {
+        self.reported && self.last.is_some()
+    }
+
     /// The last report is of another context (compaction, rewind, model switch): estimates only until the next one.
     pub fn forget(&mut self) {
         self.last = None;

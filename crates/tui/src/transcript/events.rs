@@ -378,7 +378,11 @@ impl Transcript {
             TurnEnd::Completed => return false,
             TurnEnd::Interrupted => (Weight::Warning, "interrupted; say what to do instead".to_owned()),
             TurnEnd::MaxTurns { limit } => (Weight::Warning, format!("stopped after {limit} requests")),
-            TurnEnd::Budget { what } => (Weight::Warning, format!("stopped at the budget: {what}")),
+            TurnEnd::Budget { what } | TurnEnd::TokenLimit { what } => {
+                (Weight::Warning, format!("stopped at the budget: {what}"))
+            }
+            TurnEnd::TimeLimit { what } | TurnEnd::NoAnswer { what } => (Weight::Warning, what.clone()),
+            TurnEnd::CallsAsText { what } => (Weight::Error, what.clone()),
             TurnEnd::Repetition { what } => {
                 (Weight::Warning, format!("stopped, it went round in circles: {what}"))
             }

@@ -1,0 +1,312 @@
+//! Tool calls that a model wrote into its text instead of making them: models behind a chat template or a parser that does
+//! not fit them do so. Pure: finds them, so that the user gets a reason. Such calls are never run, because the text may be
+//! an example.
+//!
+//! Model: a call begins with a mark. After a mark there is a JSON document (`{"name": …, "arguments": {…}}` and its kin), or
+//! the bare name of the tool. The forms are those of the chat templates of Hermes and Qwen, Qwen3-Coder, Mistral, Llama,
+//! DeepSeek, Kimi, GLM, gpt-oss and Claude.
+
+use serde_json::Value;
+
+/// Marks that only calls have, so a tool that becket does not know counts as well.
+const MARKS: [&str; 13] = [
+    "<tool_call>",
+    "<tool_calls>",
+    "<tools>",
+    "<function_call>",
+    "[TOOL_CALLS]",
+    "<|python_tag|>",
+    "<function=",
+    "invoke name=\"",
+    "<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+    "<｜tool▁call▁begin｜>",
+    "<|tool_call_begin|>functions.",
+    "<|tool_call_begin|>",
+    "to=functions.",
+];
+/// The mark of a code block, which may hold anything.
+const FENCE: &str = "```";
+/// Marks that are followed by JSON only: what stands after them is no name.
+const ONLY_JSON: [&str; 4] = ["<tool_calls>", "<tools>", "<|python_tag|>", "<function_call>"];
+/// Longer words are no names of tools.
+const LONGEST_NAME: usize = 80;
+/// Longer texts are not searched: each mark is one pass over the text, and a text this long is no call.
+const LONGEST_TEXT: usize = 256 * 1024;
+
+/// Calls in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WrittenCalls {
+    /// Names of the tools as they are written, in order.
+    pub(crate) names: Vec<String>,
+    /// Names that are no tools of this run.
+    pub(crate) unknown: Vec<String>,
+    /// The text ends with a call: nothing explains it, so it was meant to be made.
+    pub(crate) is_the_end: bool,
+}
+
+impl WrittenCalls {
+    /// One paragraph for people: what happened, the likely reasons in order, and what to do.
+    pub(crate) fn explain(&self, model: &str) -> String {
+        let names: Vec<String> = self.names.iter().map(|name| format!("`{name}`")).collect();
+        let (calls, them) = match self.names.len() {
+            1 => ("a tool call".to_owned(), "it"),
+            n => (format!("{n} tool calls"), "them"),
+        };
+        let unknown = match self.unknown.first() {
+            Some(name) => format!(" There is no tool `{name}` here."),
+            None => String::new(),
+        };
+        format!(
+            "{model} wrote {calls} ({}) into its text instead of making {them}, so nothing was run.{unknown} Likely reasons: \
+             (1) the server does not give the model its tools: start llama.cpp with --jinja, vLLM with \
+             --enable-auto-tool-choice and --tool-call-parser, and choose a model in Ollama that lists `tools`; (2) the chat \
+             template or parser of the server does not fit this model: name another one; (3) the model is not trained for \
+             tool calls: choose another model.",
+            names.join(", ")
+        )
+    }
+}
+
+/// One call that was found: its name, where it begins and ends, and if its mark is one that only calls have.
+struct Found {
+    name: String,
+    end: usize,
+    marked: bool,
+}
+
+/// The calls in `text`, if there are any. Calls in code blocks and bare JSON count only for the tools that there are.
+pub(crate) fn written_calls(text: &str, tools: &[&str]) -> Option<WrittenCalls> {
+    if text.len() > LONGEST_TEXT {
+        return None;
+    }
+    let is_known = |name: &str| tools.iter().any(|tool| tool.eq_ignore_ascii_case(name));
+    let mut found: Vec<Found> = Vec::new();
+    for mark in MARKS {
+        for (at, _) in text.match_indices(mark) {
+            let from = at + mark.len();
+            let calls = json_calls(text, from);
+            if calls.is_empty() && !ONLY_JSON.contains(&mark) {
+                found.extend(named_call(text, from, mark));
+            }
+            found.extend(calls.into_iter().map(|(name, end)| Found { name, end, marked: true }));
+        }
+    }
+    let fences = text.match_indices(FENCE).map(|(at, _)| at + FENCE.len());
+    for from in std::iter::once(0).chain(fences) {
+        let calls = json_calls(text, from).into_iter().filter(|(name, _)| is_known(name));
+        found.extend(calls.map(|(name, end)| Found { name, end, marked: false }));
+    }
+    // An example in a code block is written about, also where it has the marks of a call.
+    found.retain(|call| is_known(&call.name) || (call.marked && !in_fence(text, call.end)));
+    found.sort_by_key(|call| call.end);
+    found.dedup_by_key(|call| call.end);
+    let end = found.last()?.end;
+    let names: Vec<String> = found.into_iter().map(|call| call.name).collect();
+    let mut unknown: Vec<String> = names.iter().filter(|name| !is_known(name)).cloned().collect();
+    unknown.dedup();
+    Some(WrittenCalls { names, unknown, is_the_end: is_only_marks(text.get(end..).unwrap_or_default()) })
+}
+
+/// The calls in the JSON documents that stand at `from`, one after the other, each with its end in the text.
+fn json_calls(text: &str, from: usize) -> Vec<(String, usize)> {
+    let rest = text.get(from..).unwrap_or_default();
+    // The language of a code block.
+    let body = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').trim_start();
+    if !body.starts_with(['{', '[']) {
+        return Vec::new();
+    }
+    let offset = from + rest.len() - body.len();
+    let mut documents = serde_json::Deserializer::from_str(body).into_iter::<Value>();
+    let mut calls = Vec::new();
+    while let Some(Ok(document)) = documents.next() {
+        let end = offset + documents.byte_offset();
+        let all = match document {
+            Value::Array(items) => items,
+            other => vec![other],
+        };
+        // Of an array, the calls differ in their place only: one end for each.
+        let names: Vec<String> = all.iter().filter_map(called).collect();
+        let count = names.len();
+        calls.extend(names.into_iter().enumerate().map(|(n, name)| (name, end - (count - 1 - n).min(end))));
+    }
+    calls
+}
+
+/// The tool that a document calls, if it has the shape of a call: `{"name": …, "arguments": {…}}` and its kin.
+fn called(document: &Value) -> Option<String> {
+    let call = if document["function"].is_object() { &document["function"] } else { document };
+    let name = ["name", "tool", "function"].iter().find_map(|key| call[*key].as_str())?;
+    let has_input = ["arguments", "parameters", "input", "args"]
+        .iter()
+        .any(|key| call[*key].is_object() || call[*key].is_string());
+    has_input.then(|| name.to_owned())
+}
+
+/// The call whose name stands bare at `from`.
+fn named_call(text: &str, from: usize, mark: &str) -> Option<Found> {
+    let rest = text.get(from..)?;
+    let body = rest.trim_start();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+    let length = body.find(|c| !is_name(c)).unwrap_or(body.len());
+    let name = body.get(..length).filter(|name| !name.is_empty() && name.len() <= LONGEST_NAME)?;
+    let after = body.get(length..).unwrap_or_default();
+    // A bare word is a name only where something of a call follows it.
+    let follows = match mark {
+        "<tool_call>" => after.trim_start().starts_with("<arg_key>"),
+        "[TOOL_CALLS]" => {
+            after.starts_with("[ARGS]") || after.starts_with("[CALL_ID]") || after.starts_with('{')
+        }
+        _ => true,
+    };
+    if !follows || name == "function" {
+        return None;
+    }
+    let begins = from + rest.len() - body.len() + length;
+    // Kimi numbers its calls.
+    let name = name.split(':').next().unwrap_or(name).to_owned();
+    Some(Found { name, end: call_end(text, begins), marked: true })
+}
+
+/// Where a call with a bare name ends: after its closing mark, or after its JSON, or after its name.
+fn call_end(text: &str, from: usize) -> usize {
+    const CLOSING: [&str; 6] =
+        ["</function>", "</invoke>", "</tool_call>", "<｜tool▁call▁end｜>", "<|tool_call_end|>", "<|call|>"];
+    let rest = text.get(from..).unwrap_or_default();
+    let closed = CLOSING.iter().filter_map(|mark| rest.find(mark).map(|at| at + mark.len())).min();
+    let json = || {
+        let at = rest.find('{')?;
+        let mut documents = serde_json::Deserializer::from_str(rest.get(at..)?).into_iter::<Value>();
+        documents.next()?.ok()?;
+        Some(at + documents.byte_offset())
+    };
+    from + closed.or_else(json).unwrap_or(0)
+}
+
+/// True if a code block is open at `at`.
+fn in_fence(text: &str, at: usize) -> bool {
+    text.get(..at).unwrap_or_default().matches(FENCE).count() % 2 == 1
+}
+
+/// True if nothing but marks and white space is left.
+fn is_only_marks(rest: &str) -> bool {
+    let mut inside = false;
+    rest.replace(FENCE, "").chars().all(|c| {
+        match c {
+            '<' | '[' => inside = true,
+            '>' | ']' => {
+                inside = false;
+                return true;
+            }
+            _ => {}
+        }
+        inside || c.is_whitespace() || matches!(c, '}' | ';')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names joined by a space, with `!` where the text ends with a call.
+    fn found(text: &str) -> Option<String> {
+        let calls = written_calls(text, &["read", "bash"])?;
+        Some(format!("{}{}", calls.names.join(" "), if calls.is_the_end { "!" } else { "" }))
+    }
+
+    #[test]
+    fn calls_in_text_as_models_write_them() {
+        for (text, want) in [
+            ("```json\n{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}\n```", "read!"),
+            ("I look.\n\n```\n{\"name\":\"bash\",\"parameters\":{\"command\":\"ls\"}}\n```\nDone.", "bash"),
+            ("{\"name\": \"Read\", \"arguments\": {\"path\": \"a\"}}", "Read!"),
+            ("<tools>{\"name\": \"read\", \"arguments\": {}}</tools>", "read!"),
+            ("```xml\n<tool_call>{\"name\": \"read\", \"arguments\": {}}</tool_call>\n```", "read!"),
+            ("```json\n[{\"tool\": \"bash\", \"input\": {\"command\": \"ls\"}}]\n```", "bash!"),
+            (
+                "```json\n{\"type\":\"function\",\"function\":{\"name\":\"read\",\"arguments\":\"{}\"}}\n```",
+                "read!",
+            ),
+            ("```json\n{\"a\": 1}\n```\n```json\n{\"name\": \"read\", \"arguments\": {}}\n```", "read!"),
+            // Hermes, and two calls in one text.
+            (
+                "<tool_call>\n{\"name\": \"read\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {}}\n</tool_call>",
+                "read bash!",
+            ),
+            (
+                "{\"name\": \"read\", \"arguments\": {}}\n{\"name\": \"bash\", \"arguments\": {}}",
+                "read bash!",
+            ),
+            // Qwen3-Coder.
+            (
+                "I look.\n<tool_call>\n<function=read>\n<parameter=path>\na.rs\n</parameter>\n</function>\n</tool_call>",
+                "read!",
+            ),
+            // Mistral, old and new.
+            ("[TOOL_CALLS][{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}]", "bash!"),
+            ("[TOOL_CALLS]bash[ARGS]{\"command\": \"ls\"}", "bash!"),
+            // Llama 3.
+            ("<|python_tag|>{\"name\": \"read\", \"parameters\": {\"path\": \"a\"}}", "read!"),
+            ("<function=bash>{\"command\": \"ls\"}</function>", "bash!"),
+            // DeepSeek.
+            (
+                "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>read\n```json\n{\"path\": \"a\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+                "read!",
+            ),
+            (
+                "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>read<｜tool▁sep｜>{\"path\": \"a\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+                "read!",
+            ),
+            // Claude's XML.
+            (
+                "<function_calls>\n<invoke name=\"bash\">\n<parameter name=\"command\">ls</parameter>\n</invoke>\n</function_calls>",
+                "bash!",
+            ),
+            // Kimi, GLM, gpt-oss.
+            (
+                "<|tool_calls_section_begin|><|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>{\"path\": \"a\"}<|tool_call_end|><|tool_calls_section_end|>",
+                "read!",
+            ),
+            ("<tool_call>read\n<arg_key>path</arg_key>\n<arg_value>a</arg_value>\n</tool_call>", "read!"),
+            (
+                "<|channel|>commentary to=functions.bash <|constrain|>json<|message|>{\"command\":\"ls\"}<|call|>",
+                "bash!",
+            ),
+            // A tool that becket does not have.
+            ("<tool_call>{\"name\": \"hammer\", \"arguments\": {}}</tool_call>", "hammer!"),
+            ("<function=hammer><parameter=x>1</parameter></function>", "hammer!"),
+        ] {
+            assert_eq!(found(text).as_deref(), Some(want), "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_without_calls() {
+        for text in [
+            // No tool of ours where anything may stand, no input, cut, nothing.
+            "```json\n{\"name\": \"hammer\", \"arguments\": {}}\n```",
+            "{\"name\": \"hammer\", \"parameters\": {}}",
+            "```json\n{\"name\": \"read\", \"version\": \"1.0\"}\n```",
+            "The field \"name\" is `read`, \"arguments\" an object.",
+            "```json\n{\"name\": \"read\", \"argum",
+            "Models write `<tool_call>` around their calls.",
+            "```xml\n<invoke name=\"hammer\"></invoke>\n```\nis how Claude's XML looks.",
+            "",
+            "``````",
+        ] {
+            assert_eq!(found(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_reason_names_calls_and_what_to_do() {
+        let calls = written_calls(
+            "<function=hammer></function>\n<tool_call>{\"name\":\"read\",\"arguments\":{}}</tool_call>",
+            &["read"],
+        )
+        .unwrap();
+        let text = calls.explain("openai/small");
+        for word in ["openai/small wrote 2 tool calls (`hammer`, `read`)", "no tool `hammer`", "--jinja"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+    }
+}
