@@ -87,6 +87,8 @@ pub struct Conversation {
     pub messages: Vec<(Millis, Message)>,
     /// What could not be carried: what, and how often.
     pub left_out: BTreeMap<String, u64>,
+    /// Hash of the file, by which it is known when it comes again.
+    pub digest: Option<String>,
 }
 
 /// Reads a foreign file.
@@ -133,18 +135,37 @@ impl Conversation {
         }
     }
 
-    /// Results without a call before them cannot be sent, and are counted.
+    /// Brings the messages into an order that every model takes. Answers in a row become one. A result without a call
+    /// before it cannot be sent as a result: it stays as a note, after the results of the calls that are open there.
     fn pair(&mut self) {
         let mut calls = HashSet::new();
         let mut orphans = 0;
-        self.messages.retain(|(_, message)| {
+        let mut notes: Vec<(Millis, Message)> = Vec::new();
+        let mut out: Vec<(Millis, Message)> = Vec::with_capacity(self.messages.len());
+        for (time, message) in std::mem::take(&mut self.messages) {
+            if message.parts.is_empty() {
+                continue;
+            }
+            if message.role != Role::Tool {
+                out.append(&mut notes);
+            }
+            if message.result_of().is_some_and(|id| !calls.contains(id)) {
+                orphans += 1;
+                notes.push((time, note_of(&message)));
+                continue;
+            }
             calls.extend(message.call_ids().cloned());
-            let keeps = message.result_of().is_none_or(|id| calls.contains(id));
-            orphans += u64::from(!keeps);
-            keeps && !message.parts.is_empty()
-        });
+            match out.last_mut() {
+                Some((_, last)) if last.role == Role::Assistant && message.role == Role::Assistant => {
+                    last.parts.extend(message.parts);
+                }
+                _ => out.push((time, message)),
+            }
+        }
+        out.append(&mut notes);
+        self.messages = out;
         if orphans > 0 {
-            self.left_out.insert("results without a call".to_owned(), orphans);
+            self.left_out.insert("results without a call (they are kept as notes)".to_owned(), orphans);
         }
     }
 
@@ -168,7 +189,10 @@ impl Conversation {
         let left_out: Map<String, Value> = self.left_out.iter().map(|(k, n)| (k.clone(), json!(n))).collect();
         extra.insert(
             "imported".to_owned(),
-            json!({ "from": self.source, "id": self.id, "model": self.model, "left_out": left_out }),
+            json!({
+                "from": self.source, "id": self.id, "model": self.model, "left_out": left_out,
+                "digest": self.digest,
+            }),
         );
         let options = CreateOptions {
             version: version.to_owned(),
@@ -208,6 +232,22 @@ impl Conversation {
         session.append(vec![EntryKind::Notice { text, extra: Map::new() }], Durability::Synced)?;
         Ok(session)
     }
+}
+
+/// A result as a note that the model and the user can read.
+fn note_of(result: &Message) -> Message {
+    let mut note = Message::user("");
+    note.parts = result
+        .parts
+        .iter()
+        .map(|part| match part {
+            Part::ToolResult { name, output, .. } => Part::text(format!(
+                "[Imported: a result of `{name}` whose call is not in the file]\n{output}"
+            )),
+            other => other.clone(),
+        })
+        .collect();
+    note
 }
 
 /// `2026-11-21T14:05:06.789Z` as milliseconds since 1970; 0 for anything else, and for what no calendar here goes to.

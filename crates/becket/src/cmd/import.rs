@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use becket_session::StoreError;
 use becket_session::context::{ModelScope, Policy};
 use becket_session::import::{self, Conversation, Source, import_own};
+use becket_session::store::{self, SessionSummary};
 use becket_types::Role;
 use serde_json::json;
 use std::borrow::Cow;
@@ -44,7 +45,33 @@ pub(crate) fn run(
         let signs = text.matches(char::REPLACEMENT_CHARACTER).count() as u64;
         conversation.left_out.insert("bytes that are no UTF-8 (U+FFFD stands for them)".to_owned(), signs);
     }
+    let digest = becket_session::blobs::id_of(&bytes).to_string();
+    if let Some(known) = known(environment, &digest).filter(|_| !args.again) {
+        return offered(&known, args, out);
+    }
+    conversation.digest = Some(digest);
     foreign(environment, cwd, args, &conversation, out)
+}
+
+/// The session that was made of a file with this hash.
+fn known(environment: &Environment, digest: &str) -> Option<SessionSummary> {
+    let sessions = store::list(&environment.sessions_dir(), None);
+    sessions
+        .into_iter()
+        .find(|s| s.extra.get("imported").is_some_and(|imported| imported["digest"] == digest))
+}
+
+/// The file was imported before: the session that is there is named, and nothing is written.
+fn offered(known: &SessionSummary, args: &ImportArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    if args.json {
+        return write(out, &format!("{}\n", json!({ "session": known.id, "was_there": true })));
+    }
+    let label = one_line(known.label(), 60);
+    let text = format!(
+        "This file is here already, as {} ({label}).\nTo continue it: becket --resume {}\nTo import it once more: add --again\n",
+        known.id, known.id
+    );
+    write(out, &becket_print::clean(&text))
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {

@@ -213,6 +213,7 @@ impl Reader {
         let message = &record["message"];
         let model = message["model"].as_str().unwrap_or("unknown").to_owned();
         let mut parts: Vec<Part> = Vec::new();
+        let mut results = Vec::new();
         for block in &self.out.blocks(&message["content"]) {
             let text = |key: &str| block[key].as_str().unwrap_or_default();
             match block["type"].as_str() {
@@ -232,21 +233,22 @@ impl Reader {
                     self.names.insert(text("id").to_owned(), text("name").to_owned());
                     parts.push(Part::tool_call(text("id"), text("name"), super::arguments(&block["input"])));
                 }
+                // Some writers put results beside their calls.
+                Some("tool_result") => results.push(self.result(block)),
                 other => self.out.leave_out(format!("blocks of kind {}", other.unwrap_or("unknown"))),
             }
         }
         self.out.model = Some(model);
+        let time = millis(&record["timestamp"]);
         let known = message["id"].as_str().and_then(|id| self.answers.get(id)).copied();
         if let Some((_, answer)) = known.and_then(|at| self.out.messages.get_mut(at)) {
             answer.parts.extend(parts);
-            return;
+        } else if !parts.is_empty() {
+            if let Some(id) = message["id"].as_str() {
+                self.answers.insert(id.to_owned(), self.out.messages.len());
+            }
+            self.out.messages.push((time, Message::assistant(parts)));
         }
-        if parts.is_empty() {
-            return;
-        }
-        if let Some(id) = message["id"].as_str() {
-            self.answers.insert(id.to_owned(), self.out.messages.len());
-        }
-        self.out.messages.push((millis(&record["timestamp"]), Message::assistant(parts)));
+        self.out.messages.extend(results.into_iter().map(|result| (time, result)));
     }
 }
