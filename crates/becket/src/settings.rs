@@ -178,7 +178,8 @@ impl RunSettings {
             interactive: !args.print,
             trusted,
             inline: args.output.inline,
-            ax: args.output.ax,
+            // Such a terminal cannot be redrawn.
+            ax: args.output.ax || (!args.output.inline && environment.var("TERM") == Some("dumb")),
             prompt: args.prompt,
             draft: None,
             list_flags: [&args.permissions.allowed_tools, &args.permissions.disallowed_tools]

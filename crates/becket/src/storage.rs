@@ -9,6 +9,12 @@ const STORE: &str = "BECKET_STORE";
 
 /// The environment with its sessions where they belong. To be called once, before any session is touched.
 pub(crate) fn place(environment: Environment) -> Result<Environment, Failure> {
+    if let Some(home) =
+        environment.home.as_deref().filter(|home| home.is_relative() && !home.as_os_str().is_empty())
+    {
+        return Err(Failure::usage(format!("HOME is not an absolute path: {}", home.display()))
+            .hint("sessions and settings would be in another place for each directory; set HOME to a path that begins with /"));
+    }
     match environment.var(STORE).map(str::to_owned) {
         Some(address) => connected(environment, &address),
         None => Ok(environment),

@@ -110,6 +110,8 @@ pub enum Source {
     Settings(String),
     Flag(String),
     Managed(PathBuf),
+    /// An earlier run of the session that is continued.
+    Session,
 }
 
 impl fmt::Display for Source {
@@ -123,6 +125,7 @@ impl fmt::Display for Source {
             Self::Settings(label) => write!(f, "settings: {label}"),
             Self::Flag(flag) => write!(f, "flag: {flag}"),
             Self::Managed(path) => write!(f, "managed: {}", path.display()),
+            Self::Session => f.write_str("session"),
         }
     }
 }
@@ -160,6 +163,27 @@ impl Settings {
     /// Source of the value of a leaf key; of a list, the last source.
     pub fn source(&self, key: &str) -> Source {
         self.merged.get(key).and_then(|m| m.sources.last()).cloned().unwrap_or(Source::Default)
+    }
+
+    /// The value of a leaf key as it was given, where it is not the default.
+    pub fn value(&self, key: &str) -> Option<&Value> {
+        self.merged.get(key).map(|m| &m.value)
+    }
+
+    /// True if the value is that of an earlier run of the session.
+    pub fn is_remembered(&self, key: &str) -> bool {
+        self.source(key) == Source::Session
+    }
+
+    /// Sets a value that an earlier run of the session had. A value that does not fit the key has no effect: the ledger
+    /// may be of another version.
+    pub fn remember(&mut self, key: &str, value: Value) {
+        let before = self.merged.clone();
+        self.merged.insert(key.to_owned(), Merged { value, sources: vec![Source::Session] });
+        match serde_json::from_value(unflatten(&self.merged)) {
+            Ok(config) => self.config = config,
+            Err(_) => self.merged = before,
+        }
     }
 
     /// The elements of a list with where each comes from.
@@ -262,7 +286,7 @@ pub fn load(inputs: &Inputs<'_>) -> Result<Settings, ConfigError> {
 fn place(source: Option<&Source>, key: &str) -> (String, Option<String>) {
     let key = (!key.is_empty()).then(|| key.to_owned());
     match source {
-        None | Some(Source::Default) => (String::new(), key),
+        None | Some(Source::Default | Source::Session) => (String::new(), key),
         Some(Source::Flag(name) | Source::Environment(name)) => (name.clone(), None),
         Some(Source::Settings(label)) => (label.clone(), key),
         Some(Source::User(path) | Source::Project(path) | Source::Local(path) | Source::Managed(path)) => {

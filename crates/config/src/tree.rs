@@ -94,8 +94,40 @@ pub(crate) fn check_types(root: &Node) -> Result<(), (Vec<String>, String)> {
                 Segment::Unknown => None,
             })
             .collect();
-        (path, error.inner().to_string())
+        (path, plainly(&error.inner().to_string()))
     })
+}
+
+/// The words of the deserializer for people: what was expected, and the nearest value.
+fn plainly(message: &str) -> String {
+    let quoted =
+        |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+    if let Some(rest) = message.strip_prefix("unknown variant ") {
+        let names = quoted(rest);
+        let Some((given, known)) = names.split_first() else { return message.to_owned() };
+        let near = nearest(given, known.iter().map(String::as_str));
+        let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        return format!("\"{given}\" is not one of {}{near}", known.join(", "));
+    }
+    let kind = |name: &str| match name {
+        "string" | "a string" => "text",
+        "integer" | "u64" | "usize" => "a whole number",
+        "floating point" | "f64" => "a number",
+        "boolean" | "a boolean" => "true or false",
+        "sequence" | "a sequence" => "a list",
+        "map" => "a table",
+        _ => "",
+    };
+    let parts = message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "));
+    if let Some((given, expected)) = parts {
+        let (name, value) = given.split_once(' ').map_or((given, ""), |(name, value)| (name, value));
+        let expected = kind(expected);
+        if !expected.is_empty() {
+            let is = if value.is_empty() { kind(name).to_owned() } else { value.replace('`', "") };
+            return format!("expected {expected}, not {is}");
+        }
+    }
+    message.to_owned()
 }
 
 /// Leaves by their dotted path. Tables with free names count name by name.

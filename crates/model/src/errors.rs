@@ -96,9 +96,9 @@ impl ErrorKind {
                 Some("Add credits or raise the spend limit at the provider, or choose another model.")
             }
             Self::NotFound => Some("Check the model's name (`becket models`) and the base URL."),
-            Self::Tls => {
-                Some("Check the server's certificate, the system clock, and any proxy that intercepts TLS.")
-            }
+            Self::Tls => Some(
+                "Add a private issuer with SSL_CERT_FILE=FILE (PEM), and check the address and the system clock.",
+            ),
             Self::ContextOverflow => Some("Compact the session, or switch to a model with a larger window."),
             Self::TooLarge => Some("Compact the session; images and files weigh most."),
             Self::RateLimit | Self::Overloaded => {

@@ -72,6 +72,26 @@ pub(crate) fn join(base: &str, path: &str, keep_path: bool) -> Result<Url, Model
     Ok(url)
 }
 
+/// The fault of a certificate or handshake in plain words. What is not known stays as the library says it.
+fn tls_fault(why: &str) -> String {
+    let known = [
+        ("UnknownIssuer", "this machine does not trust the issuer of its certificate"),
+        ("Expired", "its certificate has expired"),
+        ("expired", "its certificate has expired"),
+        ("NotValidYet", "its certificate is not valid yet"),
+        ("not valid yet", "its certificate is not valid yet"),
+        ("NotValidForName", "its certificate is for another name"),
+        ("not valid for", "its certificate is for another name"),
+        ("Revoked", "its certificate was revoked"),
+        ("CaUsedAsEndEntity", "its certificate is that of an issuer, not of a server"),
+        ("BadSignature", "its certificate has a wrong signature"),
+        ("InvalidContentType", "it does not speak TLS there (is it http:// instead of https://?)"),
+        ("corrupt message", "it does not speak TLS there (is it http:// instead of https://?)"),
+    ];
+    let found = known.iter().find(|(mark, _)| why.contains(mark));
+    found.map_or_else(|| why.to_owned(), |(_, plain)| (*plain).to_owned())
+}
+
 fn without_login(base: &str) -> String {
     match (base.find("://"), base.find('@')) {
         (Some(start), Some(at)) if start < at => format!("{}…{}", &base[..start + 3], &base[at..]),
@@ -242,9 +262,16 @@ impl Transport {
             return self.unresolved(&Unresolved { host, why, temporary: false });
         }
         if tls {
-            return ModelError::new(ErrorKind::Tls, format!("{server} cannot be trusted: {why}")).hint(
-                "Check the server's certificate, the system clock, and any proxy that intercepts TLS.",
-            );
+            let why = tls_fault(&why);
+            let proxy = match self.proxy() {
+                Some(names) => {
+                    format!(" If the proxy in {names} opens connections, its certificate is needed.")
+                }
+                None => String::new(),
+            };
+            return ModelError::new(ErrorKind::Tls, format!("{server} cannot be trusted: {why}")).hint(format!(
+                "Add a private issuer with SSL_CERT_FILE=FILE (PEM), and check the address and the system clock.{proxy}"
+            ));
         }
         if error.is_timeout() {
             let message = format!("{server} did not answer in time: {why}");
@@ -457,6 +484,23 @@ mod tests {
             let error = join(base, "/messages", false).unwrap_err();
             assert!(!error.message.contains("pw"), "{}", error.message);
         }
+    }
+
+    #[test]
+    fn faults_of_certificates_are_told_in_plain_words() {
+        use rustls::{CertificateError as C, Error, InvalidMessage};
+        for (error, want) in [
+            (Error::InvalidCertificate(C::UnknownIssuer), "does not trust the issuer"),
+            (Error::InvalidCertificate(C::Expired), "has expired"),
+            (Error::InvalidCertificate(C::NotValidYet), "not valid yet"),
+            (Error::InvalidCertificate(C::NotValidForName), "another name"),
+            (Error::InvalidCertificate(C::Revoked), "was revoked"),
+            (Error::InvalidMessage(InvalidMessage::InvalidContentType), "does not speak TLS"),
+        ] {
+            let said = tls_fault(&error.to_string());
+            assert!(said.contains(want), "{error}: {said}");
+        }
+        assert_eq!(tls_fault("something else"), "something else");
     }
 
     #[test]

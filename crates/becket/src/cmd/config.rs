@@ -5,6 +5,7 @@ use crate::cmd::sessions::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::configuration;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
 
@@ -22,8 +23,12 @@ pub(crate) fn run(
     let settings = configuration(environment, cwd, &args.config, Vec::new(), true)?;
     let rows = settings.explain();
     if args.json {
+        let rows: Vec<Value> = rows
+            .iter()
+            .map(|row| json!({ "key": row.key, "value": value(&row.value), "source": row.source }))
+            .collect();
         let warnings: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
-        return write(out, &format!("{}\n", serde_json::json!({ "settings": rows, "warnings": warnings })));
+        return write(out, &format!("{}\n", json!({ "settings": rows, "warnings": warnings })));
     }
     let width = rows.iter().map(|r| r.key.chars().count()).max().unwrap_or(0);
     for row in &rows {
@@ -34,4 +39,12 @@ pub(crate) fn run(
         write(out, &format!("warning: {warning}\n"))?;
     }
     Ok(())
+}
+
+/// The value that the text of a row stands for; what is masked is text.
+fn value(text: &str) -> Value {
+    match text {
+        "" => Value::Null,
+        _ => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
+    }
 }

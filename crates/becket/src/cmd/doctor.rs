@@ -9,7 +9,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::models::model_settings;
 use crate::settings::configuration;
-use becket_model::{ModelRef, probe};
+use becket_model::{ErrorKind, ModelRef, probe};
 use becket_print::ExitStatus;
 use becket_session::context::repair::PENDING;
 use becket_session::index::Index;
@@ -81,11 +81,13 @@ fn config(environment: &Environment, cwd: &Path) -> Vec<Check> {
     match configuration(environment, cwd, &args, Vec::new(), true) {
         Err(failure) => vec![check("config", false, failure.message)],
         Ok(settings) if settings.warnings.is_empty() => {
-            vec![check(
-                "config",
-                true,
-                format!("read ({})", environment.config_dir.join("config.toml").display()),
-            )]
+            let file = environment.config_dir.join("config.toml");
+            let text = if file.is_file() {
+                format!("read ({})", file.display())
+            } else {
+                format!("no file of yours yet; it would be {}", file.display())
+            };
+            vec![check("config", true, text)]
         }
         Ok(settings) => settings.warnings.iter().map(|w| check("config", false, w.to_string())).collect(),
     }
@@ -108,7 +110,15 @@ fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> 
                 continue;
             }
             match probe::list(&reference, &models).await {
-                Ok(listed) => out.push(check("model", true, format!("{name}: reachable, {} models", listed.len()))),
+                Ok(listed) => {
+                    out.push(check("model", true, format!("{name}: reachable, {} models", listed.len())));
+                    let names: Vec<&str> = listed.iter().map(|model| model.name.as_str()).collect();
+                    out.extend(unlisted(name, settings.config.model.as_deref(), &names));
+                }
+                // Many gateways answer requests and have no list.
+                Err(e) if e.kind == ErrorKind::NotFound && e.status.is_some() => {
+                    out.push(check("model", true, format!("{name}: reachable; it has no list of models")));
+                }
                 Err(e) => {
                     let hint = e.hint.map(|h| format!(" ({h})")).unwrap_or_default();
                     out.push(check("model", false, format!("{name}: {}{hint}", e.message)));
@@ -124,6 +134,23 @@ fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> 
         }
         Ok(out)
     })
+}
+
+/// The configured model, where its server lists models and this one is not among them.
+fn unlisted(provider: &str, configured: Option<&str>, listed: &[&str]) -> Option<Check> {
+    let reference = ModelRef::parse(configured?).ok()?;
+    let name = match &reference {
+        ModelRef::Anthropic(name) | ModelRef::OpenAi(name) if reference.provider() == provider => name,
+        _ => return None,
+    };
+    // Names without their date are served, too.
+    if listed.is_empty() || listed.iter().any(|served| served.starts_with(name.as_str())) {
+        return None;
+    }
+    let near = listed.iter().min_by_key(|served| becket_types::edit_distance(served, name))?;
+    let text =
+        format!("{provider}: the configured model {name} is not in its list; the nearest name is {near}");
+    Some(check("model", false, text))
 }
 
 fn storage(environment: &Environment) -> Vec<Check> {

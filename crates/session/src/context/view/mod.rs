@@ -217,6 +217,16 @@ impl View {
         &self.scope
     }
 
+    /// The rules of pruning and compaction from here on. What was decided before stays in the ledger.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy;
+    }
+
+    /// The model of the last request, `provider/name`.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
