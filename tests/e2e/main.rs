@@ -3,6 +3,7 @@
 
 mod after_result;
 mod bad_input;
+mod command_line;
 mod compact;
 mod compaction;
 mod faults;

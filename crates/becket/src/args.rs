@@ -108,7 +108,7 @@ pub(crate) struct Limits {
     /// Most tokens to read and write, cached ones included; then exit 4.
     #[arg(long, value_name = "N", value_parser = not_zero, allow_negative_numbers = true)]
     pub max_tokens: Option<String>,
-    /// Longest time for a turn: seconds, or `10m`; then exit 4.
+    /// Longest time for a turn: seconds, or `10m`; then exit 13.
     #[arg(long, value_name = "TIME", value_parser = not_zero, allow_negative_numbers = true)]
     pub max_wall: Option<String>,
     /// Longest wait for a rate limit, or for a model that is being loaded: seconds, or `10m`; a longer one ends the run. Exit 7.
@@ -391,6 +391,9 @@ pub(crate) struct DemoArgs {
     /// Keep the scratch repository and say where it is.
     #[arg(long)]
     pub keep: bool,
+    /// Print one JSON object at the end instead of the story.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -484,6 +487,9 @@ pub(crate) struct UndoArgs {
     /// The last N calls that changed files; without this, those of the last turn.
     #[arg(long, value_name = "N", conflicts_with = "to")]
     pub calls: Option<usize>,
+    /// Print the plan and what was done as JSON; nobody is asked, so --yes does it.
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub consent: Consent,
     /// Work in this directory.
@@ -495,6 +501,9 @@ pub(crate) struct UndoArgs {
 pub(crate) struct RedoArgs {
     /// Id, beginning of one, or title; the newest of this directory when left out.
     pub session: Option<String>,
+    /// Print the plan and what was done as JSON; nobody is asked, so --yes does it.
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub consent: Consent,
     /// Work in this directory.
@@ -519,8 +528,8 @@ pub(crate) struct RewindArgs {
     /// Both.
     #[arg(long, group = "what")]
     pub both: bool,
-    /// Of the list of messages.
-    #[arg(long, conflicts_with = "message")]
+    /// Print the list of messages, or the plan and what was done, as JSON.
+    #[arg(long)]
     pub json: bool,
     #[command(flatten)]
     pub consent: Consent,

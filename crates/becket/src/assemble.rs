@@ -7,6 +7,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::models;
 use crate::reach;
+use crate::remembered::{self, Remembered};
 use crate::settings::{Fork, RunSettings, SessionChoice};
 use crate::toolbox;
 use becket_agent::prompt::{self, PromptSettings};
@@ -43,12 +44,40 @@ pub(crate) struct Assembled {
     pub session: SessionId,
 }
 
-pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Result<Assembled, Failure> {
+/// A session that is continued keeps the settings of its earlier runs: for the time of this call they are those of `run`.
+pub(crate) async fn assemble(environment: &Environment, run: &mut RunSettings) -> Result<Assembled, Failure> {
+    let configured = run.settings.clone();
+    let existing = existing(environment, run)?;
+    let notes = existing.as_ref().map(|e| e.remembered.clone().apply(&mut run.settings)).unwrap_or_default();
+    let assembled = assembled(environment, run, existing, notes).await;
+    run.settings = configured;
+    assembled
+}
+
+async fn assembled(
+    environment: &Environment,
+    run: &RunSettings,
+    existing: Option<Existing>,
+    remembered: Vec<String>,
+) -> Result<Assembled, Failure> {
     let config = &run.settings.config;
     let mut notes: Vec<String> = run.settings.warnings.iter().map(ToString::to_string).collect();
+    notes.extend(remembered);
     let model_settings = models::model_settings(environment, &run.settings);
-    let reference = models::choose(&run.settings, &model_settings).await?;
-    let model = becket_model::open(&reference, &model_settings).map_err(|e| models::usage(&e))?;
+    let reference = models::choose(environment, &run.settings, &model_settings).await?;
+    let mut own = model_settings.clone();
+    own.window = own.window.or_else(|| crate::servers::window(environment, &own, &reference));
+    let model = becket_model::open(&reference, &own).map_err(|e| {
+        let failure = models::usage(&e);
+        match failure.hint.clone() {
+            hint if run.settings.is_remembered("model") => failure.hint(format!(
+                "{}{}this session ran with {reference}; --model continues it with another one",
+                hint.as_deref().unwrap_or_default(),
+                if hint.is_some() { "; " } else { "" },
+            )),
+            _ => failure,
+        }
+    })?;
     let fallback_models = config
         .fallback_models
         .iter()
@@ -88,7 +117,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &RunSettings) -> Re
 
     let mut policy = policy(config);
     policy.protect.extend(tools.protected());
-    let (session, resumed) = session(environment, run, policy, becket_agent::scope(model.info()))?;
+    let (session, resumed) = session(environment, run, existing, policy, becket_agent::scope(model.info()))?;
     if run.goes_on() {
         notes.extend(unused_prompts(run, session.view().system_items()));
     }
@@ -166,6 +195,7 @@ fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings
         rules: rules(environment, config),
         snapshots: Some(snapshots(environment, run)),
         title: run.title.clone(),
+        states: remembered::states(&run.settings),
         ..AgentSettings::default()
     }
 }
@@ -262,9 +292,71 @@ pub(crate) fn leave(begun: Option<&Path>) {
     }
 }
 
+/// The session that the run continues, and what it keeps of its earlier runs.
+struct Existing {
+    remembered: Remembered,
+    from: From,
+}
+
+enum From {
+    /// The session itself, open for writing.
+    Opened(Box<Session>),
+    /// A copy of it is to be made.
+    Copied(SessionSummary, Fork),
+}
+
+/// Finds the session that is continued, and opens it where no copy is wanted. Its model is chosen afterwards, so scope and
+/// policy are set later.
+fn existing(environment: &Environment, run: &RunSettings) -> Result<Option<Existing>, Failure> {
+    let root = environment.sessions_dir();
+    let (summary, fork) = match &run.session {
+        SessionChoice::New { .. } => return Ok(None),
+        SessionChoice::Continue { fork } => {
+            let newest =
+                store::most_recent(&root, &run.cwd, |s| s.subagent_of().is_none()).ok_or_else(|| {
+                    Failure::usage(format!("there is no session of {} to continue", run.cwd.display()))
+                        .hint("becket sessions --all lists those of other directories")
+                })?;
+            (newest, *fork)
+        }
+        SessionChoice::Resume { query, fork } => {
+            (store::find(&root, query, Some(&run.cwd)).map_err(store_failure)?, *fork)
+        }
+    };
+    if let Some(fork) = fork {
+        let remembered = Remembered::of_ledger(&summary.dir);
+        return Ok(Some(Existing { remembered, from: From::Copied(summary, fork) }));
+    }
+    let policy = policy(&run.settings.config);
+    let scope = becket_agent::scope(&becket_model::catalog::lookup("unknown", "unknown"));
+    let opened = match Session::open(&summary.dir, policy.clone(), scope.clone()) {
+        Err(StoreError::Locked { .. }) if run.take_over => {
+            ledger::take_over(store::Outside::default().io.as_ref(), &summary.dir)
+                .and_then(|()| Session::open(&summary.dir, policy, scope))
+        }
+        opened => opened,
+    };
+    let session = opened.map_err(store_failure)?;
+    let remembered = Remembered::of_view(session.view());
+    Ok(Some(Existing { remembered, from: From::Opened(Box::new(session)) }))
+}
+
+/// The model of the session that this run continues, without opening it.
+pub(crate) fn remembered_model(environment: &Environment, run: &RunSettings) -> Option<String> {
+    let root = environment.sessions_dir();
+    let summary = match &run.session {
+        SessionChoice::New { .. } => return None,
+        SessionChoice::Continue { .. } => store::most_recent(&root, &run.cwd, |s| s.subagent_of().is_none())?,
+        SessionChoice::Resume { query, .. } => store::find(&root, query, Some(&run.cwd)).ok()?,
+    };
+    Remembered::of_ledger(&summary.dir).model
+}
+
+/// The session of the run, and true if it existed before.
 fn session(
     environment: &Environment,
     run: &RunSettings,
+    existing: Option<Existing>,
     policy: Policy,
     scope: ModelScope,
 ) -> Result<(Session, bool), Failure> {
@@ -275,32 +367,13 @@ fn session(
         persist: run.persist,
         ..CreateOptions::default()
     };
-    let existing: Option<(SessionSummary, Option<Fork>)> = match &run.session {
-        SessionChoice::New { .. } => None,
-        SessionChoice::Continue { fork } => {
-            let newest =
-                store::most_recent(&root, &run.cwd, |s| s.subagent_of().is_none()).ok_or_else(|| {
-                    Failure::usage(format!("there is no session of {} to continue", run.cwd.display()))
-                        .hint("becket sessions --all lists those of other directories")
-                })?;
-            Some((newest, *fork))
+    match (existing.map(|existing| existing.from), &run.session) {
+        (Some(From::Opened(mut session)), _) => {
+            session.view_mut().set_policy(policy);
+            session.view_mut().set_scope(scope);
+            Ok((*session, true))
         }
-        SessionChoice::Resume { query, fork } => {
-            Some((store::find(&root, query, Some(&run.cwd)).map_err(store_failure)?, *fork))
-        }
-    };
-    match (existing, &run.session) {
-        (Some((summary, None)), _) => {
-            let opened = match Session::open(&summary.dir, policy.clone(), scope.clone()) {
-                Err(StoreError::Locked { .. }) if run.take_over => {
-                    ledger::take_over(store::Outside::default().io.as_ref(), &summary.dir)
-                        .and_then(|()| Session::open(&summary.dir, policy, scope))
-                }
-                opened => opened,
-            };
-            opened.map(|s| (s, true)).map_err(store_failure)
-        }
-        (Some((summary, Some(fork))), _) => {
+        (Some(From::Copied(summary, fork)), _) => {
             Session::fork(&summary.dir, None, &root, &run.cwd, create(fork.id), policy, scope)
                 .map(|s| (s, true))
                 .map_err(store_failure)

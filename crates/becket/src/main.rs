@@ -17,7 +17,9 @@ mod interactive;
 mod keys;
 mod models;
 mod reach;
+mod remembered;
 mod sandbox;
+mod servers;
 mod settings;
 mod stdin;
 mod storage;
@@ -31,6 +33,7 @@ use clap::error::ErrorKind;
 use clap::{FromArgMatches as _, Parser as _};
 use environment::Environment;
 use failure::Failure;
+use serde_json::json;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Err(failure) => {
             if !failure.message.is_empty() {
                 let _ = writeln!(io::stderr(), "{failure}");
+                tell_as_json(&failure);
             }
             failure.status
         }
@@ -69,6 +73,20 @@ fn main() -> ExitCode {
 #[expect(clippy::exit, reason = "a thread blocked on stdin would keep the process alive")]
 fn exit(status: ExitStatus) -> ExitCode {
     std::process::exit(i32::from(status.code()))
+}
+
+/// With `--json`, a program reads stdout: it gets the error there, too.
+fn tell_as_json(failure: &Failure) {
+    let mut words = std::env::args_os().skip(1);
+    let is_command = words
+        .next()
+        .and_then(|word| word.into_string().ok())
+        .is_some_and(|w| args::SUBCOMMANDS.contains(&w.as_str()));
+    if is_command && words.any(|word| word == "--json") {
+        let error =
+            json!({ "message": failure.message, "hint": failure.hint, "exit_code": failure.status.code() });
+        let _ = writeln!(io::stdout(), "{}", json!({ "error": error }));
+    }
 }
 
 fn dispatch() -> Result<ExitStatus, Failure> {
@@ -146,12 +164,17 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     Ok(runtime)
 }
 
-/// Help and version go to stdout, mistakes to stderr with code 2.
+/// Help and version go to stdout, mistakes to stderr with code 2, and with `--json` to stdout as well.
 fn clap_exit(error: &clap::Error) -> ExitStatus {
     let _ = error.print();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitStatus::Ok,
-        _ => ExitStatus::Usage,
+        _ => {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            tell_as_json(&Failure::usage(first.strip_prefix("error: ").unwrap_or(first)));
+            ExitStatus::Usage
+        }
     }
 }
 

@@ -114,7 +114,11 @@ pub(crate) fn by_key(settings: &Settings) -> Vec<(String, &'static str)> {
 
 /// The model of a run: the one that is named, else the default of a provider whose key is there, else what the local
 /// server has.
-pub(crate) async fn choose(settings: &Settings, model: &becket_model::Settings) -> Result<ModelRef, Failure> {
+pub(crate) async fn choose(
+    environment: &Environment,
+    settings: &Settings,
+    model: &becket_model::Settings,
+) -> Result<ModelRef, Failure> {
     if let Some(name) = &settings.config.model {
         return parse(name);
     }
@@ -125,7 +129,11 @@ pub(crate) async fn choose(settings: &Settings, model: &becket_model::Settings) 
         // Somebody's own server: it says itself what it serves.
         let listed = becket_model::probe::list(&ModelRef::OpenAi(String::new()), model).await;
         return match listed {
-            Ok(models) if !models.is_empty() => Ok(ModelRef::OpenAi(models[0].name.clone())),
+            Ok(models) if !models.is_empty() => {
+                let reference = ModelRef::OpenAi(models[0].name.clone());
+                crate::servers::learn(environment, model, &reference, models[0].window).await;
+                Ok(reference)
+            }
             Ok(_) => Err(Failure::usage("the server at OPENAI_BASE_URL lists no model")
                 .hint("name one: --model openai/NAME")),
             Err(e) => Err(model_failure(&e)),

@@ -117,6 +117,9 @@ pub(crate) struct CompactArgs {
 pub(crate) struct ImportArgs {
     /// The file; `-` for stdin.
     pub file: PathBuf,
+    /// Also if a session was made of the same file before.
+    #[arg(long)]
+    pub again: bool,
     /// Into the project of this directory, instead of the one it was made in.
     #[arg(long)]
     pub here: bool,
@@ -198,6 +201,9 @@ pub(crate) enum SessionsWhat {
         session: String,
         /// The new title.
         title: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Show a session's tags; add some, or take some away.
     Tag {
@@ -213,20 +219,11 @@ pub(crate) enum SessionsWhat {
         json: bool,
     },
     /// Archive sessions: they are kept, and listed with --archived.
-    Archive {
-        /// Ids, starts of ids, or titles.
-        sessions: Vec<String>,
-    },
+    Archive(Several),
     /// Take sessions out of the archive.
-    Unarchive {
-        /// Ids, starts of ids, or titles.
-        sessions: Vec<String>,
-    },
+    Unarchive(Several),
     /// Move sessions to the trash, where they are kept for 30 days.
-    Rm {
-        /// Ids, starts of ids, or titles.
-        sessions: Vec<String>,
-    },
+    Rm(Several),
     /// List the sessions in the trash.
     Trash {
         /// Print JSON.
@@ -237,6 +234,9 @@ pub(crate) enum SessionsWhat {
     Restore {
         /// Id, start of an id, or title.
         session: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Delete sessions that have been in the trash for 30 days.
     Gc {
@@ -297,6 +297,16 @@ pub(crate) enum SessionsWhat {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Sessions that something is done with.
+#[derive(Debug, Args)]
+pub(crate) struct Several {
+    /// Ids, starts of ids, or titles.
+    pub sessions: Vec<String>,
+    /// Print JSON: one object for each session.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How a list is shown.

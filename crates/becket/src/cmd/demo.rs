@@ -13,10 +13,10 @@ use becket_agent::AgentHandle;
 use becket_print::ExitStatus;
 use becket_types::{Command, DeliveryMode, Event, Message, Part, PromptInput, TurnEnd};
 use clap::Parser as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 
@@ -32,9 +32,28 @@ pub(crate) fn run(
     args: &DemoArgs,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
+    let mut quiet = io::sink();
+    let story: &mut dyn Write = if args.json { &mut quiet } else { &mut *out };
+    let told = play(environment, args.keep, story)?;
+    if args.json {
+        let body = json!({ "completed": told.completed, "checks_pass": told.pass, "kept": told.kept });
+        say(out, &body.to_string())?;
+    }
+    Ok(if told.pass && told.completed { ExitStatus::Ok } else { ExitStatus::Error })
+}
+
+/// How the demo went.
+struct Played {
+    completed: bool,
+    pass: bool,
+    /// The scratch folder, where it was kept.
+    kept: Option<PathBuf>,
+}
+
+fn play(environment: &Environment, keep: bool, out: &mut dyn Write) -> Result<Played, Failure> {
     let scratch =
         tempfile::Builder::new().prefix("becket-demo-").tempdir().map_err(failed("make a scratch folder"))?;
-    let (root, kept) = if args.keep { (scratch.keep(), true) } else { (scratch.path().to_path_buf(), false) };
+    let (root, kept) = if keep { (scratch.keep(), true) } else { (scratch.path().to_path_buf(), false) };
     let repository = root.join("repository");
     lay_out(&repository, &root)?;
 
@@ -99,7 +118,7 @@ pub(crate) fn run(
         out,
         "Your turn: ANTHROPIC_API_KEY=… becket -p \"task\", or OPENAI_BASE_URL=http://127.0.0.1:8080/v1 becket -p \"task\"",
     )?;
-    Ok(if pass && green { ExitStatus::Ok } else { ExitStatus::Error })
+    Ok(Played { completed: green, pass, kept: kept.then_some(root) })
 }
 
 /// The repository with its failing checks, and documentation long enough to fill a small window.
@@ -153,10 +172,10 @@ fn history() -> String {
 /// Runs the agent and tells what happens. True when the turn was completed.
 async fn watch(
     environment: &Environment,
-    settings: RunSettings,
+    mut settings: RunSettings,
     out: &mut dyn Write,
 ) -> Result<bool, Failure> {
-    let Assembled { agent, handle, .. } = assemble(environment, &settings).await?;
+    let Assembled { agent, handle, .. } = assemble(environment, &mut settings).await?;
     let AgentHandle { commands, mut events } = handle;
     let send = |text: &str| prompt(text);
     let _ = commands.send(send(TASK)).await;

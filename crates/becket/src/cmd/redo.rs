@@ -1,8 +1,7 @@
 //! `becket redo`: the undo that came last is taken back.
 
 use crate::args::RedoArgs;
-use crate::cmd::sessions::write;
-use crate::cmd::undo::Opened;
+use crate::cmd::undo::{Opened, nothing};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_agent::undo::Reach;
@@ -19,10 +18,7 @@ pub(crate) fn run(
 ) -> Result<ExitStatus, Failure> {
     let opened = Opened::new(environment, cwd, args.session.as_deref())?;
     match opened.plan(Reach::LastUndo, &args.consent) {
-        Some(plan) => opened.carry_out(opened.draft(UndoKind::Redo, plan), &args.consent, out),
-        None => {
-            write(out, "Nothing to redo: no undo came last, or a call changed files since.\n")?;
-            Ok(ExitStatus::Ok)
-        }
+        Some(plan) => opened.carry_out(opened.draft(UndoKind::Redo, plan), &args.consent, args.json, out),
+        None => nothing("Nothing to redo: no undo came last, or a call changed files since.", args.json, out),
     }
 }

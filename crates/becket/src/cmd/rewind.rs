@@ -5,7 +5,7 @@
 
 use crate::args::RewindArgs;
 use crate::cmd::sessions::write;
-use crate::cmd::undo::{Opened, agreed};
+use crate::cmd::undo::{Opened, agreed, nothing};
 use crate::cmd::{one_line, pick_session, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -31,34 +31,56 @@ pub(crate) fn run(
     };
     let opened = Opened::new(environment, cwd, Some(&args.session))?;
     let prompt = opened.prompt(message)?;
+    if args.json && !args.consent.yes && !args.consent.dry_run {
+        return Err(
+            Failure::usage("with --json nobody is asked").hint("add --yes to do it, --dry-run to look only")
+        );
+    }
     let mut status = ExitStatus::Ok;
     if args.files || args.both {
         match opened.plan(Reach::Since(prompt.seq), &args.consent) {
-            None => write(out, "No call changed files since that message.\n")?,
+            None => {
+                nothing("No call changed files since that message.", args.json, out)?;
+            }
             Some(plan) => {
-                status = opened.carry_out(opened.draft(UndoKind::Rewind, plan), &args.consent, out)?;
+                let draft = opened.draft(UndoKind::Rewind, plan);
+                status = opened.carry_out(draft, &args.consent, args.json, out)?;
             }
         }
     }
     if args.conversation || args.both {
-        let session = opened.session.lock().unwrap_or_else(PoisonError::into_inner);
-        let back = plan_conversation(&session, &prompt).map_err(store_failure)?;
-        drop(session);
-        let text = format!(
-            "The conversation goes back to before \"{}\": {} entries no longer count.\n",
-            one_line(&prompt.text, 60),
-            back.entries.len()
-        );
-        write(out, &text)?;
-        if args.consent.dry_run {
-            return Ok(status);
-        }
-        if !back.entries.is_empty() && agreed(&args.consent, out)? {
-            let draft = Draft { kind: UndoKind::Rewind, files: None, damaged: 0, conversation: Some(back) };
-            opened.write(draft)?;
-        }
+        conversation(&opened, &prompt, args, out)?;
     }
     Ok(status)
+}
+
+fn conversation(
+    opened: &Opened,
+    prompt: &Prompt,
+    args: &RewindArgs,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let session = opened.session.lock().unwrap_or_else(PoisonError::into_inner);
+    let back = plan_conversation(&session, prompt).map_err(store_failure)?;
+    drop(session);
+    let entries = back.entries.len();
+    let text = one_line(&prompt.text, 60);
+    if !args.json {
+        write(
+            out,
+            &format!("The conversation goes back to before \"{text}\": {entries} entries no longer count.\n"),
+        )?;
+    }
+    let goes = !args.consent.dry_run && entries > 0 && agreed(&args.consent, out)?;
+    if goes {
+        let draft = Draft { kind: UndoKind::Rewind, files: None, damaged: 0, conversation: Some(back) };
+        opened.write(draft)?;
+    }
+    if args.json {
+        let body = json!({ "conversation": { "before": prompt.id, "entries": entries, "done": goes } });
+        return write(out, &format!("{body}\n"));
+    }
+    Ok(())
 }
 
 /// Takes no lock: a session that runs can be listed, and forked at one of these.

@@ -16,6 +16,7 @@ use becket_snapshot::{History, Plan, Recorder, Settings, Store};
 use becket_types::{
     BlobId, Blobs as _, EntryKind, NodeKind, PathFate, PathPlan, UndoKind, UndoOutcome, UndoPlan,
 };
+use serde_json::json;
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _, IsTerminal as _, Write};
 use std::path::Path;
@@ -37,10 +38,21 @@ pub(crate) fn run(
         (None, None) => Reach::LastTurn,
     };
     let Some(plan) = opened.plan(reach, &args.consent) else {
-        write(out, "Nothing to undo: no call of this session changed files that is not undone already.\n")?;
-        return Ok(ExitStatus::Ok);
+        let why = "Nothing to undo: no call of this session changed files that is not undone already.";
+        return nothing(why, args.json, out);
     };
-    opened.carry_out(opened.draft(UndoKind::Undo, plan), &args.consent, out)
+    opened.carry_out(opened.draft(UndoKind::Undo, plan), &args.consent, args.json, out)
+}
+
+/// There is nothing to do, which is no failure.
+pub(crate) fn nothing(why: &str, as_json: bool, out: &mut dyn Write) -> Result<ExitStatus, Failure> {
+    let text = if as_json {
+        json!({ "plan": null, "done": null, "nothing": why }).to_string()
+    } else {
+        why.to_owned()
+    };
+    write(out, &format!("{text}\n"))?;
+    Ok(ExitStatus::Ok)
 }
 
 /// The blobs of a stored session, for reading.
@@ -142,8 +154,12 @@ impl Opened {
         &self,
         draft: Draft,
         consent: &Consent,
+        as_json: bool,
         out: &mut dyn Write,
     ) -> Result<ExitStatus, Failure> {
+        if as_json {
+            return self.carry_out_as_json(draft, consent, out);
+        }
         let redo = draft.kind == UndoKind::Redo;
         write(out, &shown(&draft.shown(0), if redo { "Redo" } else { "Undo" }))?;
         let status = if draft.left().is_empty() { ExitStatus::Ok } else { ExitStatus::Error };
@@ -167,6 +183,23 @@ impl Opened {
         let back = if redo { "becket undo" } else { "becket redo" };
         write(out, &format!("{done} paths are as they were. To take this back: {back}\n"))?;
         Ok(if outcome.failed.is_empty() { status } else { ExitStatus::Error })
+    }
+
+    /// The same as one JSON object: the plan, and what was done, `null` where nothing was. Nobody is asked: without `--yes`
+    /// the plan is all there is.
+    fn carry_out_as_json(
+        &self,
+        draft: Draft,
+        consent: &Consent,
+        out: &mut dyn Write,
+    ) -> Result<ExitStatus, Failure> {
+        let plan = draft.shown(0);
+        let status = if draft.left().is_empty() { ExitStatus::Ok } else { ExitStatus::Error };
+        let applies = consent.yes && !consent.dry_run && draft.changes_anything();
+        let done = if applies { Some(self.write(draft)?) } else { None };
+        write(out, &format!("{}\n", json!({ "plan": plan, "done": done })))?;
+        let failed = done.is_some_and(|outcome| !outcome.failed.is_empty());
+        Ok(if failed { ExitStatus::Error } else { status })
     }
 
     /// Does what the draft says.

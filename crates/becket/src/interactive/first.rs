@@ -97,7 +97,10 @@ fn asked_in_lines(text: &[String]) -> io::Result<Option<bool>> {
 
 /// Asks for a model where none is named, and keeps the answer.
 pub(super) async fn model(environment: &Environment, settings: &mut RunSettings) -> Result<Next, Failure> {
-    if settings.settings.config.model.is_some() || settings.ax {
+    // A session that is continued keeps its model.
+    let has_model = settings.settings.config.model.is_some()
+        || crate::assemble::remembered_model(environment, settings).is_some();
+    if has_model || settings.ax {
         return Ok(Next::Session);
     }
     let (preferences, _) = wishes::preferences(environment, &settings.settings.config);
@@ -118,11 +121,21 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
         Answer::Chosen(id) if id == DEMO => {
             let environment = environment.clone();
             let shown = tokio::task::spawn_blocking(move || {
-                demo::run(&environment, &args::DemoArgs { keep: false }, &mut io::stdout())
+                demo::run(&environment, &args::DemoArgs { keep: false, json: false }, &mut io::stdout())
             });
             shown.await.map_err(|e| Failure::error(format!("the demo ended: {e}")))?.map(Next::End)
         }
-        Answer::Chosen(id) => chosen(environment, settings, &id).map(|()| Next::Session),
+        Answer::Chosen(id) => {
+            chosen(environment, settings, &id)?;
+            if id.starts_with("server ")
+                && let Some(name) = &settings.settings.config.model
+            {
+                let reference = models::parse(name)?;
+                let models = models::model_settings(environment, &settings.settings);
+                crate::servers::learn(environment, &models, &reference, None).await;
+            }
+            Ok(Next::Session)
+        }
         Answer::Written(_, key) => pasted(environment, settings, &key).map(|()| Next::Session),
     }
 }

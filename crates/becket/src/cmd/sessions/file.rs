@@ -2,7 +2,7 @@
 //! trash is a folder beside the sessions.
 
 use super::{line, row, write};
-use crate::args::SessionsWhat;
+use crate::args::{SessionsWhat, Several};
 use crate::cmd::{not_saved, one_line, pick_session, short, store_failure, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -23,25 +23,33 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let pick = |query: &String| pick_session(environment, cwd, Some(query));
     match what {
-        SessionsWhat::Rename { session, title } => {
+        SessionsWhat::Rename { session, title, json } => {
             let summary = pick(session)?;
             let title = one_line(title, 200);
             if title.is_empty() {
                 return Err(Failure::usage("a title needs a letter"));
             }
             append(&summary, EntryKind::Title { title: title.clone() })?;
+            if *json {
+                return write(out, &format!("{}\n", json!({ "session": summary.id, "title": title })));
+            }
             write(out, &format!("{} is {title:?} now.\n", summary.id))
         }
         SessionsWhat::Tag { session, tags, remove, json } => tag(&pick(session)?, tags, *remove, *json, out),
-        SessionsWhat::Archive { sessions } => archive(environment, cwd, sessions, true, out),
-        SessionsWhat::Unarchive { sessions } => archive(environment, cwd, sessions, false, out),
-        SessionsWhat::Rm { sessions } => {
+        SessionsWhat::Archive(several) => archive(environment, cwd, several, true, out),
+        SessionsWhat::Unarchive(several) => archive(environment, cwd, several, false, out),
+        SessionsWhat::Rm(Several { sessions, json }) => {
+            let mut rows = Vec::new();
             for query in some(sessions)? {
                 let summary = pick(query)?;
                 let below = store::subagents(&environment.sessions_dir(), &summary);
                 let (io, place) = (Outside::default().io, trash_dir(environment));
                 for session in std::iter::once(&summary).chain(&below) {
                     trash::throw_away(io.as_ref(), &place, &session.dir, now()).map_err(store_failure)?;
+                }
+                if *json {
+                    rows.push(json!({ "session": summary.id, "trashed": true, "subagents": below.len() }));
+                    continue;
                 }
                 let label = one_line(summary.label(), 60);
                 let text = format!(
@@ -52,10 +60,10 @@ pub(super) fn run(
                 );
                 write(out, &text)?;
             }
-            Ok(())
+            if *json { write(out, &format!("{}\n", Value::Array(rows))) } else { Ok(()) }
         }
         SessionsWhat::Trash { json } => list_trash(environment, *json, out),
-        SessionsWhat::Restore { session } => restore(environment, session, out),
+        SessionsWhat::Restore { session, json } => restore(environment, session, *json, out),
         SessionsWhat::Gc { now, dry_run, json } => collect(environment, *now, *dry_run, *json, out),
         _ => Ok(()),
     }
@@ -123,17 +131,22 @@ fn tag(
 fn archive(
     environment: &Environment,
     cwd: &Path,
-    sessions: &[String],
+    several: &Several,
     away: bool,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    for query in some(sessions)? {
+    let mut rows = Vec::new();
+    for query in some(&several.sessions)? {
         let summary = pick_session(environment, cwd, Some(query))?;
         append(&summary, EntryKind::State { key: SessionSummary::ARCHIVED.to_owned(), value: json!(away) })?;
+        if several.json {
+            rows.push(json!({ "session": summary.id, "archived": away }));
+            continue;
+        }
         let how = if away { "archived; --archived lists it" } else { "listed again" };
         write(out, &format!("{} is {how}.\n", summary.id))?;
     }
-    Ok(())
+    if several.json { write(out, &format!("{}\n", Value::Array(rows))) } else { Ok(()) }
 }
 
 fn list_trash(environment: &Environment, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
@@ -166,7 +179,12 @@ fn list_trash(environment: &Environment, as_json: bool, out: &mut dyn Write) -> 
     Ok(())
 }
 
-fn restore(environment: &Environment, query: &str, out: &mut dyn Write) -> Result<(), Failure> {
+fn restore(
+    environment: &Environment,
+    query: &str,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let summary = store::find(&trash_dir(environment), query, None).map_err(|error| match error {
         StoreError::NotFound { .. } => Failure::usage(format!("{query:?} is not in the trash"))
             .hint("`becket sessions trash` lists what is there"),
@@ -180,6 +198,10 @@ fn restore(environment: &Environment, query: &str, out: &mut dyn Write) -> Resul
             trash::bring_back(Outside::default().io.as_ref(), &environment.sessions_dir(), &trashed)
                 .map_err(store_failure)?;
         }
+    }
+    if as_json {
+        let body = json!({ "session": summary.id, "restored": true, "subagents": below });
+        return write(out, &format!("{body}\n"));
     }
     write(out, &format!("{}{} is back.\n", summary.id, with_subagents(below)))
 }

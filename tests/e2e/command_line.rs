@@ -1,0 +1,291 @@
+//! The command line around a run: what a continued session keeps, words that are no prompts, errors for programs.
+
+use crate::support::{Api, Bench, request, run, run_with, says};
+use becket_testkit::{Answer, MockServer};
+use serde_json::{Value, json};
+
+/// Model, effort and limits are those of the session, not those that a new one would begin with.
+#[test]
+fn a_continued_session_keeps_its_model_effort_mode_and_limits() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::with(|_| Answer::text("fine").into());
+    let command = |args: &[&str]| {
+        let mut command = bench.command();
+        command
+            .env("ANTHROPIC_API_KEY", "sk-test")
+            .env("ANTHROPIC_BASE_URL", server.url())
+            .env("OPENAI_API_KEY", "sk-test")
+            .env("OPENAI_BASE_URL", format!("{}/v1", server.url()))
+            .arg("-p")
+            .args(args);
+        command
+    };
+    let sent = || {
+        let last = server.requests().pop().unwrap();
+        (last.path.clone(), last.json()["model"].clone(), last.json()["reasoning_effort"].clone())
+    };
+    let chat = "/v1/chat/completions".to_owned();
+    let first =
+        ["--model", "openai/small", "--effort", "high", "--max-turns", "1", "--permission-mode", "plan"];
+    run(&mut command(&[&first[..], &["one"]].concat())).expect(0);
+    assert_eq!(sent(), (chat.clone(), json!("small"), json!("high")));
+    // Also in a copy, and in a process that has no key for the default model.
+    for arguments in [&["-c", "two"][..], &["-c", "--fork-session", "three"]] {
+        let ran = run(command(arguments).env_remove("ANTHROPIC_API_KEY")).expect(0);
+        assert_eq!(sent(), (chat.clone(), json!("small"), json!("high")), "{arguments:?} {}", ran.stderr);
+    }
+    let init =
+        run(&mut command(&["-c", "--output-format", "stream-json", "four"])).expect(0).lines().remove(0);
+    assert_eq!((&init["model"], &init["permissionMode"]), (&json!("openai/small"), &json!("plan")));
+    // Another model is used where one is named, and that is said.
+    let other =
+        ["-c", "--model", "anthropic/claude-sonnet-4-5", "--permission-mode", "bypassPermissions", "five"];
+    let ran = run(&mut command(&other)).expect(0);
+    assert!(
+        ran.stderr.contains("this session ran with openai/small; it continues with anthropic/"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(sent().1, "claude-sonnet-4-5");
+    // What allows everything is asked for each time.
+    let ran = run(&mut command(&["-c", "--output-format", "stream-json", "six"])).expect(0);
+    assert_eq!(ran.lines()[0]["permissionMode"], "default");
+    assert!(
+        ran.stderr.contains("this session ran in bypassPermissions; it continues in default"),
+        "{}",
+        ran.stderr
+    );
+    // The limit of one request holds: the second is the wrap-up.
+    let limited =
+        MockServer::start([Answer::tool("c1", "read", json!({ "path": "." })), Answer::text("that is all")]);
+    let url = format!("{}/v1", limited.url());
+    run(command(&["-c", "--model", "openai/small", "seven"]).env("OPENAI_BASE_URL", url)).expect(3);
+}
+
+/// With `--json`, errors are JSON on stdout, with the same exit code, and acting commands answer in JSON.
+#[test]
+fn a_program_reads_errors_and_results_as_json() {
+    let bench = Bench::new(&[("a.txt", "one\n")]);
+    let json_of = |args: &[&str], code: i32| -> Value {
+        let ran = run(bench.command().args(args)).expect(code);
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}: {ran:?}"))
+    };
+    for args in [
+        &["undo", "--json"][..],
+        &["sessions", "rm", "nothere", "--json"],
+        &["import", "absent.jsonl", "--json"],
+        &["sessions", "--json", "--nope"],
+    ] {
+        let error = &json_of(args, 2)["error"];
+        assert!(error["message"].is_string() && error["exit_code"] == 2, "{args:?}: {error}");
+    }
+    let server = MockServer::start([
+        Answer::tool("c0", "read", json!({ "path": "a.txt" })),
+        Answer::tool("c1", "edit", json!({ "path": "a.txt", "old": "one", "new": "two" })),
+        Answer::text("done"),
+    ]);
+    run(bench.print(Api::Anthropic, &server).args(["--permission-mode", "acceptEdits", "--name", "s", "go"]))
+        .expect(0);
+    let planned = json_of(&["undo", "--json"], 0);
+    assert!(planned["plan"]["paths"].is_array() && planned["done"].is_null(), "{planned}");
+    assert_eq!(bench.project.read("a.txt"), "two\n");
+    assert_eq!(json_of(&["undo", "--json", "--yes"], 0)["done"]["restored"], 1);
+    assert_eq!(bench.project.read("a.txt"), "one\n");
+    assert_eq!(json_of(&["redo", "--json", "--yes"], 0)["done"]["restored"], 1);
+    assert_eq!(json_of(&["undo", "--json", "--yes"], 0)["done"]["restored"], 1);
+    assert!(json_of(&["undo", "--json", "--yes"], 0)["nothing"].is_string());
+    assert_eq!(json_of(&["sessions", "archive", "s", "--json"], 0)[0]["archived"], true);
+    assert_eq!(json_of(&["sessions", "rename", "s", "t", "--json"], 0)["title"], "t");
+    assert_eq!(json_of(&["sessions", "rm", "t", "--json"], 0)[0]["trashed"], true);
+    assert_eq!(json_of(&["sessions", "restore", "t", "--json"], 0)["restored"], true);
+}
+
+/// A host that drives becket: denials are in a result that is a success, failures are one line on stderr as well, and what
+/// is not carried out is refused.
+#[test]
+fn a_host_is_told_the_truth() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([
+        Answer::tool("c1", "bash", json!({ "command": "touch made" })),
+        Answer::text("I was not allowed to."),
+    ]);
+    let hooks = json!({ "PreToolUse": [{ "matcher": null, "hookCallbackIds": ["h1"] }] });
+    let lines = format!(
+        "{}\n{}\n{}\n",
+        request(&json!({ "subtype": "initialize", "hooks": hooks })),
+        request(&json!({ "subtype": "set_model" })),
+        says("go")
+    );
+    let mut command = bench.print(Api::Chat, &server);
+    command.args(["--input-format", "stream-json", "--output-format", "stream-json"]);
+    let ran = run_with(&mut command, lines.as_bytes()).expect(0);
+    let answers: Vec<Value> = ran.lines().into_iter().filter(|l| l["type"] == "control_response").collect();
+    let errors: Vec<&str> = answers.iter().filter_map(|a| a["response"]["error"].as_str()).collect();
+    assert!(
+        errors.len() == 2 && errors[0].contains("`hooks`") && errors[1].contains("`model`"),
+        "{answers:?}"
+    );
+    let result = ran.result();
+    assert_eq!(
+        (&result["subtype"], result["permission_denials"].as_array().unwrap().len()),
+        (&json!("success"), 1)
+    );
+    for format in ["text", "json", "stream-json"] {
+        let broken = MockServer::start([becket_testkit::Reply::status(401)]);
+        let ran = run(bench.print(Api::Chat, &broken).args(["--output-format", format, "go"])).expect(7);
+        assert_eq!(ran.stderr.lines().count(), 1, "{format}: {}", ran.stderr);
+    }
+}
+
+/// What has no place of its own in an imported session stays readable, and the same file makes one session.
+#[test]
+fn an_import_keeps_what_it_cannot_place_and_knows_a_file_again() {
+    let record = |n: u64, kind: &str, content: &Value| {
+        let id = |n: u64| format!("00000000-0000-4000-8000-{n:012}");
+        let parent = (n > 1).then(|| id(n - 1));
+        json!({ "type": kind, "uuid": id(n), "parentUuid": parent, "sessionId": "s",
+                "message": { "id": format!("m{n}"), "role": kind, "content": content } })
+        .to_string()
+    };
+    let result = |id: &str, text: &str| json!({ "type": "tool_result", "tool_use_id": id, "content": text });
+    let lines = [
+        record(1, "user", &json!("look")),
+        record(2, "user", &json!([result("lost", "an orphan result")])),
+        record(3, "assistant", &json!([{ "type": "text", "text": "first half" }])),
+        record(
+            4,
+            "assistant",
+            &json!([{ "type": "tool_use", "id": "c1", "name": "Bash", "input": {} }, result("c1", "beside its call")]),
+        ),
+        record(5, "assistant", &json!([{ "type": "text", "text": "one" }])),
+        record(6, "assistant", &json!([{ "type": "text", "text": "two" }])),
+    ]
+    .join("\n");
+    for api in [Api::Anthropic, Api::Chat] {
+        let bench = Bench::new(&[("old.jsonl", &lines)]);
+        let server = MockServer::start([Answer::text("fine")]);
+        let import = |args: &[&str]| -> Value {
+            let ran = run(bench.command().args(["import", "old.jsonl", "--json"]).args(args)).expect(0);
+            serde_json::from_str(&ran.stdout).unwrap()
+        };
+        let first = import(&[]);
+        // Two answers: before the result and after it.
+        assert_eq!((&first["answers"], &first["results"]), (&json!(2), &json!(1)), "{first}");
+        let id = first["session"].as_str().unwrap();
+        run(bench.print(api, &server).args(["--resume", id, "go on"])).expect(0);
+        let body = server.requests()[0].text().to_owned();
+        for words in ["an orphan result", "first half", "beside its call", "one", "two"] {
+            assert!(body.contains(words), "{words}: {body}");
+        }
+        let again = import(&[]);
+        assert_eq!((&again["session"], &again["was_there"]), (&first["session"], &json!(true)));
+        assert_ne!(import(&["--again"])["session"], first["session"]);
+        assert_eq!(bench.ledgers().len(), 2);
+    }
+}
+
+/// What the provider reported last decides in the next process: a compaction that is due comes before the request.
+#[test]
+fn a_new_process_begins_with_the_last_reported_usage() {
+    let bench = Bench::new(&[]);
+    let long = "words of an answer that fill some of the window ".repeat(60);
+    let server = MockServer::start([
+        Answer::text(long.as_str()).usage(1_000, 600),
+        Answer::text(long.as_str()).usage(2_000, 600),
+        Answer::text(long.as_str()).usage(72_000, 600),
+        Answer::text("## Goal\nKeep going.\n").usage(500, 20),
+        Answer::text("done").usage(900, 5),
+    ]);
+    let window = ["--context-window", "75k", "--settings", "{\"context\":{\"prepare\":false}}"];
+    for prompt in ["one", "two", "three"] {
+        let go_on: &[&str] = if prompt == "one" { &[] } else { &["-c"] };
+        run(bench.print(Api::Chat, &server).args(window).args(go_on).arg(prompt)).expect(0);
+    }
+    let ran = run(bench.print(Api::Chat, &server).args(window).args(["-c", "four"])).expect(0);
+    assert_eq!(
+        (ran.stdout.as_str(), ran.stderr.matches("context compacted").count()),
+        ("done\n", 1),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn settings_and_surroundings_are_told_truly() {
+    let bench = Bench::new(&[]);
+    bench.home.write(".config/becket/config.toml", "[limits]\nmax_turns = 60\n[ui]\nvim = true\n");
+    let json_of = |args: &[&str]| -> Value {
+        serde_json::from_str(&run(bench.command().args(args)).expect(0).stdout).unwrap()
+    };
+    let config = json_of(&["config", "--json"]);
+    assert_eq!(config["warnings"], json!([]));
+    let value = |key: &str| {
+        let rows = config["settings"].as_array().unwrap();
+        rows.iter().find(|row| row["key"] == key).unwrap_or_else(|| panic!("{key}: {config}"))["value"]
+            .clone()
+    };
+    assert_eq!(value("limits.max_turns"), 60);
+    assert_eq!((value("ui.vim"), value("model")), (json!(true), json!(null)));
+    std::fs::remove_file(bench.home.path(".config/becket/config.toml")).unwrap();
+    let doctor = run(bench.command().arg("doctor"));
+    assert!(doctor.stdout.contains("no file of yours yet"), "{}", doctor.stdout);
+    // A gateway without a list of models works; a configured model that is not in a list does not.
+    let none = MockServer::start([Answer::text("not asked")]);
+    let listed = json!({ "object": "list", "data": [{ "id": "qwen3-8b" }] });
+    let some = MockServer::start([Answer::text("not asked")])
+        .get("/v1/models", becket_testkit::Reply::json(200, &listed));
+    for (server, model, want, ok) in [
+        (&none, "openai/any", "it has no list of models", true),
+        (&some, "openai/qwen3-8b", "reachable, 1 models", true),
+        (&some, "openai/qwen3-9b", "the nearest name is qwen3-8b", false),
+    ] {
+        let mut command = bench.command();
+        command
+            .env("OPENAI_BASE_URL", format!("{}/v1", server.url()))
+            .env("BECKET_MODEL", model)
+            .arg("doctor");
+        let ran = run(&mut command);
+        let row =
+            ran.stdout.lines().find(|line| line.contains(want)).unwrap_or_else(|| panic!("{want}: {ran:?}"));
+        assert_eq!(row.starts_with("ok"), ok, "{row}");
+    }
+    for (args, want) in [
+        (
+            &["-p", "--effort", "hgih", "go"][..],
+            "\"hgih\" is not one of low, medium, high, xhigh, max; did you mean high?",
+        ),
+        (
+            &["-p", "--settings", "{\"limits\":{\"max_turns\":\"many\"}}", "go"],
+            "expected a whole number, not \"many\"",
+        ),
+    ] {
+        let ran = run(bench.command().args(args)).expect(2);
+        assert!(ran.stderr.contains(want), "{want}: {}", ran.stderr);
+    }
+    let ran = run(bench.command().env("HOME", "relative").args(["sessions"])).expect(2);
+    assert!(ran.stderr.contains("HOME is not an absolute path: relative"), "{}", ran.stderr);
+}
+
+/// What a server says of its model when becket chooses it holds in this run and in later ones.
+#[test]
+fn a_server_s_window_is_used_when_its_model_is_first_chosen() {
+    let bench = Bench::new(&[]);
+    let listed =
+        json!({ "object": "list", "data": [{ "id": "small.gguf", "meta": { "n_ctx_train": 131_072 } }] });
+    let props = json!({ "default_generation_settings": { "n_ctx": 16_384 } });
+    let reply = |body: &Value| becket_testkit::Reply::json(200, body);
+    let server = MockServer::with(|_| Answer::text("fine").into())
+        .get("/v1/models", reply(&listed))
+        .get("/props", reply(&props));
+    for model in [None, Some("openai/small.gguf")] {
+        let mut command = bench.command();
+        command
+            .env("OPENAI_BASE_URL", format!("{}/v1", server.url()))
+            .envs(model.map(|m| ("BECKET_MODEL", m)));
+        let ran = run(command.args(["-p", "--output-format", "json", "go"])).expect(0);
+        assert_eq!(ran.lines()[0]["modelUsage"]["openai/small.gguf"]["contextWindow"], 16_384, "{model:?}");
+        assert!(!ran.stderr.contains("is not known"), "{}", ran.stderr);
+    }
+    let asked = server.all_requests().iter().filter(|request| request.method == "GET").count();
+    assert_eq!(asked, 2, "a run that names its model asks nothing at its start");
+}
