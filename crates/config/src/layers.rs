@@ -179,7 +179,8 @@ impl Settings {
     /// may be of another version.
     pub fn remember(&mut self, key: &str, value: Value) {
         let before = self.merged.clone();
-        self.merged.insert(key.to_owned(), Merged { value, sources: vec![Source::Session] });
+        self.merged
+            .insert(key.to_owned(), Merged { value, sources: vec![Source::Session], lines: Vec::new() });
         match serde_json::from_value(unflatten(&self.merged)) {
             Ok(config) => self.config = config,
             Err(_) => self.merged = before,

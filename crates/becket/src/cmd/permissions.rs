@@ -202,6 +202,7 @@ fn scope(source: &Source) -> (&'static str, Option<String>) {
     let file = |path: &Path| Some(path.display().to_string());
     match source {
         Source::Default => ("default", None),
+        Source::Session => ("session", None),
         Source::User(path) => ("user", file(path)),
         Source::Project(path) => ("project", file(path)),
         Source::Local(path) => ("local", file(path)),
