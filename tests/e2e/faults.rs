@@ -195,7 +195,7 @@ fn calls_that_are_always_cut_end_with_what_happened() {
         });
         let ran = run(bench.print(api, &server).args(["--permission-mode", "bypassPermissions", "go"]));
         assert!(ran.stderr.contains("4 answers in a row were cut by the output limit"), "{}", ran.stderr);
-        assert_eq!((ran.code, server.requests().len()), (7, 4), "{api:?}");
+        assert_eq!((ran.code, server.requests().len()), (11, 4), "{api:?}");
         assert!(server.requests()[1].text().contains("make it again in smaller parts"), "{api:?}");
     }
 }

@@ -60,7 +60,8 @@ fn every_command_is_confined_where_that_is_required() {
         (&["--sandbox", "read-only"], false),
     ] {
         let all = [flags, &["--dangerously-skip-permissions"]].concat();
-        let (told, _) = command(&bench, "rm -f w; touch w; touch $HOME/outside; ls", &all);
+        let _ = std::fs::remove_file(bench.project.path("w"));
+        let (told, _) = command(&bench, "touch w; touch $HOME/outside; ls", &all);
         assert_eq!(bench.project.exists("w"), writes, "{flags:?}: {told}");
         assert!(!bench.project.exists("../outside") && told.contains("cannot touch"), "{flags:?}: {told}");
     }

@@ -1,6 +1,6 @@
 //! Laws of the loop over random interleavings of commands and outcomes, without a clock or a network.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
 use becket_agent::machine::{
     Action, Answer, Break, BreakKind, CompactionEnd, Facts, Input, Note, Owed, Phase, PromptId, Repetition,

@@ -36,7 +36,7 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: 
         "permission_mode" => mode(value, so_far),
         "sandbox.mode" => sandbox_mode(value, so_far),
         "sandbox.deny_write" | "sandbox.deny_read" => Ruling::Counts,
-        "sandbox.network" if *value == Value::from("off") => Ruling::Counts,
+        "sandbox.network" if value.as_str() == Some("off") => Ruling::Counts,
         "sandbox.fail_if_unavailable" if *value == Value::Bool(true) => Ruling::Counts,
         "sandbox.auto_allow_bash" if *value == Value::Bool(false) => Ruling::Counts,
         _ if section == "sandbox" => ignored("a project can only tighten the sandbox"),

@@ -38,7 +38,7 @@ pub(crate) fn translate(mut root: Node) -> Node {
     // A list of hosts: without a proxy that would hold to it, nothing is reached at all.
     match take_at(&mut root, &["sandbox", "network"]) {
         Some(network) if !matches!(network.kind, Kind::Table(_)) => {
-            root.put(&["sandbox", "network"], network)
+            root.put(&["sandbox", "network"], network);
         }
         _ => {}
     }

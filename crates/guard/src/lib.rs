@@ -492,7 +492,7 @@ impl Guard {
             );
             return Verdict::Ask { reason, rule: None };
         }
-        if let Some(verdict) = self.by_sandbox(access, command, &shown, &found) {
+        if let Some(verdict) = self.by_sandbox(access, command, shown, &found) {
             return verdict;
         }
         if found.asks.is_empty() && !found.why.is_empty() {

@@ -1,10 +1,6 @@
 //! Corpora: strings that must never slip through, ordinary reading, and ordinary work under a rule, that must not be asked about.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "helpers of tests fail by panicking; figures are shown"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use becket_guard::{Guard, GuardSettings, Rules, SandboxRules, SandboxWorks, Verdict};
 use becket_types::{Access, PermissionMode};

@@ -219,7 +219,7 @@ impl Sandbox {
     /// True if this is root, and a folder of the workspace belongs to somebody else, as is usual in containers. In a user
     /// namespace root loses its power over the files of others.
     fn roots_are_anothers(&self) -> bool {
-        let owner = |path: &PathBuf| path.metadata().map(|meta| meta.uid()).unwrap_or(0);
+        let owner = |path: &PathBuf| path.metadata().map_or(0, |meta| meta.uid());
         rustix::process::geteuid().is_root() && self.settings.inputs.roots.iter().any(|root| owner(root) != 0)
     }
 

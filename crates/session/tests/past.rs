@@ -234,7 +234,7 @@ fn images_and_outputs_are_read_from_a_past_while_the_session_goes_on() {
         }
         let (pictures, output_past) = (session.past().unwrap(), session.past().unwrap());
         put(&mut session, [user("goes on"), EntryKind::Revert { entry: said }]);
-        assert_eq!(pictures.images(said).unwrap(), [image.clone()]);
+        assert_eq!(pictures.images(said).unwrap(), std::slice::from_ref(&image));
         assert_eq!(session.past().unwrap().images(output).unwrap(), [image]);
         assert_eq!(session.past().unwrap().images(plain).unwrap(), []);
         assert_eq!(

@@ -116,7 +116,7 @@ impl<'a> Wanted<'a> {
         }
         let spaced = text[..at].ends_with(|c: char| c != '\n' && c.is_whitespace());
         let shared = blank == 0 && self.new.len() > self.lead.len() && self.new.starts_with(self.lead);
-        (spaced && shared).then(|| End { at, of_old: self.lead.len(), of_new: self.lead.len() })
+        (spaced && shared).then_some(End { at, of_old: self.lead.len(), of_new: self.lead.len() })
     }
 
     fn last(&self, text: &str, at: usize) -> Option<End> {
@@ -154,7 +154,7 @@ impl<'a> Wanted<'a> {
         }
         let spaced = rest.starts_with(char::is_whitespace);
         let shared = !trail.contains('\n') && self.new.len() > trail.len() && self.new.ends_with(trail);
-        (spaced && shared).then(|| End { at, of_old: trail.len(), of_new: trail.len() })
+        (spaced && shared).then_some(End { at, of_old: trail.len(), of_new: trail.len() })
     }
 }
 

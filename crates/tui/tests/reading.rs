@@ -211,7 +211,7 @@ fn ended(stage: &mut Stage, name: &str, input: &Value, output: &str, code: Optio
 }
 
 fn printed(lines: usize) -> String {
-    (1..=lines).map(|i| format!("line {i}\n")).collect()
+    (1..=lines).fold(String::new(), |text, i| text + &format!("line {i}\n"))
 }
 
 /// Under the line of a call: the end of its output, its error, or nothing, and how much is cut.
@@ -221,7 +221,8 @@ fn a_closed_call_shows_the_end_of_its_output_and_its_error() {
     let command = json!({"command": "make"});
     let file = json!({"path": "/home/u/project/src/a.rs"});
     let outside = json!({"path": "/etc/hosts"});
-    let cases: [(&str, &Value, String, Option<i64>, bool, &[&str]); 9] = [
+    type Case<'a> = (&'a str, &'a Value, String, Option<i64>, bool, &'a [&'a str]);
+    let cases: [Case<'_>; 9] = [
         ("bash", &command, printed(3), Some(0), false, &["● bash make", "  line 1", "  line 2", "  line 3"]),
         ("bash", &command, printed(4), Some(0), false, &["● bash make", "  line 1", "  line 2", "  line 3", "  line 4"]),
         (

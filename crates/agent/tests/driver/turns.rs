@@ -37,8 +37,6 @@ async fn a_prompt_is_answered_and_written_down_in_order() {
             "message",
             "finish",
             "usage",
-            // What the provider reported, for a process that continues the session.
-            "state",
             "turn_end"
         ]
     );
