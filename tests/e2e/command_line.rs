@@ -1,5 +1,6 @@
 //! The command line around a run: what a continued session keeps, words that are no prompts, errors for programs.
 
+use crate::compaction::asks_for_summary;
 use crate::support::{Api, Bench, request, run, run_with, says};
 use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
@@ -49,7 +50,8 @@ fn a_continued_session_keeps_its_model_effort_mode_and_limits() {
     assert_eq!(sent().1, "claude-sonnet-4-5");
     // What allows everything is asked for each time.
     let ran = run(&mut command(&["-c", "--output-format", "stream-json", "six"])).expect(0);
-    assert_eq!(ran.lines()[0]["permissionMode"], "default");
+    let init = ran.lines().into_iter().find(|line| line["subtype"] == "init").unwrap();
+    assert_eq!(init["permissionMode"], "default");
     assert!(
         ran.stderr.contains("this session ran in bypassPermissions; it continues in default"),
         "{}",
@@ -190,14 +192,21 @@ fn an_import_keeps_what_it_cannot_place_and_knows_a_file_again() {
 fn a_new_process_begins_with_the_last_reported_usage() {
     let bench = Bench::new(&[]);
     let long = "words of an answer that fill some of the window ".repeat(1_350);
-    let server = MockServer::start([
-        Answer::text(long.as_str()).usage(2_600, 16_000),
-        Answer::text(long.as_str()).usage(18_000, 16_000),
-        // More than the estimate by four tenths, so only the report is above the threshold of 60,000.
-        Answer::text(long.as_str()).usage(46_000, 16_000),
-        Answer::text("## Goal\nKeep going.\n").usage(500, 20),
-        Answer::text("done").usage(900, 5),
-    ]);
+    let mut answers = 0;
+    let server = MockServer::with(move |request| {
+        if asks_for_summary(request) {
+            return Answer::text("## Goal\nKeep going.\n").usage(500, 20).into();
+        }
+        answers += 1;
+        let long = Answer::text(long.as_str());
+        match answers {
+            1 => long.usage(2_600, 16_000).into(),
+            2 => long.usage(18_000, 16_000).into(),
+            // More than the estimate by four tenths, so only the report is above the threshold of 60,000.
+            3 => long.usage(46_000, 16_000).into(),
+            _ => Answer::text("done").usage(900, 5).into(),
+        }
+    });
     let window = ["--context-window", "75k", "--settings", "{\"context\":{\"prepare\":false}}"];
     for prompt in ["one", "two", "three"] {
         let go_on: &[&str] = if prompt == "one" { &[] } else { &["-c"] };

