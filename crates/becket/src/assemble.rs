@@ -298,6 +298,7 @@ struct Existing {
     from: From,
 }
 
+#[expect(clippy::large_enum_variant, reason = "one value for a start, and it moves once")]
 enum From {
     /// The session itself, open for writing.
     Opened(Box<Session>),

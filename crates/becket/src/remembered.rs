@@ -56,7 +56,7 @@ impl Remembered {
                 EntryKind::ModelSwitch { model } => out.model = Some(model),
                 EntryKind::State { key, value: Value::String(mode) } if key == MODE => out.mode = Some(mode),
                 EntryKind::State { key, value: Value::Object(options) } if key == OPTIONS => {
-                    out.options = options
+                    out.options = options;
                 }
                 _ => {}
             }

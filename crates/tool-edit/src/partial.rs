@@ -98,6 +98,14 @@ impl<'a> Wanted<'a> {
         if text[hit.end..last.at].contains('\n') && joins(text, last.at, new) {
             return None;
         }
+        if text[first.at..hit.start].contains('\n') {
+            // The newline before the match goes as well: nothing may run into the line that it ended.
+            let goes_after = text[hit.end..last.at].contains('\n') && !new.contains('\n');
+            let follows = goes_after && !first_line(&text[last.at..]).trim().is_empty();
+            if follows || !first_line(new).trim().is_empty() {
+                return None;
+            }
+        }
         Some(Hit { range: start..last.at, old, new })
     }
 
@@ -124,7 +132,7 @@ impl<'a> Wanted<'a> {
         if trail.is_empty() {
             return Some(End { at, of_old: 0, of_new: 0 });
         }
-        let rest = text[at..].split('\n').next().unwrap_or_default();
+        let rest = first_line(&text[at..]);
         let spaces = |text: &str| text.len() - text.trim_end_matches([' ', '\t']).len();
         if rest.trim().is_empty() {
             let ends = |text: &str| text[text.trim_end().len()..].matches('\n').count();
@@ -160,8 +168,11 @@ impl<'a> Wanted<'a> {
 
 /// True if `new`, whose newline was left out, would run into a line of the file that the match does not cover.
 pub(crate) fn joins(text: &str, at: usize, new: &str) -> bool {
-    let next = text[at..].split('\n').next().unwrap_or_default();
-    !new.trim().is_empty() && !new.ends_with('\n') && !next.trim().is_empty()
+    !new.trim().is_empty() && !new.ends_with('\n') && !first_line(&text[at..]).trim().is_empty()
+}
+
+fn first_line(text: &str) -> &str {
+    text.split('\n').next().unwrap_or_default()
 }
 
 /// The offset behind the `count`-th newline after `at`, if there is only white space before it.

@@ -339,7 +339,28 @@ pub(crate) fn one(
     if lines(&mut splice.pieces.iter().map(|piece| piece.text.as_str())) != lines(&mut new.split('\n')) {
         return Err(conflict);
     }
+    if runs_together(text, &splice, new) {
+        return Err(conflict);
+    }
     Ok(Found { tier, splices: vec![splice] })
+}
+
+/// True if a line comes to stand beside the rest of a line outside of the match, with white space at that end that the new text
+/// does not have.
+fn runs_together(text: &str, splice: &Splice, new: &str) -> bool {
+    let range = &splice.range;
+    let last_line = text[range.clone()].matches('\n').count();
+    let moved = |piece: &&Piece, from: usize| piece.kept.is_some_and(|at| at != from);
+    let beside = |c: Option<char>| c.is_some_and(|c| c != '\n');
+    let first = splice.pieces.first().filter(|piece| moved(piece, 0));
+    let last = splice.pieces.last().filter(|piece| moved(piece, last_line));
+    let (before, after) = (text[..range.start].chars().next_back(), text[range.end..].chars().next());
+    // Within a line, white space before a written line is no indentation, so none is made up.
+    let written = splice.pieces.first().filter(|piece| piece.kept.is_none());
+    let deeper = written.is_some_and(|piece| indent::indentation(&piece.text) != indent::indentation(new));
+    let spaced = first.is_some_and(|piece| piece.text.starts_with(char::is_whitespace));
+    (spaced || deeper) && beside(before)
+        || last.is_some_and(|piece| piece.text.ends_with(char::is_whitespace)) && beside(after)
 }
 
 /// The replacement at a place whose lines are those of `old`, one for one; or, where they are not, all of `new`.

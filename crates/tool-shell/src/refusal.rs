@@ -56,10 +56,11 @@ pub(crate) fn add(output: &mut ToolOutput, level: SandboxLevel, roots: &[PathBuf
         (Refusal::File, _) => "it writes the workspace and $TMPDIR, and reads no secrets",
     };
     output.details["sandbox"]["refused"] = json!(line);
-    output.content.push_str(&format!(
+    let note = format!(
         "\n[this ran in the sandbox (level {level}): {why}. That may be why it failed. If it must run outside, repeat the \
          call with \"unconfined\": true; the user is asked]"
-    ));
+    );
+    output.content.push_str(&note);
 }
 
 /// The first line that looks like a refusal of the sandbox.

@@ -159,7 +159,7 @@ impl Rights {
         if let Verdict::Ask { rule: Some(rule), .. } = &found.verdict {
             lines.push(format!("  to allow it: {rule}"));
         }
-        lines.iter().map(|line| format!("{}\n", clean(&line.replace('\n', "\\n")))).collect()
+        lines.iter().fold(String::new(), |text, line| text + &clean(&line.replace('\n', "\\n")) + "\n")
     }
 
     fn list(&self) -> String {
@@ -173,10 +173,10 @@ impl Rights {
         let width = rules.iter().map(|(_, o)| o.value.chars().count()).max().unwrap_or(0).min(60);
         for (verb, origin) in &rules {
             let line = format!("{:<5}  {:<width$}  {}", verb.as_str(), origin.value, place(origin));
-            text.push_str(&format!("{}\n", clean(&line.replace('\n', "\\n"))));
+            text = text + &clean(&line.replace('\n', "\\n")) + "\n";
         }
         for warning in &self.settings.warnings {
-            text.push_str(&format!("warning: {}\n", clean(&warning.to_string())));
+            text = text + "warning: " + &clean(&warning.to_string()) + "\n";
         }
         text
     }

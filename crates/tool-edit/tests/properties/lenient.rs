@@ -152,6 +152,42 @@ fn said(text: &str) -> Vec<String> {
     text.split('\n').map(line).filter(|line| !line.is_empty()).collect()
 }
 
+/// True if only whole lines of `old` that are really in the file became whole lines of `new`, and all others kept their
+/// bytes. What `old` has wrong may then only be lines that `new` keeps.
+fn by_lines(case: &Case, now: &str) -> bool {
+    // A mark is no part of the first line, and a last line may be without its end.
+    let whole =
+        |text: &str| format!("{}\n", text.trim_start_matches('\u{feff}').trim_end_matches(['\r', '\n']));
+    let (file, now) = (whole(&case.file), whole(now));
+    let (file, now): (Vec<&str>, Vec<&str>) =
+        (file.split_inclusive('\n').collect(), now.split_inclusive('\n').collect());
+    let (mut gone, mut come) = (String::new(), String::new());
+    for op in similar::capture_diff_slices(similar::Algorithm::Myers, &file, &now) {
+        let (tag, of_file, of_now) = op.as_tag_tuple();
+        if tag != similar::DiffTag::Equal {
+            gone.push_str(&file[of_file].concat());
+            come.push_str(&now[of_now].concat());
+        }
+    }
+    let in_order = |lines: Vec<String>, all: Vec<String>| {
+        let mut all = all.into_iter();
+        lines.iter().all(|line| all.any(|other| other == *line))
+    };
+    in_order(said(&gone), said(&case.old)) && in_order(said(&come), said(&case.new))
+}
+
+/// `text` without `white` at its end (or beginning), in whichever form of spaces; without all white space on that line if it
+/// is not there.
+fn without(text: &str, white: &str, at_end: bool) -> String {
+    let plain = text.replace('\u{a0}', " ");
+    let all = |c: char| c != '\n' && c.is_whitespace();
+    if at_end {
+        plain.strip_suffix(white).unwrap_or(plain.trim_end_matches(all)).to_owned()
+    } else {
+        plain.strip_prefix(white).unwrap_or(plain.trim_start_matches(all)).to_owned()
+    }
+}
+
 fn white_before(text: &str, at: usize) -> usize {
     text[..at].trim_end_matches(|c: char| c.is_whitespace() || c == '\u{feff}').len()
 }
@@ -182,20 +218,18 @@ fn allowed(case: &Case, x: usize, y: usize, now: &str) -> bool {
     for _ in 0..newlines(lead) {
         rest_before = rest_before.trim_end_matches(|c: char| c != '\n' && c.is_whitespace());
         rest_before = rest_before.strip_suffix('\n').unwrap_or(rest_before);
-    }
-    if newlines(lead) == 0 && !lead.is_empty() {
-        let all = |c: char| c != '\n' && c.is_whitespace();
-        rest_before = rest_before.strip_suffix(lead).unwrap_or(rest_before.trim_end_matches(all));
+        rest_before = rest_before.strip_suffix('\r').unwrap_or(rest_before);
     }
     let mut rest_after = &file[y..];
     for _ in 0..newlines(trail) {
         rest_after = rest_after.trim_start_matches(|c: char| c != '\n' && c.is_whitespace());
         rest_after = rest_after.strip_prefix('\n').unwrap_or(rest_after);
     }
-    if newlines(trail) == 0 && !trail.is_empty() {
-        let all = |c: char| c != '\n' && c.is_whitespace();
-        rest_after = rest_after.strip_prefix(trail).unwrap_or(rest_after.trim_start_matches(all));
-    }
+    // White space of `old` on the far side of its newlines.
+    let far_lead = lead.split('\n').next().unwrap_or_default();
+    let far_trail = trail.rsplit('\n').next().unwrap_or_default();
+    let (rest_before, rest_after) =
+        (without(rest_before, far_lead, true), without(rest_after, far_trail, false));
     let exact = format!("{rest_before}{new}{rest_after}");
     // Bytes may change between these two offsets: the lines that `old` covers.
     let line_start = file[..x].rfind('\n').map_or(0, |i| i + 1);
@@ -239,6 +273,7 @@ fn a_lenient_edit_changes_nothing_outside_of_what_it_covers() {
             let text = |all: &[(char, Range<usize>)]| all.iter().map(|(c, _)| *c).collect::<Vec<_>>();
             let places = hay.windows(needle.len().max(1)).filter(|window| text(window) == text(&needle));
             let fine = needle.is_empty()
+                || by_lines(&case, &now)
                 || places.into_iter().any(|window| {
                     let (first, last) = (&window[0].1, &window[window.len() - 1].1);
                     allowed(&case, first.start, last.end, &now)

@@ -191,6 +191,7 @@ fn text_report(outcomes: &[Outcome], failed: usize) -> String {
         format!("{}\n", clean(&text.replace('\n', "\\n")))
     };
     let mut text: String = outcomes.iter().filter(|o| !o.ok).map(line).collect();
-    text.push_str(&format!("{} examples, {failed} failed\n", outcomes.len()));
+    let total = format!("{} examples, {failed} failed\n", outcomes.len());
+    text.push_str(&total);
     text
 }
