@@ -17,7 +17,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// After KILL nobody can refuse; what is still there waits for a device.
 const LAST: Duration = Duration::from_millis(500);
 
-/// The priority of what yields; 19 is the least.
+/// Steps of priority that a yielding group is put behind becket; 19 is the least priority.
 const NICE: i32 = 10;
 
 /// Looks while a tree joins its control group.
@@ -114,8 +114,11 @@ impl Tree {
 
     /// From here on it has what others leave of the processors. Not taken back: only root may.
     pub(crate) fn yield_to_others(&self) {
-        let _ = rustix::process::setpriority_pgrp(Some(self.group), NICE);
-        sys::yield_to_others(self.group.as_raw_nonzero().get(), NICE);
+        // Behind becket itself, which somebody may have begun at a low priority already.
+        let own = rustix::process::getpriority_process(None).unwrap_or(0);
+        let nice = (own + NICE).min(19);
+        let _ = rustix::process::setpriority_pgrp(Some(self.group), nice);
+        sys::yield_to_others(self.group.as_raw_nonzero().get(), nice);
     }
 
     /// Stops the group. Nobody of it starts anything until [`Tree::go_on`], or a signal that ends it.

@@ -92,7 +92,7 @@ impl Room {
     /// Waits until a command has made a file.
     pub(crate) async fn appears(&self, file: &str) {
         let path = self.root.join(file);
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(90);
         while !path.exists() {
             assert!(Instant::now() < deadline, "{file} does not come");
             tokio::task::yield_now().await;
