@@ -140,7 +140,8 @@ impl Sentry {
     fn measure(&mut self) -> Option<Trip> {
         let (before, now) = (self.before?, sys::load()?);
         // Where the kernel counts, that is the truth, whatever else comes and goes.
-        if self.tree.tasks().is_some_and(|tasks| tasks > self.limits.tasks) {
+        let counted = self.tree.tasks();
+        if counted.is_some_and(|tasks| tasks > self.limits.tasks) {
             return Some(Trip::Tasks(self.limits.tasks));
         }
         // So many on few cores would leave no time to whoever draws and answers, nor to this thread.
@@ -156,8 +157,9 @@ impl Sentry {
         if !many && !little {
             return None;
         }
-        // What multiplies like this may leave us no time to count it while it goes on.
-        let bomb = now.tasks >= before.tasks + self.limits.tasks;
+        // What multiplies like this may leave us no time to count it while it goes on. A command that the kernel counts goes
+        // on: it is somebody else who multiplies, and a stopped command can start nothing.
+        let bomb = counted.is_none() && now.tasks >= before.tasks + self.limits.tasks;
         if bomb {
             self.tree.stop();
         }
