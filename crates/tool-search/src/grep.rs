@@ -7,7 +7,7 @@ use crate::filter::Filter;
 use crate::input::{Input, Mode, Schema};
 use crate::search::{self, Found, Line, Plan};
 use crate::{below, blocking, interrupted, root, walk};
-use becket_tool::{Keep, Tool, ToolEnv, finish, text};
+use becket_tool::{Keep, Tool, ToolEnv, finish, limits, text};
 use becket_types::{Access, ToolOutput, ToolSpec, cut_end};
 use futures::future::BoxFuture;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -160,7 +160,13 @@ impl Job {
         if found.matching_files == 0 {
             out.push_str(&self.nothing(&found, env));
         }
-        out.push_str(&self.left_out(&found, shown, files));
+        let left_out = self.left_out(&found, shown, files);
+        if self.mode == Mode::Count && limits::cut(&out, limits::OUTPUT, Keep::Head).is_some() {
+            // The end of a long list is cut, so the total comes first.
+            out.insert_str(0, &left_out);
+        } else {
+            out.push_str(&left_out);
+        }
         if found.binary > 0 {
             let what = if found.binary == 1 { "binary file was" } else { "binary files were" };
             let _ = writeln!(out, "[{} {what} not searched]", found.binary);
@@ -205,6 +211,7 @@ impl Job {
                 format!("[{files} of {least}{in_files} files shown, {least}{matches} matches in all")
             }
             Mode::Files if files < in_files => format!("[{files} of {least}{in_files} files shown"),
+            _ if found.unfinished => format!("[at least {matches} matches in {in_files} files"),
             Mode::Count if files > 1 => return format!("[{matches} in {files} files]\n"),
             _ => return String::new(),
         };
@@ -212,7 +219,9 @@ impl Job {
             let _ = write!(out, "; narrow the search, raise `limit`, or go on with `offset` {next}");
         }
         if found.unfinished {
-            out.push_str("; the search stopped there, so newer files may be missing");
+            out.push_str(
+                "; partial: the search stopped there, so newer files may be missing; `path`, `glob` or `type` narrow it",
+            );
         }
         out.push_str("]\n");
         out

@@ -318,27 +318,48 @@ impl Collector<'_> {
     fn wants_lines(&self) -> bool {
         self.wants && self.matches <= self.plan.keep as u64
     }
+
+    /// Says how many lines of the last match were left out.
+    fn rest(&mut self, rest: &mut usize) {
+        if *rest > 0 {
+            self.lines.push(Line::Rest(std::mem::take(rest)));
+        }
+    }
 }
 
 impl Sink for Collector<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
-        self.matches += 1;
-        if self.wants_lines() {
-            let first = found.line_number().unwrap_or(0);
-            let mut lines = found.lines();
-            for (index, line) in lines.by_ref().take(MATCH_LINES).enumerate() {
-                let text = shown(line, &self.plan.matcher);
-                let number = first + index as u64;
-                let line = if index == 0 { Line::Match(number, text) } else { Line::Context(number, text) };
-                self.lines.push(line);
+        let first = found.line_number().unwrap_or(0);
+        // Lines of one match are a block, and so are matches on adjacent lines: each match counts by the line it begins on.
+        let mut starts = if self.plan.multiline { starts(&self.plan.matcher, found) } else { Vec::new() };
+        starts.dedup();
+        let mut starts = starts.into_iter().peekable();
+        let (mut since, mut rest) = (0, 0);
+        for (index, line) in found.lines().enumerate() {
+            let begins = starts.next_if(|at| *at == index).is_some() || index == 0;
+            if begins {
+                self.rest(&mut rest);
+                self.matches += 1;
+                since = 0;
+                if self.plan.first_only {
+                    break;
+                }
             }
-            let rest = lines.count();
-            if rest > 0 {
-                self.lines.push(Line::Rest(rest));
+            since += 1;
+            if !self.wants_lines() {
+                continue;
             }
+            if since > MATCH_LINES {
+                rest += 1;
+                continue;
+            }
+            let text = shown(line, &self.plan.matcher);
+            let number = first + index as u64;
+            self.lines.push(if begins { Line::Match(number, text) } else { Line::Context(number, text) });
         }
+        self.rest(&mut rest);
         Ok(!self.plan.first_only)
     }
 
@@ -361,6 +382,22 @@ impl Sink for Collector<'_> {
         self.binary = true;
         Ok(false)
     }
+}
+
+/// The lines of a block, from 0, on which a match begins; ascending.
+fn starts(matcher: &RegexMatcher, found: &SinkMatch<'_>) -> Vec<usize> {
+    let (buffer, range) = (found.buffer(), found.bytes_range_in_buffer());
+    let (mut out, mut at, mut counted, mut line) = (Vec::new(), range.start, range.start, 0);
+    while at < range.end
+        && let Ok(Some(hit)) = matcher.find_at(buffer, at)
+        && hit.start() < range.end
+    {
+        line += memchr::memchr_iter(b'\n', &buffer[counted..hit.start()]).count();
+        counted = hit.start();
+        out.push(line);
+        at = hit.end().max(hit.start() + 1);
+    }
+    out
 }
 
 /// A line as text without its line end; a long one is cut to what is around its first match.

@@ -257,7 +257,63 @@ async fn a_pattern_that_is_everywhere_ends_early_and_says_so() {
     assert!(output.details["files"].as_u64().unwrap() < 100, "{}", output.details);
     let (_, notice) = output.content.split_once("\n1:x\n").unwrap();
     assert!(notice.starts_with("[1 of at least 2"), "{notice}");
-    assert!(notice.ends_with("; the search stopped there, so newer files may be missing]\n"), "{notice}");
+    assert!(
+        notice.contains("; partial: the search stopped there, so newer files may be missing;"),
+        "{notice}"
+    );
+}
+
+/// Matches on adjacent lines are each a match, also where a pattern may span lines; and pages of them join.
+#[tokio::test]
+async fn matches_side_by_side_are_counted_one_by_one() {
+    let (_dir, env) = tree(&[("a", "x1\nx2\nx3\nno\nx4 x5\ny\nz\ny\nz\n")]);
+    let grep = Grep::new();
+    for (input, want) in [
+        (json!({"pattern": "x\\d", "multiline": true}), "a\n1:x1\n2:x2\n3:x3\n5:x4 x5\n"),
+        (json!({"pattern": "x\\d", "multiline": true, "mode": "count"}), "a:4\n"),
+        (json!({"pattern": "y\nz"}), "a\n6:y\n7-z\n8:y\n9-z\n"),
+        (json!({"pattern": "y\nz", "mode": "count"}), "a:2\n"),
+        (json!({"pattern": "y\nz", "mode": "files"}), "a\n"),
+        (
+            json!({"pattern": "^x", "multiline": true, "context": 1}),
+            "a\n1:x1\n2:x2\n3:x3\n4-no\n5:x4 x5\n6-y\n",
+        ),
+        (
+            json!({"pattern": "^x", "multiline": true, "limit": 2}),
+            "a\n1:x1\n2:x2\n[2 of 4 matching lines shown, 1 of 1 files; narrow the search, raise `limit`, or go on with `offset` 2]\n",
+        ),
+        (
+            json!({"pattern": "^x", "multiline": true, "offset": 3}),
+            "a\n5:x4 x5\n[1 of 4 matching lines shown, 1 of 1 files]\n",
+        ),
+    ] {
+        assert_eq!(text(&grep, &env, input.clone()).await, want, "{input}");
+    }
+}
+
+/// A count that ended early says that it is a part, and a long list keeps its total.
+#[tokio::test]
+async fn counts_say_what_they_cover() {
+    let many = "x\n".repeat(usize::try_from(search::ENOUGH_MATCHES).unwrap() / 2);
+    let names: Vec<String> = (0..4).map(|n| format!("f{n}")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|n| (n.as_str(), many.as_str())).collect();
+    let (_dir, env) = tree(&files);
+    let output = run(&Grep::new(), &env, json!({"pattern": "x", "mode": "count"})).await;
+    let notice = output.content.lines().last().unwrap();
+    if output.details["complete"] == false {
+        assert!(notice.starts_with("[at least ") && notice.contains("partial:"), "{notice}");
+    } else {
+        assert_eq!(notice, "[400000 in 4 files]");
+    }
+    let names: Vec<String> = (0..1_990).map(|n| format!("{n:04}-{}", "long".repeat(20))).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|n| (n.as_str(), "x\nx\n")).collect();
+    let (_dir, env) = tree(&files);
+    let content = text(&Grep::new(), &env, json!({"pattern": "x", "mode": "count", "limit": 0})).await;
+    assert!(
+        content.starts_with("[3980 in 1990 files]\n") && content.contains("[cut: "),
+        "{}",
+        &content[..200]
+    );
 }
 
 #[tokio::test]
