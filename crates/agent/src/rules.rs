@@ -1,8 +1,8 @@
-//! Rules files: AGENTS.md, CLAUDE.md and CLAUDE.local.md, with their `@` imports.
+//! Rules files: AGENTS.md, CLAUDE.md, .claude/CLAUDE.md and CLAUDE.local.md, with their `@` imports.
 //!
 //! Model: rules are read from disk when a session starts, again before each compaction, and never taken from a summary.
 //! Order: the user's own files, then from the repository's root down to the working directory. In one folder AGENTS.md
-//! goes before CLAUDE.md, and CLAUDE.local.md comes last; what one of them brings already, by an import, a link or the
+//! goes before CLAUDE.md and .claude/CLAUDE.md, and CLAUDE.local.md comes last; what one of them brings already, by an import, a link or the
 //! same text, the next one does not bring again. Across folders, the second file with a text says which one has it.
 //! Files in folders below the working directory are found when a file below them is touched ([`below`]). [`fit`] keeps
 //! all of them within a share of the context window.
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
     fn folder(&mut self, dir: &Path) {
         self.read.clear();
         let mut told = Vec::new();
-        for name in ["AGENTS.md", "CLAUDE.md", "CLAUDE.local.md"] {
+        for name in ["AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"] {
             told.extend(self.one(&dir.join(name), &told));
         }
     }

@@ -6,6 +6,7 @@
 //! most those of the session.
 
 use crate::environment::Environment;
+use crate::trust::{Brought, folders};
 use becket_agent::subagent::Kind;
 use becket_tool_skill::Head;
 use std::io::Read as _;
@@ -28,9 +29,9 @@ const NAMES: [(&str, &str); 6] = [
 const READING: [&str; 6] = ["read", "grep", "glob", "skill", "todo", "recall"];
 
 /// All kinds, those of the project first, and what people should know.
-pub(crate) fn kinds(environment: &Environment, root: &Path, trusted: bool) -> (Vec<Kind>, Vec<String>) {
-    let mut dirs: Vec<PathBuf> =
-        crate::trust::AGENTS.iter().filter(|_| trusted).map(|name| root.join(name)).collect();
+pub(crate) fn kinds(environment: &Environment, cwd: &Path, trusted: bool) -> (Vec<Kind>, Vec<String>) {
+    let root = crate::settings::project_root(cwd);
+    let mut dirs = if trusted { folders(Brought::Agents, &root, cwd) } else { Vec::new() };
     dirs.push(environment.config_dir.join("agents"));
     dirs.extend(environment.home.iter().map(|home| home.join(".claude/agents")));
     let (mut kinds, mut warnings) = (Vec::<Kind>::new(), Vec::new());
@@ -90,7 +91,9 @@ fn kind(path: &Path, text: &str) -> Result<Kind, String> {
         prompt: body.trim().to_owned(),
         read_only: named.as_ref().is_some_and(reads),
         tools: named,
-        without: here(&head.words("disallowedTools").unwrap_or_default()),
+        without: here(
+            &[head.words("disallowedTools").unwrap_or_default(), head.switched_off("tools")].concat(),
+        ),
         model: head.text("model").filter(|model| model != "inherit"),
         name,
     })

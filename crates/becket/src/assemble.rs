@@ -100,12 +100,16 @@ async fn assembled(
     let shell = toolbox::shell(environment, config, spill, sandbox);
     let reach = reach::reach(environment, config, &run.roots);
     notes.extend(reach.notes);
-    let (kinds, odd) = agents::kinds(environment, &crate::settings::project_root(&run.cwd), run.trusted);
+    let (kinds, odd) = agents::kinds(environment, &run.cwd, run.trusted);
     notes.extend(odd);
     let subagents: Arc<[Kind]> = kinds.into();
     let task: Arc<dyn Tool> = Arc::new(TaskTool::new(Arc::clone(&subagents)));
     let more = reach.tools.into_iter().chain([task]).collect();
-    let mut tools = toolbox::registry(config, Arc::clone(&skills), &shell, &model.info().name, more)?;
+    let mut skill = becket_tool_skill::SkillTool::new(Arc::clone(&skills));
+    if run.persist {
+        skill = skill.recorded_in(toolbox::skill_uses(environment));
+    }
+    let mut tools = toolbox::registry(config, skill, &shell, &model.info().name, more)?;
     // Also those that are switched off or not offered: a rule for them is no slip.
     notes.extend(guard.warnings(&|| {
         let all: BTreeSet<String> =
@@ -135,7 +139,7 @@ async fn assembled(
     if tools.get("skill").is_some() {
         // 2 % of the window, at about four characters a token.
         let chars = (model.info().window / 50 * 4).min(becket_tool_skill::CATALOG_CHARS as u64);
-        settings.prompt.skills = skills.catalog(chars as usize);
+        settings.prompt.skills = skills.catalog(chars as usize, run.prompt.as_deref().unwrap_or_default());
     }
     let (agent, handle) = Agent::new(AgentParts {
         session,

@@ -16,8 +16,9 @@ use std::sync::Arc;
 /// The skills of a session: bundled ones, the user's, those of a project that is trusted.
 pub(crate) fn skills(environment: &Environment, cwd: &Path, config: &Config, trusted: bool) -> Skills {
     let mut dirs = Vec::new();
-    for folder in crate::trust::SKILLS {
-        dirs.push(SkillDir { path: cwd.join(folder), scope: Scope::Project, trusted });
+    let root = crate::settings::project_root(cwd);
+    for path in crate::trust::folders(crate::trust::Brought::Skills, &root, cwd) {
+        dirs.push(SkillDir { path, scope: Scope::Project, trusted });
     }
     let mut add = |dir: PathBuf, scope: Scope| dirs.push(SkillDir { path: dir, scope, trusted: true });
     for dir in &config.skills.dirs {
@@ -28,7 +29,14 @@ pub(crate) fn skills(environment: &Environment, cwd: &Path, config: &Config, tru
         add(home.join(".agents/skills"), Scope::User);
         add(home.join(".claude/skills"), Scope::User);
     }
-    Skills::discover(&dirs)
+    let mut skills = Skills::discover(&dirs);
+    skills.count_uses(&skill_uses(environment));
+    skills
+}
+
+/// The file that counts which skills were loaded.
+pub(crate) fn skill_uses(environment: &Environment) -> PathBuf {
+    environment.data_dir.join("skill-uses")
 }
 
 /// All tools, less those that are switched off. Which of them change files goes by the model that the session begins with,
@@ -36,12 +44,12 @@ pub(crate) fn skills(environment: &Environment, cwd: &Path, config: &Config, tru
 /// them, from its training or from the earlier course of a session, finds them. Tools that are named are offered as named.
 pub(crate) fn registry(
     config: &Config,
-    skills: Arc<Skills>,
+    skill: SkillTool,
     shell: &Arc<Shell>,
     model: &str,
     more: Vec<Arc<dyn Tool>>,
 ) -> Result<Registry, Failure> {
-    let mut all = tools(shell, skills);
+    let mut all = tools(shell, skill);
     all.extend(more);
     let mut registry = Registry::new();
     for tool in all {
@@ -88,19 +96,19 @@ pub(crate) fn shell(
 /// What all tools say of themselves, for pages that count them.
 pub(crate) fn specs() -> Vec<ToolSpec> {
     let shell = Shell::new(ShellSettings::new(Vec::new(), PathBuf::new()));
-    let mut all = tools(&shell, Arc::new(Skills::discover(&[])));
+    let mut all = tools(&shell, SkillTool::new(Arc::new(Skills::discover(&[]))));
     all.extend(crate::reach::always(&Config::default(), becket_tool_web::Proxies::default()));
     all.push(Arc::new(TaskTool::new(Kind::built_in().into())));
     all.iter().map(|t| t.spec().clone()).collect()
 }
 
-fn tools(shell: &Arc<Shell>, skills: Arc<Skills>) -> Vec<Arc<dyn Tool>> {
+fn tools(shell: &Arc<Shell>, skill: SkillTool) -> Vec<Arc<dyn Tool>> {
     let mut all: Vec<Arc<dyn Tool>> = vec![Arc::new(becket_tool_read::Read::new())];
     all.extend(becket_tool_edit::tools());
     all.extend(shell.tools());
     all.push(Arc::new(becket_tool_search::Grep::new()));
     all.push(Arc::new(becket_tool_search::Glob::new()));
-    all.push(Arc::new(SkillTool::new(skills)));
+    all.push(Arc::new(skill));
     all.push(Arc::new(becket_tool_session::Todo::new()));
     all.push(Arc::new(becket_tool_session::Recall::new()));
     all

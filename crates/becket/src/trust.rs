@@ -10,9 +10,40 @@ use std::path::{Path, PathBuf};
 
 /// Settings, commands, subagents and skills, by where they are below the root.
 const SETTINGS: [&str; 2] = [".becket/config.toml", ".becket/config.local.toml"];
-pub(crate) const COMMANDS: [&str; 2] = [".becket/commands", ".claude/commands"];
-pub(crate) const AGENTS: [&str; 2] = [".becket/agents", ".claude/agents"];
-pub(crate) const SKILLS: [&str; 3] = [".becket/skills", ".agents/skills", ".claude/skills"];
+const COMMANDS: [&str; 5] =
+    [".becket/commands", ".claude/commands", ".opencode/commands", ".opencode/command", ".codex/prompts"];
+const AGENTS: [&str; 4] = [".becket/agents", ".claude/agents", ".opencode/agents", ".opencode/agent"];
+const SKILLS: [&str; 7] = [
+    ".becket/skills",
+    ".agents/skills",
+    ".claude/skills",
+    ".codex/skills",
+    ".opencode/skills",
+    ".opencode/skill",
+    ".github/skills",
+];
+
+/// Kinds of things that a project brings in folders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Brought {
+    Commands,
+    Agents,
+    Skills,
+}
+
+/// The folders of the project in which `what` may be: from the working directory up to the root, the nearest first.
+pub(crate) fn folders(what: Brought, root: &Path, cwd: &Path) -> Vec<PathBuf> {
+    let names: &[&str] = match what {
+        Brought::Commands => &COMMANDS,
+        Brought::Agents => &AGENTS,
+        Brought::Skills => &SKILLS,
+    };
+    let mut places: Vec<&Path> = cwd.ancestors().take_while(|dir| dir.starts_with(root)).collect();
+    if places.is_empty() {
+        places.push(root);
+    }
+    places.iter().flat_map(|place| names.iter().map(|name| place.join(name))).collect()
+}
 
 fn list(environment: &Environment) -> PathBuf {
     environment.data_dir.join("trusted-directories")
@@ -38,22 +69,16 @@ pub(crate) fn remember(environment: &Environment, root: &Path) -> io::Result<()>
 /// What the project brings that trust is about, each a line: what it is and where. Empty: there is nothing to ask.
 pub(crate) fn brings(root: &Path, cwd: &Path) -> Vec<String> {
     let mut out = Vec::new();
-    let mut add = |what: &str, name: &str, base: &Path, is: fn(&Path) -> bool| {
-        if is(&base.join(name)) {
-            out.push(format!("{what:<9} {name}"));
+    for name in SETTINGS.iter().filter(|name| root.join(name).is_file()) {
+        out.push(format!("{:<9} {name}", "settings"));
+    }
+    for (what, kind) in
+        [("commands", Brought::Commands), ("agents", Brought::Agents), ("skills", Brought::Skills)]
+    {
+        for folder in folders(kind, root, cwd).into_iter().filter(|folder| folder.is_dir()) {
+            let shown = folder.strip_prefix(root).unwrap_or(&folder).to_string_lossy();
+            out.push(format!("{what:<9} {}", becket_tool::text::clean(&shown).replace('\n', "\\n")));
         }
-    };
-    for name in SETTINGS {
-        add("settings", name, root, Path::is_file);
-    }
-    for name in COMMANDS {
-        add("commands", name, root, Path::is_dir);
-    }
-    for name in AGENTS {
-        add("agents", name, root, Path::is_dir);
-    }
-    for name in SKILLS {
-        add("skills", name, cwd, Path::is_dir);
     }
     out
 }
@@ -61,6 +86,32 @@ pub(crate) fn brings(root: &Path, cwd: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_go_from_the_nearest_up_to_the_root() {
+        let (root, cwd) = (Path::new("/p"), Path::new("/p/a/b"));
+        let found = folders(Brought::Agents, root, cwd);
+        assert_eq!(found.len(), 3 * AGENTS.len());
+        assert_eq!(found[0], Path::new("/p/a/b/.becket/agents"));
+        assert_eq!(found.last().unwrap(), Path::new("/p/.opencode/agent"));
+        assert!(found.iter().all(|folder| folder.starts_with(root)));
+        assert_eq!(folders(Brought::Skills, root, root).len(), SKILLS.len());
+        // Somebody is in another folder than the project's: its root counts.
+        assert!(
+            folders(Brought::Skills, root, Path::new("/q")).iter().all(|folder| folder.starts_with(root))
+        );
+        // Each is asked about, wherever it is.
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("a/b");
+        for folder in [".github/skills", "a/.codex/skills", "a/b/.claude/agents", "a/c/.claude/agents"] {
+            std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        std::fs::create_dir_all(&deep).unwrap();
+        assert_eq!(
+            brings(dir.path(), &deep),
+            ["agents    a/b/.claude/agents", "skills    a/.codex/skills", "skills    .github/skills"]
+        );
+    }
 
     #[test]
     fn a_root_is_trusted_by_itself_and_only_what_it_brings_is_asked_about() {

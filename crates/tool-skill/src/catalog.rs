@@ -1,11 +1,12 @@
 //! The list of skills in the system prompt.
 //!
-//! Owns its size: descriptions are shortened before a skill is left out, and what is left out is named. Equal skills give
-//! equal bytes. Holds no body.
+//! Owns its size and its order of preference. Descriptions are shortened first. Where they would say too little, the skills
+//! that were used most, then those that fit the task, then those of the project keep theirs; of the others the names are
+//! listed, and the `skill` tool searches them all. Equal skills and tasks give equal bytes. Holds no body.
 
 use crate::Skill;
 use becket_tool::text::clean;
-use std::fmt::Write;
+use std::cmp::Reverse;
 
 /// Characters of one skill's line that are listed at most.
 const LINE_CHARS: usize = 1_536;
@@ -13,30 +14,121 @@ const LINE_CHARS: usize = 1_536;
 const HEAD: &str = "# Skills\nInstructions for kinds of tasks. When a description fits the task, load the skill with the skill \
                     tool before you start.\n";
 
-pub(crate) fn catalog(skills: &[Skill], max_chars: usize) -> Option<String> {
+/// Skills with a description have at least so much of it, while there is room for the names of the others.
+const GOOD_CHARS: usize = 200;
+
+/// More skills than these are too many to shorten them all.
+pub(crate) const MANY: usize = 20;
+
+pub(crate) fn catalog(skills: &[Skill], max_chars: usize, task: &str) -> Option<String> {
     let offered: Vec<&Skill> = skills.iter().filter(|s| s.model_invocable).collect();
     if offered.is_empty() {
         return None;
     }
-    for chars in [LINE_CHARS, 400, 200, 100, 50, 0] {
+    // Of a few skills, short descriptions still tell them apart.
+    let least = if offered.len() > MANY { GOOD_CHARS } else { 50 };
+    for chars in [LINE_CHARS, 400, GOOD_CHARS, 100, 50].into_iter().filter(|chars| *chars >= least) {
         let text = offered.iter().fold(HEAD.to_owned(), |all, skill| all + &line(skill, chars));
         if text.chars().count() <= max_chars {
             return Some(text);
         }
     }
-    // Not even the names fit.
-    let mut text = HEAD.to_owned();
-    let mut used = HEAD.chars().count();
-    for (index, skill) in offered.iter().enumerate() {
-        let line = line(skill, 0);
-        used += line.chars().count();
-        if used + 40 > max_chars {
-            let _ = writeln!(text, "- and {} more", offered.len() - index);
+    ranked(&offered, max_chars, task)
+}
+
+/// The best skills with their descriptions, in the order of their names; of the others the names, as far as they fit.
+fn ranked(offered: &[&Skill], max_chars: usize, task: &str) -> Option<String> {
+    let wanted = words(task);
+    let mut best: Vec<&Skill> = offered.to_vec();
+    best.sort_by_key(|skill| Reverse((skill.uses, score(skill, &wanted), skill.scope)));
+    let room = max_chars.checked_sub(HEAD.chars().count())?;
+    // A quarter of the room is for names.
+    let mut left = room - room / 4;
+    let mut described: Vec<&Skill> = Vec::new();
+    for skill in best {
+        let chars = line(skill, GOOD_CHARS).chars().count();
+        if chars > left {
             break;
         }
-        text.push_str(&line);
+        left -= chars;
+        described.push(skill);
     }
-    (text.chars().count() <= max_chars).then_some(text)
+    described.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut text = described.iter().fold(HEAD.to_owned(), |all, skill| all + &line(skill, GOOD_CHARS));
+    let mut others: Vec<&str> = offered
+        .iter()
+        .filter(|s| !described.iter().any(|d| d.name == s.name))
+        .map(|s| s.name.as_str())
+        .collect();
+    let total = others.len();
+    loop {
+        let hidden = total - others.len();
+        let more = if hidden > 0 { format!(" and {hidden} more") } else { String::new() };
+        let tail = format!(
+            "- Without description (search all with the skill tool, `query`): {}{more}\n",
+            others.join(", ")
+        );
+        if text.chars().count() + tail.chars().count() <= max_chars {
+            text.push_str(&tail);
+            return Some(text);
+        }
+        // Fewer names in steps, so that hundreds of them are not measured one by one.
+        others.truncate((others.len() * 9 / 10).min(others.len().checked_sub(1)?));
+    }
+}
+
+/// Skills that have some of the words, the best first.
+pub(crate) fn search<'a>(skills: &'a [Skill], text: &str) -> Vec<&'a Skill> {
+    let wanted = words(text);
+    let mut found: Vec<(usize, &Skill)> = skills
+        .iter()
+        .filter(|skill| skill.model_invocable)
+        .map(|skill| (score(skill, &wanted), skill))
+        .filter(|(score, _)| *score > 0)
+        .collect();
+    found.sort_by_key(|(score, skill)| Reverse((*score, skill.uses)));
+    found.into_iter().map(|(_, skill)| skill).collect()
+}
+
+/// Fit of a skill to words: 3 for each in its name, 1 for each in what it says of itself.
+fn score(skill: &Skill, wanted: &[String]) -> usize {
+    if wanted.is_empty() {
+        return 0;
+    }
+    let name = words(&skill.name);
+    let about = words(&format!("{} {}", skill.description, skill.when_to_use.as_deref().unwrap_or_default()));
+    let has = |all: &[String], word: &String| all.iter().any(|other| same(other, word));
+    wanted.iter().map(|word| 3 * usize::from(has(&name, word)) + usize::from(has(&about, word))).sum()
+}
+
+/// The same word, also where one has an ending more: `test`, `tests`, `testing`.
+fn same(a: &str, b: &str) -> bool {
+    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    short == long || short.chars().count() >= 4 && long.starts_with(short) && long.len() - short.len() <= 3
+}
+
+/// Words of three letters or more, in small letters, each once.
+fn words(text: &str) -> Vec<String> {
+    let mut out: Vec<String> = text
+        .to_lowercase()
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| word.chars().count() > 2 && !COMMON.contains(word))
+        .map(str::to_owned)
+        .collect();
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
+/// Words that say nothing about a task.
+const COMMON: [&str; 16] = [
+    "the", "and", "for", "use", "when", "with", "this", "that", "from", "are", "you", "your", "not", "can",
+    "all", "skill",
+];
+
+/// A skill for a list of search results.
+pub(crate) fn entry(skill: &Skill) -> String {
+    line(skill, 400)
 }
 
 fn line(skill: &Skill, max_chars: usize) -> String {

@@ -27,7 +27,7 @@ pub enum Scope {
     Project,
 }
 
-/// A directory of skills, such as `.agents/skills`.
+/// A directory of skills, such as `.agents/skills`. Of one scope, the first in a list is the nearest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillDir {
     pub path: PathBuf,
@@ -66,6 +66,7 @@ fn skill(head: Frontmatter, scope: Scope, source: Source) -> Skill {
         model_invocable: head.model_invocable,
         user_invocable: head.user_invocable,
         scope,
+        uses: 0,
         source,
     }
 }

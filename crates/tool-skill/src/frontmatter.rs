@@ -1,10 +1,11 @@
 //! The head of a `SKILL.md`: YAML between `---` lines.
 //!
 //! Owns leniency. What the format's reference validator calls an error is a warning here, except a missing description and
-//! YAML that cannot be read even after its bare colons were quoted. Unknown keys are left alone: other clients have theirs.
+//! text without any key ([`yaml`] reads the rest). Unknown keys are left alone: other clients have theirs.
 //!
 //! Judges text only; opens no file.
 
+use crate::yaml;
 use serde_json::{Map, Value};
 
 /// More than this is no frontmatter.
@@ -45,7 +46,7 @@ pub(crate) fn parse(head: &str, folder: &str) -> Result<Frontmatter, String> {
     if head.len() > MAX_BYTES {
         return Err(format!("its frontmatter has {} bytes; at most {MAX_BYTES} are read", head.len()));
     }
-    let map = yaml(head).or_else(|error| yaml(&quoted(head)).map_err(|_| error))?;
+    let (map, odd) = yaml::read(head)?;
     let text =
         |keys: &[&str]| keys.iter().find_map(|k| map.get(*k)).and_then(as_text).filter(|t| !t.is_empty());
     let mut out = Frontmatter {
@@ -56,6 +57,7 @@ pub(crate) fn parse(head: &str, folder: &str) -> Result<Frontmatter, String> {
         model_invocable: !flag(&map, &["disable-model-invocation", "disable_model_invocation"])
             .unwrap_or(false),
         user_invocable: flag(&map, &["user-invocable", "user_invocable"]).unwrap_or(true),
+        warnings: odd,
         ..Frontmatter::default()
     };
     let written = text(&["name"]).unwrap_or_else(|| {
@@ -64,13 +66,14 @@ pub(crate) fn parse(head: &str, folder: &str) -> Result<Frontmatter, String> {
     });
     out.name = written.to_lowercase();
     if !is_plain_name(&out.name) {
-        let name: String =
-            out.name.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).take(64).collect();
-        name.trim_matches('-').clone_into(&mut out.name);
-        out.warnings.push(format!("its name {written:?} is not 1 to 64 letters, digits and single hyphens"));
+        out.name = plain_name(&out.name);
         if out.name.is_empty() {
             return Err("its name has no letter or digit".to_owned());
         }
+        out.warnings.push(format!(
+            "its name {written:?} is not 1 to 64 letters, digits and single hyphens; it is listed as `{}`",
+            out.name
+        ));
     } else if out.name != folder.to_lowercase() {
         out.warnings.push(format!("its name {written:?} is not the name of its folder {folder:?}"));
     }
@@ -81,49 +84,19 @@ pub(crate) fn parse(head: &str, folder: &str) -> Result<Frontmatter, String> {
     Ok(out)
 }
 
+/// The nearest name of letters, digits and hyphens: what a skill with another name is listed as.
+pub(crate) fn plain_name(name: &str) -> String {
+    let name: String =
+        name.to_lowercase().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).take(64).collect();
+    name.trim_matches('-').to_owned()
+}
+
 fn is_plain_name(name: &str) -> bool {
     (1..=64).contains(&name.chars().count())
         && name.chars().all(|c| c.is_alphanumeric() || c == '-')
         && !name.starts_with('-')
         && !name.ends_with('-')
         && !name.contains("--")
-}
-
-fn yaml(head: &str) -> Result<Map<String, Value>, String> {
-    match serde_saphyr::from_str::<Value>(head) {
-        Ok(Value::Object(map)) => Ok(map),
-        Ok(Value::Null) => Ok(Map::new()),
-        Ok(_) => Err("its frontmatter is not a mapping".to_owned()),
-        Err(error) => {
-            let error = error.to_string();
-            Err(format!("its frontmatter is not YAML: {}", error.lines().next().unwrap_or_default()))
-        }
-    }
-}
-
-/// Values of top-level keys in single quotes, where they are bare text: `description: Use when: always` is what people
-/// write.
-fn quoted(head: &str) -> String {
-    let mut out = String::with_capacity(head.len() + 64);
-    for line in head.lines() {
-        let bare = line.split_once(':').filter(|(key, value)| {
-            let plain_key =
-                !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
-            let value = value.trim();
-            plain_key && !value.is_empty() && !value.starts_with(['"', '\'', '|', '>', '[', '{'])
-        });
-        match bare {
-            Some((key, value)) => {
-                out.push_str(key);
-                out.push_str(": '");
-                out.push_str(&value.trim().replace('\'', "''"));
-                out.push('\'');
-            }
-            None => out.push_str(line),
-        }
-        out.push('\n');
-    }
-    out
 }
 
 /// The head of another Markdown file that begins like a `SKILL.md`, read as leniently.
@@ -143,8 +116,7 @@ impl Head {
                 head.len()
             )));
         }
-        let map = yaml(head).or_else(|error| yaml(&quoted(head)).map_err(|_| error));
-        Some(map.map(|map| (Self(map), body)))
+        Some(yaml::read(head).map(|(map, _)| (Self(map), body)))
     }
 
     /// The text under a key, on one line; `None` where there is none.
@@ -154,7 +126,17 @@ impl Head {
 
     /// The words under a key: a list, or text with spaces or commas. `None` where the key is not there.
     pub fn words(&self, key: &str) -> Option<Vec<String>> {
-        self.0.get(key).filter(|value| !value.is_null()).map(|value| words(Some(value)))
+        self.0.get(key).filter(|value| !value.is_null() && !value.is_object()).map(|value| words(Some(value)))
+    }
+
+    /// The names under a key that are switched off there: `tools: {write: false}`, as other tools write it.
+    pub fn switched_off(&self, key: &str) -> Vec<String> {
+        let map = self.0.get(key).and_then(Value::as_object);
+        map.into_iter()
+            .flatten()
+            .filter(|(_, on)| **on == Value::Bool(false))
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 }
 
@@ -246,7 +228,7 @@ mod tests {
                 "name: a b--c\ndescription: d\n",
                 Frontmatter {
                     warnings: vec![
-                        "its name \"a b--c\" is not 1 to 64 letters, digits and single hyphens".into(),
+                        "its name \"a b--c\" is not 1 to 64 letters, digits and single hyphens; it is listed as `a-b--c`".into(),
                     ],
                     ..plain("a-b--c", "d")
                 },
@@ -269,7 +251,7 @@ mod tests {
             ("name: x\n", "it has no description"),
             ("", "it has no description"),
             ("- a\n- b\n", "its frontmatter is not a mapping"),
-            ("name: [x\ndescription: d\n", "its frontmatter is not YAML"),
+            ("[x\n", "its frontmatter is not YAML"),
             ("name: '...'\ndescription: d\n", "its name has no letter or digit"),
         ] {
             let error = parse(head, "x").unwrap_err();
@@ -298,7 +280,7 @@ mod tests {
             let refs = vec![format!("*{from}"); 9].join(",");
             bomb = format!("{bomb}{to}: &{to} [{refs}]\n");
         }
-        assert!(yaml(&bomb).is_err());
+        assert!(serde_saphyr::from_str::<Value>(&bomb).is_err());
         // With its values quoted it is plain text, and as small as it was written.
         assert_eq!(parse(&bomb, "x"), Ok(Frontmatter { warnings: vec![NO_NAME.into()], ..plain("x", "d") }));
     }

@@ -19,6 +19,8 @@ mod frontmatter;
 #[doc(hidden)]
 pub mod fuzzing;
 mod tool;
+mod usage;
+mod yaml;
 
 pub use discover::{Scope, SkillDir};
 pub use frontmatter::Head;
@@ -43,6 +45,8 @@ pub struct Skill {
     /// People may call it as `/name`.
     pub user_invocable: bool,
     pub scope: Scope,
+    /// Times it was loaded before, as far as is known.
+    pub uses: usize,
     source: Source,
 }
 
@@ -87,10 +91,26 @@ impl Skills {
         self.skills.iter()
     }
 
-    /// By name, as a person or a model writes it: case, a leading `/` or `$` do not matter.
+    /// By name, as a person or a model writes it: case, a leading `/` or `$` do not matter, and a name that was changed to
+    /// letters, digits and hyphens is found as it was written, too.
     pub fn get(&self, name: &str) -> Option<&Skill> {
         let name = name.trim().trim_start_matches(['/', '$']).to_lowercase();
-        self.skills.iter().find(|s| s.name == name)
+        let plain = frontmatter::plain_name(&name);
+        self.skills.iter().find(|s| s.name == name).or_else(|| self.skills.iter().find(|s| s.name == plain))
+    }
+
+    /// Counts how often each skill was loaded before, from the file where [`SkillTool::recorded_in`] writes it: such
+    /// skills keep their descriptions first.
+    pub fn count_uses(&mut self, file: &std::path::Path) {
+        let counts = usage::counts(file);
+        for skill in &mut self.skills {
+            skill.uses = counts.get(&skill.name).copied().unwrap_or(0);
+        }
+    }
+
+    /// The skills that fit words best, best first; none that has none of them.
+    pub fn search(&self, words: &str) -> Vec<&Skill> {
+        catalog::search(&self.skills, words)
     }
 
     /// What was left out or odd, for people; never shown to the model.
@@ -99,9 +119,11 @@ impl Skills {
     }
 
     /// The block for the system prompt, at most `max_chars` characters; `None` when there is nothing to offer. A caller
-    /// passes 2 % of the window (about 4 characters a token), or [`CATALOG_CHARS`] where the window is unknown.
-    pub fn catalog(&self, max_chars: usize) -> Option<String> {
-        catalog::catalog(&self.skills, max_chars)
+    /// passes 2 % of the window (about 4 characters a token), or [`CATALOG_CHARS`] where the window is unknown. Where the
+    /// list is too long, skills that were used, then those that fit `task`, then those of the project keep their
+    /// descriptions.
+    pub fn catalog(&self, max_chars: usize, task: &str) -> Option<String> {
+        catalog::catalog(&self.skills, max_chars, task)
     }
 }
 

@@ -105,17 +105,108 @@ fn the_catalogue_fits() {
     );
     let mut skills = Skills::discover(&[dir(tmp.path(), Scope::User)]);
     for max in [100, 300, 1_000, 3_000, 8_000, 100_000] {
-        match skills.catalog(max) {
+        match skills.catalog(max, "") {
             Some(text) => assert!(text.chars().count() <= max && !text.contains("own"), "{max}"),
             None => assert_eq!(max, 100),
         }
     }
-    assert_eq!(skills.catalog(8_000), skills.catalog(8_000));
+    assert_eq!(skills.catalog(8_000, ""), skills.catalog(8_000, ""));
     skills.retain(|s| s.name == "s07");
-    let text = skills.catalog(300).unwrap();
+    let text = skills.catalog(300, "").unwrap();
     assert!(text.starts_with("# Skills\n") && text.contains("\n- s07: word word"), "{text}");
     skills.retain(|_| false);
-    assert_eq!(skills.catalog(8_000), None);
+    assert_eq!(skills.catalog(8_000, ""), None);
+}
+
+/// Many skills: those that were used, that fit and that are the project's keep what they say of themselves.
+#[test]
+fn the_best_of_many_keep_their_descriptions() {
+    let tmp = tempfile::tempdir().unwrap();
+    let about = "Handles one of the many things that somebody may want to have done some day, in detail";
+    for n in 0..400 {
+        let name = format!("thing-{n:03}");
+        write(tmp.path(), &format!("{name}/SKILL.md"), &skill_md(&name, about, ""));
+    }
+    write(tmp.path(), "zebra/SKILL.md", &skill_md("zebra", "Draws striped animals", ""));
+    let log = tmp.path().join("data/uses");
+    let mut skills = Skills::discover(&[dir(tmp.path(), Scope::User)]);
+    skills.count_uses(&log);
+    let plain = skills.catalog(CATALOG_CHARS, "").unwrap();
+    assert!(plain.chars().count() <= CATALOG_CHARS);
+    assert!(plain.contains("- thing-000: Handles") && !plain.contains("- zebra: "), "{plain}");
+    assert!(plain.contains(" more\n") && plain.contains("`query`"), "{plain}");
+    let fit = skills.catalog(CATALOG_CHARS, "Please draw some striped animal").unwrap();
+    assert!(fit.contains("- zebra: Draws striped animals\n"), "{fit}");
+    usage::add(&log, "thing-399");
+    skills.count_uses(&log);
+    let used = skills.catalog(CATALOG_CHARS, "").unwrap();
+    assert!(used.contains("- thing-399: Handles") && used.chars().count() <= CATALOG_CHARS);
+    let found: Vec<&str> =
+        skills.search("animals with stripes: zebra?").iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(found, ["zebra"]);
+}
+
+#[tokio::test]
+async fn the_model_searches_what_is_not_described() {
+    let tmp = tempfile::tempdir().unwrap();
+    let root = tmp.path().canonicalize().unwrap();
+    for n in 0..30 {
+        write(
+            &root,
+            &format!("s{n}/SKILL.md"),
+            &skill_md(&format!("s{n}"), &format!("Handles file type{n}x"), ""),
+        );
+    }
+    let log = root.join("data/uses");
+    let tool =
+        SkillTool::new(Arc::new(Skills::discover(&[dir(&root, Scope::User)]))).recorded_in(log.clone());
+    let (env, _) = testing::env(&root);
+    let found = run(&tool, &env, json!({"query": "a file of type7x"})).await;
+    assert!(found.content.starts_with("- s7: Handles file type7x\n"), "{}", found.content);
+    assert!(found.content.ends_with("[10 of 30 shown; give more words]\n"), "{}", found.content);
+    let none = run(&tool, &env, json!({"query": "quantum"})).await;
+    assert!(!none.is_error && none.content.starts_with("No skill has"), "{}", none.content);
+    assert!(run(&tool, &env, json!({})).await.content.starts_with("`name` is missing"));
+    assert!(run(&tool, &env, json!({"name": "nothing"})).await.content.contains("search them with `query`"));
+    // Only what was loaded counts as used.
+    assert!(!log.exists());
+    assert!(!run(&tool, &env, json!({"name": "s7"})).await.is_error);
+    assert_eq!(usage::counts(&log)["s7"], 1);
+}
+
+#[tokio::test]
+async fn a_name_that_was_changed_is_called_as_written() {
+    let tmp = tempfile::tempdir().unwrap();
+    let root = tmp.path().canonicalize().unwrap();
+    write(&root, "code_explorer/SKILL.md", &skill_md("code_explorer", "d", "Explore."));
+    write(&root, "x/SKILL.md", &skill_md("PDF Forms!", "d", "Fill."));
+    let skills = Skills::discover(&[dir(&root, Scope::User)]);
+    for (written, name) in [
+        ("code_explorer", "code-explorer"),
+        ("/Code_Explorer", "code-explorer"),
+        ("code-explorer", "code-explorer"),
+        ("PDF Forms!", "pdf-forms"),
+        ("pdf-forms", "pdf-forms"),
+    ] {
+        assert_eq!(skills.get(written).map(|s| s.name.as_str()), Some(name), "{written}");
+    }
+    assert!(skills.warnings().iter().any(|w| w.contains("it is listed as `code-explorer`")));
+    let tool = SkillTool::new(Arc::new(skills));
+    let (env, _) = testing::env(&root);
+    assert!(run(&tool, &env, json!({"name": "code_explorer"})).await.content.contains("Explore."));
+}
+
+#[test]
+fn the_nearest_folder_of_a_scope_goes_first() {
+    let tmp = tempfile::tempdir().unwrap();
+    let root = tmp.path().canonicalize().unwrap();
+    write(&root, "far/mine/SKILL.md", &skill_md("mine", "far", ""));
+    write(&root, "far/other/SKILL.md", &skill_md("other", "far", ""));
+    write(&root, "near/mine/SKILL.md", &skill_md("mine", "near", ""));
+    let dirs = [dir(&root.join("near"), Scope::Project), dir(&root.join("far"), Scope::Project)];
+    let skills = Skills::discover(&dirs);
+    assert_eq!(skills.get("mine").unwrap().description, "near");
+    assert_eq!(skills.get("other").unwrap().description, "far");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 //! as reference. The second activation of the same text is a short note, so a skill is never in the context twice and
 //! never looks like a new request. Reads the skill's own folder and nothing else; runs nothing.
 
-use crate::{Skill, Skills, Source, discover, expand, frontmatter};
+use crate::{Skill, Skills, Source, catalog, discover, expand, frontmatter, usage};
 use becket_tool::input::Parser;
 use becket_tool::{Keep, Tool, ToolEnv, finish, text};
 use becket_types::{Access, ToolOutput, ToolSpec, cut_end};
@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const ALIASES: &[(&str, &str)] = &[("skill", "name"), ("skill_name", "name"), ("args", "arguments")];
@@ -23,44 +23,87 @@ const MAX_RESOURCES: usize = 50;
 
 #[derive(Debug, Deserialize)]
 struct Input {
-    name: String,
+    name: Option<String>,
     arguments: Option<String>,
+    query: Option<String>,
 }
+
+/// The two things that a call may ask for.
+enum Call<'a> {
+    Load(&'a Skill, String),
+    Search(String),
+}
+
+/// Results of a search that are shown.
+const MOST_FOUND: usize = 10;
 
 /// The `skill` tool over the skills of a session.
 pub struct SkillTool {
     spec: ToolSpec,
     skills: Arc<Skills>,
+    record: Option<PathBuf>,
 }
 
 impl SkillTool {
     pub fn new(skills: Arc<Skills>) -> Self {
-        let input_schema = json!({
-            "type": "object",
-            "properties": {"name": {"type": "string"}, "arguments": {"type": "string"}},
-            "required": ["name"]
-        });
+        let many = skills.iter().filter(|s| s.model_invocable).count() > catalog::MANY;
+        let mut properties = json!({"name": {"type": "string"}, "arguments": {"type": "string"}});
+        let mut input_schema = json!({"type": "object"});
+        if many {
+            properties["query"] =
+                json!({"type": "string", "description": "Words to search skills by, instead of a name"});
+        } else {
+            input_schema["required"] = json!(["name"]);
+        }
+        input_schema["properties"] = properties;
         let description = "Load a skill: instructions to follow for a kind of task.".to_owned();
-        Self { spec: ToolSpec { name: "skill".to_owned(), description, input_schema }, skills }
+        Self { spec: ToolSpec { name: "skill".to_owned(), description, input_schema }, skills, record: None }
     }
 
-    fn parse(&self, input: &Value) -> Result<(Input, &Skill), String> {
-        let input: Input = Parser::new(&self.spec).aliases(ALIASES).parse(input)?;
+    /// Adds a line to this file for each skill that is loaded: see [`Skills::count_uses`].
+    #[must_use]
+    pub fn recorded_in(mut self, file: PathBuf) -> Self {
+        self.record = Some(file);
+        self
+    }
+
+    fn parse(&self, input: &Value) -> Result<Call<'_>, String> {
+        let Input { name, arguments, query } = Parser::new(&self.spec).aliases(ALIASES).parse(input)?;
+        let query = query.filter(|query| !query.trim().is_empty());
+        let Some(name) = name.filter(|name| !name.trim().is_empty()) else {
+            return query.map(Call::Search).ok_or_else(|| "`name` is missing: the skill to load.".to_owned());
+        };
         let offered = || self.skills.iter().filter(|s| s.model_invocable).map(|s| s.name.as_str());
-        match self.skills.get(&input.name) {
-            Some(skill) if skill.model_invocable => Ok((input, skill)),
+        match self.skills.get(&name) {
+            Some(skill) if skill.model_invocable => Ok(Call::Load(skill, arguments.unwrap_or_default())),
             Some(skill) => Err(format!("The skill `{}` can only be called by the user.", skill.name)),
             None => {
-                let near = text::nearest(cut_end(&input.name, 100), offered());
+                let near = text::nearest(cut_end(&name, 100), offered());
                 let near = near.map_or(String::new(), |n| format!(" Did you mean `{n}`?"));
-                let all = offered().collect::<Vec<_>>().join(", ");
+                let all = if offered().count() > catalog::MANY {
+                    "search them with `query`".to_owned()
+                } else {
+                    offered().collect::<Vec<_>>().join(", ")
+                };
                 let all = if all.is_empty() { "none".to_owned() } else { all };
-                Err(format!(
-                    "There is no skill named `{}`.{near} Skills: {all}.",
-                    cut_end(input.name.trim(), 100)
-                ))
+                Err(format!("There is no skill named `{}`.{near} Skills: {all}.", cut_end(name.trim(), 100)))
             }
         }
+    }
+
+    fn search(&self, query: &str) -> ToolOutput {
+        let found = self.skills.search(query);
+        let query = cut_end(query.trim(), 100);
+        if found.is_empty() {
+            return ToolOutput::text(format!(
+                "No skill has any of the words `{query}`. Try other words for the task.\n"
+            ));
+        }
+        let mut out: String = found.iter().take(MOST_FOUND).map(|skill| catalog::entry(skill)).collect();
+        if found.len() > MOST_FOUND {
+            let _ = writeln!(out, "[{MOST_FOUND} of {} shown; give more words]", found.len());
+        }
+        ToolOutput::text(out)
     }
 
     fn activate(skill: &Skill, arguments: &str, env: &ToolEnv) -> ToolOutput {
@@ -110,16 +153,24 @@ impl Tool for SkillTool {
     }
 
     fn access(&self, input: &Value, _: &ToolEnv) -> Result<Access, String> {
-        let (_, skill) = self.parse(input)?;
-        Ok(Access { subject: Some(skill.name.clone()), ..Access::session() })
+        let subject = match self.parse(input)? {
+            Call::Load(skill, _) => Some(skill.name.clone()),
+            Call::Search(_) => None,
+        };
+        Ok(Access { subject, ..Access::session() })
     }
 
     fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
             match self.parse(&input) {
-                Ok((input, skill)) => {
-                    Self::activate(skill, input.arguments.as_deref().unwrap_or_default(), env)
+                Ok(Call::Load(skill, arguments)) => {
+                    let output = Self::activate(skill, &arguments, env);
+                    if let Some(file) = self.record.as_ref().filter(|_| !output.is_error) {
+                        usage::add(file, &skill.name);
+                    }
+                    output
                 }
+                Ok(Call::Search(query)) => self.search(&query),
                 Err(message) => ToolOutput::error(message),
             }
         })

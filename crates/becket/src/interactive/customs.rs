@@ -6,6 +6,7 @@
 
 use super::person::Person;
 use crate::environment::Environment;
+use crate::trust::{Brought, folders};
 use becket_tui::input::{Confirm, Custom, Page, Reply};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -37,9 +38,8 @@ struct Found {
 impl Customs {
     /// `trusted`: the project is; else its commands are none.
     pub(super) fn new(environment: &Environment, cwd: &Path, root: &Path, trusted: bool) -> Self {
-        let of_project =
-            crate::trust::COMMANDS.iter().filter(|_| trusted).map(|name| (root.join(name), true));
-        let mut dirs: Vec<(PathBuf, bool)> = of_project.collect();
+        let of_project = if trusted { folders(Brought::Commands, root, cwd) } else { Vec::new() };
+        let mut dirs: Vec<(PathBuf, bool)> = of_project.into_iter().map(|dir| (dir, true)).collect();
         dirs.push((environment.config_dir.join("commands"), false));
         if let Some(home) = &environment.home {
             dirs.push((home.join(".claude/commands"), false));

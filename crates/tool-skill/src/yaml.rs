@@ -1,0 +1,180 @@
+//! Frontmatter that is nearly YAML.
+//!
+//! Model: a head is read as YAML first. Where that fails, each top-level key is read alone, and a value that is no YAML is
+//! taken as the text that it is: `argument-hint: [pid] [focus]` is what people write. The first of two equal keys counts.
+//!
+//! Invariant: a head is given up only if it has no key at all. What was read in another way is a warning.
+
+use serde_json::{Map, Value};
+
+/// Keys whose values are text for people, whatever YAML makes of their brackets, numbers and signs.
+const TEXTS: [&str; 7] =
+    ["name", "description", "argument-hint", "argument_hint", "when_to_use", "when-to-use", "model"];
+
+/// The values of a head, and what was read in another way than YAML does.
+pub(crate) fn read(head: &str) -> Result<(Map<String, Value>, Vec<String>), String> {
+    let blocks = blocks(head);
+    let twice = blocks.iter().enumerate().any(|(i, block)| blocks[..i].iter().any(|b| b.key == block.key));
+    let whole = yaml(head).or_else(|error| yaml(&quoted(head)).map_err(|_| error));
+    let (mut map, warnings) = match whole {
+        Ok(map) if !twice => (map, Vec::new()),
+        Err(error) if blocks.is_empty() => return Err(error),
+        _ => by_blocks(&blocks),
+    };
+    for block in &blocks {
+        let text = TEXTS.contains(&block.key) && !block.raw.is_empty();
+        if let Some(value) = map.get_mut(block.key)
+            && text
+            && !value.is_string()
+            && !["~", "null", "Null", "NULL"].contains(&block.raw.as_str())
+        {
+            *value = Value::String(block.raw.clone());
+        }
+    }
+    Ok((map, warnings))
+}
+
+/// A top-level key with its lines.
+struct Block<'a> {
+    key: &'a str,
+    lines: Vec<&'a str>,
+    /// The value as it stands there, on one line.
+    raw: String,
+}
+
+fn blocks(head: &str) -> Vec<Block<'_>> {
+    let mut out: Vec<Block<'_>> = Vec::new();
+    for line in head.lines() {
+        if line.starts_with('#') {
+            continue;
+        }
+        match key(line) {
+            Some((key, value)) => {
+                let header = value.starts_with(['|', '>']) && value.len() <= 3;
+                let raw = if header { String::new() } else { value.to_owned() };
+                out.push(Block { key, lines: vec![line], raw });
+            }
+            None => {
+                if let Some(block) = out.last_mut() {
+                    block.lines.push(line);
+                    let more = line.trim();
+                    if !block.raw.is_empty() && !more.is_empty() {
+                        block.raw.push(' ');
+                    }
+                    block.raw.push_str(more);
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The key that a line begins with, and what follows it.
+fn key(line: &str) -> Option<(&str, &str)> {
+    let (key, value) = line.split_once(':')?;
+    let plain = !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
+    (plain && (value.is_empty() || value.starts_with([' ', '\t', '\r']))).then(|| (key, value.trim()))
+}
+
+fn by_blocks(blocks: &[Block<'_>]) -> (Map<String, Value>, Vec<String>) {
+    let (mut map, mut warnings) = (Map::new(), Vec::new());
+    for block in blocks {
+        let key = block.key;
+        if map.contains_key(key) {
+            warnings.push(format!("`{key}` is given twice; the first one counts"));
+            continue;
+        }
+        let text = block.lines.join("\n");
+        let read = yaml(&text).or_else(|_| yaml(&quoted(&text)));
+        let value = read.ok().and_then(|mut map| map.remove(key)).unwrap_or_else(|| {
+            warnings.push(format!("the value of `{key}` is not YAML; it is taken as plain text"));
+            Value::String(block.raw.clone())
+        });
+        map.insert(key.to_owned(), value);
+    }
+    (map, warnings)
+}
+
+fn yaml(head: &str) -> Result<Map<String, Value>, String> {
+    match serde_saphyr::from_str::<Value>(head) {
+        Ok(Value::Object(map)) => Ok(map),
+        Ok(Value::Null) => Ok(Map::new()),
+        Ok(_) => Err("its frontmatter is not a mapping".to_owned()),
+        Err(error) => {
+            let error = error.to_string();
+            Err(format!("its frontmatter is not YAML: {}", error.lines().next().unwrap_or_default()))
+        }
+    }
+}
+
+/// Values of top-level keys in single quotes, where they are bare text: `description: Use when: always` is what people
+/// write.
+fn quoted(head: &str) -> String {
+    let mut out = String::with_capacity(head.len() + 64);
+    for line in head.lines() {
+        let bare = key(line)
+            .filter(|(_, value)| !value.is_empty() && !value.starts_with(['"', '\'', '|', '>', '[', '{']));
+        match bare {
+            Some((key, value)) => {
+                out.push_str(key);
+                out.push_str(": '");
+                out.push_str(&value.replace('\'', "''"));
+                out.push('\'');
+            }
+            None => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_yaml_reads_in_another_way() {
+        const PLAIN: &str = "is not YAML; it is taken as plain text";
+        for (head, key, want, warned) in [
+            ("argument-hint: [pid] [focus]\n", "argument-hint", "[pid] [focus]", PLAIN),
+            ("argument-hint: [pid]\n", "argument-hint", "[pid]", ""),
+            ("argument-hint: <a> | <b>\n", "argument-hint", "<a> | <b>", ""),
+            ("description: [WIP] does x\n", "description", "[WIP] does x", PLAIN),
+            ("description: {x} and y\n", "description", "{x} and y", PLAIN),
+            ("description: \"Quoted\" then more\n", "description", "\"Quoted\" then more", PLAIN),
+            ("description: first\n  then: second\n", "description", "first then: second", PLAIN),
+            ("description: first\nsecond line\n", "description", "first second line", PLAIN),
+            ("description: a\ndescription: b\n", "description", "a", "`description` is given twice"),
+            ("description: @user and `code`\n", "description", "@user and `code`", ""),
+            ("description: *all* files\n", "description", "*all* files", ""),
+            ("description: 100%\n", "description", "100%", ""),
+            ("name: 007\n", "name", "007", ""),
+            ("name: true\n", "name", "true", ""),
+            ("description: Use: it\n", "description", "Use: it", ""),
+            ("description:\ttabbed\n", "description", "tabbed", ""),
+        ] {
+            let (map, warnings) = read(head).unwrap();
+            assert_eq!(map[key], Value::String(want.to_owned()), "{head}");
+            let all = warnings.join("\n");
+            assert!(if warned.is_empty() { all.is_empty() } else { all.contains(warned) }, "{head}{all}");
+        }
+        // One bad value leaves the others as YAML has them.
+        let (map, _) = read("argument-hint: [a] [b]\ntools: [x, z]\nflag: true\n").unwrap();
+        assert_eq!((&map["tools"], &map["flag"]), (&serde_json::json!(["x", "z"]), &Value::Bool(true)));
+    }
+
+    proptest! {
+        /// A description on one line is never lost, whatever signs it is made of.
+        #[test]
+        fn no_description_is_lost(value in "[a-z:#'\"\\[\\]{}|>@*&%!`,? -]{0,30}[a-z]", twice in any::<bool>()) {
+            prop_assume!(!value.trim().starts_with('#'));
+            let more = if twice { "description: again\n" } else { "" };
+            let head = format!("name: x\ndescription: {value}\n{more}argument-hint: [a] [b]\n");
+            let (map, _) = read(&head).unwrap();
+            prop_assert_eq!(&map["name"], "x");
+            prop_assert!(map.get("description").is_some_and(|d| !d.is_null()), "{:?}", map);
+            prop_assert_eq!(&map["argument-hint"], "[a] [b]");
+        }
+    }
+}
