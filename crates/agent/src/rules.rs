@@ -2,8 +2,8 @@
 //!
 //! Model: rules are read from disk when a session starts, again before each compaction, and never taken from a summary.
 //! Order: the user's own files, then from the repository's root down to the working directory. In one folder AGENTS.md
-//! goes before CLAUDE.md and .claude/CLAUDE.md, and CLAUDE.local.md comes last; what one of them brings already, by an import, a link or the
-//! same text, the next one does not bring again. Across folders, the second file with a text says which one has it.
+//! goes before CLAUDE.md, then comes .claude/CLAUDE.md, and CLAUDE.local.md comes last. Text that one of them brings
+//! already, by an import, a link or the same text, is not brought again by the next. Across folders, the second file with a text says which one has it.
 //! Files in folders below the working directory are found when a file below them is touched ([`below`]). [`fit`] keeps
 //! all of them within a share of the context window.
 //!

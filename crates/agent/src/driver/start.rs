@@ -93,7 +93,8 @@ impl Agent {
             self.renew_rules();
         } else {
             self.begun = true;
-            let mut items = prompt::items(&self.settings.prompt, &self.settings.environment);
+            let mut items =
+                prompt::items(&self.settings.prompt, &self.settings.environment, &self.tools.names());
             let rules = self.load_rules();
             insert_rules(&mut items, rules.items);
             self.tell_rules(rules.notices);
