@@ -90,7 +90,7 @@ pub struct ContextConfig {
     pub prepare: bool,
     /// User turns that stay word for word.
     pub tail_turns: usize,
-    /// Tokens of recent history that stay word for word; a quarter of the window, 2,000 to 8,000, when not set.
+    /// Tokens of recent history that stay word for word; a tenth of the usable window, 1,000 to 8,000, when not set.
     #[serde(deserialize_with = "count")]
     #[schemars(with = "Option<NumberOrText>")]
     pub keep_recent_tokens: Option<u64>,

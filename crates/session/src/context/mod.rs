@@ -41,7 +41,7 @@ pub struct Policy {
     pub prepare: bool,
     /// T8: user turns in the tail.
     pub tail_turns: usize,
-    /// Tail budget in tokens; `None`: clamp(0.25 × usable, 2,000, 8,000).
+    /// Tail budget in tokens; `None`: clamp(0.10 × usable, 1,000, 8,000).
     pub keep_recent_tokens: Option<u64>,
     /// T8: share of the usable window for files whose content comes along with a compaction; 0: none.
     pub reattach: f64,

@@ -276,7 +276,7 @@ impl Measured {
             .snapshot
             .policy
             .keep_recent_tokens
-            .unwrap_or_else(|| (usable / 4).clamp(2_000, 8_000))
+            .unwrap_or_else(|| (usable / 10).clamp(1_000, 8_000))
             .min(usable);
         match level {
             0 => Tail { turns: self.snapshot.policy.tail_turns, tokens },
