@@ -10,11 +10,12 @@
 #[path = "../../../session/tests/ledgers/mod.rs"]
 mod ledgers;
 mod rules;
+mod states;
 
 use becket_model::{
     Credential, Endpoint, Model, ModelRef, Request, Secret, Settings, ToolChoice, fuzzing, open,
 };
-use becket_session::context::validate::validate;
+use becket_session::context::{View, validate::validate};
 use becket_types::{
     BlobId, Blobs, Context, ContextMessage, Message, Part, Provenance, Seq, Tokens, ToolSpec, WireLayout,
 };
@@ -117,6 +118,18 @@ impl Wires {
     }
 }
 
+/// The history as it is sent.
+fn sent(view: &mut View) -> Context {
+    let mut history = view.context().clone();
+    history.system = Arc::from([Arc::from("You are becket."), Arc::from("Rules.")]);
+    history
+}
+
+/// The model has the next word.
+fn is_answered(history: &Context) -> bool {
+    history.messages.last().is_none_or(|m| m.message.role != becket_types::Role::Assistant)
+}
+
 /// The strictest layout that a family may need for this context.
 fn most(family: &str, anthropic: bool, context: &Context) -> WireLayout {
     let calls = || context.messages.iter().map(|m| m.message.call_ids().count());
@@ -198,10 +211,9 @@ proptest! {
         for op in &ops {
             world.run(op);
         }
-        let mut history = world.view.context().clone();
+        let mut history = sent(&mut world.view);
         prop_assert!(validate(history.messages.iter().map(|m| &*m.message)).is_ok());
-        history.system = Arc::from([Arc::from("You are becket."), Arc::from("Rules.")]);
-        let answered = history.messages.last().is_none_or(|m| m.message.role != becket_types::Role::Assistant);
+        let answered = is_answered(&history);
         WIRES.with(|wires| {
             if answered {
                 wires.check(&history).map_err(TestCaseError::fail)?;
