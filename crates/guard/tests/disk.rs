@@ -82,7 +82,9 @@ impl World {
             fs::write(root.join(path), text).unwrap();
         }
         let pwn = root.join("bin/pwn");
-        fs::write(&pwn, format!("#!/bin/sh\necho ran >> {}\n", root.join("out/ran").display())).unwrap();
+        // Quoted: the temporary folder may have spaces in its name.
+        let ran = root.join("out/ran").display().to_string().replace('\'', r"'\''");
+        fs::write(&pwn, format!("#!/bin/sh\necho ran >> '{ran}'\n")).unwrap();
         fs::set_permissions(&pwn, fs::Permissions::from_mode(0o755)).unwrap();
         fs::copy(&pwn, root.join("w/evil")).unwrap();
         Self(root)
@@ -147,6 +149,18 @@ impl World {
             }
         }
         out
+    }
+}
+
+/// The tests below ask for a change outside: the hostile program must be able to make one.
+#[test]
+fn the_hostile_program_does_its_harm_when_it_is_run() {
+    for command in ["pwn", "./evil"] {
+        let world = World::new();
+        let before = world.state();
+        world.run(&world.guard(&[], PermissionMode::Default), command);
+        assert!(world.state() != before, "{command}");
+        assert_eq!(fs::read_to_string(world.path("out/ran")).unwrap(), "ran\n");
     }
 }
 
