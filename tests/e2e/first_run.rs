@@ -88,7 +88,7 @@ fn nothing_of_a_project_is_used_before_it_is_trusted() {
     terminal.shows("Do you trust what is in this directory?");
     terminal.shows("❯ 1 no: work here without these");
     terminal.press_until("\r", "Describe a task");
-    terminal.shows("skills are not loaded until the folder is trusted");
+    terminal.shows_words("skills are not loaded until the folder is trusted");
     terminal.send("\x15/build\r");
     terminal.shows("no command /build");
     terminal.send("\x15go\r");

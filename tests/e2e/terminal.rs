@@ -86,6 +86,11 @@ impl Terminal {
         self.until(text, |t| t.screen().contains(text));
     }
 
+    /// The same for a text that may be broken into lines: where depends on the length of the paths in it.
+    pub(crate) fn shows_words(&mut self, text: &str) {
+        self.until(text, |t| t.screen().split_whitespace().collect::<Vec<_>>().join(" ").contains(text));
+    }
+
     /// Presses a key that counts only when what it answers has been seen for a while, until the screen shows `text`.
     pub(crate) fn press_until(&mut self, keys: &str, text: &str) {
         let end = Instant::now() + DEADLINE;
@@ -396,6 +401,8 @@ fn the_window_is_known_before_the_first_answer() {
     terminal.shows("Describe a task");
     terminal.send("/context\r");
     terminal.shows("model script:own.json  window 40k  usable");
+    // The page is drawn to its end: before that, what lies below it is still on the screen.
+    terminal.shows("Esc closes");
     terminal.send("\x1b");
     terminal.shows("Describe a task");
     terminal.send("\x04");
