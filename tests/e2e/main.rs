@@ -3,6 +3,7 @@
 
 mod after_result;
 mod bad_input;
+mod body_limit;
 mod command_line;
 mod compact;
 mod compaction;

@@ -9,7 +9,7 @@ use becket_types::TurnEnd;
 /// Errors before the answer begins were retried by the model client already, so they are final here.
 pub(crate) fn kind(error: &ModelError, begun: bool) -> BreakKind {
     match error.kind {
-        ErrorKind::ContextOverflow | ErrorKind::TooLarge => BreakKind::Overflow,
+        ErrorKind::ContextOverflow => BreakKind::Overflow,
         ErrorKind::Malformed if begun => BreakKind::Malformed,
         ErrorKind::StreamBroken | ErrorKind::Stalled if begun => BreakKind::Stream,
         ErrorKind::RateLimit
@@ -67,6 +67,7 @@ pub(crate) fn ended_early() -> ModelError {
         retryable: true,
         retry_after: None,
         limit: None,
+        sent: None,
     }
 }
 
@@ -80,7 +81,7 @@ mod tests {
         use ErrorKind as E;
         for (kind_of, begun, want) in [
             (E::ContextOverflow, false, B::Overflow),
-            (E::TooLarge, false, B::Overflow),
+            (E::TooLarge, false, B::Final),
             (E::Malformed, true, B::Malformed),
             (E::Malformed, false, B::Final),
             (E::StreamBroken, true, B::Stream),

@@ -3,8 +3,12 @@
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_config::{Config, Settings, Source};
-use becket_model::{Credential, Endpoint, Layouts, ModelError, ModelRef, Proxies, Secret};
+use becket_model::{BodyLimit, Credential, Endpoint, ModelError, ModelRef, Proxies, Secret, ServerFacts};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 /// Used when nobody names a model and this provider's key is there.
 const ANTHROPIC_DEFAULT: &str = "anthropic/claude-sonnet-5-5";
@@ -18,7 +22,8 @@ pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> 
         openai: endpoint(environment, settings, "openai"),
         proxies: proxies(environment),
         window: config.context.window,
-        layouts: layouts(&environment.data_dir.join("server-layouts.json")),
+        layouts: facts(&environment.data_dir.join("server-layouts.json"), |_| true),
+        body_limits: facts(&environment.data_dir.join("server-body-limits.json"), is_recent),
         ..becket_model::Settings::default()
     };
     if let Some(wait) = config.limits.max_wait {
@@ -28,13 +33,25 @@ pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> 
     out
 }
 
-/// The layouts that servers needed in earlier runs. If the file cannot be read or written, the only cost is one refused
+/// After this, the server is asked again: its configuration may have changed.
+const BODY_LIMIT_HOLDS: Duration = Duration::from_hours(7 * 24);
+
+fn is_recent(limit: &BodyLimit) -> bool {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    since.saturating_sub(Duration::from_millis(limit.at.0)) < BODY_LIMIT_HOLDS
+}
+
+/// Facts about servers from earlier runs. If the file cannot be read or written, the only cost is one refused
 /// request, so there is no notice.
-fn layouts(file: &Path) -> Layouts {
+fn facts<T: Copy + PartialEq + Send + Serialize + DeserializeOwned + 'static>(
+    file: &Path,
+    holds: impl Fn(&T) -> bool,
+) -> ServerFacts<T> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    let known = serde_json::from_str(&text).unwrap_or_default();
+    let mut known: BTreeMap<String, T> = serde_json::from_str(&text).unwrap_or_default();
+    known.retain(|_, fact| holds(fact));
     let file = file.to_owned();
-    Layouts::new(known, move |known| {
+    ServerFacts::new(known, move |known| {
         // Renamed into place, so that another becket never reads half of it.
         let new = file.with_extension(format!("{}.new", std::process::id()));
         if let (Some(dir), Ok(text)) = (file.parent(), serde_json::to_string_pretty(known)) {

@@ -8,7 +8,7 @@ use crate::media::MediaCache;
 use crate::settings::Settings;
 use crate::stream::{Decoder, exchange};
 use crate::wire::{Encoder, WireCache};
-use crate::{Digest, ErrorKind, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request, catalog};
+use crate::{Digest, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request, catalog};
 use becket_types::{Blobs, WireLayout};
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt as _};
@@ -123,19 +123,8 @@ impl<P: Protocol> Model for HttpModel<P> {
             self.memory.body(request, &self.info, dialect, head, self.protocol.tail(request));
         let prepared =
             Prepared { body, digest, tag: request.max_output, layout, replaceable: false, brief: false };
-        if let Some(max) = self.protocol.max_body()
-            && prepared.len() > max
-        {
-            let mb = |bytes: usize| bytes.div_ceil(1024 * 1024);
-            let message = format!(
-                "The request has {} MB; {} takes at most {} MB.",
-                mb(prepared.len()),
-                self.transport.server,
-                mb(max)
-            );
-            return Err(ModelError::new(ErrorKind::TooLarge, message)
-                .hint("Compact the session; images and files weigh most."));
-        }
+        let fixed = self.protocol.max_body().map(|most| most as u64);
+        self.transport.body.check(prepared.len() as u64, fixed, &self.transport.server)?;
         Ok(prepared)
     }
 
@@ -150,5 +139,9 @@ impl<P: Protocol> Model for HttpModel<P> {
         let protocol = Arc::clone(&self.protocol);
         let make = Box::new(move || protocol.decoder(answer.clone()));
         exchange(Arc::clone(&self.transport), Arc::clone(&self.layout), prepared, make).boxed()
+    }
+
+    fn doubt_limits(&self) -> bool {
+        self.transport.body.doubt()
     }
 }

@@ -5,7 +5,7 @@
 //! context is too long (with the number), and words that mean a kind. Codes come as strings and as integers, errors
 //! with and without an outer object, as arrays, as plain text and as HTML.
 
-use crate::{ErrorKind, ModelError};
+use crate::{ErrorKind, ModelError, body_limit};
 use becket_types::{Millis, cut_end};
 use regex::Regex;
 use serde_json::Value;
@@ -25,6 +25,7 @@ impl ModelError {
             retryable: kind.may_heal(),
             retry_after: None,
             limit: None,
+            sent: None,
         }
     }
 
@@ -100,7 +101,7 @@ impl ErrorKind {
                 "Add a private issuer with SSL_CERT_FILE=FILE (PEM), and check the address and the system clock.",
             ),
             Self::ContextOverflow => Some("Compact the session, or switch to a model with a larger window."),
-            Self::TooLarge => Some("Compact the session; images and files weigh most."),
+            Self::TooLarge => Some(body_limit::HINT),
             Self::RateLimit | Self::Overloaded => {
                 Some("Try again later, or name a model to go on with (`--fallback-model`).")
             }
@@ -138,6 +139,8 @@ struct Facts {
     /// A status inside the body, where the real one is 200 or absent.
     number: Option<u16>,
     window: Option<u64>,
+    /// Limit on bytes, as Express gives it beside its text.
+    bytes: Option<u64>,
     request_id: Option<String>,
     retry: Option<Millis>,
 }
@@ -149,7 +152,10 @@ pub(crate) fn classify(failure: &Failure<'_>) -> ModelError {
     let text = format!("{} {}", facts.codes, facts.message).to_lowercase();
     let overflow = overflow(&text);
     let kind = match overflow {
-        Overflow::Yes | Overflow::Beyond(_) if !text.contains("per minute") && status != Some(429) => {
+        // A request above the tokens of a whole minute will not fit into the next one either.
+        Overflow::Yes | Overflow::Beyond(_)
+            if status == Some(413) || (!text.contains("per minute") && status != Some(429)) =>
+        {
             ErrorKind::ContextOverflow
         }
         _ => kind_of(status, &facts.codes, &text),
@@ -163,6 +169,10 @@ pub(crate) fn classify(failure: &Failure<'_>) -> ModelError {
     error.hint = hint_for(kind, &text).map(str::to_owned);
     if kind == ErrorKind::ContextOverflow {
         error.limit = if let Overflow::Beyond(limit) = overflow { Some(limit) } else { facts.window };
+    }
+    if kind == ErrorKind::TooLarge {
+        error.limit =
+            if let Overflow::Beyond(limit) = too_many_bytes(&text) { Some(limit) } else { facts.bytes };
     }
     if let Some(should) = failure.should_retry {
         // A server may forbid a retry of anything, but it cannot heal what is wrong for good.
@@ -227,6 +237,7 @@ fn facts(body: &str) -> Facts {
         facts.message = plain(body);
     }
     facts.window = error["n_ctx"].as_u64();
+    facts.bytes = ["limit", "max_size"].iter().find_map(|key| error[*key].as_u64());
     facts.request_id = root["request_id"].as_str().map(str::to_owned);
     facts.retry = retry_in_details(error).or_else(|| retry_in_text(&facts.message));
     facts
@@ -290,7 +301,7 @@ fn plain(body: &str) -> String {
     title.map_or_else(|| "an HTML page".to_owned(), |t| format!("an HTML page: {}", shown(t)))
 }
 
-/// What says that the prompt is too long; the first group, where there is one, is the limit in tokens.
+/// Words for a prompt that is too long; the first group, where there is one, is the limit in tokens.
 const OVERFLOW: &[&str] = &[
     // Anthropic: "prompt is too long: 210000 tokens > 200000 maximum"
     r"prompt is too long(?::? *\d+ tokens > (\d+))?",
@@ -337,15 +348,49 @@ const OVERFLOW: &[&str] = &[
     r"prompt exceeds max length",
     r"context window exceeds limit",
     r"model_context_window_exceeded",
+    // Groq, with status 413
+    r"tokens per min(?:ute)?\b.{0,20}limit (\d+), requested \d+",
 ];
 
-/// What a text says about the length of the prompt.
+/// Words for a body with too many bytes; the first group, where there is one, is the limit, the second its unit.
+const TOO_MANY_BYTES: &[&str] = &[
+    // Anthropic
+    r"request_too_large",
+    // nginx, Cloudflare, Express, Vercel and most others, by the names that the status has had
+    r"request entity too large",
+    r"entity\.too\.large",
+    r"(?:payload|content)[ _]too[ _]large",
+    // Gemini, with status 400: "Request payload size exceeds the limit: 20971520 bytes."
+    r"request payload size exceeds the limit(?::? *(\d+) *(bytes))?",
+    // LiteLLM: "Request size is too large. Request size is 12.5 MB. Max size is 10 MB"
+    r"request size is too large(?:.{0,60}max size is ([\d.]+) *([kmg]?b))?",
+    // Bedrock: "Value at 'body' failed to satisfy constraint: Member must have length less than or equal to 25000000"
+    r"member must have length less than or equal to (\d{6,})",
+    // AWS Lambda: "Request must be smaller than 6291456 bytes for the InvokeFunction operation"
+    r"request must be smaller than (\d+) (bytes)",
+    // Go, Fastify
+    r"request body (?:is )?too large",
+    // axum
+    r"request body: length limit exceeded",
+    // actix: "JSON payload (3145728 bytes) is larger than allowed (limit: 2097152 bytes)."
+    r"payload .{0,40}larger than allowed(?: \(limit: (\d+) (bytes)\))?",
+    // aiohttp: "Maximum request body size 1048576 exceeded, actual body size 1200000"
+    r"maximum request body size (\d+) exceeded",
+    // Next.js: "Body exceeded 1mb limit"
+    r"body exceeded ([\d.]+) ?([kmg]?b) limit",
+    // Kong
+    r"request size limit exceeded",
+    // Services of one's own: "Maximum is 1048576 bytes", "exceeds 1048576 bytes"
+    r"request (?:body )?(?:is )?(?:too large|exceeds).{0,20}?(\d+) (bytes)",
+];
+
+/// The finding of a text about the length of the prompt in tokens, or of the body in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overflow {
     No,
     /// It is too long; no limit is named.
     Yes,
-    /// It is too long for this many tokens.
+    /// It is too long for this many tokens or bytes.
     Beyond(u64),
 }
 
@@ -364,6 +409,29 @@ fn overflow(text: &str) -> Overflow {
         }
     }
     if hit { Overflow::Yes } else { Overflow::No }
+}
+
+/// Looks for words about the bytes of the body. A limit is in bytes.
+fn too_many_bytes(text: &str) -> Overflow {
+    static PATTERNS: LazyLock<Vec<Regex>> =
+        LazyLock::new(|| TOO_MANY_BYTES.iter().filter_map(|p| Regex::new(p).ok()).collect());
+    let text = ungroup(text);
+    let mut hit = Overflow::No;
+    for found in PATTERNS.iter().filter_map(|pattern| pattern.captures(&text)) {
+        let number = found.get(1).and_then(|number| number.as_str().parse::<f64>().ok());
+        let unit = match found.get(2).map_or("bytes", |unit| unit.as_str()) {
+            "kb" => 1024.0,
+            "mb" => 1024.0 * 1024.0,
+            "gb" => 1024.0 * 1024.0 * 1024.0,
+            _ => 1.0,
+        };
+        let limit = number.map(|number| (number * unit) as u64).filter(|limit| *limit > 0);
+        if let Some(limit) = limit {
+            return Overflow::Beyond(limit);
+        }
+        hit = Overflow::Yes;
+    }
+    hit
 }
 
 fn ungroup(text: &str) -> String {
@@ -399,7 +467,6 @@ const WORDS: &[(ErrorKind, &[&str])] = &[
             "arrearage",
         ],
     ),
-    (ErrorKind::TooLarge, &["request_too_large", "request entity too large", "payload too large"]),
     // llama.cpp; Hugging Face's servers.
     (ErrorKind::Loading, &["loading model", "is currently loading"]),
     (ErrorKind::Overloaded, &["overloaded", "server_is_overloaded", "no available workers", "at capacity"]),
@@ -515,7 +582,7 @@ fn kind_of(status: Option<u16>, codes: &str, text: &str) -> ErrorKind {
     if word(ErrorKind::Billing) || status == Some(402) {
         return ErrorKind::Billing;
     }
-    if word(ErrorKind::TooLarge) {
+    if too_many_bytes(text) != Overflow::No {
         return ErrorKind::TooLarge;
     }
     match status {

@@ -3,6 +3,7 @@
 //! Plain-HTTP endpoints do not load the system's certificates (about 3 ms), loopback goes through no proxy, redirects
 //! are not followed (a key must not travel to another host). Failures come out as typed errors without the key.
 
+use crate::body_limit::ServerBody;
 use crate::errors::{Failure, classify};
 use crate::ids::{FNV_START, fnv};
 use crate::retry::wait_from_headers;
@@ -39,6 +40,8 @@ pub(crate) struct Transport {
     secret: Option<Secret>,
     settings: Settings,
     client: OnceLock<Result<Client, String>>,
+    /// The limit on the size of a body.
+    pub body: ServerBody,
     /// Length and hash of bodies that were refused for good: sending them again is useless.
     refused: Mutex<Vec<(usize, u64, ModelError)>>,
 }
@@ -133,6 +136,7 @@ impl Transport {
         if !local {
             proxies(settings)?;
         }
+        let body = ServerBody::new(url.to_string(), settings.body_limits.clone());
         Ok(Self {
             server: url.origin().ascii_serialization(),
             local,
@@ -142,6 +146,7 @@ impl Transport {
             secret: endpoint.credential.as_ref().map(|c| c.secret().clone()),
             settings: settings.clone(),
             client: OnceLock::new(),
+            body,
             refused: Mutex::default(),
         })
     }

@@ -4,13 +4,10 @@
 //! step for each refusal, and the caller prepares the request again. A stricter layout is saved only after a request with it
 //! was answered; when the strictest is refused as well, the layout from before comes back. So a server is asked at most four
 //! times in a row, and an error that no layout cures changes nothing.
-//!
-//! Writes no file: the program passes a function that saves.
 
+use crate::server_facts::ServerFacts;
 use becket_types::WireLayout;
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// Assistant message between tool results and a user message. Templates of the Mistral family skip calls and results when
 /// they check that user and assistant alternate, and Mistral's API refuses a user message directly after a result.
@@ -18,46 +15,8 @@ pub(crate) const AFTER_RESULTS: &str = "I have the results.";
 /// Assistant message after the system prompt where that is a user message.
 pub(crate) const AFTER_SYSTEM: &str = "Understood.";
 
-type Save = dyn Fn(&BTreeMap<String, WireLayout>) + Send + Sync;
-
-/// Layouts that servers were found to need, by server and model. Shared by all models of a process.
-#[derive(Clone, Default)]
-pub struct Layouts(Arc<LayoutsInner>);
-
-#[derive(Default)]
-struct LayoutsInner {
-    known: Mutex<BTreeMap<String, WireLayout>>,
-    save: Option<Box<Save>>,
-}
-
-impl Layouts {
-    /// `known` is what an earlier run saved; `save` is called with everything known whenever a layout is added.
-    pub fn new(
-        known: BTreeMap<String, WireLayout>,
-        save: impl Fn(&BTreeMap<String, WireLayout>) + Send + Sync + 'static,
-    ) -> Self {
-        Self(Arc::new(LayoutsInner { known: Mutex::new(known), save: Some(Box::new(save)) }))
-    }
-
-    fn get(&self, key: &str) -> WireLayout {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner).get(key).copied().unwrap_or_default()
-    }
-
-    fn set(&self, key: &str, layout: WireLayout) {
-        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.insert(key.to_owned(), layout) != Some(layout)
-            && let Some(save) = &self.0.save
-        {
-            save(&known);
-        }
-    }
-}
-
-impl fmt::Debug for Layouts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Layouts")
-    }
-}
+/// Layouts that servers were found to need, by server and model.
+pub type Layouts = ServerFacts<WireLayout>;
 
 /// The layout of one server and model.
 #[derive(Debug)]
@@ -69,7 +28,7 @@ pub(crate) struct ServerLayout {
 
 impl ServerLayout {
     pub(crate) fn new(key: String, layouts: Layouts) -> Self {
-        let current = Mutex::new(layouts.get(&key));
+        let current = Mutex::new(layouts.get(&key).unwrap_or_default());
         Self { key, layouts, current }
     }
 
@@ -92,7 +51,7 @@ impl ServerLayout {
             }
             None => {
                 // No layout helps, so none of them is to blame.
-                *current = self.layouts.get(&self.key);
+                *current = self.layouts.get(&self.key).unwrap_or_default();
                 false
             }
         }
@@ -144,6 +103,8 @@ pub(crate) fn summary_text(text: &str) -> String {
 mod tests {
     use super::*;
     use WireLayout::{NoSystem, SingleCalls, Standard, TextOnly};
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     #[test]
     fn each_refusal_makes_the_layout_stricter_until_the_strictest() {

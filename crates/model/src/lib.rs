@@ -13,6 +13,7 @@ mod adapter;
 mod anthropic;
 mod assemble;
 mod body;
+mod body_limit;
 pub mod catalog;
 mod chat;
 mod errors;
@@ -27,6 +28,7 @@ mod record;
 mod reference;
 mod retry;
 mod scripted;
+mod server_facts;
 mod settings;
 mod shortcut;
 mod sse;
@@ -34,17 +36,20 @@ mod stream;
 pub mod tokens;
 mod wire;
 
+pub use body_limit::{BodyLimit, BodyLimits, byte_size};
 pub use layout::{Layouts, stricter};
 pub use media::{image_size, thumbnail, unusable_image};
 pub use record::{Recorder, Replay};
 pub use reference::ModelRef;
 pub use scripted::ScriptedModel;
+pub use server_facts::ServerFacts;
 pub use settings::{Credential, Endpoint, Proxies, Secret, Settings, Sleeper};
 
 use becket_types::{Blobs, CallId, Context, FinishReason, Millis, Part, Prices, ToolSpec, Usage, WireLayout};
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// What is known of a model.
@@ -182,6 +187,12 @@ pub trait Model: Send + Sync {
     /// Sends, retries what may be retried before the answer begins, and streams the answer.
     /// Dropping the stream cancels the request.
     fn send(&self, prepared: Prepared) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
+
+    /// Forgets the limit on bytes that an earlier run found for the server. Returns true if there was one, so that a body
+    /// above it is sent now.
+    fn doubt_limits(&self) -> bool {
+        false
+    }
 }
 
 /// What went wrong, apart from its text.
@@ -244,8 +255,11 @@ pub struct ModelError {
     pub retryable: bool,
     /// How long the server asks to wait.
     pub retry_after: Option<Millis>,
-    /// The true token limit, learned from the error's text.
+    /// The true limit, learned from the error's text: tokens for [`ErrorKind::ContextOverflow`], bytes for
+    /// [`ErrorKind::TooLarge`], where it is a size that the server is likely to accept if the text names none.
     pub limit: Option<u64>,
+    /// Bytes of the body that was too large.
+    pub sent: Option<NonZeroU64>,
 }
 
 /// The model that `reference` names. Builds no HTTP client and sends nothing; a script is read.

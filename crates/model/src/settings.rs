@@ -2,6 +2,7 @@
 //!
 //! Handed in once; nothing here reads the environment. A secret shows itself to nobody but the header it belongs in.
 
+use crate::body_limit::BodyLimits;
 use crate::layout::Layouts;
 use futures::future::BoxFuture;
 use std::fmt;
@@ -112,6 +113,8 @@ pub struct Settings {
     pub window: Option<u64>,
     /// Layouts that servers were found to need.
     pub layouts: Layouts,
+    /// Limits on bytes that servers were found to have.
+    pub body_limits: BodyLimits,
     pub sleeper: Sleeper,
 }
 
@@ -130,6 +133,7 @@ impl Default for Settings {
             max_attempts: 6,
             window: None,
             layouts: Layouts::default(),
+            body_limits: BodyLimits::default(),
             sleeper: Sleeper::default(),
         }
     }

@@ -302,9 +302,14 @@ impl Exchange {
         self.queue.extend(events.into_iter().map(Ok));
     }
 
+    fn bytes(&self) -> u64 {
+        self.body.iter().map(|piece| piece.len() as u64).sum()
+    }
+
     fn begin(&mut self, reading: &Reading) {
         self.begun = true;
         self.server_layout.accepted(self.layout);
+        self.transport.body.accepted(self.bytes());
         self.queue.push_back(Ok(ModelEvent::Started { request_id: reading.request_id.clone() }));
         self.queue.extend(self.early.drain(..).map(Ok));
     }
@@ -340,6 +345,10 @@ impl Exchange {
 
     /// Before the answer began: wait and send again, or end.
     fn failed(&mut self, mut error: ModelError) {
+        if error.kind == ErrorKind::TooLarge && error.sent.is_none() {
+            let now = Millis(jiff::Timestamp::now().as_millisecond().max(0) as u64);
+            self.transport.body.refused(self.bytes(), &mut error, now);
+        }
         if error.kind == ErrorKind::Template {
             // The same bytes would be refused again. The caller prepares the request in another layout, or the turn ends.
             error.retryable = self.server_layout.refused(self.layout, &error.message);

@@ -19,6 +19,7 @@
 //! | `rules_files` | rules files, read and sent |
 //! | `inbox` | prompts on their way into the ledger |
 //! | `request` | budget, view, sending |
+//! | `request_size` | requests that have too many bytes |
 //! | `reply` | the answer as it streams, and what becomes of it |
 //! | `tools` | tool calls |
 //! | `subagent` | calls that are agents of their own |
@@ -40,6 +41,7 @@ mod prepare;
 mod reattach;
 mod reply;
 mod request;
+mod request_size;
 mod rules_files;
 mod start;
 mod subagent;

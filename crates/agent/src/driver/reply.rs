@@ -135,6 +135,7 @@ impl Agent {
         self.limit_worked(&reply.answer.usage);
         self.turn.stop_reason = Some(reason.stop_reason().to_owned());
         self.wire.last_error = None;
+        self.wire.smaller = 0;
         let mut written_calls = None;
         if !empty {
             self.turn.steps += 1;
@@ -254,13 +255,13 @@ impl Agent {
     }
 
     /// The request failed, before or in the middle of its answer.
-    fn reply_broke(&mut self, error: ModelError) {
+    fn reply_broke(&mut self, mut error: ModelError) {
         // First of all: the bytes can be told only while nothing was appended.
         let begun = match &self.op {
             Op::Reply(reply) => reply.answer.begun,
             _ => return,
         };
-        if !begun && self.is_laid_out_anew(&self.model(), &error) {
+        if !begun && (self.is_laid_out_anew(&self.model(), &error) || self.is_made_smaller(&mut error)) {
             let Op::Reply(reply) = std::mem::replace(&mut self.op, Op::None) else { return };
             self.turn.api += reply.sent.elapsed();
             let wrap_up = self.wire.wrap_up;

@@ -53,6 +53,8 @@ pub(crate) struct Wire {
     pub(crate) max_output: u64,
     /// Models whose servers needed another layout of messages: the user knows.
     laid_out: HashSet<String>,
+    /// Requests in a row that were made smaller.
+    pub(crate) smaller: u32,
 }
 
 impl Wire {
@@ -74,6 +76,7 @@ impl Wire {
             wrap_up: false,
             max_output: 0,
             laid_out: HashSet::new(),
+            smaller: 0,
         }
     }
 
@@ -320,7 +323,12 @@ impl Agent {
                     self.prepare_summary(step);
                 }
             }
-            Err(error) => self.reply_broke_before(error),
+            Err(mut error) => {
+                if self.is_made_smaller(&mut error) {
+                    return self.request(step, attempt, wrap_up);
+                }
+                self.reply_broke_before(error);
+            }
         }
     }
 
@@ -368,7 +376,7 @@ impl Agent {
     }
 
     /// The bytes of the request as things stand.
-    fn prepare(&mut self) -> Result<Prepared, ModelError> {
+    pub(super) fn prepare(&mut self) -> Result<Prepared, ModelError> {
         let budget = self.budget();
         let reserve = budget.reserve().max(1);
         self.wire.max_output = self.settings.max_output.map_or(reserve, |max| max.min(reserve));

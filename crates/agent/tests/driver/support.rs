@@ -191,17 +191,7 @@ pub(crate) fn error(kind: ErrorKind, status: Option<u16>) -> ModelError {
         kind,
         ErrorKind::StreamBroken | ErrorKind::Stalled | ErrorKind::Overloaded | ErrorKind::Template
     );
-    let (hint, request_id, retry_after, limit) = (None, None, None, None);
-    ModelError {
-        kind,
-        message: format!("{kind:?} happened."),
-        hint,
-        status,
-        request_id,
-        retryable,
-        retry_after,
-        limit,
-    }
+    ModelError { status, retryable, hint: None, ..ModelError::new(kind, format!("{kind:?} happened.")) }
 }
 
 fn events(reply: Reply, input: u64) -> BoxStream<'static, Result<ModelEvent, ModelError>> {

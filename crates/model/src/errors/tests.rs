@@ -49,6 +49,12 @@ const OVERFLOWS: &[(&str, u16, &str, Option<u64>)] = &[
     ),
     ("bedrock", 400, r#"{"message":"Input is too long for requested model."}"#, None),
     (
+        "groq tokens per minute",
+        413,
+        r#"{"error":{"message":"Request too large for model x on tokens per minute (TPM): Limit 6000, Requested 7000","type":"tokens","code":"rate_limit_exceeded"}}"#,
+        Some(6000),
+    ),
+    (
         "bedrock titan",
         400,
         r#"{"message":"400 Bad Request: Too many input tokens. Max input tokens: 8192, request input token count: 9000"}"#,
@@ -273,13 +279,6 @@ const KINDS: &[(&str, u16, &str, K, bool)] = &[
         false,
     ),
     (
-        "groq tokens per minute",
-        413,
-        r#"{"error":{"message":"Request too large for model x on tokens per minute (TPM): Limit 6000, Requested 7000","type":"tokens","code":"rate_limit_exceeded"}}"#,
-        K::TooLarge,
-        false,
-    ),
-    (
         "vllm plain",
         400,
         r#"{"object":"error","message":"[{'type': 'missing'}]","type":"BadRequestError","code":400}"#,
@@ -309,6 +308,89 @@ fn overflow_in_every_dialect() {
         } else {
             assert_eq!(error.limit, limit, "{name}");
         }
+    }
+}
+
+/// Name, status, body, the limit in bytes that it names.
+const SIZES: &[(&str, u16, &str, Option<u64>)] = &[
+    ("no body", 413, "", None),
+    (
+        "nginx",
+        413,
+        "<html>\r\n<head><title>413 Request Entity Too Large</title></head>\r\n<body>nginx</body></html>",
+        None,
+    ),
+    ("cloudflare", 413, "<html><head><title>413 Payload Too Large</title></head></html>", None),
+    (
+        "anthropic",
+        413,
+        r#"{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}"#,
+        None,
+    ),
+    (
+        "anthropic in a stream",
+        200,
+        r#"{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum allowed number of bytes."}}"#,
+        None,
+    ),
+    (
+        "express",
+        413,
+        r#"{"message":"request entity too large","expected":150000,"length":150000,"limit":102400,"type":"entity.too.large"}"#,
+        Some(102_400),
+    ),
+    (
+        "gemini",
+        400,
+        r#"{"error":{"code":400,"message":"Request payload size exceeds the limit: 20971520 bytes.","status":"INVALID_ARGUMENT"}}"#,
+        Some(20_971_520),
+    ),
+    (
+        "litellm",
+        400,
+        r#"{"error":{"message":"Request size is too large. Request size is 12.5 MB. Max size is 10 MB","type":"bad_request_error","code":"400"}}"#,
+        Some(10 << 20),
+    ),
+    (
+        "bedrock",
+        400,
+        r#"{"message":"1 validation error detected: Value at 'body' failed to satisfy constraint: Member must have length less than or equal to 25000000"}"#,
+        Some(25_000_000),
+    ),
+    (
+        "lambda",
+        413,
+        r#"{"message":"Request must be smaller than 6291456 bytes for the InvokeFunction operation","Type":"User"}"#,
+        Some(6_291_456),
+    ),
+    ("api gateway", 413, r#"{"message":"Request Too Long"}"#, None),
+    ("vercel", 413, "Request Entity Too Large\n\nFUNCTION_PAYLOAD_TOO_LARGE\n", None),
+    ("axum", 413, "Failed to buffer the request body: length limit exceeded", None),
+    ("go", 400, "http: request body too large", None),
+    (
+        "actix",
+        400,
+        "JSON payload (3145728 bytes) is larger than allowed (limit: 2097152 bytes).",
+        Some(2_097_152),
+    ),
+    ("aiohttp", 413, "Maximum request body size 1048576 exceeded, actual body size 1200000", Some(1_048_576)),
+    ("next.js", 500, r#"{"error":"Body exceeded 1mb limit"}"#, Some(1_048_576)),
+    ("kong", 417, r#"{"message":"Request size limit exceeded"}"#, None),
+    (
+        "own",
+        413,
+        r#"{"error":{"message":"Request too large. Maximum is 1,048,576 bytes."}}"#,
+        Some(1_048_576),
+    ),
+];
+
+/// A limit on bytes is not one on tokens, in whatever words and with whatever status it is given.
+#[test]
+fn too_many_bytes_in_every_dialect() {
+    for &(name, status, body, limit) in SIZES {
+        let error = check(status, body);
+        assert_eq!((error.kind, error.limit), (ErrorKind::TooLarge, limit), "{name}: {error:?}");
+        assert!(!error.retryable, "{name}");
     }
 }
 

@@ -13,6 +13,7 @@ pub mod present;
 pub mod prune;
 pub mod reminder;
 pub mod repair;
+pub mod shrink;
 pub mod summary;
 pub mod tail_anchor;
 pub mod validate;

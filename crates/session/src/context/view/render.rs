@@ -249,6 +249,11 @@ impl View {
         self.context.messages.push(Arc::new(ContextMessage { message, provenance, tokens }));
     }
 
+    /// Images and files that the context shows as such, oldest first: message, part and bytes. For a context that was built.
+    pub fn sent_media(&self) -> impl Iterator<Item = (MessageId, u32, u64)> + '_ {
+        self.cursor.media.iter().map(|sent| (self.log[sent.source.0].message.id, sent.part, sent.bytes))
+    }
+
     /// Keeps the media of the whole request within the model's limits: beyond them the oldest become text.
     fn count_media(&mut self, source: Source, raw: &Message, fresh_from: usize) {
         let at = self.context.messages.len() - 1;

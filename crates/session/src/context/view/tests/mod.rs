@@ -3,6 +3,7 @@
 mod facts;
 mod repairs;
 mod shortening;
+mod shrinking;
 mod steering;
 
 use super::*;

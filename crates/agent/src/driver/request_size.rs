@@ -1,0 +1,123 @@
+//! Requests that a server or a proxy refuses for their bytes: made smaller, sent again, and told in one line.
+//!
+//! Model: the model client knows what its server takes ([`ModelError::limit`]), `session::context::shrink` chooses what
+//! becomes short, and here the request is measured after each choice. What becomes short stays so, as an entry of the
+//! ledger. If it does not suffice, it is taken back, and the turn ends with the sizes.
+//!
+//! Invariant: each attempt has fewer bytes than the one before, and there are at most [`MAX_ATTEMPTS`] in a row.
+
+use super::Agent;
+use crate::host::lock;
+use crate::reply_error;
+use becket_model::{ErrorKind, ModelError, byte_size};
+use becket_session::Durability;
+use becket_session::context::shrink::{Shrunk, shrink};
+use becket_types::{EntryKind, Event, NoticeLevel, Seq, Tokens};
+use std::num::NonZeroU64;
+
+/// Requests in a row that are made smaller and sent again. Each aims at half of the one before, or at a named limit.
+const MAX_ATTEMPTS: u32 = 8;
+/// Choices for one attempt: sizes are estimates, so the first choice may not suffice.
+const MAX_ROUNDS: u32 = 6;
+
+/// The changes made for one attempt.
+#[derive(Debug)]
+struct Shortened {
+    /// Bytes of the request now.
+    size: u64,
+    media: usize,
+    outputs: usize,
+    freed: Tokens,
+    entries: Vec<Seq>,
+}
+
+impl Agent {
+    /// A request was refused for its bytes, or would be. Returns true if a smaller one is worth sending; else `error` says
+    /// what is left.
+    pub(super) fn is_made_smaller(&mut self, error: &mut ModelError) -> bool {
+        if error.kind != ErrorKind::TooLarge {
+            return false;
+        }
+        let (now, _) = self.request_size();
+        let sent = error.sent.map_or(now, NonZeroU64::get);
+        if error.limit.is_some_and(|limit| sent <= limit) {
+            // The server contradicts itself, so its limit is no guide.
+            return false;
+        }
+        self.wire.smaller += 1;
+        if self.wire.smaller <= MAX_ATTEMPTS {
+            // With room for the next steps, so that not every one of them changes what was sent before.
+            let aim = error.limit.map_or(sent / 2, |limit| limit - limit / 8);
+            let shortened = self.shorten(sent, aim);
+            let (_, fits) = self.request_size();
+            if fits && shortened.size < sent {
+                self.tell_shortened(error, &shortened);
+                return true;
+            }
+            let reverts = shortened.entries.into_iter().map(|entry| EntryKind::Revert { entry });
+            self.core.append(reverts.collect(), Durability::Buffered);
+            if !fits && self.wire.model.doubt_limits() {
+                return true;
+            }
+            error.message = format!(
+                "{} Without its images and large outputs it would still have {}.",
+                reply_error::sentence(&error.message),
+                byte_size(shortened.size)
+            );
+        }
+        self.wire.smaller = 0;
+        false
+    }
+
+    /// Makes the request shorter until it has `aim` bytes, or nothing is left to shorten.
+    fn shorten(&mut self, sent: u64, aim: u64) -> Shortened {
+        let mut done = Shortened { size: sent, media: 0, outputs: 0, freed: Tokens(0), entries: Vec::new() };
+        for _ in 0..MAX_ROUNDS {
+            if done.size <= aim {
+                break;
+            }
+            self.core.flush(Durability::Buffered);
+            let chosen = shrink(lock(&self.core.session).view(), done.size - aim);
+            let Some(Shrunk { entry, media, outputs, freed }) = chosen else { break };
+            done.entries.extend(self.core.append(vec![entry], Durability::Buffered));
+            let (size, _) = self.request_size();
+            (done.media, done.outputs) = (done.media + media, done.outputs + outputs);
+            done.freed += freed;
+            if size >= done.size {
+                break;
+            }
+            done.size = size;
+        }
+        done
+    }
+
+    /// Bytes of the request as things stand, and true if the server is known to take no less.
+    fn request_size(&mut self) -> (u64, bool) {
+        match self.prepare() {
+            Ok(prepared) => (prepared.len() as u64, true),
+            Err(error) => (error.sent.map_or(u64::MAX, NonZeroU64::get), false),
+        }
+    }
+
+    fn tell_shortened(&mut self, error: &ModelError, shortened: &Shortened) {
+        let count = |number: usize, what: &str| match number {
+            0 => None,
+            1 => Some(format!("1 {what}")),
+            _ => Some(format!("{number} {what}s")),
+        };
+        let media = count(shortened.media, "image");
+        let outputs = count(shortened.outputs, "tool output");
+        let what: Vec<String> = media.into_iter().chain(outputs).collect();
+        let text = format!(
+            "{} becket sends it with {}: {} became short notes, which `recall` opens.",
+            reply_error::sentence(&error.message),
+            byte_size(shortened.size),
+            what.join(" and ")
+        );
+        self.core.notice(NoticeLevel::Warning, text);
+        if let Some(entry) = shortened.entries.last().filter(|_| shortened.outputs > 0) {
+            let (entry, calls, freed) = (*entry, shortened.outputs as u64, shortened.freed);
+            self.core.emit(Event::Pruned { entry, calls, freed });
+        }
+    }
+}
