@@ -123,7 +123,9 @@ fn every_template_accepts_every_state_of_a_session() {
     let wires = Wires::new();
     for (name, ops) in states() {
         let mut world = World::new();
-        ops.iter().for_each(|op| world.run(op));
+        for op in &ops {
+            world.run(op);
+        }
         let mut history = sent(&mut world.view);
         if is_answered(&history) {
             wires.check(&history).unwrap_or_else(|e| panic!("{name}: {e}"));
