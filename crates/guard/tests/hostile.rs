@@ -614,3 +614,23 @@ fn what_the_tables_know_still_runs() {
     .collect();
     assert!(asked.is_empty(), "{asked:?}");
 }
+
+#[test]
+fn what_stands_together_is_one_word() {
+    // Behind a closing quote an escaped letter goes on with the word, and the next quote is another piece of it.
+    let forms = [
+        r"bash -c 'ls '\n@",
+        r#"bash -c "ls "\n@"#,
+        r"sh -c 'cat '\n@",
+        r"eval 'ls '\n@",
+        "bash -c 'ls '\\\n@",
+        r"bash -c $'ls '\n@",
+        r"timeout 5 bash -c 'ls '\x\y@",
+        r"x='a'\n@; ls",
+        r"for f in 'a'\n@; do ls; done",
+        r"ls 'a'\n@ | bash",
+        r">'a'\n@ ls",
+    ];
+    let fillings = ["'; pwn'", "' $(pwn)'", "' <(pwn)'", "\"; pwn\"", "'`pwn`'", "' | pwn'", "'\npwn'"];
+    held(&[], &product(&forms, &fillings), 70);
+}

@@ -27,6 +27,16 @@ pub(crate) struct PathArg {
 
 /// The files that the command would read when it is known to only read; otherwise why it is not.
 pub(crate) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
+    let mut found = by_name(words)?;
+    // The shell reads folders to replace a pattern by names, whatever the program makes of them.
+    let patterns = words.iter().filter(|word| word.known == Known::Glob);
+    let names = patterns.map(|word| PathArg { text: word.text.clone(), known: word.known, content: false });
+    let more: Vec<PathArg> = names.filter(|name| found.iter().all(|file| file.text != name.text)).collect();
+    found.extend(more);
+    Ok(found)
+}
+
+fn by_name(words: &[Word]) -> Result<Vec<PathArg>, String> {
     let Some((first, rest)) = words.split_first() else { return Err("it is empty".to_owned()) };
     if !first.is_literal() {
         return Err("its name is not known before it runs".to_owned());

@@ -190,6 +190,7 @@ impl Walker<'_> {
             return;
         }
         self.gaps(node);
+        self.words_apart(node);
         if text_of(node, self.source).starts_with("((") {
             self.doubt("arithmetic on variables evaluates what they hold, and sets them");
         }
@@ -328,6 +329,24 @@ impl Walker<'_> {
                 self.doubt("a command seems to go on over the end of a line");
             }
             at = end;
+        }
+    }
+
+    /// The grammar ends a word behind a quote where an escaped letter follows (`'a'\n'b'`), and takes the rest for a word of
+    /// its own. For the shell all that stands together is one word.
+    fn words_apart(&mut self, node: Node<'_>) {
+        if is_word(node.kind()) {
+            return;
+        }
+        let children = Self::children(node);
+        for pair in children.windows(2) {
+            let [before, after] = pair else { continue };
+            let ends_a_word = is_word(before.kind())
+                || matches!(before.kind(), "variable_assignment" | "file_redirect" | "herestring_redirect");
+            let gap = self.source.get(before.end_byte()..after.start_byte()).unwrap_or_default();
+            if ends_a_word && is_word(after.kind()) && gap.replace("\\\n", "").is_empty() {
+                self.doubt("words that stand together without a blank were read apart");
+            }
         }
     }
 
@@ -542,6 +561,32 @@ impl Walker<'_> {
             self.dirs = None;
         }
     }
+}
+
+/// Nodes that are a word or a piece of one.
+fn is_word(kind: &str) -> bool {
+    matches!(
+        kind,
+        "word"
+            | "number"
+            | "string"
+            | "raw_string"
+            | "ansi_c_string"
+            | "translated_string"
+            | "concatenation"
+            | "command_name"
+            | "simple_expansion"
+            | "expansion"
+            | "arithmetic_expansion"
+            | "command_substitution"
+            | "process_substitution"
+            | "brace_expression"
+            | "regex"
+            | "extglob_pattern"
+            | "variable_name"
+            | "special_variable_name"
+            | "test_operator"
+    )
 }
 
 fn text_has_cd(text: &str) -> bool {

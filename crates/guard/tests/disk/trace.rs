@@ -1,0 +1,177 @@
+//! What a command did, from the calls to the kernel that strace writes down.
+
+use crate::world::World;
+use becket_guard::Guard;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// Calls that change a file or a folder, by the beginnings of their names.
+const CHANGES: &[&str] = &[
+    "unlink",
+    "rename",
+    "mkdir",
+    "rmdir",
+    "link",
+    "symlink",
+    "chmod",
+    "fchmod",
+    "chown",
+    "lchown",
+    "fchown",
+    "truncate",
+    "ftruncate",
+    "utime",
+    "futimes",
+    "mknod",
+    "setxattr",
+    "lsetxattr",
+    "removexattr",
+    "creat",
+    "mount",
+];
+/// Calls that reach another machine or another process.
+const REACHES: &[&str] =
+    &["connect", "bind", "listen", "sendto", "sendmsg", "kill", "tkill", "tgkill", "ptrace"];
+/// Files outside the workspace that git and bash read of their own accord.
+const OWN: &[&str] = &["home/.gitconfig", "home/.config/git/", "home/.bashrc"];
+/// Secrets of the workspace. A search of a whole folder may meet one, which confinement hides from it: those are opened
+/// relative to the folder, what the command names relative to where it runs.
+const SECRETS: &[&str] = &["w/server.pem"];
+
+/// The first thing that a command did and that reading the workspace cannot need. `None` where all was reading.
+pub(crate) fn harm(world: &World, guard: &Guard, command: &str) -> Option<String> {
+    let log = world.path("trace");
+    let log_name = log.display().to_string();
+    let strace = [
+        "timeout",
+        "10",
+        "strace",
+        "-f",
+        "-qq",
+        "-s",
+        "256",
+        "-y",
+        "-e",
+        "trace=%file,%network,%desc,kill,tkill,tgkill,ptrace",
+        "-e",
+        "signal=none",
+        "-o",
+        &log_name,
+    ];
+    let _ = world.command(guard, &strace, command).status();
+    let text = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let _ = fs::remove_file(&log);
+    assert!(!text.is_empty(), "strace wrote nothing for {command}");
+    let git = git_processes(&text);
+    let lines = whole_lines(&text);
+    let mut harmful = lines.iter().filter(|line| is_harm(&world.0, line));
+    harmful.find(|line| !is_expected(command, line, &git)).cloned()
+}
+
+/// Calls that another one interrupts in the log stand there in two pieces.
+fn whole_lines(text: &str) -> Vec<String> {
+    let mut waiting: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut out = Vec::new();
+    for line in text.lines() {
+        let (pid, call) = line.split_once(' ').unwrap_or((line, ""));
+        if let Some(start) = call.strip_suffix("<unfinished ...>") {
+            waiting.insert(pid, start.trim());
+        } else if let Some((_, rest)) = call.split_once(" resumed>") {
+            out.push(format!("{pid} {}{rest}", waiting.remove(pid).unwrap_or_default()));
+        } else {
+            out.push(line.to_owned());
+        }
+    }
+    // The trace was cut off before these ended.
+    out.extend(waiting.into_iter().map(|(pid, start)| format!("{pid} {start} = 0")));
+    out
+}
+
+/// Processes that run git.
+fn git_processes(text: &str) -> BTreeSet<String> {
+    let starts = whole_lines(text);
+    let runs = starts.iter().filter(|line| line.contains("execve(\"/") && line.contains("/git"));
+    runs.filter_map(|line| line.split_once(' ')).map(|(pid, _)| pid.to_owned()).collect()
+}
+
+/// Known, and left to confinement: git reads tracked files to compare them, secrets too; and the shell lists a folder
+/// outside where a pattern stands in the output of a command or in a variable.
+fn is_expected(command: &str, line: &str, git: &BTreeSet<String>) -> bool {
+    let by_git = line.split_once(' ').is_some_and(|(pid, _)| git.contains(pid));
+    let expands = ["$(", "`", "$x", "${x"].iter().any(|mark| command.contains(mark));
+    (by_git && SECRETS.iter().any(|name| line.ends_with(&format!("/{name}>"))))
+        || (expands && line.contains("O_DIRECTORY"))
+}
+
+/// One line: `PID name(arguments) = result`.
+fn is_harm(root: &Path, line: &str) -> bool {
+    let Some((_, call)) = line.split_once(' ') else { return false };
+    let call = call.trim_start();
+    let Some((name, rest)) = call.split_once('(') else { return false };
+    // What failed did nothing.
+    let failed = rest.rsplit_once(" = ").is_some_and(|(_, result)| result.starts_with('-'));
+    if failed {
+        return false;
+    }
+    let within = |text: &str| text.contains(&format!("{}/", root.display()));
+    match name {
+        // The program alone: what its arguments name is not opened by starting it.
+        "execve" | "execveat" => rest.split(", [").next().is_some_and(within),
+        "open" | "openat" | "openat2" => {
+            let writes = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|flag| rest.contains(flag));
+            let device = ["\"/dev/null\"", "\"/dev/tty\"", "\"/dev/stdout\"", "\"/dev/stderr\""]
+                .iter()
+                .any(|d| rest.contains(d));
+            // `-y` names the file that was opened behind the descriptor: links are followed there.
+            let opened = rest.rsplit_once(" = ").map_or(rest, |(_, result)| result);
+            let searched = !rest.starts_with("AT_FDCWD");
+            (writes && !device) || (within(opened) && !may_read(root, opened, searched))
+        }
+        _ if REACHES.contains(&name) => !rest.contains("AF_UNIX") && !rest.contains("AF_NETLINK"),
+        _ => CHANGES
+            .iter()
+            .any(|change| name.strip_suffix("at2").or(name.strip_suffix("at")).unwrap_or(name) == *change),
+    }
+}
+
+/// Whether reading the workspace may open this file or folder of the test.
+fn may_read(root: &Path, opened: &str, searched: bool) -> bool {
+    let here = |name: &&&str| opened.contains(&format!("{}/{name}", root.display()));
+    if OWN.iter().any(|name| here(&name)) {
+        return true;
+    }
+    let secret = !searched && SECRETS.iter().any(|name| here(&name));
+    (opened.contains(&format!("{}/w/", root.display())) || opened.contains(&format!("{}/w>", root.display())))
+        && !secret
+}
+
+#[test]
+fn lines_of_a_trace() {
+    let root = Path::new("/t");
+    for line in [
+        r#"12 openat(AT_FDCWD</t/w>, "k.txt", O_WRONLY|O_CREAT|O_TRUNC, 0666) = 3</t/w/k.txt>"#,
+        r#"12 openat(AT_FDCWD</t/w>, "d/n.txt", O_RDONLY) = 3</t/out/n.txt>"#,
+        r#"12 openat(AT_FDCWD</t/w>, "server.pem", O_RDONLY) = 3</t/w/server.pem>"#,
+        r#"12 openat(AT_FDCWD</t/w>, "h/.ssh/id_rsa", O_RDONLY) = 3</t/home/.ssh/id_rsa>"#,
+        r#"12 execve("./evil", ["./evil"], 0x7ffd /* 3 vars */) = 0"#.replace("./evil\",", "/t/w/evil\",").as_str(),
+        r#"12 unlinkat(AT_FDCWD</t/w>, "a.txt", 0) = 0"#,
+        r#"12 renameat2(AT_FDCWD</t/w>, "a", AT_FDCWD</t/w>, "b", 0) = 0"#,
+        r#"12 connect(3<socket:[1]>, {sa_family=AF_INET, sin_port=htons(80)}, 16) = 0"#,
+    ] {
+        assert!(is_harm(root, line), "{line}");
+    }
+    for line in [
+        r#"12 openat(AT_FDCWD</t/w>, "/usr/lib/locale/x", O_RDONLY|O_CLOEXEC) = 3</usr/lib/locale/x>"#,
+        r#"12 openat(AT_FDCWD</t/w>, "a.txt", O_RDONLY) = 3</t/w/a.txt>"#,
+        r#"12 openat(AT_FDCWD</t/w>, ".", O_RDONLY|O_DIRECTORY) = 3</t/w>"#,
+        r#"12 openat(AT_FDCWD</t/w>, "k.txt", O_WRONLY|O_CREAT) = -1 EACCES (Permission denied)"#,
+        r#"12 openat(AT_FDCWD</t/w>, "/dev/null", O_WRONLY|O_CREAT, 0666) = 3</dev/null>"#,
+        r#"12 execve("/usr/bin/ls", ["ls"], 0x7ffd /* 3 vars */) = 0"#,
+        r#"12 openat(4</t/w>, "server.pem", O_RDONLY) = 3</t/w/server.pem>"#,
+        r#"12 execve("/usr/bin/tr", ["tr", "/t/home/.ssh/id_rsa"], 0x5650 /* 5 vars */) = 0"#,
+        r#"12 readlink("/t/w/d", "x", 10) = 1"#,
+    ] {
+        assert!(!is_harm(root, line), "{line}");
+    }
+}
