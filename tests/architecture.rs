@@ -209,3 +209,28 @@ fn every_test_file_is_reached() {
         );
     }
 }
+
+/// A promise whose test was renamed or deleted is no promise.
+#[test]
+fn every_promise_of_the_threat_model_names_a_test_that_exists() {
+    let page = std::fs::read_to_string(root().join("docs/threat-model.md")).unwrap();
+    let rows: Vec<Vec<&str>> = page
+        .lines()
+        .filter(|line| line.starts_with("| P"))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    assert!(rows.len() >= 30, "{} promises", rows.len());
+    for (at, row) in rows.iter().enumerate() {
+        let [number, promise, test] = row.as_slice() else { panic!("{row:?} has not three columns") };
+        assert_eq!(*number, format!("P{}", at + 1), "promises are numbered without a gap");
+        assert!(!promise.is_empty());
+        let (path, name) = test.trim_matches('`').split_once("::").unwrap();
+        let source =
+            std::fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{number}: {path}: {e}"));
+        let at =
+            source.find(&format!("fn {name}(")).unwrap_or_else(|| panic!("{number}: {path} has no {name}"));
+        let above: Vec<&str> = source[..at].lines().rev().take(6).collect();
+        let is_test = above.iter().any(|line| line.contains("#[test]") || line.contains("#[tokio::test"));
+        assert!(is_test, "{number}: {name} in {path} is not a test");
+    }
+}

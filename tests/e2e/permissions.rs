@@ -1,6 +1,7 @@
 //! `becket permissions`: decisions explained, rules listed, examples checked in CI.
 
-use crate::support::{Bench, run};
+use crate::support::{Api, Bench, run};
+use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 
 const CONFIG: &str = "[permissions]\nallow = [\n  \"Bash(cargo test *)\",\n]\nask = [\"Bash(git push *)\"]\n";
@@ -105,4 +106,94 @@ fn examples_of_rules_are_checked() {
     for file in ["odd.toml", "none.toml", "missing.toml"] {
         test(&[file]).expect(2);
     }
+}
+
+/// A session with a call that is allowed, and one that is denied by a rule.
+fn decided() -> Bench {
+    let bench = bench(&[("a.txt", "x")]);
+    let server = MockServer::start([
+        Answer::tool("c1", "read", json!({ "path": "a.txt" })),
+        Answer::tool("c2", "bash", json!({ "command": "git push" })),
+        Answer::text("done"),
+    ]);
+    run(bench.print(Api::Anthropic, &server).args(["--name", "decided", "go"])).expect(5);
+    bench
+}
+
+#[test]
+fn decisions_are_in_the_ledger_and_in_the_audit() {
+    let bench = decided();
+    let of_ledger: Vec<Value> = bench.entries().into_iter().filter(|e| e["kind"] == "permission").collect();
+    let brief = |e: &Value| -> Vec<Value> {
+        ["call", "decision", "by", "rule"]
+            .iter()
+            .map(|key| e.get(*key).cloned().unwrap_or(Value::Null))
+            .collect()
+    };
+    let want = [
+        vec![json!("c1"), json!("allow"), json!("mode"), Value::Null],
+        vec![json!("c2"), json!("deny"), json!("rule"), json!("Bash(git push *)")],
+    ];
+    assert_eq!(of_ledger.iter().map(brief).collect::<Vec<_>>(), want);
+    let audit = run(bench.command().args(["audit", "--json", "--since", "1d"])).expect(0).lines();
+    assert_eq!(audit.iter().map(brief).collect::<Vec<_>>(), want);
+    assert_eq!([&audit[1]["tool"], &audit[1]["subject"]], ["bash", "git push"]);
+    let plain = run(bench.command().arg("audit")).expect(0).stdout;
+    assert!(plain.lines().count() == 2 && plain.contains("rule Bash(git push *)  bash: git push"), "{plain}");
+    let later = run(bench.command().args(["audit", "--since", "2999-01-01"])).expect(0).stdout;
+    assert_eq!(later, "No decision is recorded.\n");
+}
+
+#[test]
+fn a_session_of_before_decisions_is_audited_by_its_journal() {
+    let bench = Bench::new(&[]);
+    // As a version wrote it that did not record decisions.
+    let project = "project-ffb83c392e7c59acc80e7eb8";
+    let old = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/store-1/sessions");
+    let home = bench.home.path(".local/share/becket/sessions").join(project);
+    for session in std::fs::read_dir(std::path::Path::new(old).join(project)).unwrap() {
+        let from = session.unwrap().path();
+        let to = home.join(from.file_name().unwrap());
+        std::fs::create_dir_all(&to).unwrap();
+        std::fs::copy(from.join("ledger.jsonl"), to.join("ledger.jsonl")).unwrap();
+    }
+    let rows = run(bench.command().args(["audit", "--json"])).expect(0).lines();
+    let brief: Vec<[&Value; 3]> = rows.iter().map(|r| [&r["call"], &r["decision"], &r["by"]]).collect();
+    let calls = ["call_read", "call_long", "call_edit", "call_read-2", "call_long-2", "call_edit-2"];
+    let (allow, nobody) = (json!("allow"), Value::Null);
+    let calls: Vec<Value> = calls.iter().map(|call| json!(call)).collect();
+    assert_eq!(brief, calls.iter().map(|call| [call, &allow, &nobody]).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_anchor_finds_what_the_chain_cannot() {
+    let bench = decided();
+    let verify = |words: &[&str]| run(bench.command().args(["verify", "decided"]).args(words));
+    verify(&[]).expect(0);
+    let none = verify(&["--anchor", "anchors"]).expect(1).stdout;
+    assert!(none.contains("no anchor of this session"), "{none}");
+    verify(&["--anchor", "anchors", "--record"]).expect(0);
+    let held = verify(&["--anchor", "anchors"]).expect(0).stdout;
+    assert!(held.contains("1 anchor of this session held"), "{held}");
+
+    let ledger = bench.ledgers()[0].clone();
+    let whole = std::fs::read_to_string(&ledger).unwrap();
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    // Every cut leaves a sound chain, and no cut passes the anchor.
+    for keep in 1..lines.len() {
+        std::fs::write(&ledger, lines[..keep].concat()).unwrap();
+        let id: Value = serde_json::from_str(lines[0]).unwrap();
+        let id = id["entries"][0]["session"].as_str().unwrap().to_owned();
+        run(bench.command().args(["verify", &id])).expect(0);
+        let cut = run(bench.command().args(["verify", &id, "--anchor", "anchors"])).expect(1).stdout;
+        assert!(cut.contains("cut off"), "{keep}: {cut}");
+    }
+    // A change within is found by the chain.
+    std::fs::write(&ledger, whole.replacen("git push", "git pull", 1)).unwrap();
+    let changed = verify(&[]).expect(1).stdout;
+    assert!(changed.contains("changed after it was written"), "{changed}");
+    std::fs::write(&ledger, &whole).unwrap();
+    let json: Value =
+        serde_json::from_str(&verify(&["--json", "--anchor", "anchors"]).expect(0).stdout).unwrap();
+    assert_eq!([&json["sound"], &json["anchors"]], [&json!(true), &json!(1)]);
 }

@@ -257,6 +257,10 @@ pub(crate) enum Subcommands {
     Sandbox(SandboxArgs),
     /// Explain what is decided about a call, list the rules, or test them in CI.
     Permissions(PermissionsCommandArgs),
+    /// List what was allowed or denied in all sessions, by whom, and why.
+    Audit(AuditArgs),
+    /// Check that a session's ledger is as it was written.
+    Verify(VerifyArgs),
     /// Print help, also for one command: `becket help sessions fork`.
     Help(HelpArgs),
     /// Print the version.
@@ -284,11 +288,41 @@ pub(crate) const SUBCOMMANDS: &[&str] = &[
     "rewind",
     "sandbox",
     "permissions",
+    "audit",
+    "verify",
     "help",
     "version",
     "completions",
     "man",
 ];
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    /// One JSON object a line.
+    #[arg(long)]
+    pub json: bool,
+    /// Only decisions from this day on, such as 2026-11-21, or 7d for seven days ago.
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// Id, beginning of one, or title; the newest of this directory when left out.
+    pub session: Option<String>,
+    /// Also check the anchors of this session in FILE: where its ledger ended at some moment.
+    #[arg(long, value_name = "FILE")]
+    pub anchor: Option<PathBuf>,
+    /// Add an anchor for the ledger as it is now to FILE, if it is sound.
+    #[arg(long, requires = "anchor")]
+    pub record: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Look for the session as if started in this directory.
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub cd: Option<PathBuf>,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct PermissionsCommandArgs {

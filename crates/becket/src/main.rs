@@ -215,6 +215,9 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
             .and_then(|cwd| cmd::undo::run(&environment, &cwd, &args, &mut out)),
         Subcommands::Redo(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::redo::run(&environment, &cwd, &args, &mut out)),
+        Subcommands::Audit(args) => cmd::audit::run(&environment, &args, &mut out).map(|()| ExitStatus::Ok),
+        Subcommands::Verify(args) => settings::enter(args.cd.as_deref())
+            .and_then(|cwd| cmd::verify::run(&environment, &cwd, &args, &mut out)),
         Subcommands::Permissions(args) => cmd::permissions::run(&environment, &args, &mut out),
         Subcommands::Sandbox(args) => settings::enter(args.config.cd.as_deref())
             .and_then(|cwd| cmd::sandbox::run(&environment, &cwd, &args, &mut out)),

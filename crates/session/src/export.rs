@@ -1,7 +1,8 @@
 //! A session for people and for other programs: Markdown of what the user saw, an HTML page, or the ledger's own lines.
 //!
 //! Markdown and the page hold what people saw, with what subagents said below their calls; nothing that becket wrote for the
-//! model (continuations, reminders, rules). JSONL is the ledger byte for byte, damaged lines included, and nothing of subagents.
+//! model (continuations, reminders, rules), with secrets masked. JSONL is the ledger byte for byte, damaged lines included, and
+//! nothing of subagents: it is a copy for becket itself, and keeps secrets as they are.
 //!
 //! Reads entries, changes nothing.
 
@@ -76,10 +77,29 @@ pub fn export(session_dir: &Path, format: Format, out: &mut dyn Write) -> Result
                 }
             }
             text.find_subagents(session_dir);
-            text.write(out).map_err(StoreError::io("export", session_dir))?;
+            let mut whole = Vec::new();
+            let failed = StoreError::io("export", session_dir);
+            let written = text.write(&mut whole).and_then(|()| {
+                let (masked, _) = mask(&String::from_utf8_lossy(&whole));
+                out.write_all(without_controls(&masked).as_bytes())
+            });
+            written.map_err(failed)?;
         }
     }
     Ok(())
+}
+
+/// `text` with control characters that a terminal would obey written out. A page of Markdown ends up in one, by `cat`.
+fn without_controls(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && !matches!(c, '\n' | '\t') {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// The messages of a session put together from its entries, streamed parts included.

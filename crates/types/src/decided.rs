@@ -1,5 +1,6 @@
-//! Who decided about a tool call. The words are those of the ledger and of `becket permissions explain`.
+//! Who decided about a tool call, and what. The words are those of the ledger and of `becket permissions explain`.
 
+use crate::CallId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -61,4 +62,18 @@ impl fmt::Display for DecidedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// A decision about a tool call, as the ledger keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PermissionDecision {
+    pub call: CallId,
+    /// `allow` or `deny`: an open question is no decision.
+    pub decision: Verb,
+    pub by: DecidedBy,
+    /// The rule that decided, as it was written; of an answer for the session, the rule that it gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }

@@ -126,6 +126,8 @@ pub enum EntryKind {
         #[serde(default, skip_serializing_if = "Value::is_null")]
         result: Value,
     },
+    /// A call was allowed or denied. Has no effect on the view; in the commit of the call's journal.
+    Permission(Box<crate::PermissionDecision>),
     /// Session state that survives compactions, under a name: `todo`, `mode`, `skills`, `read_files`, `cwd`, …
     State {
         key: String,

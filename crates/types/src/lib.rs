@@ -32,7 +32,7 @@ pub use call::{Access, Effect, FileChange, FileChangeKind, ToolOutput, ToolSpec}
 pub use change::{ContextChange, ContextPlan};
 pub use compaction::{CategoryChange, CompactionPlan, FoldedMessage, LeftOut, Loss, Lost};
 pub use context::{Context, ContextMessage, Provenance, Span, SpanKind};
-pub use decided::{DecidedBy, Verb};
+pub use decided::{DecidedBy, PermissionDecision, Verb};
 pub use entry::{
     AttachedFile, Commit, Compaction, CompactionSource, CompactionTrigger, CutOutput, Entry, EntryKind,
     JournalState, PinTarget, PruneReason, PrunedCall, SentRequest, SystemItem, SystemKind, TurnState,

@@ -19,8 +19,8 @@ use becket_guard::Verdict;
 use becket_session::Durability;
 use becket_tool::{Host, Tool, ToolEnv};
 use becket_types::{
-    Access, CallId, Decision, Effect, EntryKind, Event, JournalState, PermissionDenial, PermissionRequest,
-    RuleOffer, SandboxLevel, ToolOutput,
+    Access, CallId, DecidedBy, Decision, Effect, EntryKind, Event, JournalState, PermissionDenial,
+    PermissionRequest, RuleOffer, SandboxLevel, ToolOutput, Verb,
 };
 use futures::future::FutureExt as _;
 use serde_json::{Value, json};
@@ -37,7 +37,8 @@ mod outcome;
 pub(super) use batch::{Batch, Done};
 use batch::{Slot, SlotState};
 use outcome::{
-    called, interrupted, invalid_arguments, journal, journal_result, not_run, result_message, run, subject,
+    called, interrupted, invalid_arguments, journal, journal_result, not_run, permission, result_message,
+    run, subject,
 };
 
 /// Read-only calls that run at the same time.
@@ -126,15 +127,22 @@ impl Agent {
             }
             self.core.push(journal(slot, JournalState::Intended, Value::Null));
         }
-        match self.guard.check(&tool.spec().name, &access, &slot.call.input) {
-            Verdict::Allow { .. } => {}
+        let judged = self.guard.explain(&tool.spec().name, &access, &slot.call.input);
+        let (by, decided_by) = (judged.by, judged.rule);
+        match judged.verdict {
+            Verdict::Allow { why } => {
+                self.core.push(permission(slot, Verb::Allow, by, decided_by, &why));
+            }
             Verdict::Deny { reason, .. } => {
+                self.core.push(permission(slot, Verb::Deny, by, decided_by, &reason));
                 self.deny(slot, reason);
                 return Taken::Settled;
             }
             Verdict::Ask { reason, rule } if self.settings.headless => {
                 let how = rule.as_deref().map(becket_guard::how_to_allow).unwrap_or_default();
-                self.deny(slot, format!("{reason}{how} (nobody can be asked in this session)"));
+                let reason = format!("{reason}{how} (nobody can be asked in this session)");
+                self.core.push(permission(slot, Verb::Deny, by, decided_by, &reason));
+                self.deny(slot, reason);
                 return Taken::Settled;
             }
             Verdict::Ask { reason, rule } => {
@@ -277,9 +285,17 @@ impl Agent {
             match decision {
                 Decision::Deny { reason } => {
                     let words = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-                    self.deny(slot, format!("the user said no{words}"));
+                    let reason = format!("the user said no{words}");
+                    self.core.push(permission(slot, Verb::Deny, DecidedBy::Person, None, &reason));
+                    self.deny(slot, reason);
                 }
                 Decision::AllowOnce | Decision::AllowSession | Decision::AllowWithout { .. } => {
+                    let (kept, how) = match &decision {
+                        Decision::AllowSession => (rule.clone(), "the user allowed it for the session"),
+                        Decision::AllowWithout { .. } => (None, "the user allowed a part of it"),
+                        _ => (None, "the user allowed it once"),
+                    };
+                    self.core.push(permission(slot, Verb::Allow, DecidedBy::Person, kept, how));
                     if decision == Decision::AllowSession
                         && let Some(rule) = rule
                     {

@@ -235,7 +235,7 @@ async fn the_journal_is_written_before_and_after() {
     let kinds = kinds(&session);
     let from = kinds.iter().position(|kind| kind == "tool_journal").unwrap();
     assert_eq!(
-        kinds[from..from + 6],
-        ["tool_journal", "tool_journal", "tool_journal", "message", "request", "message"]
+        kinds[from..from + 7],
+        ["tool_journal", "permission", "tool_journal", "tool_journal", "message", "request", "message"]
     );
 }

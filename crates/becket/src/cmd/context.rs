@@ -143,7 +143,7 @@ fn tools_of(entries: &[Entry], model: Option<&str>) -> Vec<ToolSpec> {
 
 /// Kinds of entries, by their names, that make up most of a session and say nothing of requests.
 const NOT_OF_REQUESTS: &[&str] =
-    &["message", "part", "finish", "tool_journal", "turn_end", "file_snapshot", "file_changes"];
+    &["message", "part", "finish", "tool_journal", "permission", "turn_end", "file_snapshot", "file_changes"];
 
 /// Whether an entry is one of a request, or makes the next one differ from the one before, without holding what was said.
 fn is_of_requests(kind: &EntryKind) -> bool {
@@ -164,6 +164,7 @@ fn is_of_requests(kind: &EntryKind) -> bool {
         | EntryKind::Finish { .. }
         | EntryKind::Reminder { .. }
         | EntryKind::ToolJournal { .. }
+        | EntryKind::Permission(_)
         | EntryKind::State { .. }
         | EntryKind::Title { .. }
         | EntryKind::Interrupt

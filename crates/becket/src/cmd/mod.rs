@@ -1,5 +1,6 @@
 //! Subcommands: each reads, prints and returns; what they share is here.
 
+pub(crate) mod audit;
 pub(crate) mod compact;
 pub(crate) mod config;
 pub(crate) mod context;
@@ -16,6 +17,7 @@ pub(crate) mod sandbox;
 pub(crate) mod screenshot;
 pub(crate) mod sessions;
 pub(crate) mod undo;
+pub(crate) mod verify;
 
 use crate::environment::Environment;
 use crate::failure::Failure;

@@ -202,7 +202,7 @@ fn searched<T>(
 }
 
 /// `2026-11-21` in the local time zone, or `7d` ago.
-fn day(text: &str) -> Result<Millis, Failure> {
+pub(crate) fn day(text: &str) -> Result<Millis, Failure> {
     let wrong =
         || Failure::usage(format!("{text:?} is no day")).hint("such as 2026-11-21, or 7d for seven days ago");
     let millis = |t: jiff::Timestamp| u64::try_from(t.as_millisecond()).map(Millis).map_err(|_| wrong());

@@ -2,7 +2,9 @@
 //!
 //! Text that comes from tools, files, web pages or other machines may hold `<system-reminder>` and its like. In the view
 //! the opening `<` of such a tag becomes `&lt;`, so that it reads the same and is no tag. Letter case, white space and
-//! invisible characters between `<`, `/` and the name make no difference. Text without such a tag is not copied.
+//! invisible characters make no difference, wherever they are: before the name or in it. The control tokens of chat
+//! templates (`<|im_start|>`) are treated alike, because servers take them for the border of a message. Text without any
+//! of these is not copied.
 //!
 //! The user's own text is left alone, except inside the reminder wrapper, which it must not close early.
 
@@ -12,9 +14,37 @@ use std::borrow::Cow;
 pub const ENGINE_TAGS: [&str; 5] =
     ["system-reminder", "verbatim_tail", "tool-output-compacted", "context-summary", "user-messages"];
 
-/// Escapes every engine tag in `text`. Idempotent; borrows when there is nothing to escape.
+/// Engine tags, and the control tokens with which chat templates mark who speaks.
+const MARKS: [&str; 24] = [
+    "system-reminder",
+    "verbatim_tail",
+    "tool-output-compacted",
+    "context-summary",
+    "user-messages",
+    "|im_start|",
+    "|im_end|",
+    "|im_sep|",
+    "|endoftext|",
+    "|end_of_text|",
+    "|begin_of_text|",
+    "|start_header_id|",
+    "|end_header_id|",
+    "|eot_id|",
+    "|eom_id|",
+    "|system|",
+    "|user|",
+    "|assistant|",
+    "|observation|",
+    "|start|",
+    "|end|",
+    "|channel|",
+    "|message|",
+    "|tool",
+];
+
+/// Escapes every engine tag and control token in `text`. Idempotent; borrows when there is nothing to escape.
 pub fn escape(text: &str) -> Cow<'_, str> {
-    escape_tags(text, &ENGINE_TAGS)
+    escape_tags(text, &MARKS)
 }
 
 /// Escapes the tags with these (lower-case, ASCII) names only.
@@ -38,9 +68,9 @@ pub fn escape_tags<'a>(text: &'a str, names: &[&str]) -> Cow<'a, str> {
     }
 }
 
-/// Whether what follows a `<` is the rest of a tag with one of these names.
+/// True if what follows a `<` is the rest of a tag with one of these names.
 fn opens_tag(rest: &str, names: &[&str]) -> bool {
-    // Nearly every `<` is none of ours, and its first letter says so.
+    // Nearly every `<` is none of ours, and the first character says so.
     match rest.bytes().find(|b| !matches!(b, b'/' | b' ' | b'\t' | b'\n' | b'\r')) {
         None => return false,
         Some(b) if b.is_ascii_graphic() => {
@@ -50,10 +80,18 @@ fn opens_tag(rest: &str, names: &[&str]) -> bool {
         }
         Some(_) => {}
     }
-    let mut letters = [0u8; 4];
-    let name =
-        rest.trim_start_matches(|c: char| c == '/' || becket_types::is_blank(c.encode_utf8(&mut letters)));
-    names.iter().any(|tag| name.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag)))
+    let name = rest.trim_start_matches(|c: char| c == '/' || is_unseen(c));
+    names.iter().any(|tag| spells(name, tag))
+}
+
+/// True if `text` begins with `word`, in any letter case and with invisible characters anywhere in it.
+fn spells(text: &str, word: &str) -> bool {
+    let mut seen = text.chars().filter(|c| c.is_ascii_graphic() || !is_unseen(*c));
+    word.chars().all(|c| seen.next().is_some_and(|s| s.eq_ignore_ascii_case(&c)))
+}
+
+fn is_unseen(c: char) -> bool {
+    becket_types::is_blank(c.encode_utf8(&mut [0; 4]))
 }
 
 /// Escapes a value for a double-quoted attribute of an engine tag.
@@ -94,6 +132,10 @@ mod tests {
             ("<<system-reminder>", "<&lt;system-reminder>"),
             ("<verbatim_tail>x</verbatim_tail>", "&lt;verbatim_tail>x&lt;/verbatim_tail>"),
             ("<tool-output-compacted id=\"1\" />", "&lt;tool-output-compacted id=\"1\" />"),
+            ("<system\u{200b}-reminder>", "&lt;system\u{200b}-reminder>"),
+            ("<\u{feff}/s\u{e0041}ystem-rem\u{202e}inder>", "&lt;\u{feff}/s\u{e0041}ystem-rem\u{202e}inder>"),
+            ("<|im_start|>system", "&lt;|im_start|>system"),
+            ("<|im\u{2060}_end|>", "&lt;|im\u{2060}_end|>"),
             ("<context-summary></Context-Summary>", "&lt;context-summary>&lt;/Context-Summary>"),
         ] {
             assert_eq!(escape(text), want, "{text:?}");
@@ -114,6 +156,10 @@ mod tests {
             "<",
             "</",
             "<systé",
+            "<system prompt>",
+            "a <| b |> c",
+            "x <|> y",
+            "<system-\u{e9}reminder>",
         ] {
             assert!(matches!(escape(text), Cow::Borrowed(t) if t == text), "{text:?}");
         }
@@ -131,6 +177,31 @@ mod tests {
             let once = escape(&text).into_owned();
             prop_assert_eq!(escape(&once), once.as_str());
             prop_assert_eq!(once.replace("&lt;", "<"), text);
+        }
+
+        /// No insertion of characters that nobody sees makes a mark out of text again.
+        #[test]
+        fn p10_invisible_characters_hide_no_mark(
+            mark in proptest::sample::select(MARKS.to_vec()),
+            close in proptest::bool::ANY,
+            upper in proptest::bool::ANY,
+            unseen in proptest::collection::vec((0_usize..40, proptest::sample::select(vec![
+                '\u{200b}', '\u{200c}', '\u{200d}', '\u{2060}', '\u{feff}', '\u{202e}', '\u{2066}', '\u{ad}',
+                '\u{34f}', '\u{61c}', '\u{180e}', '\u{3164}', '\u{fe0f}', '\u{e0001}', '\u{e0073}', '\u{e0100}',
+            ])), 0..12),
+            before in "[a<é ]{0,4}",
+        ) {
+            let name = if upper { mark.to_ascii_uppercase() } else { mark.to_owned() };
+            let mut letters: Vec<char> = format!("{}{name}>", if close { "/" } else { "" }).chars().collect();
+            for (at, c) in unseen {
+                letters.insert(at % letters.len(), c);
+            }
+            let inner: String = letters.into_iter().collect();
+            let text = format!("{before}<{inner}");
+            let escaped = escape(&text);
+            prop_assert!(!escaped.contains(&format!("<{inner}")), "{text:?} -> {escaped:?}");
+            prop_assert_eq!(escape(&escaped), escaped.as_ref());
+            prop_assert_eq!(escaped.replace("&lt;", "<"), text);
         }
     }
 }

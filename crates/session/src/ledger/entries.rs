@@ -9,7 +9,7 @@
 
 use becket_types::{
     BlobId, CallId, Entry, EntryKind, FileChanges, FileSnapshot, FinishReason, JournalState, Message,
-    MessageId, Metadata, Millis, Origin, Part, Role, SentRequest, Seq, Usage,
+    MessageId, Metadata, Millis, Origin, Part, PermissionDecision, Role, SentRequest, Seq, Usage,
 };
 use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer};
 use serde::de::{DeserializeSeed, Error, IgnoredAny, IntoDeserializer as _, MapAccess, SeqAccess, Visitor};
@@ -136,6 +136,7 @@ fn kind_of<'de, A: MapAccess<'de>>(kind: &str, rest: A) -> Result<EntryKind, A::
             let OfCall { call_id, state, tool, subject, result } = OfCall::deserialize(rest)?;
             EntryKind::ToolJournal { call_id, state, tool, subject, result }
         }
+        "permission" => EntryKind::Permission(Box::new(PermissionDecision::deserialize(rest)?)),
         "request" => EntryKind::Request(Box::new(SentRequest::deserialize(rest)?)),
         "file_snapshot" => EntryKind::FileSnapshot(Box::new(FileSnapshot::deserialize(rest)?)),
         "file_changes" => EntryKind::FileChanges(Box::new(FileChanges::deserialize(rest)?)),
@@ -350,6 +351,7 @@ mod tests {
             r#"{"seq":11,"time":2,"kind":"request","model":"p/m","purpose":"turn","max_output":9,"effort":"low","no_calls":true,"prompt":"ab","bytes":3,"sha256":"00"}"#,
             r#"{"seq":12,"time":2,"kind":"file_snapshot","call_id":"c","files":[{"path":"/a","node":{"type":"file","mode":420,"size":1,"sha256":"aa","stamp":[1,2,3]}}],"git":true}"#,
             r#"{"seq":13,"time":2,"kind":"file_changes","cause":{"call":"c"},"files":[{"path":{"bytes":"2f74ff"},"before":{"type":"file","mode":420,"size":1,"sha256":"aa","stamp":[1,2,3]}}],"manifest":"ab"}"#,
+            r#"{"seq":14,"time":2,"kind":"permission","call":"c","decision":"deny","by":"rule","rule":"Bash(rm *)","reason":"no"}"#,
         ]
         .join(",")
         .replace("ID", ID)
@@ -364,7 +366,7 @@ mod tests {
         let json = format!("[{}]", usual());
         let read = known(json.as_bytes(), &[]).unwrap();
         assert_eq!(read.entries, whole(&json).unwrap());
-        assert_eq!(read.seqs, (1..=13).map(Seq).collect::<Vec<_>>());
+        assert_eq!(read.seqs, (1..=14).map(Seq).collect::<Vec<_>>());
         assert!(!read.entries.iter().any(|entry| matches!(entry.kind, EntryKind::Unknown(_))));
     }
 
@@ -372,8 +374,8 @@ mod tests {
     fn what_is_left_out_keeps_its_place() {
         let json = format!("[{}]", usual());
         let read = read(json.as_bytes(), &["message", "tool_journal"]).unwrap();
-        assert_eq!(read.seqs.len(), 13);
-        assert_eq!(read.entries.iter().map(|e| e.seq.0).collect::<Vec<_>>(), [4, 5, 6, 7, 8, 11, 12, 13]);
+        assert_eq!(read.seqs.len(), 14);
+        assert_eq!(read.entries.iter().map(|e| e.seq.0).collect::<Vec<_>>(), [4, 5, 6, 7, 8, 11, 12, 13, 14]);
     }
 
     #[test]

@@ -315,6 +315,7 @@ const KINDS: &[&str] = &[
     "tools",
     "usage",
     "tool_journal",
+    "permission",
     "state",
     "title",
     "interrupt",

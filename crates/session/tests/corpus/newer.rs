@@ -91,6 +91,7 @@ fn a_known_kind_of_an_unknown_shape_is_named() {
         "request",
         "usage",
         "tool_journal",
+        "permission",
         "state",
         "title",
         "turn_end",

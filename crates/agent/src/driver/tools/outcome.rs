@@ -10,7 +10,8 @@ use crate::host::lock;
 use crate::machine::NotRun;
 use becket_tool::{Tool, ToolEnv};
 use becket_types::{
-    Access, CallId, EntryKind, Event, JournalState, Message, Part, ToolOutput, cut_end, cut_start,
+    Access, CallId, DecidedBy, EntryKind, Event, JournalState, Message, Part, PermissionDecision, ToolOutput,
+    Verb, cut_end, cut_start,
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use serde_json::{Map, Value, json};
@@ -22,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 /// Live output of one call that is forwarded to front ends and kept for an interrupt, in bytes.
 const MAX_LIVE: usize = 1 << 20;
 const MAX_PARTIAL: usize = 16 * 1024;
+/// The reason of a decision in the ledger, in bytes.
+const MAX_REASON: usize = 500;
 
 impl Core {
     /// Live output of a call: to the front ends, and its end kept for an interrupt.
@@ -151,6 +154,23 @@ pub(super) fn journal(slot: &Slot, state: JournalState, result: Value) -> EntryK
         subject: slot.subject.clone(),
         result,
     }
+}
+
+/// The decision about a call, for the ledger.
+pub(super) fn permission(
+    slot: &Slot,
+    decision: Verb,
+    by: DecidedBy,
+    rule: Option<String>,
+    reason: &str,
+) -> EntryKind {
+    EntryKind::Permission(Box::new(PermissionDecision {
+        call: slot.call.id.clone(),
+        decision,
+        by,
+        rule,
+        reason: cut_end(reason, MAX_REASON).to_owned(),
+    }))
 }
 
 /// What the summary's engine-filled sections are made of.

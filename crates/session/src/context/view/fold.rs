@@ -221,6 +221,7 @@ impl View {
             | EntryKind::Request(_)
             | EntryKind::Usage { message: None, .. }
             | EntryKind::Title { .. }
+            | EntryKind::Permission(_)
             | EntryKind::FileSnapshot(_)
             | EntryKind::FileChanges(_)
             | EntryKind::Unknown(_) => {}

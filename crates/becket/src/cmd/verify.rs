@@ -1,0 +1,167 @@
+//! `becket verify`: is a session's ledger as it was written? The chain of hashes, and an anchor that is kept elsewhere.
+//!
+//! The chain shows lines that were changed, exchanged or taken out. It cannot show lines that are missing at the end, nor a
+//! ledger that somebody wrote anew with hashes that fit. An anchor, the hash of the last line at some moment, shows both
+//! for everything before that moment, as long as the file of anchors is out of reach of whoever changes ledgers.
+
+use crate::args::VerifyArgs;
+use crate::cmd::sessions::write;
+use crate::cmd::{count, pick_session, store_failure};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use becket_print::ExitStatus;
+use becket_session::ledger::{self, Item};
+use becket_types::SessionId;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::{Read as _, Write};
+use std::path::Path;
+
+/// Anchors of more bytes than this are no file of anchors.
+const MOST: u64 = 64 << 20;
+
+/// One line of a file of anchors: where a ledger ended at some moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Anchor {
+    session: SessionId,
+    /// Commits up to there, and their bytes.
+    commits: u64,
+    bytes: u64,
+    /// The hash of the last of them.
+    head: String,
+}
+
+/// What a reading found.
+#[derive(Default)]
+struct Found {
+    commits: u64,
+    entries: u64,
+    bytes: u64,
+    head: String,
+    problems: Vec<String>,
+}
+
+pub(crate) fn run(
+    environment: &Environment,
+    cwd: &Path,
+    args: &VerifyArgs,
+    out: &mut dyn Write,
+) -> Result<ExitStatus, Failure> {
+    let session = pick_session(environment, cwd, args.session.as_deref())?;
+    let anchors = match &args.anchor {
+        Some(file) => anchors(file, session.id)?,
+        None => Vec::new(),
+    };
+    let mut found = read(&session.dir, &anchors)?;
+    if args.anchor.is_some() && anchors.is_empty() && !args.record {
+        found.problems.push("the file holds no anchor of this session; --record writes one".to_owned());
+    }
+    let sound = found.problems.is_empty();
+    let recorded = match &args.anchor {
+        Some(file) if args.record && sound => {
+            let anchor = Anchor {
+                session: session.id,
+                commits: found.commits,
+                bytes: found.bytes,
+                head: found.head.clone(),
+            };
+            record(file, &anchor)?;
+            true
+        }
+        _ => false,
+    };
+    if args.json {
+        let value = json!({
+            "session": session.id, "sound": sound, "commits": found.commits, "entries": found.entries,
+            "bytes": found.bytes, "head": found.head, "anchors": anchors.len(), "recorded": recorded,
+            "problems": found.problems,
+        });
+        write(out, &format!("{value}\n"))?;
+    } else {
+        write(out, &report(&found, session.id, anchors.len(), recorded))?;
+    }
+    Ok(if sound { ExitStatus::Ok } else { ExitStatus::Error })
+}
+
+fn report(found: &Found, session: SessionId, anchors: usize, recorded: bool) -> String {
+    let mut text = String::new();
+    for problem in &found.problems {
+        _ = writeln!(text, "!! {}", becket_print::clean(problem));
+    }
+    let state = if found.problems.is_empty() { "sound" } else { "not sound" };
+    let size =
+        format!("{}, {}", count(found.commits as usize, "commit"), count(found.entries as usize, "record"));
+    _ = writeln!(text, "{state}: session {session}, {size}, head {}", found.head);
+    if anchors > 0 && found.problems.is_empty() {
+        _ = writeln!(text, "{} of this session held", count(anchors, "anchor"));
+    }
+    if recorded {
+        text.push_str("the anchor is recorded\n");
+    }
+    text
+}
+
+/// Reads the ledger once and checks the chain and the anchors on the way.
+fn read(dir: &Path, anchors: &[Anchor]) -> Result<Found, Failure> {
+    let mut reader = ledger::read(dir).map_err(store_failure)?;
+    let mut found = Found::default();
+    let mut held = vec![false; anchors.len()];
+    while let Some(item) =
+        reader.next_item().map_err(|e| Failure::error(format!("cannot read {}: {e}", dir.display())))?
+    {
+        match item {
+            Item::Bad(record) => found.problems.push(record.to_string()),
+            Item::Commit(entries) => {
+                found.commits += 1;
+                found.entries += entries.len() as u64;
+                found.head = hash_of(reader.raw_line());
+                found.bytes = reader.end().total;
+                for (anchor, held) in anchors.iter().zip(&mut held) {
+                    let here = (anchor.commits, anchor.bytes) == (found.commits, found.bytes);
+                    *held |= here && anchor.head == found.head;
+                }
+            }
+        }
+    }
+    for (anchor, _) in anchors.iter().zip(held).filter(|(_, held)| !held) {
+        found.problems.push(if anchor.commits > found.commits {
+            format!("cut off: an anchor names {} commits, and there are {}", anchor.commits, found.commits)
+        } else {
+            format!("written anew: commit {} is not the one that an anchor names", anchor.commits)
+        });
+    }
+    Ok(found)
+}
+
+/// The hash that a line ends with.
+fn hash_of(line: &[u8]) -> String {
+    let end = line.len().saturating_sub(2);
+    let hash = line.get(end.saturating_sub(64)..end).unwrap_or_default();
+    String::from_utf8_lossy(hash).into_owned()
+}
+
+/// The anchors of one session. A file that is not there holds none.
+fn anchors(file: &Path, session: SessionId) -> Result<Vec<Anchor>, Failure> {
+    let cannot = |e: &dyn std::fmt::Display| Failure::usage(format!("--anchor: {}: {e}", file.display()));
+    let opened = match std::fs::File::open(file) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => opened.map_err(|e| cannot(&e))?,
+    };
+    let mut text = String::new();
+    opened.take(MOST).read_to_string(&mut text).map_err(|e| cannot(&e))?;
+    let mut out = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let anchor: Anchor = serde_json::from_str(line).map_err(|e| cannot(&e))?;
+        out.extend((anchor.session == session).then_some(anchor));
+    }
+    Ok(out)
+}
+
+fn record(file: &Path, anchor: &Anchor) -> Result<(), Failure> {
+    let cannot = |e: std::io::Error| Failure::error(format!("cannot write {}: {e}", file.display()));
+    let line = serde_json::to_string(anchor).map_err(|e| Failure::error(e.to_string()))?;
+    let mut opened = OpenOptions::new().append(true).create(true).open(file).map_err(cannot)?;
+    opened.write_all(format!("{line}\n").as_bytes()).and_then(|()| opened.sync_all()).map_err(cannot)
+}
