@@ -58,6 +58,11 @@ impl Findings {
     pub(crate) fn is_ruled(&self) -> bool {
         self.covered_whole || !self.uncovered && (self.by_rule || self.covered || self.covered_git)
     }
+
+    /// Environment variables that keep git from obeying the repository, where the command was judged with them.
+    pub(crate) fn variables(&self) -> &'static [(&'static str, &'static str)] {
+        if self.free_git && self.asks.is_empty() && !self.by_rule { crate::git::PINNED } else { &[] }
+    }
 }
 
 #[derive(Debug, PartialEq)]

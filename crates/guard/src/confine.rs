@@ -60,19 +60,21 @@ impl Guard {
         let (Effect::Execute, Some(command)) = (access.effect, &access.command) else {
             return SandboxLevel::Off;
         };
-        if self.sandbox.works.is_none() || access.unconfined && asked {
-            return SandboxLevel::Off;
-        }
         if asked {
+            if self.sandbox.works.is_none() || access.unconfined {
+                return SandboxLevel::Off;
+            }
             return if self.is_excluded(command) { SandboxLevel::Off } else { self.sandbox.floor };
         }
         let dir = access.paths.first().map_or_else(|| self.cwd().to_path_buf(), Clone::clone);
-        let found = command::judge(self, command, Some(vec![dir]));
-        self.level_of(command, &found)
+        self.level_found(command, &command::judge(self, command, Some(vec![dir])))
     }
 
     /// The level of a command that nobody is asked about.
-    fn level_of(&self, command: &str, found: &Findings) -> SandboxLevel {
+    pub(crate) fn level_found(&self, command: &str, found: &Findings) -> SandboxLevel {
+        if self.sandbox.works.is_none() {
+            return SandboxLevel::Off;
+        }
         if self.runs_by_reading(found) {
             return SandboxLevel::ReadOnly;
         }

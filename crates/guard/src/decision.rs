@@ -2,12 +2,12 @@
 //!
 //! Owns the floor as well: ask rules of an administrator, which hold in every mode.
 //!
-//! Judges nothing anew: the verdict is [`Guard::check`]'s, and everything else is derived beside it.
+//! Judges nothing by itself: the verdict is that of [`Guard::check`], and everything else is derived beside it.
 
 use crate::command::{self, Findings};
 use crate::rule::Rule;
 use crate::{Guard, GuardSettings, Kind, Rules, Verdict, stands_for};
-use becket_types::{Access, DecidedBy, Effect, PermissionMode, Verb};
+use becket_types::{Access, DecidedBy, Effect, PermissionMode, SandboxLevel, Verb};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -22,6 +22,10 @@ pub struct Explanation {
     pub parts: Vec<Part>,
     /// Allow rules match the whole call, whatever else would let it run.
     pub covered: bool,
+    /// As [`Guard::variables`] says.
+    pub variables: &'static [(&'static str, &'static str)],
+    /// The level of the sandbox at which the call runs, if nobody is asked about it.
+    pub level: SandboxLevel,
 }
 
 impl Explanation {
@@ -112,10 +116,10 @@ impl Guard {
         }
     }
 
-    /// The verdict on a call, with what it rests on.
+    /// The verdict on a call, with what it rests on and how the call runs. A command is read once for all of it.
     pub fn explain(&self, tool: &str, access: &Access, input: &Value) -> Explanation {
-        let verdict = self.check(tool, access, input);
         let found = self.findings(access);
+        let verdict = self.check_found(tool, access, input, found.as_ref());
         let parts = found.as_ref().map_or_else(Vec::new, |found| found.parts.clone());
         let covering = self.covering_rule(tool, access, found.as_ref());
         let rule = match &verdict {
@@ -133,7 +137,10 @@ impl Guard {
             None if by_sandbox => DecidedBy::Sandbox,
             None => DecidedBy::Mode,
         };
-        Explanation { verdict, by, rule, parts, covered: covering.is_some() }
+        let command = access.command.as_deref().unwrap_or_default();
+        let level = found.as_ref().map_or(SandboxLevel::Off, |found| self.level_found(command, found));
+        let variables = found.as_ref().map_or(&[][..], Findings::variables);
+        Explanation { verdict, by, rule, parts, covered: covering.is_some(), variables, level }
     }
 
     /// True if the sandbox, or its absence, led to the verdict on a command.

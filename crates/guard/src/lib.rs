@@ -35,6 +35,7 @@ pub use rule::{Rule, RuleError, Rules, split_rules};
 pub use secret::is_secret_below;
 
 use becket_types::{Access, Effect, PermissionMode};
+use command::Findings;
 use rule::PathMatcher;
 use serde_json::Value;
 use std::fmt;
@@ -236,7 +237,12 @@ impl Guard {
 
     /// The verdict on a call of `tool` with `input` that would touch `access`.
     pub fn check(&self, tool: &str, access: &Access, input: &Value) -> Verdict {
-        let verdict = self.hold_floor(self.judge(tool, access, input), tool, access);
+        self.check_found(tool, access, input, None)
+    }
+
+    /// As [`Self::check`], for a command that has been read already.
+    fn check_found(&self, tool: &str, access: &Access, input: &Value, found: Option<&Findings>) -> Verdict {
+        let verdict = self.hold_floor(self.judge(tool, access, input, found), tool, access);
         match verdict {
             Verdict::Ask { reason, .. } if self.settings.mode == PermissionMode::DontAsk => Verdict::Deny {
                 reason: format!("{reason}; permission mode dontAsk denies what would be asked"),
@@ -264,11 +270,10 @@ impl Guard {
     pub fn variables(&self, access: &Access) -> &'static [(&'static str, &'static str)] {
         let (Effect::Execute, Some(command)) = (access.effect, &access.command) else { return &[] };
         let dir = access.paths.first().map_or_else(|| self.cwd().to_path_buf(), Clone::clone);
-        let found = command::judge(self, command, Some(vec![dir]));
-        if found.free_git && found.asks.is_empty() && !found.by_rule { git::PINNED } else { &[] }
+        command::judge(self, command, Some(vec![dir])).variables()
     }
 
-    fn judge(&self, tool: &str, access: &Access, input: &Value) -> Verdict {
+    fn judge(&self, tool: &str, access: &Access, input: &Value, found: Option<&Findings>) -> Verdict {
         if let Some(denied) = self.tool_rule(Kind::Deny, tool, access) {
             return denied_by(denied, tool);
         }
@@ -278,10 +283,21 @@ impl Guard {
             {
                 return Verdict::Ask { reason: format!("the rule {rule} asks about {tool}"), rule: None };
             }
-            return self.judge(plain, access, input);
+            return self.judge(plain, access, input, found);
         }
         let verdict = match (&access.effect, &access.command) {
-            (Effect::Execute, Some(command)) => return self.execute(tool, access, command),
+            (Effect::Execute, Some(command)) => {
+                let own;
+                let found = match found {
+                    Some(found) => found,
+                    None => {
+                        let dir = access.paths.first().map_or_else(|| self.cwd().to_path_buf(), Clone::clone);
+                        own = command::judge(self, command, Some(vec![dir]));
+                        &own
+                    }
+                };
+                return self.execute(tool, access, command, found);
+            }
             (Effect::Session, _) => {
                 Verdict::Allow { why: "it touches nothing outside the session".to_owned() }
             }
@@ -450,13 +466,11 @@ impl Guard {
         Verdict::Ask { reason, rule: Rule::parse(&rule).is_ok().then_some(rule) }
     }
 
-    fn execute(&self, tool: &str, access: &Access, command: &str) -> Verdict {
-        let dir = access.paths.first().map_or_else(|| self.cwd().to_path_buf(), Clone::clone);
-        let found = command::judge(self, command, Some(vec![dir]));
-        if let Some((reason, rule)) = found.deny {
+    fn execute(&self, tool: &str, access: &Access, command: &str, found: &Findings) -> Verdict {
+        if let Some((reason, rule)) = &found.deny {
             return Verdict::Deny {
                 reason: format!("{reason}; deny rules hold in every mode"),
-                rule: Some(rule),
+                rule: Some(rule.clone()),
             };
         }
         let shown = becket_types::cut_end(command.trim(), 200);
@@ -470,19 +484,19 @@ impl Guard {
                 };
             }
             PermissionMode::BypassPermissions => {
-                return self.unavailable(&found, false).unwrap_or_else(bypassed);
+                return self.unavailable(found, false).unwrap_or_else(bypassed);
             }
             PermissionMode::Plan if !found.read_only => return plan_denies(tool),
             _ => {}
         }
-        if let Some(denied) = self.unavailable(&found, access.unconfined) {
+        if let Some(denied) = self.unavailable(found, access.unconfined) {
             return denied;
         }
         if let Some(rule) = self.rules(Kind::Ask).find(|rule| rule.is_bare() && rule.covers_tool(tool)) {
             return Verdict::Ask { reason: format!("the rule {rule} asks about every command"), rule: None };
         }
-        if let Some((reason, _)) = found.ask_rule {
-            return Verdict::Ask { reason, rule: None };
+        if let Some((reason, _)) = &found.ask_rule {
+            return Verdict::Ask { reason: reason.clone(), rule: None };
         }
         // The model names this folder; the workspace is the user's to name.
         if let Some(dir) = access.paths.first().filter(|dir| !path::inside(dir, &self.settings.roots)) {
@@ -492,11 +506,11 @@ impl Guard {
             );
             return Verdict::Ask { reason, rule: None };
         }
-        if let Some(verdict) = self.by_sandbox(access, command, shown, &found) {
+        if let Some(verdict) = self.by_sandbox(access, command, shown, found) {
             return verdict;
         }
         if found.asks.is_empty() && !found.why.is_empty() {
-            let mut why = found.why;
+            let mut why = found.why.clone();
             why.dedup();
             return Verdict::Allow { why: why.join("; ") };
         }

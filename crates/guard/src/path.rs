@@ -1,5 +1,5 @@
-//! Paths as rules see them: folded by their text, compared component by component, and the list of places that git, shells,
-//! editors or becket itself will obey later.
+//! Paths as rules see them: folded by their text, compared component by component. Places that git, shells or editors obey
+//! later are on the list of `becket_types`; becket's own folders are added here.
 //!
 //! Nothing is looked up on disk: a place is sensitive by its name, whether it exists or not.
 
@@ -20,102 +20,12 @@ pub(crate) fn is_sink(path: &Path) -> bool {
         .any(|p| path == Path::new(p))
 }
 
-const PROTECTED_DIRS: &[&str] = &[
-    ".git",
-    ".becket",
-    ".claude",
-    ".codex",
-    ".cursor",
-    ".vscode",
-    ".idea",
-    ".husky",
-    ".githooks",
-    ".hg",
-    ".svn",
-    ".direnv",
-    ".devcontainer",
-    "autostart",
-    "launchagents",
-    "fish",
-    "systemd",
-    "cron.d",
-];
-
-const PROTECTED_FILES: &[&str] = &[
-    ".gitconfig",
-    ".gitmodules",
-    ".gitattributes",
-    ".ripgreprc",
-    ".mcp.json",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".kshrc",
-    ".cshrc",
-    ".tcshrc",
-    ".login",
-    ".inputrc",
-    ".xprofile",
-    ".xinitrc",
-    ".xsession",
-    ".envrc",
-    ".npmrc",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".pypirc",
-    ".tool-versions",
-    ".pre-commit-config.yaml",
-    "lefthook.yml",
-    "crontab",
-    ".vimrc",
-    ".exrc",
-    ".nvimrc",
-    ".emacs",
-    ".screenrc",
-    ".tmux.conf",
-    ".lldbinit",
-    ".gdbinit",
-];
-
 /// The component of `path` that makes writing it dangerous later. `own` are becket's own folders.
 pub(crate) fn protected(path: &Path, own: &[PathBuf]) -> Option<String> {
     if let Some(folder) = own.iter().find(|folder| path.starts_with(folder)) {
         return Some(folder.display().to_string());
     }
-    let names = names(path);
-    if let Some(dir) = names.iter().find(|name| PROTECTED_DIRS.contains(&name.as_str())) {
-        let ambiguous = matches!(dir.as_str(), "fish" | "systemd" | "autostart" | "cron.d" | "launchagents");
-        if !ambiguous || names.iter().any(|n| matches!(n.as_str(), ".config" | "etc" | "library" | ".local"))
-        {
-            return Some(dir.clone());
-        }
-    }
-    // A bare repository: git obeys the hooks and the config of any folder that looks like one.
-    if names.len() > 1
-        && names[names.len() - 2] == "hooks"
-        && path.ancestors().any(|a| a.extension().is_some_and(|e| e == "git"))
-    {
-        return Some("hooks".to_owned());
-    }
-    let last = names.last()?;
-    PROTECTED_FILES.contains(&last.as_str()).then(|| last.clone())
-}
-
-fn names(path: &Path) -> Vec<String> {
-    path.components()
-        .filter_map(|c| match c {
-            Component::Normal(name) => Some(name.to_string_lossy().to_lowercase()),
-            _ => None,
-        })
-        .collect()
+    becket_types::obeyed(path)
 }
 
 /// `*` stands for any text, also none; everything else for itself. Linear in practice, quadratic at worst.

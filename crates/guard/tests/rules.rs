@@ -647,3 +647,87 @@ fn managed_ask_rules_hold_in_every_mode() {
     let verdict = own.check("bash", &Access::execute("git push"), &Value::Null);
     assert!(matches!(verdict, Verdict::Allow { .. }), "{verdict:?}");
 }
+
+/// The guard judges by names, the sandbox by paths: neither may know a place that the other leaves out.
+#[test]
+fn what_the_guard_asks_about_no_confined_command_writes() {
+    use becket_sandbox::{Policy, PolicyInputs};
+    let (root, outside) = (PathBuf::from("/p"), PathBuf::from("/other/.git/modules/s"));
+    let guard = Guard::new(GuardSettings {
+        mode: PermissionMode::AcceptEdits,
+        roots: vec![root.clone(), outside.clone()],
+        ..GuardSettings::default()
+    });
+    let asked = |path: &Path| {
+        let access = Access::write(path.to_path_buf());
+        matches!(guard.check("edit", &access, &Value::Null), Verdict::Ask { .. })
+    };
+    let inputs =
+        PolicyInputs { roots: vec![root.clone()], git_dirs: vec![outside], ..PolicyInputs::default() };
+    let policy = Policy::new(becket_types::SandboxLevel::Workspace, &inputs, Path::new("/tmp/private"), &[]);
+    for path in becket_types::obeyed_in(&root).iter().chain(&policy.protected) {
+        assert!(asked(path), "the guard does not ask about {path:?}");
+        for path in [path.clone(), path.join("x")] {
+            assert!(!policy.may_write(&path), "a confined command may write {path:?}");
+        }
+    }
+    for name in [
+        ".git/hooks/pre-commit",
+        ".git/config.worktree",
+        ".hg/hgrc",
+        ".gitattributes",
+        ".kshrc",
+        ".inputrc",
+        ".vimrc",
+        ".tmux.conf",
+        ".pre-commit-config.yaml",
+        ".codex/config.toml",
+        ".cursor/rules/a.mdc",
+        ".claude/skills/a/SKILL.md",
+        ".devcontainer/devcontainer.json",
+        ".config/fish/config.fish",
+        ".config/systemd/user/a.service",
+    ] {
+        assert!(asked(&root.join(name)) && !policy.may_write(&root.join(name)), "{name}");
+    }
+    for name in ["src/main.rs", ".gitignore", ".github/workflows/ci.yml", "systemd/a.c", "etc/a.conf"] {
+        assert!(!asked(&root.join(name)) && policy.may_write(&root.join(name)), "{name}");
+    }
+    // Git and Mercurial write these while they work.
+    for name in [".git/index", ".git/refs/heads/main", ".hg/dirstate", ".svn/wc.db"] {
+        assert!(asked(&root.join(name)) && policy.may_write(&root.join(name)), "{name}");
+    }
+}
+
+/// One reading of a command says all that the separate functions say.
+#[test]
+fn the_decision_says_how_the_call_runs() {
+    for mode in [PermissionMode::Default, PermissionMode::Auto, PermissionMode::Plan, PermissionMode::DontAsk]
+    {
+        let works: becket_guard::SandboxWorks = Arc::new(|_| Ok(()));
+        let sandbox = becket_guard::SandboxRules { works: Some(works), ..Default::default() };
+        let guard = guard(&["Bash(cargo test *)"], &["Bash(git push *)"], &["Bash(rm *)"], mode)
+            .with_sandbox(sandbox);
+        let mut levels = std::collections::BTreeSet::new();
+        for text in [
+            "bash:git status",
+            "bash:git log && cargo test a",
+            "bash:cargo test a",
+            "bash:ls | wc -l",
+            "bash:make",
+            "bash:git push origin",
+            "bash:rm a",
+            "bash:echo $(",
+            "read:/repo/a",
+            "edit:/repo/.git/config",
+        ] {
+            let (tool, access) = call(text);
+            let said = guard.explain(&tool, &access, &Value::Null);
+            assert_eq!(said.verdict, guard.check(&tool, &access, &Value::Null), "{text} {mode}");
+            assert_eq!(said.variables, guard.variables(&access), "{text} {mode}");
+            assert_eq!(said.level, guard.sandbox_level(&access, false), "{text} {mode}");
+            levels.insert(format!("{:?} {}", said.level, said.variables.is_empty()));
+        }
+        assert!(levels.len() >= 2, "{levels:?}");
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! All paths of the inputs are absolute and free of symbolic links: whoever makes the inputs resolves them.
 
-use becket_types::SandboxLevel;
+use becket_types::{OBEYED_IN_GIT_DIR, SandboxLevel, obeyed_in};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -42,45 +42,6 @@ const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random",
 
 /// Devices for programs that make terminals of their own.
 const TERMINALS: &[&str] = &["/dev/ptmx", "/dev/pts", "/dev/shm"];
-
-/// Places inside a workspace that git, shells, editors or agents obey later. Read-only at the workspace level, whether
-/// they exist or not.
-const OBEYED: &[&str] = &[
-    ".git/hooks",
-    ".git/config",
-    ".git/info/attributes",
-    ".gitmodules",
-    ".ripgreprc",
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-    ".claude/commands",
-    ".claude/agents",
-    ".claude/settings.json",
-    ".claude/settings.local.json",
-    ".becket",
-    ".husky",
-    ".githooks",
-    ".envrc",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".gitconfig",
-    ".npmrc",
-    ".yarnrc",
-    ".yarnrc.yml",
-];
-
-/// Files that git obeys in a folder with a repository's data.
-const OBEYED_IN_GIT_DIR: &[&str] = &["hooks", "config", "config.worktree", "info/attributes"];
 
 /// Access of a confined command to the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -188,7 +149,7 @@ impl Policy {
         write.push(temp.to_path_buf());
         let mut devices = paths(DEVICES);
         devices.extend(paths(TERMINALS));
-        let obeyed = inputs.roots.iter().flat_map(|root| OBEYED.iter().map(move |name| root.join(name)));
+        let obeyed = inputs.roots.iter().flat_map(|root| obeyed_in(root));
         let in_git =
             inputs.git_dirs.iter().flat_map(|dir| OBEYED_IN_GIT_DIR.iter().map(move |name| dir.join(name)));
         Self {

@@ -18,6 +18,7 @@ mod entry;
 mod event;
 mod ids;
 mod message;
+mod obeyed;
 mod past;
 mod path;
 mod permission;
@@ -46,6 +47,10 @@ pub use ids::{BlobId, CallId, EntryId, MessageId, Millis, Seq, SessionId, unique
 pub use message::{
     FinishReason, ImageSource, Message, Metadata, Origin, Part, Role, Synthetic, TimeMeta, Visibility,
     visibility,
+};
+pub use obeyed::{
+    OBEYED_FILES, OBEYED_FOLDERS, OBEYED_IN_GIT_DIR, OBEYED_SETTINGS, ObeyedPart, SETTINGS_FOLDERS, obeyed,
+    obeyed_in,
 };
 pub use past::{Place, Places};
 pub use path::lexical;

@@ -106,7 +106,7 @@ impl Agent {
         if alone || running >= SIDE_BY_SIDE {
             return Taken::Blocked;
         }
-        let (tool, env, access) = match self.check(&slot.call, &batch.cancel, &slot.partial) {
+        let (tool, mut env, access) = match self.check(&slot.call, &batch.cancel, &slot.partial) {
             Ok(checked) => checked,
             Err(why) => {
                 slot.refuse(why);
@@ -129,6 +129,7 @@ impl Agent {
         }
         let judged = self.guard.explain(&tool.spec().name, &access, &slot.call.input);
         let (by, decided_by) = (judged.by, judged.rule);
+        (env.variables, env.sandbox) = (judged.variables, judged.level);
         match judged.verdict {
             Verdict::Allow { why } => {
                 self.core.push(permission(slot, Verb::Allow, by, decided_by, &why));
@@ -172,7 +173,7 @@ impl Agent {
         self.launch(batch, index, (tool, env, access), Vec::new())
     }
 
-    /// Everything that can be wrong with a call before permission matters.
+    /// Everything that can be wrong with a call before permission matters. The decision says how it runs.
     fn check(
         &self,
         call: &Call,
@@ -196,8 +197,6 @@ impl Agent {
         };
         let access = tool.access(&call.input, &env)?;
         env.may_read = Arc::new(self.guard.may_read(&tool.spec().name, &access, &call.input));
-        env.variables = self.guard.variables(&access);
-        env.sandbox = self.guard.sandbox_level(&access, false);
         Ok((Arc::clone(tool), env, access))
     }
 
@@ -304,6 +303,7 @@ impl Agent {
                     // What was shown is what runs: the call is checked again and must touch the same.
                     match self.check(&slot.call, &batch.cancel, &slot.partial) {
                         Ok((tool, mut env, now)) if now == access => {
+                            env.variables = self.guard.variables(&access);
                             env.sandbox = self.guard.sandbox_level(&access, true);
                             let rejected = match decision {
                                 Decision::AllowWithout { rejected } => rejected,
