@@ -92,11 +92,7 @@ async fn assembled(
 
     let skills = Arc::new(toolbox::skills(environment, &run.cwd, config, run.trusted));
     notes.extend(skills.warnings().iter().cloned());
-    let spill = if run.persist {
-        environment.data_dir.join("spill")
-    } else {
-        std::env::temp_dir().join("becket-spill")
-    };
+    let spill = run.persist.then(|| environment.data_dir.join("spill"));
     let shell = toolbox::shell(environment, config, spill, sandbox);
     let reach = reach::reach(environment, config, &run.roots);
     notes.extend(reach.notes);

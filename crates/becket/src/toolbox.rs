@@ -73,7 +73,7 @@ pub(crate) fn registry(
 pub(crate) fn shell(
     environment: &Environment,
     config: &Config,
-    spill_dir: PathBuf,
+    spill_dir: Option<PathBuf>,
     sandbox: Option<Arc<Sandbox>>,
 ) -> Arc<Shell> {
     let vars = environment.vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v)));
@@ -95,7 +95,7 @@ pub(crate) fn shell(
 
 /// What all tools say of themselves, for pages that count them.
 pub(crate) fn specs() -> Vec<ToolSpec> {
-    let shell = Shell::new(ShellSettings::new(Vec::new(), PathBuf::new()));
+    let shell = Shell::new(ShellSettings::new(Vec::new(), None));
     let mut all = tools(&shell, SkillTool::new(Arc::new(Skills::discover(&[]))));
     all.extend(crate::reach::always(&Config::default(), becket_tool_web::Proxies::default()));
     all.push(Arc::new(TaskTool::new(Kind::built_in().into())));

@@ -78,9 +78,9 @@ pub fn means() -> String {
 pub struct ShellSettings {
     /// The whole environment of commands: see [`environment::for_commands`].
     pub env: Vec<(OsString, OsString)>,
-    /// For large outputs and small files of commands. Made when needed.
-    pub spill_dir: PathBuf,
-    /// In place of `spill_dir` where that cannot be made, and for large outputs where it is not on a disk but in memory.
+    /// For large outputs and small files of commands. Made when needed, for its owner alone.
+    pub spill_dir: Option<PathBuf>,
+    /// Where a new private folder is made if there is no `spill_dir` or it cannot be made. Also for large outputs where it is not on a disk but in memory.
     pub other_spill_dirs: Vec<PathBuf>,
     /// Where all sessions keep their outputs, to hold them to 5 GB together.
     pub store: Option<PathBuf>,
@@ -101,10 +101,10 @@ pub struct ShellSettings {
 
 impl ShellSettings {
     /// The usual settings: 120 s, at most 600 s; 10 KB of the start and 20 KB of the end of an output.
-    pub fn new(env: Vec<(OsString, OsString)>, spill_dir: PathBuf) -> Self {
+    pub fn new(env: Vec<(OsString, OsString)>, spill_dir: impl Into<Option<PathBuf>>) -> Self {
         Self {
             env,
-            spill_dir,
+            spill_dir: spill_dir.into(),
             other_spill_dirs: vec![PathBuf::from("/var/tmp")],
             store: None,
             program: "becket".to_owned(),

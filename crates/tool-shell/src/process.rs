@@ -73,7 +73,7 @@ impl Setting {
         let settings = &shell.settings;
         let own = shell.program.clone().into_os_string();
         if !level.is_confined() {
-            let failed = |e| format!("The command was not started: {}: {e}.", settings.spill_dir.display());
+            let failed = |e| format!("The command was not started: {e}.");
             let directory = shell.room().map_err(failed)?.to_path_buf();
             return Ok(Self { program: vec![own], directory, temp: None });
         }

@@ -4,7 +4,7 @@ use crate::environment;
 use crate::jobs::Jobs;
 use crate::launch::{self, Launcher};
 use crate::selfkill::Ourselves;
-use crate::spill::Place;
+use crate::spill::{self, Place};
 use crate::watcher::Watcher;
 use crate::{BashTool, JobKill, JobOutput, ShellSettings, sys};
 use becket_tool::Tool;
@@ -52,7 +52,7 @@ impl Shell {
             name: settings.program.clone(),
             line: sys::own_command_line().unwrap_or_else(|| settings.program.clone()),
         };
-        let mut places = vec![settings.spill_dir.clone()];
+        let mut places: Vec<PathBuf> = settings.spill_dir.iter().cloned().collect();
         places.extend(settings.other_spill_dirs.iter().cloned());
         Arc::new(Self {
             program: program.unwrap_or_else(|| PathBuf::from("/bin/sh")),
@@ -87,13 +87,20 @@ impl Shell {
         self.jobs.end_all().await
     }
 
-    /// Where commands leave their small files. Commands run also where the home folder cannot be written.
+    /// The folder for small files of commands, readable by its owner alone. Commands run also where the home folder cannot
+    /// be written.
     pub(crate) fn room(&self) -> io::Result<&Path> {
-        let wanted = &self.settings.spill_dir;
-        let Err(error) = std::fs::create_dir_all(wanted) else { return Ok(wanted) };
+        let mut failed = io::Error::other("no folder for temporary files can be made");
+        if let Some(wanted) = &self.settings.spill_dir {
+            match spill::private_folder(wanted) {
+                Ok(()) => return Ok(wanted),
+                Err(error) => failed = io::Error::new(error.kind(), format!("{}: {error}", wanted.display())),
+            }
+        }
+        // A new folder with a name that nobody can guess, so nobody can prepare it.
         let own = |dir: &PathBuf| tempfile::Builder::new().prefix("becket-").tempdir_in(dir).ok();
         let elsewhere = self.elsewhere.get_or_init(|| self.settings.other_spill_dirs.iter().find_map(own));
-        elsewhere.as_ref().map(TempDir::path).ok_or(error)
+        elsewhere.as_ref().map(TempDir::path).ok_or(failed)
     }
 
     /// From here on the group dies with us.

@@ -6,9 +6,9 @@
 use crate::sys;
 use becket_tool::Host;
 use becket_types::BlobId;
-use std::fs::File;
+use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -51,12 +51,18 @@ impl Place {
         }
         let mut failed = None;
         for directory in &self.directories {
-            let made = std::fs::create_dir_all(directory).and_then(|()| {
-                if sys::is_in_memory(directory) {
-                    return Err(io::Error::other(format!("{} is memory, not a disk", directory.display())));
-                }
-                tempfile::tempfile_in(directory)
-            });
+            let made = std::fs::metadata(directory)
+                .map(drop)
+                .or_else(|_| private_folder(directory))
+                .and_then(|()| {
+                    if sys::is_in_memory(directory) {
+                        return Err(io::Error::other(format!(
+                            "{} is memory, not a disk",
+                            directory.display()
+                        )));
+                    }
+                    tempfile::tempfile_in(directory)
+                });
             match made {
                 Ok(file) => return Ok(file),
                 Err(e) => drop(failed.get_or_insert(e)),
@@ -64,6 +70,20 @@ impl Place {
         }
         Err(failed.unwrap_or_else(|| io::Error::other("there is no place for it")))
     }
+}
+
+/// Makes a folder that its owner alone can read, or makes one that is there such.
+pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let meta = std::fs::metadata(folder)?;
+    let us = rustix::process::geteuid();
+    if !us.is_root() && meta.uid() != us.as_raw() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the folder belongs to another user"));
+    }
+    if meta.mode() & 0o077 != 0 {
+        std::fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+    }
+    Ok(())
 }
 
 /// What the files below `directory` take.
@@ -176,6 +196,23 @@ impl Read for Section<'_> {
 mod tests {
     use super::*;
     use becket_tool::testing::TestHost;
+
+    #[test]
+    fn the_folder_is_private_also_where_it_was_not() {
+        let room = tempfile::tempdir().unwrap();
+        let folder = room.path().join("data/spill");
+        let mode = || std::fs::metadata(&folder).unwrap().mode() & 0o777;
+        private_folder(&folder).unwrap();
+        assert_eq!(mode(), 0o700);
+        std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+        private_folder(&folder).unwrap();
+        assert_eq!(mode(), 0o700);
+        std::fs::write(room.path().join("file"), "").unwrap();
+        assert!(private_folder(&room.path().join("file")).is_err());
+        if !rustix::process::geteuid().is_root() {
+            assert!(private_folder(Path::new("/usr")).is_err(), "the folder of another user");
+        }
+    }
 
     fn kept(total: u64) -> (Vec<u8>, u64) {
         let host = TestHost::default();

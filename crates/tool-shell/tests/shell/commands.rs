@@ -48,7 +48,7 @@ async fn commands_run_where_the_spill_folder_cannot_be_made() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     let room = room_with(|s| {
-        s.spill_dir = file.path().join("spill");
+        s.spill_dir = Some(file.path().join("spill"));
         s.other_spill_dirs = vec!["/proc/nowhere".into(), elsewhere.path().to_owned()];
     });
     let long = format!("echo {}", "x".repeat(200_000));
@@ -59,6 +59,27 @@ async fn commands_run_where_the_spill_folder_cannot_be_made() {
     drop(room);
     let left: Vec<_> = std::fs::read_dir(elsewhere.path()).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn files_of_commands_lie_in_a_private_folder_with_a_name_that_nobody_can_prepare() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let shared = tempfile::tempdir().unwrap();
+    let one = || {
+        room_with(|s| {
+            s.spill_dir = None;
+            s.other_spill_dirs = vec![shared.path().to_owned()];
+        })
+    };
+    let rooms = [one(), one()];
+    for room in &rooms {
+        assert_eq!(room.text("echo a").await, "a");
+    }
+    let folders: Vec<_> = std::fs::read_dir(shared.path()).unwrap().map(Result::unwrap).collect();
+    assert_eq!(folders.len(), 2, "{folders:?}");
+    for folder in folders {
+        assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700, "{folder:?}");
+    }
 }
 
 #[tokio::test]
