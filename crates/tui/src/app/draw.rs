@@ -76,10 +76,16 @@ impl App {
         if let Some(rows) = self.screen {
             return self.asked(area.width, rows, above, composer);
         }
+        let fixed = composer + self.status.height();
+        let whole = self.approvals.height(area.width, &self.theme);
+        // A question that has room is shown whole: what must be scrolled cannot be allowed yet. A row of the transcript stays.
+        if usize::from(whole) + above + usize::from(fixed) < usize::from(area.height) {
+            return whole.max(1);
+        }
         // What is going on stays, and on all but the smallest screens a part of the transcript.
-        let around = composer + self.status.height() + (above as u16).min(1);
+        let around = fixed + (above as u16).min(1);
         let most = (area.height * 2 / 3).max(TIGHT_QUESTION).min(area.height.saturating_sub(around));
-        self.approvals.height(area.width, &self.theme).clamp(1, most.max(1))
+        whole.clamp(1, most.max(1))
     }
 
     /// Draws everything; effects that follow from having been seen.

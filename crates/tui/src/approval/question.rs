@@ -71,15 +71,16 @@ impl<'a> Question<'a> {
         if let Some(subject) = &request.access.subject {
             self.say("  · ", subject, theme.code);
         }
+        // Before the change, which may be long: its end is what is read last.
+        self.say("  why ", &request.reason, theme.dim);
+        if let Some(nearest) = &request.nearest {
+            self.say("  near ", &format!("{nearest} comes nearest and does not match"), theme.dim);
+        }
         if !request.preview.is_empty() {
             self.preview(&request.preview, rejected, at);
         } else if request.access.command.is_none() {
             let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
             self.say("    ", &input, theme.dim);
-        }
-        self.say("  why ", &request.reason, theme.dim);
-        if let Some(nearest) = &request.nearest {
-            self.say("  near ", &format!("{nearest} comes nearest and does not match"), theme.dim);
         }
         self.lines
     }
