@@ -177,7 +177,8 @@ impl Sandbox {
             return Ok(temp.path());
         }
         let made = in_first(&self.settings.temp, |dir| {
-            tempfile::Builder::new().prefix("becket-").tempdir_in(dir.canonicalize()?)
+            let private = std::fs::Permissions::from_mode(0o700);
+            tempfile::Builder::new().prefix("becket-").permissions(private).tempdir_in(dir.canonicalize()?)
         });
         let made = made.map_err(SandboxError::Temp)?;
         Ok(self.temp.get_or_init(|| made).path())

@@ -10,7 +10,9 @@ use crate::{BashTool, JobKill, JobOutput, ShellSettings, sys};
 use becket_tool::Tool;
 use rustix::process::Pid;
 use std::ffi::OsStr;
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -98,7 +100,10 @@ impl Shell {
             }
         }
         // A new folder with a name that nobody can guess, so nobody can prepare it.
-        let own = |dir: &PathBuf| tempfile::Builder::new().prefix("becket-").tempdir_in(dir).ok();
+        let own = |dir: &PathBuf| {
+            let private = Permissions::from_mode(0o700);
+            tempfile::Builder::new().prefix("becket-").permissions(private).tempdir_in(dir).ok()
+        };
         let elsewhere = self.elsewhere.get_or_init(|| self.settings.other_spill_dirs.iter().find_map(own));
         elsewhere.as_ref().map(TempDir::path).ok_or(failed)
     }

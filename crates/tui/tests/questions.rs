@@ -599,7 +599,8 @@ fn a_question_is_answered_deliberately_at_every_size() {
 #[test]
 fn a_question_that_has_room_is_shown_whole() {
     let change = |lines: usize| {
-        let body: String = (0..lines).map(|i| format!("-old {i}\n")).collect();
+        let body: Vec<String> = (0..lines).map(|i| format!("-old {i}\n")).collect();
+        let body = body.concat();
         let preview =
             vec![FilePreview { path: "/p/a.rs".into(), hunks: vec![format!("@@ -1 +1 @@\n{body}")] }];
         let reason = "edits in src/ are asked about in this mode, and no rule of yours or of the project allows the tool edit".into();
@@ -617,8 +618,8 @@ fn a_question_that_has_room_is_shown_whole() {
         desk.wait(3_000);
         let shown = desk.frame();
         let whole = shown.contains(&format!("-old {}", lines - 1)) && shown.contains("Yes, once");
-        // One hunk of a dozen lines with its reason, the answers, the composer, the status line and a row of the transcript.
-        assert_eq!(whole, lines <= 12, "{lines}\n{shown}");
+        // One hunk of ten lines with its reason, the answers, the composer, the status line and a row of the transcript.
+        assert_eq!(whole, lines <= 10, "{lines}\n{shown}");
         desk.deliberately(KeyCode::Tab);
         desk.press(KeyCode::Char('1'));
         let decided = if whole { vec![Decision::AllowOnce] } else { Vec::new() };

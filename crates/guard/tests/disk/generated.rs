@@ -561,9 +561,7 @@ fn what_is_allowed_of_random_commands_only_reads_the_workspace() {
         } else {
             world.run(&guard, command);
         }
-        if world.state() != before {
-            panic!("{command} changed a file; before it:\n{}", through.join("\n"));
-        }
+        assert!(world.state() == before, "{command} changed a file; before it:\n{}", through.join("\n"));
     }
     assert!(through.is_empty(), "{} of {ran} did more than read:\n{}", through.len(), through.join("\n"));
     println!("{} commands, {ran} allowed", made.len());

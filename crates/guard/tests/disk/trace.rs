@@ -157,7 +157,7 @@ fn lines_of_a_trace() {
         r#"12 execve("./evil", ["./evil"], 0x7ffd /* 3 vars */) = 0"#.replace("./evil\",", "/t/w/evil\",").as_str(),
         r#"12 unlinkat(AT_FDCWD</t/w>, "a.txt", 0) = 0"#,
         r#"12 renameat2(AT_FDCWD</t/w>, "a", AT_FDCWD</t/w>, "b", 0) = 0"#,
-        r#"12 connect(3<socket:[1]>, {sa_family=AF_INET, sin_port=htons(80)}, 16) = 0"#,
+        r"12 connect(3<socket:[1]>, {sa_family=AF_INET, sin_port=htons(80)}, 16) = 0",
     ] {
         assert!(is_harm(root, line), "{line}");
     }

@@ -3,6 +3,7 @@
 use crate::ground::{DONE, grounds};
 use becket_sandbox::{Backend, BackendKind, PolicyInputs, Sandbox, SandboxSettings};
 use becket_types::SandboxLevel::{ReadOnly, Workspace};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -93,6 +94,9 @@ fn without_a_backend_nothing_runs_and_the_reason_is_said() {
         assert!(why.contains("self-test"), "{why}");
         assert!(sandbox.confine(level, None).unwrap_err().to_string().contains("no sandbox works here"));
     }
+    // Other users cannot look into the folder for temporary files.
+    let temp = std::fs::metadata(sandbox.temp().unwrap()).unwrap();
+    assert_eq!(temp.permissions().mode() & 0o777, 0o700);
 }
 
 /// Attacks on files of the workspace that git, editors and agents obey later, whether they exist or not.
