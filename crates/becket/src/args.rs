@@ -347,7 +347,7 @@ pub(crate) enum PermissionsWhat {
     },
     /// Check rules against examples that they must match and must not match. Exit code 1 if one fails.
     Test {
-        /// TOML or JSON: [[rule]] with `rule`, `match` and `not_match`, [[call]] with `call` and `decision`.
+        /// TOML or JSON: tables `rule` with `rule`, `match` and `not_match`, tables `call` with `call` and `decision`.
         file: PathBuf,
         /// Print JSON.
         #[arg(long)]

@@ -108,7 +108,7 @@ pub(crate) fn secret(path: &Path) -> Option<String> {
     dir.map(str::to_owned).or_else(|| secret_name(path))
 }
 
-/// As [`secret`] for a file that was met below `root`, whose own folders have been judged.
+/// As `secret` for a file that was met below `root`, whose own folders have been judged.
 pub fn is_secret_below(root: &Path, path: &Path) -> bool {
     let below = path.strip_prefix(root).unwrap_or(path);
     // All folders on the list are hidden, or count only near a hidden one.

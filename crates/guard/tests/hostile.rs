@@ -617,7 +617,7 @@ fn what_the_tables_know_still_runs() {
 
 #[test]
 fn what_stands_together_is_one_word() {
-    // Behind a closing quote an escaped letter goes on with the word, and the next quote is another piece of it.
+    // Behind a closing quote an escaped letter continues the word, and the next quote is another piece of it.
     let forms = [
         r"bash -c 'ls '\n@",
         r#"bash -c "ls "\n@"#,

@@ -135,7 +135,7 @@ impl Sandbox {
         }
     }
 
-    /// The words that confine a command at `level`: they go before its program. `group`: see [`Request::group`].
+    /// The words that confine a command at `level`: they go before its program. `group`: see `Request::group`.
     pub fn confine(&self, level: SandboxLevel, group: Option<PathBuf>) -> Result<Confined, SandboxError> {
         let backend = self.backend(level).clone();
         if let Backend::None { why } = backend {

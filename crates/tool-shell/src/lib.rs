@@ -80,7 +80,7 @@ pub struct ShellSettings {
     pub env: Vec<(OsString, OsString)>,
     /// For large outputs and small files of commands. Made when needed, for its owner alone.
     pub spill_dir: Option<PathBuf>,
-    /// Where a new private folder is made if there is no `spill_dir` or it cannot be made. Also for large outputs where it is not on a disk but in memory.
+    /// A new private folder is made in the first of these that allows it, if there is no `spill_dir` or it cannot be made. Also for large outputs where it is not on a disk but in memory.
     pub other_spill_dirs: Vec<PathBuf>,
     /// Where all sessions keep their outputs, to hold them to 5 GB together.
     pub store: Option<PathBuf>,

@@ -11,7 +11,7 @@
 //! | [`reading`] | search in it; a block in focus; the mouse |
 //! | [`composer`] | where people write |
 //! | [`completion`], [`menu`], [`palette`] | what can stand there; a list to choose from; commands by Ctrl-P |
-//! | [`todo`] | the todo list while the agent works on it |
+//! | [`mod@todo`] | the todo list while the agent works on it |
 //! | [`waiting`] | what was sent and not delivered yet |
 //! | [`picker`] | a page to choose from, with search and preview |
 //! | [`draft`] | when what is being written is kept |

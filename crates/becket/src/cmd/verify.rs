@@ -1,7 +1,7 @@
 //! `becket verify`: is a session's ledger as it was written? The chain of hashes, and an anchor that is kept elsewhere.
 //!
 //! The chain shows lines that were changed, exchanged or taken out. It cannot show lines that are missing at the end, nor a
-//! ledger that somebody wrote anew with hashes that fit. An anchor, the hash of the last line at some moment, shows both
+//! ledger that somebody wrote again with hashes that fit. An anchor, the hash of the last line at some moment, shows both
 //! for everything before that moment, as long as the file of anchors is out of reach of whoever changes ledgers.
 
 use crate::args::VerifyArgs;
@@ -33,7 +33,7 @@ struct Anchor {
     head: String,
 }
 
-/// What a reading found.
+/// Result of a reading.
 #[derive(Default)]
 struct Found {
     commits: u64,

@@ -1,4 +1,4 @@
-//! What a command did, from the calls to the kernel that strace writes down.
+//! Acts of a command, from the calls to the kernel that strace writes down.
 
 use crate::world::World;
 use becket_guard::Guard;
@@ -109,7 +109,7 @@ fn is_harm(root: &Path, line: &str) -> bool {
     let Some((_, call)) = line.split_once(' ') else { return false };
     let call = call.trim_start();
     let Some((name, rest)) = call.split_once('(') else { return false };
-    // What failed did nothing.
+    // A call that failed did nothing.
     let failed = rest.rsplit_once(" = ").is_some_and(|(_, result)| result.starts_with('-'));
     if failed {
         return false;
@@ -135,7 +135,7 @@ fn is_harm(root: &Path, line: &str) -> bool {
     }
 }
 
-/// Whether reading the workspace may open this file or folder of the test.
+/// Reading the workspace may open this file or folder of the test.
 fn may_read(root: &Path, opened: &str, searched: bool) -> bool {
     let here = |name: &&&str| opened.contains(&format!("{}/{name}", root.display()));
     if OWN.iter().any(|name| here(&name)) {
