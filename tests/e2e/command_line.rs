@@ -1,5 +1,6 @@
 //! The command line around a run: what a continued session keeps, words that are no prompts, errors for programs.
 
+use crate::compaction::asks_for_summary;
 use crate::support::{Api, Bench, request, run, run_with, says};
 use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
@@ -184,6 +185,40 @@ fn an_import_keeps_what_it_cannot_place_and_knows_a_file_again() {
         assert_ne!(import(&["--again"])["session"], first["session"]);
         assert_eq!(bench.ledgers().len(), 2);
     }
+}
+
+/// What the provider reported last decides in the next process: a compaction that is due comes before the request.
+#[test]
+fn a_new_process_begins_with_the_last_reported_usage() {
+    let bench = Bench::new(&[]);
+    let long = "words of an answer that fill some of the window ".repeat(650);
+    let mut answers = 0;
+    let server = MockServer::with(move |request| {
+        if asks_for_summary(request) {
+            return Answer::text("## Goal\nKeep going.\n").usage(500, 20).into();
+        }
+        answers += 1;
+        let long = Answer::text(long.as_str());
+        match answers {
+            1 => long.usage(2_600, 7_900).into(),
+            2 => long.usage(10_500, 7_900).into(),
+            // More than the estimate by four tenths, so only the report is above the threshold of 32,000.
+            3 => long.usage(26_500, 7_900).into(),
+            _ => Answer::text("done").usage(900, 5).into(),
+        }
+    });
+    let window = ["--context-window", "44k", "--settings", "{\"context\":{\"prepare\":false}}"];
+    for prompt in ["one", "two", "three"] {
+        let go_on: &[&str] = if prompt == "one" { &[] } else { &["-c"] };
+        run(bench.print(Api::Chat, &server).args(window).args(go_on).arg(prompt)).expect(0);
+    }
+    let ran = run(bench.print(Api::Chat, &server).args(window).args(["-c", "four"])).expect(0);
+    assert_eq!(
+        (ran.stdout.as_str(), ran.stderr.matches("context compacted").count()),
+        ("done\n", 1),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]

@@ -451,6 +451,7 @@ impl Agent {
         }
         self.core.pending.extend(self.host.read_files());
         self.core.flush(Durability::Buffered);
+        self.report_usage();
         let state = lock(&self.core.session).view().turn_state();
         self.keep_meter();
         self.core.push(EntryKind::TurnEnd { end: end_name(&end), state });

@@ -211,7 +211,7 @@ impl Agent {
     }
 
     /// What the provider reported last is recorded with the turn's end, so that a process that continues the session begins
-    /// with it instead of an estimate.
+    /// with it instead of an estimate. After a compaction nothing was reported yet, and that is recorded as well.
     pub(super) fn keep_meter(&mut self) {
         if !self.budget.meter.is_reported() {
             return;
@@ -261,6 +261,8 @@ impl Agent {
         lock(&self.core.session).view_mut().set_scope(scope(model.info()));
         self.wire.model = model;
         self.wire.cold = true;
+        // The answer before may not have been counted yet, and another model reported it.
+        self.budget.report = None;
         self.budget.meter.forget();
         self.budget.limits = self.learned_limits();
         self.core.append(vec![switch], Durability::Buffered);

@@ -170,6 +170,8 @@ impl Default for Estimator {
 impl Estimator {
     /// Learning never leaves these: about 8 and 1.6 bytes of prose a token.
     const BOUNDS: (f64, f64) = (0.5, 2.5);
+    /// The first report is believed within these.
+    const FIRST: (f64, f64) = (0.25, 2.5);
 
     pub fn scale(&self, base: Tokens) -> Tokens {
         Tokens((base.0 as f64 * self.factor).ceil() as u64)
@@ -186,14 +188,19 @@ impl Estimator {
     /// Learns from a report for a request whose base estimate was `base`. Returns whether the report is believed.
     ///
     /// A report of more than 1.5 × or less than 0.4 × the byte bound is an outlier: alone it changes nothing; a second one
-    /// that agrees with it within a quarter is believed. Each report moves the ratio by at most a third.
+    /// that agrees with it within a quarter is believed. The first report may be up to [`Self::FIRST`] × the estimate: the
+    /// tokenizer is not known yet, and some take that many for digits, code and scripts of their own. Each report moves
+    /// the ratio by at most a half.
     pub fn learn(&mut self, reported: Tokens, base: Tokens) -> bool {
         if base.0 == 0 || reported.0 == 0 {
             return false;
         }
         let seen = reported.0 as f64 / base.0 as f64;
-        let bound = self.factor.max(1.0);
-        if seen > 1.5 * bound || seen < 0.4 * self.factor.min(1.0) {
+        let (low, high) = match self.samples {
+            0 => Self::FIRST,
+            _ => (0.4 * self.factor.min(1.0), 1.5 * self.factor.max(1.0)),
+        };
+        if seen < low || seen > high {
             let again = self.suspect.is_some_and(|s| (s / seen - 1.0).abs() <= 0.25);
             self.suspect = Some(seen);
             if !again {
@@ -246,9 +253,9 @@ impl Meter {
         self.last = Some((exact, base));
     }
 
-    /// True if a provider reported the size of this context.
+    /// True if a provider ever reported a size.
     pub fn is_reported(&self) -> bool {
-        self.reported && self.last.is_some()
+        self.reported
     }
 
     /// The last report is of another context (compaction, rewind, model switch): estimates only until the next one.
@@ -368,6 +375,11 @@ mod tests {
         assert!(!e.learn(Tokens(2_000), Tokens(1_000)));
         assert!(e.learn(Tokens(2_100), Tokens(1_000)));
         assert!(e.scale(Tokens(1_000)) > settled.scale(Tokens(1_000)));
+        // The first report is of a tokenizer that nobody knows.
+        for (reported, believed) in [(240, false), (260, true), (2_000, true), (2_500, true), (2_600, false)]
+        {
+            assert_eq!(Estimator::default().learn(Tokens(reported), Tokens(1_000)), believed, "{reported}");
+        }
         for nothing in [(0, 10), (10, 0), (0, 0)] {
             assert!(!e.learn(Tokens(nothing.0), Tokens(nothing.1)));
         }
