@@ -15,8 +15,7 @@ use tokio::task::JoinHandle;
 
 /// Bytes after which a batch is passed on, so that text shows while a fast server goes on.
 const BATCH: usize = 64 * 1024;
-/// Batches that wait for the consumer. The next is read only when there is room for it: the HTTP client's buffers hold up
-/// to 400 kB each, and every batch that waits keeps one.
+/// Batches that wait for the consumer. The next is read only when there is room for it.
 const WAITING: usize = 1;
 
 /// A body that is read by a task of its own.
@@ -52,26 +51,24 @@ impl<E: Send + 'static> Batches<E> {
     }
 }
 
-/// `first` with what has arrived after it, and the error that came then.
+/// `first` with what has arrived after it, and the error that came then. The bytes are copied: a chunk that waited would keep
+/// the whole buffer of the connection, and the client would take a new one.
 async fn fill<E>(
     first: Bytes,
     body: &mut (impl Stream<Item = Result<Bytes, E>> + Unpin),
 ) -> (Option<Bytes>, Option<Result<Bytes, E>>) {
-    let mut batch: Option<BytesMut> = None;
-    let mut length = first.len();
-    while length < BATCH {
+    let mut batch = BytesMut::from(first.as_ref());
+    drop(first);
+    while batch.len() < BATCH {
         let_others_run().await;
         match body.next().now_or_never() {
-            Some(Some(Ok(more))) => {
-                length += more.len();
-                batch.get_or_insert_with(|| BytesMut::from(first.as_ref())).extend_from_slice(&more);
-            }
-            Some(Some(Err(error))) => return (Some(batch.map_or(first, BytesMut::freeze)), Some(Err(error))),
+            Some(Some(Ok(more))) => batch.extend_from_slice(&more),
+            Some(Some(Err(error))) => return (Some(batch.freeze()), Some(Err(error))),
             // The end is seen again by who asks next.
             Some(None) | None => break,
         }
     }
-    (Some(batch.map_or(first, BytesMut::freeze)), None)
+    (Some(batch.freeze()), None)
 }
 
 /// Goes to the end of the scheduler's queue, after the connection that was woken. Unlike Tokio's `yield_now`, this does not
