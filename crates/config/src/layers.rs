@@ -9,6 +9,7 @@ use crate::tree::{
     check_types, describe, drop_nulls, flatten, from_value, nearest, resolve_paths, translate, unflatten,
 };
 use serde_json::Value;
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -131,7 +132,7 @@ impl fmt::Display for Source {
 }
 
 /// The one immutable result. Paths in `config` are absolute.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     pub config: Config,
     /// Warnings about values that were ignored or look wrong, each a line to show.
@@ -249,7 +250,8 @@ const KEYS: &[(&str, &[&str])] =
 
 struct Builder<'a> {
     inputs: &'a Inputs<'a>,
-    schema: Value,
+    /// Made for the first file: flags and variables alone do without, and so does a start without any configuration.
+    schema: LazyCell<Value>,
     merged: BTreeMap<String, Merged>,
     warnings: Vec<Problem>,
     errors: Vec<Problem>,
@@ -259,7 +261,7 @@ struct Builder<'a> {
 pub fn load(inputs: &Inputs<'_>) -> Result<Settings, ConfigError> {
     let mut builder = Builder {
         inputs,
-        schema: json_schema(),
+        schema: LazyCell::new(json_schema),
         merged: BTreeMap::new(),
         warnings: Vec::new(),
         errors: Vec::new(),
@@ -333,15 +335,17 @@ impl Builder<'_> {
     /// One key from outside a file.
     fn single(&mut self, key: &str, value: Value, source: Source) {
         let mut root = Node { at: 0, kind: Kind::Table(Vec::new()) };
-        let leaf = from_value(value);
-        root.put(&key.split('.').collect::<Vec<_>>(), leaf);
+        root.put(&key.split('.').collect::<Vec<_>>(), from_value(value.clone()));
         if let Err((path, message)) = check_types(&root) {
             let (origin, key) = place(Some(&source), &path.join("."));
             self.errors.push(Problem { origin, at: None, key, message });
             return;
         }
-        let cwd = self.inputs.cwd.to_path_buf();
-        self.merge(&root, &source, &cwd, None);
+        let cwd = self.inputs.cwd;
+        match from_value(value) {
+            Node { kind: Kind::Table(_), .. } => self.merge(&root, &source, cwd, None),
+            leaf => self.merge_leaf(key.to_owned(), &leaf, &source, cwd, None),
+        }
     }
 
     fn document(
@@ -402,32 +406,44 @@ impl Builder<'_> {
         let mut leaves = Vec::new();
         flatten(root, &self.schema, &mut Vec::new(), &mut leaves);
         for (key, node) in leaves {
-            let mut value = node.to_value();
-            if matches!(source, Source::Project(_) | Source::Local(_)) {
-                let so_far = self.merged.get(&key).map(|m| &m.value);
-                if let Ruling::Ignored { why } = ruling(&key, &value, so_far, self.inputs.trusted) {
-                    let (origin, text) = file.unwrap_or_default();
-                    self.warnings.push(Problem {
-                        origin: origin.to_owned(),
-                        at: Some(position(text, node.at)),
-                        key: Some(key),
-                        message: format!(
-                            "ignored: {why}; to have it, put it into your user configuration or give the flag"
-                        ),
-                    });
-                    continue;
-                }
-            }
-            if PATHS.contains(&key.as_str()) {
-                resolve_paths(&mut value, base, self.inputs.home);
-            }
-            let line = |at| file.map(|(_, text)| position(text, at).0);
-            let lines = match &node.kind {
-                Kind::List(items) => items.iter().map(|item| line(item.at)).collect(),
-                _ => vec![line(node.at)],
-            };
-            self.set(key, value, source, lines);
+            self.merge_leaf(key, node, source, base, file);
         }
+    }
+
+    /// One key with its value, if this source may set it.
+    fn merge_leaf(
+        &mut self,
+        key: String,
+        node: &Node,
+        source: &Source,
+        base: &Path,
+        file: Option<(&str, &str)>,
+    ) {
+        let mut value = node.to_value();
+        if matches!(source, Source::Project(_) | Source::Local(_)) {
+            let so_far = self.merged.get(&key).map(|m| &m.value);
+            if let Ruling::Ignored { why } = ruling(&key, &value, so_far, self.inputs.trusted) {
+                let (origin, text) = file.unwrap_or_default();
+                self.warnings.push(Problem {
+                    origin: origin.to_owned(),
+                    at: Some(position(text, node.at)),
+                    key: Some(key),
+                    message: format!(
+                        "ignored: {why}; to have it, put it into your user configuration or give the flag"
+                    ),
+                });
+                return;
+            }
+        }
+        if PATHS.contains(&key.as_str()) {
+            resolve_paths(&mut value, base, self.inputs.home);
+        }
+        let line = |at| file.map(|(_, text)| position(text, at).0);
+        let lines = match &node.kind {
+            Kind::List(items) => items.iter().map(|item| line(item.at)).collect(),
+            _ => vec![line(node.at)],
+        };
+        self.set(key, value, source, lines);
     }
 
     fn set(&mut self, key: String, value: Value, source: &Source, lines: Vec<Option<usize>>) {
