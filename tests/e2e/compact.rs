@@ -291,3 +291,16 @@ fn on_a_full_disk_an_undo_says_that_nothing_was_changed_and_a_search_finds() {
     let ran = run(&mut on_a_full_disk(&search)).expect(0);
     assert!(ran.stdout.contains("trampoline"), "{ran:?}");
 }
+
+/// The configuration of the session's folder decides outside of the session as well.
+#[test]
+fn a_preview_keeps_as_many_turns_as_the_configuration_says() {
+    let (bench, server) = session();
+    let dropped = [1, 4].map(|turns| {
+        bench.home.write(".config/becket/config.toml", &format!("[context]\ntail_turns = {turns}\n"));
+        let shown = run(&mut compact(&bench, &server, &["--preview", "--json"])).expect(0);
+        let page: Value = serde_json::from_str(&shown.stdout).unwrap();
+        page["dropped"].as_array().unwrap().len()
+    });
+    assert!(dropped[0] > dropped[1] && dropped[1] > 0, "{dropped:?}");
+}

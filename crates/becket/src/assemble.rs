@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::models;
 use crate::reach;
 use crate::remembered::{self, Remembered};
+use crate::settings::policy;
 use crate::settings::{Fork, RunSettings, SessionChoice};
 use crate::toolbox;
 use becket_agent::prompt::{self, PromptSettings};
@@ -226,22 +227,6 @@ fn rules(environment: &Environment, config: &Config) -> RulesSettings {
     }
     user_files.extend(config.rules.files.iter().map(PathBuf::from));
     RulesSettings { off: false, user_files, home: environment.home.clone(), trust_imports: false }
-}
-
-fn policy(config: &Config) -> Policy {
-    let mut policy = Policy {
-        prune: config.prune.enabled,
-        threshold: config.context.threshold,
-        auto_compact: config.context.auto,
-        prepare: config.context.prepare,
-        tail_turns: config.context.tail_turns,
-        keep_recent_tokens: config.context.keep_recent_tokens,
-        reattach: config.context.reattach,
-        template: config.context.template.clone(),
-        ..Policy::default()
-    };
-    policy.protect.extend(config.prune.protect.iter().cloned());
-    policy
 }
 
 /// The guard of a run.

@@ -5,8 +5,10 @@
 use crate::args::{ConfigArgs, InputFormat, OutputFormat, Run};
 use crate::environment::Environment;
 use crate::failure::Failure;
+use becket_config::Config;
 use becket_config::{ConfigError, Flag, Inputs, Places, SandboxMode, SettingSources, Settings};
 use becket_print::{Format, Schema};
+use becket_session::context::Policy;
 use becket_types::{PermissionMode, SessionId};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -115,6 +117,34 @@ pub(crate) fn configuration(
     let mut settings = becket_config::load(&inputs).map_err(config_failure)?;
     settings.warnings.extend(warnings);
     Ok(settings)
+}
+
+/// When and how a session under these settings is kept within the window.
+pub(crate) fn policy(config: &Config) -> Policy {
+    let mut policy = Policy {
+        prune: config.prune.enabled,
+        threshold: config.context.threshold,
+        auto_compact: config.context.auto,
+        prepare: config.context.prepare,
+        tail_turns: config.context.tail_turns,
+        keep_recent_tokens: config.context.keep_recent_tokens,
+        reattach: config.context.reattach,
+        template: config.context.template.clone(),
+        ..Policy::default()
+    };
+    policy.protect.extend(config.prune.protect.iter().cloned());
+    policy
+}
+
+/// As [`policy`], for sessions of the folder `cwd`. A configuration that cannot be read counts as an empty one: whoever looks
+/// at a session or takes something back needs none.
+pub(crate) fn policy_in(environment: &Environment, cwd: &Path) -> Policy {
+    policy(&readable(environment, cwd).config)
+}
+
+/// The configuration for `cwd`, or an empty one where it cannot be read.
+pub(crate) fn readable(environment: &Environment, cwd: &Path) -> Settings {
+    configuration(environment, cwd, &ConfigArgs::default(), Vec::new(), false).unwrap_or_default()
 }
 
 fn config_failure(error: ConfigError) -> Failure {

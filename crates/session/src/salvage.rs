@@ -108,7 +108,8 @@ pub fn salvage(
     }
     options.extra.insert(REPAIRED.to_owned(), mark);
     let io = std::sync::Arc::clone(&options.outside.io);
-    let mut copy = Session::fork(source, None, root, cwd, options, Policy::default(), no_model())?;
+    let mut copy =
+        Session::fork(source, None, root, cwd, options, Policy::default(), ModelScope::no_model())?;
     let dir = copy.dir().to_path_buf();
     let aside = set_lines_aside(io.as_ref(), source, &bad, &dir).map_err(failed())?;
     for name in &broken {
@@ -131,16 +132,6 @@ pub fn salvage(
         return Err(failed()(io::Error::other(copy.take_notices().join(" "))));
     }
     Ok(Outcome::Copied(Box::new(made)))
-}
-
-pub(crate) fn no_model() -> ModelScope {
-    ModelScope {
-        provider: String::new(),
-        model: String::new(),
-        images: true,
-        max_images: usize::MAX,
-        max_media_bytes: u64::MAX,
-    }
 }
 
 /// The bytes of all lines that could not be taken, as they are. How many.

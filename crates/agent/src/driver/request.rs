@@ -9,7 +9,7 @@ use crate::settings::scope;
 use crate::watch::Fate;
 use becket_model::{ErrorKind, Model, ModelError, Prepared, Request, ToolChoice};
 use becket_session::Durability;
-use becket_session::context::budget::{Budget, Limits};
+use becket_session::context::budget::{Budget, Limits, Meter};
 use becket_session::context::compaction::{Floor, Need, Owed as GovernorOwed, StopReason};
 use becket_session::context::reminder;
 use becket_types::{
@@ -26,8 +26,6 @@ use tokio::time::Instant;
 const MAX_DELAY: Millis = Millis(60_000);
 /// Changed files that the model is told of by name.
 const MAX_CHANGED: usize = 10;
-/// Name of the state that holds the last reported usage.
-const METER: &str = "meter";
 /// Refused requests that are remembered.
 const MAX_REFUSED: usize = 64;
 
@@ -165,13 +163,9 @@ impl Agent {
         floor
     }
 
-    fn limits_key(&self) -> String {
-        format!("{}:{}", Limits::KEY, self.wire.model.info().id)
-    }
-
     pub(super) fn learned_limits(&self) -> Limits {
         let session = lock(&self.core.session);
-        let value = session.view().state(&self.limits_key()).cloned();
+        let value = session.view().state(&Limits::key(&self.wire.model.info().id)).cloned();
         value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
     }
 
@@ -207,32 +201,23 @@ impl Agent {
 
     fn keep_limits(&mut self) {
         let value = serde_json::to_value(self.budget.limits).unwrap_or_default();
-        self.core.push(EntryKind::State { key: self.limits_key(), value });
+        self.core.push(EntryKind::State { key: Limits::key(&self.wire.model.info().id), value });
     }
 
-    /// What the provider reported last is recorded with the turn's end, so that a process that continues the session begins
-    /// with it instead of an estimate. After a compaction nothing was reported yet, and that is recorded as well.
+    /// What the provider reported last is recorded with the turn's end. After a compaction nothing was reported yet, and that is
+    /// recorded as well.
     pub(super) fn keep_meter(&mut self) {
-        if !self.budget.meter.is_reported() {
-            return;
-        }
         let model = &self.wire.model.info().id;
-        let value = serde_json::json!({ "model": model, "meter": self.budget.meter });
-        let known = lock(&self.core.session).view().state(METER).cloned();
-        if known.as_ref() != Some(&value) {
-            self.core.push(EntryKind::State { key: METER.to_owned(), value });
+        let entry = self.budget.meter.entry(lock(&self.core.session).view(), model);
+        if let Some(entry) = entry {
+            self.core.push(entry);
         }
     }
 
     /// What an earlier process recorded for this model.
     pub(super) fn recall_meter(&mut self) {
-        let kept = lock(&self.core.session).view().state(METER).cloned();
-        let Some(kept) = kept.filter(|kept| kept["model"] == self.wire.model.info().id.as_str()) else {
-            return;
-        };
-        if let Ok(meter) = serde_json::from_value(kept["meter"].clone()) {
-            self.budget.meter = meter;
-        }
+        let kept = Meter::of_session(lock(&self.core.session).view(), &self.wire.model.info().id);
+        self.budget.meter = kept.unwrap_or_default();
     }
 
     pub(super) fn set_model(&mut self, name: &str) {

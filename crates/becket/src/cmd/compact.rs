@@ -9,19 +9,20 @@ mod report;
 
 use crate::args::CompactArgs;
 use crate::cmd::context::{Reading, info};
+use crate::cmd::open;
 use crate::cmd::sessions::write;
 use crate::cmd::undo::agreed;
 use crate::cmd::{not_saved, one_line, pick_session, short, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_session::context::budget::Budget;
+use becket_session::Durability;
+use becket_session::context::budget::{Budget, Meter};
 use becket_session::context::compaction::{
     self, Failure as SummaryFailure, Floor, Folded, Governor, Outcome, Request, Snapshot, Step, Summariser,
 };
-use becket_session::context::{Policy, View, edit, present};
+use becket_session::context::{View, edit, present};
 use becket_session::store::SessionSummary;
-use becket_session::{Durability, Session};
-use becket_types::{CompactionTrigger, Entry, EntryKind, Message, MessageId, Millis, Tokens};
+use becket_types::{CompactionTrigger, Entry, EntryKind, Message, MessageId, Millis};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
@@ -43,9 +44,9 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     let summary = pick_session(environment, cwd, args.session.as_deref())?;
     if args.undo || args.redo {
-        return change(&summary, args, out);
+        return change(environment, &summary, args, out);
     }
-    let mut reading = Reading::of(summary)?;
+    let mut reading = Reading::of(environment, summary)?;
     if args.verify {
         return verify(&mut reading.view, args.json, out);
     }
@@ -65,7 +66,7 @@ pub(crate) fn run(
         let applied = applies && args.consent.yes;
         let body = report::json(&preview, applied);
         if applied {
-            apply(&reading, preview)?;
+            apply(environment, &reading, preview)?;
         }
         return write(out, &format!("{body}\n"));
     }
@@ -76,7 +77,7 @@ pub(crate) fn run(
     if !agreed(&args.consent, out)? {
         return write(out, "Nothing was changed.\n");
     }
-    let id = apply(&reading, preview)?;
+    let id = apply(environment, &reading, preview)?;
     write(out, &format!("Compacted. To take this back: becket compact {id} --undo\n"))
 }
 
@@ -104,8 +105,7 @@ fn preview(
         let name = args.model.as_deref().or(reading.model.as_deref());
         asker = Some(ask::Asker::new(environment, cwd, name, args.context_window, reading.blobs())?);
     }
-    let info = info(reading.model.as_deref());
-    let window = args.context_window.unwrap_or(info.window);
+    let (budget, _) = reading.budget(args.context_window);
     let summariser = asker.as_ref().map(|asker| {
         let info = asker.info();
         Summariser {
@@ -115,14 +115,17 @@ fn preview(
             cache_warm: false,
         }
     });
+    let floor = Floor::of(reading.view.system_items(), &reading.tools());
+    let model = info(reading.model.as_deref()).id;
+    let meter = Meter::of_session(&reading.view, &model).unwrap_or_default();
     let request = Request {
         trigger: CompactionTrigger::Manual,
         focus: args.focus.clone(),
-        floor: Floor::of(reading.view.system_items(), &reading.tools()),
-        used: Tokens(0),
-        budget: Budget::new(window, info.input_limit.min(window), info.max_output),
+        floor,
+        used: meter.used(floor.total() + reading.view.estimated_tokens()),
+        budget,
         // A summary that was written by hand stands in for the model's.
-        summariser: summariser.or_else(|| written.as_ref().map(|_| by_hand(window))),
+        summariser: summariser.or_else(|| written.as_ref().map(|_| by_hand(budget.window))),
         continuation_id: MessageId::new(),
         now: now(),
     };
@@ -188,10 +191,9 @@ fn steps(
     }
 }
 
-fn apply(reading: &Reading, preview: Preview) -> Result<String, Failure> {
-    let (view, policy) = (&reading.view, Policy::default());
-    let mut session =
-        Session::open(&reading.summary.dir, policy, view.scope().clone()).map_err(store_failure)?;
+fn apply(environment: &Environment, reading: &Reading, preview: Preview) -> Result<String, Failure> {
+    let view = &reading.view;
+    let mut session = open(environment, &reading.summary, view.scope().clone())?;
     if session.last_seq() != view.last_seq() {
         return Err(Failure::error("the session went on meanwhile, so nothing was changed")
             .hint("look again: becket compact --preview"));
@@ -218,11 +220,16 @@ fn apply(reading: &Reading, preview: Preview) -> Result<String, Failure> {
 }
 
 /// Undo and redo: one more entry.
-fn change(summary: &SessionSummary, args: &CompactArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let reading = Reading::of(summary.clone())?;
+fn change(
+    environment: &Environment,
+    summary: &SessionSummary,
+    args: &CompactArgs,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let reading = Reading::of(environment, summary.clone())?;
     let tools = Floor::of(&[], &reading.tools()).total();
     let scope = becket_agent::scope(&info(reading.model.as_deref()));
-    let mut session = Session::open(&summary.dir, Policy::default(), scope).map_err(store_failure)?;
+    let mut session = open(environment, summary, scope)?;
     let change = if args.undo {
         let compaction = session.view().compaction().map(|(seq, _)| seq);
         compaction.map(|entry| (vec![EntryKind::Revert { entry }], entry))

@@ -13,11 +13,14 @@ use crate::cmd::sessions::write;
 use crate::cmd::{one_line, pick_session, short, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::remembered::Remembered;
+use crate::settings::{policy, readable};
 use crate::toolbox;
 use becket_model::{Model as _, ModelInfo, ScriptedModel, catalog};
 use becket_session::blobs::BlobStore;
+use becket_session::context::View;
 use becket_session::context::budget::Budget;
-use becket_session::context::{Policy, View};
+use becket_session::context::budget::Limits;
 use becket_session::ledger::Proof;
 use becket_session::store::{self, Disk, SessionSummary};
 use becket_session::walk::{Walked, walk};
@@ -40,27 +43,48 @@ pub(crate) struct Reading {
     pub bad: Vec<String>,
     /// The model of the last request, `provider/name`.
     pub model: Option<String>,
+    /// The window that is set for it, by its folder's configuration or for an earlier run.
+    window: Option<u64>,
     /// Of its ledger, for reading it again.
     proof: Proof,
 }
 
 impl Reading {
-    pub(crate) fn of(summary: SessionSummary) -> Result<Self, Failure> {
+    /// Under the configuration of the session's folder, as it would go on there.
+    pub(crate) fn of(environment: &Environment, summary: SessionSummary) -> Result<Self, Failure> {
         let mut entries: Vec<Entry> = Vec::new();
-        let walked =
-            walk(&summary.dir, Policy::default(), becket_agent::scope(&info(None)), &mut |entry, _| {
-                if is_of_requests(&entry.kind) {
-                    entries.push(entry.clone());
-                }
-                ControlFlow::Continue(())
-            });
+        let mut settings = readable(environment, &summary.cwd);
+        let policy = policy(&settings.config);
+        let walked = walk(&summary.dir, policy, becket_agent::scope(&info(None)), &mut |entry, _| {
+            if is_of_requests(&entry.kind) {
+                entries.push(entry.clone());
+            }
+            ControlFlow::Continue(())
+        });
         let Walked { mut view, bad, proof } = walked.map_err(store_failure)?;
         let bad = bad.iter().map(ToString::to_string).collect();
         let model = model_of(&entries);
         view.set_scope(becket_agent::scope(&info(model.as_deref())));
         // The session may be at work in another process. If it died, its next run closes the calls.
         view.set_calls_may_run(true);
-        Ok(Self { summary, view, entries, bad, model, proof })
+        // What was said for an earlier run holds for the next one as well.
+        let _ = Remembered::of_view(&view).apply(&mut settings);
+        let window = settings.config.context.window;
+        Ok(Self { summary, view, entries, bad, model, window, proof })
+    }
+
+    /// What fits into the session's model, and whether its window is known: `given` for this command, set for the session, or
+    /// the model's own; under what the server was seen to take.
+    pub(crate) fn budget(&self, given: Option<u64>) -> (Budget, bool) {
+        let info = info(self.model.as_deref());
+        let set = given.or(self.window);
+        let window = set.unwrap_or(info.window);
+        let learned = self.view.state(&Limits::key(&info.id)).cloned();
+        let learned: Limits =
+            learned.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();
+        let known = set.is_some() || learned.effective().is_some() || info.source != catalog::UNKNOWN;
+        let budget = Budget::new(window, info.input_limit.min(window), info.max_output);
+        (if given.is_some() { budget } else { budget.limited(learned) }, known)
     }
 
     /// Shows every entry of the ledger, in order; what cannot be read is passed over.
@@ -186,7 +210,7 @@ pub(crate) fn run(
     let edits = [&args.drop, &args.collapse, &args.pin, &args.restore];
     if args.undo || args.redo || edits.iter().any(|list| !list.is_empty()) {
         let requests = Requests::of(summary)?;
-        return edit::run(&requests.summary, &info(requests.model.as_deref()), args, out);
+        return edit::run(environment, &requests.summary, &info(requests.model.as_deref()), args, out);
     }
     if args.requests {
         return show::list(&Requests::of(summary)?.entries, args.json, out);
@@ -196,7 +220,7 @@ pub(crate) fn run(
         let maker = sent::Maker::of(environment, cwd, &requests)?;
         return show::request(&maker, &requests.entries, number, args, out);
     }
-    let mut reading = Reading::of(summary)?;
+    let mut reading = Reading::of(environment, summary)?;
     let tools = reading.tools();
     let _ = reading.view.context();
     let mut spans = reading.view.spans(&tools);
@@ -207,12 +231,9 @@ pub(crate) fn run(
         }
     }
     reading.model = reading.model.take().or_else(|| args.model.clone());
-    let info = info(reading.model.as_deref());
-    let window = args.context_window.unwrap_or(info.window);
-    let assumed = args.context_window.is_none() && info.source == catalog::UNKNOWN;
-    let usable = args
-        .usable
-        .unwrap_or_else(|| Budget::new(window, info.input_limit.min(window), info.max_output).usable());
+    let (budget, known) = reading.budget(args.context_window);
+    let (window, assumed) = (budget.window, !known);
+    let usable = args.usable.unwrap_or_else(|| budget.usable());
     let sum: u64 = spans.iter().map(|s| s.tokens.0).sum();
     if args.json {
         let body = json!({

@@ -238,7 +238,7 @@ fn session(environment: &Environment, cwd: &Path, id: &str) -> Result<Vec<Check>
     if bad == 0 {
         out.push(check("chain", true, format!("{commits} commits, each with the hash of the one before")));
     }
-    let mut reading = Reading::of(summary)?;
+    let mut reading = Reading::of(environment, summary)?;
     out.push(blob_check(&reading, &dir)?);
     let _ = reading.view.context();
     match reading.view.check() {

@@ -7,7 +7,7 @@ use crate::cmd::{count, one_line, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::StoreError;
-use becket_session::context::{ModelScope, Policy};
+use becket_session::context::ModelScope;
 use becket_session::import::{self, Conversation, Source, import_own};
 use becket_session::store::{self, SessionSummary};
 use becket_types::Role;
@@ -162,16 +162,10 @@ fn foreign(
     // Its own directory, where that is one here.
     let own = conversation.cwd.as_deref().filter(|dir| !args.here && dir.is_dir());
     let project: PathBuf = own.unwrap_or(cwd).to_path_buf();
-    let scope = ModelScope {
-        provider: String::new(),
-        model: String::new(),
-        images: true,
-        max_images: usize::MAX,
-        max_media_bytes: u64::MAX,
-    };
+    let policy = crate::settings::policy_in(environment, &project);
     let version = env!("CARGO_PKG_VERSION");
     let mut session = conversation
-        .write(&environment.sessions_dir(), &project, version, Policy::default(), scope)
+        .write(&environment.sessions_dir(), &project, version, policy, ModelScope::no_model())
         .map_err(store_failure)?;
     if !session.flush() || !session.is_persistent() {
         return Err(Failure::error("the session cannot be written"));

@@ -21,6 +21,7 @@ pub(crate) mod verify;
 
 use crate::environment::Environment;
 use crate::failure::Failure;
+use becket_session::context::ModelScope;
 use becket_session::store::{self, SessionSummary};
 use becket_session::{Session, StoreError};
 use becket_types::Millis;
@@ -40,6 +41,16 @@ pub(crate) fn pick_session(
                 .hint("start one with: becket -p \"task\"; or name a session (becket sessions --all)")
         }),
     }
+}
+
+/// Opens a session for writing, under the configuration of its folder.
+pub(crate) fn open(
+    environment: &Environment,
+    summary: &SessionSummary,
+    scope: ModelScope,
+) -> Result<Session, Failure> {
+    let policy = crate::settings::policy_in(environment, &summary.cwd);
+    Session::open(&summary.dir, policy, scope).map_err(store_failure)
 }
 
 /// A session that is not there, ambiguous or taken is the user's to mend; a failing disk is not.

@@ -1,6 +1,7 @@
 //! `becket undo`: what calls did to files is shown, asked about, and taken back. What undo, redo and rewind share is here.
 
 use crate::args::{Consent, UndoArgs};
+use crate::cmd::open;
 use crate::cmd::sessions::write;
 use crate::cmd::{one_line, pick_session, short, store_failure};
 use crate::environment::Environment;
@@ -8,7 +9,7 @@ use crate::failure::Failure;
 use becket_agent::undo::{Draft, Reach, SessionBlobs, carry_out, history, plan_files};
 use becket_print::ExitStatus;
 use becket_session::blobs::BlobStore;
-use becket_session::context::{ModelScope, Policy};
+use becket_session::context::ModelScope;
 use becket_session::store::{Disk, SessionSummary};
 use becket_session::{Durability, Session};
 use becket_snapshot::history::Prompt;
@@ -79,14 +80,7 @@ impl Opened {
     /// what it did.
     pub(crate) fn new(environment: &Environment, cwd: &Path, query: Option<&str>) -> Result<Self, Failure> {
         let summary = pick_session(environment, cwd, query)?;
-        let scope = ModelScope {
-            provider: String::new(),
-            model: String::new(),
-            images: true,
-            max_images: usize::MAX,
-            max_media_bytes: u64::MAX,
-        };
-        let mut session = Session::open(&summary.dir, Policy::default(), scope).map_err(store_failure)?;
+        let mut session = open(environment, &summary, ModelScope::no_model())?;
         let store = Arc::new(SessionBlobs::of(&session));
         let mut known = history(&session, &*store).map_err(store_failure)?;
         if let Some(open) = known.open().cloned() {

@@ -11,7 +11,6 @@ use crate::cmd::context::{
 use crate::cmd::{one_line, pick_session, short, store_failure, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_session::context::Policy;
 use becket_session::context::compaction::Folded;
 use becket_session::context::view::CacheState;
 use becket_session::store::ledger_path;
@@ -59,7 +58,8 @@ impl Inspector {
             *kept = None;
             let summary = pick_session(environment, cwd, Some(session))?;
             let (session, bytes) = (session.to_owned(), bytes(&summary.dir));
-            *kept = Some(Kept { session, bytes, reading: Reading::of(summary)?, made: Vec::new() });
+            *kept =
+                Some(Kept { session, bytes, reading: Reading::of(environment, summary)?, made: Vec::new() });
         }
         kept.as_mut().ok_or_else(gone)?.page(environment, cwd, asked)
     }
@@ -120,11 +120,11 @@ pub(super) fn loss(
     session: &str,
     entry: Seq,
 ) -> Result<Loss, Failure> {
-    let reading = Reading::of(pick_session(environment, cwd, Some(session))?)?;
+    let reading = Reading::of(environment, pick_session(environment, cwd, Some(session))?)?;
     let mut before: Option<Vec<Arc<Message>>> = None;
     let mut goes_on = false;
     let scope = reading.view.scope().clone();
-    let walked = walk(&reading.summary.dir, Policy::default(), scope, &mut |at, view| {
+    let walked = walk(&reading.summary.dir, reading.view.policy().clone(), scope, &mut |at, view| {
         if before.is_some() {
             // What was said to go on with belongs to it.
             if goes_on || !continues(at) {

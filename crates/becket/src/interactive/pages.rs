@@ -207,7 +207,7 @@ impl Pages {
     }
 
     fn reading(&self) -> Result<Reading, Failure> {
-        Reading::of(pick_session(&self.environment, &self.cwd, Some(&self.session))?)
+        Reading::of(&self.environment, pick_session(&self.environment, &self.cwd, Some(&self.session))?)
     }
 
     /// One row for each request: how much of what was read came from the provider's cache.

@@ -10,7 +10,8 @@
 //!
 //! Does not load a tokenizer: [`Meter::wants_exact_count`] only says when the caller should.
 
-use becket_types::{Message, Part, Tokens, Usage};
+use super::view::View;
+use becket_types::{EntryKind, Message, Part, Tokens, Usage};
 use serde::{Deserialize, Serialize};
 
 mod estimate;
@@ -116,8 +117,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Name of the `State` entry, followed by `:` and the model.
-    pub const KEY: &'static str = "limits";
+    /// Name of the `State` entry for a model.
+    pub fn key(model: &str) -> String {
+        format!("limits:{model}")
+    }
 
     /// Learns from a context-overflow error. `named` is the limit in its text, `sent` our figure for what was sent.
     ///
@@ -230,7 +233,31 @@ pub struct Meter {
     counted: bool,
 }
 
+/// What a ledger keeps of a meter: the reports of one model.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    model: String,
+    meter: Meter,
+}
+
 impl Meter {
+    /// Name of the `State` entry.
+    const KEY: &'static str = "meter";
+
+    /// What an earlier process recorded, if the session's last reports are of `model` (`provider/name`).
+    pub fn of_session(view: &View, model: &str) -> Option<Self> {
+        let kept: Kept = serde_json::from_value(view.state(Self::KEY)?.clone()).ok()?;
+        (kept.model == model).then_some(kept.meter)
+    }
+
+    /// For a later process, so that it begins with the last report instead of an estimate; `None` where nothing was reported,
+    /// or the ledger says it already.
+    pub fn entry(&self, view: &View, model: &str) -> Option<EntryKind> {
+        let value = serde_json::to_value(Kept { model: model.to_owned(), meter: *self }).ok()?;
+        let known = view.state(Self::KEY) == Some(&value);
+        (self.reported && !known).then(|| EntryKind::State { key: Self::KEY.to_owned(), value })
+    }
+
     /// The provider reported `usage` for a request whose base estimate was `base_sent` (system, tools, messages).
     /// `base_now` is the base estimate with the answer appended.
     pub fn report(&mut self, usage: &Usage, base_sent: Tokens, base_now: Tokens) {
@@ -251,11 +278,6 @@ impl Meter {
     pub fn count(&mut self, exact: Tokens, base: Tokens) {
         self.counted = true;
         self.last = Some((exact, base));
-    }
-
-    /// True if a provider ever reported a size.
-    pub fn is_reported(&self) -> bool {
-        self.reported
     }
 
     /// The last report is of another context (compaction, rewind, model switch): estimates only until the next one.

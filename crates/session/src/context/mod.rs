@@ -84,3 +84,16 @@ pub struct ModelScope {
     /// Bytes of all media in one request, at most.
     pub max_media_bytes: u64,
 }
+
+impl ModelScope {
+    /// Where no request is made: every medium is kept.
+    pub fn no_model() -> Self {
+        Self {
+            provider: String::new(),
+            model: String::new(),
+            images: true,
+            max_images: usize::MAX,
+            max_media_bytes: u64::MAX,
+        }
+    }
+}

@@ -20,7 +20,6 @@ use crate::context::{ModelScope, Policy, View};
 use crate::export::{self, Format};
 use crate::ledger::{AnyReader, BadRecord, Item, Ledger, line};
 use crate::past::Past;
-use crate::salvage::no_model;
 use crate::store::{Durability, Outside, StoreError, layout};
 use becket_types::{BlobId, Blobs, CallId, Entry, EntryKind, Millis, Seq, SessionId, SubagentOf};
 use info::{info_or_unknown, refuse_newer};
@@ -319,7 +318,7 @@ impl Session {
     /// Opens a session that was just put there whole, and writes down what that came to: so the first who goes on with a long one
     /// does not wait. Failing is no matter.
     pub(crate) fn prepare(session_dir: &Path) {
-        if let Ok(mut session) = Self::open(session_dir, Policy::default(), no_model()) {
+        if let Ok(mut session) = Self::open(session_dir, Policy::default(), ModelScope::no_model()) {
             session.keep_checkpoint();
         }
     }

@@ -3,12 +3,13 @@
 //! What a change does is the engine's (`session::context::edit`); here are the arguments, the question and the words.
 
 use crate::args::ContextArgs;
+use crate::cmd::open;
 use crate::cmd::sessions::write;
 use crate::cmd::undo::agreed;
 use crate::cmd::{not_saved, store_failure};
+use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_model::ModelInfo;
-use becket_session::context::Policy;
 use becket_session::context::edit::{self, Edit};
 use becket_session::store::SessionSummary;
 use becket_session::{Durability, Session};
@@ -17,13 +18,13 @@ use serde_json::json;
 use std::io::Write;
 
 pub(super) fn run(
+    environment: &Environment,
     summary: &SessionSummary,
     info: &ModelInfo,
     args: &ContextArgs,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let scope = becket_agent::scope(info);
-    let mut session = Session::open(&summary.dir, Policy::default(), scope).map_err(store_failure)?;
+    let mut session = open(environment, summary, becket_agent::scope(info))?;
     let entries: Vec<Entry> = session.entries().map_err(store_failure)?.collect();
     let change = change(args);
     let edit = edit::plan(session.view_mut(), &entries, &change, info.prices)

@@ -120,6 +120,7 @@ pub(crate) struct Maker<'a> {
     model: Option<&'a str>,
     /// Of the reading that gave the entries.
     proof: &'a Proof,
+    policy: Policy,
     settings: becket_model::Settings,
     blobs: Arc<dyn Blobs>,
 }
@@ -149,11 +150,12 @@ impl<'a> Maker<'a> {
         (model, proof): (Option<&'a str>, &'a Proof),
     ) -> Result<Self, Failure> {
         let settings = configuration(environment, cwd, &ConfigArgs::default(), Vec::new(), true)?;
+        let policy = crate::settings::policy(&settings.config);
         let settings = models::model_settings(environment, &settings);
         // Nothing is sent, so no proxy is needed either.
         let settings = becket_model::Settings { proxies: Proxies::default(), ..settings };
         let blobs = Arc::new(BlobStore::in_memory(Arc::new(Disk), Some(dir)));
-        Ok(Self { dir, entries, model, proof, settings, blobs })
+        Ok(Self { dir, entries, model, proof, policy, settings, blobs })
     }
 
     /// Makes these requests again, one for one. They are in the order in which they were sent.
@@ -161,7 +163,7 @@ impl<'a> Maker<'a> {
         let mut made = Vec::with_capacity(wanted.len());
         let scope = becket_agent::scope(&info(self.model));
         let proof = self.proof.clone();
-        let walked = walk_again(self.dir, proof, Policy::default(), scope, &mut |entry, view| {
+        let walked = walk_again(self.dir, proof, self.policy.clone(), scope, &mut |entry, view| {
             match wanted.get(made.len()) {
                 Some(sent) if sent.entry.seq == entry.seq => made.push(self.one(sent, view)),
                 Some(_) => {}

@@ -7,7 +7,6 @@ use crate::cmd::undo::Opened;
 use crate::cmd::{count, one_line, pick_session, short, store_failure, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_session::context::Policy;
 use becket_session::index::Query;
 use becket_session::store::SessionSummary;
 use becket_session::{CreateOptions, Durability, Session};
@@ -33,7 +32,8 @@ pub(super) fn run(
         }
         SessionsWhat::Tree { all, json } => tree(environment, (!all).then_some(cwd), *json, out),
         SessionsWhat::Compare { one, other, json } => {
-            let read = |query: &String| Reading::of(pick_session(environment, cwd, Some(query))?);
+            let read =
+                |query: &String| Reading::of(environment, pick_session(environment, cwd, Some(query))?);
             let (one, other) = (read(one)?, read(other)?);
             let (first, second) = (one.all_entries()?, other.all_entries()?);
             // A fork has the entries of its source; only the first one names another session.
@@ -57,7 +57,8 @@ fn fork(
     if name.is_some_and(|name| one_line(name, 200).is_empty()) {
         return Err(Failure::usage("a name needs a letter"));
     }
-    let reading = Reading::of(summary.clone())?;
+    let reading = Reading::of(environment, summary.clone())?;
+    let policy = reading.view.policy().clone();
     let end = reading.view.last_seq();
     let upto = message.map(|query| place(&summary, end, query)).transpose()?;
     let model = reading.model;
@@ -69,8 +70,8 @@ fn fork(
     let scope = becket_agent::scope(&info(model.as_deref()));
     let project = if summary.cwd.is_dir() { summary.cwd.clone() } else { cwd.to_path_buf() };
     let root = environment.sessions_dir();
-    let mut copy = Session::fork(&summary.dir, upto, &root, &project, options, Policy::default(), scope)
-        .map_err(store_failure)?;
+    let mut copy =
+        Session::fork(&summary.dir, upto, &root, &project, options, policy, scope).map_err(store_failure)?;
     let title = name.map_or_else(|| format!("{} (fork)", one_line(summary.label(), 60)), str::to_owned);
     copy.append(vec![EntryKind::Title { title: title.clone() }], Durability::Synced)
         .map_err(store_failure)?;

@@ -3,13 +3,14 @@
 
 use super::{line, row, write};
 use crate::args::{SessionsWhat, Several};
+use crate::cmd::open;
 use crate::cmd::{not_saved, one_line, pick_session, short, store_failure, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_session::context::{ModelScope, Policy};
+use becket_session::context::ModelScope;
 use becket_session::index;
 use becket_session::store::{self, Outside, SessionSummary, trash};
-use becket_session::{Durability, Session, StoreError};
+use becket_session::{Durability, StoreError};
 use becket_types::{EntryKind, Millis};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -29,13 +30,15 @@ pub(super) fn run(
             if title.is_empty() {
                 return Err(Failure::usage("a title needs a letter"));
             }
-            append(&summary, EntryKind::Title { title: title.clone() })?;
+            append(environment, &summary, EntryKind::Title { title: title.clone() })?;
             if *json {
                 return write(out, &format!("{}\n", json!({ "session": summary.id, "title": title })));
             }
             write(out, &format!("{} is {title:?} now.\n", summary.id))
         }
-        SessionsWhat::Tag { session, tags, remove, json } => tag(&pick(session)?, tags, *remove, *json, out),
+        SessionsWhat::Tag { session, tags, remove, json } => {
+            tag(environment, &pick(session)?, tags, *remove, *json, out)
+        }
         SessionsWhat::Archive(several) => archive(environment, cwd, several, true, out),
         SessionsWhat::Unarchive(several) => archive(environment, cwd, several, false, out),
         SessionsWhat::Rm(Several { sessions, json }) => {
@@ -81,20 +84,14 @@ fn now() -> Millis {
     Millis(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0))
 }
 
-fn append(summary: &SessionSummary, kind: EntryKind) -> Result<(), Failure> {
-    let scope = ModelScope {
-        provider: String::new(),
-        model: String::new(),
-        images: true,
-        max_images: usize::MAX,
-        max_media_bytes: u64::MAX,
-    };
-    let mut session = Session::open(&summary.dir, Policy::default(), scope).map_err(store_failure)?;
+fn append(environment: &Environment, summary: &SessionSummary, kind: EntryKind) -> Result<(), Failure> {
+    let mut session = open(environment, summary, ModelScope::no_model())?;
     session.append(vec![kind], Durability::Synced).map_err(store_failure)?;
     if session.flush() { Ok(()) } else { Err(not_saved(&mut session)) }
 }
 
 fn tag(
+    environment: &Environment,
     summary: &SessionSummary,
     tags: &[String],
     remove: bool,
@@ -118,7 +115,11 @@ fn tag(
         }
     }
     if now != before {
-        append(summary, EntryKind::State { key: SessionSummary::TAGS.to_owned(), value: json!(now) })?;
+        append(
+            environment,
+            summary,
+            EntryKind::State { key: SessionSummary::TAGS.to_owned(), value: json!(now) },
+        )?;
     }
     if as_json {
         return write(out, &format!("{}\n", json!({ "session": summary.id, "tags": now })));
@@ -138,7 +139,11 @@ fn archive(
     let mut rows = Vec::new();
     for query in some(&several.sessions)? {
         let summary = pick_session(environment, cwd, Some(query))?;
-        append(&summary, EntryKind::State { key: SessionSummary::ARCHIVED.to_owned(), value: json!(away) })?;
+        append(
+            environment,
+            &summary,
+            EntryKind::State { key: SessionSummary::ARCHIVED.to_owned(), value: json!(away) },
+        )?;
         if several.json {
             rows.push(json!({ "session": summary.id, "archived": away }));
             continue;
