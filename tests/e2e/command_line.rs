@@ -187,7 +187,7 @@ fn an_import_keeps_what_it_cannot_place_and_knows_a_file_again() {
     }
 }
 
-/// What the provider reported last decides in the next process: a compaction that is due comes before the request.
+/// The size that the provider reported last counts in the next process: a compaction that is due comes before the request.
 #[test]
 fn a_new_process_begins_with_the_last_reported_usage() {
     let bench = Bench::new(&[]);

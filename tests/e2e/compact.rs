@@ -297,7 +297,7 @@ fn on_a_full_disk_an_undo_says_that_nothing_was_changed_and_a_search_finds() {
 fn a_preview_keeps_as_many_turns_as_the_configuration_says() {
     let (bench, server) = session();
     let dropped = [1, 4].map(|turns| {
-        bench.home.write(".config/becket/config.toml", &format!("[context]\ntail_turns = {turns}\n"));
+        bench.home.write(".config/becket/config.toml", format!("[context]\ntail_turns = {turns}\n"));
         let shown = run(&mut compact(&bench, &server, &["--preview", "--json"])).expect(0);
         let page: Value = serde_json::from_str(&shown.stdout).unwrap();
         page["dropped"].as_array().unwrap().len()

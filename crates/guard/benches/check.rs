@@ -1,4 +1,4 @@
-//! What a verdict costs, on disk: over the corpus of everyday commands in three states of a guard, and for single calls.
+//! The cost of a verdict, on disk: over the corpus of everyday commands in three states of a guard, and for single calls.
 //!
 //! The goal: at most 50 µs a call. `each` is the whole corpus; its time divided by the number of its commands, which is
 //! printed first, is the mean of one.

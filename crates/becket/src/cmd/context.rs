@@ -67,13 +67,13 @@ impl Reading {
         view.set_scope(becket_agent::scope(&info(model.as_deref())));
         // The session may be at work in another process. If it died, its next run closes the calls.
         view.set_calls_may_run(true);
-        // What was said for an earlier run holds for the next one as well.
+        // The options of an earlier run hold for the next one as well.
         let _ = Remembered::of_view(&view).apply(&mut settings);
         let window = settings.config.context.window;
         Ok(Self { summary, view, entries, bad, model, window, proof })
     }
 
-    /// What fits into the session's model, and whether its window is known: `given` for this command, set for the session, or
+    /// The budget of the session's model, and whether its window is known: `given` for this command, set for the session, or
     /// the model's own; under what the server was seen to take.
     pub(crate) fn budget(&self, given: Option<u64>) -> (Budget, bool) {
         let info = info(self.model.as_deref());
@@ -117,7 +117,7 @@ impl Reading {
     }
 }
 
-/// What a session's entries of requests say without the rest: nothing is folded, and what was said is not looked into.
+/// The entries of a session that describe requests. Nothing is folded, and messages are not read.
 struct Requests {
     summary: SessionSummary,
     /// As in a [`Reading`].
@@ -323,7 +323,7 @@ fn texts(view: &mut View, tools: &[ToolSpec]) -> Vec<String> {
     out
 }
 
-/// What is known of `provider/name`.
+/// The catalogue's entry for `provider/name`.
 pub(crate) fn info(id: Option<&str>) -> ModelInfo {
     // A script says for itself what it is.
     let script =

@@ -54,7 +54,7 @@ pub fn estimate_part(part: &Part) -> Tokens {
     }
 }
 
-/// What fits into a model, in tokens.
+/// The limits of a model, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
     pub window: u64,
@@ -76,12 +76,12 @@ impl Budget {
         self.max_output.min(MAX_RESERVE).min(self.window / 4)
     }
 
-    /// What the request may fill: `min(input_limit, window) − reserve`.
+    /// The tokens that a request may fill: `min(input_limit, window) − reserve`.
     pub fn usable(&self) -> u64 {
         self.input_limit.min(self.window).saturating_sub(self.reserve()).max(1)
     }
 
-    /// Where a compaction is owed. `share` is kept within 0.10 and 1.
+    /// The size at which a compaction is owed. `share` is kept within 0.10 and 1.
     pub fn threshold(&self, share: f64) -> Tokens {
         Tokens(part_of(self.usable(), share.clamp(0.10, 1.0)))
     }
@@ -106,7 +106,7 @@ pub fn part_of(whole: u64, share: f64) -> u64 {
     (whole as f64 * share) as u64
 }
 
-/// What a provider's refusals taught about its true window. Plain data, kept in a `State` entry per model.
+/// A model's true window, as its provider's refusals taught it. Plain data, kept in a `State` entry per model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
@@ -226,14 +226,14 @@ impl Estimator {
 #[serde(default)]
 pub struct Meter {
     pub estimator: Estimator,
-    /// What the last believed report came to, and the base estimate of the same context.
+    /// The size that was last reported and believed, and the base estimate of the same context.
     last: Option<(Tokens, Tokens)>,
     reported: bool,
     /// An exact count stood in for a report; one is enough.
     counted: bool,
 }
 
-/// What a ledger keeps of a meter: the reports of one model.
+/// A meter as the ledger keeps it, with the model that its reports are of.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     model: String,
@@ -244,7 +244,7 @@ impl Meter {
     /// Name of the `State` entry.
     const KEY: &'static str = "meter";
 
-    /// What an earlier process recorded, if the session's last reports are of `model` (`provider/name`).
+    /// The meter that an earlier process recorded, if the session's last reports are of `model` (`provider/name`).
     pub fn of_session(view: &View, model: &str) -> Option<Self> {
         let kept: Kept = serde_json::from_value(view.state(Self::KEY)?.clone()).ok()?;
         (kept.model == model).then_some(kept.meter)

@@ -86,7 +86,7 @@ pub struct ModelScope {
 }
 
 impl ModelScope {
-    /// Where no request is made: every medium is kept.
+    /// The scope where no request is made: every medium is kept.
     pub fn no_model() -> Self {
         Self {
             provider: String::new(),
