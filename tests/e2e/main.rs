@@ -12,6 +12,7 @@ mod first_run;
 mod formats;
 mod inspected_run;
 mod inspector;
+mod keyboard;
 mod kills;
 mod parallel;
 mod permissions;

@@ -107,7 +107,7 @@ impl Terminal {
         }
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
@@ -132,7 +132,7 @@ impl Drop for Terminal {
     }
 }
 
-fn becket(bench: &Bench, server: &MockServer) -> Command {
+pub(crate) fn becket(bench: &Bench, server: &MockServer) -> Command {
     let mut command = bench.command();
     command
         .env("ANTHROPIC_API_KEY", "sk-test")
@@ -142,7 +142,7 @@ fn becket(bench: &Bench, server: &MockServer) -> Command {
     command
 }
 
-fn silent() -> MockServer {
+pub(crate) fn silent() -> MockServer {
     MockServer::with(|_| Answer::text("Done.").into())
 }
 

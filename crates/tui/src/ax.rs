@@ -299,7 +299,7 @@ impl Speaker {
                 Effect::Ask(Request::Command { name, arguments })
             }
             Said::Command(Ok(Action::Help)) => {
-                out.extend(without_fences(&commands::help(&[], usize::MAX)));
+                out.extend(without_fences(&commands::help(&[], usize::MAX, None)));
                 return (Vec::new(), out);
             }
             Said::Command(Ok(_)) => {

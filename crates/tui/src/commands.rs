@@ -204,8 +204,9 @@ fn compact(arguments: &str) -> Command {
     }
 }
 
-/// The page of `/help`, in Markdown; `customs` are the person's and the project's own.
-pub fn help(customs: &[Custom], columns: usize) -> String {
+/// The page of `/help`, in Markdown; `customs` are the person's and the project's own. `shift`: the terminal reports
+/// Shift-Enter, or does not; `None` where the terminal's own line editing takes the keys.
+pub fn help(customs: &[Custom], columns: usize, shift: Option<bool>) -> String {
     // The page indents what is shown as it is.
     let columns = columns.saturating_sub(2);
     let mut out = String::from("```text\n");
@@ -215,10 +216,21 @@ pub fn help(customs: &[Custom], columns: usize) -> String {
         entry(&mut out, &call, what, columns);
     }
     out.push('\n');
+    let new_line = match shift {
+        Some(true) => "New line: Shift-Enter, Alt-Enter, Ctrl-J, or \\ and then Enter",
+        Some(false) => {
+            "New line: Alt-Enter, Ctrl-J, or \\ and then Enter (this terminal does not report Shift-Enter)"
+        }
+        None => "",
+    };
     for about in [
         "@file names a file · !command runs it · #text adds a line to AGENTS.md",
         "Enter sends · Esc interrupts · Tab queues while it works · /keys lists the keys",
+        new_line,
     ] {
+        if about.is_empty() {
+            continue;
+        }
         for line in text::chunks_of_words(about, columns.max(1)) {
             let _ = writeln!(out, "{}", line.trim());
         }
@@ -301,7 +313,7 @@ mod tests {
     #[test]
     fn help_keeps_to_its_columns_and_names_from_what_they_mean() {
         for columns in [1, 10, 40, 52, 80, 120] {
-            let help = help(&[], columns);
+            let help = help(&[], columns, Some(false));
             let lines: Vec<&str> = help.lines().filter(|line| !line.starts_with("```")).collect();
             for line in &lines {
                 assert!(columns < 40 || text::width(line) + 2 <= columns, "{columns}: {line:?}");
@@ -311,10 +323,10 @@ mod tests {
             assert!(names >= COMMANDS.len(), "{columns}");
         }
         assert!(
-            help(&[], 40).contains("\n/fork\n    go on in a copy of this session\n"),
+            help(&[], 40, None).contains("\n/fork\n    go on in a copy of this session\n"),
             "{}",
-            help(&[], 40)
+            help(&[], 40, None)
         );
-        assert!(help(&[], 80).contains("\n/fork                    go on in a copy of this session\n"));
+        assert!(help(&[], 80, None).contains("\n/fork                    go on in a copy of this session\n"));
     }
 }

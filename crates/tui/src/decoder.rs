@@ -70,6 +70,7 @@ impl Decoder {
             out.push(Decoded::Event(event));
             return out;
         };
+        let key = as_without_protocol(key);
         if key.kind == KeyEventKind::Release {
             out.push(Decoded::Event(event));
             return out;
@@ -176,6 +177,7 @@ impl Decoder {
             ("6", '~') => out.push(key_event(KeyCode::PageDown)),
             ("1" | "7", '~') => out.push(key_event(KeyCode::Home)),
             ("4" | "8", '~') => out.push(key_event(KeyCode::End)),
+            (text, 'u') => out.extend(reported(text)),
             // A mouse that moved, a mode that was asked for: nothing that anybody typed.
             _ => {}
         }
@@ -224,6 +226,51 @@ impl Decoder {
 fn key_event(code: KeyCode) -> Decoded {
     let modifiers = if code == KeyCode::BackTab { KeyModifiers::SHIFT } else { KeyModifiers::NONE };
     Decoded::Event(Event::Key(KeyEvent::new(code, modifiers)))
+}
+
+/// Keys that have one name without a keyboard protocol keep it: Ctrl-I is Tab, Ctrl-M Enter, Ctrl-[ Esc, and Ctrl-_ and Ctrl-/
+/// are one key, which the library calls Ctrl-7.
+fn as_without_protocol(key: KeyEvent) -> KeyEvent {
+    let KeyCode::Char(c) = key.code else { return key };
+    let held = key.modifiers.difference(KeyModifiers::SHIFT);
+    let (code, modifiers) = match c.to_ascii_lowercase() {
+        'i' => (KeyCode::Tab, KeyModifiers::NONE),
+        'm' => (KeyCode::Enter, KeyModifiers::NONE),
+        '[' => (KeyCode::Esc, KeyModifiers::NONE),
+        '/' | '_' => (KeyCode::Char('7'), KeyModifiers::CONTROL),
+        '-' if key.modifiers.contains(KeyModifiers::SHIFT) => (KeyCode::Char('7'), KeyModifiers::CONTROL),
+        _ => return key,
+    };
+    if held == KeyModifiers::CONTROL { KeyEvent { code, modifiers, ..key } } else { key }
+}
+
+/// A key of kitty's protocol that a slow line cut apart: `code[:alternates][;modifiers[:kind]]`.
+fn reported(text: &str) -> Option<Decoded> {
+    let mut parts = text.split(';').map(|part| part.split(':').map(|n| n.parse::<u32>().ok()));
+    let code = match char::from_u32(parts.next()?.next()??)? {
+        '\r' => KeyCode::Enter,
+        '\t' => KeyCode::Tab,
+        '\u{1b}' => KeyCode::Esc,
+        '\u{7f}' => KeyCode::Backspace,
+        // The numbers of keys without a character.
+        '\u{e000}'..='\u{f8ff}' => return None,
+        c if c.is_control() => return None,
+        c => KeyCode::Char(c),
+    };
+    let mut second = parts.next().into_iter().flatten();
+    let held = second.next().flatten().unwrap_or(1).saturating_sub(1);
+    if second.next().flatten() == Some(3) {
+        return None;
+    }
+    let mut modifiers = KeyModifiers::NONE;
+    for (bit, modifier) in [(1, KeyModifiers::SHIFT), (2, KeyModifiers::ALT), (4, KeyModifiers::CONTROL)] {
+        modifiers.set(modifier, held & bit != 0);
+    }
+    let code = match code {
+        KeyCode::Tab if modifiers.contains(KeyModifiers::SHIFT) => KeyCode::BackTab,
+        code => code,
+    };
+    Some(Decoded::Event(Event::Key(as_without_protocol(KeyEvent::new(code, modifiers)))))
 }
 
 /// An Escape and a letter that people pressed.
@@ -290,8 +337,30 @@ mod tests {
         out
     }
 
+    fn held(code: KeyCode, modifiers: KeyModifiers) -> Decoded {
+        Decoded::Event(Event::Key(KeyEvent::new(code, modifiers)))
+    }
+
     fn typed(text: &str) -> Vec<Decoded> {
         keys(text).into_iter().map(Decoded::Event).collect()
+    }
+
+    #[test]
+    fn keys_keep_the_names_that_they_have_without_a_protocol() {
+        let control = KeyModifiers::CONTROL;
+        for (c, modifiers, want) in [
+            ('i', control, KeyCode::Tab),
+            ('m', control, KeyCode::Enter),
+            ('[', control, KeyCode::Esc),
+            ('-', control | KeyModifiers::SHIFT, KeyCode::Char('7')),
+            ('/', control, KeyCode::Char('7')),
+            ('-', control, KeyCode::Char('-')),
+            ('i', control | KeyModifiers::ALT, KeyCode::Char('i')),
+            ('i', KeyModifiers::NONE, KeyCode::Char('i')),
+        ] {
+            let found = as_without_protocol(KeyEvent::new(KeyCode::Char(c), modifiers));
+            assert_eq!(found.code, want, "{modifiers:?} {c}");
+        }
     }
 
     #[test]
@@ -322,6 +391,10 @@ mod tests {
             ("\u{1b}]11;rgb:f/0/8\u{1b}\\x", [vec![Decoded::Background(255, 0, 136)], typed("x")].concat()),
             ("\u{1b}]11;rgb:1/2\u{7}\u{1b}]4;1;rgb:0/0/0\u{7}x", typed("x")),
             ("\u{1b}]11;rgb:", vec![]),
+            ("\u{1b}[13;2ux", [vec![held(KeyCode::Enter, KeyModifiers::SHIFT)], typed("x")].concat()),
+            ("\u{1b}[27u", vec![key_event(KeyCode::Esc)]),
+            ("\u{1b}[105;5u", vec![key_event(KeyCode::Tab)]),
+            ("\u{1b}[97:65;5:3u\u{1b}[57441;2u\u{1b}[u", vec![]),
         ] {
             assert_eq!(decoded(text), want, "{text:?}");
         }

@@ -29,6 +29,8 @@ pub enum Input {
     Background(u8, u8, u8),
     /// What the terminal draws images by, as it says itself.
     Draws(Protocol),
+    /// The terminal reports Shift-Enter: it has a keyboard protocol, which is on.
+    Keyboard,
     Agent(Event),
     Reply(Reply),
     /// A timer that a pane asked for with [`Effect::Wake`].

@@ -10,7 +10,7 @@ use crate::input::{Effect, Input, Reply, Request, Stretch, Timer, To};
 use crate::notify::Notifications;
 use crate::scheduler::Scheduler;
 use crate::terminal::answers::{Listened, Listener};
-use crate::terminal::{self, Place, Screen};
+use crate::terminal::{self, Asks, Place, Screen};
 use becket_types::{Command, Event, Used};
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures::StreamExt as _;
@@ -71,10 +71,13 @@ pub async fn run<W: Write>(out: W, mut options: Options) -> io::Result<Ended> {
         // What is printed there cannot be drawn over later.
         *images = images.filter(|images| images.protocol == Some(Protocol::Kitty));
     }
-    let listener =
-        if images.is_some_and(|images| images.protocol.is_none()) { Listener::new().ok() } else { None };
+    let asks = match images {
+        Some(images) if images.protocol.is_none() => Asks::KeyboardAndImages,
+        _ => Asks::Keyboard,
+    };
+    let listener = Listener::new().ok();
     let screen = match &listener {
-        Some(_) => Screen::asking(out, options.place)?,
+        Some(_) => Screen::asking(out, options.place, asks)?,
         None => Screen::enter(out, options.place)?,
     };
     let mut runner = Runner {
@@ -82,6 +85,7 @@ pub async fn run<W: Write>(out: W, mut options: Options) -> io::Result<Ended> {
         screen,
         keys: listener.is_none().then(EventStream::new),
         listener,
+        asks,
         sixels: None,
         cell: None,
         decoder: Decoder::default(),
@@ -122,6 +126,8 @@ struct Runner<W: Write> {
     keys: Option<EventStream>,
     /// Before the keys: what the terminal answers.
     listener: Option<Listener>,
+    /// What the terminal was asked.
+    asks: Asks,
     /// What images are drawn by, where that is sixels.
     sixels: Option<Protocol>,
     /// The cell as the system knows it.
@@ -252,6 +258,13 @@ impl<W: Write> Runner<W> {
         self.scheduler.soon(Instant::now());
         if told.answered {
             self.screen.answered();
+        }
+        if told.keyboard {
+            self.screen.use_keyboard()?;
+            self.take(Input::Keyboard).await?;
+        }
+        if self.asks == Asks::Keyboard {
+            return Ok(());
         }
         self.cell = terminal::cell();
         self.sixels = told.sixels(self.cell);

@@ -60,7 +60,7 @@ impl App {
             }
             Action::Mode(mode) => return self.set_mode(mode),
             Action::Help => {
-                self.page("help", commands::help(&self.customs, self.columns.into()));
+                self.page("help", commands::help(&self.customs, self.columns.into(), Some(self.reports_shift)));
                 return self.want_customs();
             }
             Action::Keys => self.page("keys", self.keymap.page()),

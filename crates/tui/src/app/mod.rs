@@ -86,6 +86,8 @@ pub struct App {
     protocol: Option<Protocol>,
     /// Rows of the screen where frames are a part of it.
     screen: Option<u16>,
+    /// The terminal tells Shift-Enter from Enter.
+    reports_shift: bool,
     transcript: Transcript,
     reading: Reading,
     composer: Composer,
@@ -151,6 +153,7 @@ impl App {
             columns: 80,
             protocol: images.and_then(|images| images.protocol),
             screen: None,
+            reports_shift: false,
             transcript,
             reading: Reading::default(),
             composer,
@@ -206,6 +209,10 @@ impl App {
             }
             Input::Draws(protocol) => {
                 self.draws(protocol);
+                Vec::new()
+            }
+            Input::Keyboard => {
+                self.reports_shift = true;
                 Vec::new()
             }
             Input::Focus(focused) => {

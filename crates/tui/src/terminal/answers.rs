@@ -1,7 +1,7 @@
-//! What a terminal answers when it is asked what it draws images by, and the keys that come meanwhile.
+//! Answers of a terminal that is asked how it reports keys and what it draws images by, and the keys that come meanwhile.
 //!
-//! The library that reads keys takes such answers for itself and says nothing of them. So for the first moments, where the
-//! environment does not tell, the terminal is read here: answers are taken out, everything else is events as the library would
+//! The library that reads keys takes such answers for itself and says nothing of them. So for the first moments
+//! the terminal is read here: answers are taken out, everything else is events as the library would
 //! make them, one a character; the [`decoder`](crate::decoder) puts sequences together. Nothing waits for an answer.
 //!
 //! [`Answers`] is pure: bytes in, what was heard out.
@@ -14,7 +14,11 @@ use std::time::{Duration, Instant};
 
 /// The size of a cell and the number of colours, asked before the question that every terminal answers
 /// (what terminal is this?), so that its answer is the last.
-pub(super) const QUESTIONS: &str = "\x1b[16t\x1b[?1;1;0S\x1b[c";
+pub(super) const IMAGES: &str = "\x1b[16t\x1b[?1;1;0S";
+
+/// Asks which flags of kitty's keyboard protocol are set. Terminals without the protocol do not answer.
+/// <https://sw.kovidgoyal.net/kitty/keyboard-protocol/>
+pub(super) const KEYBOARD: &str = "\x1b[?u";
 
 /// How long answers are waited for.
 const WITHIN: Duration = Duration::from_millis(500);
@@ -39,6 +43,8 @@ pub enum Heard {
     Cell(u16, u16),
     /// Colours that it shows at once in an image.
     Colours(u32),
+    /// It has kitty's keyboard protocol.
+    Keyboard,
 }
 
 /// Bytes in, what was heard out.
@@ -106,6 +112,7 @@ fn control(rest: &[u8], end: bool) -> Found {
         ([], Some(b'I')) => Heard::Event(Event::FocusGained),
         ([], Some(b'O')) => Heard::Event(Event::FocusLost),
         ([b'?', text @ ..], Some(b'c')) => Heard::Attributes(numbers(text)),
+        ([b'?', b'0'..=b'9', ..], Some(b'u')) => Heard::Keyboard,
         ([b'?', text @ ..], Some(b'S')) => match numbers(text)[..] {
             [1, 0, colours] => Heard::Colours(colours),
             _ => return Found::Whole(told + 3, None),
@@ -161,6 +168,8 @@ pub struct Told {
     pub sixel: bool,
     pub cell: Option<(u16, u16)>,
     pub colours: Option<u32>,
+    /// It has kitty's keyboard protocol.
+    pub keyboard: bool,
 }
 
 impl Told {
@@ -251,6 +260,7 @@ impl Listener {
                 Heard::Event(event) => events.push(event),
                 Heard::Cell(width, height) => self.told.cell = Some((width, height)),
                 Heard::Colours(colours) => self.told.colours = Some(colours),
+                Heard::Keyboard => self.told.keyboard = true,
                 Heard::Attributes(attributes) => {
                     (self.told.answered, self.told.sixel) = (true, attributes.contains(&SIXEL));
                     answered = true;
@@ -301,6 +311,9 @@ mod tests {
             ("\u{1b}[6;20;10t", vec![Heard::Cell(10, 20)]),
             ("\u{1b}[4;20;10t\u{1b}[?1;3;0S", vec![]),
             ("\u{1b}[?1;0;256S", vec![Heard::Colours(256)]),
+            ("\u{1b}[?0ua", [vec![Heard::Keyboard], keys("a")].concat()),
+            ("\u{1b}[?31u", vec![Heard::Keyboard]),
+            ("\u{1b}[13;2u", keys("\u{1b}[13;2u")),
             ("\u{1b}[I\u{1b}[O", vec![Heard::Event(Event::FocusGained), Heard::Event(Event::FocusLost)]),
             ("\u{1b}[?99999999999c", vec![Heard::Attributes(vec![0])]),
         ] {
@@ -312,7 +325,7 @@ mod tests {
 
     #[test]
     fn sixels_are_drawn_where_the_terminal_says_so_and_its_cells_are_known() {
-        let told = |sixel, cell, colours| Told { answered: true, sixel, cell, colours };
+        let told = |sixel, cell, colours| Told { answered: true, sixel, cell, colours, keyboard: false };
         let sixel = |cell, colours| Some(Protocol::Sixel { cell, colours });
         assert_eq!(told(true, Some((10, 20)), Some(16)).sixels(Some((9, 19))), sixel((10, 20), 16));
         assert_eq!(told(true, Some((10, 0)), Some(65_536)).sixels(Some((9, 19))), sixel((9, 19), 255));
@@ -335,7 +348,7 @@ mod tests {
         fn it_does_not_matter_where_reads_end(
             words in proptest::collection::vec("[a-z日é\r ]{1,5}", 1..6),
             answers in proptest::collection::vec(
-                "\u{1b}\\[\\?[0-9]{1,2};[0-9;]{1,9}c|\u{1b}\\[6;[0-9]{1,3};[0-9]{1,3}t", 5),
+                "\u{1b}\\[\\?[0-9]{1,2};[0-9;]{1,9}c|\u{1b}\\[6;[0-9]{1,3};[0-9]{1,3}t|\u{1b}\\[\\?[0-9]{1,2}u", 5),
             cuts in proptest::collection::vec(0_usize..80, 0..6),
         ) {
             let text: String = words.iter().zip(&answers).flat_map(|(w, a)| [w.as_str(), a.as_str()]).collect();

@@ -15,6 +15,7 @@ mod sys;
 use crossterm::cursor::Show;
 use crossterm::event::{
     DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste, EnableFocusChange,
+    KeyboardEnhancementFlags, PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
 };
 use crossterm::execute;
 use crossterm::style::{Attribute, Print, SetAttribute};
@@ -49,6 +50,11 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(150);
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// It has a screen of its own.
 static ALTERNATE: AtomicBool = AtomicBool::new(false);
+/// Keys are reported by kitty's protocol; whoever turns this off pops the flags.
+static KEYBOARD: AtomicBool = AtomicBool::new(false);
+
+/// Keys that are ambiguous otherwise (Shift-Enter, Escape) get reports of their own. Everything else is as it was.
+const FLAGS: KeyboardEnhancementFlags = KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES;
 
 /// Where frames are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,14 +66,25 @@ pub enum Place {
     Inline,
 }
 
+/// What a terminal is asked at the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// Whether it has kitty's keyboard protocol.
+    Keyboard,
+    /// The same, and what it draws images by.
+    KeyboardAndImages,
+}
+
 /// The terminal while becket has it.
 pub struct Screen<W: Write> {
     place: Place,
     surface: Surface,
     out: W,
     entered: bool,
-    /// It is asked what it draws images by when it is taken over.
-    asks: bool,
+    /// Asked once, when the terminal is taken over for the first time.
+    asks: Option<Asks>,
+    /// The terminal has kitty's keyboard protocol.
+    keyboard: bool,
     /// When [`QUESTION`] was asked last.
     asked: Option<Instant>,
 }
@@ -75,18 +92,18 @@ pub struct Screen<W: Write> {
 impl<W: Write> Screen<W> {
     /// Takes the terminal over.
     pub fn enter(out: W, place: Place) -> io::Result<Self> {
-        Self::entered(out, place, false)
+        Self::entered(out, place, None)
     }
 
-    /// Takes the terminal over and asks what it draws images by; a [`Listener`](answers::Listener) hears the answer.
-    pub fn asking(out: W, place: Place) -> io::Result<Self> {
-        Self::entered(out, place, true)
+    /// Takes the terminal over and asks what it can do; a [`Listener`](answers::Listener) hears the answer.
+    pub fn asking(out: W, place: Place, asks: Asks) -> io::Result<Self> {
+        Self::entered(out, place, Some(asks))
     }
 
-    fn entered(out: W, place: Place, asks: bool) -> io::Result<Self> {
+    fn entered(out: W, place: Place, asks: Option<Asks>) -> io::Result<Self> {
         restore_on_panic();
         let surface = Surface::new(size()?)?;
-        let mut screen = Self { place, surface, out, entered: false, asks, asked: None };
+        let mut screen = Self { place, surface, out, entered: false, asks, keyboard: false, asked: None };
         screen.resume()?;
         Ok(screen)
     }
@@ -102,8 +119,16 @@ impl<W: Write> Screen<W> {
         if self.place == Place::Alternate {
             execute!(self.out, EnterAlternateScreen, Print(MOUSE))?;
         }
-        let question = if std::mem::take(&mut self.asks) { answers::QUESTIONS } else { QUESTION };
-        execute!(self.out, EnableBracketedPaste, EnableFocusChange, Print(REPORTS_END), Print(question))?;
+        execute!(self.out, EnableBracketedPaste, EnableFocusChange, Print(REPORTS_END))?;
+        // The screens of a terminal have flags of their own, so this comes after the alternate one was entered.
+        self.push_keyboard()?;
+        let (keyboard, images) = match self.asks.take() {
+            Some(Asks::Keyboard) => (answers::KEYBOARD, ""),
+            Some(Asks::KeyboardAndImages) => (answers::KEYBOARD, answers::IMAGES),
+            None => ("", ""),
+        };
+        // Every terminal answers the last question, so its answer ends the others.
+        execute!(self.out, Print(keyboard), Print(images), Print(QUESTION))?;
         self.asked = Some(Instant::now());
         Ok(())
     }
@@ -118,9 +143,24 @@ impl<W: Write> Screen<W> {
         if self.place == Place::Inline {
             let bytes = self.surface.end_inline(size()?.width)?;
             self.send(&bytes)?;
+            pop_keyboard(&mut self.out)?;
             return restore_inline(&mut self.out);
         }
-        restore(&mut self.out)
+        pop_keyboard(&mut self.out)?;
+        restore_alternate(&mut self.out)
+    }
+
+    /// The terminal has kitty's keyboard protocol: uses it from now on, until the terminal is given back.
+    pub fn use_keyboard(&mut self) -> io::Result<()> {
+        self.keyboard = true;
+        self.push_keyboard()
+    }
+
+    fn push_keyboard(&mut self) -> io::Result<()> {
+        if !self.keyboard || !self.entered || KEYBOARD.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        execute!(self.out, PushKeyboardEnhancementFlags(FLAGS))
     }
 
     /// The answer to the question has been read.
@@ -222,8 +262,9 @@ fn restore_on_panic() {
         std::panic::set_hook(Box::new(move |panic| {
             if std::thread::current().id() == here && TAKEN.swap(false, Ordering::SeqCst) {
                 let mut out = io::stdout();
+                let _ = pop_keyboard(&mut out);
                 let _ = if ALTERNATE.load(Ordering::SeqCst) {
-                    restore(&mut out)
+                    restore_alternate(&mut out)
                 } else {
                     restore_inline(&mut out)
                 };
@@ -233,8 +274,19 @@ fn restore_on_panic() {
     });
 }
 
-/// Everything off that [`Screen::enter`] turns on. Harmless when it is off.
+/// Everything off that [`Screen::enter`] turns on, for a process that does not know what was on. Harmless when it is off:
+/// terminals without the keyboard protocol ignore its end.
 pub fn restore(out: &mut impl Write) -> io::Result<()> {
+    execute!(out, PopKeyboardEnhancementFlags)?;
+    restore_alternate(out)
+}
+
+/// Before the alternate screen is left, which has flags of its own.
+fn pop_keyboard(out: &mut impl Write) -> io::Result<()> {
+    if KEYBOARD.swap(false, Ordering::SeqCst) { execute!(out, PopKeyboardEnhancementFlags) } else { Ok(()) }
+}
+
+fn restore_alternate(out: &mut impl Write) -> io::Result<()> {
     execute!(out, EndSynchronizedUpdate, DisableMouseCapture, LeaveAlternateScreen)?;
     restore_inline(out)
 }
