@@ -165,7 +165,9 @@ async fn session(
         }
     }
     let ui = settings.settings.config.ui.clone();
-    let (preferences, mut wrong) = wishes::preferences(environment, &settings.settings.config);
+    let (mut preferences, mut wrong) = wishes::preferences(environment, &settings.settings.config);
+    preferences.rule_files =
+        Some(wishes::rule_files(environment, &crate::settings::project_root(&settings.cwd)));
     let notifications = wishes::notifications(environment, &ui).unwrap_or_else(|why| {
         wrong.push(why);
         becket_tui::notify::Notifications::Off

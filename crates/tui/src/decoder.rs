@@ -178,6 +178,7 @@ impl Decoder {
             ("1" | "7", '~') => out.push(key_event(KeyCode::Home)),
             ("4" | "8", '~') => out.push(key_event(KeyCode::End)),
             (text, 'u') => out.extend(reported(text)),
+            (text, last) if text.starts_with(|c: char| c.is_ascii_digit()) => out.extend(held(text, last)),
             // A mouse that moved, a mode that was asked for: nothing that anybody typed.
             _ => {}
         }
@@ -244,6 +245,32 @@ fn as_without_protocol(key: KeyEvent) -> KeyEvent {
     if held == KeyModifiers::CONTROL { KeyEvent { code, modifiers, ..key } } else { key }
 }
 
+/// A key without a character, with what is held: `1;5A`, `5;2~`.
+fn held(text: &str, last: char) -> Option<Decoded> {
+    let (number, held) = text.split_once(';')?;
+    let code = match (number, last) {
+        ("2", '~') => KeyCode::Insert,
+        ("3", '~') => KeyCode::Delete,
+        ("5", '~') => KeyCode::PageUp,
+        ("6", '~') => KeyCode::PageDown,
+        // A place of the cursor ends like F3.
+        ("1", 'R') => return None,
+        ("1", letter) => named(letter)?,
+        _ => return None,
+    };
+    let held = held.parse::<u32>().ok().filter(|held| (2..=16).contains(held))? - 1;
+    Some(Decoded::Event(Event::Key(KeyEvent::new(code, modifiers(held)))))
+}
+
+/// Bits as terminals report them: 1 Shift, 2 Alt, 4 Ctrl.
+fn modifiers(held: u32) -> KeyModifiers {
+    let mut modifiers = KeyModifiers::NONE;
+    for (bit, modifier) in [(1, KeyModifiers::SHIFT), (2, KeyModifiers::ALT), (4, KeyModifiers::CONTROL)] {
+        modifiers.set(modifier, held & bit != 0);
+    }
+    modifiers
+}
+
 /// A key of kitty's protocol that a slow line cut apart: `code[:alternates][;modifiers[:kind]]`.
 fn reported(text: &str) -> Option<Decoded> {
     let mut parts = text.split(';').map(|part| part.split(':').map(|n| n.parse::<u32>().ok()));
@@ -262,10 +289,7 @@ fn reported(text: &str) -> Option<Decoded> {
     if second.next().flatten() == Some(3) {
         return None;
     }
-    let mut modifiers = KeyModifiers::NONE;
-    for (bit, modifier) in [(1, KeyModifiers::SHIFT), (2, KeyModifiers::ALT), (4, KeyModifiers::CONTROL)] {
-        modifiers.set(modifier, held & bit != 0);
-    }
+    let modifiers = modifiers(held);
     let code = match code {
         KeyCode::Tab if modifiers.contains(KeyModifiers::SHIFT) => KeyCode::BackTab,
         code => code,
@@ -337,7 +361,7 @@ mod tests {
         out
     }
 
-    fn held(code: KeyCode, modifiers: KeyModifiers) -> Decoded {
+    fn with(code: KeyCode, modifiers: KeyModifiers) -> Decoded {
         Decoded::Event(Event::Key(KeyEvent::new(code, modifiers)))
     }
 
@@ -391,8 +415,11 @@ mod tests {
             ("\u{1b}]11;rgb:f/0/8\u{1b}\\x", [vec![Decoded::Background(255, 0, 136)], typed("x")].concat()),
             ("\u{1b}]11;rgb:1/2\u{7}\u{1b}]4;1;rgb:0/0/0\u{7}x", typed("x")),
             ("\u{1b}]11;rgb:", vec![]),
-            ("\u{1b}[13;2ux", [vec![held(KeyCode::Enter, KeyModifiers::SHIFT)], typed("x")].concat()),
+            ("\u{1b}[13;2ux", [vec![with(KeyCode::Enter, KeyModifiers::SHIFT)], typed("x")].concat()),
             ("\u{1b}[27u", vec![key_event(KeyCode::Esc)]),
+            ("\u{1b}[1;3A", vec![with(KeyCode::Up, KeyModifiers::ALT)]),
+            ("\u{1b}[6;5~", vec![with(KeyCode::PageDown, KeyModifiers::CONTROL)]),
+            ("\u{1b}[1;9Rx", typed("x")),
             ("\u{1b}[105;5u", vec![key_event(KeyCode::Tab)]),
             ("\u{1b}[97:65;5:3u\u{1b}[57441;2u\u{1b}[u", vec![]),
         ] {

@@ -20,6 +20,7 @@ pub enum Do {
     Palette,
     PasteImage,
     NextMode,
+    Status,
 }
 
 /// A key with what is held.
@@ -41,6 +42,7 @@ const TABLE: &[(&str, Do, &str, &str)] = &[
     ("editor", Do::Editor, "ctrl+g", "the text in $VISUAL or $EDITOR"),
     ("palette", Do::Palette, "ctrl+p", "the command palette"),
     ("paste-image", Do::PasteImage, "ctrl+v", "an image from the clipboard"),
+    ("status", Do::Status, "ctrl+s", "the whole status line, and the short one again"),
     ("next-mode", Do::NextMode, "shift+tab", "the next permission mode: default, acceptEdits, plan"),
 ];
 

@@ -29,6 +29,7 @@
 //! | [`picture`] | a frame as SVG |
 //! | [`theme`], [`text`] | styles by meaning; text that is safe to show, wrapped |
 //! | [`graphics`] | images as terminals take them |
+//! | [`links`] | hyperlinks and marks of prompts |
 //! | [`highlight`], [`ansi`] | code by what its words are; the colours of what programs print |
 //!
 //! Invariants:
@@ -53,6 +54,7 @@ pub mod highlight;
 pub mod input;
 pub mod inspector;
 pub mod keymap;
+pub mod links;
 pub mod menu;
 pub mod notify;
 pub mod overlay;

@@ -66,7 +66,7 @@ impl Overlay {
 
     /// A page that asks by its choices alone. No is always the last of them.
     pub fn choosing(page: Page, choices: Vec<Choice>) -> Self {
-        let mut transcript = Transcript::new();
+        let mut transcript = Transcript::page();
         let text = page.markdown;
         transcript.event(&Event::TextDelta { message: MessageId::new(), index: 0, text });
         Self {

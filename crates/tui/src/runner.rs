@@ -126,7 +126,7 @@ struct Runner<W: Write> {
     keys: Option<EventStream>,
     /// Before the keys: what the terminal answers.
     listener: Option<Listener>,
-    /// What the terminal was asked.
+    /// The questions that the terminal was asked.
     asks: Asks,
     /// What images are drawn by, where that is sixels.
     sixels: Option<Protocol>,

@@ -405,3 +405,40 @@ fn another_session_is_chosen_from_a_list_and_only_while_idle() {
     assert_eq!(asked(stage.key(KeyCode::Enter)), []);
     assert!(stage.screen().contains("first let it finish"), "{}", stage.screen());
 }
+
+#[test]
+fn a_command_without_its_argument_asks_for_it() {
+    for (command, why) in [("/rename", "/rename needs a title"), ("/model", "/model needs a name")] {
+        let mut stage = stage();
+        stage.type_text(command);
+        stage.key(KeyCode::Esc);
+        stage.key(KeyCode::Enter);
+        let screen = stage.screen();
+        assert!(screen.contains(why), "{screen}");
+        stage.type_text("x/y");
+        assert!(stage.screen().contains(&format!("› {command} x/y")), "{}", stage.screen());
+    }
+}
+
+#[test]
+fn an_earlier_prompt_has_the_chips_of_its_pastes() {
+    let mut stage = stage();
+    let pasted = "one line of many\n".repeat(40);
+    stage.type_text("what is ");
+    stage.update(Input::Paste(pasted.clone()));
+    stage.type_text(" about?");
+    let chip = "› what is [pasted 40 lines] about?";
+    assert!(stage.screen().contains(chip), "{}", stage.screen());
+    let sent = |effects: Vec<Effect>| {
+        effects.into_iter().find_map(|effect| match effect {
+            Effect::Send(Command::Prompt(prompt)) => Some(prompt.parts),
+            _ => None,
+        })
+    };
+    let whole = vec![Part::text(format!("what is {pasted} about?"))];
+    assert_eq!(sent(stage.key(KeyCode::Enter)), Some(whole.clone()));
+    stage.event(Event::StepStarted { step: 1 });
+    stage.key(KeyCode::Up);
+    assert!(stage.screen().contains(chip), "{}", stage.screen());
+    assert_eq!(sent(stage.key(KeyCode::Enter)), Some(whole));
+}

@@ -141,7 +141,7 @@ fn its_summary_is_edited_and_shown_again() {
 
 /// Two messages of the person's, and a compaction that takes them out.
 fn compacted() -> Stage {
-    let mut stage = Stage::new(70, 24);
+    let mut stage = Stage::new(70, 26);
     stage.event(started());
     for (seq, words) in [(3, "first words"), (5, "second words")] {
         let mut message = Message::user(words);

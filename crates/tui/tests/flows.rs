@@ -10,12 +10,12 @@ use becket_tui::input::{Custom, Effect, Input, Place, Reply, Request, Timer, To}
 use becket_types::{
     Access, CallId, Command, ConversationPlan, Decision, DeliveryMode, Event, FilePath, FilePreview, Message,
     Millis, NodeKind, Origin, Part, PathFate, PathPlan, PermissionRequest, PromptInput, RewindWhat, Role,
-    RuleOffer, SpanKind, Synthetic, Tokens, UndoKind, UndoOutcome, UndoPlan,
+    RuleOffer, SpanKind, Synthetic, Tokens, TurnEnd, UndoKind, UndoOutcome, UndoPlan,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
 use serde_json::json;
-use support::{Stage, started};
+use support::{Stage, started, turn_end};
 
 fn stage(columns: u16, rows: u16) -> Stage {
     let mut stage = Stage::new(columns, rows);
@@ -444,6 +444,8 @@ fn the_status_line_says_what_fills_the_context_and_sheds_what_has_no_room() {
         kinds: vec![(SpanKind::System, Tokens(10_000)), (SpanKind::ToolOutput, Tokens(40_000))],
     });
     let last = |stage: &mut Stage| stage.screen().lines().last().unwrap_or_default().to_owned();
+    assert_eq!(last(&mut stage), "script/demo · default · 50 % of 100k · Ctrl-S more");
+    stage.ctrl('s');
     assert_eq!(
         last(&mut stage),
         "script/demo · default · project (dev) · 50 % of 100k · ██░░░░░░░░········┃·"
@@ -452,6 +454,13 @@ fn the_status_line_says_what_fills_the_context_and_sheds_what_has_no_room() {
     assert_eq!(last(&mut stage), "script/demo · default · 50 % of 100k");
     stage.resize(8, 12);
     assert_eq!(last(&mut stage), "script/…");
+    // A note stands above the composer: it takes nothing away from the line.
+    stage.resize(60, 12);
+    stage.ctrl('s');
+    stage.ctrl('c');
+    let screen = stage.screen();
+    assert!(screen.contains("Ctrl-C once more quits\n›"), "{screen}");
+    assert!(screen.ends_with("script/demo · default · 50 % of 100k · Ctrl-S more"), "{screen}");
     stage.update(Input::Reply(Reply::StatusLine(vec!["\x1b[31mmine".into(), "two".into()])));
     stage.resize(40, 12);
     assert!(stage.screen().ends_with("mine\ntwo"), "{}", stage.screen());
@@ -594,5 +603,30 @@ proptest! {
             let screen = stage.screen();
             prop_assert!(revealed || !screen.contains(SECRET), "{screen}");
         }
+    }
+}
+
+/// An interrupted call has said it in its line; a turn without one says it at its end.
+#[test]
+fn an_interrupt_is_told_once() {
+    for with_call in [true, false] {
+        let mut stage = stage(80, 14);
+        if with_call {
+            let id = CallId("c1".into());
+            stage.event(Event::ToolStarted {
+                call_id: id.clone(),
+                name: "bash".into(),
+                input: json!({"command": "sleep 60"}),
+            });
+            let mut message = Message::tool_result(id, "bash", "", true);
+            if let Some(Part::ToolResult { interrupted, .. }) = message.parts.first_mut() {
+                *interrupted = true;
+            }
+            stage.event(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(900) });
+        }
+        stage.event(turn_end(TurnEnd::Interrupted));
+        let screen = stage.screen();
+        assert_eq!(screen.to_lowercase().matches("interrupted").count(), 1, "{screen}");
+        assert!(screen.contains("say what to do instead"), "{screen}");
     }
 }

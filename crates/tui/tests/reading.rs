@@ -174,7 +174,7 @@ fn code_gets_its_colours_when_it_has_been_read() {
     stage.event(started());
     answer(&mut stage, "```rust\nfn main() {}\n```");
     stage.screen();
-    let colour = |stage: &Stage| stage.colour(0, 2);
+    let colour = |stage: &Stage| stage.colour(0, 4);
     assert_eq!(colour(&stage), vt100::Color::Default);
     assert_eq!(stage.read_code(), 1);
     stage.screen();
@@ -346,4 +346,40 @@ fn the_todo_list_is_a_panel_until_it_is_done_or_the_turn_ends() {
     assert!(stage.screen().contains("To do"), "{}", stage.screen());
     todo(&mut stage, [done; 7]);
     assert!(!stage.screen().contains("To do"), "{}", stage.screen());
+}
+
+/// Rows of changes have their background up to the edge, words of thoughts are bold without marks.
+#[test]
+fn changes_and_thoughts_are_drawn_without_their_marks() {
+    let mut stage = Stage::themed(60, 16, Theme::dark());
+    stage.event(started());
+    stage.event(Event::ReasoningDelta { message: MessageId::new(), index: 0, text: "**Plan** a * b".into() });
+    answer(&mut stage, "```diff\n@@ -1 +1 @@\n-old\n+new\n same\n```");
+    let screen = stage.screen();
+    assert!(screen.starts_with("∴ thinking: Plan a * b\n"), "{screen}");
+    let row = |text: &str| screen.lines().position(|line| line.trim() == text).unwrap() as u16;
+    let plain = vt100::Color::Default;
+    for (text, banded) in [("-old", true), ("+new", true), ("same", false)] {
+        assert_eq!(stage.background(row(text), 59) != plain, banded, "{text}");
+    }
+    assert_ne!(stage.background(row("-old"), 59), stage.background(row("+new"), 59));
+    stage.ctrl('o');
+    assert!(stage.screen().starts_with("∴ Plan a * b\n"));
+    assert!(stage.screen().contains("-old"));
+}
+
+/// A link is one even where it is broken into rows, and what only looks like one is text.
+#[test]
+fn links_are_hyperlinks() {
+    becket_tui::links::switch_on();
+    let mut stage = Stage::new(30, 12);
+    stage.event(started());
+    let link = "https://example.org/a/long/path/to/some/page";
+    answer(&mut stage, &format!("See {link}, [the book](https://example.org/b) and [this](javascript:x)."));
+    let bytes = String::from_utf8(stage.bytes()).unwrap();
+    let opened = |address: &str| bytes.matches(&format!(";{address}\x1b\\")).count();
+    assert!(opened(link) >= 1, "{bytes:?}");
+    assert!(opened("https://example.org/b") >= 1, "{bytes:?}");
+    assert!(!bytes.contains(";javascript:"), "{bytes:?}");
+    assert!(bytes.rfind("\x1b]8;;\x1b\\") > bytes.rfind("\x1b]8;id="), "the last one is ended");
 }

@@ -52,7 +52,7 @@ fn a_prompt_is_sent_and_its_turn_is_shown() {
     stage.event(Event::ToolOutput { call_id: CallId("c1".into()), chunk: "running 3 tests\n".into() });
     assert_eq!(
         stage.screen(),
-        "> fix the test\n\nI will look at it\n\n◐ bash cargo test\n  running 3 tests\n\n\n\n\n\n\n\n◐ running bash · Esc interrupts\n› Enter steers this turn, Tab queues for the next\nscript/demo · default · project"
+        "> fix the test\n\n  I will look at it\n\n◐ bash cargo test\n  running 3 tests\n\n\n\n\n\n\n\n◐ running bash · Esc interrupts\n› Enter steers this turn, Tab queues for the next\nscript/demo · default · project"
     );
     let mut result = Message::tool_result(CallId("c1".into()), "bash", "3 passed", false);
     if let Some(Part::ToolResult { details, .. }) = result.parts.first_mut() {

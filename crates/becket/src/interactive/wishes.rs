@@ -55,7 +55,10 @@ pub(super) fn preferences(environment: &Environment, config: &Config) -> (Prefer
         None => !told && matches!(theme.name, "dark" | "light"),
     };
     let images = images(environment);
-    (Preferences { theme, themes, keymap, vim: ui.vim, status_line, follow, images }, wrong)
+    if environment.var("TERM").is_some_and(becket_tui::links::is_harmless) {
+        becket_tui::links::switch_on();
+    }
+    (Preferences { theme, themes, keymap, vim: ui.vim, status_line, follow, images, rule_files: None }, wrong)
 }
 
 /// Whether the terminal draws images, by what the environment says of it; else it is asked.
@@ -160,6 +163,12 @@ pub(super) fn allowed(environment: &Environment, root: &Path) -> Vec<(String, Pl
         becket_config::listed(&text, "permissions", "allow").into_iter().map(move |rule| (rule, place))
     };
     rules(Place::User).chain(rules(Place::Local)).collect()
+}
+
+/// The files that rules go into, as the approval names them.
+pub(super) fn rule_files(environment: &Environment, root: &Path) -> (String, String) {
+    let named = |place| settings_file(environment, root, place).display().to_string();
+    (named(Place::User), named(Place::Local))
 }
 
 fn settings_file(environment: &Environment, root: &Path, place: Place) -> PathBuf {

@@ -21,10 +21,7 @@ impl App {
         let mut effects = self.draft.gone();
         let more = match Said::of(&prompt) {
             Said::Command(Ok(action)) => self.act(action),
-            Said::Command(Err(why)) => {
-                self.composer.set(&prompt.text);
-                self.status.toast(why)
-            }
+            Said::Command(Err(why)) => self.ask_argument(&prompt.text, why),
             Said::Shell(_) if self.status.command().is_some() => {
                 self.composer.set(&prompt.text);
                 self.status.toast("one command at a time; Esc stops the one that runs".to_owned())
@@ -49,6 +46,20 @@ impl App {
         effects
     }
 
+    /// A command that cannot be done as it was written: it is in the composer, ready for what it lacks, with a list where
+    /// there is one to choose from.
+    pub(super) fn ask_argument(&mut self, text: &str, why: String) -> Vec<Effect> {
+        let name = text.trim().trim_start_matches('/');
+        let mut effects = self.status.toast(why);
+        if commands::needs_argument(name) {
+            self.composer.set(&format!("/{name} "));
+            effects.extend(self.completion.refresh(self.composer.raw(), self.composer.cursor()));
+        } else {
+            self.composer.set(text);
+        }
+        effects
+    }
+
     pub(super) fn act(&mut self, action: Action) -> Vec<Effect> {
         match action {
             Action::Quit => return vec![Effect::Quit],
@@ -60,7 +71,10 @@ impl App {
             }
             Action::Mode(mode) => return self.set_mode(mode),
             Action::Help => {
-                self.page("help", commands::help(&self.customs, self.columns.into(), Some(self.reports_shift)));
+                self.page(
+                    "help",
+                    commands::help(&self.customs, self.columns.into(), Some(self.reports_shift)),
+                );
                 return self.want_customs();
             }
             Action::Keys => self.page("keys", self.keymap.page()),

@@ -14,6 +14,8 @@ use ratatui::text::Line;
 const COMPOSER_SHARE: u16 = 3;
 /// Rows that a question takes on a screen with few of them.
 const TIGHT_QUESTION: u16 = 10;
+/// A screen with so many rows has room for an edge above and below the composer.
+const EDGED: u16 = 20;
 /// Rows for a list above the composer where there is no transcript to draw it over.
 const LIST_ROWS: usize = 12;
 
@@ -54,6 +56,7 @@ impl App {
         }
         lines.extend(self.waiting.lines(columns, &self.theme));
         lines.extend(self.status.activity(columns, &self.theme, self.stop_key(asking)));
+        lines.extend(self.status.note(columns, &self.theme));
         lines
     }
 
@@ -69,6 +72,12 @@ impl App {
     fn composer_rows(&self, columns: u16, rows: u16, asking: bool) -> u16 {
         let share = if asking { 2 * COMPOSER_SHARE } else { COMPOSER_SHARE };
         self.composer.height(columns).clamp(1, (rows / share).max(1))
+    }
+
+    /// Rows of the edges around the composer. A question has an edge of its own; in the terminal's scrollback a window that
+    /// becomes narrower would break them.
+    fn edge_rows(&self, rows: u16, asking: bool) -> u16 {
+        if asking || self.screen.is_some() || rows < EDGED { 0 } else { 2 }
     }
 
     /// Rows of the question in `area`, with so many rows above it and for the composer.
@@ -102,15 +111,17 @@ impl App {
         let status_rows = self.status.height().min(area.height.saturating_sub(kept));
         let room = area.height.saturating_sub(kept + status_rows);
         let composer_rows = self.composer_rows(area.width, self.screen.unwrap_or(area.height), asking);
+        let edges = self.edge_rows(area.height, asking);
         let question_rows = if asking { self.question_rows(area, above.len(), composer_rows) } else { 0 };
         let [transcript, working, question, bottom, status] = Layout::vertical([
             Constraint::Min(0),
             Constraint::Length((above.len() as u16).min(room)),
             Constraint::Length(question_rows),
-            Constraint::Length(composer_rows),
+            Constraint::Length(composer_rows + edges),
             Constraint::Length(status_rows),
         ])
         .areas(area);
+        let bottom = if edges > 0 { edged(frame, bottom, &self.theme) } else { bottom };
         self.transcript.draw(frame, transcript, &self.theme);
         if self.transcript.is_empty() && self.screen.is_none() {
             put(frame, transcript, &self.status.header(transcript, &self.theme));
@@ -211,6 +222,15 @@ fn more_below(frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
     let columns = (text::width(text) as u16).min(area.width);
     let line = Line::styled(text, theme.selected);
     frame.buffer_mut().set_line(area.right() - columns, area.bottom() - 1, &line, columns);
+}
+
+/// Draws an edge above and below; the area between them.
+fn edged(frame: &mut Frame<'_>, area: Rect, theme: &Theme) -> Rect {
+    let edge = Line::styled("─".repeat(usize::from(area.width)), theme.border);
+    for y in [area.y, area.bottom().saturating_sub(1)] {
+        put(frame, Rect { y, height: 1, ..area }, std::slice::from_ref(&edge));
+    }
+    Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area }
 }
 
 /// Lines into an area, from its top.

@@ -100,7 +100,7 @@ impl App {
     fn asked_key(&mut self, key: KeyEvent, action: Option<Do>) -> Vec<Effect> {
         let read = self.approvals.is_read();
         match action {
-            Some(action @ (Do::EarlierMessage | Do::LaterMessage | Do::Open | Do::Hidden)) => {
+            Some(action @ (Do::EarlierMessage | Do::LaterMessage | Do::Open | Do::Hidden | Do::Status)) => {
                 return self.perform(action);
             }
             Some(Do::PageUp) => {
@@ -176,6 +176,7 @@ impl App {
             Do::LaterMessage => self.transcript.to_user_message(false),
             Do::Open => self.transcript.toggle_open(),
             Do::Hidden => self.transcript.toggle_hidden(),
+            Do::Status => self.status.toggle_whole(),
             Do::Editor => return vec![Effect::Ask(Request::Edit { text: self.composer.text() })],
             Do::Palette => {
                 self.completion.close();
@@ -343,7 +344,7 @@ impl App {
                 self.palette = None;
                 match commands::parse(&text) {
                     Some(Ok(action)) => self.act(action),
-                    Some(Err(why)) => self.status.toast(why),
+                    Some(Err(why)) => self.ask_argument(&text, why),
                     None => Vec::new(),
                 }
             }

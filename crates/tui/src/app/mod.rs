@@ -59,6 +59,8 @@ pub struct Preferences {
     pub follow: bool,
     /// The terminal draws images, or may say that it does.
     pub images: Option<Graphics>,
+    /// The files that rules are written into: for every project, and for this one.
+    pub rule_files: Option<(String, String)>,
 }
 
 impl Preferences {
@@ -71,6 +73,7 @@ impl Preferences {
             status_line: false,
             follow: false,
             images: None,
+            rule_files: None,
         }
     }
 }
@@ -137,12 +140,13 @@ impl App {
     }
 
     pub fn with(preferences: Preferences) -> Self {
-        let Preferences { theme, themes, keymap, vim, status_line, follow, images } = preferences;
+        let Preferences { theme, themes, keymap, vim, status_line, follow, images, rule_files } = preferences;
         let mut transcript = Transcript::new();
         transcript.set_images(images.map(|images| images.first));
         if let Some(chord) = keymap.chord(Do::Open) {
             transcript.set_open_key(chord);
         }
+        let more = keymap.chord(Do::Status).map(|chord| crate::keymap::pretty(&chord));
         let mut composer = Composer::default();
         composer.set_vim(vim);
         Self {
@@ -159,8 +163,8 @@ impl App {
             composer,
             waiting: Waiting::default(),
             todo: TodoPanel::default(),
-            approvals: Approvals::default(),
-            status: Status::default().scripted(status_line),
+            approvals: Approvals::default().with_files(rule_files),
+            status: Status::default().scripted(status_line).with_key(more),
             completion: Completion::default(),
             palette: None,
             picker: None,

@@ -39,6 +39,8 @@ pub struct Approvals {
     follow: bool,
     /// Hunks that are not wanted.
     rejected: BTreeSet<usize>,
+    /// The files that rules are written into: for every project, and for this one.
+    files: Option<(String, String)>,
 }
 
 /// A question, and whose call it is about.
@@ -92,6 +94,12 @@ pub enum Outcome {
 }
 
 impl Approvals {
+    /// The files that rules are written into.
+    pub fn with_files(mut self, files: Option<(String, String)>) -> Self {
+        self.files = files;
+        self
+    }
+
     pub fn is_open(&self) -> bool {
         !self.queue.is_empty()
     }
@@ -207,16 +215,8 @@ impl Approvals {
             answers.push((does, answer));
         };
         if matches!(self.step, Step::Always) {
-            offer(
-                Does::Keep(Place::User),
-                "In every project: the rule goes into your settings",
-                "everywhere",
-            );
-            offer(
-                Does::Keep(Place::Local),
-                "In this project alone: the rule goes into your settings for it",
-                "here",
-            );
+            offer(Does::Keep(Place::User), "In every project", "everywhere");
+            offer(Does::Keep(Place::Local), "In this project alone", "here");
             offer(Does::Back, "Back", "back");
             return answers;
         }
@@ -320,7 +320,7 @@ impl Approvals {
         let Some(Asked { request, subagent }) = self.queue.front() else { return Vec::new() };
         let question = Question::new(width, theme);
         if matches!(self.step, Step::Always) {
-            return question.always(request);
+            return question.always(request, self.files.as_ref());
         }
         let at = if let Step::Hunks(at) = self.step { Some(at) } else { None };
         question.call(request, subagent.is_some(), self.queue.len() - 1, &self.rejected, at)
@@ -376,7 +376,13 @@ impl Approvals {
         let rows: Vec<&Line<'_>> = shown.chain(foot.lines.iter().skip(skip)).collect();
         let top = usize::from(area.height).saturating_sub(rows.len());
         for (i, line) in rows.iter().enumerate() {
-            frame.buffer_mut().set_line(area.x, area.y + (top + i) as u16, line, area.width);
+            let y = area.y + (top + i) as u16;
+            frame.buffer_mut().set_line(area.x, y, line, area.width);
+            if line.style.bg.is_some() {
+                let from = line.width().min(usize::from(area.width)) as u16;
+                let rest = Rect { x: area.x + from, y, width: area.width - from, height: 1 };
+                frame.buffer_mut().set_style(rest, line.style);
+            }
         }
         let row = rows.len().saturating_sub(foot.lines.len() - foot.cursor);
         if self.is_focused() && area.height > 0 && area.width > 0 {

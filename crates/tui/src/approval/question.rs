@@ -23,6 +23,12 @@ pub(super) fn is_looked_at(line: &Line<'_>) -> bool {
     line.spans.first().is_some_and(|span| span.content == LOOKED_AT)
 }
 
+/// The first line of the new text, in a header such as `@@ -3,4 +3,6 @@`.
+fn first_line(head: &str) -> Option<&str> {
+    let number = head.split_once(" +")?.1.split([',', ' ']).next()?;
+    number.bytes().all(|b| b.is_ascii_digit()).then_some(number)
+}
+
 impl<'a> Question<'a> {
     pub(super) fn new(width: u16, theme: &'a Theme) -> Self {
         let rule = Line::styled("─".repeat(usize::from(width)), theme.warning);
@@ -99,19 +105,22 @@ impl<'a> Question<'a> {
                 if hunks > 1 {
                     let mark = if dropped { "[ ]" } else { "[x]" };
                     let lead = if at == Some(number) { LOOKED_AT } else { "  " };
-                    let words = text::visible(head);
-                    let text = format!("{mark} hunk {} of {hunks}  {words}", number + 1);
+                    let at_line = first_line(head).map(|n| format!("  from line {n}")).unwrap_or_default();
+                    let text = format!("{mark} hunk {} of {hunks}{at_line}", number + 1);
                     let style = if at == Some(number) { theme.selected } else { theme.dim };
                     self.lines.push(Line::from(vec![Span::raw(lead), Span::styled(text, style)]));
                 }
                 for line in body.lines() {
-                    let style = match line.as_bytes().first() {
-                        _ if dropped => theme.dim,
-                        Some(b'+') => theme.added,
-                        Some(b'-') => theme.removed,
-                        _ => theme.text,
+                    let (style, tint) = match line.as_bytes().first() {
+                        _ if dropped => (theme.dim, None),
+                        Some(b'+') => (theme.added, theme.tint(true)),
+                        Some(b'-') => (theme.removed, theme.tint(false)),
+                        _ => (theme.text, None),
                     };
+                    let from = self.lines.len();
                     self.say("    ", line, style);
+                    // The background of a line is drawn to the edge.
+                    self.lines[from..].iter_mut().for_each(|line| line.style = tint.unwrap_or_default());
                 }
                 number += 1;
             }
@@ -119,13 +128,21 @@ impl<'a> Question<'a> {
     }
 
     /// What would be allowed from now on, and where that is written.
-    pub(super) fn always(mut self, request: &PermissionRequest) -> Vec<Line<'static>> {
+    pub(super) fn always(
+        mut self,
+        request: &PermissionRequest,
+        files: Option<&(String, String)>,
+    ) -> Vec<Line<'static>> {
         let theme = self.theme;
         let Some(offer) = &request.offer else { return self.lines };
         self.title("allow this from now on?".to_owned(), String::new());
         self.say("  rule ", &offer.rule, theme.code);
         self.say("  it allows ", &offer.covers, theme.text);
         self.say("  ", "The rule is kept in a file of yours, never in a file of the project.", theme.dim);
+        if let Some((user, local)) = files {
+            self.say("  in every project → ", user, theme.dim);
+            self.say("  in this project → ", local, theme.dim);
+        }
         self.lines
     }
 }

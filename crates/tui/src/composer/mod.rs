@@ -22,11 +22,15 @@ use vim::Vim;
 /// A paste of more lines or characters than this is folded to a chip.
 const FOLD_LINES: usize = 8;
 const FOLD_CHARS: usize = 1_000;
+/// Pastes that are remembered.
+const PASTES: usize = 20;
 
 #[derive(Debug, Default)]
 pub struct Composer {
     buffer: Buffer,
     history: Vec<String>,
+    /// Pastes of this session, the newest last: an earlier prompt gets its chips back.
+    pastes: Vec<String>,
     /// Place in the history, and what was being written before.
     browsing: Option<(usize, String)>,
     search: Option<Search>,
@@ -74,8 +78,22 @@ impl Composer {
         self.buffer.expanded()
     }
 
+    /// This text, with a chip for each paste of this session in it.
     pub fn set(&mut self, text: &str) {
-        self.buffer.set(text);
+        self.buffer.set("");
+        let mut rest = text;
+        let first = |rest: &str| {
+            let found =
+                self.pastes.iter().filter_map(|paste| Some((rest.find(paste.as_str())?, paste.clone())));
+            // Of two at one place the longer one: the other is a part of it.
+            found.min_by_key(|(at, paste)| (*at, std::cmp::Reverse(paste.len())))
+        };
+        while let Some((at, paste)) = first(rest) {
+            self.buffer.insert(&rest[..at]);
+            rest = &rest[at + paste.len()..];
+            self.buffer.insert_chip(Chip::Text(paste));
+        }
+        self.buffer.insert(rest);
     }
 
     /// The text with a character for each chip.
@@ -140,7 +158,12 @@ impl Composer {
     pub fn paste(&mut self, pasted: &str) {
         let long = pasted.lines().count() > FOLD_LINES || pasted.len() > FOLD_CHARS;
         if long {
-            self.buffer.insert_chip(Chip::Text(pasted.replace("\r\n", "\n").replace('\r', "\n")));
+            let text = pasted.replace("\r\n", "\n").replace('\r', "\n");
+            if self.pastes.len() == PASTES {
+                self.pastes.remove(0);
+            }
+            self.pastes.push(text.clone());
+            self.buffer.insert_chip(Chip::Text(text));
         } else {
             self.buffer.insert(pasted);
         }
@@ -272,7 +295,7 @@ impl Composer {
         };
         match at.checked_sub(1) {
             Some(at) => {
-                self.buffer.set(&self.history[at].clone());
+                self.set(&self.history[at].clone());
                 self.browsing = Some((at, draft));
             }
             None if self.history.is_empty() => {}
@@ -284,10 +307,10 @@ impl Composer {
         if let Some((at, draft)) = self.browsing.take() {
             match self.history.get(at + 1).cloned() {
                 Some(text) => {
-                    self.buffer.set(&text);
+                    self.set(&text);
                     self.browsing = Some((at + 1, draft));
                 }
-                None => self.buffer.set(&draft),
+                None => self.set(&draft),
             }
         }
     }

@@ -48,6 +48,9 @@ pub struct Status {
     toast: Option<String>,
     /// A command of the person's that runs.
     command: Option<String>,
+    /// All that is known is shown, not the most important facts alone; the key that changes this.
+    whole: bool,
+    key: Option<String>,
     /// There is a program for the status line; what it printed last.
     scripted: bool,
     script: Vec<String>,
@@ -72,6 +75,17 @@ impl Status {
     pub fn scripted(mut self, scripted: bool) -> Self {
         self.scripted = scripted;
         self
+    }
+
+    /// The key that shows the whole line.
+    pub fn with_key(mut self, key: Option<String>) -> Self {
+        self.key = key;
+        self
+    }
+
+    /// Shows everything, or the most important facts again.
+    pub fn toggle_whole(&mut self) {
+        self.whole = !self.whole;
     }
 
     pub fn is_working(&self) -> bool {
@@ -292,6 +306,12 @@ impl Status {
         vec![Effect::Wake(3_000, Timer::Toast)]
     }
 
+    /// The passing message, as a line above the composer.
+    pub fn note(&self, width: u16, theme: &Theme) -> Option<Line<'static>> {
+        let toast = text::visible(self.toast.as_ref()?);
+        Some(Line::styled(text::fit(&toast, usize::from(width)).into_owned(), theme.accent))
+    }
+
     pub fn end_toast(&mut self) {
         self.toast = None;
     }
@@ -365,16 +385,14 @@ impl Status {
     /// The status line; `vim`: the mode of the composer, where it has one.
     pub fn lines(&self, width: u16, theme: &Theme, vim: Option<&str>) -> Vec<Line<'static>> {
         let width = usize::from(width);
-        if let Some(toast) = &self.toast {
-            return vec![Line::styled(text::fit(&text::visible(toast), width).into_owned(), theme.accent)];
-        }
         if !self.script.is_empty() {
             return self.script.iter().take(script::ROWS).map(|line| script::line(line, width)).collect();
         }
         vec![self.own(width, theme, vim)]
     }
 
-    /// becket's own line. What has no room is left out, the least important first; never half of it.
+    /// becket's own line: model, mode, and how full the context is, or all of it. What has no room is left out, the least
+    /// important first; never half of it.
     fn own(&self, width: usize, theme: &Theme, vim: Option<&str>) -> Line<'static> {
         let mut parts: Vec<(u8, Vec<Span<'static>>)> = Vec::new();
         let mut put = |weight: u8, text: String, style: Style| {
@@ -386,17 +404,24 @@ impl Status {
         put(8, self.model.clone(), theme.dim);
         let loud = matches!(self.mode.as_str(), "bypassPermissions" | "acceptEdits" | "auto");
         put(7, self.mode.clone(), if loud { theme.warning } else { theme.dim });
-        put(4, self.place(), theme.dim);
+        let filled = self.meter.usable > 0;
+        if self.whole || !filled {
+            put(4, self.place(), theme.dim);
+        }
         let tight = if self.meter.is_tight() { theme.warning } else { theme.dim };
-        if self.meter.usable > 0 {
+        if filled {
             put(6, format!("{} % of {}", self.meter.percent(), thousands(self.meter.usable)), tight);
         }
         put(7, counted(self.jobs), theme.accent);
-        put(3, self.tokens(), theme.dim);
-        put(5, self.money(), theme.dim);
-        let bar = self.meter.bar(BAR, theme);
-        if !bar.is_empty() {
-            parts.push((2, bar));
+        if self.whole {
+            put(3, self.tokens(), theme.dim);
+            put(5, self.money(), theme.dim);
+            let bar = self.meter.bar(BAR, theme);
+            if !bar.is_empty() {
+                parts.push((2, bar));
+            }
+        } else if filled && let Some(key) = &self.key {
+            put(1, format!("{key} more"), theme.dim);
         }
         let long = |parts: &[(u8, Vec<Span<'_>>)]| {
             let widths = parts.iter().map(|(_, p)| p.iter().map(|s| text::width(&s.content)).sum::<usize>());

@@ -12,6 +12,7 @@ mod pictures;
 pub mod surface;
 mod sys;
 
+use crate::links;
 use crossterm::cursor::Show;
 use crossterm::event::{
     DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste, EnableFocusChange,
@@ -66,10 +67,10 @@ pub enum Place {
     Inline,
 }
 
-/// What a terminal is asked at the start.
+/// The questions to a terminal at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asks {
-    /// Whether it has kitty's keyboard protocol.
+    /// For kitty's keyboard protocol.
     Keyboard,
     /// The same, and what it draws images by.
     KeyboardAndImages,
@@ -306,6 +307,12 @@ fn restore_inline(out: &mut impl Write) -> io::Result<()> {
 fn write_line(out: &mut impl Write, line: &Line<'_>) -> io::Result<()> {
     let mut pen = Pen::default();
     for span in &line.spans {
+        if links::is_prompt_mark(span.style) && span.content.is_empty() {
+            if links::is_on() {
+                out.write_all(links::PROMPT_MARK)?;
+            }
+            continue;
+        }
         pen.change(Pen::from(line.style.patch(span.style)), out)?;
         out.write_all(span.content.as_bytes())?;
     }

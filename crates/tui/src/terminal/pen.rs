@@ -1,5 +1,8 @@
 //! Styles as escape sequences, the shortest that lead from one to the next.
+//!
+//! The colour of an underline is the number of a hyperlink ([`links`]), never a colour.
 
+use crate::links;
 use ratatui::buffer::Cell;
 use ratatui::style::{Color, Modifier, Style};
 use std::io::{self, Write};
@@ -9,19 +12,19 @@ use std::io::{self, Write};
 pub(super) struct Pen {
     fg: Color,
     bg: Color,
-    underline: Color,
+    link: Color,
     modifier: Modifier,
 }
 
 impl Default for Pen {
     fn default() -> Self {
-        Self { fg: Color::Reset, bg: Color::Reset, underline: Color::Reset, modifier: Modifier::empty() }
+        Self { fg: Color::Reset, bg: Color::Reset, link: Color::Reset, modifier: Modifier::empty() }
     }
 }
 
 impl From<&Cell> for Pen {
     fn from(cell: &Cell) -> Self {
-        Self { fg: cell.fg, bg: cell.bg, underline: cell.underline_color, modifier: cell.modifier }
+        Self { fg: cell.fg, bg: cell.bg, link: cell.underline_color, modifier: cell.modifier }
     }
 }
 
@@ -30,7 +33,7 @@ impl From<Style> for Pen {
         Self {
             fg: style.fg.unwrap_or(Color::Reset),
             bg: style.bg.unwrap_or(Color::Reset),
-            underline: style.underline_color.unwrap_or(Color::Reset),
+            link: style.underline_color.unwrap_or(Color::Reset),
             modifier: style.add_modifier.difference(style.sub_modifier),
         }
     }
@@ -53,6 +56,13 @@ impl Pen {
         if *self == to {
             return Ok(());
         }
+        if self.link != to.link {
+            out.write_all(links::change(self.link, to.link).as_bytes())?;
+            self.link = to.link;
+            if *self == to {
+                return Ok(());
+            }
+        }
         if to == Self::default() {
             *self = to;
             return out.write_all(b"\x1b[m");
@@ -61,7 +71,7 @@ impl Pen {
         let mut from = *self;
         if !to.modifier.contains(from.modifier) {
             codes.push("0".to_owned());
-            from = Self::default();
+            from = Self { link: from.link, ..Self::default() };
         }
         let new = to.modifier.difference(from.modifier);
         codes.extend(MODIFIERS.iter().filter(|(m, _)| new.contains(*m)).map(|(_, code)| (*code).to_owned()));
@@ -70,9 +80,6 @@ impl Pen {
         }
         if from.bg != to.bg {
             codes.push(color(to.bg, 40));
-        }
-        if from.underline != to.underline {
-            codes.push(color(to.underline, 50));
         }
         *self = to;
         write!(out, "\x1b[{}m", codes.join(";"))
@@ -112,12 +119,24 @@ mod tests {
         check(bold, bold.fg(Color::Red), "\x1b[31m");
         check(bold.fg(Color::Red), none.fg(Color::Rgb(1, 2, 3)), "\x1b[0;38;2;1;2;3m");
         check(none.bg(Color::White), none.bg(Color::Indexed(7)), "\x1b[48;5;7m");
-        check(none.underline_color(Color::Blue), bold, "\x1b[1;59m");
-        check(
-            bold,
-            bold.fg(Color::LightBlue).bg(Color::Black).underline_color(Color::LightRed),
-            "\x1b[94;40;58;5;9m",
-        );
+        check(bold, bold.fg(Color::LightBlue).bg(Color::Black), "\x1b[94;40m");
         check(none.bg(Color::White), bold, "\x1b[1;49m");
+    }
+
+    #[test]
+    fn a_link_begins_and_ends_once_and_its_styles_are_its_own() {
+        links::switch_on();
+        let link = links::to("https://example.org/pen", Style::new());
+        let bold = link.add_modifier(Modifier::BOLD);
+        let mut out = Vec::new();
+        let mut pen = Pen::default();
+        for style in [link, link, bold, link, Style::new()] {
+            pen.change(Pen::from(style), &mut out).unwrap();
+            out.push(b'x');
+        }
+        let out = String::from_utf8(out).unwrap();
+        let (begin, rest) = out.split_once("https://example.org/pen\x1b\\").unwrap();
+        assert!(begin.starts_with("\x1b]8;id=b"), "{begin:?}");
+        assert_eq!(rest, "xx\x1b[1mx\x1b[0mx\x1b]8;;\x1b\\x");
     }
 }

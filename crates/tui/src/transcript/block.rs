@@ -16,6 +16,8 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use std::borrow::Cow;
 
+/// Columns before the text of a block: marks stand in them.
+const GUTTER: usize = 2;
 /// Columns of [`Block::headline`].
 const HEADLINE: usize = 100;
 
@@ -70,6 +72,8 @@ pub struct Block {
     message: Option<(Seq, MessageId)>,
     /// It is not in the ledger.
     local: bool,
+    /// Columns before every row of its layout: those of the marks that other blocks have.
+    gutter: usize,
 }
 
 #[derive(Debug)]
@@ -84,7 +88,14 @@ struct LaidOut {
 
 impl Block {
     pub fn new(body: Body) -> Self {
-        Self { body, laid_out: None, folded: false, message: None, local: false }
+        let gutter = if matches!(body, Body::Answer { .. }) { GUTTER } else { 0 };
+        Self { body, laid_out: None, folded: false, message: None, local: false, gutter }
+    }
+
+    /// The text of a page begins at the edge.
+    pub fn at_the_edge(mut self) -> Self {
+        self.gutter = 0;
+        self
     }
 
     pub fn body(&self) -> &Body {
@@ -223,7 +234,7 @@ impl Block {
         {
             return have.count;
         }
-        let columns = usize::from(width);
+        let columns = usize::from(width).saturating_sub(self.gutter).max(1);
         let (rows, count) = match &mut self.body {
             Body::Answer { text, layout } => (Vec::new(), layout.lay_out(text, columns, theme)),
             body => {
@@ -246,7 +257,11 @@ impl Block {
 
     /// A row of the last layout, in the colours that are known by now.
     pub fn line(&self, index: usize, theme: &Theme) -> Line<'static> {
-        self.row(index).map(|row| row.styled(theme)).unwrap_or_default()
+        let mut line = self.row(index).map(|row| row.styled(theme)).unwrap_or_default();
+        if self.gutter > 0 && !line.spans.is_empty() {
+            line.spans.insert(0, Span::raw(" ".repeat(self.gutter)));
+        }
+        line
     }
 
     /// True for the rows of a message of the person's, which have a background over the full width.
@@ -256,7 +271,8 @@ impl Block {
 
     /// The text of a row, and how it hangs together with the one above.
     pub fn text(&self, index: usize) -> (usize, String, text::Joint) {
-        self.row(index).map_or_else(Default::default, |row| (row.gutter, row.text(), row.joint.clone()))
+        self.row(index)
+            .map_or_else(Default::default, |row| (self.gutter + row.gutter, row.text(), row.joint.clone()))
     }
 
     /// The code that is in a row.
@@ -332,12 +348,36 @@ pub(super) fn paragraph(
 fn thinking(text: &str, open: bool, done: bool, width: usize, theme: &Theme) -> Vec<Row> {
     let style = theme.dim.add_modifier(Modifier::ITALIC);
     if open {
-        return paragraph(text, width, "∴ ", "  ", theme.dim, style);
+        return thoughts(text, width, theme.dim, style);
     }
     let label = if done { "thought" } else { "thinking" };
     let last = text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or_default();
-    let line = format!("∴ {label}: {}", text::visible(last.trim()));
+    let last = bold_parts(last.trim()).map(|(part, _)| part).collect::<String>();
+    let line = format!("∴ {label}: {}", text::visible(&last));
     vec![Line::styled(text::fit(&line, width).into_owned(), style).into()]
+}
+
+/// Open thoughts: as a paragraph, and what stands between `**` in bold.
+fn thoughts(text: &str, width: usize, mark: Style, style: Style) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for line in text.lines() {
+        let lead = if rows.is_empty() { "∴ " } else { "  " };
+        let spans: Vec<Span<'_>> = bold_parts(line)
+            .map(|(part, bold)| {
+                let style = if bold { style.add_modifier(Modifier::BOLD) } else { style };
+                Span::styled(text::visible(part), style)
+            })
+            .collect();
+        rows.extend(Row::wrapped(&spans, width, &Span::styled(lead, mark), &Span::raw("  ")));
+    }
+    rows
+}
+
+/// The parts of a line between `**`, and whether each is bold. A mark without its partner is text.
+fn bold_parts(line: &str) -> impl Iterator<Item = (&str, bool)> {
+    let paired = line.matches("**").count().is_multiple_of(2);
+    let mark = if paired { "**" } else { "\n" };
+    line.split(mark).enumerate().map(|(i, part)| (part, i % 2 == 1))
 }
 
 /// `148k`, `1.2M`, `950`.

@@ -173,7 +173,18 @@ impl Painter<'_> {
             Span::styled(look.sign, look.mark),
         ];
         let code = self.words(row, self.width.saturating_sub(self.digits + 4), &mut spans);
-        Row { line: Line::from(spans), gutter: self.digits + 4, code: vec![code], ..Row::default() }
+        let line = Line::from(spans).style(self.tint(row.kind));
+        Row { line, gutter: self.digits + 4, code: vec![code], ..Row::default() }
+    }
+
+    /// The background of a whole line.
+    fn tint(&self, kind: Kind) -> Style {
+        let tint = match kind {
+            Kind::Added => self.theme.tint(true),
+            Kind::Removed => self.theme.tint(false),
+            Kind::Same | Kind::Remark => None,
+        };
+        tint.unwrap_or_default()
     }
 
     /// Lines that were removed beside those that were added in their place.
@@ -219,13 +230,15 @@ impl Painter<'_> {
             if let Some((row, number)) = side {
                 let look = self.look(row.kind);
                 let number = number.map(|n| n.to_string()).unwrap_or_default();
-                spans.push(Span::styled(format!("{number:>digits$} ", digits = self.digits), self.theme.dim));
+                let dim = self.theme.dim.patch(self.tint(row.kind));
+                spans.push(Span::styled(format!("{number:>digits$} ", digits = self.digits), dim));
                 spans.push(Span::styled(look.sign, look.mark));
                 code.push(self.words(row, half.saturating_sub(self.digits + 2), &mut spans));
             }
             let used: usize = spans[from..].iter().map(|s| text::width(&s.content)).sum();
-            if i == 0 {
-                spans.push(Span::raw(" ".repeat(half.saturating_sub(used))));
+            let tint = side.map(|(row, _)| self.tint(row.kind)).unwrap_or_default();
+            if i == 0 || tint.bg.is_some() {
+                spans.push(Span::styled(" ".repeat(half.saturating_sub(used)), tint));
             }
         }
         Row { line: Line::from(spans), gutter: self.digits + 4, code, ..Row::default() }

@@ -172,7 +172,8 @@ impl Transcript {
     }
 
     pub(super) fn push(&mut self, body: Body) -> usize {
-        self.blocks.push(Block::new(body));
+        let block = Block::new(body);
+        self.blocks.push(if self.page { block.at_the_edge() } else { block });
         self.blocks.len() - 1
     }
 
@@ -373,9 +374,19 @@ impl Transcript {
         });
     }
 
+    /// The last call of the turn was interrupted, and its line says so.
+    fn says_interrupted(&self) -> bool {
+        let last = self.blocks.iter().rev().find(|block| block.is_shown(false));
+        last.is_some_and(|block| matches!(block.body(), Body::Tool(call) if call.state == State::Interrupted))
+    }
+
     fn turn_end(&mut self, end: &TurnEnd) -> bool {
         let (weight, text) = match end {
             TurnEnd::Completed => return false,
+            // The line of a call that was interrupted has said it.
+            TurnEnd::Interrupted if self.says_interrupted() => {
+                (Weight::Quiet, "say what to do instead".to_owned())
+            }
             TurnEnd::Interrupted => (Weight::Warning, "interrupted; say what to do instead".to_owned()),
             TurnEnd::MaxTurns { limit } => (Weight::Warning, format!("stopped after {limit} requests")),
             TurnEnd::Budget { what } | TurnEnd::TokenLimit { what } => {

@@ -41,6 +41,7 @@ use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
 use select::Selection;
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -57,6 +58,8 @@ pub struct Transcript {
     /// Hidden messages are shown, marked.
     revealed: bool,
     printed: Printed,
+    /// It is a page: its text begins at the edge.
+    page: bool,
     /// Only what was not printed is drawn.
     inline: bool,
     /// The turn is over: nothing of it will change.
@@ -96,6 +99,12 @@ impl Default for Transcript {
     }
 }
 
+/// Cells of a row that its band covers: all of them, or those behind the text of a line that has its own colours.
+fn band_area(line: &Line<'_>, row: Rect, whole: bool) -> Rect {
+    let from = if whole { 0 } else { (line.width().min(usize::from(row.width))) as u16 };
+    Rect { x: row.x + from, width: row.width - from, ..row }
+}
+
 impl Transcript {
     pub fn new() -> Self {
         Self {
@@ -105,6 +114,7 @@ impl Transcript {
             window: Window::default(),
             revealed: false,
             printed: Printed::default(),
+            page: false,
             inline: false,
             idle: false,
             compacted_to: Seq::default(),
@@ -125,6 +135,11 @@ impl Transcript {
             view: Arc::default(),
             changed_files: BTreeSet::new(),
         }
+    }
+
+    /// A page instead of a conversation.
+    pub fn page() -> Self {
+        Self { page: true, ..Self::new() }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -152,13 +167,17 @@ impl Transcript {
         let buffer = frame.buffer_mut();
         for (y, place) in (area.y..area.bottom()).zip(&self.seen) {
             let block = &self.blocks[place.block];
-            buffer.set_line(area.x, y, &block.line(place.row, theme), area.width);
+            let line = block.line(place.row, theme);
+            buffer.set_line(area.x, y, &line, area.width);
             // Not in the scrollback: a terminal that becomes narrower would wrap the rest of the row.
             if !self.inline
-                && block.has_band(place.row)
-                && let Some(band) = theme.band()
+                && let Some(band) = if block.has_band(place.row) { theme.band() } else { Some(line.style) }
+                && band.bg.is_some()
             {
-                buffer.set_style(Rect { y, height: 1, ..area }, band);
+                buffer.set_style(
+                    band_area(&line, Rect { y, height: 1, ..area }, block.has_band(place.row)),
+                    band,
+                );
             }
             if theme.syntax.is_some() {
                 self.jobs.extend(block.code(place.row).iter().filter_map(|part| part.code.wanted()));

@@ -7,8 +7,9 @@ use super::Transcript;
 use super::block::{Block, Body};
 use super::image::State;
 use super::window::Place;
+use crate::links;
 use crate::theme::Theme;
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 
 /// How far the transcript was printed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +47,13 @@ impl Transcript {
                 let settled = block.settled().max(self.printed.pieces);
                 let from = block.row_behind(self.printed.pieces);
                 let to = if whole { count } else { block.row_behind(settled) };
+                let first = out.len();
                 out.extend((from..to).map(|row| block.line(row, theme)));
+                if matches!(block.body(), Body::User { .. })
+                    && let Some(line) = out.get_mut(first)
+                {
+                    line.spans.insert(0, Span::styled("", links::prompt_mark()));
+                }
                 if !whole {
                     self.printed.pieces = settled;
                     break;

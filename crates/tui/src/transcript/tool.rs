@@ -6,6 +6,7 @@ use super::excerpt::{self, Tests};
 use super::row::Row;
 use super::subagent::Nested;
 use crate::ansi::Ansi;
+use crate::links;
 use crate::text;
 use crate::theme::Theme;
 use becket_types::CallId;
@@ -145,6 +146,18 @@ impl ToolCall {
         self.view.relative(becket_types::subject(&self.input)).to_owned()
     }
 
+    /// `style` for a subject that is a path: it leads to the file.
+    fn path_link(&self, style: Style) -> Style {
+        let Some(path) = self.input.get("path").and_then(Value::as_str).filter(|_| self.group.is_empty())
+        else {
+            return style;
+        };
+        if path.starts_with('/') || self.view.workspace.is_empty() {
+            return links::to_path(path, style);
+        }
+        links::to_path(&format!("{}/{path}", self.view.workspace), style)
+    }
+
     /// What to press to see all of it.
     pub(super) fn open_hint(&self) -> String {
         format!("{} opens", crate::keymap::pretty(&self.view.open_key))
@@ -175,7 +188,7 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
         Line::from(vec![
             Span::styled(format!("{mark} "), style),
             Span::styled(format!("{name} "), theme.accent),
-            Span::styled(text::fit(&text::visible(subject), room).into_owned(), theme.text),
+            Span::styled(text::fit(&text::visible(subject), room).into_owned(), call.path_link(theme.text)),
             Span::styled(if tail.is_empty() { String::new() } else { format!("  {tail}") }, theme.dim),
         ])
     };
@@ -327,6 +340,17 @@ fn tail(call: &ToolCall) -> String {
     format!("{came_to}{between}{ended}")
 }
 
+/// `added 2 lines, removed 5`.
+fn changed_lines(added: u64, removed: u64) -> String {
+    let lines = |n: u64| if n == 1 { "1 line".to_owned() } else { format!("{n} lines") };
+    match (added, removed) {
+        (0, 0) => "no lines changed".to_owned(),
+        (0, n) => format!("removed {}", lines(n)),
+        (n, 0) => format!("added {}", lines(n)),
+        (n, m) => format!("added {}, removed {m}", lines(n)),
+    }
+}
+
 /// Lines added and removed; things to do that are done.
 fn came_to(call: &ToolCall) -> String {
     if let Some(diff) = changes(call) {
@@ -338,7 +362,7 @@ fn came_to(call: &ToolCall) -> String {
             (Some(rejected), Some(hunks)) => format!(" · {rejected} of {hunks} hunks rejected"),
             _ => String::new(),
         };
-        return format!("+{added} −{removed}{rejected}");
+        return format!("{}{rejected}", changed_lines(added, removed));
     }
     if let Some(items) = todo(call) {
         let done = items.iter().filter(|i| i["status"] == "completed").count();
@@ -411,8 +435,11 @@ mod tests {
     #[test]
     fn an_edit_says_how_many_lines_in_its_line() {
         let details = json!({"diff": "@@ -1 +1 @@\n-a\n+b\n", "additions": 1, "deletions": 1});
-        assert_eq!(shown("edit", details, false)[0], "● edit   +1 −1");
+        assert_eq!(shown("edit", details, false)[0], "● edit   added 1 line, removed 1");
         let details = json!({"diff": "@@ -1 +1 @@\n-a\n+b\n", "hunks": 3, "hunks_rejected": 2});
-        assert_eq!(shown("edit", details, false)[0], "● edit   +1 −1 · 2 of 3 hunks rejected");
+        assert_eq!(
+            shown("edit", details, false)[0],
+            "● edit   added 1 line, removed 1 · 2 of 3 hunks rejected"
+        );
     }
 }

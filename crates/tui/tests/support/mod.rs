@@ -144,6 +144,10 @@ impl Stage {
         self.emulator.screen().cell(row, column).unwrap().fgcolor()
     }
 
+    pub(crate) fn background(&self, row: u16, column: u16) -> vt100::Color {
+        self.emulator.screen().cell(row, column).unwrap().bgcolor()
+    }
+
     /// The same drawn onto an empty terminal.
     pub(crate) fn fresh(&mut self) -> String {
         let app = &mut self.app;

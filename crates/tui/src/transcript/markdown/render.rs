@@ -2,6 +2,7 @@
 
 use super::Codes;
 use super::table::Table;
+use crate::links;
 use crate::text::{self, Joint};
 use crate::theme::Theme;
 use crate::transcript::row::{CodeSpans, Row};
@@ -139,8 +140,8 @@ impl Renderer<'_> {
             Tag::Strong => self.push_style(Modifier::BOLD),
             Tag::Strikethrough => self.push_style(Modifier::CROSSED_OUT),
             Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
+                self.styles.push(links::to(&dest_url, self.theme.link));
                 self.link = Some((dest_url.into_string(), self.inline.len()));
-                self.styles.push(self.theme.link);
             }
             Tag::Table(alignments) => {
                 self.block();
@@ -210,7 +211,8 @@ impl Renderer<'_> {
     fn end_code(&mut self) {
         let (language, code) = self.code.take().unwrap_or_default();
         let shown: Vec<_> = code.lines().map(text::visible).collect();
-        let known = !language.is_empty() && self.theme.syntax.is_some();
+        let diff = matches!(language.as_str(), "diff" | "patch");
+        let known = !language.is_empty() && self.theme.syntax.is_some() && !diff;
         let style = if known { self.theme.text } else { self.theme.code };
         let colours = known.then(|| {
             let end = if code.ends_with('\n') { "\n" } else { "" };
@@ -221,9 +223,11 @@ impl Renderer<'_> {
             let mut from = 0;
             // Tables and lists of words, no code.
             let cut = if language == "text" { text::chunks_of_words } else { text::chunks };
+            let (style, tint) = if diff { self.diff_line(shown) } else { (style, Style::new()) };
             for piece in cut(shown, columns) {
                 let spans = vec![Span::raw("  "), Span::styled(piece.to_owned(), style)];
                 let row = self.line(spans);
+                row.line.style = tint;
                 row.gutter =
                     row.line.spans[..row.line.spans.len() - 1].iter().map(|s| text::width(&s.content)).sum();
                 row.joint = if from > 0 { Joint::Soft(String::new()) } else { Joint::Hard };
@@ -237,13 +241,30 @@ impl Renderer<'_> {
         self.gap = true;
     }
 
+    /// A line of a `diff` block: the style of its text, and what is behind it.
+    fn diff_line(&self, line: &str) -> (Style, Style) {
+        let theme = self.theme;
+        let added = match line.as_bytes().first() {
+            Some(b'+') if !line.starts_with("+++ ") => true,
+            Some(b'-') if !line.starts_with("--- ") => false,
+            Some(b' ') | None => return (theme.text, Style::new()),
+            _ => return (theme.dim, Style::new()),
+        };
+        let style = if added { theme.added } else { theme.removed };
+        let tint = theme.tint(added).unwrap_or_default();
+        (style.patch(tint), tint)
+    }
+
     /// The address of a link whose text does not say it.
     fn end_link(&mut self) {
         self.styles.pop();
         if let Some((url, from)) = self.link.take() {
             let shown: String = self.inline.iter().skip(from).map(|s| s.content.as_ref()).collect();
             if !url.is_empty() && shown != url && !url.starts_with('#') {
-                self.span(&format!(" ({url})"), self.theme.dim);
+                self.inline.push(Span::styled(
+                    format!(" ({})", text::visible(&url)),
+                    links::to(&url, self.theme.dim),
+                ));
             }
         }
     }
@@ -267,7 +288,20 @@ impl Renderer<'_> {
     fn span(&mut self, text: &str, style: Style) {
         let shown: Vec<_> = text.lines().map(text::visible).collect();
         let shown = if shown.len() == 1 { shown[0].to_string() } else { shown.join(" ") };
-        self.inline.push(Span::styled(shown, style));
+        if self.link.is_some() {
+            self.inline.push(Span::styled(shown, style));
+            return;
+        }
+        let mut at = 0;
+        for range in links::in_text(&shown) {
+            if range.start > at {
+                self.inline.push(Span::styled(shown[at..range.start].to_owned(), style));
+            }
+            let address = &shown[range.clone()];
+            self.inline.push(Span::styled(address.to_owned(), links::to(address, style)));
+            at = range.end;
+        }
+        self.inline.push(Span::styled(shown[at..].to_owned(), style));
     }
 
     /// A block begins: what is before it is out. The empty line between the two comes with its first line, if it has one.
