@@ -300,3 +300,20 @@ fn a_server_s_window_is_used_when_its_model_is_first_chosen() {
     let asked = server.all_requests().iter().filter(|request| request.method == "GET").count();
     assert_eq!(asked, 2, "a run that names its model asks nothing at its start");
 }
+
+/// A server that never answers the question for its window costs one bounded wait, once.
+#[test]
+fn a_server_that_does_not_say_its_window_is_not_asked_again() {
+    let bench = Bench::new(&[]);
+    let listed = json!({ "object": "list", "data": [{ "id": "small" }] });
+    let server = MockServer::with(|_| Answer::text("fine").into())
+        .get("/v1/models", becket_testkit::Reply::json(200, &listed))
+        .get("/props", becket_testkit::Reply::json(200, &json!({})).stall_at(0));
+    for _ in 0..3 {
+        let mut command = bench.command();
+        command.env("OPENAI_BASE_URL", format!("{}/v1", server.url()));
+        run(command.args(["-p", "go"])).expect(0);
+    }
+    let asked = server.all_requests().iter().filter(|request| request.path.ends_with("/props")).count();
+    assert_eq!(asked, 1);
+}

@@ -9,7 +9,7 @@ use becket_model::{ModelRef, probe};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Windows by base URL and model.
+/// Windows by base URL and model; 0 where the server was asked and did not say.
 type Windows = BTreeMap<String, BTreeMap<String, u64>>;
 
 fn path(environment: &Environment) -> PathBuf {
@@ -28,11 +28,11 @@ pub(crate) fn window(
     reference: &ModelRef,
 ) -> Option<u64> {
     let (base, name) = place(settings, reference)?;
-    read(environment).get(base)?.get(name).copied()
+    read(environment).get(base)?.get(name).copied().filter(|window| *window > 0)
 }
 
 /// Asks the server of a model that was just chosen for its window, and keeps the answer. llama.cpp says what it was started
-/// with; others say it in their list.
+/// with, which may be another window each time; others say it in their list. A server that did not say is not asked again.
 pub(crate) async fn learn(
     environment: &Environment,
     settings: &becket_model::Settings,
@@ -40,8 +40,13 @@ pub(crate) async fn learn(
     listed: Option<u64>,
 ) {
     let Some((base, name)) = place(settings, reference) else { return };
-    let Some(window) = probe::window(settings).await.or(listed) else { return };
     let mut known = read(environment);
+    let before = known.get(base).and_then(|models| models.get(name)).copied();
+    let asked = if before == Some(0) { None } else { probe::window(settings).await };
+    let window = asked.or(listed).unwrap_or(0);
+    if before == Some(window) {
+        return;
+    }
     known.entry(base.to_owned()).or_default().insert(name.to_owned(), window);
     // Renamed into place, so that another becket never reads half of it. What cannot be kept is asked again.
     let file = path(environment);

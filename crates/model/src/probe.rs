@@ -1,6 +1,6 @@
 //! Asking a server what it is: its models, and the window it really runs with.
 //!
-//! For `becket models` and `becket doctor`. Never on the start path, never needed for a request.
+//! For `becket models`, `becket doctor` and the first choice of a model. Never needed for a request.
 
 use crate::http::{Transport, join};
 use crate::settings::{Credential, Endpoint, Settings};
@@ -9,6 +9,8 @@ use serde_json::Value;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// For what a run can do without, while somebody waits for it to begin.
+const PROPS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A model that a server says it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,13 +32,14 @@ pub async fn list(reference: &ModelRef, settings: &Settings) -> Result<Vec<Liste
     Ok(entries.into_iter().flatten().filter_map(listed).collect())
 }
 
-/// The window that a llama.cpp server was started with. `None`: the server is something else, or does not say.
+/// The window that a llama.cpp server was started with. `None`: the server is something else, does not say, or not within a
+/// second.
 pub async fn window(settings: &Settings) -> Option<u64> {
     let transport = transport(&ModelRef::OpenAi(String::new()), settings).ok()?;
     let mut url = transport.url.clone();
     let root = url.path().trim_end_matches("/models").trim_end_matches("/v1").to_owned();
     url.set_path(&format!("{root}/props"));
-    let json = transport.get_json(url, TIMEOUT).await.ok()?;
+    let json = transport.get_json(url, PROPS_TIMEOUT).await.ok()?;
     let places = [&json["default_generation_settings"]["n_ctx"], &json["n_ctx"]];
     places.into_iter().find_map(Value::as_u64).filter(|n| *n > 0)
 }
