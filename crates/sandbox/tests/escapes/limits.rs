@@ -14,7 +14,7 @@ fn commands_that_read_work_at_the_read_only_level() {
             ("cat a.txt", "hello from the workspace\n"),
             ("ls sub", "b.txt\ndeep.key\n"),
             ("cat sub/b.txt | tr b c", "c\n"),
-            ("echo x > $TMPDIR/f && cat $TMPDIR/f", "x\n"),
+            ("echo x > \"$TMPDIR\"/f && cat \"$TMPDIR\"/f", "x\n"),
             ("cat <(echo substituted)", "substituted\n"),
             ("cat <<< here", "here\n"),
             ("echo x > /dev/null && echo ok", "ok\n"),
@@ -44,7 +44,7 @@ fn commands_that_work_in_the_workspace_work_at_its_level() {
             ("ln -s d/e l && cat l/new", "x\n"),
             ("ln d/e/new hard && cat hard", "x\n"),
             ("chmod +x prog && ./prog", "DID-IT\n"),
-            ("cat $HOME/notes.txt", "PRIVATE-NOTES"),
+            ("cat \"$HOME\"/notes.txt", "PRIVATE-NOTES"),
             ("cat .env | wc -l", "0\n"),
             (
                 "git init -q r && cd r && git config user.email a@b.c && git config user.name n && echo 1 > f && git add f && git commit -qm m && git log --format=%s",
@@ -67,9 +67,12 @@ fn commands_that_work_in_the_workspace_work_at_its_level() {
 #[test]
 fn no_program_of_the_workspace_starts_at_the_read_only_level() {
     for (kind, ground) in grounds().into_iter().filter(|(kind, _)| *kind == BackendKind::Landlock) {
-        for script in
-            ["./prog", "$WS/prog", "cp prog $TMPDIR/p; chmod +x $TMPDIR/p; $TMPDIR/p", "exec ./prog"]
-        {
+        for script in [
+            "./prog",
+            "\"$WS\"/prog",
+            "cp prog \"$TMPDIR\"/p; chmod +x \"$TMPDIR\"/p; \"$TMPDIR\"/p",
+            "exec ./prog",
+        ] {
             let output = ground.run(ReadOnly, script);
             let text = String::from_utf8_lossy(&output.stdout);
             assert!(!text.contains(DONE), "{kind:?}: {script}: {output:?}");
@@ -116,7 +119,7 @@ fn what_is_obeyed_later_is_as_it_was_after_a_command() {
             "mkdir -p .vscode && echo evil > .vscode/tasks.json",
             "mkdir -p .idea .claude/commands .becket && echo evil > .becket/config.toml",
             "echo evil > .envrc; echo evil > .bashrc; echo evil > .gitmodules",
-            "ln -s $TMPDIR .vscode",
+            "ln -s \"$TMPDIR\" .vscode",
             "ln a.txt .ripgreprc",
             "cp a.txt b.tmp; python3 -c 'import os; os.rename(\"b.tmp\", \".npmrc\")'",
             "tar cf t.tar a.txt --transform s/a.txt/.mcp.json/; tar xf t.tar; rm t.tar",
