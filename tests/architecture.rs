@@ -22,7 +22,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("becket-tool-search", &["becket-types", "becket-tool"]),
     ("becket-tool-skill", &["becket-types", "becket-tool"]),
     ("becket-tool-session", &["becket-types", "becket-tool"]),
-    ("becket-tool-lsp", &["becket-types", "becket-tool"]),
+    ("becket-tool-lsp", &["becket-types", "becket-tool", "becket-sandbox"]),
     ("becket-tool-web", &["becket-types", "becket-tool"]),
     (
         "becket-agent",

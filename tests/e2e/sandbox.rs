@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// True if nothing confines commands on this machine; says so.
 #[expect(clippy::print_stdout, reason = "a test says that it skipped")]
-fn skipped(bench: &Bench) -> bool {
+pub(crate) fn skipped(bench: &Bench) -> bool {
     let doctor = run(bench.command().arg("doctor"));
     let line = doctor.stdout.lines().find(|line| line.contains("sandbox")).unwrap_or_default().to_owned();
     let none = line.contains("none");

@@ -408,3 +408,21 @@ fn the_window_is_known_before_the_first_answer() {
     terminal.send("\x04");
     terminal.is_given_back();
 }
+
+#[test]
+fn the_status_line_program_is_shown_and_can_change_nothing() {
+    let (bench, server) = (Bench::new(&[("a.txt", "one\n")]), silent());
+    if crate::sandbox::skipped(&bench) {
+        return;
+    }
+    let dir = bench.home.root().join(".config/becket");
+    std::fs::create_dir_all(&dir).unwrap();
+    // It reads the workspace and becket's own folder, and writes into neither.
+    let script = "echo \"of $(cat a.txt) $(grep -c script ~/.config/becket/config.toml)\"; touch made ~/made a.txt || echo kept";
+    let config = format!("[ui.status_line]\ncommand = {}\n", json!(format!("{script} # script")));
+    std::fs::write(dir.join("config.toml"), config).unwrap();
+    let mut terminal = Terminal::start(becket(&bench, &server));
+    terminal.shows("of one 1");
+    terminal.shows("kept");
+    assert!(!bench.project.root().join("made").exists() && !bench.home.root().join("made").exists());
+}

@@ -18,6 +18,7 @@ use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel};
 use becket_config::Config;
 use becket_guard::{Guard, GuardSettings, Rules};
 use becket_model::{Model, ModelRef};
+use becket_sandbox::Programs;
 use becket_session::context::{ModelScope, Policy};
 use becket_session::store::{self, SessionSummary};
 use becket_session::{CreateOptions, Session, StoreError, ledger};
@@ -34,6 +35,8 @@ pub(crate) struct Assembled {
     pub handle: AgentHandle,
     /// Where commands run; background jobs end with it.
     pub shell: Arc<Shell>,
+    /// Starts programs for becket's own use.
+    pub programs: Programs,
     /// What people should know before anything runs.
     pub notes: Vec<String>,
     /// The folder of a session that is gone on with: what was said before is there.
@@ -94,8 +97,9 @@ async fn assembled(
     let skills = Arc::new(toolbox::skills(environment, &run.cwd, config, run.trusted));
     notes.extend(skills.warnings().iter().cloned());
     let spill = run.persist.then(|| environment.data_dir.join("spill"));
+    let programs = crate::sandbox::programs(environment, &config.sandbox, sandbox.as_ref(), &run.roots);
     let shell = toolbox::shell(environment, config, spill, sandbox);
-    let reach = reach::reach(environment, config, &run.roots);
+    let reach = reach::reach(environment, config, &run.roots, programs.clone());
     notes.extend(reach.notes);
     let (kinds, odd) = agents::kinds(environment, &run.cwd, run.trusted);
     notes.extend(odd);
@@ -148,7 +152,7 @@ async fn assembled(
         guard,
         settings,
     });
-    Ok(Assembled { agent, handle, shell, notes, past, used, begun, session: id })
+    Ok(Assembled { agent, handle, shell, programs, notes, past, used, begun, session: id })
 }
 
 /// What is given for the system prompt and stands nowhere in that of the session, which keeps its own.

@@ -25,6 +25,13 @@ impl Environment {
         Self::from_vars(vars, std::env::home_dir())
     }
 
+    /// Folder for what can be made again at any time. `None` without a home folder.
+    pub(crate) fn cache_dir(&self) -> Option<PathBuf> {
+        let named = self.var("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let usual = self.home.as_ref().map(|home| home.join(".cache"));
+        named.or(usual).map(|dir| dir.join("becket"))
+    }
+
     fn from_vars(vars: BTreeMap<String, String>, home: Option<PathBuf>) -> Self {
         // An empty or relative value is no directory (the XDG specification says to ignore it).
         let absolute = |name: &str| vars.get(name).map(PathBuf::from).filter(|p| p.is_absolute());

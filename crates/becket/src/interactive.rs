@@ -30,6 +30,7 @@ use crate::guardian::Guardian;
 use crate::settings::{Fork, RunSettings, SessionChoice};
 use becket_config::UiConfig;
 use becket_print::ExitStatus;
+use becket_sandbox::Programs;
 use becket_tool_shell::Shell;
 use becket_tui::input::{Keep, Reply, Request, To};
 use becket_tui::terminal::Place;
@@ -150,7 +151,7 @@ async fn session(
     held: &Held,
     typed: Option<&mut Typed>,
 ) -> Result<Next, Failure> {
-    let Assembled { agent, handle, shell, mut notes, past, used, begun, session } =
+    let Assembled { agent, handle, shell, programs, mut notes, past, used, begun, session } =
         assemble(environment, settings).await?;
     let (sender, events) = mpsc::unbounded_channel();
     let past = past.map(|dir| Arc::new(Past::of(&dir)));
@@ -194,6 +195,7 @@ async fn session(
     }
     let kept = Arc::new(Mutex::new(ui));
     let mut host = Surroundings::new(environment, settings, session, &shell, held, Arc::clone(&kept));
+    host.programs = programs;
     host.typed_draft = settings.draft.take();
     host.past = past.or_else(|| begun.as_deref().map(|dir| Arc::new(Past::of(dir))));
     let on_disk = host.past.is_some();
@@ -248,6 +250,7 @@ struct Surroundings {
     pages: Arc<Pages>,
     inspector: Arc<inspect::Inspector>,
     person: Arc<Person>,
+    programs: Programs,
     customs: Arc<Customs>,
     root: PathBuf,
     transcript: PathBuf,
@@ -293,6 +296,7 @@ impl Surroundings {
                 &settings.cwd,
                 session,
             )),
+            programs: Programs::default(),
             root,
             guardian: Arc::clone(&held.guardian),
             stopping: Arc::clone(&held.stopping),
@@ -479,7 +483,8 @@ impl Surroundings {
                 let ui = self.ui.lock().unwrap_or_else(PoisonError::into_inner);
                 let Some(program) = ui.status_line.command.clone() else { return Box::pin(async { None }) };
                 let known = programs::known(env!("CARGO_PKG_VERSION"), &self.transcript);
-                Box::pin(programs::status_line(program, told, known, pages.cwd.clone()))
+                let programs = self.programs.clone();
+                Box::pin(programs::status_line(programs, program, told, known, pages.cwd.clone()))
             }
             _ => Box::pin(async { None }),
         }

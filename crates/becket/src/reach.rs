@@ -3,6 +3,7 @@
 
 use crate::environment::Environment;
 use becket_config::{Config, SearchProvider};
+use becket_sandbox::Programs;
 use becket_tool::Tool;
 use becket_tool_lsp::{
     AfterEdit, CustomFormatter, CustomServer, FormatSettings, LspSettings, Settings, formatter_names,
@@ -21,8 +22,13 @@ pub(crate) struct Reach {
     pub notes: Vec<String>,
 }
 
-pub(crate) fn reach(environment: &Environment, config: &Config, roots: &[PathBuf]) -> Reach {
-    let hook = Arc::new(AfterEdit::new(settings(environment, config)));
+pub(crate) fn reach(
+    environment: &Environment,
+    config: &Config,
+    roots: &[PathBuf],
+    programs: Programs,
+) -> Reach {
+    let hook = Arc::new(AfterEdit::new(settings(environment, config, programs)));
     let mut tools: Vec<Arc<dyn Tool>> = always(config, proxies(environment));
     let mut notes = Vec::new();
     if let Some(lsp) = hook.tool(config.permission_mode, roots) {
@@ -55,7 +61,7 @@ fn proxies(environment: &Environment) -> Proxies {
     Proxies { https, http, no_proxy }
 }
 
-fn settings(environment: &Environment, config: &Config) -> Settings {
+fn settings(environment: &Environment, config: &Config, programs: Programs) -> Settings {
     // As for commands: programs of the project are not given our keys.
     let vars = environment.vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v)));
     let command = |(name, own): (&String, &becket_config::FormatCommand)| CustomFormatter {
@@ -73,6 +79,7 @@ fn settings(environment: &Environment, config: &Config) -> Settings {
     };
     Settings {
         env: for_commands(vars, &[]),
+        programs,
         format: FormatSettings {
             auto: config.format.auto,
             always: config.format.always.clone(),

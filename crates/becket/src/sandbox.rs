@@ -6,7 +6,7 @@
 use crate::environment::Environment;
 use becket_config::{SandboxConfig, SandboxMode, SandboxNetwork};
 use becket_guard::{SandboxRules, SandboxWorks};
-use becket_sandbox::{Backend, Network, PolicyInputs, Sandbox, SandboxSettings};
+use becket_sandbox::{Backend, Confine, Network, PolicyInputs, Programs, Sandbox, SandboxSettings};
 use becket_types::SandboxLevel;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,6 +69,26 @@ pub(crate) fn rules(config: &SandboxConfig, sandbox: Option<&Arc<Sandbox>>) -> S
     }
 }
 
+/// Starts the formatters, language servers and the status line of a session in `roots`.
+pub(crate) fn programs(
+    environment: &Environment,
+    config: &SandboxConfig,
+    sandbox: Option<&Arc<Sandbox>>,
+    roots: &[PathBuf],
+) -> Programs {
+    let confine = match config.mode {
+        SandboxMode::Off => Confine::Never,
+        SandboxMode::Auto if !config.fail_if_unavailable => Confine::IfPossible,
+        SandboxMode::Auto | SandboxMode::Required | SandboxMode::ReadOnly => Confine::Always,
+    };
+    // One folder for each workspace: what one project put into its caches, no other one uses.
+    let caches = environment.cache_dir().zip(roots.first()).map(|(caches, root)| {
+        let name = becket_tool::sha256(root.as_os_str().as_encoded_bytes());
+        caches.join("servers").join(&name[..16])
+    });
+    Programs::new(confine, sandbox.map(Arc::clone), caches)
+}
+
 /// The protection of the user here, in one plain line.
 pub(crate) fn summary(config: &SandboxConfig, sandbox: Option<&Sandbox>) -> String {
     let Some(sandbox) = sandbox.filter(|_| config.mode != SandboxMode::Off) else {
@@ -79,7 +99,10 @@ pub(crate) fn summary(config: &SandboxConfig, sandbox: Option<&Sandbox>) -> Stri
     };
     let (reads, works) = (sandbox.backend(SandboxLevel::ReadOnly), sandbox.backend(SandboxLevel::Workspace));
     match (reads, works) {
-        (Backend::None { why }, _) => format!("none: {why}; commands that only read are asked for"),
+        (Backend::None { why }, _) => format!(
+            "none: {why}; commands that only read are asked for; formatters, language servers and the status line are not \
+             confined"
+        ),
         (reads, Backend::None { why }) => format!("read-only: {reads}; workspace: none, because {why}"),
         (reads, works) if reads == works => format!("{reads}; self-test passed"),
         (reads, works) => format!("read-only: {reads}; workspace: {works}; self-tests passed"),
@@ -87,10 +110,7 @@ pub(crate) fn summary(config: &SandboxConfig, sandbox: Option<&Sandbox>) -> Stri
 }
 
 fn inputs(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) -> PolicyInputs {
-    let mut secrets = becket_guard::secret_places(environment.home.as_deref());
-    secrets.push(environment.data_dir.clone());
-    secrets.push(environment.store_dir.clone());
-    secrets.push(environment.config_dir.clone());
+    let secrets = becket_guard::secret_places(environment.home.as_deref());
     let mut git_dirs: Vec<PathBuf> = roots.iter().flat_map(|root| git_dirs(root)).collect();
     git_dirs.sort();
     git_dirs.dedup();
@@ -114,12 +134,17 @@ fn inputs(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) 
             SandboxNetwork::Full => Network::Full,
         },
         // Only what exists can be hidden, and only where it really is. What this user cannot read needs no hiding.
-        secrets: secrets
-            .iter()
-            .filter_map(|path| path.canonicalize().ok())
-            .filter(|path| readable(path))
-            .collect(),
+        secrets: hidden(&secrets),
+        own: hidden(&[
+            environment.data_dir.clone(),
+            environment.store_dir.clone(),
+            environment.config_dir.clone(),
+        ]),
     }
+}
+
+fn hidden(places: &[PathBuf]) -> Vec<PathBuf> {
+    places.iter().filter_map(|path| path.canonicalize().ok()).filter(|path| readable(path)).collect()
 }
 
 fn readable(path: &Path) -> bool {

@@ -5,7 +5,7 @@
 use super::*;
 use becket_tool::ToolEnv;
 use becket_tool::testing::{env, run};
-use becket_tool_lsp::{AfterEdit, CustomServer, FormatSettings, LspSettings, Settings};
+use becket_tool_lsp::{AfterEdit, CustomServer, LspSettings, Settings};
 use becket_tool_web::{Provider, Proxies, SearchSettings, WebSearch};
 use becket_types::PermissionMode;
 use serde_json::{Value, json};
@@ -235,7 +235,7 @@ fn bench() -> Bench {
         initialization_options: None,
     };
     let lsp = LspSettings { enabled: Some(true), servers: vec![server] };
-    let hook = AfterEdit::new(Settings { env: path, format: FormatSettings::default(), lsp });
+    let hook = AfterEdit::new(Settings { env: path, lsp, ..Settings::default() });
     let lsp = hook.tool(PermissionMode::BypassPermissions, &env.roots).expect("the lsp tool is offered");
     tools.push(Arc::new(lsp));
     let search = WebSearch::new(SearchSettings {

@@ -5,6 +5,7 @@
 use crate::helper::{Request, WORD};
 use crate::obeyed::Obeyed;
 use crate::policy::{Policy, PolicyInputs};
+use crate::programs::ProgramKind;
 use crate::{probe, sys};
 use becket_types::SandboxLevel;
 use serde::{Deserialize, Serialize};
@@ -141,7 +142,26 @@ impl Sandbox {
         if let Backend::None { why } = backend {
             return Err(SandboxError::Unavailable(why));
         }
-        let policy = self.policy(level)?;
+        self.words(backend, self.policy(level)?, group)
+    }
+
+    /// The words that confine a program that becket starts for its own use. `caches`: a folder that it may write.
+    pub(crate) fn confine_program(
+        &self,
+        kind: ProgramKind,
+        caches: Option<&Path>,
+    ) -> Result<Confined, SandboxError> {
+        let backend = self.backend(SandboxLevel::Workspace).clone();
+        let policy = Policy::for_program(kind, &self.settings.inputs, self.temp()?, caches);
+        self.words(backend, policy, None)
+    }
+
+    fn words(
+        &self,
+        backend: Backend,
+        policy: Policy,
+        group: Option<PathBuf>,
+    ) -> Result<Confined, SandboxError> {
         let temp = self.temp()?.to_path_buf();
         let request = Request { backend, policy, group };
         let request = serde_json::to_string(&request).map_err(|e| SandboxError::Request(e.to_string()))?;

@@ -9,6 +9,7 @@
 //! | [`policy`] | what a level grants: pure, from the workspace, the home folder and the configuration |
 //! | [`helper`] | the helper process: request in, confined command out |
 //! | [`Sandbox`] | the handle of a session: backend, self-test, the words that go before a command |
+//! | [`Programs`] | formatters, language servers and the status line: how they start |
 //! | `bwrap` | a policy as arguments of bubblewrap |
 //! | [`Obeyed`] | files that other programs obey later, put back after a command |
 //! | `grants` | a policy as Landlock grants, where "all but" becomes a list of siblings |
@@ -30,6 +31,7 @@ pub mod helper;
 mod obeyed;
 pub mod policy;
 mod probe;
+mod programs;
 mod sys;
 
 pub use handle::{
@@ -37,3 +39,4 @@ pub use handle::{
 };
 pub use obeyed::Obeyed;
 pub use policy::{Network, Policy, PolicyInputs};
+pub use programs::{Confine, Prepared, ProgramKind, Programs};

@@ -2,6 +2,7 @@
 //!
 //! All paths of the inputs are absolute and free of symbolic links: whoever makes the inputs resolves them.
 
+use crate::programs::ProgramKind;
 use becket_types::{OBEYED_IN_GIT_DIR, SandboxLevel, obeyed_in};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -70,8 +71,10 @@ pub struct PolicyInputs {
     pub git_dirs: Vec<PathBuf>,
     /// Further files and folders that can be read at the read-only level: the user's settings of git.
     pub read: Vec<PathBuf>,
-    /// Files and folders that no confined command may read: keys, tokens, browser profiles, becket's own store.
+    /// Files and folders that no confined command may read: keys, tokens, browser profiles.
     pub secrets: Vec<PathBuf>,
+    /// becket's own store and settings: hidden as secrets are, but not from the user's status line.
+    pub own: Vec<PathBuf>,
     /// Further places that may be written at the workspace level.
     pub write: Vec<PathBuf>,
     pub deny_write: Vec<PathBuf>,
@@ -166,6 +169,23 @@ impl Policy {
         }
     }
 
+    /// The policy of a program that becket starts for its own use. `caches`: a folder that it may write.
+    pub fn for_program(kind: ProgramKind, inputs: &PolicyInputs, temp: &Path, caches: Option<&Path>) -> Self {
+        let network = match kind {
+            ProgramKind::LanguageServer => inputs.network,
+            ProgramKind::Formatter | ProgramKind::StatusLine => Network::Off,
+        };
+        let mut write = inputs.write.clone();
+        write.push(temp.to_path_buf());
+        write.extend(caches.map(Path::to_path_buf));
+        let own = match kind {
+            ProgramKind::StatusLine => Vec::new(),
+            ProgramKind::Formatter | ProgramKind::LanguageServer => inputs.own.clone(),
+        };
+        let inputs = PolicyInputs { own, ..inputs.clone() };
+        Self { write, network, ..Self::workspace(&inputs, temp) }
+    }
+
     /// True if `path` can be written by a command with this policy.
     pub fn may_write(&self, path: &Path) -> bool {
         let below = |list: &[PathBuf]| list.iter().any(|place| path.starts_with(place));
@@ -184,7 +204,7 @@ fn denied(inputs: &PolicyInputs, temp: &Path) -> Vec<PathBuf> {
     // The user names the workspace: one inside a hidden folder is not hidden.
     let around =
         |place: &PathBuf| temp.starts_with(place) || inputs.roots.iter().any(|r| r.starts_with(place));
-    let secrets = inputs.secrets.iter().filter(|place| !around(place));
+    let secrets = inputs.secrets.iter().chain(&inputs.own).filter(|place| !around(place));
     let mut all: Vec<PathBuf> =
         secrets.chain(inputs.deny_read.iter().filter(|p| !temp.starts_with(p))).cloned().collect();
     all.sort();

@@ -51,7 +51,7 @@ impl AfterEdit {
                 continue;
             };
             let left = deadline.saturating_duration_since(Instant::now());
-            match format::format(&chosen, path, &self.settings.env, env, left).await {
+            match format::format(&chosen, path, &self.settings, env, left).await {
                 Ok(done) if done.lines == 0 => {}
                 Ok(done) => {
                     details.push(json!({"path": path, "formatter": chosen.name, "lines": done.lines}));
@@ -101,6 +101,7 @@ impl EditHook for AfterEdit {
                 }
                 lines.extend(report.lines);
             }
+            lines.extend(self.settings.programs.notice());
             let details = if details.is_empty() { Value::Null } else { Value::Object(details) };
             EditNote { text: lines.join("\n"), details }
         })

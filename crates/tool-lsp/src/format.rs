@@ -8,7 +8,8 @@
 
 use crate::process::{Environment, Process, find};
 use crate::replace::{read_text, replace};
-use crate::settings::{CustomFormatter, FormatSettings, permitted};
+use crate::settings::{CustomFormatter, FormatSettings, Settings, permitted};
+use becket_sandbox::{Prepared, ProgramKind};
 use becket_tool::ToolEnv;
 use becket_types::{PermissionMode, cut_end};
 use similar::{ChangeTag, TextDiff};
@@ -219,7 +220,7 @@ pub(crate) struct Formatted {
 pub(crate) async fn format(
     chosen: &Chosen,
     path: &Path,
-    vars: &Environment,
+    settings: &Settings,
     env: &ToolEnv,
     limit: Duration,
 ) -> Result<Formatted, String> {
@@ -230,7 +231,9 @@ pub(crate) async fn format(
     if known.is_some_and(|hash| hash != becket_tool::sha256(old.as_bytes())) {
         return Err(format!("not formatted by {name}: the file changed since it was written"));
     }
-    let run = pipe(chosen, path, vars, &old);
+    let prepared = settings.programs.prepare(ProgramKind::Formatter);
+    let prepared = prepared.map_err(|why| format!("not formatted by {name}: {why}"))?;
+    let run = pipe(chosen, &prepared, path, &settings.env, &old);
     let new = match tokio::time::timeout(limit, run).await {
         Err(_) => return Err(format!("{name} did not finish in {} s and was stopped", limit.as_secs())),
         Ok(result) => result.map_err(|why| format!("{name} failed: {why}"))?,
@@ -246,9 +249,16 @@ pub(crate) async fn format(
     Ok(told(name, &old, &new, &env.display(path)))
 }
 
-async fn pipe(chosen: &Chosen, path: &Path, vars: &Environment, text: &str) -> Result<String, String> {
+async fn pipe(
+    chosen: &Chosen,
+    prepared: &Prepared,
+    path: &Path,
+    vars: &Environment,
+    text: &str,
+) -> Result<String, String> {
     let dir = path.parent().unwrap_or(Path::new("/"));
-    let mut process = Process::start(&chosen.program, &chosen.args, dir, vars).map_err(|e| e.to_string())?;
+    let mut process =
+        Process::start(prepared, &chosen.program, &chosen.args, dir, vars).map_err(|e| e.to_string())?;
     let child = &mut process.child;
     let (Some(mut stdin), Some(stdout), Some(stderr)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())

@@ -5,6 +5,7 @@ use crate::process::Environment;
 use crate::server::Server;
 use crate::servers::{Spec, specs};
 use crate::settings::{Settings, permitted};
+use becket_sandbox::{ProgramKind, Programs};
 use becket_types::PermissionMode;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ const MAX_STARTS: u32 = 3;
 
 pub(crate) struct Pool {
     vars: Environment,
+    programs: Programs,
     enabled: Option<bool>,
     specs: Vec<Spec>,
     slots: Mutex<HashMap<(String, PathBuf), Arc<Slot>>>,
@@ -46,6 +48,7 @@ impl Pool {
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
             vars: settings.env.clone(),
+            programs: settings.programs.clone(),
             enabled: settings.lsp.enabled,
             specs: specs(&settings.lsp),
             slots: Mutex::default(),
@@ -120,8 +123,9 @@ impl Pool {
             let why = life.ended.as_ref().map_or(String::new(), |why| format!(" ({why})"));
             return Err(format!("it ended {MAX_STARTS} times and is left alone in this session{why}"));
         }
+        let prepared = self.programs.prepare(ProgramKind::LanguageServer).map_err(|e| e.to_string())?;
         life.starts += 1;
-        let server = Server::start(&slot.spec, &slot.program, &slot.root, &self.vars)?;
+        let server = Server::start(&slot.spec, &slot.program, &prepared, &slot.root, &self.vars)?;
         life.server = Some(Arc::clone(&server));
         Ok((server, life.starts))
     }

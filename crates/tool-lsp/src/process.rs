@@ -7,6 +7,7 @@
 //! Programs come from absolute folders of `PATH` that are not inside the project, unless the user wrote a path: what a
 //! project brings along is not run because it has a known name.
 
+use becket_sandbox::Prepared;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
 use std::io::{self, PipeWriter};
@@ -30,10 +31,24 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `words` in `dir`, all three streams piped.
-    pub(crate) fn start(program: &Path, args: &[String], dir: &Path, env: &Environment) -> io::Result<Self> {
-        let mut command = Command::new(program);
-        command.args(args).current_dir(dir).env_clear().envs(env.iter().map(|(k, v)| (k, v)));
+    /// Starts a program in `dir` as it was prepared, all three streams piped.
+    pub(crate) fn start(
+        prepared: &Prepared,
+        program: &Path,
+        args: &[String],
+        dir: &Path,
+        env: &Environment,
+    ) -> io::Result<Self> {
+        let mut command = match prepared.words.split_first() {
+            None => Command::new(program),
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program);
+                command
+            }
+        };
+        let variables = env.iter().chain(&prepared.variables).map(|(k, v)| (k, v));
+        command.args(args).current_dir(dir).env_clear().envs(variables);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.process_group(0).kill_on_drop(true).spawn()?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
@@ -96,7 +111,9 @@ mod tests {
     async fn family() -> (Process, BufReader<tokio::process::ChildStdout>) {
         let script = "trap '' TERM HUP; (trap '' TERM HUP; echo up; sleep 600) & wait";
         let args = ["-c".to_owned(), script.to_owned()];
-        let mut process = Process::start(Path::new("/bin/sh"), &args, Path::new("/"), &env()).unwrap();
+        let mut process =
+            Process::start(&Prepared::default(), Path::new("/bin/sh"), &args, Path::new("/"), &env())
+                .unwrap();
         let mut out = BufReader::new(process.child.stdout.take().unwrap());
         let mut line = String::new();
         out.read_line(&mut line).await.unwrap();

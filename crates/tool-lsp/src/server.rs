@@ -14,6 +14,7 @@ use crate::process::{Environment, Process};
 use crate::servers::{Spec, language_id};
 use async_lsp::router::Router;
 use async_lsp::{AnyNotification, AnyRequest, ErrorCode, MainLoop, ResponseError, ServerSocket, lsp_types};
+use becket_sandbox::Prepared;
 use becket_types::cut_end;
 use lsp_types::notification::Notification;
 use lsp_types::request::Request;
@@ -136,6 +137,8 @@ struct Shared {
     changed: watch::Sender<u64>,
     options: Value,
     root: Url,
+    /// The process whose end the server may watch for.
+    watched: Option<u32>,
 }
 
 impl Shared {
@@ -170,12 +173,13 @@ impl Server {
     pub(crate) fn start(
         spec: &Spec,
         program: &Path,
+        prepared: &Prepared,
         root: &Path,
         vars: &Environment,
     ) -> Result<Arc<Self>, String> {
         let root_url = Url::from_directory_path(root).map_err(|()| "its folder has no address".to_owned())?;
         let args = spec.command.get(1..).unwrap_or_default();
-        let mut process = Process::start(program, args, root, vars).map_err(|e| e.to_string())?;
+        let mut process = Process::start(prepared, program, args, root, vars).map_err(|e| e.to_string())?;
         let child = &mut process.child;
         let (Some(stdin), Some(stdout), Some(mut stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -187,6 +191,8 @@ impl Server {
             changed: watch::Sender::new(0),
             options: spec.options.clone().unwrap_or(Value::Null),
             root: root_url,
+            // Servers watch this process and end without it. A confined one sees no process outside, and would end at once.
+            watched: (!prepared.is_confined()).then(std::process::id),
         });
         let (main_loop, socket) = MainLoop::new_client(|_| router(&shared));
         let (near, far) = tokio::io::duplex(64 * 1024);
@@ -392,7 +398,7 @@ async fn end_when_idle(server: Weak<Server>) {
 async fn initialize(socket: ServerSocket, shared: Arc<Shared>) {
     let name = shared.root.path_segments().and_then(|mut s| s.rfind(|p| !p.is_empty())).unwrap_or("root");
     let params = json!({
-        "processId": std::process::id(),
+        "processId": shared.watched,
         "clientInfo": {"name": "becket", "version": env!("CARGO_PKG_VERSION")},
         "rootUri": shared.root,
         "rootPath": shared.root.to_file_path().ok(),

@@ -1,6 +1,7 @@
 //! What the binary hands in: which programs may run, and the user's own.
 
 use crate::process::Environment;
+use becket_sandbox::Programs;
 use becket_types::PermissionMode;
 use serde_json::Value;
 
@@ -8,6 +9,8 @@ use serde_json::Value;
 pub struct Settings {
     /// Variables of formatters and servers; `PATH` in it is where they are looked for.
     pub env: Environment,
+    /// Starts formatters and servers, confined or not.
+    pub programs: Programs,
     pub format: FormatSettings,
     pub lsp: LspSettings,
 }

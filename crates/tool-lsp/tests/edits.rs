@@ -1,11 +1,13 @@
 //! Edits followed by a real language server process and real formatters.
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
 
+use becket_sandbox::{Backend, Confine, PolicyInputs, Programs, Sandbox, SandboxSettings};
 use becket_tool::{EditHook, ToolEnv, testing};
 use becket_tool_lsp::{AfterEdit, CustomFormatter, CustomServer, FormatSettings, LspSettings, Settings};
 use becket_types::{FileChange, FileChangeKind, PermissionMode};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const SERVER: &str = env!("CARGO_BIN_EXE_becket-test-language-server");
@@ -22,7 +24,25 @@ fn settings(mode: &str) -> Settings {
         env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
         lsp: LspSettings { enabled: None, servers: vec![server] },
         format: FormatSettings::default(),
+        programs: Programs::default(),
     }
+}
+
+/// The sandbox of a session in `root`. `None`, after saying why, where none works.
+fn sandbox(root: &Path, temp: &Path) -> Option<Arc<Sandbox>> {
+    let sandbox = Sandbox::new(SandboxSettings {
+        program: SERVER.into(),
+        inputs: PolicyInputs { roots: vec![root.canonicalize().unwrap()], ..PolicyInputs::default() },
+        find_secrets: Arc::new(|_| Vec::new()),
+        search: Vec::new(),
+        temp: vec![temp.to_owned()],
+        only: None,
+    });
+    if let Backend::None { why } = sandbox.backend(becket_types::SandboxLevel::Workspace) {
+        println!("skipped: {why}");
+        return None;
+    }
+    Some(Arc::new(sandbox))
 }
 
 struct Session {
@@ -279,4 +299,60 @@ async fn a_formatter_that_fails_changes_nothing_and_is_one_line() {
         assert_eq!(s.text("a.toy"), left, "{words:?}");
         assert_eq!(std::fs::read_dir(s.dir.path()).unwrap().count(), 1, "nothing else is left");
     }
+}
+
+#[tokio::test]
+async fn a_confined_server_answers_and_keeps_only_its_caches() {
+    let (dir, beside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let Some(sandbox) = sandbox(dir.path(), beside.path()) else { return };
+    let caches = beside.path().join("caches");
+    let programs = Programs::new(Confine::Always, Some(sandbox), Some(caches.clone()));
+    let (env, _) = testing::env(dir.path());
+    let hook = AfterEdit::new(Settings { programs, ..settings("confined") });
+    let s = Session { dir, env, hook };
+    s.warm().await;
+    let told = s.edit("a.toy", "ERROR here\n").await;
+    assert!(told.contains("a.toy"), "{told}");
+    assert!(!s.dir.path().join("by-server").exists(), "it wrote into the workspace");
+    assert!(caches.join("by-server").exists());
+}
+
+#[tokio::test]
+async fn a_confined_formatter_changes_its_file_and_no_other() {
+    let (dir, beside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let Some(sandbox) = sandbox(dir.path(), beside.path()) else { return };
+    let outside = beside.path().join("outside");
+    let script = format!("echo x > '{}'; echo x > by-formatter; tr a-z A-Z", outside.display());
+    let format = |script: &str| FormatSettings {
+        commands: vec![CustomFormatter {
+            name: "upper".to_owned(),
+            command: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            extensions: vec!["txt".to_owned()],
+        }],
+        ..FormatSettings::default()
+    };
+    let programs = Programs::new(Confine::Always, Some(sandbox), None);
+    let confined = Settings { format: format(&script), programs, ..settings("") };
+    let (env, _) = testing::env(dir.path());
+    let s = Session { dir, env, hook: AfterEdit::new(confined) };
+    let told = s.edit("a.txt", "some text\n").await;
+    assert!(told.starts_with("a.txt formatted by upper"), "{told}");
+    assert_eq!(s.text("a.txt"), "SOME TEXT\n");
+    assert!(!outside.exists() && !s.dir.path().join("by-formatter").exists());
+
+    // Where nothing can confine it: one line, once; or none of it where it must be confined.
+    let lost = |confine| Settings {
+        format: format("tr a-z A-Z"),
+        programs: Programs::new(confine, None, None),
+        ..settings("")
+    };
+    let s = Session::new(lost(Confine::IfPossible));
+    let notice = "Formatters and language servers are not confined: no sandbox works here";
+    assert_eq!(s.edit("a.txt", "one\n").await.matches(notice).count(), 1);
+    assert_eq!(s.edit("a.txt", "two\n").await.matches(notice).count(), 0);
+    let s = Session::new(lost(Confine::Always));
+    assert!(
+        s.edit("a.txt", "three\n").await.starts_with("a.txt: not formatted by upper: no sandbox works here")
+    );
+    assert_eq!(s.text("a.txt"), "three\n");
 }

@@ -2,6 +2,7 @@
 //!
 //! Every program has a time limit and gets no terminal. What is not there is no error: the interface goes without.
 
+use becket_sandbox::{ProgramKind, Programs};
 use becket_tui::input::Reply;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -51,6 +52,7 @@ async fn output(mut command: Command, input: &[u8]) -> Option<Vec<u8>> {
 
 /// The lines of the person's own status line.
 pub(super) async fn status_line(
+    programs: Programs,
     program: String,
     mut told: Value,
     known: Value,
@@ -60,8 +62,21 @@ pub(super) async fn status_line(
         told.extend(known);
     }
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-    let mut command = Command::new("sh");
-    command.args(["-c", &program]).current_dir(cwd);
+    // The first preparation tests the sandbox, which starts processes and waits for them.
+    let prepare = move || programs.prepare(ProgramKind::StatusLine);
+    let prepared = match tokio::task::spawn_blocking(prepare).await.ok()? {
+        Ok(prepared) => prepared,
+        Err(why) => return Some(Reply::StatusLine(vec![format!("status line not started: {why}")])),
+    };
+    let mut command = match prepared.words.split_first() {
+        None => Command::new("sh"),
+        Some((first, rest)) => {
+            let mut command = Command::new(first);
+            command.args(rest).arg("sh");
+            command
+        }
+    };
+    command.args(["-c", &program]).current_dir(cwd).envs(prepared.variables);
     if let Some(size) = size {
         command.env("COLUMNS", size.ws_col.to_string()).env("LINES", size.ws_row.to_string());
     }
@@ -181,6 +196,7 @@ fn media_type(bytes: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use becket_sandbox::Confine;
 
     #[test]
     fn the_branch_is_read_also_in_a_worktree() {
@@ -222,9 +238,14 @@ mod tests {
     async fn a_status_line_program_reads_json_and_its_lines_are_shown() {
         let program = "read line; echo \"$line\" | grep -c '\"version\":\"1\"'; echo two".to_owned();
         let told = json!({"model": {"id": "m"}});
-        let reply = status_line(program, told, known("1", Path::new("/l")), "/".into()).await;
+        let free = Programs::default;
+        let reply = status_line(free(), program, told, known("1", Path::new("/l")), "/".into()).await;
         assert_eq!(reply, Some(Reply::StatusLine(vec!["1".into(), "two".into()])));
-        let failed = status_line("exit 3".into(), json!({}), json!({}), "/".into()).await;
+        let failed = status_line(free(), "exit 3".into(), json!({}), json!({}), "/".into()).await;
         assert_eq!(failed, Some(Reply::StatusLine(Vec::new())));
+        let refused = Programs::new(Confine::Always, None, None);
+        let reply = status_line(refused, "echo one".into(), json!({}), json!({}), "/".into()).await;
+        let Some(Reply::StatusLine(lines)) = reply else { panic!("{reply:?}") };
+        assert!(lines[0].starts_with("status line not started: no sandbox works here"), "{lines:?}");
     }
 }

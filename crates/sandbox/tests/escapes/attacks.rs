@@ -57,6 +57,7 @@ const WRITES: &[&str] = &[
 const READS: &[&str] = &[
     "cat \"$HOME\"/.ssh/id_rsa",
     "cat \"$HOME\"/.aws/credentials",
+    "cat \"$HOME\"/store/session.jsonl",
     "cat link-secret",
     "cp link-secret \"$TMPDIR\"/x; cat \"$TMPDIR\"/x",
     "cd \"$HOME\"/.ssh && cat id_rsa",

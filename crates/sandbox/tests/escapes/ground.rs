@@ -3,6 +3,7 @@
 use becket_sandbox::{Backend, BackendKind, PolicyInputs, Sandbox, SandboxSettings};
 use becket_types::SandboxLevel;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
@@ -21,7 +22,7 @@ pub(crate) const DONE: &str = "DID-IT";
 pub(crate) struct Ground {
     _dir: TempDir,
     pub(crate) base: PathBuf,
-    pub(crate) sandbox: Sandbox,
+    pub(crate) sandbox: Arc<Sandbox>,
     v4: TcpListener,
     v6: Option<TcpListener>,
     udp: UdpSocket,
@@ -66,6 +67,7 @@ impl Ground {
         let at = |name: &str| base.join(name);
         write(at("home/.ssh/id_rsa"), SECRET);
         write(at("home/.aws/credentials"), SECRET);
+        write(at("home/store/session.jsonl"), SECRET);
         write(at("home/notes.txt"), PRIVATE);
         write(at("outside/victim.txt"), "as it was");
         write(at("ws/a.txt"), "hello from the workspace\n");
@@ -83,14 +85,15 @@ impl Ground {
         let mut secrets = vec![at("home/.ssh"), at("home/.aws")];
         secrets.extend(["/etc/shadow", "/etc/gshadow"].map(PathBuf::from));
         let found = vec![at("ws/.env"), at("ws/sub/deep.key")];
-        let sandbox = Sandbox::new(SandboxSettings {
+        let own = vec![at("home/store")];
+        let sandbox = Arc::new(Sandbox::new(SandboxSettings {
             program: program(),
-            inputs: PolicyInputs { roots: vec![at("ws")], secrets, ..PolicyInputs::default() },
+            inputs: PolicyInputs { roots: vec![at("ws")], secrets, own, ..PolicyInputs::default() },
             find_secrets: Arc::new(move |_| found.clone()),
             search: Vec::new(),
             temp: vec![at("temp")],
             only,
-        });
+        }));
         let victim = Command::new("sleep")
             .arg("3600")
             .env("VICTIMS_SECRET", SECRET)
@@ -122,14 +125,25 @@ impl Ground {
     /// Runs a script of bash in the workspace.
     pub(crate) fn run(&self, level: SandboxLevel, script: &str) -> Output {
         let confined = self.sandbox.confine(level, None).unwrap();
+        let temp = [("TMPDIR".into(), confined.temp.into_os_string())];
+        self.run_after(&confined.words, &temp, script)
+    }
+
+    /// Runs a script of bash in the workspace, with these words before it and these variables.
+    pub(crate) fn run_after(
+        &self,
+        words: &[OsString],
+        variables: &[(OsString, OsString)],
+        script: &str,
+    ) -> Output {
         let port = |listener: &TcpListener| listener.local_addr().unwrap().port().to_string();
-        Command::new(&confined.words[0])
-            .args(&confined.words[1..])
+        Command::new(&words[0])
+            .args(&words[1..])
             .args(["bash", "-c", script])
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("HOME", self.base.join("home"))
-            .env("TMPDIR", &confined.temp)
+            .envs(variables.iter().map(|(key, value)| (key, value)))
             .env("OUT", self.base.join("outside"))
             .env("WS", self.base.join("ws"))
             .env("BASE", &self.base)

@@ -6,3 +6,4 @@
 mod attacks;
 mod ground;
 mod limits;
+mod programs;

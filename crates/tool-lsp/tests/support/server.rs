@@ -1,15 +1,26 @@
 //! A small real language server for the tests, over standard input and output.
 //!
 //! It owns no knowledge of a language: every `ERROR` in a text is an error, every word is a symbol, `def WORD` is its
-//! definition. Its one argument says how it misbehaves; it never touches a file.
+//! definition. Its one argument says how it misbehaves; it touches no file but in the mode
+//! `confined`. Started as the helper of a sandbox, it is one.
 #![expect(clippy::unwrap_used, clippy::exit, clippy::print_stderr, reason = "a program for tests")]
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 
+/// True if there is no process to watch, or it runs. Real servers end where it does not.
+fn sees(process: &Value) -> bool {
+    process.as_u64().is_none_or(|id| std::path::Path::new(&format!("/proc/{id}")).exists())
+}
+
 fn main() {
     let mode = std::env::args().nth(1).unwrap_or_default();
+    if mode == becket_sandbox::helper::WORD {
+        let (code, message) = becket_sandbox::helper::run(std::env::args_os().skip(2));
+        eprintln!("{message}");
+        std::process::exit(code.into());
+    }
     let mut input = BufReader::new(std::io::stdin());
     let mut texts: BTreeMap<String, (i64, String)> = BTreeMap::new();
     // Mode `loading`: nothing is said of any text until a file appears.
@@ -38,7 +49,14 @@ fn main() {
         };
         match method {
             "initialize" if mode == "deaf" => {}
+            "initialize" if mode == "confined" && !sees(&params["processId"]) => std::process::exit(4),
             "initialize" => {
+                if mode == "confined" {
+                    let root = params["rootPath"].as_str().unwrap();
+                    let _ = std::fs::write(format!("{root}/by-server"), "");
+                    let _ =
+                        std::fs::write(format!("{}/by-server", std::env::var("XDG_CACHE_HOME").unwrap()), "");
+                }
                 let encoding = if mode == "utf8" { "utf-8" } else { "utf-16" };
                 let mut capabilities = json!({"positionEncoding": encoding, "textDocumentSync": 1});
                 if mode == "pull" {

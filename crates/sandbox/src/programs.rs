@@ -1,0 +1,178 @@
+//! Programs that becket starts for its own use: formatters, language servers, the status line.
+//!
+//! Owns how such a program starts: confined, unconfined, or not at all. Every program that becket starts for itself and
+//! that can be steered by the workspace goes through [`Programs::prepare`]. Decides nothing about permission: whoever calls
+//! has already decided that the program may run.
+//!
+//! | program | writes | network |
+//! |---|---|---|
+//! | formatter | the private temporary folder | no |
+//! | language server | the private temporary folder, a folder for its caches | as configured |
+//! | status line | the private temporary folder | no |
+//!
+//! All of them also write the places that the user names in `sandbox.write`. All of them read everything but secrets; the
+//! status line is the user's own program and reads becket's store and settings too.
+
+use crate::handle::{Backend, Sandbox, SandboxError};
+use becket_types::SandboxLevel;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A kind of program that becket starts for its own use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramKind {
+    Formatter,
+    LanguageServer,
+    StatusLine,
+}
+
+/// The rule for programs where no sandbox works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Confine {
+    /// They start unconfined, also where a sandbox works.
+    #[default]
+    Never,
+    /// They start confined where a sandbox works, else unconfined.
+    IfPossible,
+    /// They start confined or not at all.
+    Always,
+}
+
+/// A program that is ready to start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prepared {
+    /// Words that go before the program; none for a program that is not confined.
+    pub words: Vec<OsString>,
+    /// Variables that the program gets in addition, in place of others with the same names.
+    pub variables: Vec<(OsString, OsString)>,
+}
+
+impl Prepared {
+    pub fn is_confined(&self) -> bool {
+        !self.words.is_empty()
+    }
+}
+
+/// Starts the programs of one session. The default confines nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Programs {
+    confine: Confine,
+    sandbox: Option<Arc<Sandbox>>,
+    /// Folder for the caches of language servers; it is made when the first one starts.
+    caches: Option<PathBuf>,
+    /// True once a program has started unconfined for want of a sandbox and this was not told yet.
+    untold: Arc<AtomicBool>,
+    told: Arc<AtomicBool>,
+}
+
+impl Programs {
+    /// `caches`: a folder for the caches of language servers, kept between sessions. Without one, or where it cannot be
+    /// made, they are in the private temporary folder and last as long as the session.
+    pub fn new(confine: Confine, sandbox: Option<Arc<Sandbox>>, caches: Option<PathBuf>) -> Self {
+        Self { confine, sandbox, caches, ..Self::default() }
+    }
+
+    /// The words and variables with which a program of this kind starts now.
+    pub fn prepare(&self, kind: ProgramKind) -> Result<Prepared, SandboxError> {
+        if self.confine == Confine::Never {
+            return Ok(Prepared::default());
+        }
+        let missing = match &self.sandbox {
+            None => "becket's own program is not found".to_owned(),
+            Some(sandbox) => match sandbox.backend(SandboxLevel::Workspace) {
+                Backend::None { why } => why.clone(),
+                _ => return self.confined(sandbox, kind),
+            },
+        };
+        if self.confine == Confine::Always {
+            return Err(SandboxError::Unavailable(missing));
+        }
+        if !self.told.load(Ordering::Relaxed) {
+            self.untold.store(true, Ordering::Relaxed);
+        }
+        Ok(Prepared::default())
+    }
+
+    /// One line for people, once in a session: programs run unconfined because no sandbox works.
+    pub fn notice(&self) -> Option<String> {
+        if !self.untold.swap(false, Ordering::Relaxed) || self.told.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let why = match self.sandbox.as_ref().map(|sandbox| sandbox.backend(SandboxLevel::Workspace)) {
+            Some(Backend::None { why }) => why.as_str(),
+            _ => "becket's own program is not found",
+        };
+        Some(format!("Formatters and language servers are not confined: no sandbox works here ({why})."))
+    }
+
+    fn confined(&self, sandbox: &Sandbox, kind: ProgramKind) -> Result<Prepared, SandboxError> {
+        let caches = match kind {
+            ProgramKind::LanguageServer => Some(self.cache_folder(sandbox)?),
+            ProgramKind::Formatter | ProgramKind::StatusLine => None,
+        };
+        let confined = sandbox.confine_program(kind, caches.as_deref())?;
+        let mut variables = vec![("TMPDIR".into(), confined.temp.into_os_string())];
+        if let Some(caches) = caches {
+            variables.extend(cache_variables(&caches));
+        }
+        Ok(Prepared { words: confined.words, variables })
+    }
+
+    fn cache_folder(&self, sandbox: &Sandbox) -> Result<PathBuf, SandboxError> {
+        let own = self.caches.as_ref().and_then(|dir| private_folder(dir).ok());
+        match own {
+            Some(dir) => Ok(dir),
+            None => private_folder(&sandbox.temp()?.join("caches")).map_err(SandboxError::Temp),
+        }
+    }
+}
+
+/// Variables that lead the caches of the usual servers, and of the build tools that they run, into one folder.
+fn cache_variables(caches: &Path) -> Vec<(OsString, OsString)> {
+    let below = |name: &str| caches.join(name).into_os_string();
+    vec![
+        ("XDG_CACHE_HOME".into(), caches.as_os_str().to_owned()),
+        // rust-analyzer runs `cargo check`, which would write into the workspace.
+        ("CARGO_TARGET_DIR".into(), below("cargo-target")),
+        ("GOCACHE".into(), below("go-build")),
+    ]
+}
+
+/// Makes a folder that its owner alone can use; gives it without symbolic links.
+fn private_folder(dir: &Path) -> std::io::Result<PathBuf> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    dir.canonicalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_sandbox_programs_are_refused_or_told_about_once() {
+        let start = |confine| Programs::new(confine, None, None);
+        for kind in [ProgramKind::Formatter, ProgramKind::LanguageServer, ProgramKind::StatusLine] {
+            let never = start(Confine::Never);
+            assert!(!never.prepare(kind).unwrap().is_confined());
+            assert_eq!(never.notice(), None);
+            assert!(start(Confine::Always).prepare(kind).is_err());
+        }
+        let possible = start(Confine::IfPossible);
+        assert_eq!(possible.notice(), None, "nothing has started");
+        for _ in 0..2 {
+            assert!(!possible.prepare(ProgramKind::Formatter).unwrap().is_confined());
+        }
+        assert_eq!(
+            possible.notice().as_deref(),
+            Some(
+                "Formatters and language servers are not confined: no sandbox works here \
+                 (becket's own program is not found)."
+            )
+        );
+        possible.prepare(ProgramKind::LanguageServer).unwrap();
+        assert_eq!(possible.notice(), None, "told once");
+    }
+}

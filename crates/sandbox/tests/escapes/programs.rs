@@ -1,0 +1,70 @@
+//! Programs that becket starts for its own use: what each kind reaches, on every backend.
+
+use crate::ground::{DONE, grounds};
+use becket_sandbox::{Confine, ProgramKind, Programs};
+use std::sync::Arc;
+
+use ProgramKind::{Formatter, LanguageServer, StatusLine};
+
+/// Scripts that print `DID-IT` where they succeed, and the kinds of programs for which they do.
+const SCRIPTS: &[(&str, &[ProgramKind])] = &[
+    ("cat a.txt \"$HOME\"/notes.txt", &[Formatter, LanguageServer, StatusLine]),
+    ("echo x > \"$TMPDIR\"/f", &[Formatter, LanguageServer, StatusLine]),
+    ("./prog", &[Formatter, LanguageServer, StatusLine]),
+    ("cat \"$HOME\"/store/session.jsonl", &[StatusLine]),
+    ("cat \"$HOME\"/.ssh/id_rsa", &[]),
+    ("cat link-secret", &[]),
+    (
+        "echo x > \"$XDG_CACHE_HOME\"/f && mkdir -p \"$CARGO_TARGET_DIR\"/debug \"$GOCACHE\"",
+        &[LanguageServer],
+    ),
+    ("echo x > new", &[]),
+    ("echo x >> a.txt", &[]),
+    ("echo x > .git/hooks/post-checkout", &[]),
+    ("rm -f prog && [ ! -e prog ]", &[]),
+    ("echo x > \"$OUT\"/new", &[]),
+    ("echo x > \"$HOME\"/.bashrc", &[]),
+    ("rm -rf \"$HOME\"/store && [ ! -e \"$HOME\"/store ]", &[]),
+    ("exec 3<>/dev/tcp/127.0.0.1/$V4", &[]),
+    ("kill -0 $VICTIM && kill $VICTIM", &[]),
+];
+
+#[test]
+fn each_kind_of_program_reaches_what_it_needs_and_no_more() {
+    for (backend, mut ground) in grounds() {
+        let caches = ground.base.join("caches/of-servers");
+        let sandbox = Some(Arc::clone(&ground.sandbox));
+        let programs = Programs::new(Confine::Always, sandbox, Some(caches.clone()));
+        let before = ground.fingerprint(&["ws", "home", "outside"]);
+        for kind in [Formatter, LanguageServer, StatusLine] {
+            let prepared = programs.prepare(kind).unwrap();
+            for (script, may) in SCRIPTS {
+                let case = format!("{backend:?} {kind:?}: {script}");
+                let script = format!("{script} && echo {DONE}");
+                let output = ground.run_after(&prepared.words, &prepared.variables, &script);
+                let text = String::from_utf8_lossy(&output.stdout);
+                // The program of the workspace prints the same word.
+                assert_eq!(text.ends_with(&format!("{DONE}\n")), may.contains(&kind), "{case}: {output:?}");
+                assert_eq!(ground.fingerprint(&["ws", "home", "outside"]), before, "{case}");
+                assert!(!ground.was_reached(), "{case}: reached a listener");
+                assert!(ground.victim_lives(), "{case}: ended a process outside");
+            }
+        }
+        assert_eq!(std::fs::read_to_string(caches.join("f")).unwrap(), "x\n");
+        assert_eq!(programs.notice(), None);
+    }
+}
+
+#[test]
+fn caches_that_cannot_be_kept_last_as_long_as_the_session() {
+    for (_, ground) in grounds() {
+        // A file is in the way, as on a home folder that cannot be written.
+        let sandbox = Some(Arc::clone(&ground.sandbox));
+        let programs = Programs::new(Confine::IfPossible, sandbox, Some(ground.base.join("ws/a.txt/caches")));
+        let prepared = programs.prepare(LanguageServer).unwrap();
+        let output =
+            ground.run_after(&prepared.words, &prepared.variables, "cd \"$XDG_CACHE_HOME\" && pwd -P");
+        let temp = ground.sandbox.temp().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{}/caches\n", temp.display()));
+    }
+}
