@@ -4,6 +4,7 @@
 //! printed first, is the mean of one.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up fails the bench")]
+#![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 #![expect(dead_code, reason = "the world of the tests can do more than a bench needs")]
 
 use becket_types::{Access, PermissionMode};

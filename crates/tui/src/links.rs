@@ -1,12 +1,12 @@
 //! Hyperlinks (OSC 8) and marks of prompts (OSC 133): how they travel with a text, and their bytes.
 //!
 //! Model: cells and spans have no place for an address, so it is kept here once, and its number travels in the colour of the
-//! underline, which nothing else uses. [`Pen`](crate::terminal) turns the number into the sequence when it writes.
+//! underline, which nothing else uses. The terminal's pen turns the number into the sequence when it writes.
 //!
 //! Invariants:
 //! - The bytes of an address are printable ASCII: whatever a model writes as one cannot end the sequence or begin another.
 //! - Nothing is written until [`switch_on`]: not in plain lines, not where the terminal would show the bytes.
-//! - At most [`MOST`] addresses of at most [`LONGEST`] bytes are kept; later ones are plain text.
+//! - At most 10,000 addresses of at most 2,083 bytes are kept; later ones are plain text.
 
 use ratatui::style::{Color, Style};
 use std::collections::HashMap;

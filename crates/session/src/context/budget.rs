@@ -191,7 +191,7 @@ impl Estimator {
     /// Learns from a report for a request whose base estimate was `base`. Returns whether the report is believed.
     ///
     /// A report of more than 1.5 × or less than 0.4 × the byte bound is an outlier: alone it changes nothing; a second one
-    /// that agrees with it within a quarter is believed. The first report may be up to [`Self::FIRST`] × the estimate: the
+    /// that agrees with it within a quarter is believed. The first report may be up to 2.5 × the estimate: the
     /// tokenizer is not known yet, and some take that many for digits, code and scripts of their own. Each report moves
     /// the ratio by at most a half.
     pub fn learn(&mut self, reported: Tokens, base: Tokens) -> bool {
