@@ -15,7 +15,7 @@ BECKET = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "target/release/b
 RUNS = int(sys.argv[2]) if len(sys.argv) > 2 else 11
 WANTED = sys.argv[3:]
 ROWS, COLUMNS = 40, 120
-HINT = "what is to be done?"
+HINT = "Describe a task"
 WAIT = 60
 END = event({}, "stop") + DONE
 
