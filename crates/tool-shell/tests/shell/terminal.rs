@@ -32,6 +32,8 @@ async fn it_is_a_terminal_and_what_is_typed_arrives() {
 
 #[tokio::test]
 async fn a_job_in_a_terminal_takes_input_later() {
+    // As becket does: the tests may have been started with this signal ignored, which commands would inherit.
+    let _heard = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()).unwrap();
     let room = room();
     let command = "stty -echo; printf 'name? '; read n; printf 'age? '; read a; trap 'echo interrupted; exit 5' INT; echo \"$n is $a\"; sleep 999";
     room.input(json!({"command": command, "pty": true, "background": "now"})).await;
