@@ -15,7 +15,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("becket-guard", &["becket-types"]),
     ("becket-config", &["becket-types"]),
     ("becket-snapshot", &["becket-types"]),
-    ("becket-sandbox", &["becket-types"]),
+    ("becket-network", &[]),
+    ("becket-sandbox", &["becket-types", "becket-network"]),
     ("becket-tool-read", &["becket-types", "becket-tool"]),
     ("becket-tool-edit", &["becket-types", "becket-tool"]),
     ("becket-tool-shell", &["becket-types", "becket-tool", "becket-sandbox"]),
@@ -23,7 +24,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("becket-tool-skill", &["becket-types", "becket-tool"]),
     ("becket-tool-session", &["becket-types", "becket-tool"]),
     ("becket-tool-lsp", &["becket-types", "becket-tool", "becket-sandbox"]),
-    ("becket-tool-web", &["becket-types", "becket-tool"]),
+    ("becket-tool-web", &["becket-types", "becket-tool", "becket-network"]),
     (
         "becket-agent",
         &["becket-types", "becket-session", "becket-model", "becket-tool", "becket-guard", "becket-snapshot"],

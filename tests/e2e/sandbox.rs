@@ -89,6 +89,51 @@ fn a_command_that_only_reads_writes_nothing_whatever_it_turns_out_to_do() {
     assert!(!bench.project.exists("new"));
 }
 
+/// A host outside that greets each connection. Gives its address.
+fn greeter() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let _ = std::io::Write::write_all(&mut stream.unwrap(), b"hello from outside\n");
+        }
+    });
+    address
+}
+
+#[test]
+fn commands_reach_the_hosts_that_are_allowed_and_are_told_of_others() {
+    let bench = Bench::new(&[]);
+    if skipped(&bench) || run(bench.command().arg("sandbox")).stdout.contains("workspace: Landlock") {
+        return;
+    }
+    let (good, bad) = (greeter(), greeter());
+    bench.home.write(".config/becket/config.toml", format!("[sandbox]\nallow_hosts = [\"{good}\"]\n"));
+    let through = |host: &str| {
+        format!(
+            "exec 3<>/dev/tcp/127.0.0.1/${{HTTPS_PROXY##*:}}; printf 'CONNECT {host} HTTP/1.1\\r\\n\\r\\n' >&3; cat <&3"
+        )
+    };
+    let auto = ["--permission-mode", "auto", "--output-format", "stream-json", "--verbose"];
+    let (told, _) = command(&bench, &through(&good), &auto);
+    assert!(told.contains("hello from outside"), "{told}");
+    assert!(!told.contains("refused a connection"), "{told}");
+    let (told, _) = command(&bench, &through(&bad), &auto);
+    assert!(!told.contains("hello from outside"), "{told}");
+    let note = format!("refused a connection to {bad}: sandbox.allow_hosts names it without port");
+    assert!(told.contains(&note), "{told}");
+    let page = run(bench.command().arg("sandbox")).expect(0).stdout;
+    assert!(page.contains(&format!("network: proxy; reached: {good}")), "{page}");
+    // A project does not open anything.
+    bench.project.write(".becket/config.toml", format!("[sandbox]\nallow_hosts = [\"{bad}\"]\n"));
+    let (told, _) = command(&bench, &through(&bad), &auto);
+    assert!(!told.contains("hello from outside"), "{told}");
+    // An entry that is not understood opens nothing.
+    bench.home.write(".config/becket/config.toml", "[sandbox]\nallow_hosts = [\"https://docs.rs/\"]\n");
+    let (told, _) = command(&bench, &through(&good), &auto);
+    assert!(told.contains("https://docs.rs/") && told.contains("nothing is reached"), "{told}");
+}
+
 #[test]
 fn a_command_runs_confined_by_hand_and_gives_its_own_exit_code() {
     let bench = Bench::new(&[("a.txt", "hello\n")]);

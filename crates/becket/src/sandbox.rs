@@ -6,6 +6,7 @@
 use crate::environment::Environment;
 use becket_config::{SandboxConfig, SandboxMode, SandboxNetwork};
 use becket_guard::{SandboxRules, SandboxWorks};
+use becket_network::HostRules;
 use becket_sandbox::{Backend, Confine, Network, PolicyInputs, Programs, Sandbox, SandboxSettings};
 use becket_types::SandboxLevel;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,8 @@ pub(crate) fn sandbox(
         search: environment.var("PATH").map(|path| std::env::split_paths(path).collect()).unwrap_or_default(),
         temp,
         only: None,
+        hosts: HostRules::new(&config.allow_hosts, &config.deny_hosts)
+            .unwrap_or_else(|entry| HostRules::unreadable(&entry)),
     }))
 }
 
@@ -129,8 +132,9 @@ fn inputs(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) 
         write: real(&config.write),
         deny_write: real(&config.deny_write),
         deny_read: real(&config.deny_read),
-        network: match config.network {
+        network: match config.network() {
             SandboxNetwork::Off => Network::Off,
+            SandboxNetwork::Proxy => Network::Proxy,
             SandboxNetwork::Full => Network::Full,
         },
         // Only what exists can be hidden, and only where it really is. What this user cannot read needs no hiding.

@@ -227,6 +227,8 @@ const GROWING: &[&str] = &[
     "sandbox.deny_write",
     "sandbox.deny_read",
     "sandbox.excluded_commands",
+    "sandbox.allow_hosts",
+    "sandbox.deny_hosts",
 ];
 
 /// Lists of paths.

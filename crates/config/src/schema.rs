@@ -202,8 +202,13 @@ pub struct SandboxConfig {
     pub deny_write: Vec<String>,
     /// Further places that no confined command may read.
     pub deny_read: Vec<String>,
-    /// The network of commands at the workspace level.
-    pub network: SandboxNetwork,
+    /// The network of commands at the workspace level. Without a value: `proxy` if `allow_hosts` names a host, else `off`.
+    pub network: Option<SandboxNetwork>,
+    /// Hosts that commands reach with `network = "proxy"`: `docs.rs`, `*.docs.rs`, `docs.rs:8443`, `*`, addresses, ranges such
+    /// as `10.0.0.0/8`. Not from a project.
+    pub allow_hosts: Vec<String>,
+    /// Hosts that they do not reach, whatever is allowed.
+    pub deny_hosts: Vec<String>,
     /// Refuse commands that would be confined where no sandbox works, instead of asking for them.
     pub fail_if_unavailable: bool,
     /// In the modes `default` and `acceptEdits` too, commands in the workspace run confined without a question. Not from a
@@ -256,7 +261,17 @@ impl SandboxMode {
 pub enum SandboxNetwork {
     #[default]
     Off,
+    /// The hosts of `allow_hosts`, through becket's proxy.
+    Proxy,
     Full,
+}
+
+impl SandboxConfig {
+    /// The network that commands have.
+    pub fn network(&self) -> SandboxNetwork {
+        let unsaid = if self.allow_hosts.is_empty() { SandboxNetwork::Off } else { SandboxNetwork::Proxy };
+        self.network.unwrap_or(unsaid)
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]

@@ -35,8 +35,13 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: 
         _ if section == "ui" => ignored("how becket looks and what it runs for that is yours to decide"),
         "permission_mode" => mode(value, so_far),
         "sandbox.mode" => sandbox_mode(value, so_far),
-        "sandbox.deny_write" | "sandbox.deny_read" => Ruling::Counts,
+        "sandbox.deny_write" | "sandbox.deny_read" | "sandbox.deny_hosts" => Ruling::Counts,
         "sandbox.network" if value.as_str() == Some("off") => Ruling::Counts,
+        "sandbox.network"
+            if value.as_str() == Some("proxy") && so_far.and_then(Value::as_str) == Some("full") =>
+        {
+            Ruling::Counts
+        }
         "sandbox.fail_if_unavailable" if *value == Value::Bool(true) => Ruling::Counts,
         "sandbox.auto_allow_bash" if *value == Value::Bool(false) => Ruling::Counts,
         _ if section == "sandbox" => ignored("a project can only tighten the sandbox"),
@@ -180,6 +185,12 @@ mod tests {
             ("sandbox.deny_read", json!(["private"]), None, true),
             ("sandbox.network", json!("off"), None, true),
             ("sandbox.network", json!("full"), None, false),
+            ("sandbox.network", json!("proxy"), None, false),
+            ("sandbox.network", json!("proxy"), Some(json!("off")), false),
+            ("sandbox.network", json!("proxy"), Some(json!("full")), true),
+            ("sandbox.network", json!("full"), Some(json!("proxy")), false),
+            ("sandbox.allow_hosts", json!(["docs.rs"]), None, false),
+            ("sandbox.deny_hosts", json!(["docs.rs"]), None, true),
             ("sandbox.fail_if_unavailable", json!(true), None, true),
             ("sandbox.fail_if_unavailable", json!(false), None, false),
             ("sandbox.auto_allow_bash", json!(true), None, false),

@@ -35,12 +35,17 @@ pub(crate) fn translate(mut root: Node) -> Node {
         }
         root.put(&["sandbox", "mode"], enabled);
     }
-    // A list of hosts: without a proxy that would hold to it, nothing is reached at all.
-    match take_at(&mut root, &["sandbox", "network"]) {
-        Some(network) if !matches!(network.kind, Kind::Table(_)) => {
+    // Claude Code has a table here, with lists of hosts.
+    if let Some(mut network) = take_at(&mut root, &["sandbox", "network"]) {
+        if matches!(network.kind, Kind::Table(_)) {
+            for (from, to) in [("allowedDomains", "allow_hosts"), ("deniedDomains", "deny_hosts")] {
+                if let Some(hosts) = take_at(&mut network, &[from]) {
+                    root.put(&["sandbox", to], hosts);
+                }
+            }
+        } else {
             root.put(&["sandbox", "network"], network);
         }
-        _ => {}
     }
     root
 }

@@ -203,11 +203,12 @@ dirs = ['skills']
 #[test]
 fn claudes_words_for_the_sandbox_are_read() {
     let text = r#"{"sandbox": {"enabled": true, "autoAllowBashIfSandboxed": true, "excludedCommands": ["docker *"],
-        "failIfUnavailable": true, "network": {"allowedDomains": ["a.example"]},
+        "failIfUnavailable": true, "network": {"allowedDomains": ["a.example"], "deniedDomains": ["b.example"]},
         "filesystem": {"allowWrite": ["~/.cache"], "denyWrite": ["/d"], "denyRead": ["~/private"]}}}"#;
     let settings = run(Case { settings: Some(text), ..Case::default() }).unwrap();
     let sandbox = settings.config.sandbox;
     assert_eq!(sandbox.mode, SandboxMode::Required);
+    assert_eq!(sandbox.network(), SandboxNetwork::Proxy);
     assert!(sandbox.auto_allow_bash && sandbox.fail_if_unavailable);
     assert_eq!(sandbox.excluded_commands, ["docker *"]);
     assert_eq!(
@@ -215,7 +216,10 @@ fn claudes_words_for_the_sandbox_are_read() {
         (vec!["/home/u/.cache".to_owned()], vec!["/d".to_owned()])
     );
     assert_eq!(sandbox.deny_read, ["/home/u/private"]);
-    assert_eq!(sandbox.network, SandboxNetwork::Off);
+    assert_eq!(
+        (sandbox.allow_hosts, sandbox.deny_hosts),
+        (vec!["a.example".to_owned()], vec!["b.example".to_owned()])
+    );
     for (word, mode) in [("danger-full-access", SandboxMode::Off), ("workspace-write", SandboxMode::Required)]
     {
         assert_eq!(SandboxMode::parse(word), Some(mode));

@@ -27,8 +27,9 @@ enum Mount {
 /// Looks at a place without following a link; `None` if nothing is there.
 pub(crate) type Look<'a> = &'a dyn Fn(&Path) -> Option<FileType>;
 
-/// The arguments up to the command. `filter`: the number of an open file with the seccomp filter.
-pub(crate) fn arguments(policy: &Policy, filter: i32, look: Look<'_>) -> Vec<OsString> {
+/// The arguments up to the command. `filter`: the number of an open file with the seccomp filter; without it, the command is a
+/// helper that applies the filter itself.
+pub(crate) fn arguments(policy: &Policy, filter: Option<i32>, look: Look<'_>) -> Vec<OsString> {
     let mut out: Vec<OsString> = Vec::new();
     let mut add = |words: &[&dyn AsRef<std::ffi::OsStr>]| {
         out.extend(words.iter().map(|word| word.as_ref().to_owned()));
@@ -38,7 +39,7 @@ pub(crate) fn arguments(policy: &Policy, filter: i32, look: Look<'_>) -> Vec<OsS
         add(&[&flag]);
     }
     add(&[&"--disable-userns"]);
-    if policy.network == Network::Off {
+    if policy.network != Network::Full {
         add(&[&"--unshare-net"]);
     }
     let whole = policy.read.iter().any(|path| path == Path::new("/"));
@@ -63,7 +64,10 @@ pub(crate) fn arguments(policy: &Policy, filter: i32, look: Look<'_>) -> Vec<OsS
     if !whole {
         add(&[&"--remount-ro", &"/"]);
     }
-    add(&[&"--seccomp", &filter.to_string(), &"--"]);
+    if let Some(filter) = filter {
+        add(&[&"--seccomp", &filter.to_string()]);
+    }
+    add(&[&"--"]);
     out
 }
 

@@ -2,11 +2,12 @@
 //!
 //! Backends are looked for at the first confined command, never before: starting becket costs nothing for it.
 
-use crate::helper::{Request, WORD};
+use crate::helper::{Request, WORD, WayOut};
 use crate::obeyed::Obeyed;
-use crate::policy::{Policy, PolicyInputs};
+use crate::policy::{Network, Policy, PolicyInputs};
 use crate::programs::ProgramKind;
 use crate::{probe, sys};
+use becket_network::{HostRules, Pass, Proxy, system_lookup};
 use becket_types::SandboxLevel;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -57,6 +58,8 @@ pub enum SandboxError {
     Unavailable(String),
     #[error("the sandbox has no private temporary folder: {0}")]
     Temp(std::io::Error),
+    #[error("the proxy of the sandbox cannot be started: {0}")]
+    Proxy(std::io::Error),
     #[error("the sandbox cannot be set up: {0}")]
     Request(String),
 }
@@ -77,6 +80,8 @@ pub struct SandboxSettings {
     pub temp: Vec<PathBuf>,
     /// The only backend that is used, in place of the best one.
     pub only: Option<BackendKind>,
+    /// The hosts that commands reach with [`Network::Proxy`].
+    pub hosts: HostRules,
 }
 
 /// A way to confine, whether it works here or not.
@@ -104,6 +109,8 @@ impl Backends {
 pub struct Confined {
     pub words: Vec<OsString>,
     pub temp: PathBuf,
+    /// The permission to use the proxy; to be held as long as the command runs.
+    pub pass: Option<Arc<Pass>>,
 }
 
 /// One per session.
@@ -111,6 +118,7 @@ pub struct Sandbox {
     settings: SandboxSettings,
     backends: OnceLock<Backends>,
     temp: OnceLock<TempDir>,
+    proxy: OnceLock<Proxy>,
 }
 
 impl fmt::Debug for Sandbox {
@@ -121,7 +129,7 @@ impl fmt::Debug for Sandbox {
 
 impl Sandbox {
     pub fn new(settings: SandboxSettings) -> Self {
-        Self { settings, backends: OnceLock::new(), temp: OnceLock::new() }
+        Self { settings, backends: OnceLock::new(), temp: OnceLock::new(), proxy: OnceLock::new() }
     }
 
     /// The backends that passed their self-test, which runs at the first call.
@@ -163,10 +171,25 @@ impl Sandbox {
         group: Option<PathBuf>,
     ) -> Result<Confined, SandboxError> {
         let temp = self.temp()?.to_path_buf();
-        let request = Request { backend, policy, group };
+        let (pass, proxy) = match policy.network {
+            Network::Proxy => {
+                let running = self.proxy()?;
+                let pass = running.pass();
+                let (socket, number) = pass.socket();
+                let way = WayOut {
+                    program: self.settings.program.clone(),
+                    socket: socket.to_path_buf(),
+                    number,
+                    left_out: running.left_out().to_owned(),
+                };
+                (Some(Arc::new(pass)), Some(way))
+            }
+            Network::Off | Network::Full => (None, None),
+        };
+        let request = Request { backend, policy, group, proxy };
         let request = serde_json::to_string(&request).map_err(|e| SandboxError::Request(e.to_string()))?;
         let words = vec![self.settings.program.clone().into(), WORD.into(), request.into()];
-        Ok(Confined { words, temp })
+        Ok(Confined { words, temp, pass })
     }
 
     /// The policy of a command that starts at `level` now.
@@ -180,7 +203,12 @@ impl Sandbox {
             }
             SandboxLevel::Workspace | SandboxLevel::Off => Vec::new(),
         };
-        Ok(Policy::new(level, inputs, temp, &found))
+        let mut policy = Policy::new(level, inputs, temp, &found);
+        // Landlock cannot keep a command to the proxy: without namespaces there is no network for such a command.
+        if policy.network == Network::Proxy && !matches!(self.backend(level), Backend::Bubblewrap { .. }) {
+            policy.network = Network::Off;
+        }
+        Ok(policy)
     }
 
     /// The files that a command at `level` must leave as they are, as they are now; `None` where it cannot write them.
@@ -202,6 +230,18 @@ impl Sandbox {
         });
         let made = made.map_err(SandboxError::Temp)?;
         Ok(self.temp.get_or_init(|| made).path())
+    }
+
+    /// The proxy of the session, started when it is first needed.
+    fn proxy(&self) -> Result<&Proxy, SandboxError> {
+        if let Some(proxy) = self.proxy.get() {
+            return Ok(proxy);
+        }
+        let made = in_first(&self.settings.temp, |dir| {
+            Proxy::start(self.settings.hosts.clone(), system_lookup(), dir)
+        });
+        let made = made.map_err(SandboxError::Proxy)?;
+        Ok(self.proxy.get_or_init(|| made))
     }
 
     fn find_backends(&self) -> Backends {

@@ -5,7 +5,7 @@
 
 use crate::bwrap;
 use crate::handle::Backend;
-use crate::policy::Policy;
+use crate::policy::{Network, Policy};
 use crate::{probe, sys};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
@@ -19,6 +19,9 @@ pub const WORD: &str = "__sandbox";
 /// In place of a request: the self-test that runs inside a confinement.
 pub(crate) const PROBE: &str = "probe";
 
+/// Before a request: the second step of a command with the proxy, which runs inside its mounts and namespaces.
+const INSIDE: &str = "inside";
+
 /// The exit code of a helper that could not confine itself, as shells use it for what cannot be executed.
 pub const FAILED: u8 = 126;
 
@@ -28,6 +31,19 @@ pub(crate) struct Request {
     pub policy: Policy,
     /// The file `cgroup.procs` of a control group that the process enters before it is confined.
     pub group: Option<PathBuf>,
+    /// The way to the proxy, with [`Network::Proxy`].
+    pub proxy: Option<WayOut>,
+}
+
+/// The way of a confined command to the proxy.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WayOut {
+    /// This program, which starts once more inside.
+    pub program: PathBuf,
+    pub socket: PathBuf,
+    pub number: u64,
+    /// The hosts that clients reach without the proxy.
+    pub left_out: String,
 }
 
 /// Runs a helper with the arguments after [`WORD`]. Returns only if it did not become the command: the exit code, and
@@ -37,8 +53,11 @@ pub fn run(mut words: impl Iterator<Item = OsString>) -> (u8, String) {
     if request == PROBE {
         return (probe::inside(words), String::new());
     }
+    let inside = request == INSIDE;
+    let request = if inside { words.next().unwrap_or_default() } else { request };
     let command: Vec<OsString> = words.collect();
-    let why = match confined(&request, &command) {
+    let prepared = if inside { connected(&request, &command) } else { confined(&request, &command) };
+    let why = match prepared {
         Ok(mut prepared) => {
             let error = prepared.exec();
             format!("becket sandbox: cannot start {}: {error}", prepared.get_program().display())
@@ -50,9 +69,8 @@ pub fn run(mut words: impl Iterator<Item = OsString>) -> (u8, String) {
 
 /// Confines this process as far as the backend does that from here; gives the program to become.
 fn confined(request: &OsStr, command: &[OsString]) -> Result<Command, String> {
-    let text = request.to_str().ok_or("the request is not text")?;
-    let request: Request =
-        serde_json::from_str(text).map_err(|e| format!("the request is not valid: {e}"))?;
+    let text = request;
+    let request = read(text)?;
     let (program, arguments) = command.split_first().ok_or("there is no command")?;
     if let Some(group) = &request.group {
         // The group limits what the command may use. Where it cannot be entered, the limits are held by watching.
@@ -60,6 +78,10 @@ fn confined(request: &OsStr, command: &[OsString]) -> Result<Command, String> {
     }
     let policy = &request.policy;
     match &request.backend {
+        // It cannot tell the proxy from any other host.
+        Backend::Landlock { .. } if policy.network == Network::Proxy => {
+            Err("Landlock cannot keep a command to the proxy".to_owned())
+        }
         Backend::Landlock { .. } => {
             sys::drop_capabilities().map_err(|e| format!("capabilities: {e}"))?;
             sys::restrict(policy).map_err(|e| format!("Landlock: {e}"))?;
@@ -69,15 +91,48 @@ fn confined(request: &OsStr, command: &[OsString]) -> Result<Command, String> {
             Ok(prepared)
         }
         Backend::Bubblewrap { program: bwrap } => {
+            let look = |path: &Path| path.symlink_metadata().ok().map(|meta| meta.file_type());
+            let mut prepared = Command::new(bwrap);
+            if policy.network == Network::Proxy {
+                let way = request.proxy.as_ref().ok_or("the way to the proxy is missing")?;
+                prepared.args(bwrap::arguments(policy, None, &look));
+                prepared.arg(&way.program).args([WORD, INSIDE]).arg(text).arg(program).args(arguments);
+                return Ok(prepared);
+            }
             let filter = sys::seccomp_file(policy).map_err(|e| format!("seccomp: {e}"))?;
             let number = sys::keep_open(&filter).map_err(|e| format!("seccomp: {e}"))?;
             // The file must still be open when the program starts.
             std::mem::forget(filter);
-            let look = |path: &Path| path.symlink_metadata().ok().map(|meta| meta.file_type());
-            let mut prepared = Command::new(bwrap);
-            prepared.args(bwrap::arguments(policy, number, &look)).arg(program).args(arguments);
+            prepared.args(bwrap::arguments(policy, Some(number), &look)).arg(program).args(arguments);
             Ok(prepared)
         }
         Backend::None { why } => Err(why.clone()),
     }
+}
+
+/// The second step of a command with the proxy: opens its port, applies the filter of system calls, which until here would
+/// have forbidden the way to the proxy, and gives the program to become.
+fn connected(request: &OsStr, command: &[OsString]) -> Result<Command, String> {
+    let request = read(request)?;
+    let way = request.proxy.as_ref().ok_or("the way to the proxy is missing")?;
+    let (program, arguments) = command.split_first().ok_or("there is no command")?;
+    let port = becket_network::enter(&way.socket, way.number).map_err(|e| format!("the proxy: {e}"))?;
+    sys::seccomp(&request.policy).map_err(|e| format!("seccomp: {e}"))?;
+    let mut prepared = Command::new(program);
+    prepared.args(arguments);
+    let (http, socks) = (format!("http://127.0.0.1:{port}"), format!("socks5h://127.0.0.1:{port}"));
+    for (name, value) in
+        [("HTTP_PROXY", &http), ("HTTPS_PROXY", &http), ("ALL_PROXY", &socks), ("NO_PROXY", &way.left_out)]
+    {
+        // Some programs know the one spelling, some the other.
+        prepared.env(name, value).env(name.to_lowercase(), value);
+    }
+    // Node uses the variables above only with this one.
+    prepared.env("NODE_USE_ENV_PROXY", "1");
+    Ok(prepared)
+}
+
+fn read(request: &OsStr) -> Result<Request, String> {
+    let text = request.to_str().ok_or("the request is not text")?;
+    serde_json::from_str(text).map_err(|e| format!("the request is not valid: {e}"))
 }

@@ -34,6 +34,7 @@ mod probe;
 mod programs;
 mod sys;
 
+pub use becket_network::{HostRules, Pass};
 pub use handle::{
     Backend, BackendKind, Backends, Confined, FindSecrets, Sandbox, SandboxError, SandboxSettings,
 };

@@ -50,6 +50,8 @@ const TERMINALS: &[&str] = &["/dev/ptmx", "/dev/pts", "/dev/shm"];
 pub enum Network {
     #[default]
     Off,
+    /// The hosts that the user allows, through becket's proxy.
+    Proxy,
     Full,
 }
 
@@ -57,6 +59,7 @@ impl Network {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
+            Self::Proxy => "proxy",
             Self::Full => "full",
         }
     }
@@ -172,7 +175,9 @@ impl Policy {
     /// The policy of a program that becket starts for its own use. `caches`: a folder that it may write.
     pub fn for_program(kind: ProgramKind, inputs: &PolicyInputs, temp: &Path, caches: Option<&Path>) -> Self {
         let network = match kind {
-            ProgramKind::LanguageServer => inputs.network,
+            ProgramKind::LanguageServer if inputs.network == Network::Full => Network::Full,
+            // The proxy is for commands: its port is served as long as one of them runs.
+            ProgramKind::LanguageServer => Network::Off,
             ProgramKind::Formatter | ProgramKind::StatusLine => Network::Off,
         };
         let mut write = inputs.write.clone();

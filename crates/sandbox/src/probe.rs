@@ -72,7 +72,7 @@ pub(crate) fn test(backend: &Backend, program: &Path, temp: &Path) -> Result<(),
         deny_execute: Vec::new(),
         network: Network::Off,
     };
-    let request = Request { backend: backend.clone(), policy, group: None };
+    let request = Request { backend: backend.clone(), policy, group: None, proxy: None };
     let request = serde_json::to_string(&request).map_err(|e| e.to_string())?;
     let mut child = Command::new(program)
         .args([WORD, &request])

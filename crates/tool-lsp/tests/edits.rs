@@ -37,6 +37,7 @@ fn sandbox(root: &Path, temp: &Path) -> Option<Arc<Sandbox>> {
         search: Vec::new(),
         temp: vec![temp.to_owned()],
         only: None,
+        hosts: becket_sandbox::HostRules::default(),
     });
     if let Backend::None { why } = sandbox.backend(becket_types::SandboxLevel::Workspace) {
         println!("skipped: {why}");

@@ -9,6 +9,7 @@ use crate::screen::{COLUMNS, ROWS};
 use crate::shell::Shell;
 use crate::spill::Spill;
 use crate::sys;
+use becket_sandbox::Pass;
 use becket_types::SandboxLevel;
 use rustix::process::Pid;
 use std::ffi::{OsStr, OsString};
@@ -34,6 +35,8 @@ pub(crate) struct Process {
     pub started: Instant,
     /// Where the shell writes the directory it ends in.
     pub cwd_file: PathBuf,
+    /// The permission of a confined command to use the proxy. Its connections end with it.
+    pub pass: Option<Arc<Pass>>,
 }
 
 /// Processes that end when this is dropped.
@@ -66,6 +69,7 @@ struct Setting {
     directory: PathBuf,
     /// The private temporary folder of a confined command.
     temp: Option<PathBuf>,
+    pass: Option<Arc<Pass>>,
 }
 
 impl Setting {
@@ -75,14 +79,14 @@ impl Setting {
         if !level.is_confined() {
             let failed = |e| format!("The command was not started: {e}.");
             let directory = shell.room().map_err(failed)?.to_path_buf();
-            return Ok(Self { program: vec![own], directory, temp: None });
+            return Ok(Self { program: vec![own], directory, temp: None, pass: None });
         }
         let refused = |why: String| format!("The command was not started: {why}.");
         let sandbox = settings.sandbox.as_ref().ok_or_else(|| refused("there is no sandbox".to_owned()))?;
         let confined = sandbox.confine(level, group).map_err(|e| refused(e.to_string()))?;
         let mut program = confined.words;
         program.push(own);
-        Ok(Self { program, directory: confined.temp.clone(), temp: Some(confined.temp) })
+        Ok(Self { program, directory: confined.temp.clone(), temp: Some(confined.temp), pass: confined.pass })
     }
 }
 
@@ -97,7 +101,7 @@ impl Process {
         let pids = sys::Pids::new(value, settings.limits.tasks);
         let mut entrance = pids.as_ref().map(sys::Pids::entrance).unwrap_or_default();
         let group = (!entrance.as_os_str().is_empty()).then(|| entrance.clone());
-        let Setting { program, directory, temp } = Setting::new(shell, start.sandbox, group)?;
+        let Setting { program, directory, temp, pass } = Setting::new(shell, start.sandbox, group)?;
         if temp.is_some() {
             // The helper enters the group: from inside, it cannot be written to.
             entrance.clear();
@@ -133,7 +137,9 @@ impl Process {
         let drain = Drain::start(end, setup).map_err(|e| failed("its output cannot be read", e));
         let group = tree.group;
         let process = match drain {
-            Ok(drain) => Self { child, drain, tree: Held(Some(tree)), started: Instant::now(), cwd_file },
+            Ok(drain) => {
+                Self { child, drain, tree: Held(Some(tree)), started: Instant::now(), cwd_file, pass }
+            }
             Err(why) => {
                 drop(Held(Some(tree)));
                 return Err(why);

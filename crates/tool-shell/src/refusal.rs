@@ -40,15 +40,29 @@ enum Refusal {
     Network,
 }
 
-/// Says in the result of a confined command that the sandbox may be why it failed.
-pub(crate) fn add(output: &mut ToolOutput, level: SandboxLevel, roots: &[PathBuf]) {
+/// Says in the result of a confined command which hosts the proxy refused, and that the sandbox may be why it failed.
+/// `hosts`: the refusals of the proxy; `None` for a command without one.
+pub(crate) fn add(output: &mut ToolOutput, level: SandboxLevel, roots: &[PathBuf], hosts: Option<&[String]>) {
     output.details["sandbox"] = json!({ "level": level.as_str() });
+    if let Some(hosts @ [_, ..]) = hosts {
+        output.details["sandbox"]["refused_hosts"] = json!(hosts);
+        let hosts = hosts.join("; ");
+        let note = format!(
+            "\n[the sandbox refused a connection to {hosts}. The user can allow a host with sandbox.allow_hosts; or repeat the call \
+             with \"unconfined\": true, and the user is asked]"
+        );
+        output.content.push_str(&note);
+        return;
+    }
     if !output.is_error || output.interrupted {
         return;
     }
     let Some((refusal, line)) = find(&output.content, level, roots) else { return };
     let line = becket_types::cut_end(line.trim(), 160);
     let why = match (refusal, level) {
+        (Refusal::Network, _) if hosts.is_some() => {
+            "it reaches hosts only through the proxy that HTTPS_PROXY and ALL_PROXY name"
+        }
         (Refusal::Network, _) => "it has no network",
         (Refusal::File, SandboxLevel::ReadOnly) => {
             "it writes nothing but $TMPDIR, and reads the workspace and the system's folders"
@@ -118,12 +132,29 @@ mod tests {
     #[test]
     fn only_a_failure_gets_the_note() {
         let mut output = ToolOutput { details: json!({}), ..ToolOutput::text("Permission denied") };
-        add(&mut output, SandboxLevel::ReadOnly, &[]);
+        add(&mut output, SandboxLevel::ReadOnly, &[], None);
         assert_eq!(output.content, "Permission denied");
         assert_eq!(output.details, json!({"sandbox": {"level": "read-only"}}));
         output.is_error = true;
-        add(&mut output, SandboxLevel::ReadOnly, &[]);
+        add(&mut output, SandboxLevel::ReadOnly, &[], None);
         assert!(output.content.contains("\"unconfined\": true"), "{}", output.content);
         assert_eq!(output.details["sandbox"]["refused"], "Permission denied");
+    }
+
+    #[test]
+    fn refused_hosts_are_told_also_after_a_success() {
+        let hosts = ["evil.example:443: it is not in sandbox.allow_hosts".to_owned()];
+        for (is_error, hosts, want) in [
+            (false, Some(&hosts[..]), "refused a connection to evil.example:443: it is not"),
+            (true, Some(&hosts[..]), "refused a connection to evil.example:443: it is not"),
+            (true, Some(&[][..]), "only through the proxy that HTTPS_PROXY"),
+            (true, None, "it has no network"),
+        ] {
+            let text = "curl: (6) Could not resolve host: evil.example";
+            let mut output = ToolOutput { details: json!({}), is_error, ..ToolOutput::text(text) };
+            add(&mut output, SandboxLevel::Workspace, &[], hosts);
+            assert!(output.content.contains(want), "{}", output.content);
+            assert_eq!(output.content.matches("\n[").count(), 1, "{}", output.content);
+        }
     }
 }

@@ -280,6 +280,7 @@ impl BashTool {
             (end, left) = (End::Over(trip), false);
         }
         let took = process.started.elapsed();
+        let pass = process.pass.clone();
         let output = process.drain.look(&env.host).await;
         let (cwd, mut cwd_note) = follow(&cwd, &process.cwd_file, input.workdir.is_some(), env);
         if let Some(why) = full {
@@ -295,7 +296,8 @@ impl BashTool {
         shell.prune();
         let mut report = report::report(Run { end, took, output, survivors, job, cwd_note, cwd });
         if env.sandbox.is_confined() {
-            refusal::add(&mut report, env.sandbox, &env.roots);
+            let hosts = pass.map(|pass| pass.refusals());
+            refusal::add(&mut report, env.sandbox, &env.roots, hosts.as_deref());
         }
         Ok(report)
     }

@@ -7,15 +7,13 @@
 //! Through a proxy, the proxy makes the connection. Then a name is looked up here all the same and refused as before, and so
 //! is a host that is an address; a name that is not known here is left to the proxy to judge.
 
-use crate::address::refusal;
 use crate::proxy::Proxies;
-use futures::future::BoxFuture;
+use becket_network::{Lookup, names_host, refusal};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Client, Response};
 use std::error::Error;
 use std::fmt;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -34,19 +32,6 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 /// For looking up a name that a proxy will look up once more.
 const LOOKUP: Duration = Duration::from_secs(5);
-
-/// Resolves names to addresses.
-pub type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync>;
-
-/// The system's resolver.
-pub(crate) fn system_lookup() -> Lookup {
-    Arc::new(|name: String| {
-        Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            Ok(found.map(|address| address.ip()).collect())
-        })
-    })
-}
 
 /// Why a URL or an address is not fetched. The text is for the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,10 +82,7 @@ impl Allowed {
 
     pub(crate) fn contains(&self, host: &str) -> bool {
         let host = host.trim_matches(['[', ']']).trim_end_matches('.');
-        self.0.iter().any(|allowed| match allowed.strip_prefix("*.") {
-            Some(suffix) => host.strip_suffix(suffix).is_some_and(|rest| rest.ends_with('.')),
-            None => allowed == host,
-        })
+        self.0.iter().any(|allowed| names_host(allowed, host))
     }
 }
 

@@ -1,9 +1,10 @@
 //! The `web_fetch` tool.
 
-use crate::client::{Allowed, Cut, Fetched, LIMIT, Lookup, SHOWN_URL, WebClient, host, parse, system_lookup};
+use crate::client::{Allowed, Cut, Fetched, LIMIT, SHOWN_URL, WebClient, host, parse};
 use crate::page::{self, Kind};
 use crate::proxy::Proxies;
 use crate::untrusted;
+use becket_network::{Lookup, system_lookup};
 use becket_tool::input::Parser;
 use becket_tool::{Tool, ToolEnv};
 use becket_types::{Access, Effect, ToolOutput, ToolSpec, cut_end};

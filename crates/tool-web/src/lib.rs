@@ -6,7 +6,6 @@
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | `address` | which addresses are on the internet |
 //! | `client` | connecting to checked addresses only; redirects; size and time limits |
 //! | `proxy` | which addresses go through a proxy |
 //! | `page` | HTML to Markdown, encodings |
@@ -17,7 +16,6 @@
 //! differently; through one it is checked as far as it is known here;
 //! nothing is sent but the request; what comes back is bounded while it comes.
 
-mod address;
 mod client;
 mod fetch;
 mod page;
@@ -25,7 +23,7 @@ mod proxy;
 mod search;
 mod untrusted;
 
-pub use client::Lookup;
+pub use becket_network::Lookup;
 pub use fetch::{FetchSettings, WebFetch};
 pub use proxy::Proxies;
 pub use search::{Provider, SearchSettings, WebSearch};

@@ -64,6 +64,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("model", "NAME", "go on with another model"),
     ("mode", "NAME", "permission mode: default, acceptEdits, auto, plan, dontAsk, bypassPermissions"),
     ("permissions", "", "permission mode and rules"),
+    ("status", "", "this session: folders, model, permission mode, and what the sandbox lets commands reach"),
     ("tools", "", "the tools that the model has"),
     ("skills", "", "the skills that were found"),
     ("mcp", "", "the MCP servers of this session"),
@@ -82,7 +83,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
 ];
 
 /// Commands that the host answers.
-const HOST: [&str; 12] = [
+const HOST: [&str; 13] = [
     "resume",
     "context",
     "cost",
@@ -90,6 +91,7 @@ const HOST: [&str; 12] = [
     "tools",
     "skills",
     "permissions",
+    "status",
     "export",
     "doctor",
     "mcp",

@@ -4,9 +4,10 @@
 use crate::args::{LevelArg, SandboxArgs};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_config::SandboxConfig;
+use becket_config::{SandboxConfig, SandboxNetwork};
+use becket_network::HostRules;
 use becket_print::ExitStatus;
-use becket_sandbox::Sandbox;
+use becket_sandbox::{Network, Sandbox};
 use becket_types::SandboxLevel;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt as _;
@@ -27,7 +28,9 @@ pub(crate) fn run(
     let sandbox = crate::sandbox::sandbox(environment, &settings.config.sandbox, &[cwd.to_path_buf()])
         .ok_or_else(|| Failure::error("becket's own program is not found, so nothing can be confined"))?;
     if args.command.is_empty() {
-        return show(&settings.config.sandbox, &sandbox, out);
+        show(&settings.config.sandbox, &sandbox, out)?;
+        let works = sandbox.backend(SandboxLevel::Workspace).works();
+        return Ok(if works { ExitStatus::Ok } else { ExitStatus::Error });
     }
     let confined = sandbox.confine(level, None).map_err(|e| Failure::error(e.to_string()))?;
     let Some((first, rest)) = confined.words.split_first() else {
@@ -45,7 +48,7 @@ pub(crate) fn run(
 }
 
 /// Prints the backend of each level and the places that it may reach.
-fn show(config: &SandboxConfig, sandbox: &Sandbox, out: &mut impl Write) -> Result<ExitStatus, Failure> {
+pub(crate) fn show(config: &SandboxConfig, sandbox: &Sandbox, out: &mut dyn Write) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::error(format!("cannot write to stdout: {e}"));
     writeln!(out, "sandbox: {}", crate::sandbox::summary(config, Some(sandbox))).map_err(failed)?;
     writeln!(out, "mode: {}\n", config.mode.as_str()).map_err(failed)?;
@@ -62,8 +65,27 @@ fn show(config: &SandboxConfig, sandbox: &Sandbox, out: &mut impl Write) -> Resu
                 writeln!(out, "  {name}: {}", place.display()).map_err(failed)?;
             }
         }
-        writeln!(out, "  network: {}", policy.network.as_str()).map_err(failed)?;
+        writeln!(out, "  network: {}", network(config, policy.network, level)).map_err(failed)?;
     }
-    let works = sandbox.backend(SandboxLevel::Workspace).works();
-    Ok(if works { ExitStatus::Ok } else { ExitStatus::Error })
+    Ok(())
+}
+
+/// The network of a level in words. `given`: what its backend can give.
+fn network(config: &SandboxConfig, given: Network, level: SandboxLevel) -> String {
+    match given {
+        Network::Proxy => {
+            let mut text = format!("proxy; reached: {}", config.allow_hosts.join(", "));
+            if !config.deny_hosts.is_empty() {
+                text = format!("{text}; never: {}", config.deny_hosts.join(", "));
+            }
+            if let Err(entry) = HostRules::new(&config.allow_hosts, &config.deny_hosts) {
+                text = format!("{text}; nothing is reached, because {entry}");
+            }
+            text
+        }
+        Network::Off if level == SandboxLevel::Workspace && config.network() == SandboxNetwork::Proxy => {
+            "off, because the proxy needs bubblewrap".to_owned()
+        }
+        Network::Off | Network::Full => given.as_str().to_owned(),
+    }
 }

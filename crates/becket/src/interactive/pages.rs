@@ -50,6 +50,7 @@ impl Pages {
             "tools" => self.tools(),
             "skills" => Ok(self.skills()),
             "permissions" => Ok(self.permissions(arguments)),
+            "status" => self.status(arguments),
             "mcp" => Ok(MCP.to_owned()),
             "memory" => self.memory(),
             "bug" => Ok(self.bug()),
@@ -109,6 +110,29 @@ impl Pages {
             &format!("{text}\n`#text` and `/memory text` add a line to the nearest AGENTS.md.\n"),
             "text",
         ))
+    }
+
+    /// Where this session is, and what its commands reach. `mode`: the permission mode that holds now.
+    fn status(&self, mode: &str) -> Result<String, Failure> {
+        let roots = crate::settings::roots(&self.cwd, &self.config.add_dirs)?;
+        let sandbox = crate::sandbox::sandbox(&self.environment, &self.config.sandbox, &roots);
+        printed(|out| {
+            let mut text = format!("becket {}\nsession: {}\n", env!("CARGO_PKG_VERSION"), self.session);
+            for root in &roots {
+                let _ = writeln!(text, "folder: {}", root.display());
+            }
+            let trusted = if self.trusted { "trusted" } else { "not trusted: its settings only tighten" };
+            let _ = writeln!(text, "project: {trusted}");
+            let _ = writeln!(text, "permission mode: {mode}\n");
+            cmd::sessions::write(out, &text)?;
+            match &sandbox {
+                Some(sandbox) => cmd::sandbox::show(&self.config.sandbox, sandbox, out),
+                None => {
+                    let summary = crate::sandbox::summary(&self.config.sandbox, None);
+                    cmd::sessions::write(out, &format!("sandbox: {summary}\n"))
+                }
+            }
+        })
     }
 
     /// What a report should say. Nothing is sent.
@@ -340,6 +364,17 @@ mod tests {
         let permissions = page(&pages, "permissions", "plan").unwrap();
         assert!(permissions.contains("mode: plan (/mode changes it; default at the start)"), "{permissions}");
         assert!(permissions.contains("deny: \n  Read(.env)"), "{permissions}");
+        let status = page(&pages, "status", "plan").unwrap();
+        for part in [
+            "session: 0198",
+            "permission mode: plan",
+            "folder: ",
+            "sandbox: ",
+            "  hidden: ",
+            "  network: off",
+        ] {
+            assert!(status.contains(part), "{part}: {status}");
+        }
         assert!(page(&pages, "mcp", "").unwrap().contains("No MCP server"));
         let bug = page(&pages, "bug", "").unwrap();
         assert!(bug.contains("TERM=xterm") && bug.contains("Nothing is sent"), "{bug}");

@@ -190,8 +190,8 @@ fn rules(policy: &Policy) -> Result<Rules, seccompiler::BackendError> {
             let others = SeccompRule::new(vec![family(SeccompCmpOp::Ne, libc::AF_UNIX)?])?;
             out.insert(libc::SYS_socketpair, vec![others]);
         }
-        // The internet, and the list of network interfaces; no sockets of local services such as Docker's.
-        Network::Full => {
+        // The internet (or, with the proxy, a network without a way out), and the list of network interfaces; no sockets of local services such as Docker's.
+        Network::Full | Network::Proxy => {
             let others = SeccompRule::new(vec![
                 family(SeccompCmpOp::Ne, libc::AF_INET)?,
                 family(SeccompCmpOp::Ne, libc::AF_INET6)?,

@@ -51,7 +51,7 @@ pub(crate) fn restrict(policy: &Policy) -> io::Result<()> {
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))
         .map_err(io::Error::other)?;
-    if policy.network == Network::Off {
+    if policy.network != Network::Full {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST)).map_err(io::Error::other)?;
     }
     let mut created = ruleset

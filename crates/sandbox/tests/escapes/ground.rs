@@ -1,6 +1,7 @@
 //! A scratch machine: a workspace, a home folder with secrets, a folder outside, listeners, and a process to attack.
 
-use becket_sandbox::{Backend, BackendKind, PolicyInputs, Sandbox, SandboxSettings};
+use becket_network::HostRules;
+use becket_sandbox::{Backend, BackendKind, Network, PolicyInputs, Sandbox, SandboxSettings};
 use becket_types::SandboxLevel;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -61,6 +62,11 @@ fn write(path: PathBuf, text: &str) {
 
 impl Ground {
     pub(crate) fn new(only: Option<BackendKind>) -> Self {
+        Self::with_network(only, Network::Off, &[])
+    }
+
+    /// With these hosts for commands that use the proxy.
+    pub(crate) fn with_network(only: Option<BackendKind>, network: Network, allow: &[String]) -> Self {
         // Not below /tmp alone: what is there must be hidden by the policy and not by chance.
         let dir = tempfile::Builder::new().prefix("ground-").tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
@@ -88,11 +94,12 @@ impl Ground {
         let own = vec![at("home/store")];
         let sandbox = Arc::new(Sandbox::new(SandboxSettings {
             program: program(),
-            inputs: PolicyInputs { roots: vec![at("ws")], secrets, own, ..PolicyInputs::default() },
+            inputs: PolicyInputs { roots: vec![at("ws")], secrets, own, network, ..PolicyInputs::default() },
             find_secrets: Arc::new(move |_| found.clone()),
             search: Vec::new(),
             temp: vec![at("temp")],
             only,
+            hosts: HostRules::new(allow, &[]).unwrap(),
         }));
         let victim = Command::new("sleep")
             .arg("3600")

@@ -91,6 +91,7 @@ fn without_a_backend_nothing_runs_and_the_reason_is_said() {
         search: Vec::new(),
         temp: vec![dir.path().to_path_buf()],
         only: None,
+        hosts: becket_network::HostRules::default(),
     });
     for level in [ReadOnly, Workspace] {
         let Backend::None { why } = sandbox.backend(level) else { panic!("{:?}", sandbox.backends()) };

@@ -6,4 +6,5 @@
 mod attacks;
 mod ground;
 mod limits;
+mod network;
 mod programs;

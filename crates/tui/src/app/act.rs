@@ -108,7 +108,7 @@ impl App {
             Action::Host { name, arguments } => {
                 // What holds now is known here.
                 let arguments = match name.as_str() {
-                    "permissions" => self.status.mode().to_owned(),
+                    "permissions" | "status" => self.status.mode().to_owned(),
                     // The window, what of it can be used (0: not known yet), and the columns of the page.
                     "context" => {
                         let (window, usable) = self.status.window();

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 
 /// Why nothing is fetched from an address; `None` when it is on the internet.
-pub(crate) fn refusal(ip: IpAddr) -> Option<&'static str> {
+pub fn refusal(ip: IpAddr) -> Option<&'static str> {
     match ip {
         IpAddr::V4(ip) => v4(ip),
         IpAddr::V6(ip) => v6(ip),
