@@ -23,6 +23,7 @@ mod processes;
 mod reach;
 mod recall;
 mod sandbox;
+mod secrets;
 mod steering;
 mod storage;
 mod subagents;

@@ -52,6 +52,8 @@ pub struct AgentSettings {
     pub max_wall: Option<Duration>,
     /// Time of one tool call; then its result says so.
     pub tool_timeout: Duration,
+    /// Keys and tokens of known forms are masked in outputs of tools before they are kept and sent.
+    pub mask_secrets: bool,
     /// Is told around every call that changes files.
     pub edit_hook: Option<Arc<dyn EditHook>>,
     /// Output limit of a request; the model's own where it is lower.
@@ -88,6 +90,7 @@ impl Default for AgentSettings {
             max_tokens: None,
             max_wall: None,
             tool_timeout: Duration::from_hours(1),
+            mask_secrets: true,
             edit_hook: None,
             max_output: None,
             effort: None,

@@ -437,6 +437,9 @@ pub(crate) struct DoctorArgs {
     /// What can be read of damaged sessions (or the one named), in sound copies; the damaged ones stay as they are.
     #[arg(long, global = true)]
     pub repair: bool,
+    /// Look for secrets in the files of this folder and in its sessions; prints where they are, and never the whole of one.
+    #[arg(long, conflicts_with = "repair")]
+    pub secrets: bool,
     /// Print JSON.
     #[arg(long, global = true)]
     pub json: bool,
@@ -492,6 +495,9 @@ pub(crate) struct ExportArgs {
     /// With jsonl: also the blobs (long outputs, images, snapshots of files), one a line.
     #[arg(long)]
     pub blobs: bool,
+    /// With jsonl: an exact copy, with the secrets that are masked otherwise.
+    #[arg(long)]
+    pub with_secrets: bool,
     /// Work in this directory.
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,

@@ -15,7 +15,7 @@ use becket_agent::prompt::{self, PromptSettings};
 use becket_agent::rules::RulesSettings;
 use becket_agent::subagent::{Kind, TaskTool};
 use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel};
-use becket_config::Config;
+use becket_config::{Config, SecretsToModel};
 use becket_guard::{Guard, GuardSettings, Rules};
 use becket_model::{Model, ModelRef};
 use becket_sandbox::Programs;
@@ -177,6 +177,7 @@ fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings
     AgentSettings {
         roots: run.roots.clone(),
         headless: !run.interactive,
+        mask_secrets: config.secrets == SecretsToModel::Mask,
         max_turns: config.limits.max_turns,
         max_budget_usd: config.limits.max_budget_usd,
         max_tokens: config.limits.max_tokens,

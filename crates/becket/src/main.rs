@@ -202,7 +202,12 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
             .map(|()| ExitStatus::Ok),
         Subcommands::Export(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::export::run(&environment, &cwd, &args, &mut out))
-            .map(|()| ExitStatus::Ok),
+            .map(|masked| {
+                if let Some(told) = cmd::export::told(masked, args.format) {
+                    let _ = writeln!(std::io::stderr(), "becket: {told}");
+                }
+                ExitStatus::Ok
+            }),
         Subcommands::Import(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::import::run(&environment, &cwd, &args, &mut out))
             .map(|()| ExitStatus::Ok),

@@ -32,7 +32,7 @@ pub use layers::{Flag, Inputs, Layer, Origin, Scope, SettingSources, Settings, S
 pub use schema::{
     Config, ContextConfig, Effort, FormatCommand, FormatConfig, LimitsConfig, LspConfig, LspServer,
     PermissionsConfig, ProviderConfig, ProvidersConfig, PruneConfig, RulesConfig, SandboxConfig, SandboxMode,
-    SandboxNetwork, SearchConfig, SearchProvider, ShellConfig, SkillsConfig, StatusLineConfig, ToolsConfig,
-    UiConfig, WebConfig, json_schema,
+    SandboxNetwork, SearchConfig, SearchProvider, SecretsToModel, ShellConfig, SkillsConfig,
+    StatusLineConfig, ToolsConfig, UiConfig, WebConfig, json_schema,
 };
 pub use secret::{Credential, Secret};

@@ -22,6 +22,8 @@ pub struct Config {
     #[schemars(with = "ModeName")]
     pub permission_mode: PermissionMode,
     pub permissions: PermissionsConfig,
+    /// Secrets in what tools give to the model: `mask` (keys and tokens of known forms) or `send`. A project can only mask.
+    pub secrets: SecretsToModel,
     /// Further folders that may be used like the project's.
     pub add_dirs: Vec<String>,
     pub context: ContextConfig,
@@ -189,6 +191,17 @@ pub struct ShellConfig {
     pub timeout: Option<Duration>,
     /// Variables for every command. Not from a project.
     pub env: BTreeMap<String, String>,
+}
+
+/// The treatment of secrets in outputs of tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SecretsToModel {
+    /// Keys and tokens of known forms are masked before the model, and so its provider, gets them.
+    #[default]
+    Mask,
+    /// They are sent as they are.
+    Send,
 }
 
 /// What commands can reach. A project can only tighten it.

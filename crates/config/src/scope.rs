@@ -34,6 +34,9 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: 
         _ if section == "web" => ignored("a project does not decide what is reached or who is asked"),
         _ if section == "ui" => ignored("how becket looks and what it runs for that is yours to decide"),
         "permission_mode" => mode(value, so_far),
+        "secrets" if value.as_str() == Some("send") => {
+            ignored("a project does not have secrets sent to a provider")
+        }
         "sandbox.mode" => sandbox_mode(value, so_far),
         "sandbox.deny_write" | "sandbox.deny_read" | "sandbox.deny_hosts" => Ruling::Counts,
         "sandbox.network" if value.as_str() == Some("off") => Ruling::Counts,

@@ -1,30 +1,30 @@
 //! A session for people and for other programs: Markdown of what the user saw, an HTML page, or the ledger's own lines.
 //!
 //! Markdown and the page hold what people saw, with what subagents said below their calls; nothing that becket wrote for the
-//! model (continuations, reminders, rules), with secrets masked. JSONL is the ledger byte for byte, damaged lines included, and
-//! nothing of subagents: it is a copy for becket itself, and keeps secrets as they are.
+//! model (continuations, reminders, rules). JSONL is the ledger, damaged lines included, and nothing of subagents: it is a copy
+//! for becket itself. Secrets are masked in all of them; JSONL can keep them, and is then the ledger byte for byte.
 //!
 //! Reads entries, changes nothing.
 
 use crate::blobs::BlobStore;
+use crate::secrets::mask;
 use crate::store::{Disk, StoreError, ledger_path};
 use becket_types::{Entry, EntryKind, Message, MessageId};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufReader, Write};
 use std::path::Path;
 use std::sync::Arc;
 
 mod conversation;
 mod html;
+mod jsonl;
 mod markdown;
-mod mask;
 mod provenance;
 mod subagents;
 
 pub use html::Page;
 pub(crate) use markdown::Markdown;
-pub use mask::mask;
 
 /// What an export looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,22 +39,38 @@ pub enum Format {
     Html,
 }
 
-/// Writes a stored session. Works on one that is open elsewhere.
+/// The treatment of secrets in an export for programs. Those for people never hold any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Secrets {
+    #[default]
+    Mask,
+    Keep,
+}
+
+/// Writes a stored session; gives the number of secrets that were masked. Works on one that is open elsewhere.
 ///
 /// # Errors
 /// [`StoreError::NotFound`], or [`StoreError::Io`] for a failing disk or a closed `out`.
-pub fn export(session_dir: &Path, format: Format, out: &mut dyn Write) -> Result<(), StoreError> {
-    match format {
+pub fn export(
+    session_dir: &Path,
+    format: Format,
+    secrets: Secrets,
+    out: &mut dyn Write,
+) -> Result<usize, StoreError> {
+    Ok(match format {
         Format::Jsonl | Format::Whole => {
             let path = ledger_path(session_dir);
-            let mut file = File::open(&path).map_err(|e| match e.kind() {
+            let file = File::open(&path).map_err(|e| match e.kind() {
                 io::ErrorKind::NotFound => StoreError::NotFound { query: session_dir.display().to_string() },
                 _ => StoreError::io("read", &path)(e),
             })?;
-            io::copy(&mut file, out).map_err(StoreError::io("export", &path))?;
+            let failed = || StoreError::io("export", &path);
+            let mut masked = jsonl::write(BufReader::new(file), secrets, out).map_err(failed())?;
             if format == Format::Whole {
-                crate::import::write_blobs(session_dir, out).map_err(StoreError::io("export", &path))?;
+                let left_out = secrets == Secrets::Mask;
+                masked += crate::import::write_blobs(session_dir, left_out, out).map_err(failed())?;
             }
+            masked
         }
         Format::Html => {
             let mut page = Page::default();
@@ -66,7 +82,7 @@ pub fn export(session_dir: &Path, format: Format, out: &mut dyn Write) -> Result
             }
             page.find_subagents(session_dir);
             let blobs = BlobStore::in_memory(Arc::new(Disk), Some(session_dir));
-            page.write(&blobs, out).map_err(StoreError::io("export", session_dir))?;
+            page.write(&blobs, out).map_err(StoreError::io("export", session_dir))?
         }
         Format::Markdown => {
             let mut text = Markdown::default();
@@ -80,13 +96,12 @@ pub fn export(session_dir: &Path, format: Format, out: &mut dyn Write) -> Result
             let mut whole = Vec::new();
             let failed = StoreError::io("export", session_dir);
             let written = text.write(&mut whole).and_then(|()| {
-                let (masked, _) = mask(&String::from_utf8_lossy(&whole));
-                out.write_all(without_controls(&masked).as_bytes())
+                let (masked, count) = mask(&String::from_utf8_lossy(&whole));
+                out.write_all(without_controls(&masked).as_bytes()).map(|()| count)
             });
-            written.map_err(failed)?;
+            written.map_err(failed)?
         }
-    }
-    Ok(())
+    })
 }
 
 /// `text` with control characters that a terminal would obey written out. A page of Markdown ends up in one, by `cat`.

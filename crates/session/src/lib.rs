@@ -14,6 +14,7 @@ pub mod pages;
 pub mod past;
 pub mod replay;
 pub mod salvage;
+pub mod secrets;
 mod session;
 pub mod store;
 pub mod walk;

@@ -5,7 +5,7 @@
 mod given;
 
 use becket_session::context::Policy;
-use becket_session::export::Format;
+use becket_session::export::{Format, Secrets};
 use becket_session::store::{self, StoreError};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{Blobs, Entry, EntryKind, FinishReason, Message, Part, Seq, SessionId, Synthetic};
@@ -308,10 +308,10 @@ fn a_damaged_session_is_listed_opened_and_exported() {
     drop(again);
     assert_eq!(store::list(dir.path(), None).len(), 1);
     let mut out = Vec::new();
-    becket_session::export::export(&at, Format::Markdown, &mut out).unwrap();
+    becket_session::export::export(&at, Format::Markdown, Secrets::Mask, &mut out).unwrap();
     let markdown = String::from_utf8(out).unwrap();
     assert!(markdown.starts_with("## User\n\none\n\ntwo\n\n> unreadable record: line 1"), "{markdown}");
-    let missing = becket_session::export::export(dir.path(), Format::Jsonl, &mut Vec::new());
+    let missing = becket_session::export::export(dir.path(), Format::Jsonl, Secrets::Mask, &mut Vec::new());
     assert!(matches!(missing, Err(StoreError::NotFound { .. })));
 }
 

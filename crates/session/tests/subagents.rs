@@ -5,7 +5,7 @@
 mod given;
 
 use becket_session::context::Policy;
-use becket_session::export::{Format, export};
+use becket_session::export::{Format, Secrets, export};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{
     CallId, Cost, EntryKind, FinishReason, Message, Millis, Part, SessionId, SubagentReport, Usage,
@@ -64,7 +64,7 @@ fn subagent(of: &Session, call: &str, words: Vec<Message>) -> Session {
 
 fn exported(session: &Session, format: Format) -> String {
     let mut out = Vec::new();
-    export(session.dir(), format, &mut out).unwrap();
+    export(session.dir(), format, Secrets::Mask, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 

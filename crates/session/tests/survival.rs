@@ -8,7 +8,7 @@
 use becket_session::context::budget::Budget;
 use becket_session::context::compaction::{Floor, Request, Snapshot, Step, Summariser, begin};
 use becket_session::context::{ModelScope, Policy, escape, present};
-use becket_session::export::{Format, export};
+use becket_session::export::{Format, Secrets, export};
 use becket_session::import::import_own;
 use becket_session::store::Outside;
 use becket_session::{CreateOptions, Durability, Session};
@@ -277,7 +277,7 @@ impl World {
 
 fn exported(session: &Session) -> Vec<u8> {
     let mut bytes = Vec::new();
-    export(session.dir(), Format::Whole, &mut bytes).unwrap();
+    export(session.dir(), Format::Whole, Secrets::Keep, &mut bytes).unwrap();
     bytes
 }
 
@@ -328,7 +328,7 @@ proptest! {
         let imported = import_own(dir.path(), &first, Some(dir.path())).unwrap();
         prop_assert_eq!(imported.bad.is_empty(), torn.is_empty());
         let mut second = Vec::new();
-        export(&imported.dir, Format::Whole, &mut second).unwrap();
+        export(&imported.dir, Format::Whole, Secrets::Keep, &mut second).unwrap();
         prop_assert!(second == first);
         prop_assert!(import_own(dir.path(), &first, Some(dir.path())).unwrap().was_there);
     }

@@ -10,9 +10,11 @@
 use super::Agent;
 use becket_guard::Verdict;
 use becket_session::context::compaction::{FileContent, FileNow, MAX_FILES, Snapshot, uses};
+use becket_session::secrets;
 use becket_tool::{Host as _, paths, sha256};
 use becket_types::Access;
 use serde_json::json;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -51,7 +53,7 @@ impl Agent {
         let input = json!({ "path": path.to_string_lossy() });
         let verdict = self.guard.check(READ, &Access::read(path.to_owned()), &input);
         let content = match verdict {
-            Verdict::Allow { .. } => content(path, &seen),
+            Verdict::Allow { .. } => content(path, &seen, self.settings.mask_secrets),
             Verdict::Ask { .. } | Verdict::Deny { .. } => FileContent::Skipped(
                 "the permissions of this session do not let it be read without a question",
             ),
@@ -61,7 +63,7 @@ impl Agent {
 }
 
 /// The file at `path` now, compared with the hash of the content that the model saw.
-fn content(path: &Path, seen: &str) -> FileContent {
+fn content(path: &Path, seen: &str, mask: bool) -> FileContent {
     let meta = match std::fs::symlink_metadata(path) {
         Ok(meta) => meta,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return FileContent::Gone,
@@ -82,6 +84,7 @@ fn content(path: &Path, seen: &str) -> FileContent {
     match std::str::from_utf8(&bytes) {
         Ok(text) if !text.contains('\0') => {
             let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+            let text = if mask { secrets::mask_published(text).0 } else { Cow::Borrowed(text) };
             let lines: Vec<String> = text.lines().map(str::to_owned).collect();
             FileContent::Same { hash, lines: Arc::from(lines) }
         }

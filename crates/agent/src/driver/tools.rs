@@ -19,8 +19,8 @@ use becket_guard::Verdict;
 use becket_session::Durability;
 use becket_tool::{Host, Tool, ToolEnv};
 use becket_types::{
-    Access, CallId, DecidedBy, Decision, Effect, EntryKind, Event, JournalState, PermissionDenial,
-    PermissionRequest, RuleOffer, SandboxLevel, ToolOutput, Verb,
+    Access, CallId, DecidedBy, Decision, Effect, EntryKind, Event, JournalState, NoticeLevel,
+    PermissionDenial, PermissionRequest, RuleOffer, SandboxLevel, ToolOutput, Verb,
 };
 use futures::future::FutureExt as _;
 use serde_json::{Value, json};
@@ -37,8 +37,8 @@ mod outcome;
 pub(super) use batch::{Batch, Done};
 use batch::{Slot, SlotState};
 use outcome::{
-    called, interrupted, invalid_arguments, journal, journal_result, not_run, permission, result_message,
-    run, subject,
+    called, interrupted, invalid_arguments, journal, journal_result, mask_secrets, not_run, permission,
+    result_message, run, subject,
 };
 
 /// Read-only calls that run at the same time.
@@ -421,8 +421,17 @@ impl Agent {
         }
         while let Some(slot) = batch.slots.get_mut(batch.written) {
             let SlotState::Done { output, time } = &mut slot.state else { break };
-            let (output, time) = (std::mem::take(output), *time);
+            let (mut output, time) = (std::mem::take(output), *time);
             batch.written += 1;
+            if self.settings.mask_secrets
+                && let Some(kinds) = mask_secrets(&mut output)
+            {
+                let name = &slot.call.name;
+                self.core.say(
+                    NoticeLevel::Warning,
+                    format!("Masked in the output of {name} before it is sent: {kinds}. With secrets = \"send\" it is sent."),
+                );
+            }
             self.repetition.saw(&slot.call.name, &slot.call.input, &output.content, output.is_error);
             if slot.started.is_some() {
                 let result = journal_result(&output, std::mem::take(&mut reads));

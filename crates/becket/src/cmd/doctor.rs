@@ -1,6 +1,8 @@
 //! `becket doctor`: is everything in order, and what to do where it is not. Changes nothing; with `--repair` it makes sound
 //! copies of damaged sessions.
 
+mod secrets;
+
 use crate::args::{ConfigArgs, DoctorArgs, DoctorWhat};
 use crate::cmd::context::Reading;
 use crate::cmd::sessions::write;
@@ -40,6 +42,9 @@ pub(crate) fn run(
     args: &DoctorArgs,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
+    if args.secrets {
+        return secrets::run(environment, cwd, args.json, out);
+    }
     let checks = match &args.what {
         Some(DoctorWhat::Session { id }) if args.repair => {
             vec![repair(environment, cwd, &pick_session(environment, cwd, Some(id))?)?]

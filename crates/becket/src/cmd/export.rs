@@ -4,17 +4,25 @@ use crate::args::{ExportArgs, ExportFormat};
 use crate::cmd::{pick_session, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_session::export::{self, Format};
+use becket_session::export::{self, Format, Secrets};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
+/// Writes the export; gives the number of secrets that were masked in it.
 pub(crate) fn run(
     environment: &Environment,
     cwd: &Path,
     args: &ExportArgs,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result<usize, Failure> {
+    let secrets = match (args.with_secrets, args.format) {
+        (false, _) => Secrets::Mask,
+        (true, ExportFormat::Jsonl) => Secrets::Keep,
+        (true, ExportFormat::Md | ExportFormat::Html) => {
+            return Err(Failure::usage("--with-secrets goes with --format jsonl: the others are for people"));
+        }
+    };
     let session = pick_session(environment, cwd, args.session.as_deref())?;
     let format = match args.format {
         ExportFormat::Jsonl if args.blobs => Format::Whole,
@@ -26,23 +34,37 @@ pub(crate) fn run(
         None if format != Format::Jsonl && format != Format::Whole && std::io::stdout().is_terminal() => {
             // A terminal obeys what stands in a text; a file has it as it was said.
             let mut text = Vec::new();
-            export::export(&session.dir, format, &mut text).map_err(store_failure)?;
+            let masked = export::export(&session.dir, format, secrets, &mut text).map_err(store_failure)?;
             let text = String::from_utf8_lossy(&text);
             out.write_all(becket_print::clean(&text).as_bytes())
-                .map_err(|e| Failure::error(format!("cannot write: {e}")))
+                .map_err(|e| Failure::error(format!("cannot write: {e}")))?;
+            Ok(masked)
         }
-        None => export::export(&session.dir, format, out).map_err(store_failure),
+        None => export::export(&session.dir, format, secrets, out).map_err(store_failure),
         Some(path) => {
-            into_file(path, |file| export::export(&session.dir, format, file).map_err(store_failure))
+            into_file(path, |file| export::export(&session.dir, format, secrets, file).map_err(store_failure))
         }
+    }
+}
+
+/// One line about the secrets of an export; none where there were none.
+pub(crate) fn told(masked: usize, format: ExportFormat) -> Option<String> {
+    let how = match format {
+        ExportFormat::Jsonl => ", and the hashes of its lines are new; --with-secrets makes an exact copy",
+        ExportFormat::Md | ExportFormat::Html => "",
+    };
+    match masked {
+        0 => None,
+        1 => Some(format!("1 secret is masked{how}")),
+        _ => Some(format!("{masked} secrets are masked{how}")),
     }
 }
 
 /// Beside its place first, so that what was there stays if it fails midway. A pipe or device is written as it is.
 fn into_file(
     path: &Path,
-    export: impl FnOnce(&mut BufWriter<File>) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    export: impl FnOnce(&mut BufWriter<File>) -> Result<usize, Failure>,
+) -> Result<usize, Failure> {
     let cannot = |e: io::Error| Failure::error(format!("cannot write {}: {e}", path.display()));
     let there = fs::symlink_metadata(path).ok();
     let is_plain = there.as_ref().is_none_or(fs::Metadata::is_file);
@@ -50,7 +72,7 @@ fn into_file(
     new.push(format!(".{}.new", std::process::id()));
     let to = if is_plain { PathBuf::from(new) } else { path.to_owned() };
     let mut file = BufWriter::new(File::create(&to).map_err(cannot)?);
-    let written = export(&mut file).and_then(|()| {
+    let written = export(&mut file).and_then(|masked| {
         let file = file.into_inner().map_err(|e| cannot(e.into_error()))?;
         if is_plain {
             if let Some(there) = there {
@@ -58,7 +80,7 @@ fn into_file(
             }
             file.sync_all().and_then(|()| fs::rename(&to, path)).map_err(cannot)?;
         }
-        Ok(())
+        Ok(masked)
     });
     if written.is_err() && is_plain {
         let _ = fs::remove_file(&to);

@@ -201,7 +201,7 @@ impl Pages {
     }
 
     fn doctor(&self) -> Result<String, Failure> {
-        let args = DoctorArgs { what: None, repair: false, json: false, cd: None };
+        let args = DoctorArgs { what: None, repair: false, secrets: false, json: false, cd: None };
         printed(|out| cmd::doctor::run(&self.environment, &self.cwd, &args, out).map(drop))
     }
 
@@ -224,10 +224,12 @@ impl Pages {
             format,
             output: Some(path.clone()),
             blobs: false,
+            with_secrets: false,
             cd: None,
         };
-        cmd::export::run(&self.environment, &self.cwd, &args, &mut std::io::sink())?;
-        Ok(format!("this session is in {}", path.display()))
+        let masked = cmd::export::run(&self.environment, &self.cwd, &args, &mut std::io::sink())?;
+        let told = cmd::export::told(masked, format).map(|told| format!("; {told}")).unwrap_or_default();
+        Ok(format!("this session is in {}{told}", path.display()))
     }
 
     fn reading(&self) -> Result<Reading, Failure> {

@@ -78,8 +78,8 @@ impl Page {
         self.subagents = Subagents::of(session_dir, &self.talk);
     }
 
-    /// The whole page. `blobs`: where its images are.
-    pub fn write(mut self, blobs: &BlobStore, out: &mut dyn io::Write) -> io::Result<()> {
+    /// The whole page; gives the number of secrets that are masked in it. `blobs`: where its images are.
+    pub fn write(mut self, blobs: &BlobStore, out: &mut dyn io::Write) -> io::Result<usize> {
         let mut masked = 0;
         let body = self.body(blobs, &mut masked);
         let title = self.title(&mut masked);
@@ -95,7 +95,8 @@ impl Page {
         out.write_all(self.head(&title, masked, blobs).as_bytes())?;
         out.write_all(body.as_bytes())?;
         out.write_all(spans.as_bytes())?;
-        write!(out, "</main>\n<script>\n{JS}</script>\n</body></html>\n")
+        write!(out, "</main>\n<script>\n{JS}</script>\n</body></html>\n")?;
+        Ok(masked)
     }
 
     fn title(&self, masked: &mut usize) -> String {

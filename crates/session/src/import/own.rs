@@ -139,8 +139,14 @@ fn put_blobs(io: &dyn Io, imported: &mut Imported, blobs: &[BlobLine]) -> Result
     io.sync_dir(&dir).map_err(failed())
 }
 
-/// All blobs of a session as lines, in the order of their names.
-pub(crate) fn write_blobs(session_dir: &Path, out: &mut dyn io::Write) -> io::Result<()> {
+/// All blobs of a session as lines, in the order of their names. `without_secrets`: those that hold one are left out, because
+/// their name is the hash of their content; gives the number of these secrets.
+pub(crate) fn write_blobs(
+    session_dir: &Path,
+    without_secrets: bool,
+    out: &mut dyn io::Write,
+) -> io::Result<usize> {
+    let mut left_out = 0;
     let dir = session_dir.join(layout::BLOBS);
     let mut names: Vec<String> = match fs::read_dir(&dir) {
         Ok(entries) => entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect(),
@@ -150,9 +156,21 @@ pub(crate) fn write_blobs(session_dir: &Path, out: &mut dyn io::Write) -> io::Re
     names.sort_unstable();
     for name in names {
         let Some(blob) = name.strip_suffix(".zst") else { continue };
-        let line = BlobLine { blob: blob.to_owned(), zstd: STANDARD.encode(fs::read(dir.join(&name))?) };
+        let packed = fs::read(dir.join(&name))?;
+        let secrets = if without_secrets { secrets_in(&packed) } else { 0 };
+        if secrets > 0 {
+            left_out += secrets;
+            continue;
+        }
+        let line = BlobLine { blob: blob.to_owned(), zstd: STANDARD.encode(packed) };
         serde_json::to_writer(&mut *out, &line)?;
         out.write_all(b"\n")?;
     }
-    Ok(())
+    Ok(left_out)
+}
+
+/// The number of secrets in a blob; none in one that is not text.
+fn secrets_in(packed: &[u8]) -> usize {
+    let bytes = zstd::stream::decode_all(packed).unwrap_or_default();
+    std::str::from_utf8(&bytes).map_or(0, |text| crate::secrets::find(text).len())
 }

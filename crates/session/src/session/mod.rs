@@ -488,20 +488,20 @@ impl Session {
         spill.and_then(|id| self.blobs.get(id)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Writes the session as it is now; see [`crate::export`].
+    /// Writes the session as it is now, with its secrets in JSONL and Markdown; see [`crate::export`].
     ///
     /// # Errors
     /// [`StoreError::Io`] for a failing disk or a closed `out`.
     pub fn export(&self, format: Format, out: &mut dyn Write) -> Result<(), StoreError> {
         match format {
             Format::Jsonl | Format::Whole if self.ledger.is_persistent() && self.ledger.backlog() == 0 => {
-                export::export(&self.dir, format, out)
+                export::export(&self.dir, format, export::Secrets::Keep, out).map(drop)
             }
             Format::Html => {
                 let mut page = export::Page::default();
                 self.entries()?.for_each(|entry| page.take(&entry));
                 page.find_subagents(&self.dir);
-                page.write(&self.blobs, out).map_err(StoreError::io("export", &self.dir))
+                page.write(&self.blobs, out).map(drop).map_err(StoreError::io("export", &self.dir))
             }
             Format::Jsonl | Format::Whole => self.write_lines(out),
             Format::Markdown => {

@@ -196,6 +196,26 @@ pub(super) fn journal_result(output: &ToolOutput, reads: Map<String, Value>) -> 
     if result.is_empty() { Value::Null } else { Value::Object(result) }
 }
 
+/// Masks the secrets of a tool's text that have a known form, and says so to the model. Gives their kinds in words; `None`
+/// without any.
+pub(super) fn mask_secrets(output: &mut ToolOutput) -> Option<String> {
+    let (masked, kinds) = becket_session::secrets::mask_published(&output.content);
+    let first = *kinds.first()?;
+    let words = if kinds.len() == 1 {
+        first.to_owned()
+    } else {
+        let mut different = kinds.clone();
+        different.sort_unstable();
+        different.dedup();
+        format!("{} secrets ({})", kinds.len(), different.join(", "))
+    };
+    output.content = format!(
+        "{masked}\n[becket masked secrets in this output, so that they do not leave this machine: {words}. They are unchanged on \
+         disk. The user can allow them with secrets = \"send\"]"
+    );
+    Some(words)
+}
+
 /// The tool message: the result, and the images that came with it.
 pub(super) fn result_message(call: &Call, output: ToolOutput) -> Message {
     let mut message =

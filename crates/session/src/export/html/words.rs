@@ -1,6 +1,6 @@
 //! Words and figures on the page: masked, escaped, and the same wherever the page is made.
 
-use super::super::mask::mask;
+use crate::secrets::mask;
 use becket_types::Millis;
 
 /// Masked and escaped.

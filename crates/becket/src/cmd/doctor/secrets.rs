@@ -1,0 +1,148 @@
+//! `becket doctor --secrets`: where secrets lie in the files of a folder and in its sessions.
+//!
+//! Looks at text files that git does not ignore, and at the stored sessions of this folder. Prints the place, the kind and the
+//! first letters, never more: what is printed here may end in a log. Changes nothing.
+
+use crate::cmd::sessions::write;
+use crate::environment::Environment;
+use crate::failure::Failure;
+use becket_print::ExitStatus;
+use becket_session::secrets::find;
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write};
+use std::path::Path;
+
+/// Larger files are not looked at: data, not settings.
+const LARGEST: u64 = 4 << 20;
+/// Files that are looked at; the rest is named as not looked at.
+const MOST_FILES: usize = 50_000;
+/// Findings that are printed.
+const MOST: usize = 1_000;
+/// Letters of a secret that are shown.
+const SHOWN: usize = 4;
+
+struct Secret {
+    /// `src/a.rs:12`, or `session 0198…: line 3`.
+    place: String,
+    kind: &'static str,
+    begin: String,
+}
+
+#[derive(Default)]
+struct Report {
+    secrets: Vec<Secret>,
+    files: usize,
+    sessions: usize,
+    /// Why something was not looked at.
+    left: Vec<String>,
+}
+
+pub(super) fn run(
+    environment: &Environment,
+    cwd: &Path,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<ExitStatus, Failure> {
+    let mut report = Report::default();
+    files(cwd, &mut report);
+    sessions(environment, cwd, &mut report);
+    if json {
+        let rows = report.secrets.iter();
+        let rows: Vec<_> =
+            rows.map(|s| json!({ "place": s.place, "kind": s.kind, "begins": s.begin })).collect();
+        let whole = json!({
+            "ok": rows.is_empty(), "secrets": rows, "files": report.files, "sessions": report.sessions,
+            "not_looked_at": report.left,
+        });
+        write(out, &format!("{whole}\n"))?;
+    } else {
+        print(&report, out)?;
+    }
+    Ok(if report.secrets.is_empty() { ExitStatus::Ok } else { ExitStatus::Error })
+}
+
+fn print(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
+    for secret in report.secrets.iter().take(MOST) {
+        let line = format!("{}: {} ({}…)\n", secret.place, secret.kind, secret.begin);
+        write(out, &becket_print::clean(&line))?;
+    }
+    if report.secrets.len() > MOST {
+        write(out, &format!("… and {} more\n", report.secrets.len() - MOST))?;
+    }
+    for line in &report.left {
+        write(out, &format!("{}\n", becket_print::clean(line)))?;
+    }
+    let found = match report.secrets.len() {
+        0 => "no secret was found".to_owned(),
+        1 => "1 secret was found".to_owned(),
+        n => format!("{n} secrets were found"),
+    };
+    write(out, &format!("{found} in {} files and {} sessions\n", report.files, report.sessions))?;
+    if report.secrets.is_empty() {
+        return Ok(());
+    }
+    write(
+        out,
+        "A secret that was shown to a model or pushed is known to others: have it withdrawn and make a new one.\n",
+    )
+}
+
+fn files(cwd: &Path, report: &mut Report) {
+    let mut walk = ignore::WalkBuilder::new(cwd);
+    // Settings often lie in hidden files.
+    walk.hidden(false)
+        .require_git(false)
+        .follow_links(false)
+        .filter_entry(|entry| entry.file_name() != ".git");
+    for entry in walk.build() {
+        let Ok(entry) = entry else { continue };
+        if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+            continue;
+        }
+        if report.files == MOST_FILES {
+            report.left.push(format!("only the first {MOST_FILES} files were looked at"));
+            return;
+        }
+        let shown = entry.path().strip_prefix(cwd).unwrap_or(entry.path()).display().to_string();
+        if entry.metadata().is_ok_and(|meta| meta.len() > LARGEST) {
+            report.left.push(format!("{shown} was not looked at: it is larger than {} MB", LARGEST >> 20));
+            continue;
+        }
+        let mut bytes = Vec::new();
+        let read = File::open(entry.path()).and_then(|file| file.take(LARGEST).read_to_end(&mut bytes));
+        if let Err(error) = read {
+            report.left.push(format!("{shown} was not looked at: {error}"));
+            continue;
+        }
+        report.files += 1;
+        let Ok(text) = String::from_utf8(bytes) else { continue };
+        if !text.contains('\0') {
+            take(&text, &mut report.secrets, |line| format!("{shown}:{line}"));
+        }
+    }
+}
+
+/// The ledgers of the sessions in this folder, line by line.
+fn sessions(environment: &Environment, cwd: &Path, report: &mut Report) {
+    let (found, _) =
+        becket_session::index::list(&environment.index_path(), &environment.sessions_dir(), Some(cwd));
+    for session in found {
+        let Ok(file) = File::open(becket_session::store::ledger_path(&session.dir)) else { continue };
+        report.sessions += 1;
+        let id = session.id.to_string();
+        for (number, line) in BufReader::new(file).split(b'\n').map_while(Result::ok).enumerate() {
+            let text = String::from_utf8_lossy(&line);
+            take(&text, &mut report.secrets, |_| format!("session {id}: line {}", number + 1));
+        }
+    }
+}
+
+fn take(text: &str, secrets: &mut Vec<Secret>, place: impl Fn(usize) -> String) {
+    for found in find(text) {
+        let before = text.get(..found.range.start).unwrap_or_default();
+        let begin = text.get(found.range).unwrap_or_default().chars().take(SHOWN).collect();
+        let line = before.matches('\n').count() + 1;
+        secrets.push(Secret { place: place(line), kind: found.kind, begin });
+    }
+}

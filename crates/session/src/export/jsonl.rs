@@ -1,0 +1,132 @@
+//! The ledger as an export: byte for byte, but for secrets.
+//!
+//! A line that holds a secret is written again without it. Its hash changes with it, and so do the hashes of all lines behind it:
+//! the result is a ledger that proves itself, and not the one that was written. Without a secret, nothing changes.
+
+use super::Secrets;
+use crate::ledger::line::{self, Draft};
+use crate::secrets::{mask, mask_value};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::io::{self, BufRead, Write};
+
+/// Writes the lines of a ledger. Gives the number of secrets that were masked.
+pub(super) fn write(mut ledger: impl BufRead, secrets: Secrets, out: &mut dyn Write) -> io::Result<usize> {
+    if secrets == Secrets::Keep {
+        return io::copy(&mut ledger, out).map(|_| 0);
+    }
+    let (mut total, mut head, mut bytes) = (0, None, Vec::new());
+    loop {
+        bytes.clear();
+        if ledger.read_until(b'\n', &mut bytes)? == 0 {
+            return Ok(total);
+        }
+        let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        let (written, count) = match again(line, head.as_deref()) {
+            Some(Again { line, hash, count }) => {
+                head = Some(hash);
+                (Some(line), count)
+            }
+            None => damaged(line, &bytes),
+        };
+        total += count;
+        out.write_all(written.as_deref().unwrap_or(&bytes))?;
+    }
+}
+
+struct Again {
+    line: Vec<u8>,
+    hash: String,
+    count: usize,
+}
+
+/// The line as it is written again; `None` if it stays as it is. `head`: the hash before it, where that has changed.
+fn again(line: &[u8], head: Option<&str>) -> Option<Again> {
+    let framed = line::frame(line).filter(line::Framed::is_authentic)?;
+    let (prev, entries) = framed.parts(line).ok()?;
+    let mut value: Value = serde_json::from_slice(entries).ok()?;
+    let count = mask_value(&mut value);
+    let prev = match head {
+        None if count == 0 => return None,
+        None => &prev,
+        Some(head) => head,
+    };
+    let draft = if count == 0 {
+        let same: &RawValue = serde_json::from_slice(entries).ok()?;
+        Draft::new(prev, &same)
+    } else {
+        Draft::new(prev, &value)
+    };
+    let (line, hash) = draft.ok()?.finish();
+    Some(Again { line, hash, count })
+}
+
+/// A line that does not prove itself, or that needs no change: as text.
+fn damaged(line: &[u8], bytes: &[u8]) -> (Option<Vec<u8>>, usize) {
+    if line::frame(line).is_some_and(|framed| framed.is_authentic()) {
+        return (None, 0);
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let (masked, count) = mask(&text);
+    ((count > 0).then(|| masked.into_bytes()), count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::{Item, Reader};
+    use serde_json::json;
+
+    fn ledger(texts: &[&str]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut head = "0".repeat(64);
+        for (n, text) in texts.iter().enumerate() {
+            let entries = json!([{"seq": n + 1, "time": 1, "kind": "note", "text": text, "number": 0.1}]);
+            let (line, hash) = Draft::new(&head, &entries).unwrap().finish();
+            out.extend(line);
+            head = hash;
+        }
+        out
+    }
+
+    fn exported(bytes: &[u8], secrets: Secrets) -> (Vec<u8>, usize) {
+        let mut out = Vec::new();
+        let count = write(bytes, secrets, &mut out).unwrap();
+        (out, count)
+    }
+
+    #[test]
+    fn a_ledger_without_secrets_is_copied_byte_for_byte() {
+        let mut bytes = ledger(&["one", "two", "three"]);
+        bytes.extend_from_slice(b"torn {");
+        assert_eq!(exported(&bytes, Secrets::Mask), (bytes.clone(), 0));
+    }
+
+    #[test]
+    fn a_masked_ledger_still_proves_itself() {
+        let bytes = ledger(&[
+            "one",
+            "password=hunter22 and ghp_0123456789abcdefghijABCDEFGHIJ012345",
+            "three",
+            "secret: hunter22",
+        ]);
+        let (masked, count) = exported(&bytes, Secrets::Mask);
+        assert_eq!(count, 3);
+        let text = String::from_utf8(masked.clone()).unwrap();
+        assert!(!text.contains("hunter22") && !text.contains("ghp_") && text.contains("three"), "{text}");
+        let items: Vec<Item> = Reader::new(masked.as_slice()).map(Result::unwrap).collect();
+        assert_eq!(items.len(), 4);
+        assert!(items.iter().all(|item| matches!(item, Item::Commit(_))), "{items:?}");
+        assert_eq!(exported(&masked, Secrets::Mask), (masked, 0), "once is enough");
+        assert_eq!(exported(&bytes, Secrets::Keep), (bytes.clone(), 0));
+    }
+
+    #[test]
+    fn damaged_lines_are_masked_too() {
+        let mut bytes = ledger(&["one"]);
+        bytes.extend_from_slice(b"{\"half\": \"password=hunter22");
+        let (masked, count) = exported(&bytes, Secrets::Mask);
+        assert_eq!(count, 1);
+        assert!(!String::from_utf8(masked).unwrap().contains("hunter22"));
+    }
+}

@@ -1,0 +1,392 @@
+//! Secrets in text: recognised by their form, and replaced by what they were.
+//!
+//! Owns what a secret looks like: forms of keys that providers publish, private key blocks, passwords in addresses, values of
+//! names that say what they are (`API_KEY=…`, `"password": "…"`), and long random values of names such as `…_TOKEN`. Pure: who
+//! masks what, and when, is decided elsewhere.
+//!
+//! Two strengths. [`mask`] takes every form, for text that is given to others: a harmless value masked too much costs little
+//! there. [`mask_published`] takes only forms that nothing else has, for text that the model works with.
+//!
+//! Invariants: no byte outside a secret changes; masking twice is masking once; JSON stays JSON.
+
+use regex::{Captures, Regex};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+/// A form of secrets. Group 1, where there is one, stays in front; group 2 is the secret.
+struct Form {
+    name: &'static str,
+    pattern: Regex,
+    /// Nothing else looks like it.
+    published: bool,
+    /// The value must look random.
+    random: bool,
+}
+
+/// Name, pattern: forms that nothing else has.
+const PUBLISHED: &[(&str, &str)] = &[
+    (
+        "private key",
+        r#"()(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[^"‹]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|["‹]|\z))"#,
+    ),
+    ("age key", r"()(\bAGE-SECRET-KEY-1[0-9A-Z]{58})"),
+    ("Anthropic key", r"()(\bsk-ant-[A-Za-z0-9_-]{16,})"),
+    ("API key", r"()(\b(?:sk|rk|pk)[-_](?:live|test|proj|or|svcacct)[-_][A-Za-z0-9_-]{16,})"),
+    ("API key", r"()(\bsk-[A-Za-z0-9]{20,})"),
+    ("GitHub token", r"()(\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{22,}))"),
+    ("GitLab token", r"()(\bgl(?:pat|dt|rt)-[A-Za-z0-9_-]{20,})"),
+    ("AWS key", r"()(\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b)"),
+    ("Google key", r"()(\bAIza[A-Za-z0-9_-]{35}\b)"),
+    ("Google token", r"()(\b(?:ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{28}))"),
+    ("Slack token", r"()(\bxox[abeprs]-[A-Za-z0-9-]{10,})"),
+    ("Slack address", r"(https://hooks\.slack\.com/services/)([A-Z0-9]+/[A-Z0-9]+/[A-Za-z0-9]{20,})"),
+    ("npm token", r"()(\bnpm_[A-Za-z0-9]{36}\b)"),
+    ("PyPI token", r"()(\bpypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{40,})"),
+    ("Hugging Face token", r"()(\bhf_[A-Za-z0-9]{30,}\b)"),
+    ("Docker token", r"()(\bdckr_pat_[A-Za-z0-9_-]{20,})"),
+    ("DigitalOcean token", r"()(\bdo[opr]_v1_[a-f0-9]{64}\b)"),
+    ("SendGrid key", r"()(\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}\b)"),
+    ("Vault token", r"()(\bhv[sb]\.[A-Za-z0-9_-]{24,})"),
+    ("Databricks token", r"()(\bdapi[a-f0-9]{32}\b)"),
+    ("Shopify token", r"()(\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}\b)"),
+    ("Linear key", r"()(\blin_api_[A-Za-z0-9]{40}\b)"),
+    ("Groq key", r"()(\bgsk_[A-Za-z0-9]{40,}\b)"),
+    ("xAI key", r"()(\bxai-[A-Za-z0-9]{60,}\b)"),
+    ("Replicate token", r"()(\br8_[A-Za-z0-9]{37}\b)"),
+    ("Azure key", r"(\bAccountKey=)([A-Za-z0-9+/]{80,}={0,2})"),
+];
+
+/// A piece of text that each of [`PUBLISHED`] holds: text without any of them is not looked at again.
+const MARKS: &[&str] = &[
+    "PRIVATE KEY",
+    "AGE-SECRET",
+    "sk-",
+    "sk_",
+    "rk-",
+    "rk_",
+    "pk-",
+    "pk_",
+    "gho_",
+    "ghp_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "gldt-",
+    "glrt-",
+    "AKIA",
+    "ASIA",
+    "ABIA",
+    "ACCA",
+    "AIza",
+    "ya29.",
+    "GOCSPX-",
+    "xox",
+    "hooks.slack",
+    "npm_",
+    "pypi-Ag",
+    "hf_",
+    "dckr_pat_",
+    "_v1_",
+    "SG.",
+    "hvs.",
+    "hvb.",
+    "dapi",
+    "shpat_",
+    "shpca_",
+    "shppa_",
+    "shpss_",
+    "lin_api_",
+    "gsk_",
+    "xai-",
+    "r8_",
+    "AccountKey",
+];
+
+/// Name, pattern, whether the value must look random: forms that something else may have too.
+const LIKELY: &[(&str, &str, bool)] = &[
+    ("JSON web token", r"()(\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})", false),
+    ("bearer token", r"(?i)(\bbearer\s+)([A-Za-z0-9._~+/-]{16,}=*)", false),
+    ("basic credentials", r"(?i)(\bauthorization:\s*basic\s+)([A-Za-z0-9+/]{8,}=*)", false),
+    ("password", r#"(?i)(\b[a-z][a-z0-9+.-]*://[^\s:/@"'\\]+:)([^\s:/@"'\\‹]{3,})(?:@)"#, false),
+    (
+        "value",
+        r#"(?i)(\b[a-z0-9_.-]*(?:password|passwd|secret|api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token|private[_-]?key)\\*["']?\s*[:=]\s*\\*["']?)([^\s"'\\,;<>$({\[‹]{6,})"#,
+        false,
+    ),
+    (
+        "value",
+        r#"(?i)(\b[a-z0-9_.-]*(?:token|credentials?|pwd|[_.-]key|[_.-]auth)\\*["']?\s*[:=]\s*\\*["']?)([A-Za-z0-9+/_~-]{20,}={0,2})"#,
+        true,
+    ),
+];
+
+/// Bits for each letter from which a value looks random: words and paths of a program stay below.
+const RANDOM: f64 = 3.6;
+
+static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
+    let published = PUBLISHED.iter().map(|(name, form)| (*name, *form, true, false));
+    let likely = LIKELY.iter().map(|(name, form, random)| (*name, *form, false, *random));
+    let made = |(name, form, published, random)| {
+        Some(Form { name, pattern: Regex::new(form).ok()?, published, random })
+    };
+    published.chain(likely).filter_map(made).collect()
+});
+
+/// A secret in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The kind of secret: `GitHub token`.
+    pub kind: &'static str,
+    /// Its bytes.
+    pub range: Range<usize>,
+}
+
+/// The text with secrets masked, and how many there were.
+pub fn mask(text: &str) -> (String, usize) {
+    let (masked, kinds) = masked(text, |_| true);
+    (masked.into_owned(), kinds.len())
+}
+
+/// The text with secrets of published forms masked, and the kind of each. Text without one is not copied, and costs no more than
+/// a search for a few words.
+pub fn mask_published(text: &str) -> (Cow<'_, str>, Vec<&'static str>) {
+    if MARKS.iter().any(|mark| text.contains(mark)) {
+        masked(text, |form| form.published)
+    } else {
+        (Cow::Borrowed(text), Vec::new())
+    }
+}
+
+fn masked(text: &str, wanted: impl Fn(&Form) -> bool) -> (Cow<'_, str>, Vec<&'static str>) {
+    let (mut out, mut kinds) = (Cow::Borrowed(text), Vec::new());
+    for form in FORMS.iter().filter(|form| wanted(form)) {
+        if !form.pattern.is_match(&out) {
+            continue;
+        }
+        let masked = form.pattern.replace_all(&out, |found: &Captures<'_>| {
+            let whole = found.get(0).map_or("", |m| m.as_str());
+            let secret = found.get(2).map_or("", |m| m.as_str());
+            if form.random && !looks_random(secret) {
+                return whole.to_owned();
+            }
+            kinds.push(form.name);
+            let behind = match form.name {
+                "password" => "@",
+                // The end of the text that it is in, where the block has no end of its own.
+                "private key" if secret.ends_with('"') => "\"",
+                "private key" if secret.ends_with('‹') => "‹",
+                _ => "",
+            };
+            format!("{}‹{} masked›{behind}", found.get(1).map_or("", |m| m.as_str()), form.name)
+        });
+        if let Cow::Owned(masked) = masked {
+            out = Cow::Owned(masked);
+        }
+    }
+    (out, kinds)
+}
+
+/// The secrets of a text, in its order.
+pub fn find(text: &str) -> Vec<Found> {
+    let mut out: Vec<Found> = Vec::new();
+    for form in FORMS.iter() {
+        for found in form.pattern.captures_iter(text) {
+            let Some(secret) = found.get(2) else { continue };
+            let taken =
+                out.iter().any(|other| other.range.start < secret.end() && secret.start() < other.range.end);
+            if !taken && (!form.random || looks_random(secret.as_str())) {
+                out.push(Found { kind: form.name, range: secret.range() });
+            }
+        }
+    }
+    out.sort_by_key(|found| found.range.start);
+    out
+}
+
+/// Masks the secrets in all texts of a JSON value, also where only the key says that it is one. Gives their number.
+pub(crate) fn mask_value(value: &mut Value) -> usize {
+    match value {
+        Value::String(text) => {
+            let (masked, count) = mask(text);
+            if count > 0 {
+                *text = masked;
+            }
+            count
+        }
+        Value::Array(items) => items.iter_mut().map(mask_value).sum(),
+        Value::Object(map) => map.iter_mut().map(|(key, value)| mask_entry(key, value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
+fn mask_entry(key: &str, value: &mut Value) -> usize {
+    let inside = mask_value(value);
+    let Value::String(text) = value else { return inside };
+    // The value alone has no form; with its key it has.
+    let pair = format!("{key}={text}");
+    if inside == 0 && find(&pair).iter().any(|found| found.range == (key.len() + 1..pair.len())) {
+        "‹value masked›".clone_into(text);
+        return 1;
+    }
+    inside
+}
+
+/// True if a text has letters and digits, and so many different ones that it is no name.
+fn looks_random(text: &str) -> bool {
+    let has = |test: fn(&u8) -> bool| text.bytes().any(|b| test(&b));
+    if !has(u8::is_ascii_digit) || !has(u8::is_ascii_alphabetic) {
+        return false;
+    }
+    let mut counts = [0u32; 256];
+    for byte in text.bytes() {
+        counts[usize::from(byte)] += 1;
+    }
+    let all = text.len() as f64;
+    let shares = counts.iter().filter(|count| **count > 0).map(|count| f64::from(*count) / all);
+    -shares.map(|share| share * share.log2()).sum::<f64>() >= RANDOM
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    /// One of each published form. Put together here, so that no tool takes this file for one with keys.
+    fn published() -> Vec<String> {
+        let x = |n: usize| "aB3dE5gH7jK9mN1pQ2sT4vW6yZ8cF0iL".chars().cycle().take(n).collect::<String>();
+        let hex = |n: usize| "0f1e2d3c4b5a69788796a5b4c3d2e1f0".chars().cycle().take(n).collect::<String>();
+        vec![
+            format!("-----BEGIN {} KEY-----\nMII\n-----END RSA {} KEY-----", "RSA PRIVATE", "PRIVATE"),
+            format!("AGE-SECRET-KEY-1{}", x(58).to_uppercase()),
+            format!("sk-ant-api03-{}", x(20)),
+            format!("sk_live_{}", x(24)),
+            format!("sk-{}", x(40)),
+            format!("ghp_{}", x(36)),
+            format!("github_pat_{}", x(50)),
+            format!("glpat-{}", x(20)),
+            format!("AKIA{}", x(16).to_uppercase()),
+            format!("AIza{}", x(35)),
+            format!("ya29.{}", x(40)),
+            format!("xoxb-{}", x(30)),
+            format!("npm_{}", x(36)),
+            format!("pypi-AgEIcHlwaS5vcmc{}", x(60)),
+            format!("hf_{}", x(34)),
+            format!("dckr_pat_{}", x(27)),
+            format!("dop_v1_{}", hex(64)),
+            format!("SG.{}.{}", x(22), x(43)),
+            format!("hvs.{}", x(30)),
+            format!("dapi{}", hex(32)),
+            format!("shpat_{}", hex(32)),
+            format!("lin_api_{}", x(40)),
+            format!("gsk_{}", x(52)),
+            format!("xai-{}", x(80)),
+            format!("r8_{}", x(37)),
+        ]
+    }
+
+    #[test]
+    fn what_has_the_form_of_a_secret_is_masked_and_the_rest_stays() {
+        assert_eq!(FORMS.len(), PUBLISHED.len() + LIKELY.len(), "every form compiles");
+        for (text, want) in [
+            ("key sk-ant-api03-AbCdEfGhIjKlMnOpQrSt end", "key ‹Anthropic key masked› end"),
+            ("ghp_0123456789abcdefghijABCDEFGHIJ012345", "‹GitHub token masked›"),
+            ("AKIAIOSFODNN7EXAMPLE", "‹AWS key masked›"),
+            ("Authorization: Bearer abcdef0123456789abcdef", "Authorization: Bearer ‹bearer token masked›"),
+            ("postgres://me:hunter22@db/x", "postgres://me:‹password masked›@db/x"),
+            ("export DB_PASSWORD=correct-horse\nnext", "export DB_PASSWORD=‹value masked›\nnext"),
+            ("{\"api_key\": \"0123456789abcdef\"}", "{\"api_key\": \"‹value masked›\"}"),
+            (r#"{\"api_key\": \"0123456789abcdef\"}"#, r#"{\"api_key\": \"‹value masked›\"}"#),
+            ("DEPLOY_TOKEN=q8Zr2LmX0vT5nB7kWd3Y", "DEPLOY_TOKEN=‹value masked›"),
+            ("signing-key: 'q8Zr2LmX0vT5nB7kWd3Y'", "signing-key: '‹value masked›'"),
+            (
+                "a\n-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nb",
+                "a\n‹private key masked›\nb",
+            ),
+            ("a\n-----BEGIN PRIVATE KEY-----\nMII", "a\n‹private key masked›"),
+        ] {
+            assert_eq!(mask(text), (want.to_owned(), 1), "{text}");
+            assert_eq!(mask(want), (want.to_owned(), 0), "{want}");
+            assert_eq!(find(text).len(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_one_stays() {
+        for plain in [
+            "the password is asked for at the prompt",
+            "fn api_key(&self) -> &str",
+            "https://example.com:8080/path@x",
+            "task-force sk-1 secret: no",
+            "let token = self.next_token();",
+            "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
+            "\"integrity\": \"sha512-q8Zr2LmX0vT5nB7kWd3Yq8Zr2LmX0vT5nB7kWd3Yq8Zr2LmX0vT5nB7kWd3Yq8Zr2LmX0vT5nB7kWd3Y==\"",
+            "checksum = \"0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0\"",
+            "id: 0198c0de-7a4b-7c3d-9e2f-0a1b2c3d4e5f",
+            "token = the_name_of_a_function_here",
+            "sort_key=created_at_descending_order",
+            "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACNbyblAAAAHElEQVQI12P4",
+            "-----BEGIN PUBLIC KEY-----\nMII\n-----END PUBLIC KEY-----",
+            "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----",
+        ] {
+            assert_eq!(mask(plain), (plain.to_owned(), 0), "{plain}");
+            assert_eq!(find(plain), [], "{plain}");
+        }
+    }
+
+    #[test]
+    fn published_forms_are_found_whatever_stands_around_them() {
+        for secret in published() {
+            for text in [secret.clone(), format!("x = \"{secret}\"\n"), format!("[{secret}]\nnext")] {
+                let (masked, kinds) = mask_published(&text);
+                assert_eq!(kinds.len(), 1, "{text}");
+                assert!(masked.contains(" masked›") && !masked.contains(&secret), "{masked}");
+            }
+        }
+        // Text that the model works with keeps its passwords of examples.
+        let text = "password = \"hunter22\"\npostgres://me:hunter22@db/x";
+        assert_eq!(mask_published(text), (Cow::Borrowed(text), Vec::new()));
+    }
+
+    #[test]
+    fn values_of_json_are_masked_by_their_keys_too() {
+        let mut value = json!({"password": "hunter22", "a": [{"text": "DB_PASSWORD=hunter22"}], "n": 5, "title": "password"});
+        assert_eq!(mask_value(&mut value), 2);
+        assert_eq!(
+            value,
+            json!({"password": "‹value masked›", "a": [{"text": "DB_PASSWORD=‹value masked›"}], "n": 5, "title": "password"})
+        );
+    }
+
+    fn config() -> ProptestConfig {
+        ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() }
+    }
+
+    proptest! {
+        #![proptest_config(config())]
+
+        #[test]
+        fn only_the_secret_changes(before in "[ a-z.\n]{0,30}", after in "[ a-z.\n]{0,30}", at in 0usize..25) {
+            let secret = &published()[at];
+            let text = format!("{before} {secret} {after}");
+            let (masked, kinds) = mask_published(&text);
+            prop_assert_eq!(kinds.len(), 1);
+            prop_assert!(masked.starts_with(&format!("{before} ‹")) && masked.ends_with(&format!("› {after}")), "{}", masked);
+            prop_assert_eq!(mask_published(&masked).1.len(), 0);
+            let json = serde_json::to_string(&json!({"text": text})).unwrap();
+            let (masked, count) = mask(&json);
+            prop_assert_eq!(count, 1);
+            prop_assert!(serde_json::from_str::<Value>(&masked).is_ok(), "{}", masked);
+        }
+
+        #[test]
+        fn any_text_can_be_masked(text in ".{0,80}") {
+            let (once, _) = mask(&text);
+            prop_assert_eq!(mask(&once).0, once);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Secrets: what of them reaches a provider, an export, a terminal.
+
+use crate::support::{Api, BOTH, Bench, run};
+use becket_testkit::{Answer, MockServer};
+use serde_json::{Value, json};
+
+/// A token of a known form. Put together, so that no tool takes this file for one with a token.
+fn token() -> String {
+    format!("ghp_{}", "0123456789abcdefghijABCDEFGHIJ012345")
+}
+
+fn answers(call: Answer) -> MockServer {
+    MockServer::start([call, Answer::text("done")])
+}
+
+#[test]
+fn a_token_in_an_output_reaches_no_provider_unless_it_is_allowed() {
+    for api in BOTH {
+        let bench =
+            Bench::new(&[("settings.ini", &format!("name = x\ntoken = {}\npassword = hunter22\n", token()))]);
+        for (call, tool) in [
+            (Answer::tool("c1", "read", json!({"path": "settings.ini"})), "read"),
+            (Answer::tool("c1", "bash", json!({"command": "cat settings.ini"})), "bash"),
+            (Answer::tool("c1", "grep", json!({"pattern": "token"})), "grep"),
+        ] {
+            let server = answers(call);
+            let ran = run(bench.print(api, &server).args(["--permission-mode", "bypassPermissions", "look"]))
+                .expect(0);
+            let sent: String = server.requests().iter().map(|r| r.text().to_owned()).collect();
+            assert!(!sent.contains(&token()) && sent.contains("‹GitHub token masked›"), "{tool}: {sent}");
+            assert!(sent.contains("becket masked secrets in this output"), "{tool}: {sent}");
+            assert!(tool == "grep" || sent.contains("hunter22"), "what an example may hold stays: {sent}");
+            assert!(ran.stderr.contains("GitHub token"), "{tool}: {}", ran.stderr);
+        }
+        // A project does not have secrets sent; the user does.
+        bench.project.write(".becket/config.toml", "secrets = \"send\"\n");
+        let server = answers(Answer::tool("c1", "read", json!({"path": "settings.ini"})));
+        run(bench.print(api, &server).arg("look")).expect(0);
+        assert!(!server.requests().last().unwrap().text().contains(&token()));
+        bench.home.write(".config/becket/config.toml", "secrets = \"send\"\n");
+        let server = answers(Answer::tool("c1", "read", json!({"path": "settings.ini"})));
+        run(bench.print(api, &server).arg("look")).expect(0);
+        assert!(server.requests().last().unwrap().text().contains(&token()));
+    }
+}
+
+#[test]
+fn exports_of_every_format_hold_no_secret() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("noted")]);
+    let prompt = format!("the token is {} and DB_PASSWORD=hunter22", token());
+    run(bench.print(Api::Anthropic, &server).args(["--name", "kept", &prompt])).expect(0);
+    for format in ["md", "html", "jsonl"] {
+        let ran = run(bench.command().args(["export", "kept", "--format", format])).expect(0);
+        assert!(
+            !ran.stdout.contains(&token()) && !ran.stdout.contains("hunter22"),
+            "{format}: {}",
+            ran.stdout
+        );
+        assert!(ran.stdout.contains("masked") && ran.stderr.contains("masked"), "{format}: {}", ran.stderr);
+        if format == "jsonl" {
+            let other = Bench::new(&[]);
+            other.project.write("moved.jsonl", &ran.stdout);
+            run(other.command().args(["import", "moved.jsonl", "--here"])).expect(0);
+            run(other.command().args(["verify", "kept"])).expect(0);
+        }
+    }
+    let exact =
+        run(bench.command().args(["export", "kept", "--format", "jsonl", "--with-secrets"])).expect(0);
+    assert!(exact.stdout.contains(&token()) && exact.stderr.is_empty(), "{}", exact.stderr);
+    let wrong = run(bench.command().args(["export", "kept", "--with-secrets"])).expect(2);
+    assert!(wrong.stderr.contains("--format jsonl"), "{}", wrong.stderr);
+}
+
+#[test]
+fn doctor_finds_secrets_and_prints_none() {
+    let bench = Bench::new(&[(".gitignore", "ignored\n"), ("src/a.rs", "fn main() {}\n")]);
+    let clean = run(bench.command().args(["doctor", "--secrets"])).expect(0);
+    assert!(clean.stdout.contains("no secret was found in 2 files and 0 sessions"), "{}", clean.stdout);
+    bench.project.write("src/b.rs", format!("// line 1\nconst KEY: &str = \"{}\";\n", token()));
+    bench.project.write(".env", "DB_PASSWORD=hunter22\n");
+    bench.project.write("ignored", token());
+    bench.project.write("binary", [b"\0".as_slice(), token().as_bytes()].concat());
+    let server = MockServer::start([Answer::text("noted")]);
+    run(bench.print(Api::Anthropic, &server).arg(format!("the token is {}", token()))).expect(0);
+    let ran = run(bench.command().args(["doctor", "--secrets"])).expect(1);
+    assert!(!ran.stdout.contains(&token()) && !ran.stdout.contains("hunter22"), "{}", ran.stdout);
+    for part in ["src/b.rs:2: GitHub token (ghp_…)", ".env:1: value (hunt…)", "session ", "withdrawn"] {
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+    }
+    assert!(!ran.stdout.contains("ignored:") && !ran.stdout.contains("binary:"), "{}", ran.stdout);
+    let ran = run(bench.command().args(["doctor", "--secrets", "--json"])).expect(1);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(report["ok"], false);
+    assert_eq!(report["secrets"][0]["begins"].as_str().unwrap().len(), 4, "{report}");
+    assert!(!ran.stdout.contains(&token()));
+}
