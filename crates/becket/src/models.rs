@@ -21,6 +21,12 @@ pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> 
         anthropic: endpoint(environment, settings, "anthropic"),
         openai: endpoint(environment, settings, "openai"),
         proxies: proxies(environment),
+        issuers: ["SSL_CERT_FILE", "SSL_CERT_DIR"]
+            .into_iter()
+            .filter_map(|name| {
+                Some((name, environment.var(name).filter(|value| !value.is_empty())?.to_owned()))
+            })
+            .collect(),
         window: config.context.window,
         layouts: facts(&environment.data_dir.join("server-layouts.json"), |_| true),
         body_limits: facts(&environment.data_dir.join("server-body-limits.json"), is_recent),

@@ -82,7 +82,10 @@ pub(crate) fn shell(
         env.retain(|(n, _)| n != name.as_str());
         env.push((OsString::from(name), OsString::from(value)));
     }
+    let withheld = environment.vars.keys().filter(|name| !env.iter().any(|(n, _)| n == name.as_str()));
+    let withheld = withheld.cloned().collect();
     let mut settings = ShellSettings::new(env, spill_dir);
+    settings.withheld = withheld;
     if let Some(timeout) = config.shell.timeout {
         settings.default_timeout = timeout;
         settings.max_timeout = settings.max_timeout.max(timeout);

@@ -97,9 +97,7 @@ impl ErrorKind {
                 Some("Add credits or raise the spend limit at the provider, or choose another model.")
             }
             Self::NotFound => Some("Check the model's name (`becket models`) and the base URL."),
-            Self::Tls => Some(
-                "Add a private issuer with SSL_CERT_FILE=FILE (PEM), and check the address and the system clock.",
-            ),
+            Self::Tls => Some("Check the address and the certificate of the server."),
             Self::ContextOverflow => Some("Compact the session, or switch to a model with a larger window."),
             Self::TooLarge => Some(body_limit::HINT),
             Self::RateLimit | Self::Overloaded => {

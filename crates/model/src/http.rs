@@ -76,23 +76,49 @@ pub(crate) fn join(base: &str, path: &str, keep_path: bool) -> Result<Url, Model
 }
 
 /// The fault of a certificate or handshake in plain words. What is not known stays as the library says it.
-fn tls_fault(why: &str) -> String {
+/// With what to do about it.
+fn tls_fault(why: &str) -> (String, &'static str) {
+    const ISSUER: &str = "Name the issuer's certificate with SSL_CERT_FILE=FILE (PEM) if you trust it.";
+    const CLOCK: &str =
+        "Check the clock of this machine; if it is right, the server needs a new certificate.";
+    const NAME: &str = "Check the host in the base URL, or have the server use a certificate for it.";
+    const SERVER: &str = "Have the server use a certificate of its own that this issuer signed.";
+    const SCHEME: &str = "Write the base URL with http:// if the server has no TLS.";
+    const OTHER: &str = "Check the address and the certificate of the server.";
     let known = [
-        ("UnknownIssuer", "this machine does not trust the issuer of its certificate"),
-        ("Expired", "its certificate has expired"),
-        ("expired", "its certificate has expired"),
-        ("NotValidYet", "its certificate is not valid yet"),
-        ("not valid yet", "its certificate is not valid yet"),
-        ("NotValidForName", "its certificate is for another name"),
-        ("not valid for", "its certificate is for another name"),
-        ("Revoked", "its certificate was revoked"),
-        ("CaUsedAsEndEntity", "its certificate is that of an issuer, not of a server"),
-        ("BadSignature", "its certificate has a wrong signature"),
-        ("InvalidContentType", "it does not speak TLS there (is it http:// instead of https://?)"),
-        ("corrupt message", "it does not speak TLS there (is it http:// instead of https://?)"),
+        ("UnknownIssuer", "this machine does not trust the issuer of its certificate", ISSUER),
+        ("Expired", "its certificate has expired", CLOCK),
+        ("expired", "its certificate has expired", CLOCK),
+        ("NotValidYet", "its certificate is not valid yet", CLOCK),
+        ("not valid yet", "its certificate is not valid yet", CLOCK),
+        ("NotValidForName", "its certificate is for another name", NAME),
+        ("not valid for", "its certificate is for another name", NAME),
+        ("Revoked", "its certificate was revoked", OTHER),
+        ("CaUsedAsEndEntity", "its certificate is that of an issuer, not of a server", SERVER),
+        ("BadSignature", "its certificate has a wrong signature", OTHER),
+        ("InvalidContentType", "it does not speak TLS there", SCHEME),
+        ("corrupt message", "it does not speak TLS there", SCHEME),
     ];
-    let found = known.iter().find(|(mark, _)| why.contains(mark));
-    found.map_or_else(|| why.to_owned(), |(_, plain)| (*plain).to_owned())
+    let found = known.iter().find(|(mark, ..)| why.contains(mark));
+    found.map_or_else(|| (why.to_owned(), OTHER), |(_, plain, todo)| ((*plain).to_owned(), todo))
+}
+
+/// The fault of what names the trusted issuers, in plain words; `None` if it has none. `variables`: name and value.
+fn issuers_fault(variables: &[(&'static str, String)]) -> Option<String> {
+    variables.iter().find_map(|(name, value)| {
+        let path = std::path::Path::new(value);
+        let fault = match path.metadata() {
+            Err(error) => error.to_string(),
+            Ok(meta) if meta.is_dir() && name.ends_with("FILE") => "it is a folder".to_owned(),
+            Ok(meta) if meta.is_dir() => return None,
+            Ok(_) => match std::fs::read(path) {
+                Err(error) => error.to_string(),
+                Ok(bytes) if bytes.windows(16).any(|some| some == b"BEGIN CERTIFICAT") => return None,
+                Ok(_) => "it holds no certificate (PEM)".to_owned(),
+            },
+        };
+        Some(format!("{name} names {value}: {fault}"))
+    })
 }
 
 fn without_login(base: &str) -> String {
@@ -157,8 +183,19 @@ impl Transport {
 
     fn client(&self) -> Result<&Client, ModelError> {
         let made = self.client.get_or_init(|| build(&self.url, self.local, &self.settings));
-        made.as_ref()
-            .map_err(|why| ModelError::new(ErrorKind::Tls, format!("No HTTP client can be made: {why}")))
+        made.as_ref().map_err(|why| match issuers_fault(&self.settings.issuers) {
+            Some(fault) => {
+                let message =
+                    format!("No server can be trusted, because no issuer of certificates is known: {fault}");
+                ModelError::new(ErrorKind::Tls, message).hint("Correct the variable, or unset it.")
+            }
+            None if why.contains("No CA certificates") => {
+                let message =
+                    "No server can be trusted, because this machine knows no issuer of certificates";
+                ModelError::new(ErrorKind::Tls, message).hint("Install the system's package ca-certificates.")
+            }
+            None => ModelError::new(ErrorKind::Tls, format!("No HTTP client can be made: {why}")),
+        })
     }
 
     /// Sends one request and gives the response once its head is there, whatever its status.
@@ -267,16 +304,15 @@ impl Transport {
             return self.unresolved(&Unresolved { host, why, temporary: false });
         }
         if tls {
-            let why = tls_fault(&why);
+            let (why, todo) = tls_fault(&why);
             let proxy = match self.proxy() {
                 Some(names) => {
                     format!(" If the proxy in {names} opens connections, its certificate is needed.")
                 }
                 None => String::new(),
             };
-            return ModelError::new(ErrorKind::Tls, format!("{server} cannot be trusted: {why}")).hint(format!(
-                "Add a private issuer with SSL_CERT_FILE=FILE (PEM), and check the address and the system clock.{proxy}"
-            ));
+            return ModelError::new(ErrorKind::Tls, format!("{server} cannot be trusted: {why}"))
+                .hint(format!("{todo}{proxy}"));
         }
         if error.is_timeout() {
             let message = format!("{server} did not answer in time: {why}");
@@ -494,18 +530,41 @@ mod tests {
     #[test]
     fn faults_of_certificates_are_told_in_plain_words() {
         use rustls::{CertificateError as C, Error, InvalidMessage};
-        for (error, want) in [
-            (Error::InvalidCertificate(C::UnknownIssuer), "does not trust the issuer"),
-            (Error::InvalidCertificate(C::Expired), "has expired"),
-            (Error::InvalidCertificate(C::NotValidYet), "not valid yet"),
-            (Error::InvalidCertificate(C::NotValidForName), "another name"),
-            (Error::InvalidCertificate(C::Revoked), "was revoked"),
-            (Error::InvalidMessage(InvalidMessage::InvalidContentType), "does not speak TLS"),
+        for (error, want, wanted_todo) in [
+            (Error::InvalidCertificate(C::UnknownIssuer), "does not trust the issuer", "SSL_CERT_FILE"),
+            (Error::InvalidCertificate(C::Expired), "has expired", "clock"),
+            (Error::InvalidCertificate(C::NotValidYet), "not valid yet", "clock"),
+            (Error::InvalidCertificate(C::NotValidForName), "another name", "base URL"),
+            (Error::InvalidCertificate(C::Revoked), "was revoked", "certificate of the server"),
+            (Error::InvalidMessage(InvalidMessage::InvalidContentType), "does not speak TLS", "http://"),
         ] {
-            let said = tls_fault(&error.to_string());
+            let (said, todo) = tls_fault(&error.to_string());
+            assert!(todo.contains(wanted_todo), "{error}: {todo}");
             assert!(said.contains(want), "{error}: {said}");
         }
-        assert_eq!(tls_fault("something else"), "something else");
+        assert_eq!(tls_fault("something else").0, "something else");
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_trusted_issuers_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let good = at("good.pem", "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n");
+        for (value, want) in [
+            (good, None),
+            (at("empty.pem", ""), Some("holds no certificate")),
+            (at("key.pem", "-----BEGIN PRIVATE KEY-----"), Some("holds no certificate")),
+            (dir.path().join("none.pem").display().to_string(), Some("No such file")),
+            (dir.path().display().to_string(), Some("it is a folder")),
+        ] {
+            let fault = issuers_fault(&[("SSL_CERT_FILE", value.clone())]);
+            assert_eq!(fault.is_some(), want.is_some(), "{fault:?}");
+            assert!(fault.is_none_or(|f| f.contains(&value) && f.contains(want.unwrap_or_default())));
+        }
     }
 
     #[test]

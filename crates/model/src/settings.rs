@@ -96,6 +96,8 @@ pub struct Settings {
     pub anthropic: Endpoint,
     pub openai: Endpoint,
     pub proxies: Proxies,
+    /// The variables that name trusted issuers of certificates, with their values, to say what is wrong with them.
+    pub issuers: Vec<(&'static str, String)>,
     /// Longest wait a server may ask for before it is an error.
     pub max_wait: Duration,
     /// How long a server may take to load its model.
@@ -124,6 +126,7 @@ impl Default for Settings {
             anthropic: Endpoint::default(),
             openai: Endpoint::default(),
             proxies: Proxies::default(),
+            issuers: Vec::new(),
             max_wait: Duration::from_mins(1),
             max_loading: Duration::from_mins(5),
             idle_timeout: Duration::from_mins(2),

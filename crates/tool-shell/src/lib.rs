@@ -44,6 +44,7 @@ mod spill;
 mod sys;
 mod tool;
 mod watcher;
+mod withheld;
 
 pub use capture::Window;
 pub use job_tools::{JobKill, JobOutput};
@@ -78,6 +79,8 @@ pub fn means() -> String {
 pub struct ShellSettings {
     /// The whole environment of commands: see [`environment::for_commands`].
     pub env: Vec<(OsString, OsString)>,
+    /// Names of variables that becket itself has and commands do not get.
+    pub withheld: Vec<String>,
     /// For large outputs and small files of commands. Made when needed, for its owner alone.
     pub spill_dir: Option<PathBuf>,
     /// A new private folder is made in the first of these that allows it, if there is no `spill_dir` or it cannot be made. Also for large outputs where it is not on a disk but in memory.
@@ -104,6 +107,7 @@ impl ShellSettings {
     pub fn new(env: Vec<(OsString, OsString)>, spill_dir: impl Into<Option<PathBuf>>) -> Self {
         Self {
             env,
+            withheld: Vec::new(),
             spill_dir: spill_dir.into(),
             other_spill_dirs: vec![PathBuf::from("/var/tmp")],
             store: None,

@@ -7,6 +7,7 @@ use crate::refusal;
 use crate::report::{self, End, Run};
 use crate::selfkill;
 use crate::shell::Shell;
+use crate::withheld;
 use becket_sandbox::Obeyed;
 use becket_tool::input::Parser;
 use becket_tool::{Tool, ToolEnv};
@@ -242,6 +243,15 @@ impl BashTool {
             report::note(
                 &mut output.content,
                 format_args!("the sandbox keeps commands from this file: {line}"),
+            );
+        }
+        for name in withheld::named(&input.command, &shell.settings.withheld) {
+            report::note(
+                &mut output.content,
+                format_args!(
+                    "commands do not get {name}, though it is set for becket; the user can pass it on with shell.env in the \
+                     configuration"
+                ),
             );
         }
         Ok(output)
