@@ -110,7 +110,7 @@ fn no_place_for_the_data_is_a_note_and_nothing_at_all_when_nothing_is_to_be_kept
     // Nothing can be made in these, whoever one is.
     let in_the_way = bench.project.path("file");
     for place in [PathBuf::from("/proc/becket"), PathBuf::from("/dev/null/becket"), in_the_way] {
-        let ran = run(bench.print(Api::Chat, &server).env("BECKET_HOME", &place).arg("zz-one")).expect(0);
+        let ran = run(bench.print(Api::Chat, &server).env("BECKET_HOME", &place).arg("zz-one")).expect(14);
         assert_eq!(ran.stdout, "said: zz-one\n", "{}", place.display());
         assert!(ran.stderr.contains(place.to_str().unwrap()), "{}: {}", place.display(), ran.stderr);
         let quiet = run(bench
@@ -165,4 +165,23 @@ fn a_store_that_cannot_be_used_ends_the_command_and_nothing_goes_elsewhere() {
     assert!(ran.stderr.contains("BECKET_STORE"), "{ran:?}");
     assert_eq!(ran.stdout, "");
     assert!(bench.ledgers().is_empty() && server.requests().is_empty());
+}
+
+#[test]
+fn a_session_that_cannot_be_saved_has_an_exit_code_of_its_own() {
+    for format in ["text", "json", "stream-json"] {
+        let bench = Bench::new(&[]);
+        // Something else stands where sessions go, as on a home folder that cannot be written, also for root.
+        bench.home.write(".local/share/becket/sessions", "a file");
+        let server = MockServer::start([Answer::text("done")]);
+        let mut command = bench.print(Api::Chat, &server);
+        command.args(["--output-format", format, "--verbose", "hello"]);
+        let ran = run(&mut command).expect(14);
+        assert!(ran.stdout.contains("done"), "{}", ran.stdout);
+        assert!(ran.stderr.contains("Cannot save this session"), "{}", ran.stderr);
+        assert_eq!(ran.stdout.contains("\"session_saved\":false"), format != "text", "{}", ran.stdout);
+        // Nobody wanted it saved.
+        let server = MockServer::start([Answer::text("done")]);
+        run(bench.print(Api::Chat, &server).args(["--no-session-persistence", "hello"])).expect(0);
+    }
 }

@@ -65,13 +65,15 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         }
     }
     let mut signals = Signals::new()?;
-    let mut last = Vec::new();
+    let (mut last, mut saved) = (Vec::new(), false);
     let outcome = tokio::select! {
         // The agent's future is polled here, on this thread; when it returns, the rest of its events is read.
         outcome = front.serve(&mut signals) => outcome,
         left = agent.run() => {
             // The session is let go of here: an unused one can be removed only when nobody holds it.
-            last = left.lock().unwrap_or_else(PoisonError::into_inner).take_notices();
+            let mut session = left.lock().unwrap_or_else(PoisonError::into_inner);
+            saved = session.flush();
+            last = session.take_notices();
             None
         }
     };
@@ -82,6 +84,8 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         Some(status) => status?,
         None => front.drain()?,
     };
+    // The last try to save it may have gone well.
+    let status = if saved && status == ExitStatus::NotSaved { ExitStatus::Ok } else { status };
     // Storage failures at the very end come after the result, so they go to stderr only.
     for text in &last {
         note(text);

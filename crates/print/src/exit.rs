@@ -33,6 +33,8 @@ pub enum ExitStatus {
     CallsAsText,
     /// The wall time of the turn is over.
     TimeLimit,
+    /// The turn went well, but its session could not be saved.
+    NotSaved,
     /// SIGINT.
     Interrupted,
     /// SIGTERM: the turn is left unfinished and can be resumed.
@@ -57,6 +59,7 @@ impl ExitStatus {
             Self::NoAnswer => 11,
             Self::CallsAsText => 12,
             Self::TimeLimit => 13,
+            Self::NotSaved => 14,
             Self::Interrupted => 130,
             Self::Terminated => 143,
         }
@@ -66,6 +69,7 @@ impl ExitStatus {
     pub fn of(result: &TurnResult, denied_last: bool) -> Self {
         match &result.end {
             TurnEnd::Completed if denied_last => Self::PermissionDenied,
+            TurnEnd::Completed if result.unsaved => Self::NotSaved,
             TurnEnd::Completed => Self::Ok,
             TurnEnd::Interrupted => Self::Interrupted,
             TurnEnd::MaxTurns { .. } => Self::MaxTurns,
@@ -105,6 +109,7 @@ mod tests {
             (E::NoAnswer, 11),
             (E::CallsAsText, 12),
             (E::TimeLimit, 13),
+            (E::NotSaved, 14),
             (E::Interrupted, 130),
             (E::Terminated, 143),
         ];

@@ -208,7 +208,11 @@ impl Printer {
         };
         self.status = match &schema_error {
             Some(_) => ExitStatus::SchemaNotMet,
-            None => ExitStatus::of(&result, denied_last),
+            None => match ExitStatus::of(&result, denied_last) {
+                // The program that drives us reads it in the result.
+                ExitStatus::NotSaved if self.options.driven => ExitStatus::Ok,
+                status => status,
+            },
         };
         self.denied_last = false;
         self.write_result(&result, structured.as_ref(), schema_error.as_deref())?;

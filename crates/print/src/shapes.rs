@@ -179,6 +179,9 @@ pub(crate) fn result(
     if let TurnEnd::ModelError { status: Some(status), .. } = &r.end {
         out["api_error_status"] = json!(status);
     }
+    if r.unsaved {
+        out["session_saved"] = json!(false);
+    }
     if let Some(compacted) = &r.compacted {
         out["compaction"] = json!(compacted);
     }

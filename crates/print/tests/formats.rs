@@ -43,6 +43,7 @@ fn result(end: TurnEnd, text: &str) -> TurnResult {
         denials: Vec::new(),
         compactions: 1,
         compacted: None,
+        unsaved: false,
     }
 }
 

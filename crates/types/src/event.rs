@@ -426,6 +426,9 @@ pub struct TurnResult {
     /// Set if this was no turn but a compaction by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted: Option<CompactedByHand>,
+    /// The session should be on disk and is not, because the disk is full or cannot be written.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsaved: bool,
 }
 
 /// The size of the context before and after a compaction by hand; equal if nothing was compacted.

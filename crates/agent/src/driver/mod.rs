@@ -484,6 +484,7 @@ impl Agent {
             denials: std::mem::take(&mut turn.denials),
             compactions: turn.compactions,
             compacted: None,
+            unsaved: lock(&self.core.session).backlog() > 0,
         };
         self.turn = TurnSum::new();
         result

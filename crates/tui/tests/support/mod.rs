@@ -201,5 +201,6 @@ pub(crate) fn turn_end(end: TurnEnd) -> Event {
         denials: Vec::new(),
         compactions: 0,
         compacted: None,
+        unsaved: false,
     }))
 }
