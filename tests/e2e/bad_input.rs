@@ -264,7 +264,7 @@ fn a_data_directory_that_cannot_be_written_does_not_stop_the_run() {
     // A file where the directory should be.
     bench.home.write(".local", "in the way");
     let server = MockServer::start([Answer::text("fine")]);
-    let ran = run(bench.print(Api::Chat, &server).arg("go")).expect(0);
+    let ran = run(bench.print(Api::Chat, &server).arg("go")).expect(14);
     assert_eq!(ran.stdout, "fine\n");
     assert!(ran.stderr.contains(".local"), "{}", ran.stderr);
 }
@@ -280,7 +280,7 @@ fn commands_run_where_nothing_can_be_stored() {
         .print(Api::Anthropic, &server)
         .env("XDG_DATA_HOME", bench.project.root().join("file"))
         .args(["--permission-mode", "bypassPermissions", "go"]))
-    .expect(0);
+    .expect(14);
     assert_eq!(bench.project.read("effects.txt"), "x\n");
     assert!(ran.stderr.contains("Cannot save this session"), "{}", ran.stderr);
 }
@@ -307,7 +307,7 @@ fn a_file_size_limit_is_an_error_of_the_write_and_not_the_end() {
     limited.args(["-c", "ulimit -f 16; exec \"$@\"", "sh"]).arg(print.get_program()).args(print.get_args());
     limited.arg("--dangerously-skip-permissions").arg("go").current_dir(bench.project.root()).env_clear();
     limited.envs(print.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let ran = run(&mut limited).expect(0);
+    let ran = run(&mut limited).expect(14);
     assert_eq!(ran.stdout, "fine\n");
     assert!(!bench.project.exists("big.txt"));
     let last = server.requests().last().unwrap().text().to_owned();

@@ -7,6 +7,7 @@ mod body_limit;
 mod command_line;
 mod compact;
 mod compaction;
+mod documented;
 mod faults;
 mod first_run;
 mod formats;

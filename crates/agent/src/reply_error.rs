@@ -27,14 +27,19 @@ pub(crate) fn kind(error: &ModelError, begun: bool) -> BreakKind {
 }
 
 /// How the turn ends if the error is final.
-pub(crate) fn end(error: &ModelError) -> TurnEnd {
+pub(crate) fn end(error: &ModelError, model: &str) -> TurnEnd {
     if error.kind == ErrorKind::Refusal {
         return TurnEnd::Refusal { reason: error.message.clone() };
     }
-    let message = match &error.hint {
+    let mut message = match &error.hint {
         Some(hint) => format!("{} {hint}", sentence(&error.message)),
         None => error.message.clone(),
     };
+    if error.kind == ErrorKind::NotFound
+        && let Some(near) = becket_model::catalog::near(model)
+    {
+        message = format!("{} Did you mean {near}?", sentence(&message));
+    }
     TurnEnd::ModelError { kind: name(error.kind), message, status: error.status }
 }
 

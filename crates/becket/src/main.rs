@@ -35,7 +35,7 @@ use environment::Environment;
 use failure::Failure;
 use serde_json::json;
 use std::ffi::OsString;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -180,7 +180,14 @@ fn clap_exit(error: &clap::Error) -> ExitStatus {
 
 fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
     let environment = storage::place(Environment::read())?;
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let stdout = io::BufWriter::new(io::stdout().lock());
+    // A terminal obeys what stands in titles, paths and texts. A picture that the user wants there is no text.
+    let mut out: Box<dyn Write> =
+        if io::stdout().is_terminal() && !matches!(command, Subcommands::Screenshot(_)) {
+            Box::new(becket_print::CleanWriter::new(stdout))
+        } else {
+            Box::new(stdout)
+        };
     let result = match command {
         Subcommands::Demo(args) => cmd::demo::run(&environment, &args, &mut out),
         Subcommands::Sessions(args) => settings::enter(args.cd.as_deref())

@@ -116,17 +116,20 @@ fn plainly(message: &str) -> String {
     }
     let kind = |name: &str| match name {
         "string" | "a string" => "text",
-        "integer" | "u64" | "usize" => "a whole number",
+        "integer" | "u8" | "u16" | "u32" | "u64" | "usize" | "i64" => "a whole number",
         "floating point" | "f64" => "a number",
         "boolean" | "a boolean" => "true or false",
         "sequence" | "a sequence" => "a list",
-        "map" => "a table",
+        "map" | "a map" => "a table",
+        name if name.starts_with("struct ") => "a table",
         _ => "",
     };
-    let parts = message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "));
+    let parts = ["invalid type: ", "invalid value: "].iter().find_map(|start| message.strip_prefix(start));
+    let parts = parts.and_then(|rest| rest.split_once(", expected "));
     if let Some((given, expected)) = parts {
         let (name, value) = given.split_once(' ').map_or((given, ""), |(name, value)| (name, value));
-        let expected = kind(expected);
+        let from_zero = expected.starts_with('u') && value.trim_start_matches('`').starts_with('-');
+        let expected = if from_zero { "a whole number from 0 on" } else { kind(expected) };
         if !expected.is_empty() {
             let is = if value.is_empty() { kind(name).to_owned() } else { value.replace('`', "") };
             return format!("expected {expected}, not {is}");

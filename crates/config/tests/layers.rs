@@ -259,13 +259,13 @@ fn wrong_values_name_file_place_key_and_what_to_do() {
         ),
         ("permission_mode = 'careful'", "permission_mode: unknown permission mode"),
         (
-            "[sandbox]\nnetwork = 'proxy'",
-            "config.toml:2:11: sandbox.network: \"proxy\" is not one of off, full",
+            "[sandbox]\nnetwork = 'some'",
+            "config.toml:2:11: sandbox.network: \"some\" is not one of off, proxy, full",
         ),
         ("[sandbox]\nmode = 'on'", "config.toml:2:8: sandbox.mode: \"on\" is not one of"),
         ("effort = 'huge'", "config.toml:1:10: effort: \"huge\" is not one of low"),
         ("[permissions]\nallow = [3]", "config.toml:2:10: permissions.allow.0: expected text, not 3"),
-        ("permissions = 3", "permissions: invalid type: integer"),
+        ("permissions = 3", "config.toml:1:15: permissions: expected a table, not 3"),
         ("model = ", "config.toml:1:"),
         (
             "context.window = 10",
@@ -572,4 +572,24 @@ fn rules_know_their_file_and_line_and_managed_ones_stay_managed() {
     );
     assert_eq!(settings.managed("permissions.ask"), ["Bash(git push *)"]);
     assert_eq!(settings.managed("permissions.allow"), Vec::<String>::new());
+}
+
+#[test]
+fn wrong_types_are_told_in_plain_words() {
+    for (text, want) in [
+        ("ui = 3", "ui: expected a table, not 3"),
+        ("limits.max_turns = 'many'", "limits.max_turns: expected a whole number, not \"many\""),
+        ("limits.max_turns = -3", "limits.max_turns: expected a whole number from 0 on, not -3"),
+        ("sandbox.write = 'x'", "sandbox.write: expected a list, not \"x\""),
+        ("context.auto = 'yes'", "context.auto: expected true or false, not \"yes\""),
+        ("permission_mode = 3", "permission_mode: expected text, not 3"),
+        ("secrets = 'yes'", "secrets: \"yes\" is not one of mask, send"),
+        ("web.allow_hosts = [1]", "web.allow_hosts.0: expected text, not 1"),
+    ] {
+        let error = problems(Case { files: vec![(Scope::User, text)], ..Case::default() });
+        assert!(error.contains(want), "{text}: {error}");
+        for word in ["invalid", "struct", "u64", "sequence"] {
+            assert!(!error.contains(word), "{text}: {error}");
+        }
+    }
 }

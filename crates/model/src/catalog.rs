@@ -4,7 +4,7 @@
 //! conservative defaults and the source `default`, so that the caller can say so once.
 
 use crate::ModelInfo;
-use becket_types::{Millis, Prices};
+use becket_types::{Millis, Prices, edit_distance};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
@@ -73,6 +73,18 @@ impl Entry {
 /// `anthropic/claude-sonnet-4.5`, `claude-sonnet-4-5-20250929` and `Qwen3-32B-Q4_K_M.gguf` are found.
 pub fn lookup(provider: &str, name: &str) -> ModelInfo {
     find(name).map_or_else(|| default_info(provider, name), |entry| entry.info(provider, name))
+}
+
+/// The name of the table that is few edits away from one that the table does not have.
+pub fn near(name: &str) -> Option<&'static str> {
+    if find(name).is_some() {
+        return None;
+    }
+    let wanted = normal(name);
+    let distance = |entry: &Entry| edit_distance(&normal(&entry.name), &wanted);
+    let best = CATALOG.iter().min_by_key(|entry| distance(entry))?;
+    // Of a short name, everything is few edits away.
+    (wanted.len() >= 4 && distance(best) <= 2.max(wanted.len() / 6)).then_some(&*best.name)
 }
 
 /// Whether only its maker runs the model: a server on this machine that offers it is a gateway, and the tokens are paid
@@ -212,6 +224,23 @@ mod tests {
             assert_eq!(info.source == "default", want.is_none(), "{name}: {info:?}");
             assert_eq!(info.window, window.unwrap_or(DEFAULT_WINDOW), "{name}");
             assert_eq!(info.id, format!("openai/{name}"));
+        }
+    }
+
+    #[test]
+    fn a_mistyped_model_has_a_near_one() {
+        for (name, want) in [
+            ("claude-sonet-4-5", Some("claude-sonnet-4-5")),
+            ("Claude_Sonnet_4_55", Some("claude-sonnet-4-5")),
+            ("claude-sonnet-4-5", None),
+            ("claude-sonnet-4-5-20250929", None),
+            ("my-own-model", None),
+            ("x", None),
+            ("", None),
+        ] {
+            let near = near(name);
+            assert_eq!(near.is_some(), want.is_some(), "{name}: {near:?}");
+            assert!(want.is_none_or(|want| near.is_some_and(|near| normal(near).starts_with(&normal(want)[..12]))), "{name}: {near:?}");
         }
     }
 }

@@ -97,7 +97,9 @@ impl ErrorKind {
                 Some("Add credits or raise the spend limit at the provider, or choose another model.")
             }
             Self::NotFound => Some("Check the model's name (`becket models`) and the base URL."),
-            Self::Tls => Some("Check the address and the certificate of the server."),
+            Self::Tls => Some(
+                "Check the address and the certificate of the server; a private issuer is named with SSL_CERT_FILE=FILE (PEM).",
+            ),
             Self::ContextOverflow => Some("Compact the session, or switch to a model with a larger window."),
             Self::TooLarge => Some(body_limit::HINT),
             Self::RateLimit | Self::Overloaded => {

@@ -84,7 +84,7 @@ fn tls_fault(why: &str) -> (String, &'static str) {
     const NAME: &str = "Check the host in the base URL, or have the server use a certificate for it.";
     const SERVER: &str = "Have the server use a certificate of its own that this issuer signed.";
     const SCHEME: &str = "Write the base URL with http:// if the server has no TLS.";
-    const OTHER: &str = "Check the address and the certificate of the server.";
+    const OTHER: &str = "Check the address and the certificate of the server; a private issuer is named with SSL_CERT_FILE=FILE (PEM).";
     let known = [
         ("UnknownIssuer", "this machine does not trust the issuer of its certificate", ISSUER),
         ("Expired", "its certificate has expired", CLOCK),
@@ -535,7 +535,11 @@ mod tests {
             (Error::InvalidCertificate(C::Expired), "has expired", "clock"),
             (Error::InvalidCertificate(C::NotValidYet), "not valid yet", "clock"),
             (Error::InvalidCertificate(C::NotValidForName), "another name", "base URL"),
-            (Error::InvalidCertificate(C::Revoked), "was revoked", "certificate of the server"),
+            (
+                Error::InvalidCertificate(C::Revoked),
+                "was revoked",
+                "certificate of the server; a private issuer",
+            ),
             (Error::InvalidMessage(InvalidMessage::InvalidContentType), "does not speak TLS", "http://"),
         ] {
             let (said, todo) = tls_fault(&error.to_string());

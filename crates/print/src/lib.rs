@@ -22,4 +22,4 @@ pub use exit::ExitStatus;
 pub use input::{InputError, InputLine, parse_line, slash_command};
 pub use printer::{Format, PrintOptions, Printer, Reaction};
 pub use schema::{Schema, SchemaError};
-pub use terminal::clean;
+pub use terminal::{CleanWriter, clean};

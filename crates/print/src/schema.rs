@@ -31,7 +31,7 @@ impl Schema {
         if !value.is_object() {
             return Err(SchemaError::NotAnObject(kind(&value)));
         }
-        jsonschema::meta::validate(&value).map_err(|e| SchemaError::Invalid(e.to_string()))?;
+        jsonschema::meta::validate(&value).map_err(|e| SchemaError::Invalid(in_words(&e)))?;
         let validator = jsonschema::validator_for(&value).map_err(|e| match elsewhere(&value) {
             Some(reference) => SchemaError::Elsewhere(reference.to_owned()),
             None => SchemaError::Invalid(e.to_string()),
@@ -114,6 +114,35 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
+/// The types that JSON Schema knows.
+const TYPES: &[&str] = &["string", "number", "integer", "boolean", "array", "object", "null"];
+
+/// A fault of a schema: where it is, what stands there, what could.
+fn in_words(error: &jsonschema::ValidationError<'_>) -> String {
+    let place = error.instance_path().to_string();
+    let key = place.rsplit('/').next().unwrap_or_default();
+    let found = error.instance();
+    let place = if place.is_empty() { "at its top".to_owned() } else { format!("at {place}") };
+    let near = |text: &str| {
+        let distance = |name: &str| becket_types::edit_distance(name, text);
+        let near = TYPES.iter().min_by_key(|name| distance(name)).filter(|name| distance(name) <= 2);
+        near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default()
+    };
+    match (key, found.as_ref()) {
+        ("type", Value::String(text)) => {
+            format!("{place}, {text:?} is no type (one of {}){}", TYPES.join(", "), near(text))
+        }
+        ("type", found) => format!("{place}, a type is expected (one of {}), not {found}", TYPES.join(", ")),
+        ("required" | "enum" | "prefixItems" | "anyOf" | "oneOf" | "allOf", found) if !found.is_array() => {
+            format!("{place}, an array is expected, not {}", kind(found))
+        }
+        ("properties" | "$defs" | "patternProperties", found) if !found.is_object() => {
+            format!("{place}, an object is expected, not {}", kind(found))
+        }
+        _ => format!("{place}: {error}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,7 +170,19 @@ mod tests {
     fn bad_schemas_are_named() {
         assert!(matches!(Schema::compile("{"), Err(SchemaError::NotJson(_))));
         assert!(matches!(Schema::compile("3"), Err(SchemaError::NotAnObject("a number"))));
-        assert!(matches!(Schema::compile(r#"{"type":"strin"}"#), Err(SchemaError::Invalid(_))));
+        for (schema, want) in [
+            (
+                r#"{"type":"strin"}"#,
+                r#"at /type, "strin" is no type (one of string, number, integer, boolean, array, object, null); did you mean "string"?"#,
+            ),
+            (r#"{"properties":{"a":{"type":5}}}"#, "at /properties/a/type, a type is expected"),
+            (r#"{"required":"a"}"#, "at /required, an array is expected, not a string"),
+            (r#"{"properties":[]}"#, "at /properties, an object is expected, not an array"),
+            (r#"{"minimum":"a"}"#, "at /minimum: "),
+        ] {
+            let error = Schema::compile(schema).unwrap_err().to_string();
+            assert!(error.contains(want), "{schema}: {error}");
+        }
         let elsewhere = r#"{"properties":{"a":{"$ref":"https://example.com/a.json"}}}"#;
         assert!(
             matches!(Schema::compile(elsewhere), Err(SchemaError::Elsewhere(to)) if to.ends_with("/a.json"))

@@ -1,6 +1,7 @@
 //! Text that may go to a terminal: without control sequences, with invisible characters made visible.
 
 use std::borrow::Cow;
+use std::io::{self, Write};
 
 /// `text` with C0 and C1 controls (but newline and tab) and bidirectional overrides shown as `\u{…}`.
 ///
@@ -18,6 +19,56 @@ pub fn clean(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+/// Passes text on to a terminal, cleaned as [`clean`] does it. For all that is printed there and not written by becket itself:
+/// titles, paths, words of models and tools.
+#[derive(Debug)]
+pub struct CleanWriter<W: Write> {
+    inner: W,
+    /// The beginning of a character whose other bytes have not come yet.
+    begun: Vec<u8>,
+}
+
+impl<W: Write> CleanWriter<W> {
+    pub fn new(inner: W) -> Self {
+        Self { inner, begun: Vec::new() }
+    }
+}
+
+impl<W: Write> Write for CleanWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut all = std::mem::take(&mut self.begun);
+        all.extend_from_slice(bytes);
+        let mut rest = all.as_slice();
+        loop {
+            match std::str::from_utf8(rest) {
+                Ok(text) => {
+                    self.inner.write_all(clean(text).as_bytes())?;
+                    break;
+                }
+                Err(error) => {
+                    let (good, bad) = rest.split_at(error.valid_up_to());
+                    self.inner.write_all(clean(&String::from_utf8_lossy(good)).as_bytes())?;
+                    match error.error_len() {
+                        None => {
+                            self.begun = bad.to_vec();
+                            break;
+                        }
+                        Some(length) => {
+                            self.inner.write_all("\u{FFFD}".as_bytes())?;
+                            rest = &bad[length..];
+                        }
+                    }
+                }
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
 }
 
 fn is_unsafe(c: char) -> bool {
@@ -41,6 +92,29 @@ mod tests {
         #[test]
         fn no_control_byte_survives(text in ".*") {
             prop_assert!(clean(&text).chars().all(|c| c == '\n' || c == '\t' || !c.is_control()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_are_cleaned_as_the_whole(text in ".{0,60}", cuts in prop::collection::vec(0usize..200, 0..6)) {
+            let mut cuts: Vec<usize> = cuts.into_iter().filter(|cut| *cut <= text.len()).collect();
+            cuts.sort_unstable();
+            cuts.push(text.len());
+            let (mut out, mut from) = (CleanWriter::new(Vec::new()), 0);
+            for cut in cuts {
+                out.write_all(&text.as_bytes()[from..cut]).unwrap();
+                from = cut;
+            }
+            prop_assert_eq!(String::from_utf8(out.inner).unwrap(), clean(&text).into_owned());
+        }
+
+        #[test]
+        fn no_bytes_make_it_fail_or_let_an_escape_through(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let mut out = CleanWriter::new(Vec::new());
+            out.write_all(&bytes).unwrap();
+            let shown = String::from_utf8(out.inner).unwrap();
+            prop_assert!(!shown.chars().any(is_unsafe), "{:?}", shown);
         }
     }
 }

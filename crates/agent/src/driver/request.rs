@@ -453,7 +453,7 @@ impl Agent {
     /// How the turn ends if this error is final: an overflow says what fills the window.
     pub(super) fn broken_end(&mut self, error: &ModelError, kind: BreakKind) -> TurnEnd {
         if kind != BreakKind::Overflow {
-            return reply_error::end(error);
+            return reply_error::end(error, &self.wire.model.info().name);
         }
         let reason =
             if self.budget.policy.auto_compact { StopReason::NotEnough } else { StopReason::AutoOff };
