@@ -124,6 +124,8 @@ fn commands_reach_the_hosts_that_are_allowed_and_are_told_of_others() {
     assert!(told.contains(&note), "{told}");
     let page = run(bench.command().arg("sandbox")).expect(0).stdout;
     assert!(page.contains(&format!("network: proxy; reached: {good}")), "{page}");
+    let ran = run(bench.command().args(["sandbox", "--", "bash", "-c", &through(&bad)]));
+    assert!(ran.stderr.contains(&format!("the sandbox refused {bad}: ")), "{}", ran.stderr);
     // A project does not open anything.
     bench.project.write(".becket/config.toml", format!("[sandbox]\nallow_hosts = [\"{bad}\"]\n"));
     let (told, _) = command(&bench, &through(&bad), &auto);

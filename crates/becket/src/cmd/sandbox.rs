@@ -42,6 +42,10 @@ pub(crate) fn run(
         .env("TMPDIR", &confined.temp)
         .status()
         .map_err(|e| Failure::error(format!("the command was not started: {e}")))?;
+    // The command itself learned no more than "403", or nothing at all.
+    for line in confined.pass.iter().flat_map(|pass| pass.refusals()) {
+        let _ = writeln!(std::io::stderr(), "becket: the sandbox refused {}", becket_print::clean(&line));
+    }
     // As shells report the end of a program.
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     Ok(ExitStatus::Command(u8::try_from(code).unwrap_or(1)))
