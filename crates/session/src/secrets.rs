@@ -29,7 +29,7 @@ struct Form {
 const PUBLISHED: &[(&str, &str)] = &[
     (
         "private key",
-        r#"()(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[^"‹]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|["‹]|\z))"#,
+        r#"()(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:[^"‹\\]|\\+[nr])*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|["‹\\]|\z))"#,
     ),
     ("age key", r"()(\bAGE-SECRET-KEY-1[0-9A-Z]{58})"),
     ("Anthropic key", r"()(\bsk-ant-[A-Za-z0-9_-]{16,})"),
@@ -114,12 +114,12 @@ const LIKELY: &[(&str, &str, bool)] = &[
     ("password", r#"(?i)(\b[a-z][a-z0-9+.-]*://[^\s:/@"'\\]+:)([^\s:/@"'\\‹]{3,})(?:@)"#, false),
     (
         "value",
-        r#"(?i)(\b[a-z0-9_.-]*(?:password|passwd|secret|api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token|private[_-]?key)\\*["']?\s*[:=]\s*\\*["']?)([^\s"'\\,;<>$({\[‹]{6,})"#,
+        r#"(?i)(\b[a-z0-9_.-]*(?:password|passwd|secret|api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token|private[_-]?key)(?:\\*["'])?\s*[:=]\s*(?:\\*["'])?)([^\s"'\\,;<>$({\[‹]{6,})"#,
         false,
     ),
     (
         "value",
-        r#"(?i)(\b[a-z0-9_.-]*(?:token|credentials?|pwd|[_.-]key|[_.-]auth)\\*["']?\s*[:=]\s*\\*["']?)([A-Za-z0-9+/_~-]{20,}={0,2})"#,
+        r#"(?i)(\b[a-z0-9_.-]*(?:token|credentials?|pwd|[_.-]key|[_.-]auth)(?:\\*["'])?\s*[:=]\s*(?:\\*["'])?)([A-Za-z0-9+/_~-]{20,}={0,2})"#,
         true,
     ),
 ];
@@ -179,6 +179,7 @@ fn masked(text: &str, wanted: impl Fn(&Form) -> bool) -> (Cow<'_, str>, Vec<&'st
                 // The end of the text that it is in, where the block has no end of its own.
                 "private key" if secret.ends_with('"') => "\"",
                 "private key" if secret.ends_with('‹') => "‹",
+                "private key" if secret.ends_with('\\') => "\\",
                 _ => "",
             };
             format!("{}‹{} masked›{behind}", found.get(1).map_or("", |m| m.as_str()), form.name)
@@ -387,6 +388,19 @@ mod tests {
         fn any_text_can_be_masked(text in ".{0,80}") {
             let (once, _) = mask(&text);
             prop_assert_eq!(mask(&once).0, once);
+        }
+
+        #[test]
+        fn json_stays_json(parts in prop::collection::vec(
+            prop::sample::select(vec!["password", "API_KEY", "=", ":", "\\", "\"", "'", "\n", "abcdef", "q8Zr2LmX0vT5nB7kWd3Y", "x://", "u:", "@",
+                " ", "Bearer ", "Authorization: Basic ", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "ghp_",
+                "0123456789abcdefghijABCDEFGHIJ012345"]), 0..14))
+        {
+            let json = serde_json::to_string(&json!({"text": parts.concat(), "after": 1})).unwrap();
+            let masked = mask(&json).0;
+            let value: Result<Value, _> = serde_json::from_str(&masked);
+            prop_assert!(value.is_ok_and(|value| value["after"] == 1), "{} -> {}", json, masked);
+            prop_assert_eq!(mask(&masked).0, masked);
         }
     }
 }
