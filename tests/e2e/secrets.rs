@@ -45,6 +45,28 @@ fn a_token_in_an_output_reaches_no_provider_unless_it_is_allowed() {
 }
 
 #[test]
+fn a_mask_is_never_written_over_the_secret_it_stands_for() {
+    let text = format!("token = {}\n", token());
+    for (tool, input) in [
+        ("write", json!({"path": "a.ini", "content": "token = ‹GitHub token masked›\nnew = 1\n"})),
+        ("bash", json!({"command": "printf 'token = ‹GitHub token masked›' > a.ini"})),
+        ("edit", json!({"path": "a.ini", "old": "token = ‹GitHub token masked›", "new": "x"})),
+    ] {
+        let bench = Bench::new(&[("a.ini", &text)]);
+        let server = MockServer::start([
+            Answer::tool("c1", "read", json!({"path": "a.ini"})),
+            Answer::tool("c2", tool, input),
+            Answer::text("done"),
+        ]);
+        let auto = ["--permission-mode", "bypassPermissions", "change it"];
+        run(bench.print(Api::Anthropic, &server).args(auto));
+        assert_eq!(bench.project.read("a.ini"), text, "{tool}");
+        let last = server.requests().last().unwrap().text().to_owned();
+        assert!(last.contains("stands for a secret that you were not shown"), "{tool}: {last}");
+    }
+}
+
+#[test]
 fn exports_of_every_format_hold_no_secret() {
     let bench = Bench::new(&[]);
     let server = MockServer::start([Answer::text("noted")]);

@@ -194,8 +194,8 @@ async fn session(
         signals::stops(outside, Arc::clone(&held.stopping))?;
     }
     let kept = Arc::new(Mutex::new(ui));
-    let mut host = Surroundings::new(environment, settings, session, &shell, held, Arc::clone(&kept));
-    host.programs = programs;
+    let mut host =
+        Surroundings::new(environment, settings, session, &shell, held, Arc::clone(&kept), programs);
     host.typed_draft = settings.draft.take();
     host.past = past.or_else(|| begun.as_deref().map(|dir| Arc::new(Past::of(dir))));
     let on_disk = host.past.is_some();
@@ -274,6 +274,7 @@ impl Surroundings {
         shell: &Arc<Shell>,
         held: &Held,
         ui: Arc<Mutex<UiConfig>>,
+        programs: Programs,
     ) -> Self {
         let root = crate::settings::project_root(&settings.cwd);
         let editor = ["VISUAL", "EDITOR"].iter().find_map(|name| environment.var(name)).unwrap_or("vi");
@@ -287,6 +288,8 @@ impl Surroundings {
                 session: session.to_string(),
                 config: settings.settings.config.clone(),
                 trusted: settings.trusted,
+                roots: settings.roots.clone(),
+                programs: programs.clone(),
             }),
             inspector: Arc::default(),
             person: Arc::new(Person::new(Arc::clone(shell), settings.cwd.clone(), &settings.roots)),
@@ -296,7 +299,7 @@ impl Surroundings {
                 &settings.cwd,
                 session,
             )),
-            programs: Programs::default(),
+            programs,
             root,
             guardian: Arc::clone(&held.guardian),
             stopping: Arc::clone(&held.stopping),

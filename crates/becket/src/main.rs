@@ -181,7 +181,7 @@ fn clap_exit(error: &clap::Error) -> ExitStatus {
 fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
     let environment = storage::place(Environment::read())?;
     let stdout = io::BufWriter::new(io::stdout().lock());
-    // A terminal obeys what stands in titles, paths and texts. A picture that the user wants there is no text.
+    // Escape sequences in titles, paths and texts must not reach a terminal. The picture of a screenshot is binary.
     let mut out: Box<dyn Write> =
         if io::stdout().is_terminal() && !matches!(command, Subcommands::Screenshot(_)) {
             Box::new(becket_print::CleanWriter::new(stdout))

@@ -128,7 +128,7 @@ fn default_info(provider: &str, name: &str) -> ModelInfo {
         prices: None,
         // Unknown: send images, a refusal is typed and can be acted on; a silent stub could not.
         images: true,
-        // Unknown: an effort that the user asks for is sent; a server that does not know it says so, silence would not.
+        // Unknown: an effort that the user asks for is sent, because a server that does not support it returns an error.
         reasoning: true,
         cache_ttl: CACHE_TTL,
         source: UNKNOWN.to_owned(),

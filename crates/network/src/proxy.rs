@@ -69,7 +69,7 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// Where [`door::enter`] finds the proxy, and under which number.
+    /// The socket of the proxy and the number of this pass, for [`door::enter`].
     pub fn socket(&self) -> (&Path, u64) {
         (&self.socket, self.number)
     }

@@ -95,6 +95,11 @@ impl Programs {
         Ok(Prepared::default())
     }
 
+    /// The sandbox of the session.
+    pub fn sandbox(&self) -> Option<&Sandbox> {
+        self.sandbox.as_deref()
+    }
+
     /// One line for people, once in a session: programs run unconfined because no sandbox works.
     pub fn notice(&self) -> Option<String> {
         if !self.untold.swap(false, Ordering::Relaxed) || self.told.swap(true, Ordering::Relaxed) {

@@ -191,20 +191,35 @@ fn masked(text: &str, wanted: impl Fn(&Form) -> bool) -> (Cow<'_, str>, Vec<&'st
     (out, kinds)
 }
 
-/// The secrets of a text, in its order.
+/// The kind of a secret that stands masked in a text of a JSON value, as [`mask_published`] writes it.
+pub fn masked_in(value: &Value) -> Option<&'static str> {
+    match value {
+        Value::String(text) if text.contains(" masked›") => {
+            let mut kinds = PUBLISHED.iter().map(|(kind, _)| *kind);
+            kinds.find(|kind| text.contains(&format!("‹{kind} masked›")))
+        }
+        Value::Array(items) => items.iter().find_map(masked_in),
+        Value::Object(map) => map.values().find_map(masked_in),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
+/// The secrets of a text, in its order. Of two that overlap, the first counts, and of two at one place the surer form.
 pub fn find(text: &str) -> Vec<Found> {
     let mut out: Vec<Found> = Vec::new();
     for form in FORMS.iter() {
-        for found in form.pattern.captures_iter(text) {
-            let Some(secret) = found.get(2) else { continue };
-            let taken =
-                out.iter().any(|other| other.range.start < secret.end() && secret.start() < other.range.end);
-            if !taken && (!form.random || looks_random(secret.as_str())) {
-                out.push(Found { kind: form.name, range: secret.range() });
-            }
-        }
+        let found = form.pattern.captures_iter(text).filter_map(|found| found.get(2));
+        let counted = found.filter(|secret| !form.random || looks_random(secret.as_str()));
+        out.extend(counted.map(|secret| Found { kind: form.name, range: secret.range() }));
     }
+    // Stable, and forms are asked from the surest on.
     out.sort_by_key(|found| found.range.start);
+    let mut end = 0;
+    out.retain(|found| {
+        let counts = found.range.start >= end;
+        end = if counts { found.range.end } else { end };
+        counts
+    });
     out
 }
 
@@ -351,6 +366,24 @@ mod tests {
         // Text that the model works with keeps its passwords of examples.
         let text = "password = \"hunter22\"\npostgres://me:hunter22@db/x";
         assert_eq!(mask_published(text), (Cow::Borrowed(text), Vec::new()));
+    }
+
+    #[test]
+    fn a_masked_secret_is_seen_in_what_a_call_would_write() {
+        let (masked, _) = mask_published("token = ghp_0123456789abcdefghijABCDEFGHIJ012345");
+        assert_eq!(masked_in(&json!({"path": "a", "edits": [{"new": masked}]})), Some("GitHub token"));
+        for other in ["‹value masked›", "is masked›", "‹GitHub token›", "token"] {
+            assert_eq!(masked_in(&json!({ "content": other })), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn many_secrets_are_found_in_their_order_and_once() {
+        let line = "password=ghp_0123456789abcdefghijABCDEFGHIJ012345\n";
+        let found = find(&line.repeat(20_000));
+        assert_eq!(found.len(), 20_000);
+        assert!(found.windows(2).all(|pair| pair[0].range.end <= pair[1].range.start));
+        assert!(found.iter().all(|found| found.kind == "GitHub token"));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::machine::{Input, NotRun};
 use crate::spend::millis;
 use becket_guard::Verdict;
 use becket_session::Durability;
+use becket_session::secrets::masked_in;
 use becket_tool::{Host, Tool, ToolEnv};
 use becket_types::{
     Access, CallId, DecidedBy, Decision, Effect, EntryKind, Event, JournalState, NoticeLevel,
@@ -37,8 +38,8 @@ mod outcome;
 pub(super) use batch::{Batch, Done};
 use batch::{Slot, SlotState};
 use outcome::{
-    called, interrupted, invalid_arguments, journal, journal_result, mask_secrets, not_run, permission,
-    result_message, run, subject,
+    called, interrupted, invalid_arguments, journal, journal_result, mask_secrets, masked_secret, not_run,
+    permission, result_message, run, subject,
 };
 
 /// Read-only calls that run at the same time.
@@ -196,6 +197,13 @@ impl Agent {
             sandbox: SandboxLevel::Off,
         };
         let access = tool.access(&call.input, &env)?;
+        // The model saw a mark in place of a secret; what it writes would put the mark where the secret is.
+        if self.settings.mask_secrets
+            && !access.is_read_only()
+            && let Some(kind) = masked_in(&call.input)
+        {
+            return Err(masked_secret(kind));
+        }
         env.may_read = Arc::new(self.guard.may_read(&tool.spec().name, &access, &call.input));
         Ok((Arc::clone(tool), env, access))
     }

@@ -10,6 +10,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::toolbox;
 use becket_config::Config;
+use becket_sandbox::Programs;
 use becket_session::index::Index;
 use becket_session::store::SessionSummary;
 use becket_tui::input::{Page, Place, Reply};
@@ -31,6 +32,10 @@ pub(super) struct Pages {
     pub session: String,
     pub config: Config,
     pub trusted: bool,
+    /// The folders of the workspace.
+    pub roots: Vec<PathBuf>,
+    /// With the session's own sandbox, so that a page shows what holds for its commands.
+    pub programs: Programs,
 }
 
 impl Pages {
@@ -112,20 +117,18 @@ impl Pages {
         ))
     }
 
-    /// Where this session is, and what its commands reach. `mode`: the permission mode that holds now.
+    /// The folders of this session, and what its commands reach. `mode`: the permission mode that holds now.
     fn status(&self, mode: &str) -> Result<String, Failure> {
-        let roots = crate::settings::roots(&self.cwd, &self.config.add_dirs)?;
-        let sandbox = crate::sandbox::sandbox(&self.environment, &self.config.sandbox, &roots);
         printed(|out| {
             let mut text = format!("becket {}\nsession: {}\n", env!("CARGO_PKG_VERSION"), self.session);
-            for root in &roots {
+            for root in &self.roots {
                 let _ = writeln!(text, "folder: {}", root.display());
             }
             let trusted = if self.trusted { "trusted" } else { "not trusted: its settings only tighten" };
             let _ = writeln!(text, "project: {trusted}");
             let _ = writeln!(text, "permission mode: {mode}\n");
             cmd::sessions::write(out, &text)?;
-            match &sandbox {
+            match self.programs.sandbox() {
                 Some(sandbox) => cmd::sandbox::show(&self.config.sandbox, sandbox, out),
                 None => {
                     let summary = crate::sandbox::summary(&self.config.sandbox, None);
@@ -340,15 +343,28 @@ fn fenced(text: &str, language: &str) -> String {
 mod tests {
     use super::*;
     use becket_config::PermissionsConfig;
+    use becket_sandbox::Confine;
     use std::collections::BTreeMap;
     use std::path::Path;
+    use std::sync::Arc;
 
     fn pages(root: &Path) -> Pages {
         let vars = BTreeMap::from([("TERM".to_owned(), "xterm".to_owned())]);
         let environment = Environment { vars, ..Environment::below(root) };
         let permissions = PermissionsConfig { deny: vec!["Read(.env)".to_owned()], ..Default::default() };
         let config = Config { permissions, ..Config::default() };
-        Pages { environment, cwd: root.to_owned(), session: "0198".to_owned(), config, trusted: true }
+        let roots = vec![root.to_owned()];
+        let sandbox = crate::sandbox::sandbox(&environment, &config.sandbox, &roots).map(Arc::new);
+        let programs = Programs::new(Confine::IfPossible, sandbox, None);
+        Pages {
+            environment,
+            cwd: root.to_owned(),
+            session: "0198".to_owned(),
+            config,
+            trusted: true,
+            roots,
+            programs,
+        }
     }
 
     fn page(pages: &Pages, name: &str, arguments: &str) -> Result<String, String> {

@@ -196,7 +196,7 @@ pub(super) fn journal_result(output: &ToolOutput, reads: Map<String, Value>) -> 
     if result.is_empty() { Value::Null } else { Value::Object(result) }
 }
 
-/// Masks the secrets of a tool's text that have a known form, and says so to the model. Gives their kinds in words; `None`
+/// Masks the secrets of a tool's text that have a known form, with a note for the model. Gives their kinds in words; `None`
 /// without any.
 pub(super) fn mask_secrets(output: &mut ToolOutput) -> Option<String> {
     let (masked, kinds) = becket_session::secrets::mask_published(&output.content);
@@ -214,6 +214,15 @@ pub(super) fn mask_secrets(output: &mut ToolOutput) -> Option<String> {
          disk. The user can allow them with secrets = \"send\"]"
     );
     Some(words)
+}
+
+/// The answer to a call that would write a mask in place of a secret.
+pub(super) fn masked_secret(kind: &str) -> String {
+    format!(
+        "Nothing was done: the input holds ‹{kind} masked›, which stands for a secret that you were not shown. Written to a file, it \
+         would replace the secret. Change the lines around it with edits that leave it out; the user can show you secrets \
+         with secrets = \"send\"."
+    )
 }
 
 /// The tool message: the result, and the images that came with it.

@@ -139,10 +139,12 @@ fn sessions(environment: &Environment, cwd: &Path, report: &mut Report) {
 }
 
 fn take(text: &str, secrets: &mut Vec<Secret>, place: impl Fn(usize) -> String) {
+    let (mut line, mut seen) = (1, 0);
     for found in find(text) {
-        let before = text.get(..found.range.start).unwrap_or_default();
+        let between = text.get(seen..found.range.start).unwrap_or_default();
+        line += between.matches('\n').count();
+        seen = found.range.start;
         let begin = text.get(found.range).unwrap_or_default().chars().take(SHOWN).collect();
-        let line = before.matches('\n').count() + 1;
         secrets.push(Secret { place: place(line), kind: found.kind, begin });
     }
 }
