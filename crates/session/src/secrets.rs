@@ -106,20 +106,21 @@ const MARKS: &[&str] = &[
     "AccountKey",
 ];
 
-/// Name, pattern, whether the value must look random: forms that something else may have too.
+/// Name, pattern, whether the value must look random: forms that something else may have too. They begin with a fixed word,
+/// not with the rest of a name before it: so a search passes over text without such a word at the speed of memory.
 const LIKELY: &[(&str, &str, bool)] = &[
     ("JSON web token", r"()(\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})", false),
     ("bearer token", r"(?i)(\bbearer\s+)([A-Za-z0-9._~+/-]{16,}=*)", false),
     ("basic credentials", r"(?i)(\bauthorization:\s*basic\s+)([A-Za-z0-9+/]{8,}=*)", false),
-    ("password", r#"(?i)(\b[a-z][a-z0-9+.-]*://[^\s:/@"'\\]+:)([^\s:/@"'\\‹]{3,})(?:@)"#, false),
+    ("password", r#"(://[^\s:/@"'\\]+:)([^\s:/@"'\\‹]{3,})(?:@)"#, false),
     (
         "value",
-        r#"(?i)(\b[a-z0-9_.-]*(?:password|passwd|secret|api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token|private[_-]?key)(?:\\*["'])?\s*[:=]\s*(?:\\*["'])?)([^\s"'\\,;<>$({\[‹]{6,})"#,
+        r#"(?i)((?:password|passwd|secret|api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token|private[_-]?key)(?:\\*["'])?\s*[:=]\s*(?:\\*["'])?)([^\s"'\\,;<>$({\[‹]{6,})"#,
         false,
     ),
     (
         "value",
-        r#"(?i)(\b[a-z0-9_.-]*(?:token|credentials?|pwd|[_.-]key|[_.-]auth)(?:\\*["'])?\s*[:=]\s*(?:\\*["'])?)([A-Za-z0-9+/_~-]{20,}={0,2})"#,
+        r#"(?i)((?:token|credentials?|pwd|[_.-]key|[_.-]auth)(?:\\*["'])?\s*[:=]\s*(?:\\*["'])?)([A-Za-z0-9+/_~-]{20,}={0,2})"#,
         true,
     ),
 ];
