@@ -21,7 +21,38 @@ enum Kind {
     Name(String),
     /// Names with something before this suffix.
     Below(String),
-    Range(IpAddr, u32),
+    Range(AddressRange),
+}
+
+/// An address, or a range of them such as `10.0.0.0/8`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressRange {
+    first: IpAddr,
+    /// Leading bits that are the same in all of them.
+    bits: u32,
+}
+
+impl AddressRange {
+    /// `None` for text that is neither.
+    pub fn read(text: &str) -> Option<Self> {
+        let (first, bits) = match text.split_once('/') {
+            Some((first, bits)) => (first, Some(bits.parse::<u32>().ok()?)),
+            None => (text, None),
+        };
+        let first: IpAddr = first.parse().ok()?;
+        let whole = if first.is_ipv4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(whole);
+        (bits <= whole).then_some(Self { first, bits })
+    }
+
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        let same = match (self.first, ip) {
+            (IpAddr::V4(first), IpAddr::V4(ip)) => (first.to_bits() ^ ip.to_bits()).leading_zeros(),
+            (IpAddr::V6(first), IpAddr::V6(ip)) => (first.to_bits() ^ ip.to_bits()).leading_zeros(),
+            _ => return false,
+        };
+        same >= self.bits
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +121,7 @@ impl HostRules {
 
     /// True if an address of this machine is allowed. Clients are then not told to leave it out.
     pub(crate) fn allows_this_machine(&self) -> bool {
-        self.allow.iter().any(|entry| matches!(entry.kind, Kind::Range(ip, _) if ip.is_loopback()))
+        self.allow.iter().any(|entry| matches!(entry.kind, Kind::Range(range) if range.first.is_loopback()))
     }
 }
 
@@ -102,8 +133,8 @@ impl Entry {
         if host == "*" {
             return Ok(Self { kind: Kind::All, port });
         }
-        if let Some(kind) = range(host) {
-            return Ok(Self { kind, port });
+        if let Some(range) = AddressRange::read(host) {
+            return Ok(Self { kind: Kind::Range(range), port });
         }
         let (suffix, below) = host.strip_prefix("*.").map_or((host, false), |suffix| (suffix, true));
         // Only hosts of pages, in the form that they have there: international names in ASCII.
@@ -135,7 +166,7 @@ impl Entry {
             (Kind::All, _) => true,
             (Kind::Name(own), Host::Domain(name)) => own == name.trim_end_matches('.'),
             (Kind::Below(suffix), Host::Domain(name)) => is_below(name.trim_end_matches('.'), suffix),
-            (Kind::Range(range, bits), host) => address(host).is_some_and(|ip| contains(*range, *bits, ip)),
+            (Kind::Range(range), host) => address(host).is_some_and(|ip| range.contains(ip)),
             (Kind::Name(_) | Kind::Below(_), _) => false,
         }
     }
@@ -158,8 +189,8 @@ fn address(host: &Host<String>) -> Option<IpAddr> {
     }
 }
 
-/// `host`, `host:80`, `[::1]:80`, `::1`; `None` for a port that is none.
-fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
+/// `host`, `host:80`, `[::1]:80`, `::1` as the host, without brackets, and the port; `None` for a port that is none.
+pub fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     if let Some(rest) = text.strip_prefix('[') {
         let (inner, after) = rest.split_once(']')?;
         return match after.strip_prefix(':') {
@@ -176,25 +207,6 @@ fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
 
 fn port_number(text: &str) -> Option<u16> {
     text.parse().ok().filter(|port| *port != 0 && text.bytes().all(|b| b.is_ascii_digit()))
-}
-
-fn range(text: &str) -> Option<Kind> {
-    let (ip, bits) = match text.split_once('/') {
-        Some((ip, bits)) => (ip, Some(bits.parse::<u32>().ok()?)),
-        None => (text, None),
-    };
-    let ip: IpAddr = ip.parse().ok()?;
-    let whole = if ip.is_ipv4() { 32 } else { 128 };
-    let bits = bits.unwrap_or(whole);
-    (bits <= whole).then_some(Kind::Range(ip, bits))
-}
-
-fn contains(range: IpAddr, bits: u32, ip: IpAddr) -> bool {
-    match (range, ip) {
-        (IpAddr::V4(range), IpAddr::V4(ip)) => (range.to_bits() ^ ip.to_bits()).leading_zeros() >= bits,
-        (IpAddr::V6(range), IpAddr::V6(ip)) => (range.to_bits() ^ ip.to_bits()).leading_zeros() >= bits,
-        _ => false,
-    }
 }
 
 #[cfg(test)]

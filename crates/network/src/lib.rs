@@ -25,7 +25,7 @@ mod request;
 
 pub use address::refusal;
 pub use door::enter;
-pub use hosts::{BadHost, HostRules, names_host};
+pub use hosts::{AddressRange, BadHost, HostRules, names_host, split_port};
 pub use proxy::{Lookup, Pass, Proxy, system_lookup};
 
 /// For fuzzing: reads the first bytes of a client.

@@ -3,6 +3,7 @@
 //! Pure. `NO_PROXY` is a list of names (with everything below them), addresses, address ranges (`10.0.0.0/8`), each with a
 //! port or without, and `*`. This machine is never asked for through a proxy.
 
+use becket_network::{AddressRange, split_port};
 use std::net::IpAddr;
 use url::Url;
 
@@ -30,43 +31,17 @@ impl Proxies {
         }
         let list = self.no_proxy.as_deref().unwrap_or_default();
         list.split([',', ' ']).map(str::trim).filter(|entry| !entry.is_empty()).any(|entry| {
-            let (entry, port) = split_port(entry);
+            let Some((entry, port)) = split_port(entry) else { return false };
             if port.is_some_and(|port| url.port_or_known_default() != Some(port)) {
                 return false;
             }
             let entry = entry.trim_start_matches("*.").trim_start_matches('.').to_ascii_lowercase();
             match ip {
                 _ if entry == "*" => true,
-                Some(ip) => contains(&entry, ip),
+                Some(ip) => AddressRange::read(&entry).is_some_and(|range| range.contains(ip)),
                 None => host.strip_suffix(&entry).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')),
             }
         })
-    }
-}
-
-/// `host:80`, `[::1]:80`; a colon of an address itself is none of a port.
-fn split_port(entry: &str) -> (&str, Option<u16>) {
-    let bare = |entry: &'_ str| -> bool { !entry.contains(':') || entry.ends_with(']') };
-    match entry.rsplit_once(':') {
-        Some((host, port)) if bare(host) && port.parse::<u16>().is_ok() => {
-            (host.trim_matches(['[', ']']), port.parse().ok())
-        }
-        _ => (entry.trim_matches(['[', ']']), None),
-    }
-}
-
-/// True if an entry is the address, or a range that holds it.
-fn contains(entry: &str, ip: IpAddr) -> bool {
-    let (range, bits) = entry.split_once('/').unwrap_or((entry, "128"));
-    let Ok(bits) = bits.parse::<u32>() else { return false };
-    match (range.parse(), ip) {
-        (Ok(IpAddr::V4(range)), IpAddr::V4(ip)) => {
-            (range.to_bits() ^ ip.to_bits()).leading_zeros() >= bits.min(32)
-        }
-        (Ok(IpAddr::V6(range)), IpAddr::V6(ip)) => {
-            (range.to_bits() ^ ip.to_bits()).leading_zeros() >= bits.min(128)
-        }
-        _ => false,
     }
 }
 
