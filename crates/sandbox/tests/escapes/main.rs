@@ -6,5 +6,6 @@
 mod attacks;
 mod ground;
 mod limits;
+mod machines;
 mod network;
 mod programs;
