@@ -288,7 +288,7 @@ fn a_server_s_window_is_used_when_its_model_is_first_chosen() {
     let server = MockServer::with(|_| Answer::text("fine").into())
         .get("/v1/models", reply(&listed))
         .get("/props", reply(&props));
-    for model in [None, Some("openai/small.gguf")] {
+    for model in [None, Some("openai/small.gguf"), Some("openai/small.gguf")] {
         let mut command = bench.command();
         command
             .env("OPENAI_BASE_URL", format!("{}/v1", server.url()))
@@ -298,7 +298,33 @@ fn a_server_s_window_is_used_when_its_model_is_first_chosen() {
         assert!(!ran.stderr.contains("is not known"), "{}", ran.stderr);
     }
     let asked = server.all_requests().iter().filter(|request| request.method == "GET").count();
-    assert_eq!(asked, 2, "a run that names its model asks nothing at its start");
+    assert_eq!(asked, 2, "a run that names a known model asks nothing at its start");
+    // Named from the start, the model is asked about once.
+    let bench = Bench::new(&[("a.png", "")]);
+    for _ in 0..2 {
+        let mut command = bench.command();
+        command.env("OPENAI_BASE_URL", format!("{}/v1", server.url()));
+        let ran = run(command.args(["-p", "--output-format", "json", "--model", "openai/small.gguf", "go"]))
+            .expect(0);
+        assert_eq!(ran.lines()[0]["modelUsage"]["openai/small.gguf"]["contextWindow"], 16_384);
+    }
+    let asked = server.all_requests().iter().filter(|request| request.method == "GET").count();
+    assert_eq!(asked, 4, "the list and the properties, once");
+}
+
+/// Nothing is kept of a server that is not there: it is asked when it is.
+#[test]
+fn a_server_that_cannot_be_reached_is_asked_the_next_time() {
+    let bench = Bench::new(&[]);
+    // A port that nobody listens on.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let mut command = bench.command();
+    command.env("OPENAI_BASE_URL", format!("http://{address}/v1"));
+    let ran = run(command.args(["-p", "--max-wait", "1s", "--model", "openai/small.gguf", "go"]));
+    assert_ne!(ran.code, 0, "{}", ran.stdout);
+    assert!(!bench.home.exists(".local/share/becket/server-models.json"));
 }
 
 /// A server that never answers the question for its window costs one bounded wait, once.

@@ -67,11 +67,9 @@ async fn assembled(
     let config = &run.settings.config;
     let mut notes: Vec<String> = run.settings.warnings.iter().map(ToString::to_string).collect();
     notes.extend(remembered);
-    let model_settings = models::model_settings(environment, &run.settings);
-    let reference = models::choose(environment, &run.settings, &model_settings).await?;
-    let mut own = model_settings.clone();
-    own.window = own.window.or_else(|| crate::servers::window(environment, &own, &reference));
-    let model = becket_model::open(&reference, &own).map_err(|e| {
+    let mut model_settings = models::model_settings(environment, &run.settings);
+    let reference = models::choose(environment, &run.settings, &mut model_settings).await?;
+    let model = becket_model::open(&reference, &model_settings).map_err(|e| {
         let failure = models::usage(&e);
         match failure.hint.clone() {
             hint if run.settings.is_remembered("model") => failure.hint(format!(

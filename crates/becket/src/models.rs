@@ -28,6 +28,7 @@ pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> 
             })
             .collect(),
         window: config.context.window,
+        server_models: crate::servers::known(environment),
         layouts: facts(&environment.data_dir.join("server-layouts.json"), |_| true),
         body_limits: facts(&environment.data_dir.join("server-body-limits.json"), is_recent),
         ..becket_model::Settings::default()
@@ -136,14 +137,16 @@ pub(crate) fn by_key(settings: &Settings) -> Vec<(String, &'static str)> {
 }
 
 /// The model of a run: the one that is named, else the default of a provider whose key is there, else what the local
-/// server has.
+/// server has. What their own server says about the model goes into `model`.
 pub(crate) async fn choose(
     environment: &Environment,
     settings: &Settings,
-    model: &becket_model::Settings,
+    model: &mut becket_model::Settings,
 ) -> Result<ModelRef, Failure> {
     if let Some(name) = &settings.config.model {
-        return parse(name);
+        let reference = parse(name)?;
+        crate::servers::ask(environment, model, &reference, None).await;
+        return Ok(reference);
     }
     if model.anthropic.credential.is_some() {
         return parse(ANTHROPIC_DEFAULT);
@@ -154,7 +157,7 @@ pub(crate) async fn choose(
         return match listed {
             Ok(models) if !models.is_empty() => {
                 let reference = ModelRef::OpenAi(models[0].name.clone());
-                crate::servers::learn(environment, model, &reference, models[0].window).await;
+                crate::servers::ask(environment, model, &reference, Some(&models[0])).await;
                 Ok(reference)
             }
             Ok(_) => Err(Failure::usage("the server at OPENAI_BASE_URL lists no model")

@@ -1,66 +1,61 @@
-//! What servers said of their models, kept between runs: the window that a server on this machine or of a company really
-//! runs a model with.
+//! What the user's own server said about its models, kept between runs: window, images, and the layout that its chat template
+//! needs.
 //!
-//! Asked when such a model is first chosen, which asks the server anyway; never at the start of a run that names its model.
-//! The file is derived: without it, windows are those of the catalog.
+//! A server is asked when a model of it is first chosen, and again after a day: it may have been started in another way. A
+//! run waits for that for a second at most. A server that does not answer in time counts as asked; one that cannot be reached
+//! does not. The file is derived: without it, the figures are those of the catalog.
 
 use crate::environment::Environment;
-use becket_model::{ModelRef, probe};
-use std::collections::BTreeMap;
+use becket_model::probe::{self, Listed, ServerModels};
+use becket_model::{ModelRef, Settings};
+use becket_types::Millis;
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
-/// Windows by base URL and model; 0 where the server was asked and did not say.
-type Windows = BTreeMap<String, BTreeMap<String, u64>>;
+/// After this, a server is asked again.
+const HOLDS: Duration = Duration::from_hours(24);
 
 fn path(environment: &Environment) -> PathBuf {
     environment.data_dir.join("server-models.json")
 }
 
-fn read(environment: &Environment) -> Windows {
+/// Everything that servers have said.
+pub(crate) fn known(environment: &Environment) -> ServerModels {
     let text = std::fs::read_to_string(path(environment)).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// The window that the server of this model named before; `None` for the providers' own hosts.
-pub(crate) fn window(
+/// Asks the user's own server about this model, unless it is known, and keeps the answer, also in `settings`. `listed`: the
+/// entry in the list that the server has just sent; it is there and may have been started in another way.
+pub(crate) async fn ask(
     environment: &Environment,
-    settings: &becket_model::Settings,
+    settings: &mut Settings,
     reference: &ModelRef,
-) -> Option<u64> {
-    let (base, name) = place(settings, reference)?;
-    read(environment).get(base)?.get(name).copied().filter(|window| *window > 0)
-}
-
-/// Asks the server of a model that was just chosen for its window, and keeps the answer. llama.cpp says what it was started
-/// with, which may be another window each time; others say it in their list. A server that did not say is not asked again.
-pub(crate) async fn learn(
-    environment: &Environment,
-    settings: &becket_model::Settings,
-    reference: &ModelRef,
-    listed: Option<u64>,
+    listed: Option<&Listed>,
 ) {
-    let Some((base, name)) = place(settings, reference) else { return };
-    let mut known = read(environment);
-    let before = known.get(base).and_then(|models| models.get(name)).copied();
-    let asked = if before == Some(0) { None } else { probe::window(settings).await };
-    let window = asked.or(listed).unwrap_or(0);
-    if before == Some(window) {
+    let (ModelRef::OpenAi(name), Some(base)) = (reference, settings.openai.base_url.clone()) else { return };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let before = settings.server_models.get(&base).and_then(|models| models.get(name)).copied();
+    let holds = before.is_some_and(|said| {
+        let age = now.saturating_sub(Duration::from_millis(said.asked.0));
+        // A server that says nothing costs a second each time.
+        age < HOLDS && (listed.is_none() || said.window.is_none())
+    });
+    if holds {
         return;
     }
-    known.entry(base.to_owned()).or_default().insert(name.to_owned(), window);
+    let Some(mut said) = probe::describe(name, listed, settings).await else { return };
+    said.asked = Millis(now.as_millis() as u64);
+    // Read again: another becket may have kept something meanwhile.
+    let mut all = known(environment);
+    all.entry(base).or_default().insert(name.clone(), said);
     // Renamed into place, so that another becket never reads half of it. What cannot be kept is asked again.
     let file = path(environment);
     let new = file.with_extension(format!("{}.new", std::process::id()));
-    if let (Some(dir), Ok(text)) = (file.parent(), serde_json::to_string_pretty(&known)) {
+    if let (Some(dir), Ok(text)) = (file.parent(), serde_json::to_string_pretty(&all)) {
         let _ = std::fs::create_dir_all(dir)
             .and_then(|()| std::fs::write(&new, text + "\n"))
             .and_then(|()| std::fs::rename(&new, &file));
     }
-}
-
-fn place<'a>(settings: &'a becket_model::Settings, reference: &'a ModelRef) -> Option<(&'a str, &'a str)> {
-    match reference {
-        ModelRef::OpenAi(name) => Some((settings.openai.base_url.as_deref()?, name)),
-        ModelRef::Anthropic(_) | ModelRef::Script(_) => None,
-    }
+    settings.server_models = all;
 }

@@ -96,9 +96,11 @@ impl<P: Protocol> HttpModel<P> {
         settings: &Settings,
     ) -> Self {
         let mut info = catalog::lookup(provider, name);
-        crate::adjust(&mut info, settings, transport.local);
+        let said = if provider == "openai" { settings.said_by_server(name) } else { None };
+        crate::adjust(&mut info, settings, said, transport.local);
         let key = format!("{} {name}", transport.url);
-        let layout = Arc::new(ServerLayout::new(key, settings.layouts.clone()));
+        let layout =
+            Arc::new(ServerLayout::new(key, settings.layouts.clone(), said.and_then(|said| said.layout)));
         Self {
             info,
             protocol: Arc::new(protocol),

@@ -19,6 +19,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use url::{Host, Url};
 
+/// A list of models or the properties of a server. The longest lists, with prices and texts, have a few megabytes.
+const MAX_JSON_BODY: usize = 32 << 20;
 /// Most of an error body that is read.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -218,13 +220,20 @@ impl Transport {
         timeout: Duration,
     ) -> Result<serde_json::Value, ModelError> {
         let request = self.client()?.get(url).headers(self.headers.clone()).timeout(timeout);
-        let response = request.send().await.map_err(|e| self.unreachable(e))?;
+        let mut response = request.send().await.map_err(|e| self.unreachable(e))?;
         if !response.status().is_success() {
             return Err(self.failure(response).await);
         }
-        let text = response.text().await.map_err(|e| self.unreachable(e))?;
-        serde_json::from_str(&text).map_err(|_| {
-            let message = format!("{} sent something that is not JSON ({} bytes).", self.server, text.len());
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|e| self.unreachable(e))? {
+            body.extend_from_slice(&chunk);
+            if body.len() > MAX_JSON_BODY {
+                let message = format!("{} sent more than {MAX_JSON_BODY} bytes.", self.server);
+                return Err(ModelError::new(ErrorKind::Malformed, message));
+            }
+        }
+        serde_json::from_slice(&body).map_err(|_| {
+            let message = format!("{} sent something that is not JSON ({} bytes).", self.server, body.len());
             ModelError::new(ErrorKind::Malformed, message)
         })
     }

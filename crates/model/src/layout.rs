@@ -27,8 +27,9 @@ pub(crate) struct ServerLayout {
 }
 
 impl ServerLayout {
-    pub(crate) fn new(key: String, layouts: Layouts) -> Self {
-        let current = Mutex::new(layouts.get(&key).unwrap_or_default());
+    /// `expected`: the layout to begin with where nothing was found out yet.
+    pub(crate) fn new(key: String, layouts: Layouts, expected: Option<WireLayout>) -> Self {
+        let current = Mutex::new(layouts.get(&key).or(expected).unwrap_or_default());
         Self { key, layouts, current }
     }
 
@@ -62,6 +63,18 @@ impl ServerLayout {
         if !sent.is_standard() {
             self.layouts.set(&self.key, sent);
         }
+    }
+}
+
+/// The layout for a chat template, by the refusals that are written in it; `None` where the standard one will do.
+pub(crate) fn of_template(template: &str) -> Option<WireLayout> {
+    let text = template.to_lowercase();
+    if text.contains("system role not supported") {
+        Some(WireLayout::NoSystem)
+    } else if text.contains("single tool-call") || text.contains("alphanumeric") {
+        Some(WireLayout::SingleCalls)
+    } else {
+        None
     }
 }
 
@@ -130,7 +143,7 @@ mod tests {
         let saved: Arc<Mutex<Vec<BTreeMap<String, WireLayout>>>> = Arc::default();
         let log = Arc::clone(&saved);
         let layouts = Layouts::new(BTreeMap::new(), move |known| log.lock().unwrap().push(known.clone()));
-        let server = ServerLayout::new("http://host m".into(), layouts.clone());
+        let server = ServerLayout::new("http://host m".into(), layouts.clone(), None);
         while server.refused(server.current(), "jinja") {}
         assert_eq!(server.current(), Standard, "an error that no layout cures");
         assert!(server.refused(Standard, "System role not supported"));
@@ -140,7 +153,7 @@ mod tests {
         server.accepted(NoSystem);
         server.accepted(NoSystem);
         assert_eq!(*saved.lock().unwrap(), [BTreeMap::from([("http://host m".to_owned(), NoSystem)])]);
-        assert_eq!(ServerLayout::new("http://host m".into(), layouts).current(), NoSystem);
+        assert_eq!(ServerLayout::new("http://host m".into(), layouts, None).current(), NoSystem);
     }
 
     #[test]

@@ -275,17 +275,20 @@ pub fn open(reference: &ModelRef, settings: &Settings) -> Result<Arc<dyn Model>,
     })
 }
 
-/// What the user's settings, and a server on this machine (`local`), change in the catalog's figures.
-fn adjust(info: &mut ModelInfo, settings: &Settings, local: bool) {
+/// What the model's server said, the user's settings, and a server on this machine (`local`) change in the catalog's figures.
+fn adjust(info: &mut ModelInfo, settings: &Settings, said: Option<probe::ServerModel>, local: bool) {
     if local && !catalog::is_hosted_only(&info.name) {
         // Nobody sends a bill for it.
         info.prices = None;
     }
-    if let Some(window) = settings.window {
+    info.images = said.and_then(|said| said.images).unwrap_or(info.images);
+    let set = settings.window.map(|window| (window, "set by the user"));
+    let said = said.and_then(|said| said.window).map(|window| (window, "said by its server"));
+    if let Some((window, source)) = set.or(said) {
         info.window = window;
         info.input_limit = window;
         info.max_output = info.max_output.min(window);
-        "set by the user".clone_into(&mut info.source);
+        source.clone_into(&mut info.source);
     }
 }
 

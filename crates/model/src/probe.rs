@@ -1,16 +1,20 @@
-//! Asking a server what it is: its models, and the window it really runs with.
+//! Asking a server what it is: its models, the window it really runs with, and what its template and its model can do.
 //!
 //! For `becket models`, `becket doctor` and the first choice of a model. Never needed for a request.
 
+use crate::ErrorKind::{Dns, Network, Tls};
 use crate::http::{Transport, join};
 use crate::settings::{Credential, Endpoint, Settings};
-use crate::{ModelError, ModelRef};
+use crate::{ModelError, ModelRef, layout};
+use becket_types::{Millis, WireLayout};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// For what a run can do without, while somebody waits for it to begin.
-const PROPS_TIMEOUT: Duration = Duration::from_secs(1);
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A model that a server says it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +23,29 @@ pub struct Listed {
     pub name: String,
     /// The window in tokens, where the server says it.
     pub window: Option<u64>,
+    /// It reads images, where the server says it.
+    pub images: Option<bool>,
 }
+
+/// A server's statement about one of its models. A field is `None` where it said nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerModel {
+    /// The window in tokens with which it runs.
+    #[serde(default)]
+    pub window: Option<u64>,
+    /// It reads images.
+    #[serde(default)]
+    pub images: Option<bool>,
+    /// The layout without which its chat template refuses messages.
+    #[serde(default)]
+    pub layout: Option<WireLayout>,
+    /// When it was asked, since 1970.
+    #[serde(default)]
+    pub asked: Millis,
+}
+
+/// Statements of servers, by base URL and the model's name.
+pub type ServerModels = BTreeMap<String, BTreeMap<String, ServerModel>>;
 
 /// The models the provider of `reference` lists.
 ///
@@ -28,20 +54,56 @@ pub struct Listed {
 pub async fn list(reference: &ModelRef, settings: &Settings) -> Result<Vec<Listed>, ModelError> {
     let transport = transport(reference, settings)?;
     let json = transport.get_json(transport.url.clone(), TIMEOUT).await?;
-    let entries = [&json["data"], &json["models"]].into_iter().find_map(Value::as_array);
-    Ok(entries.into_iter().flatten().filter_map(listed).collect())
+    Ok(entries(&json))
 }
 
-/// The window that a llama.cpp server was started with. `None`: the server is something else, does not say, or not within a
-/// second.
-pub async fn window(settings: &Settings) -> Option<u64> {
+/// Asks the server of an OpenAI-compatible model about it: for its list of models and, as llama.cpp has them, its properties.
+/// Waits for a second at most; whatever was not said until then is unknown. `None` if there is no server. `listed`: its entry in
+/// the list, where the caller has that already.
+pub async fn describe(name: &str, listed: Option<&Listed>, settings: &Settings) -> Option<ServerModel> {
     let transport = transport(&ModelRef::OpenAi(String::new()), settings).ok()?;
-    let mut url = transport.url.clone();
-    let root = url.path().trim_end_matches("/models").trim_end_matches("/v1").to_owned();
-    url.set_path(&format!("{root}/props"));
-    let json = transport.get_json(url, PROPS_TIMEOUT).await.ok()?;
-    let places = [&json["default_generation_settings"]["n_ctx"], &json["n_ctx"]];
-    places.into_iter().find_map(Value::as_u64).filter(|n| *n > 0)
+    let mut props = transport.url.clone();
+    let root = props.path().trim_end_matches("/models").trim_end_matches("/v1").to_owned();
+    props.set_path(&format!("{root}/props"));
+    let list = async {
+        match listed {
+            Some(entry) => Ok(vec![entry.clone()]),
+            None => {
+                transport.get_json(transport.url.clone(), DESCRIBE_TIMEOUT).await.map(|json| entries(&json))
+            }
+        }
+    };
+    let (list, props) = tokio::join!(list, transport.get_json(props, DESCRIBE_TIMEOUT));
+    if let (Err(first), Err(second)) = (&list, &props)
+        && [first, second].iter().all(|error| matches!(error.kind, Network | Dns | Tls))
+    {
+        return None;
+    }
+    // The server's own options go before the abilities of the model's file.
+    let mut said = props.as_ref().map(properties).unwrap_or_default();
+    let list = list.unwrap_or_default();
+    let own = list.iter().find(|entry| entry.name == name);
+    // A server with one model takes every name for it.
+    if let Some(entry) = own.or(list.first().filter(|_| list.len() == 1)) {
+        said.window = said.window.or(entry.window);
+        said.images = said.images.or(entry.images);
+    }
+    Some(said)
+}
+
+fn properties(json: &Value) -> ServerModel {
+    let windows = [&json["default_generation_settings"]["n_ctx"], &json["n_ctx"]];
+    ServerModel {
+        window: windows.into_iter().find_map(Value::as_u64).filter(|n| *n > 0),
+        images: json["modalities"]["vision"].as_bool(),
+        layout: json["chat_template"].as_str().and_then(layout::of_template),
+        asked: Millis(0),
+    }
+}
+
+fn entries(json: &Value) -> Vec<Listed> {
+    let entries = [&json["data"], &json["models"]].into_iter().find_map(Value::as_array);
+    entries.into_iter().flatten().filter_map(listed).collect()
 }
 
 fn transport(reference: &ModelRef, settings: &Settings) -> Result<Transport, ModelError> {
@@ -79,5 +141,12 @@ fn listed(entry: &Value) -> Option<Listed> {
         &entry["meta"]["n_ctx"],
         &entry["meta"]["n_ctx_train"],
     ];
-    Some(Listed { name: name.to_owned(), window: window.into_iter().find_map(Value::as_u64) })
+    let modalities = entry["architecture"]["input_modalities"].as_array();
+    Some(Listed {
+        name: name.to_owned(),
+        window: window.into_iter().find_map(Value::as_u64),
+        images: modalities
+            .map(|all| all.iter().any(|one| one == "image"))
+            .or(entry["capabilities"]["vision"].as_bool()),
+    })
 }

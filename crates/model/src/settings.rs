@@ -4,6 +4,7 @@
 
 use crate::body_limit::BodyLimits;
 use crate::layout::Layouts;
+use crate::probe::{ServerModel, ServerModels};
 use futures::future::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
@@ -113,6 +114,8 @@ pub struct Settings {
     pub max_attempts: u32,
     /// The window, where the user says it (`--context-window`).
     pub window: Option<u64>,
+    /// Statements of servers about their models.
+    pub server_models: ServerModels,
     /// Layouts that servers were found to need.
     pub layouts: Layouts,
     /// Limits on bytes that servers were found to have.
@@ -135,10 +138,18 @@ impl Default for Settings {
             connect_timeout: Duration::from_secs(10),
             max_attempts: 6,
             window: None,
+            server_models: ServerModels::default(),
             layouts: Layouts::default(),
             body_limits: BodyLimits::default(),
             sleeper: Sleeper::default(),
         }
+    }
+}
+
+impl Settings {
+    /// The statement of the user's own server about the model of this name.
+    pub(crate) fn said_by_server(&self, name: &str) -> Option<ServerModel> {
+        self.server_models.get(self.openai.base_url.as_deref()?)?.get(name).copied()
     }
 }
 

@@ -5,7 +5,7 @@ mod common;
 
 use becket_model::{ErrorKind, ModelEvent, ModelRef, Settings, open, probe};
 use becket_testkit::{Answer, MockServer, Reply, Wire};
-use becket_types::Message;
+use becket_types::{Message, WireLayout};
 use common::{ask, context, model, model_ref, no_blobs, request, run, settings, tools};
 use futures::StreamExt as _;
 use serde_json::json;
@@ -332,10 +332,66 @@ async fn servers_say_what_they_have() {
     let listed = probe::list(&ModelRef::OpenAi(String::new()), &settings).await.unwrap();
     let want = [("/m/qwen.gguf", Some(32768)), ("b", Some(4096))];
     assert_eq!(listed.iter().map(|l| (l.name.as_str(), l.window)).collect::<Vec<_>>(), want);
-    assert_eq!(probe::window(&settings).await, Some(16384));
+    // The window it was started with goes before the one its model was trained for.
+    let said = probe::describe("/m/qwen.gguf", None, &settings).await.unwrap();
+    assert_eq!((said.window, said.images, said.layout), (Some(16384), None, None));
     let nowhere = Settings {
         openai: becket_model::Endpoint { base_url: Some("http://127.0.0.1:9".into()), ..Default::default() },
         ..settings
     };
-    assert_eq!(probe::window(&nowhere).await, None);
+    assert_eq!(probe::describe("b", None, &nowhere).await, None);
+}
+
+/// Each kind of server describes its model `m` in its own way.
+#[tokio::test]
+async fn servers_say_what_their_models_can_do() {
+    let gemma = "{{ raise_exception('System role not supported') }}";
+    let llama = "{{ raise_exception(\"This model only supports single tool-calls at once!\") }}";
+    let said = |window, images, layout| (window, images, layout);
+    for (models, props, want) in [
+        // llama.cpp
+        (
+            json!([{"id": "m"}]),
+            json!({"n_ctx": 8192, "modalities": {"vision": false}, "chat_template": gemma}),
+            said(Some(8192), Some(false), Some(WireLayout::NoSystem)),
+        ),
+        (
+            json!([{"id": "m"}]),
+            json!({"modalities": {"vision": true}, "chat_template": llama}),
+            said(None, Some(true), Some(WireLayout::SingleCalls)),
+        ),
+        (json!([{"id": "m"}]), json!({"chat_template": "{{ messages }}"}), said(None, None, None)),
+        // OpenRouter, Mistral, and a server that takes every name for its only model
+        (
+            json!([{"id": "x", "context_length": 1}, {"id": "m", "context_length": 9000,
+            "architecture": {"input_modalities": ["text", "image"]}}]),
+            json!(null),
+            said(Some(9000), Some(true), None),
+        ),
+        (
+            json!([{"id": "m", "max_context_length": 32000, "capabilities": {"vision": false}}]),
+            json!(null),
+            said(Some(32000), Some(false), None),
+        ),
+        (json!([{"id": "other", "max_model_len": 4096}]), json!(null), said(Some(4096), None, None)),
+        (
+            json!([{"id": "a", "max_model_len": 1}, {"id": "b", "max_model_len": 2}]),
+            json!(null),
+            said(None, None, None),
+        ),
+        // Neither list nor properties, or nonsense in them
+        (json!(null), json!(null), said(None, None, None)),
+        (
+            json!({"id": 5}),
+            json!({"n_ctx": -1, "modalities": 7, "chat_template": []}),
+            said(None, None, None),
+        ),
+    ] {
+        let server = MockServer::start(Vec::<Answer>::new())
+            .get("/v1/models", Reply::json(200, &json!({ "data": models })))
+            .get("/props", Reply::json(200, &props));
+        let (settings, _) = settings(&server.url());
+        let found = probe::describe("m", None, &settings).await.unwrap();
+        assert_eq!((found.window, found.images, found.layout), want, "{models} {props}");
+    }
 }

@@ -127,13 +127,6 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
         }
         Answer::Chosen(id) => {
             chosen(environment, settings, &id)?;
-            if id.starts_with("server ")
-                && let Some(name) = &settings.settings.config.model
-            {
-                let reference = models::parse(name)?;
-                let models = models::model_settings(environment, &settings.settings);
-                crate::servers::learn(environment, &models, &reference, None).await;
-            }
             Ok(Next::Session)
         }
         Answer::Written(_, key) => pasted(environment, settings, &key).map(|()| Next::Session),

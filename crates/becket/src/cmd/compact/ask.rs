@@ -68,7 +68,9 @@ impl Asker {
         model_settings.window = window.or(model_settings.window);
         let reference = match name {
             Some(name) => models::parse(name)?,
-            None => crate::runtime()?.block_on(models::choose(environment, &settings, &model_settings))?,
+            None => {
+                crate::runtime()?.block_on(models::choose(environment, &settings, &mut model_settings))?
+            }
         };
         let model = open(&reference, &model_settings)?;
         Ok(Self { model, blobs: Arc::new(blobs), answered: Vec::new(), left: TIME_LIMIT })
