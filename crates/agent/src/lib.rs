@@ -34,4 +34,4 @@ pub mod watch;
 mod written_calls;
 
 pub use driver::{Agent, AgentHandle};
-pub use settings::{AgentParts, AgentSettings, FindModel, scope};
+pub use settings::{AgentParts, AgentSettings, FindModel, SecretOutputs, scope};

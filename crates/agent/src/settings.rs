@@ -52,8 +52,7 @@ pub struct AgentSettings {
     pub max_wall: Option<Duration>,
     /// Time of one tool call; then its result says so.
     pub tool_timeout: Duration,
-    /// Keys and tokens of known forms are masked in outputs of tools before they are kept and sent.
-    pub mask_secrets: bool,
+    pub secrets: SecretOutputs,
     /// Is told around every call that changes files.
     pub edit_hook: Option<Arc<dyn EditHook>>,
     /// Output limit of a request; the model's own where it is lower.
@@ -64,7 +63,7 @@ pub struct AgentSettings {
     pub prompt: PromptSettings,
     pub environment: Environment,
     pub rules: RulesSettings,
-    /// What is kept of files before calls, for undo; `None`: nothing.
+    /// Copies of files before calls, for undo; `None`: none are made.
     pub snapshots: Option<becket_snapshot::Settings>,
     /// How files that the model has read are followed, to tell it when somebody else changes one.
     pub watching: Watching,
@@ -76,6 +75,15 @@ pub struct AgentSettings {
     pub title: Option<String>,
     /// States of the session that are written before its next turn where they differ, for later runs of it.
     pub states: Vec<(String, serde_json::Value)>,
+}
+
+/// The treatment of keys and tokens of known forms in outputs of tools, before the outputs are kept and sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecretOutputs {
+    /// The person is asked for each output that holds one; they are masked where nobody can be asked.
+    Ask,
+    Mask,
+    Send,
 }
 
 impl Default for AgentSettings {
@@ -90,7 +98,7 @@ impl Default for AgentSettings {
             max_tokens: None,
             max_wall: None,
             tool_timeout: Duration::from_hours(1),
-            mask_secrets: true,
+            secrets: SecretOutputs::Mask,
             edit_hook: None,
             max_output: None,
             effort: None,

@@ -14,7 +14,7 @@ use crate::toolbox;
 use becket_agent::prompt::{self, PromptSettings};
 use becket_agent::rules::RulesSettings;
 use becket_agent::subagent::{Kind, TaskTool};
-use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel};
+use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel, SecretOutputs};
 use becket_config::{Config, SecretsToModel};
 use becket_guard::{Guard, GuardSettings, Rules};
 use becket_model::{Model, ModelRef};
@@ -175,7 +175,11 @@ fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings
     AgentSettings {
         roots: run.roots.clone(),
         headless: !run.interactive,
-        mask_secrets: config.secrets == SecretsToModel::Mask,
+        secrets: match config.secrets {
+            SecretsToModel::Ask => SecretOutputs::Ask,
+            SecretsToModel::Mask => SecretOutputs::Mask,
+            SecretsToModel::Send => SecretOutputs::Send,
+        },
         max_turns: config.limits.max_turns,
         max_budget_usd: config.limits.max_budget_usd,
         max_tokens: config.limits.max_tokens,

@@ -197,8 +197,11 @@ pub struct ShellConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SecretsToModel {
-    /// Keys and tokens of known forms are masked before the model, and so its provider, gets them.
+    /// Keys and tokens of known forms: becket asks before the model, and so its provider, gets them. Masked where nobody can be
+    /// asked.
     #[default]
+    Ask,
+    /// They are masked without a question.
     Mask,
     /// They are sent as they are.
     Send,

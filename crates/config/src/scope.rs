@@ -34,7 +34,7 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: 
         _ if section == "web" => ignored("a project does not decide what is reached or who is asked"),
         _ if section == "ui" => ignored("how becket looks and what it runs for that is yours to decide"),
         "permission_mode" => mode(value, so_far),
-        "secrets" if value.as_str() == Some("send") => {
+        "secrets" if value.as_str() != Some("mask") => {
             ignored("a project does not have secrets sent to a provider")
         }
         "sandbox.mode" => sandbox_mode(value, so_far),

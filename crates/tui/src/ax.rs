@@ -212,6 +212,16 @@ impl Speaker {
         let Some((subagent, request)) = self.questions.front() else { return };
         self.asked = true;
         let whose = if subagent.is_some() { " for a subagent" } else { "" };
+        if let Some(kinds) = &request.secrets {
+            out.push(format!("Question: the output of {}{whose} holds {kinds}.", request.tool));
+            out.extend(request.access.subject.iter().map(|subject| format!("Output of: {subject}")));
+            out.push(format!("Why it asks: {}", request.reason));
+            out.push(
+                "Answer /n to mask it, /y to send this output as it is, /s to send all for this session."
+                    .to_owned(),
+            );
+            return;
+        }
         out.push(format!("Question: {} wants to run{whose}.", request.tool));
         if let Some(command) = &request.access.command {
             out.push(format!("Command: {command}"));
@@ -552,6 +562,7 @@ mod tests {
             reason: "no rule".into(),
             offer: None,
             nearest: None,
+            secrets: None,
             preview: Vec::new(),
         };
         let lines = speaker.event(&Event::PermissionAsked(Box::new(request)));
@@ -594,6 +605,7 @@ mod tests {
             reason: "no rule".into(),
             offer: None,
             nearest: None,
+            secrets: None,
             preview: Vec::new(),
         };
         let lines = speaker.event(&nested(Event::PermissionAsked(Box::new(request))));

@@ -237,6 +237,7 @@ fn a_question_of_the_agent_goes_before_a_page() {
         reason: "no rule".into(),
         offer: None,
         nearest: None,
+        secrets: None,
         preview: Vec::new(),
     })));
     assert!(stage.screen().contains("? bash wants to run"), "{}", stage.screen());

@@ -36,6 +36,7 @@ fn question(hunks: usize) -> PermissionRequest {
             covers: "every change of it".into(),
         }),
         nearest: Some("Edit(//home/u/project/src/**)".into()),
+        secrets: None,
         preview: vec![FilePreview {
             path: "/home/u/project/a.rs".into(),
             hunks: (1..=hunks).map(hunk).collect(),

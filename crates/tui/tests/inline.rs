@@ -259,6 +259,7 @@ proptest! {
             reason,
             offer: None,
             nearest: None,
+            secrets: None,
             preview: Vec::new(),
         })));
         stage.widen((columns * narrow).div_ceil(100));

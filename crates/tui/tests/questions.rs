@@ -187,6 +187,7 @@ fn request(hunks: usize, lines: usize) -> PermissionRequest {
         reason: "no rule".into(),
         offer: Some(RuleOffer { rule: "Bash(echo *)".into(), covers: "every echo".into() }),
         nearest: None,
+        secrets: None,
         preview: (hunks > 0)
             .then(|| FilePreview {
                 path: "/p/a.rs".into(),
@@ -197,10 +198,17 @@ fn request(hunks: usize, lines: usize) -> PermissionRequest {
     }
 }
 
+/// The output of a call holds a secret.
+fn secrets() -> PermissionRequest {
+    PermissionRequest { secrets: Some("GitHub token".into()), offer: None, ..request(0, 1) }
+}
+
 /// Everything in the interface that can be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Call,
+    /// May the output of a call that has run be sent with its secrets?
+    Secrets,
     CallOfSubagent,
     LongCall,
     /// Two calls, one after the other.
@@ -222,8 +230,9 @@ enum Kind {
     Inspector,
 }
 
-const KINDS: [Kind; 14] = [
+const KINDS: [Kind; 15] = [
     Kind::Call,
+    Kind::Secrets,
     Kind::CallOfSubagent,
     Kind::LongCall,
     Kind::TwoCalls,
@@ -283,6 +292,7 @@ impl Kind {
         let plain = || Event::PermissionAsked(Box::new(request(0, 1)));
         let event = match self {
             Self::Call | Self::Focused | Self::Always => plain(),
+            Self::Secrets => Event::PermissionAsked(Box::new(secrets())),
             Self::CallOfSubagent => Event::Subagent { call_id: CallId("t".into()), what: Box::new(plain()) },
             Self::LongCall => Event::PermissionAsked(Box::new(request(0, 80))),
             Self::TwoCalls => {
@@ -706,4 +716,37 @@ fn the_lines_of_a_screen_reader_answer_when_they_are_meant_to() {
     for line in ["/y", "/s", "/n"] {
         assert_eq!(decided(line, true), None, "{line} came before the question was said");
     }
+}
+
+#[test]
+fn secrets_in_an_output_are_masked_unless_the_person_chooses_otherwise() {
+    let ask = || {
+        let mut desk = Desk::new((80, 24), false);
+        Kind::Secrets.ask(&mut desk);
+        desk.wait(3_000);
+        desk
+    };
+    let mut desk = ask();
+    let shown = desk.frame();
+    for part in ["the output of bash holds GitHub token", "Mask it, then go on", "Esc masks it"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains("why not"), "{shown}");
+    desk.deliberately(KeyCode::Tab);
+    desk.press(KeyCode::Enter);
+    assert_eq!(allowed(&desk), [Decision::Deny { reason: None }]);
+    for (key, decision) in [('2', Decision::AllowOnce), ('3', Decision::AllowSession)] {
+        let mut desk = ask();
+        desk.deliberately(KeyCode::Tab);
+        desk.press(KeyCode::Char(key));
+        assert_eq!(allowed(&desk), [decision]);
+    }
+    // A text is a message for the model and no answer.
+    let mut desk = ask();
+    desk.type_text("use the test account");
+    let shown = desk.frame();
+    assert!(shown.contains("Enter sends"), "{shown}");
+    desk.press(KeyCode::Enter);
+    assert!(allowed(&desk).is_empty());
+    assert_eq!(desk.written().replace(' ', ""), "usethetestaccount");
 }

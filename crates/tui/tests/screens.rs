@@ -102,6 +102,7 @@ fn ask(stage: &mut Stage, command: &str) {
         reason: "no rule allows `rm`".into(),
         offer: None,
         nearest: None,
+        secrets: None,
         preview: Vec::new(),
     })));
 }

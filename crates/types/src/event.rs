@@ -305,6 +305,10 @@ pub struct PermissionRequest {
     /// The allow rule that comes nearest and does not match.
     #[serde(default)]
     pub nearest: Option<String>,
+    /// Set where the call has run and its output holds secrets: their kinds, in words. The question is whether the output may
+    /// be sent to the model's provider as it is; a refusal sends it masked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<String>,
     /// What the call would change, file by file; empty where it cannot be said beforehand.
     #[serde(default)]
     pub preview: Vec<FilePreview>,

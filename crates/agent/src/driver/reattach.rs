@@ -8,6 +8,7 @@
 //! regular text files of at most [`MAX_BYTES`].
 
 use super::Agent;
+use crate::settings::SecretOutputs;
 use becket_guard::Verdict;
 use becket_session::context::compaction::{FileContent, FileNow, MAX_FILES, Snapshot, uses};
 use becket_session::secrets;
@@ -53,7 +54,7 @@ impl Agent {
         let input = json!({ "path": path.to_string_lossy() });
         let verdict = self.guard.check(READ, &Access::read(path.to_owned()), &input);
         let content = match verdict {
-            Verdict::Allow { .. } => content(path, &seen, self.settings.mask_secrets),
+            Verdict::Allow { .. } => content(path, &seen, self.settings.secrets != SecretOutputs::Send),
             Verdict::Ask { .. } | Verdict::Deny { .. } => FileContent::Skipped(
                 "the permissions of this session do not let it be read without a question",
             ),

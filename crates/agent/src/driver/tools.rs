@@ -14,6 +14,7 @@ use super::{Agent, Op};
 use crate::answer::Call;
 use crate::host::lock;
 use crate::machine::{Input, NotRun};
+use crate::settings::SecretOutputs;
 use crate::spend::millis;
 use becket_guard::Verdict;
 use becket_session::Durability;
@@ -39,7 +40,7 @@ pub(super) use batch::{Batch, Done};
 use batch::{Slot, SlotState};
 use outcome::{
     called, interrupted, invalid_arguments, journal, journal_result, mask_secrets, masked_secret, not_run,
-    permission, result_message, run, subject,
+    permission, result_message, run, secrets_in, subject,
 };
 
 /// Read-only calls that run at the same time.
@@ -68,7 +69,9 @@ impl Agent {
     fn advance(&mut self) {
         let Op::Tools(mut batch) = std::mem::replace(&mut self.op, Op::None) else { return };
         let mut synced = Durability::Buffered;
-        while batch.next < batch.slots.len() {
+        // A question about a result comes before one about a later call.
+        self.waits_for_secrets(&mut batch);
+        while batch.next < batch.slots.len() && !batch.asks_secrets {
             match self.take_up(&mut batch) {
                 Taken::Running { alone } => {
                     batch.alone = alone;
@@ -162,6 +165,7 @@ impl Agent {
                     tool: slot.call.name.clone(),
                     input: slot.call.input.clone(),
                     nearest: self.guard.nearest(&tool.spec().name, &access),
+                    secrets: None,
                     access: access.clone(),
                     reason,
                     offer,
@@ -198,7 +202,7 @@ impl Agent {
         };
         let access = tool.access(&call.input, &env)?;
         // The model saw a mark in place of a secret; what it writes would put the mark where the secret is.
-        if self.settings.mask_secrets
+        if self.settings.secrets != SecretOutputs::Send
             && !access.is_read_only()
             && let Some(kind) = masked_in(&call.input)
         {
@@ -284,6 +288,12 @@ impl Agent {
     /// The answer to a question for permission.
     pub(super) fn decided(&mut self, id: &CallId, decision: Decision) {
         let Op::Tools(mut batch) = std::mem::replace(&mut self.op, Op::None) else { return };
+        if batch.asks_secrets {
+            self.decided_secrets(&mut batch, id, &decision);
+            self.op = Op::Tools(batch);
+            self.advance();
+            return;
+        }
         let index = batch.next;
         if let Some(slot) = batch.slots.get_mut(index)
             && slot.call.id == *id
@@ -375,8 +385,12 @@ impl Agent {
     pub(super) fn nobody_decides(&mut self) {
         self.subagents.nobody_decides();
         let Op::Tools(batch) = &self.op else { return };
-        let Some(slot) = batch.slots.get(batch.next) else { return };
-        if matches!(slot.state, SlotState::Asking { .. }) {
+        let asked = if batch.asks_secrets {
+            batch.slots.get(batch.written)
+        } else {
+            batch.slots.get(batch.next).filter(|_| batch.asks_permission())
+        };
+        if let Some(slot) = asked {
             let id = slot.call.id.clone();
             self.decided(&id, Decision::Deny { reason: Some("the front end is gone".to_owned()) });
         }
@@ -412,6 +426,11 @@ impl Agent {
         let patience = if batch.cancel.is_cancelled() { Duration::ZERO } else { calm };
         batch.cancel.cancel();
         batch.grace = Some(Instant::now() + patience);
+        if std::mem::take(&mut batch.asks_secrets)
+            && let Some(slot) = batch.slots.get_mut(batch.written)
+        {
+            slot.send_secrets = Some(false);
+        }
         for slot in &mut batch.slots {
             if matches!(slot.state, SlotState::Waiting | SlotState::Asking { .. }) {
                 slot.refuse(not_run(NotRun::Interrupted));
@@ -427,18 +446,25 @@ impl Agent {
         for entry in state {
             self.core.push(entry);
         }
-        while let Some(slot) = batch.slots.get_mut(batch.written) {
+        while !self.waits_for_secrets(batch) {
+            let Some(slot) = batch.slots.get_mut(batch.written) else { break };
             let SlotState::Done { output, time } = &mut slot.state else { break };
             let (mut output, time) = (std::mem::take(output), *time);
             batch.written += 1;
-            if self.settings.mask_secrets
+            if slot.send_secrets != Some(true)
+                && self.settings.secrets != SecretOutputs::Send
                 && let Some(kinds) = mask_secrets(&mut output)
             {
                 let name = &slot.call.name;
-                self.core.say(
-                    NoticeLevel::Warning,
-                    format!("Masked in the output of {name} before it is sent: {kinds}. With secrets = \"send\" it is sent."),
-                );
+                // A person who has just decided it needs no line about it.
+                if slot.send_secrets.is_none() {
+                    self.core.say(
+                        NoticeLevel::Warning,
+                        format!(
+                            "Masked in the output of {name} before it is sent: {kinds}. With secrets = \"send\" it is sent."
+                        ),
+                    );
+                }
             }
             self.repetition.saw(&slot.call.name, &slot.call.input, &output.content, output.is_error);
             if slot.started.is_some() {
@@ -451,6 +477,57 @@ impl Agent {
             self.core.push(EntryKind::Message { message: message.clone() });
             self.core.announce(Event::ToolFinished { message, changes, duration: millis(time) });
         }
+        self.core.flush(Durability::Buffered);
+    }
+
+    /// True while the next result waits for the person to say whether its secrets may be sent. Asks when it is time to.
+    fn waits_for_secrets(&mut self, batch: &mut Batch) -> bool {
+        if batch.asks_secrets || self.settings.headless || self.settings.secrets != SecretOutputs::Ask {
+            return batch.asks_secrets;
+        }
+        let Some(slot) = batch.slots.get(batch.written) else { return false };
+        let SlotState::Done { output, .. } = &slot.state else { return false };
+        let Some(kinds) = secrets_in(output).filter(|_| slot.send_secrets.is_none()) else { return false };
+        if batch.cancel.is_cancelled() {
+            return false;
+        }
+        // One question at a time: the open one is about another call.
+        if batch.asks_permission() {
+            return true;
+        }
+        batch.asks_secrets = true;
+        self.core.announce(Event::PermissionAsked(Box::new(PermissionRequest {
+            call_id: slot.call.id.clone(),
+            tool: slot.call.name.clone(),
+            input: slot.call.input.clone(),
+            access: Access { subject: slot.subject.clone(), ..Access::session() },
+            reason: "what a tool prints goes to the provider of the model".to_owned(),
+            offer: None,
+            nearest: None,
+            secrets: Some(kinds),
+            preview: Vec::new(),
+        })));
+        true
+    }
+
+    /// The answer to the question whether secrets in an output may be sent.
+    fn decided_secrets(&mut self, batch: &mut Batch, id: &CallId, decision: &Decision) {
+        let Some(slot) = batch.slots.get_mut(batch.written).filter(|slot| slot.call.id == *id) else {
+            return;
+        };
+        batch.asks_secrets = false;
+        let (verb, how) = match decision {
+            Decision::Deny { .. } => (Verb::Deny, "the user had the secrets in its output masked"),
+            Decision::AllowOnce | Decision::AllowWithout { .. } => {
+                (Verb::Allow, "the user had its output sent with its secrets")
+            }
+            Decision::AllowSession => {
+                self.settings.secrets = SecretOutputs::Send;
+                (Verb::Allow, "the user lets secrets in outputs be sent for the rest of the session")
+            }
+        };
+        slot.send_secrets = Some(verb == Verb::Allow);
+        self.core.push(permission(slot, verb, DecidedBy::Person, None, how));
         self.core.flush(Durability::Buffered);
     }
 

@@ -239,3 +239,104 @@ async fn the_journal_is_written_before_and_after() {
         ["tool_journal", "permission", "tool_journal", "tool_journal", "message", "request", "message"]
     );
 }
+
+/// A token of a known form. Put together, so that no tool takes this file for one with a token.
+fn token() -> String {
+    format!("ghp_{}", "0123456789abcdefghijABCDEFGHIJ012345")
+}
+
+/// A session with a person, in which a secret in an output is asked about.
+fn with_secrets(replies: Vec<Reply>) -> Setup {
+    let mut setup = Setup::new(replies);
+    (setup.mode, setup.settings.headless) = (PermissionMode::BypassPermissions, false);
+    setup.settings.secrets = becket_agent::SecretOutputs::Ask;
+    setup
+}
+
+fn asks_secrets(event: &Event) -> bool {
+    matches!(event, Event::PermissionAsked(request) if request.secrets.is_some())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_in_an_output_is_sent_only_after_a_question() {
+    let deny = || Decision::Deny { reason: None };
+    for (first, second, sent) in [
+        (deny(), Some(deny()), [false, false]),
+        (Decision::AllowOnce, Some(deny()), [true, false]),
+        (deny(), Some(Decision::AllowOnce), [false, true]),
+        (Decision::AllowSession, None, [true, true]),
+    ] {
+        let echo = |id: &str| bash(id, &format!("echo {}", token()));
+        let mut rig = with_secrets(vec![echo("c1"), echo("c2"), say("ok")]).start();
+        rig.send(prompt("go")).await;
+        rig.event(asks_secrets).await;
+        let Some(Event::PermissionAsked(request)) = rig.log.last() else { panic!("{:?}", rig.log) };
+        assert_eq!((request.secrets.as_deref(), request.offer.clone()), (Some("GitHub token"), None));
+        assert_eq!(rig.model.turns().len(), 1, "nothing is sent before the answer");
+        rig.send(Command::Decide { call_id: id("c1"), decision: first }).await;
+        if let Some(second) = second {
+            rig.event(asks_secrets).await;
+            rig.send(Command::Decide { call_id: id("c2"), decision: second }).await;
+        }
+        rig.finished().await;
+        for (request, sent) in rig.model.turns()[1..].iter().zip(sent) {
+            let last = request.lines().into_iter().rfind(|line| line.starts_with("result ")).unwrap();
+            assert_eq!(last.contains(&token()), sent, "{last}");
+            assert_eq!(last.contains("‹GitHub token masked›"), !sent, "{last}");
+        }
+        let asked = rig.log.iter().filter(|event| asks_secrets(event)).count();
+        let text = kinds(&rig.end().await).iter().filter(|kind| *kind == "permission").count();
+        // Both calls were allowed by the mode; each answer is an entry of its own.
+        assert_eq!(text, 2 + asked);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_one_question_is_open_and_results_keep_their_order() {
+    let batch = vec![read("a", &token()), run("b", "touch x"), read("c", &token())];
+    let mut setup = with_secrets(vec![calls(batch), say("ok")]);
+    setup.mode = PermissionMode::Default;
+    let mut rig = setup.start();
+    rig.send(prompt("go")).await;
+    for (call, secrets, decision) in [
+        ("a", true, Decision::AllowOnce),
+        ("b", false, Decision::AllowOnce),
+        ("c", true, Decision::Deny { reason: None }),
+    ] {
+        rig.event(|event| matches!(event, Event::PermissionAsked(_))).await;
+        let Some(Event::PermissionAsked(request)) = rig.log.last() else { panic!("{:?}", rig.log) };
+        assert_eq!((&request.call_id, request.secrets.is_some()), (&id(call), secrets));
+        // An answer to another call changes nothing.
+        rig.send(Command::Decide { call_id: id("z"), decision: Decision::AllowSession }).await;
+        rig.send(Command::Decide { call_id: id(call), decision }).await;
+    }
+    rig.finished().await;
+    let lines = rig.model.turns()[1].lines();
+    let results: Vec<String> =
+        lines.iter().filter(|line| line.starts_with("result ")).map(|line| line[..9].to_owned()).collect();
+    assert_eq!(results, ["result a:", "result b:", "result c:"]);
+    let text = lines.concat();
+    assert_eq!(text.matches(&token()).count(), 3, "two calls and one result: {text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_an_answer_secrets_stay_masked() {
+    for interrupt in [true, false] {
+        let mut rig = with_secrets(vec![bash("c1", &format!("echo {}", token())), say("ok")]).start();
+        rig.send(prompt("go")).await;
+        rig.event(asks_secrets).await;
+        let session = if interrupt {
+            rig.send(Command::Interrupt).await;
+            rig.finished().await;
+            rig.end().await
+        } else {
+            let Rig { handle, task, dir: _dir, .. } = rig;
+            drop(handle);
+            task.await.unwrap()
+        };
+        let session = session.lock().unwrap();
+        let results: String = session.view().live().map(|message| format!("{:?}", message.parts)).collect();
+        assert!(results.contains("‹GitHub token masked›"), "{results}");
+        assert_eq!(results.matches(&token()).count(), 1, "the call of the model: {results}");
+    }
+}

@@ -55,12 +55,17 @@ impl Approvals {
                 "PageDown: read on to allow · Esc no",
                 "PageDown: read on · Esc no",
             ],
+            _ if focused && self.asks_secrets() => &[
+                "↑ ↓ choose · Enter or its number answers · Tab back to your text · Esc masks",
+                "↑ ↓ · Enter answers · Tab · Esc masks",
+                "↑ ↓ Enter · Esc masks",
+            ],
             _ if focused => &[
                 "↑ ↓ choose · Enter or its number answers · Tab back to your text · Esc refuses",
                 "↑ ↓ · Enter answers · Tab · Esc no",
                 "↑ ↓ Enter · Esc no",
             ],
-            _ if writing.drafting && self.list.takes_reply() => &[
+            _ if writing.drafting && self.takes_reason() => &[
                 "Enter refuses and sends your text as the reason · Tab answers · Esc refuses",
                 "Enter: no, with this reason · Tab",
                 "Enter: no, and why",
@@ -75,6 +80,7 @@ impl Approvals {
                 "Enter sends this · pause, Tab answers",
                 "Enter sends this",
             ],
+            _ if self.asks_secrets() => &["↓ or Tab answers · Esc masks it", "↓ answers · Esc masks"],
             _ if !self.seen_end => &[
                 "PageDown shows the rest · ↓ or Tab answers · or write why not · Esc refuses",
                 "PageDown: more · ↓ answers · Esc no",

@@ -116,12 +116,20 @@ impl Approvals {
 
     /// A text that is sent now is the reason for a refusal.
     pub fn takes_reason(&self) -> bool {
-        self.is_open() && self.list.takes_reply()
+        self.is_open() && !self.asks_secrets() && self.list.takes_reply()
+    }
+
+    /// The question is about the output of a call that has run, not about a call.
+    fn asks_secrets(&self) -> bool {
+        self.queue.front().is_some_and(|asked| asked.request.secrets.is_some())
     }
 
     /// `subagent`: the call that the subagent works for whose call this is about.
     pub fn ask(&mut self, subagent: Option<CallId>, request: PermissionRequest) -> Vec<Effect> {
-        let text = format!("{} waits for permission", request.tool);
+        let text = match &request.secrets {
+            Some(kinds) => format!("The output of {} holds {kinds}", request.tool),
+            None => format!("{} waits for permission", request.tool),
+        };
         self.queue.push_back(Asked { subagent, request });
         vec![Effect::Notify(text)]
     }
@@ -218,6 +226,13 @@ impl Approvals {
             offer(Does::Keep(Place::User), "In every project", "everywhere");
             offer(Does::Keep(Place::Local), "In this project alone", "here");
             offer(Does::Back, "Back", "back");
+            return answers;
+        }
+        if request.secrets.is_some() {
+            // The first answer has the cursor: it gives nothing away.
+            offer(Does::Refuse, "Mask it, then go on", "mask");
+            offer(Does::Once, "Send this output as it is", "send");
+            offer(Does::Session, "Send all outputs as they are, for the rest of this session", "session");
             return answers;
         }
         let (count, left_out) = (hunks(request), self.rejected.len());

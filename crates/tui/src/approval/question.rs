@@ -67,7 +67,14 @@ impl<'a> Question<'a> {
         let theme = self.theme;
         let more = if others > 0 { format!("  ({others} more behind it)") } else { String::new() };
         let whose = if of_subagent { " for a subagent" } else { "" };
-        self.title(format!("{} wants to run{whose}", text::visible(&request.tool)), more);
+        let tool = text::visible(&request.tool);
+        self.title(
+            match &request.secrets {
+                Some(kinds) => format!("the output of {tool}{whose} holds {kinds}"),
+                None => format!("{tool} wants to run{whose}"),
+            },
+            more,
+        );
         if let Some(command) = &request.access.command {
             self.say("  $ ", command, theme.code);
         }
@@ -82,7 +89,13 @@ impl<'a> Question<'a> {
         if let Some(nearest) = &request.nearest {
             self.say("  near ", &format!("{nearest} comes nearest and does not match"), theme.dim);
         }
-        if !request.preview.is_empty() {
+        if request.secrets.is_some() {
+            self.say(
+                "  ",
+                "Masked, the model sees that there is one, and your files stay as they are.",
+                theme.dim,
+            );
+        } else if !request.preview.is_empty() {
             self.preview(&request.preview, rejected, at);
         } else if request.access.command.is_none() {
             let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();

@@ -22,6 +22,9 @@ pub(in crate::driver) struct Batch {
     pub(super) written: usize,
     /// A call with side effects is running.
     pub(super) alone: bool,
+    /// The front end was asked whether the output of the call at `written` may be sent with its secrets. No call is taken up
+    /// meanwhile, so at most one question is open.
+    pub(super) asks_secrets: bool,
     pub(super) running: FuturesUnordered<BoxFuture<'static, Done>>,
     pub(super) cancel: CancellationToken,
     /// When tools that were cancelled are given up.
@@ -46,6 +49,8 @@ pub(super) struct Slot {
     pub(super) started: Option<Instant>,
     /// The end of its live output.
     pub(super) partial: Arc<Mutex<String>>,
+    /// The answer of the person to the question about the secrets in its output.
+    pub(super) send_secrets: Option<bool>,
 }
 
 pub(super) enum SlotState {
@@ -71,12 +76,14 @@ impl Batch {
             subject: None,
             started: None,
             partial: Arc::default(),
+            send_secrets: None,
         };
         Self {
             slots: calls.into_iter().map(slot).collect(),
             next: 0,
             written: 0,
             alone: false,
+            asks_secrets: false,
             running: FuturesUnordered::new(),
             cancel: CancellationToken::new(),
             grace: None,
@@ -101,6 +108,11 @@ impl Batch {
                 Vec::new()
             }
         }
+    }
+
+    /// A question about the permission of a call is open.
+    pub(super) fn asks_permission(&self) -> bool {
+        self.slots.get(self.next).is_some_and(|slot| matches!(slot.state, SlotState::Asking { .. }))
     }
 
     pub(super) fn is_over(&self) -> bool {

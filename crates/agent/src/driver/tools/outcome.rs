@@ -196,24 +196,32 @@ pub(super) fn journal_result(output: &ToolOutput, reads: Map<String, Value>) -> 
     if result.is_empty() { Value::Null } else { Value::Object(result) }
 }
 
-/// Masks the secrets of a tool's text that have a known form, with a note for the model. Gives their kinds in words; `None`
+/// The kinds of the secrets in a tool's text that have a known form, in words; `None` without any.
+pub(super) fn secrets_in(output: &ToolOutput) -> Option<String> {
+    in_words(&becket_session::secrets::mask_published(&output.content).1)
+}
+
+/// Masks the secrets of a tool's text that have a known form, with a note for the model. Returns their kinds in words; `None`
 /// without any.
 pub(super) fn mask_secrets(output: &mut ToolOutput) -> Option<String> {
     let (masked, kinds) = becket_session::secrets::mask_published(&output.content);
-    let first = *kinds.first()?;
-    let words = if kinds.len() == 1 {
-        first.to_owned()
-    } else {
-        let mut different = kinds.clone();
-        different.sort_unstable();
-        different.dedup();
-        format!("{} secrets ({})", kinds.len(), different.join(", "))
-    };
+    let words = in_words(&kinds)?;
     output.content = format!(
         "{masked}\n[becket masked secrets in this output, so that they do not leave this machine: {words}. They are unchanged on \
          disk. The user can allow them with secrets = \"send\"]"
     );
     Some(words)
+}
+
+fn in_words(kinds: &[&'static str]) -> Option<String> {
+    let first = *kinds.first()?;
+    if kinds.len() == 1 {
+        return Some(first.to_owned());
+    }
+    let mut different = kinds.to_vec();
+    different.sort_unstable();
+    different.dedup();
+    Some(format!("{} secrets ({})", kinds.len(), different.join(", ")))
 }
 
 /// The answer to a call that would write a mask in place of a secret.
