@@ -115,6 +115,21 @@ const PLAIN: &[&str] = &[
     "log",
 ];
 
+/// The environment for a git that becket runs in `dir` by itself, to read.
+///
+/// # Errors
+/// Says why such a git would run what the repository names, in spite of this environment.
+pub fn reading_git(
+    files: &dyn Files,
+    resolve: &dyn Fn(&Path) -> PathBuf,
+    dir: &Path,
+) -> Result<&'static [(&'static str, &'static str)], String> {
+    match objection(files, resolve, dir) {
+        Some(why) => Err(why),
+        None => Ok(PINNED),
+    }
+}
+
 /// Why git must not run unasked in `dir`, if anything speaks against it.
 pub(crate) fn objection(files: &dyn Files, resolve: &dyn Fn(&Path) -> PathBuf, dir: &Path) -> Option<String> {
     for folder in dir.ancestors() {

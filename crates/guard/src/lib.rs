@@ -29,7 +29,7 @@ mod wording;
 pub use confine::{SandboxRules, SandboxWorks};
 pub use decision::{Explanation, Part};
 pub use explain::{covers, how_to_allow};
-pub use git::Files;
+pub use git::{Files, reading_git};
 pub use places::secret_places;
 pub use rule::{Rule, RuleError, Rules, split_rules};
 pub use secret::is_secret_below;

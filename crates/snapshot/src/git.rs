@@ -62,6 +62,8 @@ impl Repo {
             .args(["cat-file", "--batch"])
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_NO_LAZY_FETCH", "1")
+            // The index names the object that the file was written from, not one that replaces it.
+            .env("GIT_NO_REPLACE_OBJECTS", "1")
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -293,9 +293,19 @@ impl Pages {
 
     /// The working tree against the last commit, and what git does not know yet.
     fn diff(&self) -> Result<String, Failure> {
+        // The repository may come from anywhere: nothing that its configuration names runs.
+        let resolve = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let variables =
+            becket_guard::reading_git(&crate::disk::Disk, &resolve, &self.cwd).map_err(|why| {
+                Failure::error(format!(
+                    "git is not run: it would obey this repository's configuration ({why})"
+                ))
+                .hint("`!git diff` runs it as your own command")
+            })?;
         let git = |args: &[&str]| {
             let mut command = Command::new("git");
             command.arg("--no-optional-locks").args(args).current_dir(&self.cwd);
+            command.envs(variables.iter().copied());
             let output = command.output().map_err(|e| Failure::error(format!("cannot run git: {e}")))?;
             if !output.status.success() {
                 let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
@@ -305,7 +315,7 @@ impl Pages {
         };
         // Before the first commit there is nothing to compare with but the index.
         let against = if git(&["rev-parse", "--verify", "-q", "HEAD"]).is_ok() { "HEAD" } else { "--cached" };
-        let diff = git(&["diff", "--no-color", "--no-ext-diff", against])?;
+        let diff = git(&["diff", "--no-color", "--no-ext-diff", "--no-textconv", against])?;
         let untracked = git(&["ls-files", "--others", "--exclude-standard"])?;
         let mut text = String::new();
         if !diff.is_empty() {
@@ -418,6 +428,44 @@ mod tests {
         assert!(text.contains("new, and not known to git") && text.contains("new.txt"), "{text}");
         git(&["add", "."]);
         assert!(page(&pages, "diff", "").unwrap().starts_with("```diff\n"));
+    }
+
+    #[test]
+    fn a_diff_runs_nothing_that_the_repository_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let repository = dir.path().join("r");
+        std::fs::create_dir(&repository).unwrap();
+        let git = |args: &[&str]| {
+            let done = Command::new("git").args(args).current_dir(&repository).output().unwrap();
+            assert!(done.status.success(), "{done:?}");
+        };
+        git(&["init", "-q"]);
+        for name in ["a.txt", ".gitattributes"] {
+            std::fs::write(repository.join(name), "a.txt diff=d filter=f\n").unwrap();
+        }
+        git(&["add", "."]);
+        let plain = std::fs::read_to_string(repository.join(".git/config")).unwrap();
+        let marker = dir.path().join("ran");
+        let program = format!("touch {}; cat", marker.display());
+        let pages = pages(&repository);
+        for (setting, refused) in [
+            ("[diff \"d\"]\n\ttextconv", true),
+            ("[diff \"d\"]\n\tcommand", true),
+            ("[filter \"f\"]\n\tclean", true),
+            ("[include]\n\tpath", true),
+            ("[core]\n\tfsmonitor", false),
+            ("[core]\n\tpager", false),
+        ] {
+            std::fs::write(repository.join(".git/config"), format!("{plain}\n{setting} = \"{program}\"\n"))
+                .unwrap();
+            std::fs::write(repository.join("a.txt"), setting).unwrap();
+            let shown = page(&pages, "diff", "");
+            assert!(!marker.exists(), "{setting}");
+            match shown {
+                Err(why) => assert!(refused && why.contains("!git diff"), "{setting}: {why}"),
+                Ok(text) => assert!(!refused && text.contains("```diff"), "{setting}: {text}"),
+            }
+        }
     }
 
     #[test]
