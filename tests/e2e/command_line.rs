@@ -113,9 +113,12 @@ fn a_host_is_told_the_truth() {
     ]);
     let hooks = json!({ "PreToolUse": [{ "matcher": null, "hookCallbackIds": ["h1"] }] });
     let lines = format!(
-        "{}\n{}\n{}\n",
+        "{}\n{}\n{}\n{}\n{}\n{}\n",
         request(&json!({ "subtype": "initialize", "hooks": hooks })),
         request(&json!({ "subtype": "set_model" })),
+        request(&json!({ "subtype": "set_model", "model": "nope/x" })),
+        request(&json!({ "subtype": "set_permission_mode", "mode": "bold" })),
+        request(&json!({ "subtype": "set_permission_mode", "mode": "default" })),
         says("go")
     );
     let mut command = bench.print(Api::Chat, &server);
@@ -123,10 +126,11 @@ fn a_host_is_told_the_truth() {
     let ran = run_with(&mut command, lines.as_bytes()).expect(0);
     let answers: Vec<Value> = ran.lines().into_iter().filter(|l| l["type"] == "control_response").collect();
     let errors: Vec<&str> = answers.iter().filter_map(|a| a["response"]["error"].as_str()).collect();
-    assert!(
-        errors.len() == 2 && errors[0].contains("`hooks`") && errors[1].contains("`model`"),
-        "{answers:?}"
-    );
+    let want = ["`hooks`", "`model`", "`nope/x` names no model", "unknown permission mode \"bold\""];
+    assert_eq!(errors.len(), want.len(), "{answers:?}");
+    assert!(errors.iter().zip(want).all(|(error, part)| error.contains(part)), "{answers:?}");
+    assert_eq!(answers.iter().filter(|a| a["response"]["subtype"] == "success").count(), 1, "{answers:?}");
+    assert_eq!(ran.stderr.matches("nope/x").count(), 0, "the host is told, and nobody else: {}", ran.stderr);
     let result = ran.result();
     assert_eq!(
         (&result["subtype"], result["permission_denials"].as_array().unwrap().len()),

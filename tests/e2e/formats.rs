@@ -32,6 +32,28 @@ fn stream_json_has_the_known_events_in_order() {
     }
 }
 
+/// An image that a tool gave has the shape of Anthropic's API: inside the result, with its bytes.
+#[test]
+fn images_in_results_have_the_shape_of_the_api() {
+    let bench = Bench::new(&[]);
+    let mut png = std::io::Cursor::new(Vec::new());
+    image::DynamicImage::new_rgb8(3, 2).write_to(&mut png, image::ImageFormat::Png).unwrap();
+    bench.project.write("a.png", png.get_ref());
+    let server =
+        MockServer::start([Answer::tool("c1", "read", json!({ "path": "a.png" })), Answer::text("Black.")]);
+    let ran =
+        run(bench.print(Api::Anthropic, &server).args(["--output-format", "stream-json", "--verbose", "go"]))
+            .expect(0);
+    let user = ran.lines().into_iter().find(|line| line["type"] == "user").unwrap();
+    let content = user["message"]["content"].as_array().unwrap().clone();
+    assert_eq!((content.len(), &content[0]["type"]), (1, &json!("tool_result")), "{user}");
+    let inside = &content[0]["content"];
+    assert_eq!((&inside[0]["type"], &inside[1]["type"]), (&json!("text"), &json!("image")), "{user}");
+    let source = &inside[1]["source"];
+    assert_eq!((&source["type"], &source["media_type"]), (&json!("base64"), &json!("image/png")), "{user}");
+    assert!(source["data"].as_str().unwrap().starts_with("iVBORw0KGgo"), "{user}");
+}
+
 #[test]
 fn partial_messages_are_there_when_asked_for() {
     let bench = Bench::new(&[]);

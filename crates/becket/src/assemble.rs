@@ -24,7 +24,7 @@ use becket_session::store::{self, SessionSummary};
 use becket_session::{CreateOptions, Session, StoreError, ledger};
 use becket_tool::Tool;
 use becket_tool_shell::Shell;
-use becket_types::{SessionId, SystemItem, Used};
+use becket_types::{Blobs, SessionId, SystemItem, Used};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,6 +45,8 @@ pub(crate) struct Assembled {
     pub used: Used,
     /// The folder of a session that begins here and is kept.
     pub begun: Option<PathBuf>,
+    /// Images and large outputs of the session.
+    pub blobs: Arc<dyn Blobs>,
     pub session: SessionId,
 }
 
@@ -126,7 +128,7 @@ async fn assembled(
     }
     let past = resumed.then(|| session.dir().to_owned());
     let begun = (run.persist && !resumed).then(|| session.dir().to_owned());
-    let (id, used) = (session.info().id, session.view().used());
+    let (id, used, blobs) = (session.info().id, session.view().used(), session.blobs());
     let mut settings = AgentSettings {
         resumed,
         edit_hook: Some(reach.hook),
@@ -150,7 +152,7 @@ async fn assembled(
         guard,
         settings,
     });
-    Ok(Assembled { agent, handle, shell, programs, notes, past, used, begun, session: id })
+    Ok(Assembled { agent, handle, shell, programs, notes, past, used, begun, blobs, session: id })
 }
 
 /// What is given for the system prompt and stands nowhere in that of the session, which keeps its own.

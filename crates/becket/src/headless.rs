@@ -25,7 +25,8 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     };
     // A session that goes on keeps its system prompt, so the prompt says what the answer must be.
     let instruction = settings.schema.as_ref().filter(|_| settings.goes_on()).map(Schema::instruction);
-    let Assembled { agent, handle, shell, notes, begun, .. } = assemble(environment, &mut settings).await?;
+    let Assembled { agent, handle, shell, notes, begun, blobs, .. } =
+        assemble(environment, &mut settings).await?;
     let options = PrintOptions {
         format: settings.format,
         verbose: settings.verbose,
@@ -37,7 +38,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         terminal: io::stdout().is_terminal(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let mut printer = Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr()));
+    let mut printer = Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr())).with_blobs(blobs);
     for text in notes {
         let level = NoticeLevel::Warning;
         written(printer.event(&Event::Notice { level, text }))?;
@@ -271,8 +272,7 @@ impl Front {
             Ok(InputLine::Nothing) => {}
             Ok(InputLine::Command(command)) => self.command(command).await,
             Ok(InputLine::Control { request_id, command }) => {
-                self.command(command).await;
-                written(self.printer.control_response(&request_id, &serde_json::json!({})))?;
+                self.command(Command::WithReceipt { request_id, what: Box::new(command) }).await;
             }
             Ok(InputLine::Answer { request_id, response }) => {
                 written(self.printer.control_response(&request_id, &response))?;

@@ -151,7 +151,7 @@ async fn session(
     held: &Held,
     typed: Option<&mut Typed>,
 ) -> Result<Next, Failure> {
-    let Assembled { agent, handle, shell, programs, mut notes, past, used, begun, session } =
+    let Assembled { agent, handle, shell, programs, mut notes, past, used, begun, session, .. } =
         assemble(environment, settings).await?;
     let (sender, events) = mpsc::unbounded_channel();
     let past = past.map(|dir| Arc::new(Past::of(&dir)));

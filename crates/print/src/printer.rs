@@ -8,12 +8,13 @@ use crate::exit::ExitStatus;
 use crate::{InputError, Schema};
 use crate::{shapes, terminal};
 use becket_types::{
-    CallId, Command, DeliveryMode, Event, Message, MessageId, NoticeLevel, Origin, Part, PromptInput,
-    Synthetic, TurnEnd, TurnResult,
+    BlobId, Blobs, CallId, Command, DeliveryMode, Event, Message, MessageId, NoticeLevel, Origin, Part,
+    PromptInput, Synthetic, TurnEnd, TurnResult,
 };
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 /// `--output-format`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,11 +56,21 @@ pub enum Reaction {
     TurnOver,
 }
 
+struct NoBlobs;
+
+impl Blobs for NoBlobs {
+    fn get(&self, _: &BlobId) -> Option<Vec<u8>> {
+        None
+    }
+}
+
 /// Writes events in the chosen format.
 pub struct Printer {
     options: PrintOptions,
     out: Box<dyn Write + Send>,
     notes: Box<dyn Write + Send>,
+    /// Images and files of the session.
+    blobs: Arc<dyn Blobs>,
     session: String,
     /// The call that the subagent works for whose event is being written.
     parent: Option<CallId>,
@@ -82,6 +93,7 @@ impl Printer {
             options,
             out,
             notes,
+            blobs: Arc::new(NoBlobs),
             session: String::new(),
             parent: None,
             streaming: None,
@@ -92,6 +104,12 @@ impl Printer {
             held: None,
             status: ExitStatus::Ok,
         }
+    }
+
+    /// Images and files are written with their bytes from `blobs`; without it, a line of text stands for each.
+    pub fn with_blobs(mut self, blobs: Arc<dyn Blobs>) -> Self {
+        self.blobs = blobs;
+        self
     }
 
     /// The exit status of the last finished turn.
@@ -144,13 +162,21 @@ impl Printer {
             Format::StreamJson,
         ) = (error, self.options.format)
         {
-            return self.line(&json!({
-                "type": "control_response",
-                "response": { "subtype": "error", "request_id": request_id, "error": error.to_string() },
-            }));
+            return self.refusal(request_id, &error.to_string());
         }
         self.status = ExitStatus::Usage;
         writeln!(self.notes, "becket: {}", terminal::clean(&error.to_string()))
+    }
+
+    fn refusal(&mut self, request_id: &str, error: &str) -> io::Result<()> {
+        if self.options.format != Format::StreamJson {
+            self.status = ExitStatus::Usage;
+            return writeln!(self.notes, "becket: {}", terminal::clean(error));
+        }
+        self.line(&json!({
+            "type": "control_response",
+            "response": { "subtype": "error", "request_id": request_id, "error": error },
+        }))
     }
 
     /// The success answer to a control request.
@@ -378,7 +404,7 @@ impl Printer {
                 self.close_stream(finish.stop_reason(), usage)?;
                 let mut line = json!({
                     "type": "assistant",
-                    "message": shapes::assistant_message(message, finish, usage),
+                    "message": shapes::assistant_message(message, finish, usage, &*self.blobs),
                     "parent_tool_use_id": self.parent,
                     "session_id": self.session,
                     "uuid": message.id,
@@ -405,10 +431,19 @@ impl Printer {
                 let line = self.synthetic(message);
                 self.emit(line)
             }
+            Event::Receipt { request_id, error } => self.receipt(request_id, error.as_deref()),
             other => match self.system(other) {
                 Some(line) => self.emit(line),
                 None => Ok(()),
             },
+        }
+    }
+
+    /// The answer to a control request. Goes out at once, also where other lines are collected.
+    fn receipt(&mut self, request_id: &str, error: Option<&str>) -> io::Result<()> {
+        match error {
+            None => self.control_response(request_id, &json!({})),
+            Some(error) => self.refusal(request_id, error),
         }
     }
 
@@ -475,7 +510,7 @@ impl Printer {
     fn user(&self, message: &Message) -> Value {
         json!({
             "type": "user",
-            "message": shapes::user_message(message),
+            "message": shapes::user_message(message, &*self.blobs),
             "parent_tool_use_id": self.parent,
             "session_id": self.session,
             "uuid": message.id,

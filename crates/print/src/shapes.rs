@@ -1,6 +1,10 @@
 //! Event shapes of `stream-json` and `json`: what other programs parse, under the names they know.
 
-use becket_types::{FinishReason, ImageSource, Message, ModelUsage, Part, Role, TurnEnd, TurnResult, Usage};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use becket_types::{
+    BlobId, Blobs, FinishReason, ImageSource, Message, ModelUsage, Part, Role, TurnEnd, TurnResult, Usage,
+};
 use serde_json::{Map, Value, json};
 
 /// Usage under Anthropic's names.
@@ -14,7 +18,7 @@ pub(crate) fn usage(usage: &Usage) -> Value {
 }
 
 /// A content block under Anthropic's names; `None` for parts that have no block.
-pub(crate) fn block(part: &Part) -> Option<Value> {
+fn block(part: &Part, blobs: &dyn Blobs) -> Option<Value> {
     Some(match part {
         Part::Text { text, .. } => json!({ "type": "text", "text": text }),
         Part::Reasoning { redacted: Some(data), .. } => json!({ "type": "redacted_thinking", "data": data }),
@@ -29,33 +33,73 @@ pub(crate) fn block(part: &Part) -> Option<Value> {
         }
         Part::Image { media_type, source, .. } => {
             let source = match source {
-                ImageSource::Base64(data) => {
-                    json!({ "type": "base64", "media_type": media_type, "data": data })
-                }
+                ImageSource::Base64(data) => encoded(media_type, data),
                 ImageSource::Url(url) => json!({ "type": "url", "url": url }),
-                ImageSource::Blob(id) => json!({ "type": "blob", "media_type": media_type, "blob": id }),
+                ImageSource::Blob(id) => match blobs.get(id) {
+                    Some(bytes) => encoded(media_type, &STANDARD.encode(bytes)),
+                    None => return Some(missing("image", media_type, id)),
+                },
             };
             json!({ "type": "image", "source": source })
         }
         Part::File { media_type, blob, name, .. } => {
-            json!({ "type": "document", "title": name, "source": { "type": "blob", "media_type": media_type, "blob": blob } })
+            let Some(bytes) = blobs.get(blob) else { return Some(missing("file", media_type, blob)) };
+            let source = match String::from_utf8(bytes) {
+                Ok(text) if media_type.starts_with("text/") => {
+                    json!({ "type": "text", "media_type": "text/plain", "data": text })
+                }
+                Ok(text) => encoded(media_type, &STANDARD.encode(text)),
+                Err(bytes) => encoded(media_type, &STANDARD.encode(bytes.as_bytes())),
+            };
+            json!({ "type": "document", "title": name, "source": source })
         }
         Part::Unknown(_) => return None,
     })
 }
 
-fn blocks(message: &Message) -> Vec<Value> {
-    message.parts.iter().filter_map(block).collect()
+fn encoded(media_type: &str, data: &str) -> Value {
+    json!({ "type": "base64", "media_type": media_type, "data": data })
+}
+
+fn missing(what: &str, media_type: &str, id: &BlobId) -> Value {
+    json!({ "type": "text", "text": format!("[{what} {media_type}: its bytes are not in this session, blob {id}]") })
+}
+
+/// The blocks of a message. Images and files that came with a tool's result are inside its block.
+fn blocks(message: &Message, blobs: &dyn Blobs) -> Vec<Value> {
+    let mut out: Vec<Value> = Vec::new();
+    for part in &message.parts {
+        let Some(block) = block(part, blobs) else { continue };
+        let media = matches!(part, Part::Image { .. } | Part::File { .. });
+        match out.last_mut() {
+            Some(last) if media && last["type"] == "tool_result" => {
+                let content = &mut last["content"];
+                if let Some(text) = content.as_str() {
+                    *content = json!([{ "type": "text", "text": text }]);
+                }
+                if let Some(content) = content.as_array_mut() {
+                    content.push(block);
+                }
+            }
+            _ => out.push(block),
+        }
+    }
+    out
 }
 
 /// `message` of an `assistant` event: an Anthropic Message.
-pub(crate) fn assistant_message(message: &Message, finish: &FinishReason, used: &Usage) -> Value {
+pub(crate) fn assistant_message(
+    message: &Message,
+    finish: &FinishReason,
+    used: &Usage,
+    blobs: &dyn Blobs,
+) -> Value {
     json!({
         "id": message.id,
         "type": "message",
         "role": "assistant",
         "model": message.metadata.model,
-        "content": blocks(message),
+        "content": blocks(message, blobs),
         "stop_reason": finish.stop_reason(),
         "stop_sequence": null,
         "usage": usage(used),
@@ -63,9 +107,9 @@ pub(crate) fn assistant_message(message: &Message, finish: &FinishReason, used: 
 }
 
 /// `message` of a `user` event.
-pub(crate) fn user_message(message: &Message) -> Value {
+pub(crate) fn user_message(message: &Message, blobs: &dyn Blobs) -> Value {
     let role = if message.role == Role::System { "system" } else { "user" };
-    let mut content = blocks(message);
+    let mut content = blocks(message, blobs);
     // Plain text stays plain, as clients send it themselves.
     if let [only] = content.as_mut_slice()
         && only["type"] == "text"

@@ -40,6 +40,11 @@ pub enum Command {
     Revoke {
         rule: String,
     },
+    /// A command of a program that waits for an answer: [`Event::Receipt`] says whether it was accepted.
+    WithReceipt {
+        request_id: String,
+        what: Box<Command>,
+    },
     /// Another title for the session.
     Rename {
         title: String,
@@ -148,6 +153,11 @@ pub enum Event {
     /// The rules that a person allowed until the session ends. Comes after each change of them.
     Grants {
         rules: Vec<String>,
+    },
+    /// A [`Command::WithReceipt`] was taken up. `error`: why it was refused.
+    Receipt {
+        request_id: String,
+        error: Option<String>,
     },
     /// The session has another title.
     Renamed {

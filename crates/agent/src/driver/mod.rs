@@ -334,8 +334,26 @@ impl Agent {
                 self.focus = focus;
                 self.feed(Input::Compact);
             }
-            Command::SetModel { model } => self.set_model(&model),
-            Command::SetMode { mode } => self.set_mode(&mode),
+            Command::SetModel { model } => {
+                let set = self.set_model(&model);
+                self.tell_refusal(set);
+            }
+            Command::SetMode { mode } => {
+                let set = self.set_mode(&mode);
+                self.tell_refusal(set);
+            }
+            Command::WithReceipt { request_id, what } => {
+                let done = match *what {
+                    Command::SetModel { model } => self.set_model(&model),
+                    Command::SetMode { mode } => self.set_mode(&mode),
+                    // Plans and their ends have events of their own.
+                    other => {
+                        self.command(other);
+                        Ok(())
+                    }
+                };
+                self.core.emit(Event::Receipt { request_id, error: done.err() });
+            }
             Command::Decide { call_id, decision } => self.decided(&call_id, decision),
             Command::Withdraw { client_id } => self.withdraw(client_id),
             Command::Revoke { rule } => self.revoke(&rule),
@@ -533,17 +551,20 @@ impl Agent {
         self.guard.mode().to_string()
     }
 
-    fn set_mode(&mut self, name: &str) {
-        match name.parse::<PermissionMode>() {
-            Ok(mode) => {
-                self.guard.set_mode(mode);
-                self.subagents.set_mode(mode);
-                let value = serde_json::Value::from(mode.as_str());
-                self.core
-                    .append(vec![EntryKind::State { key: "mode".to_owned(), value }], Durability::Buffered);
-                self.core.say(NoticeLevel::Info, format!("Permission mode: {mode}."));
-            }
-            Err(error) => self.core.say(NoticeLevel::Error, error),
+    /// `Err` says why the mode stays as it is.
+    fn set_mode(&mut self, name: &str) -> Result<(), String> {
+        let mode = name.parse::<PermissionMode>()?;
+        self.guard.set_mode(mode);
+        self.subagents.set_mode(mode);
+        let value = serde_json::Value::from(mode.as_str());
+        self.core.append(vec![EntryKind::State { key: "mode".to_owned(), value }], Durability::Buffered);
+        self.core.say(NoticeLevel::Info, format!("Permission mode: {mode}."));
+        Ok(())
+    }
+
+    fn tell_refusal(&mut self, done: Result<(), String>) {
+        if let Err(why) = done {
+            self.core.say(NoticeLevel::Error, why);
         }
     }
 

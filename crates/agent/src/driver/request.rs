@@ -220,17 +220,13 @@ impl Agent {
         self.budget.meter = kept.unwrap_or_default();
     }
 
-    pub(super) fn set_model(&mut self, name: &str) {
-        let Some(find) = &self.find_model else {
-            return self.core.say(NoticeLevel::Error, "The model cannot be changed here.".to_owned());
-        };
-        match find(name) {
-            Ok(model) => {
-                self.core.say(NoticeLevel::Info, format!("The next request goes to {}.", model.info().id));
-                self.wire.switch = Some(model);
-            }
-            Err(error) => self.core.say(NoticeLevel::Error, error),
-        }
+    /// `Err` says why the model stays the same.
+    pub(super) fn set_model(&mut self, name: &str) -> Result<(), String> {
+        let find = self.find_model.as_ref().ok_or("The model cannot be changed here.")?;
+        let model = find(name)?;
+        self.core.say(NoticeLevel::Info, format!("The next request goes to {}.", model.info().id));
+        self.wire.switch = Some(model);
+        Ok(())
     }
 
     /// Between two requests: the model that the user asked for.

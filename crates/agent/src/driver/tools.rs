@@ -40,7 +40,7 @@ pub(super) use batch::{Batch, Done};
 use batch::{Slot, SlotState};
 use outcome::{
     called, interrupted, invalid_arguments, journal, journal_result, mask_secrets, masked_secret, not_run,
-    permission, result_message, run, secrets_in, subject,
+    permission, refused_hosts, result_message, run, secrets_in, subject,
 };
 
 /// Read-only calls that run at the same time.
@@ -465,6 +465,9 @@ impl Agent {
                         ),
                     );
                 }
+            }
+            for refusal in refused_hosts(slot, &output) {
+                self.core.push(refusal);
             }
             self.repetition.saw(&slot.call.name, &slot.call.input, &output.content, output.is_error);
             if slot.started.is_some() {

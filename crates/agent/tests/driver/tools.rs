@@ -335,7 +335,8 @@ async fn without_an_answer_secrets_stay_masked() {
             task.await.unwrap()
         };
         let session = session.lock().unwrap();
-        let results: String = session.view().live().map(|message| format!("{:?}", message.parts)).collect();
+        let results =
+            format!("{:?}", session.view().live().map(|message| &message.parts).collect::<Vec<_>>());
         assert!(results.contains("‹GitHub token masked›"), "{results}");
         assert_eq!(results.matches(&token()).count(), 1, "the call of the model: {results}");
     }

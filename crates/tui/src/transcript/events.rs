@@ -104,6 +104,7 @@ impl Transcript {
             }
             Event::Withdrawn { .. }
             | Event::Renamed { .. }
+            | Event::Receipt { .. }
             | Event::Grants { .. }
             | Event::StepStarted { .. }
             | Event::CompactionStarted { .. }

@@ -25,6 +25,10 @@ const MAX_LIVE: usize = 1 << 20;
 const MAX_PARTIAL: usize = 16 * 1024;
 /// The reason of a decision in the ledger, in bytes.
 const MAX_REASON: usize = 500;
+/// The rule of a decision in the ledger, in bytes. A rule may hold a whole command.
+const MAX_RULE: usize = 2_000;
+/// Refused connections of one command that get an entry each.
+const MAX_REFUSED: usize = 20;
 
 impl Core {
     /// Live output of a call: to the front ends, and its end kept for an interrupt.
@@ -164,6 +168,10 @@ pub(super) fn permission(
     rule: Option<String>,
     reason: &str,
 ) -> EntryKind {
+    let rule = rule.map(|rule| match cut_end(&rule, MAX_RULE) {
+        start if start.len() < rule.len() => format!("{start}…"),
+        _ => rule,
+    });
     EntryKind::Permission(Box::new(PermissionDecision {
         call: slot.call.id.clone(),
         decision,
@@ -171,6 +179,17 @@ pub(super) fn permission(
         rule,
         reason: cut_end(reason, MAX_REASON).to_owned(),
     }))
+}
+
+/// The decisions of the sandbox's proxy about the connections of a command: one entry for each that it refused.
+pub(super) fn refused_hosts(slot: &Slot, output: &ToolOutput) -> Vec<EntryKind> {
+    let hosts = output.details.pointer("/sandbox/refused_hosts").and_then(Value::as_array);
+    let hosts = hosts.into_iter().flatten().filter_map(Value::as_str).take(MAX_REFUSED);
+    hosts
+        .map(|host| {
+            permission(slot, Verb::Deny, DecidedBy::Sandbox, None, &format!("a connection to {host}"))
+        })
+        .collect()
 }
 
 /// What the summary's engine-filled sections are made of.
