@@ -13,6 +13,7 @@ mod facts;
 mod head;
 mod provenance;
 mod quotes;
+mod repeats;
 mod sections;
 mod state;
 
@@ -20,6 +21,7 @@ pub use super::view::{Journal, Line};
 pub use facts::Facts;
 pub use head::{Audit, chunks, records, shorten};
 pub use quotes::Quotes;
+pub use repeats::ShownTexts;
 pub use sections::{Answer, Sections, Template};
 pub use state::state_text;
 

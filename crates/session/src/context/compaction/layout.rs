@@ -11,10 +11,11 @@ use super::split::{self, Tail, unit};
 use super::verify::{Breakdown, target};
 use crate::context::budget::{estimate_message, estimate_part, estimate_text, part_of};
 use crate::context::continuation::{Branch, branch, last_user};
-use crate::context::summary::{Quotes, state_text};
+use crate::context::summary::{Quotes, ShownTexts, state_text};
 use crate::context::{cut, prune};
 use becket_types::{
     CallId, CompactionTrigger, CutOutput, Message, MessageId, Origin, Part, Synthetic, Tokens, TurnState,
+    cut_end, cut_start,
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -206,6 +207,36 @@ impl Layout {
 }
 
 impl Measured {
+    /// The texts that a request shows beside the summary; of outputs that are cut, the beginning and the end.
+    pub(super) fn shown_texts(&self, layout: &Layout) -> ShownTexts {
+        let snapshot = &self.snapshot;
+        let hidden: HashSet<&CallId> =
+            snapshot.prunable.iter().map(|p| &p.call_id).chain(&snapshot.stubs).collect();
+        let cut = |call: &CallId| {
+            layout.cuts.iter().find(|cut| cut.call_id == *call).or_else(|| snapshot.cuts.get(call))
+        };
+        let mut shown = ShownTexts::default();
+        for at in layout.kept.iter().chain(&layout.tail).chain(&layout.taken_out) {
+            for part in snapshot.messages.get(*at).into_iter().flat_map(|message| &message.parts) {
+                match part {
+                    Part::Text { text, .. } => shown.learn(text),
+                    Part::ToolResult { call_id, output, .. } if !hidden.contains(call_id) => {
+                        match cut(call_id) {
+                            Some(cut) => {
+                                shown.learn(cut_end(output, cut.head as usize));
+                                shown.learn(cut_start(output, cut.tail as usize));
+                            }
+                            None => shown.learn(output),
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        shown.learn(&layout.quotes);
+        shown
+    }
+
     /// The split at a level.
     pub(super) fn layout(&self, level: usize) -> Layout {
         self.layout_until(level, usize::MAX)

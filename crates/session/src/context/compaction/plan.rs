@@ -190,9 +190,10 @@ impl Ready {
             sections.set("### In progress", format!("{}\n{NEWER}", doing.trim_end()).trim_start().to_owned());
         }
         let anchor = anchor(measured, &ask.layout, room);
+        let repeated = measured.shown_texts(&ask.layout).leave_out(&mut sections);
         let Assembled { text, left_out } =
             assemble(sections, &ask.facts, ask.summary_room(anchor.as_deref()));
-        let made = Made { left_out, ..self.made.clone() };
+        let made = Made { left_out: [repeated, left_out].concat(), ..self.made.clone() };
         let (outcome, after) = build(measured, &ask.layout, &text, anchor, made);
         ask.accepts(after).then_some(outcome)
     }
@@ -454,7 +455,7 @@ impl Ask {
     }
 
     /// A summary of the model's: assemble, anchor, verify.
-    fn finish(mut self, sections: Sections) -> Step {
+    fn finish(mut self, mut sections: Sections) -> Step {
         if let Some(cover) = self.preparing.take() {
             let Made { model, input, model_calls, .. } = self.made(CompactionSource::Model);
             let summary = sections.clamp(self.room);
@@ -462,9 +463,10 @@ impl Ask {
             return Step::Prepared(Box::new(Prepared { cover, took: Millis(0), outcome }));
         }
         let anchor = anchor(&self.measured, &self.layout, self.room);
+        let repeated = self.measured.shown_texts(&self.layout).leave_out(&mut sections);
         let Assembled { text, left_out } =
             assemble(sections, &self.facts, self.summary_room(anchor.as_deref()));
-        let left_out = [self.left_out.clone(), left_out].concat();
+        let left_out = [self.left_out.clone(), repeated, left_out].concat();
         let made = Made { left_out, ..self.made(CompactionSource::Model) };
         let (mut outcome, after) = build(&self.measured, &self.layout, &text, anchor, made);
         if self.accepts(after) {

@@ -157,18 +157,18 @@ pub(crate) fn stems(text: &str) -> impl Iterator<Item = u64> + '_ {
 }
 
 /// Words in a row.
-struct Run {
-    hash: u64,
+pub(super) struct Run {
+    pub(super) hash: u64,
     /// Twice the number of words; a letter of a script without spaces is half a word.
     words: usize,
-    weight: usize,
+    pub(super) weight: usize,
     /// The same of its last word alone.
     last_words: usize,
-    last_weight: usize,
+    pub(super) last_weight: usize,
 }
 
 /// Each [`RUN`] words in a row. All outputs of a window pass here, so nothing is allocated for a word.
-fn runs(text: &str) -> impl Iterator<Item = Run> + '_ {
+pub(super) fn runs(text: &str) -> impl Iterator<Item = Run> + '_ {
     let mut last = [(0u64, 0usize, 0usize); RUN];
     let mut seen = 0usize;
     words(text).filter_map(move |word| {

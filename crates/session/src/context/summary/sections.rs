@@ -132,6 +132,11 @@ impl Sections {
         }
     }
 
+    /// In the order of the template.
+    pub fn headings(&self) -> impl Iterator<Item = &str> {
+        self.items.iter().map(|(heading, _)| heading.as_str())
+    }
+
     pub fn has(&self, heading: &str) -> bool {
         self.items.iter().any(|(h, _)| h == heading)
     }
