@@ -25,8 +25,14 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     };
     // A session that goes on keeps its system prompt, so the prompt says what the answer must be.
     let instruction = settings.schema.as_ref().filter(|_| settings.goes_on()).map(Schema::instruction);
-    let Assembled { agent, handle, shell, notes, begun, blobs, .. } =
-        assemble(environment, &mut settings).await?;
+    let assembled = assemble(environment, &mut settings).await;
+    if assembled.is_err() {
+        // A misspelled key may be the reason.
+        for warning in &settings.settings.warnings {
+            note(&warning.to_string());
+        }
+    }
+    let Assembled { agent, handle, shell, notes, begun, blobs, .. } = assembled?;
     let options = PrintOptions {
         format: settings.format,
         verbose: settings.verbose,

@@ -52,6 +52,9 @@ pub(crate) fn provider(key: &str) -> Result<&'static str, String> {
                 .to_owned())
         }
         _ if !begins("sk-") => Err("Anthropic's keys begin with sk-ant-, OpenAI's with sk-".to_owned()),
+        _ if !key.bytes().all(|b| b.is_ascii_graphic()) => {
+            Err("a key has no blanks and no letters outside ASCII".to_owned())
+        }
         _ if key.len() < 20 => Err("that is too short for a key".to_owned()),
         _ if begins("sk-ant-") => Ok("anthropic"),
         _ => Ok("openai"),

@@ -22,7 +22,7 @@ pub struct Config {
     #[schemars(with = "ModeName")]
     pub permission_mode: PermissionMode,
     pub permissions: PermissionsConfig,
-    /// Secrets in what tools give to the model: `mask` (keys and tokens of known forms) or `send`. A project can only mask.
+    /// Keys and tokens of known forms in outputs of tools: `ask` before they are sent, `mask` or `send`. A project can only mask.
     pub secrets: SecretsToModel,
     /// Further folders that may be used like the project's.
     pub add_dirs: Vec<String>,

@@ -583,7 +583,7 @@ fn wrong_types_are_told_in_plain_words() {
         ("sandbox.write = 'x'", "sandbox.write: expected a list, not \"x\""),
         ("context.auto = 'yes'", "context.auto: expected true or false, not \"yes\""),
         ("permission_mode = 3", "permission_mode: expected text, not 3"),
-        ("secrets = 'yes'", "secrets: \"yes\" is not one of mask, send"),
+        ("secrets = 'yes'", "secrets: \"yes\" is not one of ask, mask, send"),
         ("web.allow_hosts = [1]", "web.allow_hosts.0: expected text, not 1"),
     ] {
         let error = problems(Case { files: vec![(Scope::User, text)], ..Case::default() });

@@ -119,7 +119,7 @@ impl Welcome {
         page
     }
 
-    /// What is looked for meanwhile.
+    /// A line about the search that is under way.
     #[must_use]
     pub fn noting(self, note: &str) -> Self {
         Self { note: note.to_owned(), ..self }
@@ -138,12 +138,13 @@ impl Welcome {
         self.menu.set(self.entries.iter().enumerate().map(numbered).collect());
     }
 
-    /// Entries that came later, above the last `before`; what is chosen stays chosen. `note`: what is under way now.
+    /// Entries that came later, above the last `before`. What the person has moved to stays chosen; else the cursor is on the
+    /// first entry. `note`: what is under way now.
     pub fn more(&mut self, entries: Vec<Entry>, before: usize, note: &str) {
         note.clone_into(&mut self.note);
         let chosen = self.menu.at();
         let at = self.entries.len().saturating_sub(before);
-        let moved = if chosen >= at { chosen + entries.len() } else { chosen };
+        let moved = if chosen >= at && self.focused { chosen + entries.len() } else { chosen };
         self.entries.splice(at..at, entries);
         self.list();
         self.menu.choose(moved);
@@ -215,7 +216,11 @@ impl Welcome {
             KeyCode::Esc => self.writing = None,
             KeyCode::Enter => match (self.judge)(line) {
                 Ok(_) => return Some(Answer::Written(id.clone(), std::mem::take(line))),
-                Err(why) => self.said = why,
+                // The line is on no screen, so nobody could correct it.
+                Err(why) => {
+                    self.said = why;
+                    line.clear();
+                }
             },
             KeyCode::Char('u' | 'w') if ctrl => line.clear(),
             KeyCode::Backspace => drop(line.pop()),

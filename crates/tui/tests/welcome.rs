@@ -140,6 +140,31 @@ fn what_is_found_later_moves_no_choice() {
 }
 
 #[test]
+fn a_server_that_is_found_has_the_cursor_unless_the_person_moved_it() {
+    let entries = || {
+        vec![
+            Entry::new("paste", "paste a key", "Anthropic or OpenAI").secret(),
+            Entry::new("demo", "the demo", ""),
+        ]
+    };
+    let mut page = Welcome::new("Welcome", Vec::new(), entries());
+    page.arm();
+    page.more(vec![Entry::new("server x", "openai/qwen", "llama.cpp at x")], 2, "");
+    assert_eq!(key(&mut page, KeyCode::Enter), Some(Answer::Chosen("server x".into())));
+}
+
+#[test]
+fn a_line_that_is_no_key_is_forgotten() {
+    let mut page = pasting();
+    for wrong in ["sk-ant-short", "hello there", "sk-ant-0123456789 0123456789", "sk-ant-ключ-0123456789"]
+    {
+        type_text(&mut page, wrong);
+        assert_eq!(key(&mut page, KeyCode::Enter), None, "{wrong}");
+        assert!(!screen(&mut page, (80, 24)).contains('•'), "{wrong}");
+    }
+}
+
+#[test]
 fn it_looks_like_this() {
     assert_eq!(
         screen(&mut first_run(), (60, 12)),

@@ -154,6 +154,10 @@ pub enum Event {
     Grants {
         rules: Vec<String>,
     },
+    /// The next request goes to another model, `provider/name`.
+    ModelChosen {
+        model: String,
+    },
     /// A [`Command::WithReceipt`] was taken up. `error`: why it was refused.
     Receipt {
         request_id: String,

@@ -225,6 +225,7 @@ impl Agent {
         let find = self.find_model.as_ref().ok_or("The model cannot be changed here.")?;
         let model = find(name)?;
         self.core.say(NoticeLevel::Info, format!("The next request goes to {}.", model.info().id));
+        self.core.emit(Event::ModelChosen { model: model.info().id.clone() });
         self.wire.switch = Some(model);
         Ok(())
     }

@@ -51,7 +51,7 @@ pub(crate) fn run(
 ) -> Result<ExitStatus, Failure> {
     let session = pick_session(environment, cwd, args.session.as_deref())?;
     let anchors = match &args.anchor {
-        Some(file) => anchors(file, session.id)?,
+        Some(file) => anchors(file, session.id, args.record)?,
         None => Vec::new(),
     };
     let mut found = read(&session.dir, &anchors)?;
@@ -143,10 +143,11 @@ fn hash_of(line: &[u8]) -> String {
 }
 
 /// The anchors of one session. A file that is not there holds none.
-fn anchors(file: &Path, session: SessionId) -> Result<Vec<Anchor>, Failure> {
+/// `new`: the file may not be there yet.
+fn anchors(file: &Path, session: SessionId, new: bool) -> Result<Vec<Anchor>, Failure> {
     let cannot = |e: &dyn std::fmt::Display| Failure::usage(format!("--anchor: {}: {e}", file.display()));
     let opened = match std::fs::File::open(file) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) if new && e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         opened => opened.map_err(|e| cannot(&e))?,
     };
     let mut text = String::new();

@@ -64,11 +64,8 @@ impl App {
         match action {
             Action::Quit => return vec![Effect::Quit],
             Action::Send(command) => return vec![Effect::Send(command)],
-            Action::Model(model) => {
-                let mut effects = self.status.set_model(&model);
-                effects.push(Effect::Send(Command::SetModel { model }));
-                return effects;
-            }
+            // The status line shows it once the agent has taken it.
+            Action::Model(model) => return vec![Effect::Send(Command::SetModel { model })],
             Action::Mode(mode) => return self.set_mode(mode),
             Action::Help => {
                 self.page(

@@ -105,6 +105,7 @@ impl Status {
                 return effects;
             }
             Event::Renamed { title } => self.title = Some(title.clone()),
+            Event::ModelChosen { model } => return self.set_model(model),
             Event::StepStarted { .. } => return self.doing("waiting for the model"),
             Event::TextDelta { .. } => return self.doing("answering"),
             Event::ReasoningDelta { .. } => return self.doing("thinking"),
@@ -232,7 +233,7 @@ impl Status {
         self.changed()
     }
 
-    pub fn set_model(&mut self, model: &str) -> Vec<Effect> {
+    fn set_model(&mut self, model: &str) -> Vec<Effect> {
         model.clone_into(&mut self.model);
         self.changed()
     }

@@ -105,6 +105,7 @@ impl Transcript {
             Event::Withdrawn { .. }
             | Event::Renamed { .. }
             | Event::Receipt { .. }
+            | Event::ModelChosen { .. }
             | Event::Grants { .. }
             | Event::StepStarted { .. }
             | Event::CompactionStarted { .. }

@@ -34,10 +34,42 @@ impl Call {
             "websearch" => Access { subject: None, ..session(Effect::Network) },
             "skill" | "todo" | "todowrite" | "recall" => session(Effect::Session),
             "task" | "agent" => session(Effect::Delegate),
-            _ => session(Effect::Execute),
+            plain => match known(plain) {
+                Ok(()) => session(Effect::Execute),
+                Err(near) => {
+                    let failure = Failure::usage(format!("becket has no tool named {name}"));
+                    return Err(failure.hint(format!("did you mean {near}? /tools lists all")));
+                }
+            },
         };
         Ok(Self { text: text.trim().to_owned(), tool, access })
     }
+}
+
+/// Names of tools as rules write them, without those that [`Call::parse`] knows by itself only.
+const NAMES: [&str; 12] = [
+    "Bash",
+    "Read",
+    "Grep",
+    "Glob",
+    "Edit",
+    "Write",
+    "MultiEdit",
+    "WebFetch",
+    "WebSearch",
+    "Skill",
+    "Todo",
+    "Task",
+];
+
+/// `Err`: the name that comes nearest to that of a tool which does not exist. `plain`: in lower case, without `_`.
+fn known(plain: &str) -> Result<(), &'static str> {
+    let is_it = |name: &str| name.replace('_', "").eq_ignore_ascii_case(plain);
+    if crate::toolbox::specs().iter().any(|spec| is_it(&spec.name)) {
+        return Ok(());
+    }
+    let distance = |name: &&str| becket_types::edit_distance(&name.to_ascii_lowercase(), plain);
+    Err(NAMES.into_iter().min_by_key(distance).unwrap_or("Bash"))
 }
 
 /// The tool's name, and what stands between the parentheses.
