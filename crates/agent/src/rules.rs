@@ -94,6 +94,25 @@ pub fn load(cwd: &Path, settings: &RulesSettings) -> Rules {
     reader.rules
 }
 
+/// The system prompt of a session that begins now: `prompt`, and the rules of `cwd`, cut to what fits into `usable` tokens.
+pub fn opening(
+    mut prompt: Vec<SystemItem>,
+    cwd: &Path,
+    settings: &RulesSettings,
+    usable: u64,
+) -> Vec<SystemItem> {
+    let mut items = load(cwd, settings).items;
+    fit::system(&mut items, usable);
+    insert(&mut prompt, items);
+    prompt
+}
+
+/// Rules stand behind prompt, environment and skills, and before what the caller appended.
+pub(crate) fn insert(items: &mut Vec<SystemItem>, rules: Vec<SystemItem>) {
+    let at = items.iter().position(|item| item.kind == SystemKind::Appended).unwrap_or(items.len());
+    items.splice(at..at, rules.into_iter().filter(|item| !becket_types::is_blank(&item.text)));
+}
+
 /// Rules in the folders strictly below `cwd` down to the one that holds `file`, outermost first.
 ///
 /// `seen` are folders that were looked at before; it grows. Nothing for files outside `cwd`. The result's `standing` is

@@ -19,12 +19,13 @@ use becket_config::{Config, SecretsToModel};
 use becket_guard::{Guard, GuardSettings, Rules};
 use becket_model::{Model, ModelRef};
 use becket_sandbox::Programs;
+use becket_session::context::budget::Budget;
 use becket_session::context::{ModelScope, Policy};
 use becket_session::store::{self, SessionSummary};
 use becket_session::{CreateOptions, Session, StoreError, ledger};
 use becket_tool::Tool;
 use becket_tool_shell::Shell;
-use becket_types::{Blobs, SessionId, SystemItem, Used};
+use becket_types::{Blobs, SessionId, SystemItem, ToolSpec, Used};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,6 +49,27 @@ pub(crate) struct Assembled {
     /// Images and large outputs of the session.
     pub blobs: Arc<dyn Blobs>,
     pub session: SessionId,
+    pub opening: Opening,
+}
+
+/// The parts of a session's first request, for pages that are opened before it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Opening {
+    /// `provider/name`.
+    pub model: String,
+    pub tools: Vec<ToolSpec>,
+    prompt: Vec<SystemItem>,
+    cwd: PathBuf,
+    rules: RulesSettings,
+    /// Tokens that a request may carry.
+    usable: u64,
+}
+
+impl Opening {
+    /// The system prompt, with the rules files as they are on disk now. Blocks.
+    pub(crate) fn items(&self) -> Vec<SystemItem> {
+        becket_agent::rules::opening(self.prompt.clone(), &self.cwd, &self.rules, self.usable)
+    }
 }
 
 /// A session that is continued keeps the settings of its earlier runs: for the time of this call they are those of `run`.
@@ -142,6 +164,18 @@ async fn assembled(
         let chars = (model.info().window / 50 * 4).min(becket_tool_skill::CATALOG_CHARS as u64);
         settings.prompt.skills = skills.catalog(chars as usize, run.prompt.as_deref().unwrap_or_default());
     }
+    let info = model.info();
+    let window = settings.context_window;
+    let budget =
+        Budget::new(window.unwrap_or(info.window), window.unwrap_or(info.input_limit), info.max_output);
+    let opening = Opening {
+        model: info.id.clone(),
+        tools: tools.specs(),
+        prompt: prompt::items(&settings.prompt, &settings.environment, &tools.names()),
+        cwd: run.cwd.clone(),
+        rules: settings.rules.clone(),
+        usable: budget.usable(),
+    };
     let (agent, handle) = Agent::new(AgentParts {
         session,
         model,
@@ -152,7 +186,7 @@ async fn assembled(
         guard,
         settings,
     });
-    Ok(Assembled { agent, handle, shell, programs, notes, past, used, begun, blobs, session: id })
+    Ok(Assembled { agent, handle, shell, programs, notes, past, used, begun, blobs, session: id, opening })
 }
 
 /// What is given for the system prompt and stands nowhere in that of the session, which keeps its own.

@@ -1,7 +1,7 @@
 //! `becket`: a session in the terminal. The agent on a thread of its own, the interface on this one.
 //!
 //! Owns what the interface asks of its surroundings: the history of prompts, the editor, the clipboard, Ctrl-Z; files to
-//! complete ([`files`]), pages ([`pages`]) and those of the context inspector ([`inspect`]), commands and drafts of the person ([`person`]) and commands of their own
+//! complete ([`files`]), pages ([`pages`], [`sheets`]) and those of the context inspector ([`inspect`]), commands and drafts of the person ([`person`]) and commands of their own
 //! ([`customs`]), what was said before ([`past`]), what is asked before the first session ([`first`]), what to do with a
 //! session that another process has ([`in_use`]), images of the transcript ([`images`]), what they want kept ([`wishes`]), other programs ([`programs`]), signals
 //! ([`signals`]), lines for plain sessions ([`typed`]).
@@ -18,12 +18,13 @@ mod past;
 mod person;
 mod previews;
 mod programs;
+mod sheets;
 mod signals;
 mod typed;
 pub(crate) mod wishes;
 
 use crate::args::Run;
-use crate::assemble::{Assembled, assemble, leave};
+use crate::assemble::{Assembled, Opening, assemble, leave};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::guardian::Guardian;
@@ -151,7 +152,7 @@ async fn session(
     held: &Held,
     typed: Option<&mut Typed>,
 ) -> Result<Next, Failure> {
-    let Assembled { agent, handle, shell, programs, mut notes, past, used, begun, session, .. } =
+    let Assembled { agent, handle, shell, programs, mut notes, past, used, begun, session, opening, .. } =
         assemble(environment, settings).await?;
     let (sender, events) = mpsc::unbounded_channel();
     let past = past.map(|dir| Arc::new(Past::of(&dir)));
@@ -176,6 +177,12 @@ async fn session(
     for text in notes.into_iter().chain(wrong) {
         let _ = sender.send(Event::Notice { level: NoticeLevel::Warning, text });
     }
+    if let SessionChoice::Continue { fork: Some(_) } | SessionChoice::Resume { fork: Some(_), .. } =
+        &settings.session
+    {
+        let text = format!("Forked. This copy is session {session}.");
+        let _ = sender.send(Event::Notice { level: NoticeLevel::Info, text });
+    }
     let agent = std::thread::Builder::new()
         .name("agent".to_owned())
         .spawn(move || crate::runtime().map(|runtime| drop(runtime.block_on(agent.run()))))
@@ -195,7 +202,7 @@ async fn session(
     }
     let kept = Arc::new(Mutex::new(ui));
     let mut host =
-        Surroundings::new(environment, settings, session, &shell, held, Arc::clone(&kept), programs);
+        Surroundings::new(environment, settings, session, &shell, held, Arc::clone(&kept), programs, opening);
     host.typed_draft = settings.draft.take();
     host.past = past.or_else(|| begun.as_deref().map(|dir| Arc::new(Past::of(dir))));
     let on_disk = host.past.is_some();
@@ -275,6 +282,7 @@ impl Surroundings {
         held: &Held,
         ui: Arc<Mutex<UiConfig>>,
         programs: Programs,
+        opening: Opening,
     ) -> Self {
         let root = crate::settings::project_root(&settings.cwd);
         let editor = ["VISUAL", "EDITOR"].iter().find_map(|name| environment.var(name)).unwrap_or("vi");
@@ -290,6 +298,7 @@ impl Surroundings {
                 trusted: settings.trusted,
                 roots: settings.roots.clone(),
                 programs: programs.clone(),
+                opening,
             }),
             inspector: Arc::default(),
             person: Arc::new(Person::new(Arc::clone(shell), settings.cwd.clone(), &settings.roots)),

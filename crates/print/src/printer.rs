@@ -310,6 +310,7 @@ impl Printer {
         self.tell_held(None)?;
         let text = match event {
             Event::Notice { level: NoticeLevel::Info, text } if self.options.verbose => text.clone(),
+            Event::SummaryPreparation { state } if self.options.verbose => state.to_string(),
             Event::Notice { level: NoticeLevel::Warning | NoticeLevel::Error, text } => text.clone(),
             // The text names the status where there is one to name.
             Event::Retry { attempt, max, delay, error, .. } => {
@@ -484,6 +485,9 @@ impl Printer {
             ),
             Event::PermissionDenied(denial) => ("permission_denied", serde_json::to_value(denial).ok()?),
             Event::Notice { level, text } => ("informational", json!({ "level": level, "content": text })),
+            Event::SummaryPreparation { state } => {
+                ("informational", json!({ "level": NoticeLevel::Info, "content": state.to_string() }))
+            }
             Event::Pruned { entry, calls, freed } => {
                 ("pruned", json!({ "entry": entry, "calls": calls, "freed_tokens": freed }))
             }

@@ -296,7 +296,7 @@ impl Speaker {
             self.ask(&mut out);
             return (Vec::new(), out);
         }
-        let prompt = Prompt { text: line.to_owned(), images: Vec::new() };
+        let prompt = Prompt { text: line.to_owned(), ..Prompt::default() };
         let effect = match Said::of(&prompt) {
             Said::Command(Err(why)) => {
                 out.push(why);
@@ -340,7 +340,11 @@ impl Speaker {
     pub fn reply(reply: Reply) -> Vec<String> {
         let said = match reply {
             Reply::Page { result: Ok(page), .. } => {
-                format!("{}\n{}", page.title, without_fences(&page.markdown).join("\n"))
+                let text = match &page.sheet {
+                    Some(sheet) => sheet.spoken(),
+                    None => without_fences(&page.markdown).join("\n"),
+                };
+                format!("{}\n{text}", page.title)
             }
             Reply::Ran { command, output, failed } => {
                 let how = if failed { "failed" } else { "ended" };

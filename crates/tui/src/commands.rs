@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn what_is_said() {
-        let said = |text: &str| Said::of(&Prompt { text: text.to_owned(), images: Vec::new() });
+        let said = |text: &str| Said::of(&Prompt { text: text.to_owned(), ..Prompt::default() });
         assert_eq!(said("!ls -l"), Said::Shell("ls -l".into()));
         assert_eq!(said("# tabs, not spaces"), Said::Memory("tabs, not spaces".into()));
         for task in ["!", "#", "#12 fails", "## Plan", "# Plan\nand more", "fix it"] {

@@ -6,6 +6,7 @@
 use crate::graphics::{Protocol, Scaled};
 use crate::highlight::Job;
 use crate::inspector::{Inspect, Inspected};
+use crate::page::Sheet;
 use becket_types::{BlobId, Command, Event, Loss, MessageId, Seq};
 use crossterm::event::{KeyEvent, MouseEvent};
 use serde_json::Value;
@@ -356,6 +357,8 @@ pub enum Want {
 pub struct Page {
     pub title: String,
     pub markdown: String,
+    /// Shown in place of the Markdown.
+    pub sheet: Option<Sheet>,
     /// Asked at its end: yes sends this command to the host again, with these arguments.
     pub confirm: Option<Confirm>,
     /// The same for panes that draw more than text.

@@ -15,7 +15,7 @@
 //! | [`waiting`] | what was sent and not delivered yet |
 //! | [`picker`] | a page to choose from, with search and preview |
 //! | [`draft`] | when what is being written is kept |
-//! | [`overlay`] | a page over the transcript |
+//! | [`overlay`], [`page`] | a page over the transcript; pages as data, and their rows |
 //! | [`approval`] | may this run? |
 //! | [`answers`] | a question's answers as a numbered list; which keys count |
 //! | [`status`] | what is going on |
@@ -58,6 +58,7 @@ pub mod links;
 pub mod menu;
 pub mod notify;
 pub mod overlay;
+pub mod page;
 pub mod palette;
 pub mod picker;
 pub mod picture;

@@ -66,9 +66,15 @@ impl Overlay {
 
     /// A page that asks by its choices alone. No is always the last of them.
     pub fn choosing(page: Page, choices: Vec<Choice>) -> Self {
-        let mut transcript = Transcript::page();
-        let text = page.markdown;
-        transcript.event(&Event::TextDelta { message: MessageId::new(), index: 0, text });
+        let transcript = match page.sheet {
+            Some(sheet) => Transcript::sheet(sheet),
+            None => {
+                let mut transcript = Transcript::page();
+                let text = page.markdown;
+                transcript.event(&Event::TextDelta { message: MessageId::new(), index: 0, text });
+                transcript
+            }
+        };
         Self {
             title: page.title,
             page: transcript,

@@ -44,7 +44,7 @@ fn a_command_is_found_while_it_is_typed() {
     stage.type_text("cont");
     assert_eq!(menu(&mut stage)[0], "❯ /context  what the model sees now, by category, tool, fil…");
     assert_eq!(menu(&mut stage).last().unwrap(), "› /cont");
-    assert_eq!(asked(stage.key(KeyCode::Enter)), [host("context", "0 0 60")]);
+    assert_eq!(asked(stage.key(KeyCode::Enter)), [host("context", "0 0")]);
     assert!(!stage.screen().contains('❯'), "{}", stage.screen());
     // What matches somewhere only comes behind what begins so.
     stage.type_text("/co");
@@ -436,7 +436,8 @@ fn an_earlier_prompt_has_the_chips_of_its_pastes() {
             _ => None,
         })
     };
-    let whole = vec![Part::text(format!("what is {pasted} about?"))];
+    let range = 8..8 + pasted.len();
+    let whole = vec![becket_tui::transcript::pasted::part(format!("what is {pasted} about?"), &[range])];
     assert_eq!(sent(stage.key(KeyCode::Enter)), Some(whole.clone()));
     stage.event(Event::StepStarted { step: 1 });
     stage.key(KeyCode::Up);

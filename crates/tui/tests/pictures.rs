@@ -2,20 +2,15 @@
 //! the terminal shows after them. `BECKET_UPDATE_SCREENS=1` writes the texts; look at the difference before it is kept.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use becket_tui::app::App;
-use becket_tui::input::{Input, Page, Reply};
 use becket_tui::picture::{self, Palette};
-use becket_tui::terminal::surface::Surface;
 use becket_tui::theme::Theme;
 use becket_types::Event;
-use ratatui::layout::Size;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 60), (40, 10)];
 const SCREENS: [&str; 8] =
     ["asking", "compaction", "empty", "preview", "subagent", "trouble", "turn", "working"];
-const PAGES: [&str; 2] = ["context", "cost"];
 
 fn dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/screens")
@@ -34,31 +29,6 @@ fn screens_are_what_they_were() {
         for (columns, rows) in SIZES {
             let frame = picture::frame(events(name), (columns, rows).into(), Theme::dark()).unwrap();
             let shown = picture::text(&frame);
-            let path = dir().join(format!("{name}.{columns}x{rows}.txt"));
-            if update {
-                std::fs::write(&path, &shown).unwrap();
-            } else if std::fs::read_to_string(&path).unwrap_or_default() != shown {
-                differ.push(format!("{}:\n{shown}", path.display()));
-            }
-        }
-    }
-    assert!(differ.is_empty(), "{}", differ.join("\n"));
-}
-
-/// Pages of the host, likewise: `screens/NAME.md` is what it hands over.
-#[test]
-fn pages_are_what_they_were() {
-    let update = std::env::var_os("BECKET_UPDATE_SCREENS").is_some();
-    let mut differ = Vec::new();
-    for name in PAGES {
-        let markdown = std::fs::read_to_string(dir().join(format!("{name}.md"))).unwrap();
-        for (columns, rows) in SIZES {
-            let page = Page { title: name.to_owned(), markdown: markdown.clone(), ..Page::default() };
-            let mut app = App::new(Theme::dark());
-            app.update(Input::Reply(Reply::Page { name: name.to_owned(), result: Ok(page) }));
-            let size = Size::new(columns, rows);
-            let mut surface = Surface::new(size).unwrap();
-            let shown = picture::text(surface.cells(size, |frame| drop(app.draw(frame))).unwrap().0);
             let path = dir().join(format!("{name}.{columns}x{rows}.txt"));
             if update {
                 std::fs::write(&path, &shown).unwrap();

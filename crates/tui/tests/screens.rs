@@ -8,7 +8,7 @@ mod support;
 use becket_tui::input::{Effect, Input, Timer};
 use becket_types::{
     Access, CallId, Command, CompactionTrigger, Cost, Decision, DeliveryMode, Event, FinishReason, Message,
-    MessageId, Millis, Part, PermissionRequest, Seq, Synthetic, Tokens, TurnEnd, Usage,
+    MessageId, Millis, Part, PermissionRequest, PreparationState, Seq, Synthetic, Tokens, TurnEnd, Usage,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
@@ -231,7 +231,55 @@ fn a_large_paste_is_a_chip_and_is_sent_whole() {
         Effect::Send(Command::Prompt(p)) => Some(p.parts.clone()),
         _ => None,
     });
-    assert_eq!(sent.unwrap(), [Part::text(format!("look: {pasted}"))]);
+    let parts = sent.unwrap();
+    let [Part::Text { text, extra, .. }] = parts.as_slice() else { panic!("{parts:?}") };
+    assert_eq!((text, &extra["pasted"]), (&format!("look: {pasted}"), &json!([[6, 6 + pasted.len()]])));
+
+    // The message is as the composer showed it, and opens.
+    let mut message = Message::user("");
+    message.parts = parts;
+    stage.event(Event::UserMessage { message, client_id: None, steered: false });
+    assert!(stage.screen().contains("> look: [pasted 500 lines]"), "{}", stage.screen());
+    assert!(!stage.screen().contains("line 499"), "{}", stage.screen());
+    stage.ctrl('o');
+    assert!(stage.screen().contains("line 499"), "{}", stage.screen());
+    stage.ctrl('o');
+    assert!(stage.screen().contains("> look: [pasted 500 lines]"), "{}", stage.screen());
+}
+
+#[test]
+fn a_summary_in_the_background_is_a_word_in_the_status_line() {
+    let mut stage = Stage::new(100, 12);
+    stage.event(started());
+    let shows = |stage: &mut Stage, state, word: &str| {
+        stage.event(Event::SummaryPreparation { state });
+        let screen = stage.screen();
+        assert!(screen.lines().last().unwrap().contains(word), "{screen}");
+        assert!(!screen.contains("background"), "{screen}");
+    };
+    shows(&mut stage, PreparationState::Began, "preparing a summary");
+    shows(&mut stage, PreparationState::Ready, "summary ready");
+    stage.event(Event::CompactionFailed { reason: "none".into() });
+    assert!(!stage.screen().contains("summary ready"), "{}", stage.screen());
+}
+
+#[test]
+fn the_title_of_the_session_is_on_the_screen() {
+    let mut stage = Stage::new(60, 24);
+    stage.event(started());
+    // Its first message gives it one: nobody is told about that.
+    stage.event(Event::Renamed { title: "fix the parser".into() });
+    assert!(stage.screen().contains("── fix the parser ──"), "{}", stage.screen());
+    assert!(!stage.screen().contains("is now called"), "{}", stage.screen());
+    stage.type_text("/rename another one");
+    stage.key(KeyCode::Enter);
+    stage.event(Event::Renamed { title: "another one".into() });
+    assert!(stage.screen().contains("This session is now called another one."), "{}", stage.screen());
+    assert!(stage.screen().contains("── another one ──"), "{}", stage.screen());
+    // Without the edges of the composer it is a part of the whole status line.
+    stage.resize(100, 12);
+    stage.ctrl('s');
+    assert!(stage.screen().lines().last().unwrap().contains("another one"), "{}", stage.screen());
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::fmt;
 use std::path::PathBuf;
 
 /// What a front end asks of the agent.
@@ -280,6 +281,10 @@ pub enum Event {
         level: NoticeLevel,
         text: String,
     },
+    /// A summary is made in the background, for a compaction that may come.
+    SummaryPreparation {
+        state: PreparationState,
+    },
     /// What an undo, redo or rewind would do; [`Command::CarryOut`] does it.
     UndoPlanned(Box<UndoPlan>),
     UndoDone(Box<UndoOutcome>),
@@ -303,6 +308,25 @@ pub enum NoticeLevel {
     Info,
     Warning,
     Error,
+}
+
+/// How far the summary is that is made in the background.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PreparationState {
+    Began,
+    Ready,
+    Failed { why: String },
+}
+
+impl fmt::Display for PreparationState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Began => f.write_str("Preparing a summary in the background."),
+            Self::Ready => f.write_str("A summary is prepared."),
+            Self::Failed { why } => write!(f, "No summary was prepared: {}.", why.trim_end_matches('.')),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

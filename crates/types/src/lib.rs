@@ -41,7 +41,7 @@ pub use entry::{
 };
 pub use event::{
     Command, CompactedByHand, Decision, DeliveryMode, Event, FilePreview, ModelUsage, NoticeLevel,
-    PermissionDenial, PermissionRequest, PromptInput, RuleOffer, TurnEnd, TurnResult,
+    PermissionDenial, PermissionRequest, PreparationState, PromptInput, RuleOffer, TurnEnd, TurnResult,
 };
 pub use ids::{BlobId, CallId, EntryId, MessageId, Millis, Seq, SessionId, unique};
 pub use message::{

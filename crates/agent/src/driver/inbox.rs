@@ -145,6 +145,7 @@ impl Agent {
         self.begin_ledger();
         let mut entries = Vec::new();
         let mut delivered = Vec::new();
+        let mut titled = None;
         for id in prompts {
             let Some(PromptInput { parts, client_id, mode: DeliveryMode::Steer | DeliveryMode::Queue }) =
                 self.inbox.prompts.remove(id)
@@ -155,6 +156,7 @@ impl Agent {
                 && let Some(title) = crate::prompt::title(&text_of(&parts))
             {
                 self.titled = true;
+                titled = Some(title.clone());
                 entries.push(EntryKind::Title { title });
             }
             let message = Message::new(Role::User, Origin::User, parts);
@@ -169,6 +171,9 @@ impl Agent {
         for (at, mut message, client_id) in delivered {
             message.seq = seqs.get(at).copied().unwrap_or_default();
             self.core.emit(Event::UserMessage { message, client_id, steered });
+        }
+        if let Some(title) = titled {
+            self.core.emit(Event::Renamed { title });
         }
         self.core.tell_notices();
     }

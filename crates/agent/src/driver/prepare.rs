@@ -13,7 +13,7 @@ use super::{Agent, wall_clock};
 use crate::host::lock;
 use becket_session::context::budget::part_of;
 use becket_session::context::compaction::{self, Prepared, PreparedOutcome, Step};
-use becket_types::{CompactionTrigger, NoticeLevel, Tokens};
+use becket_types::{CompactionTrigger, Event, PreparationState, Tokens};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -81,7 +81,7 @@ impl Agent {
         if let Some(asked) = ask.preparation() {
             self.core.push(asked.entry());
         }
-        self.core.say(NoticeLevel::Info, "Preparing a summary in the background.".to_owned());
+        self.core.emit(Event::SummaryPreparation { state: PreparationState::Began });
         let tries = self.tries();
         self.preparation_step(Step::Ask(ask), Instant::now() + TIME_LIMIT, tries);
     }
@@ -118,13 +118,13 @@ impl Agent {
     pub(super) fn keep_preparation(&mut self, asked: Prepared, step: &Step, deadline: Instant) {
         let mut prepared = match step {
             Step::Prepared(prepared) => {
-                self.core.say(NoticeLevel::Info, "A summary is prepared.".to_owned());
+                self.core.emit(Event::SummaryPreparation { state: PreparationState::Ready });
                 prepared.as_ref().clone()
             }
             Step::Unprepared(why) => {
                 self.preparation_failed = Some(Instant::now());
-                let text = format!("No summary was prepared: {}.", why.trim_end_matches('.'));
-                self.core.say(NoticeLevel::Info, text);
+                let state = PreparationState::Failed { why: why.clone() };
+                self.core.emit(Event::SummaryPreparation { state });
                 Prepared { outcome: PreparedOutcome::Failed { why: why.clone() }, ..asked }
             }
             _ => return,

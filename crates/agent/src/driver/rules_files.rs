@@ -16,7 +16,7 @@ use crate::rules::{self, Rules, Standing, fit};
 use becket_session::Durability;
 use becket_session::context::compaction::RULES_PATH;
 use becket_session::context::view::KindTotals;
-use becket_types::{EntryKind, NoticeLevel, Origin, Synthetic, SystemItem, SystemKind, is_blank};
+use becket_types::{EntryKind, NoticeLevel, Origin, Synthetic, SystemItem, SystemKind};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ impl Agent {
         let old = self.system_items();
         let mut items: Vec<SystemItem> =
             old.iter().filter(|item| item.kind != SystemKind::Rules).cloned().collect();
-        insert_rules(&mut items, fresh.items);
+        rules::insert(&mut items, fresh.items);
         // A session without a prompt has not begun: its first entry brings the rules.
         if items != old && !old.is_empty() {
             self.tell_rules(fresh.notices);
@@ -210,10 +210,4 @@ fn send_rules(core: &mut Core, path: String, text: String) {
 /// Rules that the model has and that are on disk no longer.
 fn gone<'a>(given: &'a [SystemItem], now: &'a [SystemItem]) -> impl Iterator<Item = &'a SystemItem> {
     given.iter().filter(|item| !item.text.ends_with(GONE) && now.iter().all(|fresh| fresh.path != item.path))
-}
-
-/// Rules stand behind prompt, environment and skills, and before what the caller appended.
-pub(super) fn insert_rules(items: &mut Vec<SystemItem>, rules: Vec<SystemItem>) {
-    let at = items.iter().position(|item| item.kind == SystemKind::Appended).unwrap_or(items.len());
-    items.splice(at..at, rules.into_iter().filter(|item| !is_blank(&item.text)));
 }

@@ -6,10 +6,10 @@
 
 use super::Agent;
 use super::inbox::INBOX;
-use super::rules_files::insert_rules;
 use crate::host::lock;
 use crate::machine::{Input, Phase};
 use crate::prompt;
+use crate::rules;
 use crate::settings::scope;
 use becket_session::Durability;
 use becket_session::context::View;
@@ -96,7 +96,7 @@ impl Agent {
             let mut items =
                 prompt::items(&self.settings.prompt, &self.settings.environment, &self.tools.names());
             let rules = self.load_rules();
-            insert_rules(&mut items, rules.items);
+            rules::insert(&mut items, rules.items);
             self.tell_rules(rules.notices);
             self.core.push(EntryKind::System { items });
         }

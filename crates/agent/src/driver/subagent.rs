@@ -266,6 +266,7 @@ impl Watched {
             | Event::ToolCallDelta { .. }
             | Event::ToolOutput { .. }
             | Event::ContextUsed { .. }
+            | Event::SummaryPreparation { .. }
             | Event::Notice { level: NoticeLevel::Info, .. } => return,
             Event::PermissionAsked(request) => {
                 if let Some(offer) = &request.offer {

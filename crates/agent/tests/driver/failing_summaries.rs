@@ -7,7 +7,7 @@ use becket_model::{
     Secret, Settings, Sleeper, open,
 };
 use becket_testkit::{MockServer, Reply as Http};
-use becket_types::{CompactionSource, EntryKind, Event, TurnEnd};
+use becket_types::{CompactionSource, EntryKind, Event, PreparationState, TurnEnd};
 use futures::stream::BoxStream;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -114,8 +114,9 @@ async fn failing(status: u16, wait: Option<&'static str>, attempts: usize, who: 
     let mut rig = setup.start();
     rig.send(prompt("the task")).await;
     if prepare {
-        let told = |e: &Event| matches!(e, Event::Notice { text, .. } if text.contains("summary was prepared") || text.contains("summary is prepared"));
-        rig.event(told).await;
+        let ended =
+            |e: &Event| matches!(e, Event::SummaryPreparation { state } if *state != PreparationState::Began);
+        rig.event(ended).await;
     }
     rig.world.go.notify_one();
     let result = rig.finished().await;
@@ -146,7 +147,7 @@ async fn a_failure_counts_for_ten_minutes_and_not_for_a_compaction_by_hand() {
         setup.model.script.lock().unwrap().summaries = vec![refused; 4].into();
         let mut rig = setup.start();
         rig.send(prompt("the task")).await;
-        rig.event(|e| matches!(e, Event::Notice { text, .. } if text.contains("No summary was prepared")))
+        rig.event(|e| matches!(e, Event::SummaryPreparation { state: PreparationState::Failed { .. } }))
             .await;
         tokio::time::advance(Duration::from_secs(minutes * 60)).await;
         if by_hand {
@@ -183,8 +184,7 @@ async fn a_second_ask_while_a_call_runs_carries_the_conversation_of_the_first() 
         rig.send(prompt("the task")).await;
         rig.event(|e| matches!(e, Event::ToolStarted { call_id, .. } if *call_id == id("w"))).await;
         gate.notify_one();
-        rig.event(|e| matches!(e, Event::Notice { text, .. } if text.contains("A summary is prepared")))
-            .await;
+        rig.event(|e| matches!(e, Event::SummaryPreparation { state: PreparationState::Ready })).await;
         rig.world.go.notify_one();
         assert_eq!(rig.finished().await.end, TurnEnd::Completed);
         let asked: Vec<Seen> = rig.model.seen().into_iter().filter(|seen| seen.summary).collect();

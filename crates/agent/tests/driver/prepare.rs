@@ -38,7 +38,8 @@ async fn preparing(setup: Setup) -> Rig {
 }
 
 async fn notice(rig: &mut Rig, words: &str) {
-    rig.event(|e| matches!(e, Event::Notice { text, .. } if text.contains(words))).await;
+    rig.event(|e| matches!(e, Event::SummaryPreparation { state } if state.to_string().contains(words)))
+        .await;
 }
 
 fn entries(session: &Arc<Mutex<becket_session::Session>>) -> Vec<EntryKind> {

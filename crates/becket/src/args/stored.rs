@@ -19,12 +19,6 @@ pub(crate) struct ContextArgs {
     /// Treat the model's context window as this many tokens.
     #[arg(long, value_name = "N", env = "BECKET_CONTEXT_WINDOW")]
     pub context_window: Option<u64>,
-    /// What of the window can be used, where that is known better than from the catalog.
-    #[arg(skip)]
-    pub usable: Option<u64>,
-    /// The model of the next request, where none was sent yet.
-    #[arg(skip)]
-    pub model: Option<String>,
     /// List all requests that were sent.
     #[arg(long, group = "sent")]
     pub requests: bool,

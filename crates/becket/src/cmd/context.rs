@@ -9,6 +9,7 @@ pub(crate) use sent::{Maker, Placed, Rebuilt, Sent, all, now, text_of};
 pub(crate) use show::{before, cache_states, changes, diff, is_same, request_of, shared};
 
 use crate::args::ContextArgs;
+use crate::assemble::Opening;
 use crate::cmd::sessions::write;
 use crate::cmd::{one_line, pick_session, short, store_failure};
 use crate::environment::Environment;
@@ -24,7 +25,7 @@ use becket_session::context::budget::Limits;
 use becket_session::ledger::Proof;
 use becket_session::store::{self, Disk, SessionSummary};
 use becket_session::walk::{Walked, walk};
-use becket_types::{Entry, EntryKind, Span, SpanKind, ToolSpec};
+use becket_types::{Entry, EntryKind, Millis, Seq, Span, SpanKind, ToolSpec};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -106,6 +107,36 @@ impl Reading {
         Ok(entries)
     }
 
+    /// A session without a system prompt has not begun: it is shown as its first request will be.
+    pub(crate) fn begin_as(&mut self, opening: &Opening) {
+        if !self.view.system_items().is_empty() {
+            return;
+        }
+        let kind = EntryKind::System { items: opening.items() };
+        self.view.apply(&Entry { seq: Seq(u64::MAX), time: Millis(0), kind });
+        let names = opening.tools.iter().map(|tool| tool.name.clone()).collect();
+        let kind = EntryKind::Tools { names, hash: String::new(), specs: None };
+        self.entries.push(Entry { seq: Seq(u64::MAX), time: Millis(0), kind });
+        self.model.get_or_insert_with(|| opening.model.clone());
+    }
+
+    /// What fills its context now.
+    pub(crate) fn filled(&mut self, given: Option<u64>, usable: Option<u64>, exact: bool) -> Filled {
+        let tools = self.tools();
+        let _ = self.view.context();
+        let mut spans = self.view.spans(&tools);
+        let texts = texts(&mut self.view, &tools);
+        if exact {
+            for (span, text) in spans.iter_mut().zip(&texts) {
+                span.tokens = becket_model::tokens::count(text);
+            }
+        }
+        let (budget, known) = self.budget(given);
+        let usable = usable.unwrap_or_else(|| budget.usable());
+        let sum = spans.iter().map(|s| s.tokens.0).sum();
+        Filled { spans, texts, budget, assumed: !known, usable, sum, exact }
+    }
+
     /// Its blobs, for reading.
     pub(crate) fn blobs(&self) -> BlobStore {
         BlobStore::in_memory(Arc::new(Disk), Some(&self.summary.dir))
@@ -115,6 +146,22 @@ impl Reading {
     pub(crate) fn tools(&self) -> Vec<ToolSpec> {
         tools_of(&self.entries, self.model.as_deref())
     }
+}
+
+/// The spans of a context, and the window that they are in.
+pub(crate) struct Filled {
+    pub spans: Vec<Span>,
+    /// Of each span.
+    pub texts: Vec<String>,
+    pub budget: Budget,
+    /// Nothing is known of the model's window.
+    pub assumed: bool,
+    /// Tokens that a request may carry.
+    pub usable: u64,
+    /// Tokens of all spans.
+    pub sum: u64,
+    /// They were counted, not estimated.
+    pub exact: bool,
 }
 
 /// The entries of a session that describe requests. Nothing is folded, and messages are not read.
@@ -221,21 +268,10 @@ pub(crate) fn run(
         return show::request(&maker, &requests.entries, number, args, out);
     }
     let mut reading = Reading::of(environment, summary)?;
-    let tools = reading.tools();
-    let _ = reading.view.context();
-    let mut spans = reading.view.spans(&tools);
-    let texts = texts(&mut reading.view, &tools);
-    if args.exact {
-        for (span, text) in spans.iter_mut().zip(&texts) {
-            span.tokens = becket_model::tokens::count(text);
-        }
-    }
-    reading.model = reading.model.take().or_else(|| args.model.clone());
-    let (budget, known) = reading.budget(args.context_window);
-    let (window, assumed) = (budget.window, !known);
-    let usable = args.usable.unwrap_or_else(|| budget.usable());
-    let sum: u64 = spans.iter().map(|s| s.tokens.0).sum();
+    let filled = reading.filled(args.context_window, None, args.exact);
     if args.json {
+        let Filled { spans, texts, budget, assumed, usable, sum, .. } = filled;
+        let window = budget.window;
         let body = json!({
             "session": reading.summary.id, "title": reading.summary.title, "model": reading.model,
             "window": window, "window_assumed": assumed, "usable": usable, "tokens": sum, "exact": args.exact,
@@ -244,20 +280,12 @@ pub(crate) fn run(
         });
         return write(out, &format!("{body}\n"));
     }
-    print(&reading, &spans, &texts, sum, (window, assumed), usable, args.exact, out)
+    print(&reading, &filled, out)
 }
 
-#[expect(clippy::too_many_arguments, reason = "one call; the figures of one page")]
-fn print(
-    reading: &Reading,
-    spans: &[Span],
-    texts: &[String],
-    sum: u64,
-    (window, assumed): (u64, bool),
-    usable: u64,
-    exact: bool,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
+fn print(reading: &Reading, filled: &Filled, out: &mut dyn Write) -> Result<(), Failure> {
+    let Filled { spans, texts, budget, assumed, usable, sum, exact } = filled;
+    let (window, assumed, usable, sum, exact) = (budget.window, *assumed, *usable, *sum, *exact);
     let share = |n: u64| if usable == 0 { 0.0 } else { 100.0 * n as f64 / usable as f64 };
     let how = if exact { "counted" } else { "estimated" };
     write(

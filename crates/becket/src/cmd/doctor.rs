@@ -26,10 +26,10 @@ use std::io::Write;
 use std::path::Path;
 
 /// One finding.
-struct Check {
-    name: &'static str,
-    ok: bool,
-    text: String,
+pub(crate) struct Check {
+    pub name: &'static str,
+    pub ok: bool,
+    pub text: String,
 }
 
 fn check(name: &'static str, ok: bool, text: impl Into<String>) -> Check {
@@ -51,14 +51,7 @@ pub(crate) fn run(
         }
         None if args.repair => repair_all(environment, cwd)?,
         Some(DoctorWhat::Session { id }) => session(environment, cwd, id)?,
-        None => {
-            let mut checks = config(environment, cwd);
-            checks.extend(models(environment, cwd)?);
-            checks.extend(storage(environment));
-            checks.extend(programs(environment));
-            checks.push(sandbox(environment, cwd));
-            checks
-        }
+        None => everything(environment, cwd)?,
     };
     let ok = checks.iter().all(|c| c.ok);
     if args.json {
@@ -79,6 +72,16 @@ pub(crate) fn run(
         }
     }
     Ok(if ok { ExitStatus::Ok } else { ExitStatus::Error })
+}
+
+/// The checks of configuration, models, storage, programs and sandbox.
+pub(crate) fn everything(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> {
+    let mut checks = config(environment, cwd);
+    checks.extend(models(environment, cwd)?);
+    checks.extend(storage(environment));
+    checks.extend(programs(environment));
+    checks.push(sandbox(environment, cwd));
+    Ok(checks)
 }
 
 fn config(environment: &Environment, cwd: &Path) -> Vec<Check> {

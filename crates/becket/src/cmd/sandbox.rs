@@ -11,7 +11,7 @@ use becket_sandbox::{Network, Sandbox};
 use becket_types::SandboxLevel;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub(crate) fn run(
@@ -56,22 +56,39 @@ pub(crate) fn show(config: &SandboxConfig, sandbox: &Sandbox, out: &mut dyn Writ
     let failed = |e: std::io::Error| Failure::error(format!("cannot write to stdout: {e}"));
     writeln!(out, "sandbox: {}", crate::sandbox::summary(config, Some(sandbox))).map_err(failed)?;
     writeln!(out, "mode: {}\n", config.mode.as_str()).map_err(failed)?;
-    for level in [SandboxLevel::ReadOnly, SandboxLevel::Workspace] {
-        writeln!(out, "{level}: {}", sandbox.backend(level)).map_err(failed)?;
-        let policy = sandbox.policy(level).map_err(|e| Failure::error(e.to_string()))?;
-        for (name, places) in [
-            ("reads", &policy.read),
-            ("writes", &policy.write),
-            ("hidden", &policy.deny_read),
-            ("read-only inside", &policy.protected),
-        ] {
+    for level in levels(config, sandbox)? {
+        writeln!(out, "{}: {}", level.level, level.backend).map_err(failed)?;
+        for (name, places) in level.places {
             for place in places {
                 writeln!(out, "  {name}: {}", place.display()).map_err(failed)?;
             }
         }
-        writeln!(out, "  network: {}", network(config, policy.network, level)).map_err(failed)?;
+        writeln!(out, "  network: {}", level.network).map_err(failed)?;
     }
     Ok(())
+}
+
+/// The reach of commands at one level.
+pub(crate) struct LevelReach {
+    pub level: SandboxLevel,
+    pub backend: String,
+    pub places: [(&'static str, Vec<PathBuf>); 4],
+    pub network: String,
+}
+
+pub(crate) fn levels(config: &SandboxConfig, sandbox: &Sandbox) -> Result<Vec<LevelReach>, Failure> {
+    let reach = |level| {
+        let policy = sandbox.policy(level).map_err(|e| Failure::error(e.to_string()))?;
+        let network = network(config, policy.network, level);
+        let places = [
+            ("reads", policy.read),
+            ("writes", policy.write),
+            ("hidden", policy.deny_read),
+            ("read-only inside", policy.protected),
+        ];
+        Ok(LevelReach { level, backend: sandbox.backend(level).to_string(), places, network })
+    };
+    [SandboxLevel::ReadOnly, SandboxLevel::Workspace].into_iter().map(reach).collect()
 }
 
 /// The network of a level in words. `given`: what its backend can give.

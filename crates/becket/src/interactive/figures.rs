@@ -1,24 +1,18 @@
 //! Figures of a session for people: sizes by tool and by file, sizes over time, why a cache did not serve.
 //!
-//! Pure: entries and spans in, lines out.
+//! Pure: entries and spans in, figures out.
 
-use crate::cmd::short;
-use becket_types::{CallId, Entry, EntryKind, Part, PruneReason, Span, SpanKind};
+use becket_types::{CallId, Entry, EntryKind, Part, PruneReason, Seq, Span, SpanKind, Usage};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
-/// Rows of a table.
-const ROWS: usize = 12;
-/// Columns of a page that the plot's axis and the page's own edge take.
-const AXIS: usize = 12;
-/// Columns and rows of the plot.
-const WIDTH: usize = 60;
-const HEIGHT: usize = 6;
 /// A pause after which providers have forgotten, in milliseconds.
 const FORGOTTEN: u64 = 5 * 60 * 1_000;
 
-/// Tokens of what stands in the context by tool, and by the file that was read or written, largest first.
-pub(super) fn by_tool_and_file(spans: &[Span], paths: &Paths) -> String {
+/// Tokens of the context by tool, and by the file that was read or written.
+pub(super) fn by_tool_and_file(
+    spans: &[Span],
+    paths: &Paths,
+) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
     let (mut tools, mut files) = (BTreeMap::new(), BTreeMap::new());
     for span in spans.iter().filter(|s| matches!(s.kind, SpanKind::ToolCall | SpanKind::ToolOutput)) {
         *tools.entry(span.label.clone()).or_default() += span.tokens.0;
@@ -26,22 +20,7 @@ pub(super) fn by_tool_and_file(spans: &[Span], paths: &Paths) -> String {
             *files.entry(path.clone()).or_default() += span.tokens.0;
         }
     }
-    let mut out = String::new();
-    for (title, sums) in [("by tool", tools), ("by file", files)] {
-        let mut rows: Vec<(String, u64)> = sums.into_iter().collect();
-        rows.sort_by_key(|(_, tokens)| std::cmp::Reverse(*tokens));
-        if rows.is_empty() {
-            continue;
-        }
-        let _ = writeln!(out, "\n{title}");
-        for (name, tokens) in rows.iter().take(ROWS) {
-            let _ = writeln!(out, "{:>8}  {name}", short(*tokens));
-        }
-        if rows.len() > ROWS {
-            let _ = writeln!(out, "          … and {} more", rows.len() - ROWS);
-        }
-    }
-    out
+    (tools, files)
 }
 
 /// The file of each message with a result, by the message's number: what the call of it named.
@@ -73,83 +52,83 @@ impl Paths {
     }
 }
 
-/// How large each request was, from the first to the last, as a plot on a page of so many columns.
-pub(super) fn over_time(entries: &[Entry], page: usize) -> String {
-    let sizes: Vec<u64> = entries
-        .iter()
-        .filter_map(|e| match &e.kind {
-            EntryKind::Usage { usage, purpose, .. } if purpose == "turn" => Some(usage.context().0),
-            _ => None,
-        })
-        .collect();
-    let Some(most) = sizes.iter().max().copied().filter(|most| *most > 0) else { return String::new() };
-    let columns = sizes.len().min(WIDTH).min(page.saturating_sub(AXIS)).max(1);
-    // The largest of the requests that share a column.
-    let column = |x: usize| {
-        let (from, to) =
-            (x * sizes.len() / columns, ((x + 1) * sizes.len() / columns).max(x * sizes.len() / columns + 1));
-        sizes[from..to.min(sizes.len())].iter().max().copied().unwrap_or_default()
+/// Tokens of each request of a turn, from the first to the last.
+pub(super) fn sizes(entries: &[Entry]) -> Vec<u64> {
+    let size = |entry: &Entry| match &entry.kind {
+        EntryKind::Usage { usage, purpose, .. } if purpose == "turn" => Some(usage.context().0),
+        _ => None,
     };
-    let mut out = format!("\ncontext of {} requests, at most {}\n", sizes.len(), short(most));
-    for row in (0..HEIGHT).rev() {
-        let line: String = (0..columns)
-            .map(|x| {
-                let eighths = (column(x) * (HEIGHT as u64) * 8).div_ceil(most) as usize;
-                match eighths.saturating_sub(row * 8) {
-                    0 => ' ',
-                    n => ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'][n.min(8) - 1],
-                }
-            })
-            .collect();
-        let _ = writeln!(
-            out,
-            "{:>8} │{}",
-            if row + 1 == HEIGHT { short(most) } else { String::new() },
-            line.trim_end()
-        );
-    }
-    out
+    entries.iter().filter_map(size).collect()
 }
 
-/// A row for each request, and their sums. A line of its own says which model, where it changes, and why the cache did not serve.
-pub(super) fn requests(entries: &[Entry]) -> String {
-    let missed = missed(entries);
-    let mut out = format!(
-        "{:>6}  {:<10} {:>7}  {:>7}  {:>8}  {:>6}  {:>8}\n",
-        "seq", "for", "read", "cached", "uncached", "wrote", "$"
-    );
-    let mut running = "";
-    let (mut sum, mut requests, mut read, mut cached, mut wrote) = (0.0, 0, 0, 0, 0);
-    for entry in entries {
-        let EntryKind::Usage { model, usage, cost_usd, purpose, .. } = &entry.kind else { continue };
-        if running != model {
-            let _ = writeln!(out, "{model}");
-            running = model;
-        }
-        let context = usage.context().0;
-        (sum, requests, read) = (sum + cost_usd, requests + 1, read + context);
-        (cached, wrote) = (cached + usage.cache_read, wrote + usage.output);
-        let _ = writeln!(
-            out,
-            "{:>6}  {purpose:<10} {:>7}  {:>7}  {:>8}  {:>6}  {cost_usd:>8.4}",
-            entry.seq,
-            short(context),
-            short(usage.cache_read),
-            short(context - usage.cache_read),
-            short(usage.output),
-        );
-        if let Some(why) = missed.get(&entry.seq.0) {
-            let _ = writeln!(out, "        ↑ not from the cache: {why}");
-        }
+/// Usage of some requests together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sum {
+    pub requests: usize,
+    pub read: u64,
+    /// Of `read`: from the cache, and written to it.
+    pub cached: u64,
+    pub cache_write: u64,
+    pub wrote: u64,
+    pub cost: f64,
+}
+
+impl Sum {
+    fn add(&mut self, usage: &Usage, cost: f64) {
+        self.requests += 1;
+        self.read += usage.context().0;
+        self.cached += usage.cache_read;
+        self.cache_write += usage.cache_write;
+        self.wrote += usage.output;
+        self.cost += cost;
     }
-    let share = if read == 0 { 0.0 } else { 100.0 * cached as f64 / read as f64 };
-    let _ = writeln!(
-        out,
-        "\n{requests} requests read {} ({share:.0} % from the cache) and wrote {}: ${sum:.4} at list prices",
-        short(read),
-        short(wrote),
-    );
-    out
+}
+
+/// One request.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct UsageRow<'a> {
+    pub seq: Seq,
+    pub model: &'a str,
+    pub purpose: &'a str,
+    pub read: u64,
+    pub cached: u64,
+    pub wrote: u64,
+    pub cost: f64,
+    /// Why less came from the cache than the request before it had.
+    pub missed: Option<String>,
+}
+
+/// All requests, and their sums.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Usages<'a> {
+    pub rows: Vec<UsageRow<'a>>,
+    pub sum: Sum,
+    pub models: BTreeMap<String, Sum>,
+    pub purposes: BTreeMap<String, Sum>,
+}
+
+impl<'a> Usages<'a> {
+    pub(super) fn of(entries: &'a [Entry]) -> Self {
+        let mut missed = missed(entries);
+        let mut out = Self::default();
+        for entry in entries {
+            let EntryKind::Usage { model, usage, cost_usd, purpose, .. } = &entry.kind else { continue };
+            out.sum.add(usage, *cost_usd);
+            out.models.entry(model.clone()).or_default().add(usage, *cost_usd);
+            out.purposes.entry(purpose.clone()).or_default().add(usage, *cost_usd);
+            out.rows.push(UsageRow {
+                seq: entry.seq,
+                model,
+                purpose,
+                read: usage.context().0,
+                cached: usage.cache_read,
+                wrote: usage.output,
+                cost: *cost_usd,
+                missed: missed.remove(&entry.seq.0),
+            });
+        }
+        out
+    }
 }
 
 /// For each request, by the number of its entry: why less came from the cache than the request before it had.
@@ -195,7 +174,7 @@ pub(super) fn missed(entries: &[Entry]) -> BTreeMap<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use becket_types::{Millis, Seq, Usage};
+    use becket_types::Millis;
 
     fn entry(seq: u64, minute: u64, kind: EntryKind) -> Entry {
         Entry { seq: Seq(seq), time: Millis(minute * 60_000), kind }
@@ -207,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_fit_into_eighty_columns_and_say_why_the_cache_missed() {
+    fn requests_say_what_they_cost_and_why_the_cache_missed() {
         let model = "anthropic/claude-sonnet-4-5";
         let entries = [
             entry(12, 0, usage(model, 8_100, 0, 0.029)),
@@ -217,43 +196,23 @@ mod tests {
             entry(123_456, 10, usage("openai/gpt", 1_250_000, 0, 12.5)),
             entry(123_460, 10, usage("openai/gpt", 1_250_000, 0, 12.5)),
         ];
-        let want = "   seq  for           read   cached  uncached   wrote         $
-anthropic/claude-sonnet-4-5
-    12  turn          8.1k        0      8.1k     120    0.0290
-        ↑ not from the cache: the first request
-    19  turn          9.0k     8.1k       900     120    0.0075
-    44  turn          9.9k        0      9.9k     120    0.0430
-        ↑ not from the cache: a pause of more than 5 minutes
-openai/gpt
-123456  turn          1.2M        0      1.2M     120   12.5000
-        ↑ not from the cache: another model
-123460  turn          1.2M        0      1.2M     120   12.5000
-        ↑ not from the cache: the provider did not say
-
-5 requests read 2.5M (0 % from the cache) and wrote 600: $25.0795 at list prices
-";
-        let text = requests(&entries);
-        assert_eq!(text, want);
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    }
-
-    #[test]
-    fn a_plot_has_its_largest_request_on_top() {
-        let entries: Vec<Entry> = (1..=200).map(|n| entry(n, n, usage("m", n * 100, 0, 0.0))).collect();
-        let text = over_time(&entries, 80);
-        let rows: Vec<&str> = text.lines().skip(2).collect();
-        assert!(text.contains("context of 200 requests, at most 20k"), "{text}");
-        assert_eq!(rows.len(), HEIGHT);
-        assert!(rows[0].starts_with("     20k │") && rows[0].ends_with('█'), "{text}");
-        let widths: Vec<usize> = rows.iter().map(|row| row.trim_end().chars().count()).collect();
-        assert!(
-            widths.iter().all(|w| *w == 10 + WIDTH),
-            "the last column is as high as the plot: {widths:?}"
+        let usages = Usages::of(&entries);
+        let missed: Vec<Option<&str>> = usages.rows.iter().map(|row| row.missed.as_deref()).collect();
+        assert_eq!(
+            missed,
+            [
+                Some("the first request"),
+                None,
+                Some("a pause of more than 5 minutes"),
+                Some("another model"),
+                Some("the provider did not say"),
+            ]
         );
-        assert!(rows[HEIGHT - 1].chars().nth(10) != Some(' '), "the first column is not empty: {text}");
-        assert_eq!(over_time(&[], 80), "");
-        let narrow = over_time(&entries, 40);
-        assert!(narrow.lines().all(|line| line.chars().count() <= 38), "{narrow}");
-        assert!(over_time(&entries, 0).lines().count() > HEIGHT, "a page of any width");
+        assert_eq!((usages.sum.requests, usages.sum.cached, usages.sum.wrote), (5, 8_100, 600));
+        assert!((usages.sum.cost - 25.0795).abs() < 1e-9);
+        assert_eq!(usages.models["openai/gpt"].read, 2_500_000);
+        assert_eq!(usages.purposes["turn"].requests, 5);
+        assert_eq!(sizes(&entries), [8_100, 9_000, 9_900, 1_250_000, 1_250_000]);
+        assert_eq!(Usages::of(&[]), Usages::default());
     }
 }

@@ -1,11 +1,13 @@
-//! Pages of the interactive session: what the subcommands print, as Markdown.
+//! Pages of the interactive session: the figures of the subcommands as data ([`sheets`]), or their text as Markdown.
 //!
-//! Owns which command makes which page. The text is the subcommands' own; only what none of them prints is written here.
+//! Owns which command makes which page. A session that has not begun is shown as its first request will be.
 
+use super::sheets::{self, Shown, Status};
 use super::{figures, wishes};
-use crate::args::{ContextArgs, DoctorArgs, ExportArgs, ExportFormat, SessionsArgs};
+use crate::args::{ExportArgs, ExportFormat, SessionsArgs};
+use crate::assemble::Opening;
 use crate::cmd::context::Reading;
-use crate::cmd::{self, one_line, pick_session, short, when};
+use crate::cmd::{self, one_line, pick_session, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::toolbox;
@@ -14,7 +16,7 @@ use becket_sandbox::Programs;
 use becket_session::index::Index;
 use becket_session::store::SessionSummary;
 use becket_tui::input::{Page, Place, Reply};
-use becket_types::SpanKind;
+use becket_tui::page::Sheet;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,6 +38,13 @@ pub(super) struct Pages {
     pub roots: Vec<PathBuf>,
     /// With the session's own sandbox, so that a page shows what holds for its commands.
     pub programs: Programs,
+    pub opening: Opening,
+}
+
+/// A page, as Markdown or as data.
+enum Body {
+    Markdown(String),
+    Sheet(Sheet),
 }
 
 impl Pages {
@@ -47,95 +56,81 @@ impl Pages {
         if name == "resume" {
             return Reply::Found(self.find(arguments).map_err(|f| said(&f)));
         }
-        let markdown = match name {
-            "context" => self.context(arguments),
-            "sessions" => self.sessions(arguments),
-            "doctor" => self.doctor(),
-            "cost" => self.cost(),
-            "tools" => self.tools(),
-            "skills" => Ok(self.skills()),
-            "permissions" => Ok(self.permissions(arguments)),
-            "status" => self.status(arguments),
-            "mcp" => Ok(MCP.to_owned()),
-            "memory" => self.memory(),
-            "bug" => Ok(self.bug()),
-            "diff" => self.diff(),
+        let body = match name {
+            "context" => self.context(arguments).map(Body::Sheet),
+            "sessions" => self.sessions(arguments).map(Body::Markdown),
+            "doctor" => self.doctor().map(Body::Sheet),
+            "cost" => self.cost().map(Body::Sheet),
+            "tools" => Ok(Body::Sheet(self.tools())),
+            "skills" => Ok(Body::Sheet(self.skills())),
+            "permissions" => Ok(Body::Markdown(self.permissions(arguments))),
+            "status" => self.status(arguments).map(Body::Sheet),
+            "mcp" => Ok(Body::Markdown(MCP.to_owned())),
+            "memory" => self.memory().map(Body::Sheet),
+            "bug" => Ok(Body::Markdown(self.bug())),
+            "diff" => self.diff().map(Body::Markdown),
             _ => Err(Failure::usage(format!("/{name} is not known here"))),
         };
         let data = match name {
             "permissions" => self.kept_rules(root),
             _ => Value::Null,
         };
-        let page = |markdown| Page { title: name.to_owned(), markdown, data, ..Page::default() };
-        Reply::Page { name: name.to_owned(), result: markdown.map(page).map_err(|f| said(&f)) }
+        let page = |body| {
+            let page = Page { title: name.to_owned(), data, ..Page::default() };
+            match body {
+                Body::Markdown(markdown) => Page { markdown, ..page },
+                Body::Sheet(sheet) => Page { sheet: Some(sheet), ..page },
+            }
+        };
+        Reply::Page { name: name.to_owned(), result: body.map(page).map_err(|f| said(&f)) }
     }
 
-    /// `told`: the window, what of it can be used, and the columns of the page, as the interface knows them.
-    fn context(&self, told: &str) -> Result<String, Failure> {
+    fn shown(&self) -> Shown {
+        Shown { cwd: self.cwd.clone(), home: self.environment.home.clone() }
+    }
+
+    /// `told`: the window and what of it can be used, as the interface knows them.
+    fn context(&self, told: &str) -> Result<Sheet, Failure> {
         let mut told = told.split_whitespace().map(|n| n.parse::<u64>().ok().filter(|n| *n > 0));
         let mut next = || told.next().flatten();
-        let (window, usable, columns) = (next(), next(), next());
+        let (window, usable) = (next(), next());
         // What is told may be assumed itself: then the page finds that out.
         let window = window.filter(|window| *window != becket_model::catalog::DEFAULT_WINDOW);
-        let args = ContextArgs {
-            session: Some(self.session.clone()),
-            context_window: self.config.context.window.or(window),
-            usable,
-            model: self.config.model.clone(),
-            ..ContextArgs::default()
-        };
         let mut reading = self.reading()?;
-        let tools = reading.tools();
-        let _ = reading.view.context();
-        let spans = reading.view.spans(&tools);
+        reading.model = reading.model.take().or_else(|| self.config.model.clone());
+        let filled = reading.filled(self.config.context.window.or(window), usable, false);
+        let threshold = filled.budget.threshold(self.config.context.threshold).0;
         let mut paths = figures::Paths::default();
         reading.each(&mut |entry| paths.take(&entry))?;
-        printed(|out| {
-            let columns = columns.map_or(usize::MAX, |columns| columns as usize);
-            let figures = figures::over_time(&reading.entries, columns);
-            let sums = figures::by_tool_and_file(&spans, &paths);
-            cmd::sessions::write(out, &format!("{figures}{sums}\n"))?;
-            cmd::context::run(&self.environment, &self.cwd, &args, out)
-        })
+        Ok(sheets::context(&reading, &filled, threshold, &paths, &self.shown()))
     }
 
     /// The rules files that the model reads, in their order, with their size.
-    fn memory(&self) -> Result<String, Failure> {
+    fn memory(&self) -> Result<Sheet, Failure> {
         let mut reading = self.reading()?;
         let _ = reading.view.context();
         let spans = reading.view.spans(&[]);
-        let mut text = String::new();
-        for span in spans.iter().filter(|s| s.kind == SpanKind::Rules) {
-            let _ = writeln!(text, "{:>7}  {}", short(span.tokens.0), span.label);
-        }
-        if text.is_empty() {
-            text.push_str("no rules file was found: AGENTS.md here or above, up to the project's root\n");
-        }
-        Ok(fenced(
-            &format!("{text}\n`#text` and `/memory text` add a line to the nearest AGENTS.md.\n"),
-            "text",
-        ))
+        Ok(sheets::memory(reading.view.system_items(), &spans, &self.shown()))
     }
 
     /// The folders of this session, and what its commands reach. `mode`: the permission mode that holds now.
-    fn status(&self, mode: &str) -> Result<String, Failure> {
-        printed(|out| {
-            let mut text = format!("becket {}\nsession: {}\n", env!("CARGO_PKG_VERSION"), self.session);
-            for root in &self.roots {
-                let _ = writeln!(text, "folder: {}", root.display());
-            }
-            let trusted = if self.trusted { "trusted" } else { "not trusted: its settings only tighten" };
-            let _ = writeln!(text, "project: {trusted}");
-            let _ = writeln!(text, "permission mode: {mode}\n");
-            cmd::sessions::write(out, &text)?;
-            match self.programs.sandbox() {
-                Some(sandbox) => cmd::sandbox::show(&self.config.sandbox, sandbox, out),
-                None => {
-                    let summary = crate::sandbox::summary(&self.config.sandbox, None);
-                    cmd::sessions::write(out, &format!("sandbox: {summary}\n"))
-                }
-            }
-        })
+    fn status(&self, mode: &str) -> Result<Sheet, Failure> {
+        let sandbox = self.programs.sandbox();
+        let levels = match sandbox {
+            Some(sandbox) => cmd::sandbox::levels(&self.config.sandbox, sandbox)?,
+            None => Vec::new(),
+        };
+        let status = Status {
+            session: &self.session,
+            roots: &self.roots,
+            trusted: self.trusted,
+            mode,
+            opening: &self.opening,
+            sandbox: crate::sandbox::summary(&self.config.sandbox, sandbox),
+            sandbox_mode: self.config.sandbox.mode.as_str(),
+            levels,
+        };
+        Ok(sheets::status(status, &self.shown()))
     }
 
     /// What a report should say. Nothing is sent.
@@ -203,9 +198,9 @@ impl Pages {
         Reply::Saying { words, sessions }
     }
 
-    fn doctor(&self) -> Result<String, Failure> {
-        let args = DoctorArgs { what: None, repair: false, secrets: false, json: false, cd: None };
-        printed(|out| cmd::doctor::run(&self.environment, &self.cwd, &args, out).map(drop))
+    fn doctor(&self) -> Result<Sheet, Failure> {
+        let checks = cmd::doctor::everything(&self.environment, &self.cwd)?;
+        Ok(sheets::doctor(&checks, &self.shown()))
     }
 
     /// `[md|jsonl|html] FILE`; a file that is there is left alone.
@@ -232,38 +227,27 @@ impl Pages {
         };
         let masked = cmd::export::run(&self.environment, &self.cwd, &args, &mut std::io::sink())?;
         let told = cmd::export::told(masked, format).map(|told| format!("; {told}")).unwrap_or_default();
-        Ok(format!("this session is in {}{told}", path.display()))
+        Ok(format!("Exported this session to {}{told}", self.shown().path(&path)))
     }
 
     fn reading(&self) -> Result<Reading, Failure> {
-        Reading::of(&self.environment, pick_session(&self.environment, &self.cwd, Some(&self.session))?)
+        let found = pick_session(&self.environment, &self.cwd, Some(&self.session))?;
+        let mut reading = Reading::of(&self.environment, found)?;
+        reading.begin_as(&self.opening);
+        Ok(reading)
     }
 
     /// One row for each request: how much of what was read came from the provider's cache.
-    fn cost(&self) -> Result<String, Failure> {
-        let text = figures::requests(&self.reading()?.entries);
-        Ok(fenced(&text, "text"))
+    fn cost(&self) -> Result<Sheet, Failure> {
+        Ok(sheets::cost(&self.reading()?.entries))
     }
 
-    fn tools(&self) -> Result<String, Failure> {
-        let mut text = String::new();
-        for tool in self.reading()?.tools() {
-            let first = tool.description.split_once(". ").map_or(tool.description.as_str(), |(s, _)| s);
-            let _ = writeln!(text, "{:<14} {}", tool.name, one_line(first, 100));
-        }
-        Ok(fenced(&text, "text"))
+    fn tools(&self) -> Sheet {
+        sheets::tools(&self.opening.tools)
     }
 
-    fn skills(&self) -> String {
-        let skills = toolbox::skills(&self.environment, &self.cwd, &self.config, self.trusted);
-        let mut text = String::new();
-        for skill in skills.iter() {
-            let _ = writeln!(text, "{:<20} {}", skill.name, one_line(&skill.description, 100));
-        }
-        for warning in skills.warnings() {
-            let _ = writeln!(text, "! {}", one_line(warning, 200));
-        }
-        fenced(&text, "text")
+    fn skills(&self) -> Sheet {
+        sheets::skills(&toolbox::skills(&self.environment, &self.cwd, &self.config, self.trusted))
     }
 
     /// The allow rules in the person's own files, for withdrawing them.
@@ -374,12 +358,15 @@ mod tests {
             trusted: true,
             roots,
             programs,
+            opening: Opening::default(),
         }
     }
 
     fn page(pages: &Pages, name: &str, arguments: &str) -> Result<String, String> {
         match pages.answer(name, arguments, Path::new("/nowhere")) {
-            Reply::Page { result, .. } => result.map(|page| page.markdown),
+            Reply::Page { result, .. } => {
+                result.map(|page| page.sheet.map_or(page.markdown, |sheet| sheet.spoken()))
+            }
             Reply::Done(result) | Reply::Found(result) => result,
             other => panic!("{other:?}"),
         }
@@ -394,12 +381,12 @@ mod tests {
         assert!(permissions.contains("deny: \n  Read(.env)"), "{permissions}");
         let status = page(&pages, "status", "plan").unwrap();
         for part in [
-            "session: 0198",
-            "permission mode: plan",
-            "folder: ",
-            "sandbox: ",
-            "  hidden: ",
-            "  network: off",
+            "session             0198",
+            "permission mode     plan",
+            "folder ",
+            "Sandbox ",
+            "  hidden ",
+            "  network ",
         ] {
             assert!(status.contains(part), "{part}: {status}");
         }

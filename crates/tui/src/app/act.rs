@@ -12,6 +12,7 @@ use crate::overlay::Overlay;
 use crate::picker::{Kind, Picker, Row};
 use crate::text;
 use crate::theme::Theme;
+use crate::transcript::pasted;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use becket_types::{Command, DeliveryMode, ImageSource, Part, PromptInput};
@@ -63,7 +64,10 @@ impl App {
     pub(super) fn act(&mut self, action: Action) -> Vec<Effect> {
         match action {
             Action::Quit => return vec![Effect::Quit],
-            Action::Send(command) => return vec![Effect::Send(command)],
+            Action::Send(command) => {
+                self.renaming |= matches!(command, Command::Rename { .. });
+                return vec![Effect::Send(command)];
+            }
             // The status line shows it once the agent has taken it.
             Action::Model(model) => return vec![Effect::Send(Command::SetModel { model })],
             Action::Mode(mode) => return self.set_mode(mode),
@@ -99,17 +103,17 @@ impl App {
             }
             Action::Memorize(text) => return vec![Effect::Ask(Request::Memorize { text })],
             Action::Task(text) => {
-                let prompt = Prompt { text: text.to_owned(), images: Vec::new() };
+                let prompt = Prompt { text: text.to_owned(), ..Prompt::default() };
                 return self.send(prompt, DeliveryMode::Steer);
             }
             Action::Host { name, arguments } => {
                 // What holds now is known here.
                 let arguments = match name.as_str() {
                     "permissions" | "status" => self.status.mode().to_owned(),
-                    // The window, what of it can be used (0: not known yet), and the columns of the page.
+                    // The window and what of it can be used; 0: not known yet.
                     "context" => {
                         let (window, usable) = self.status.window();
-                        format!("{window} {usable} {}", self.columns)
+                        format!("{window} {usable}")
                     }
                     _ => arguments,
                 };
@@ -204,7 +208,7 @@ impl App {
     pub(super) fn send(&mut self, prompt: Prompt, mode: DeliveryMode) -> Vec<Effect> {
         let mut parts: Vec<Part> = self.ran.drain(..).map(Part::text).collect();
         if !prompt.text.trim().is_empty() {
-            parts.push(Part::text(prompt.text.clone()));
+            parts.push(pasted::part(prompt.text.clone(), &prompt.pasted));
         }
         for (media_type, bytes) in prompt.images {
             parts.push(Part::Image {

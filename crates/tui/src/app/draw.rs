@@ -8,7 +8,7 @@ use crate::text;
 use crate::theme::Theme;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 
 /// Rows that the composer takes at most, in parts of the screen's height.
 const COMPOSER_SHARE: u16 = 3;
@@ -80,6 +80,24 @@ impl App {
         if asking || self.screen.is_some() || rows < EDGED { 0 } else { 2 }
     }
 
+    /// Draws an edge above and below, the title of the session in the upper one; returns the area between them.
+    fn edged(&self, frame: &mut Frame<'_>, area: Rect) -> Rect {
+        let columns = usize::from(area.width);
+        let edge = |columns: usize| Span::styled("─".repeat(columns), self.theme.border);
+        let upper = match self.status.session_title(columns.saturating_sub(4)) {
+            Some(title) => {
+                let title = format!(" {title} ");
+                let rest = columns.saturating_sub(2 + text::width(&title));
+                Line::from(vec![edge(2), Span::styled(title, self.theme.dim), edge(rest)])
+            }
+            None => Line::from(edge(columns)),
+        };
+        put(frame, Rect { height: 1, ..area }, &[upper]);
+        let lower = Line::from(edge(columns));
+        put(frame, Rect { y: area.bottom().saturating_sub(1), height: 1, ..area }, &[lower]);
+        Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area }
+    }
+
     /// Rows of the question in `area`, with so many rows above it and for the composer.
     fn question_rows(&self, area: Rect, above: usize, composer: u16) -> u16 {
         if let Some(rows) = self.screen {
@@ -121,7 +139,7 @@ impl App {
             Constraint::Length(status_rows),
         ])
         .areas(area);
-        let bottom = if edges > 0 { edged(frame, bottom, &self.theme) } else { bottom };
+        let bottom = if edges > 0 { self.edged(frame, bottom) } else { bottom };
         self.transcript.draw(frame, transcript, &self.theme);
         if self.transcript.is_empty() && self.screen.is_none() {
             put(frame, transcript, &self.status.header(transcript, &self.theme));
@@ -222,15 +240,6 @@ fn more_below(frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
     let columns = (text::width(text) as u16).min(area.width);
     let line = Line::styled(text, theme.selected);
     frame.buffer_mut().set_line(area.right() - columns, area.bottom() - 1, &line, columns);
-}
-
-/// Draws an edge above and below; the area between them.
-fn edged(frame: &mut Frame<'_>, area: Rect, theme: &Theme) -> Rect {
-    let edge = Line::styled("─".repeat(usize::from(area.width)), theme.border);
-    for y in [area.y, area.bottom().saturating_sub(1)] {
-        put(frame, Rect { y, height: 1, ..area }, std::slice::from_ref(&edge));
-    }
-    Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area }
 }
 
 /// Lines into an area, from its top.

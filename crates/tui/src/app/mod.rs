@@ -117,6 +117,8 @@ pub struct App {
     grants: Vec<String>,
     /// The person agreed to the mode that asks about nothing.
     bypass_agreed: bool,
+    /// The person asked for another title of the session.
+    renaming: bool,
     /// The window's title as it was sent last.
     title_shown: String,
     /// A key was pressed that does something the second time.
@@ -178,6 +180,7 @@ impl App {
             ran: Vec::new(),
             grants: Vec::new(),
             bypass_agreed: false,
+            renaming: false,
             title_shown: String::new(),
             chord: None,
             unfocused: false,
@@ -330,7 +333,10 @@ impl App {
             Event::SessionStarted { .. } => effects.push(self.retitle()),
             Event::Renamed { title } => {
                 effects.push(self.retitle());
-                effects.extend(self.status.toast(format!("This session is now called {title}.")));
+                // A session also gets a title from its first message; nobody asked for that one.
+                if std::mem::take(&mut self.renaming) {
+                    effects.extend(self.status.toast(format!("This session is now called {title}.")));
+                }
             }
             _ => {}
         }

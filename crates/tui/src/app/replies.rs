@@ -39,7 +39,7 @@ impl App {
             Reply::Ran { command, output, failed } => self.ran(&command, &output, failed),
             Reply::Prompt(text) => {
                 self.overlay = None;
-                return self.send(Prompt { text, images: Vec::new() }, DeliveryMode::Steer);
+                return self.send(Prompt { text, ..Prompt::default() }, DeliveryMode::Steer);
             }
             Reply::Branch(branch) => self.status.set_branch(branch),
             Reply::Jobs(jobs) => return self.status.set_jobs(jobs),

@@ -39,10 +39,7 @@ impl Chip {
     /// What is shown in its place.
     pub fn label(&self) -> String {
         match self {
-            Self::Text(text) => match text.lines().count() {
-                0 | 1 => format!("[pasted {} characters]", text.chars().count()),
-                lines => format!("[pasted {lines} lines]"),
-            },
+            Self::Text(text) => crate::transcript::pasted::label(text),
             Self::Image { .. } => "[image]".to_owned(),
         }
     }

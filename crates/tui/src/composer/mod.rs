@@ -67,6 +67,8 @@ pub struct Prompt {
     pub text: String,
     /// Media type and bytes, in order.
     pub images: Vec<(String, Vec<u8>)>,
+    /// Bytes of the text that were long pastes.
+    pub pasted: Vec<Range<usize>>,
 }
 
 impl Composer {
@@ -183,7 +185,18 @@ impl Composer {
                 _ => None,
             })
             .collect();
-        let prompt = Prompt { text: self.buffer.expanded(), images };
+        let (mut pasted, mut at) = (Vec::new(), 0);
+        for piece in self.buffer.pieces() {
+            match piece {
+                Piece::Text(text) => at += text.len(),
+                Piece::Chip(Chip::Text(text)) => {
+                    pasted.push(at..at + text.len());
+                    at += text.len();
+                }
+                Piece::Chip(Chip::Image { .. }) => {}
+            }
+        }
+        let prompt = Prompt { text: self.buffer.expanded(), images, pasted };
         if !prompt.text.trim().is_empty() && self.history.last() != Some(&prompt.text) {
             self.history.push(prompt.text.clone());
         }

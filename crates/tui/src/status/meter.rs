@@ -47,7 +47,7 @@ impl Part {
         }
     }
 
-    fn style(self, theme: &Theme) -> Style {
+    pub fn style(self, theme: &Theme) -> Style {
         match self {
             Self::System => theme.dim,
             Self::Rules => theme.user,
@@ -99,31 +99,53 @@ impl Meter {
             return Vec::new();
         }
         let sum: u64 = self.parts.iter().sum();
-        let cell = |tokens: u64| (tokens as f64 / self.usable as f64 * cells as f64).round() as usize;
-        let mark = cell(self.threshold).min(cells.saturating_sub(1));
-        let mut row: Vec<(char, Style)> = Vec::with_capacity(cells);
-        let mut seen = 0;
+        // Estimates are scaled to what the provider counted.
+        let scaled = |tokens: u64| {
+            if sum == 0 { 0 } else { (tokens as f64 / sum as f64 * self.used as f64) as u64 }
+        };
+        let (mut seen, mut parts) = (0, Vec::new());
         for part in Part::ALL {
+            let before = scaled(seen);
             seen += self.parts[part as usize];
-            // Estimates are scaled to what the provider counted.
-            let upto = if sum == 0 { 0 } else { cell((seen as f64 / sum as f64 * self.used as f64) as u64) };
-            while row.len() < upto.min(cells) {
-                row.push((part.mark(), part.style(theme)));
-            }
+            parts.push((part, scaled(seen) - before));
         }
-        row.resize(cells, ('·', theme.border));
-        if self.threshold > 0 && mark < cells {
-            row[mark] = ('┃', theme.warning);
-        }
-        let mut out: Vec<Span<'static>> = Vec::new();
-        for (c, style) in row {
-            match out.last_mut() {
-                Some(span) if span.style == style => span.content.to_mut().push(c),
-                _ => out.push(Span::styled(c.to_string(), style)),
-            }
-        }
-        out
+        stacked(&parts, self.usable, Some(self.threshold).filter(|mark| *mark > 0), cells, theme)
     }
+}
+
+/// A bar of so many cells: `parts` of `of` one behind the other, then dots, and `┃` at `mark`.
+pub fn stacked(
+    parts: &[(Part, u64)],
+    of: u64,
+    mark: Option<u64>,
+    cells: usize,
+    theme: &Theme,
+) -> Vec<Span<'static>> {
+    if of == 0 || cells == 0 {
+        return Vec::new();
+    }
+    let cell = |amount: u64| (amount as f64 / of as f64 * cells as f64).round() as usize;
+    let mut row: Vec<(char, Style)> = Vec::with_capacity(cells);
+    let mut seen = 0;
+    for (part, amount) in parts {
+        seen += amount;
+        let upto = cell(seen).min(cells);
+        while row.len() < upto {
+            row.push((part.mark(), part.style(theme)));
+        }
+    }
+    row.resize(cells, ('·', theme.border));
+    if let Some(mark) = mark {
+        row[cell(mark).min(cells - 1)] = ('┃', theme.warning);
+    }
+    let mut out: Vec<Span<'static>> = Vec::new();
+    for (c, style) in row {
+        match out.last_mut() {
+            Some(span) if span.style == style => span.content.to_mut().push(c),
+            _ => out.push(Span::styled(c.to_string(), style)),
+        }
+    }
+    out
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::input::{Effect, Request, Timer};
 use crate::text;
 use crate::theme::Theme;
 use crate::transcript::block::thousands;
-use becket_types::{Cost, Event, Usage, Used};
+use becket_types::{Cost, Event, PreparationState, Usage, Used};
 use meter::Meter;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -21,6 +21,8 @@ use std::path::PathBuf;
 
 /// Rows that there must be for the header.
 const HEADER: u16 = 10;
+/// Columns without which a title says nothing.
+const TITLE: usize = 12;
 /// Cells of the bar, where there is room.
 const BAR: usize = 20;
 /// While commands run in the background, they are counted this often, in milliseconds.
@@ -57,6 +59,8 @@ pub struct Status {
     waiting: bool,
     /// Commands that run in the background.
     jobs: usize,
+    /// A summary is made in the background: it is not there yet, or it is.
+    summary: Option<PreparationState>,
 }
 
 /// Seconds since the turn began, and what is being done.
@@ -122,7 +126,12 @@ impl Status {
                 }
                 return effects;
             }
+            Event::SummaryPreparation { state } => {
+                self.summary =
+                    Some(state.clone()).filter(|state| !matches!(state, PreparationState::Failed { .. }));
+            }
             Event::CompactBoundary { .. } | Event::CompactionFailed { .. } | Event::CompactionPlanned(_) => {
+                self.summary = None;
                 self.turn.take_if(|turn| turn.compacting);
                 return self.changed();
             }
@@ -220,6 +229,12 @@ impl Status {
             Some(folder) => format!("{name} · {}", folder.to_string_lossy()),
             None => name.to_owned(),
         }
+    }
+
+    /// The title of the session, as far as it fits into so many columns.
+    pub fn session_title(&self, columns: usize) -> Option<String> {
+        let title = self.title.as_deref().map(str::trim).filter(|title| !title.is_empty())?;
+        (columns >= TITLE).then(|| text::fit(&text::visible(title), columns).into_owned())
     }
 
     /// The model's window and what of it can be used, as the agent last said; 0 before it did.
@@ -414,7 +429,14 @@ impl Status {
             put(6, format!("{} % of {}", self.meter.percent(), thousands(self.meter.usable)), tight);
         }
         put(7, counted(self.jobs), theme.accent);
+        let summary = match self.summary {
+            Some(PreparationState::Began) => "preparing a summary",
+            Some(PreparationState::Ready) => "summary ready",
+            _ => "",
+        };
+        put(2, summary.to_owned(), theme.dim);
         if self.whole {
+            put(1, self.session_title(40).unwrap_or_default(), theme.dim);
             put(3, self.tokens(), theme.dim);
             put(5, self.money(), theme.dim);
             let bar = self.meter.bar(BAR, theme);

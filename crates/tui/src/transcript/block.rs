@@ -7,14 +7,17 @@ use super::compaction::Compaction;
 use super::gap::Gap;
 use super::image::Image;
 use super::markdown::Markdown;
+use super::pasted;
 use super::row::{CodeSpans, Row};
 use super::tool::{self, ToolCall};
+use crate::page::Sheet;
 use crate::text;
 use crate::theme::Theme;
 use becket_types::{MessageId, Seq};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// Columns before the text of a block: marks stand in them.
 const GUTTER: usize = 2;
@@ -28,6 +31,9 @@ pub enum Body {
         text: String,
         /// It came while the agent worked and was answered in that turn.
         steered: bool,
+        /// Long pastes in it, which are chips while it is closed.
+        pasted: Vec<Range<usize>>,
+        open: bool,
     },
     Answer {
         text: String,
@@ -43,6 +49,8 @@ pub enum Body {
     Compaction(Compaction),
     /// What was said here is not in memory.
     Gap(Gap),
+    /// A whole page.
+    Sheet(Sheet),
     /// A line of becket's.
     Note {
         weight: Weight,
@@ -138,7 +146,7 @@ impl Block {
                 let dropped = compaction.dropped.iter().map(|(_, line)| line.len()).sum::<usize>();
                 compaction.summary.len() + compaction.anchor.as_ref().map_or(0, String::len) + dropped
             }
-            Body::Image(_) | Body::Gap(_) => 0,
+            Body::Image(_) | Body::Gap(_) | Body::Sheet(_) => 0,
         };
         said + size_of::<Self>()
     }
@@ -157,6 +165,7 @@ impl Block {
             Body::Image(image) => ("image", Cow::Borrowed(image.name.as_str())),
             Body::Compaction(compaction) => ("summary", Cow::Borrowed(compaction.summary.as_str())),
             Body::Gap(gap) => ("gap", Cow::Owned(gap.line())),
+            Body::Sheet(_) => ("page", Cow::Borrowed("")),
             Body::Note { text, .. } => ("note", Cow::Borrowed(text.as_str())),
             Body::Hidden { kind, .. } => ("for the model only", Cow::Borrowed(kind.as_str())),
         };
@@ -197,6 +206,7 @@ impl Block {
             Body::Tool(call) => Cow::Owned(call.source()),
             Body::Image(image) => Cow::Borrowed(&image.name),
             Body::Gap(_) => Cow::Borrowed(""),
+            Body::Sheet(sheet) => Cow::Owned(sheet.spoken()),
             Body::Compaction(compaction) => match &compaction.anchor {
                 Some(anchor) => Cow::Owned(format!("{}\n{anchor}", compaction.summary)),
                 None => Cow::Borrowed(&compaction.summary),
@@ -207,6 +217,7 @@ impl Block {
     /// Whether it is open, for blocks that open.
     pub fn open(&self) -> Option<bool> {
         match &self.body {
+            Body::User { pasted, open, .. } => (!pasted.is_empty()).then_some(*open),
             Body::Thinking { open, .. } => Some(*open),
             Body::Compaction(compaction) => Some(compaction.open),
             Body::Tool(call) => Some(call.open),
@@ -219,7 +230,7 @@ impl Block {
             return;
         }
         self.change(|body| match body {
-            Body::Thinking { open, .. } => *open = to,
+            Body::User { open, .. } | Body::Thinking { open, .. } => *open = to,
             Body::Compaction(compaction) => compaction.open = to,
             Body::Tool(call) => call.open = to,
             _ => {}
@@ -299,9 +310,10 @@ impl Block {
 
 fn lay_out(body: &Body, width: usize, theme: &Theme) -> Vec<Row> {
     match body {
-        Body::User { text, steered } => {
+        Body::User { text, steered, pasted, open } => {
             let mark = if *steered { "↳ " } else { "> " };
-            paragraph(text, width, mark, "  ", theme.user, theme.user)
+            let shown = if *open { Cow::Borrowed(text.as_str()) } else { pasted::closed(text, pasted) };
+            paragraph(&shown, width, mark, "  ", theme.user, theme.user)
         }
         Body::Answer { .. } => Vec::new(),
         Body::Thinking { text, open, done } => thinking(text, *open, *done, width, theme),
@@ -309,6 +321,7 @@ fn lay_out(body: &Body, width: usize, theme: &Theme) -> Vec<Row> {
         Body::Image(image) => image.lay_out(width, theme),
         Body::Compaction(compaction) => compaction.lay_out(width, theme),
         Body::Gap(gap) => vec![Line::styled(text::fit(&gap.line(), width).into_owned(), theme.dim).into()],
+        Body::Sheet(sheet) => sheet.rows(width, theme).into_iter().map(Row::from).collect(),
         Body::Note { weight, text } => {
             let (mark, style) = match weight {
                 Weight::Quiet => ("· ", theme.dim),

@@ -62,7 +62,9 @@ impl Compaction {
             rows.extend(paragraph(title, width, "  ", "  ", theme.dim, theme.accent));
             rows.extend(paragraph(text, width, "  ", "  ", theme.dim, theme.text));
         };
-        part("summary", &self.summary);
+        for (title, text) in sections(&self.summary, self.anchor.is_some()) {
+            part(&title, text.trim_matches('\n'));
+        }
         if let Some(anchor) = &self.anchor {
             part("kept word for word", anchor);
         }
@@ -84,6 +86,58 @@ impl Compaction {
         }
         rows
     }
+}
+
+/// The engine's blocks in a summary, and their titles for people. Those without a title are only a frame.
+const BLOCKS: [(&str, &str); 7] = [
+    ("user-messages", "your messages, word for word"),
+    ("verbatim_tail", "the model's last words before it"),
+    ("system-reminder", "reminder"),
+    ("tool-output-compacted", "output of a tool, compacted"),
+    ("context-summary", ""),
+    ("summary", ""),
+    ("analysis", ""),
+];
+
+/// A summary in words: titles and texts. The tags around its blocks and the marks of its headings are for the model.
+/// `without_tail`: the model's last words are shown elsewhere.
+fn sections(summary: &str, without_tail: bool) -> Vec<(String, String)> {
+    let mut out = vec![("summary".to_owned(), String::new())];
+    let mut skipped = false;
+    for line in summary.lines() {
+        let mut line = line.to_owned();
+        for (name, title) in BLOCKS {
+            let opening = [format!("<{name}>"), format!("<{name} ")];
+            if let Some(at) = opening.iter().find_map(|tag| line.find(tag.as_str()))
+                && let Some(end) = line[at..].find('>')
+            {
+                line.replace_range(at..=at + end, "");
+                if name == "verbatim_tail" && without_tail {
+                    skipped = true;
+                } else if !title.is_empty() {
+                    out.push((title.to_owned(), String::new()));
+                }
+            }
+            let closing = format!("</{name}>");
+            if line.contains(&closing) {
+                line = line.replace(&closing, "");
+                if std::mem::take(&mut skipped) {
+                    line.clear();
+                }
+            }
+        }
+        if skipped {
+            continue;
+        }
+        if let Some(heading) = line.strip_prefix("## ") {
+            out.push((heading.trim().to_lowercase(), String::new()));
+        } else if let Some((_, text)) = out.last_mut() {
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+    }
+    out.retain(|(_, text)| !text.trim().is_empty());
+    out
 }
 
 /// Text that is not in the summary, in lines: its section and the reason, then the text.
@@ -118,4 +172,30 @@ pub fn lines(loss: &Loss) -> Vec<String> {
         out.push(format!("{} output{s} of tools folded away; recall brings back each", loss.outputs));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_shown_in_words_without_tags() {
+        let summary = "<summary>\n## Goal\nShip it.\n\n## Next steps\n- run `a < b`\n</summary>\n\n<user-messages note=\"n\">\n\
+                       [3] fix the parser\n</user-messages>\n\n<verbatim_tail note=\"x\">\nI will.\n</verbatim_tail>";
+        let said = |without| {
+            sections(summary, without).iter().map(|(t, s)| format!("{t}: {}", s.trim())).collect::<Vec<_>>()
+        };
+        let mut want = vec![
+            "goal: Ship it.",
+            "next steps: - run `a < b`",
+            "your messages, word for word: [3] fix the parser",
+        ];
+        assert_eq!(said(true), want);
+        want.push("the model's last words before it: I will.");
+        assert_eq!(said(false), want);
+        assert_eq!(sections("plain words", false), [("summary".to_owned(), "plain words\n".to_owned())]);
+        assert_eq!(sections("", false), []);
+        let inline = sections("<summary>all in one</summary>", false);
+        assert_eq!(inline, [("summary".to_owned(), "all in one\n".to_owned())]);
+    }
 }

@@ -5,6 +5,7 @@ use super::block::{Block, Body, Weight};
 use super::compaction::{Compaction, Known};
 use super::image::Image;
 use super::markdown::Markdown;
+use super::pasted;
 use super::tool::{CallView, State, ToolCall};
 use becket_types::{CallId, Event, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd, TurnResult};
 use std::fmt::Write as _;
@@ -110,6 +111,7 @@ impl Transcript {
             | Event::StepStarted { .. }
             | Event::CompactionStarted { .. }
             | Event::Retry { .. }
+            | Event::SummaryPreparation { .. }
             | Event::ContextUsed { .. }
             | Event::UndoPlanned(_)
             | Event::UndoDone(_)
@@ -201,7 +203,7 @@ impl Transcript {
                 let _ = write!(text, "[image {}]", name.as_deref().unwrap_or("pasted"));
             }
         }
-        let at = self.push(Body::User { text, steered });
+        let at = self.push(Body::User { text, steered, pasted: pasted::ranges(&message.parts), open: false });
         self.blocks[at].set_message(message.seq, message.id);
         self.images_of(message);
     }

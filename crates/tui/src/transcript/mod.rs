@@ -18,6 +18,7 @@ mod folded;
 mod gap;
 pub mod image;
 mod markdown;
+pub mod pasted;
 pub mod print;
 mod row;
 mod select;
@@ -27,6 +28,7 @@ mod window;
 
 use self::image::State as ImageState;
 use crate::highlight::Job;
+use crate::page::Sheet;
 use crate::text;
 use crate::theme::Theme;
 use becket_types::{BlobId, CallId, MessageId, Seq};
@@ -140,6 +142,13 @@ impl Transcript {
     /// A page instead of a conversation.
     pub fn page() -> Self {
         Self { page: true, ..Self::new() }
+    }
+
+    /// A page that is data.
+    pub fn sheet(sheet: Sheet) -> Self {
+        let mut page = Self::page();
+        page.push(Body::Sheet(sheet));
+        page
     }
 
     pub fn is_empty(&self) -> bool {

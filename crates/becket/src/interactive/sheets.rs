@@ -1,0 +1,393 @@
+//! Pages of the interactive session as data: what `/context`, `/cost`, `/tools`, `/skills`, `/memory`, `/status` and `/doctor`
+//! show.
+//!
+//! Pure: figures in, a [`Sheet`] out. How it looks is the interface's business.
+
+use super::figures::{self, Paths, Usages};
+use crate::assemble::Opening;
+use crate::cmd::context::{Filled, Reading, name};
+use crate::cmd::doctor::Check;
+use crate::cmd::sandbox::LevelReach;
+use crate::cmd::{count, one_line, short};
+use becket_tool_skill::Skills;
+use becket_tui::page::{Cell, Column, Item, Share, Sheet, TableRow};
+use becket_tui::status::meter::Part;
+use becket_types::{Entry, Span, SpanKind, SystemItem, SystemKind, ToolSpec};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Rows of a list of shares.
+const ROWS: usize = 12;
+/// Characters of a text of which a row shows the beginning.
+const TEXT: usize = 200;
+
+/// Paths as people name them: below the workspace or the home folder, else whole.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shown {
+    pub cwd: PathBuf,
+    pub home: Option<PathBuf>,
+}
+
+impl Shown {
+    pub(super) fn path(&self, path: &Path) -> String {
+        match (path.strip_prefix(&self.cwd), self.home.as_ref().map(|home| path.strip_prefix(home))) {
+            (Ok(below), _) if below.as_os_str().is_empty() => ".".to_owned(),
+            (Ok(below), _) => below.display().to_string(),
+            (_, Some(Ok(below))) if below.as_os_str().is_empty() => "~".to_owned(),
+            (_, Some(Ok(below))) => format!("~/{}", below.display()),
+            _ => path.display().to_string(),
+        }
+    }
+
+    /// The folder itself, never `.`.
+    pub(super) fn folder(&self, path: &Path) -> String {
+        Self { cwd: PathBuf::from("/dev/null"), home: self.home.clone() }.path(path)
+    }
+
+    /// Every mention of the home folder in `text` as `~`.
+    pub(super) fn text(&self, text: &str) -> String {
+        match self.home.as_ref().and_then(|home| home.to_str()).filter(|home| home.len() > 1) {
+            Some(home) => text.replace(&format!("{home}/"), "~/"),
+            None => text.to_owned(),
+        }
+    }
+}
+
+/// `/context`. `threshold`: tokens at which the context is compacted.
+pub(super) fn context(
+    reading: &Reading,
+    filled: &Filled,
+    threshold: u64,
+    paths: &Paths,
+    shown: &Shown,
+) -> Sheet {
+    let mut sheet = Sheet::default();
+    let how = if filled.exact { "counted" } else { "estimated" };
+    let percent = (filled.sum * 100).div_ceil(filled.usable.max(1));
+    let used = format!("{} of {} tokens, {percent} % ({how})", short(filled.sum), short(filled.usable));
+    sheet.heading("In use", used);
+    let mut parts: BTreeMap<Part, u64> = BTreeMap::new();
+    for span in &filled.spans {
+        *parts.entry(Part::of(span.kind)).or_default() += span.tokens.0;
+    }
+    sheet.items.push(Item::Bar {
+        parts: parts.into_iter().collect(),
+        of: filled.usable,
+        mark: Some(threshold),
+    });
+    sheet.field("model", reading.model.as_deref().unwrap_or("unknown"));
+    let assumed = if filled.assumed {
+        " (assumed: nothing is known of this model; context.window sets it)"
+    } else {
+        ""
+    };
+    sheet.field("window", format!("{} tokens{assumed}", short(filled.budget.window)));
+    sheet.field("compacted at", format!("{} tokens", short(threshold)));
+    sheet.field("title", one_line(reading.summary.label(), 60));
+    sheet.field("session", reading.summary.id.to_string());
+
+    let mut kinds: BTreeMap<SpanKind, (usize, u64)> = BTreeMap::new();
+    for span in &filled.spans {
+        let (pieces, tokens) = kinds.entry(span.kind).or_default();
+        (*pieces, *tokens) = (*pieces + 1, *tokens + span.tokens.0);
+    }
+    let rows = kinds.into_iter().map(|(kind, (pieces, tokens))| Share {
+        part: Part::of(kind),
+        label: name(kind).into(),
+        amount: tokens,
+        value: short(tokens),
+        detail: format!("{pieces}×"),
+    });
+    sheet.heading("By kind", "tokens");
+    sheet.items.push(Item::Shares { of: filled.sum, rows: rows.collect() });
+    let (tools, files) = figures::by_tool_and_file(&filled.spans, paths);
+    let label = |path: &str| Cell::Path(shown.path(&shown.cwd.join(path)));
+    largest(&mut sheet, "By tool", tools, filled.sum, &|name| name.into());
+    largest(&mut sheet, "By file", files, filled.sum, &label);
+    let sizes = figures::sizes(&reading.entries);
+    if let Some(most) = sizes.iter().max() {
+        sheet.heading(
+            "Over time",
+            format!("{}, at most {} tokens", count(sizes.len(), "request"), short(*most)),
+        );
+        sheet.items.push(Item::Plot { values: sizes });
+    }
+    sheet.heading("Spans", "as the model gets them");
+    sheet.items.push(spans(&filled.spans, &filled.texts, shown));
+    for bad in &reading.bad {
+        sheet.note(format!("unreadable record (kept): {bad}"));
+    }
+    sheet
+}
+
+fn spans(spans: &[Span], texts: &[String], shown: &Shown) -> Item {
+    let columns = vec![
+        Column::number("seq", 1),
+        Column::number("tokens", 4),
+        Column::word("kind", 3),
+        Column::text("text"),
+    ];
+    let row = |(span, text): (&Span, &String)| {
+        let seq = span.seq.map_or_else(|| "-".to_owned(), |seq| seq.to_string());
+        let applied =
+            if span.applied.is_empty() { String::new() } else { format!("[{}] ", span.applied.join(", ")) };
+        let label = match Path::new(&span.label) {
+            path if path.is_absolute() => shown.path(path),
+            _ => one_line(&span.label, 40),
+        };
+        let text = format!("{applied}{label}: {}", one_line(text, TEXT));
+        TableRow {
+            part: Some(Part::of(span.kind)),
+            cells: vec![seq.into(), short(span.tokens.0).into(), name(span.kind).into(), text.into()],
+            note: String::new(),
+        }
+    };
+    Item::Table { columns, rows: spans.iter().zip(texts).map(row).collect() }
+}
+
+/// The largest of `sums`; nothing where there are none.
+fn largest(
+    sheet: &mut Sheet,
+    title: &str,
+    sums: BTreeMap<String, u64>,
+    of: u64,
+    label: &dyn Fn(&str) -> Cell,
+) {
+    let mut sums: Vec<(String, u64)> = sums.into_iter().collect();
+    if sums.is_empty() {
+        return;
+    }
+    sums.sort_by_key(|(_, tokens)| std::cmp::Reverse(*tokens));
+    let rows = sums.iter().take(ROWS).map(|(name, tokens)| Share {
+        part: Part::Outputs,
+        label: label(name),
+        amount: *tokens,
+        value: short(*tokens),
+        detail: String::new(),
+    });
+    sheet.heading(title, "tokens");
+    sheet.items.push(Item::Shares { of, rows: rows.collect() });
+    if sums.len() > ROWS {
+        sheet.note(format!("… and {} more", sums.len() - ROWS));
+    }
+}
+
+/// `/cost`.
+pub(super) fn cost(entries: &[Entry]) -> Sheet {
+    let mut sheet = Sheet::default();
+    let usages = Usages::of(entries);
+    if usages.rows.is_empty() {
+        sheet.heading("Cost", "$0.0000");
+        sheet.note("No request was made yet. Each one will have a row here: what it read, wrote and cost.");
+        return sheet;
+    }
+    let sum = &usages.sum;
+    sheet.heading("Cost", format!("${:.4} at list prices", sum.cost));
+    sheet.field("requests", usages.rows.len().to_string());
+    let share = if sum.read == 0 { 0.0 } else { 100.0 * sum.cached as f64 / sum.read as f64 };
+    sheet.field("read", format!("{} tokens, {share:.0} % from the cache", short(sum.read)));
+    sheet.field("wrote", format!("{} tokens", short(sum.wrote)));
+
+    // Without prices, tokens are compared.
+    let priced = sum.cost > 0.0;
+    let unit = if priced { "at list prices" } else { "tokens" };
+    for (title, groups) in [("By model", &usages.models), ("By purpose", &usages.purposes)] {
+        let amount = |cost: f64, tokens: u64| if priced { (cost * 1e6) as u64 } else { tokens };
+        let rows: Vec<Share> = groups
+            .iter()
+            .enumerate()
+            .map(|(n, (name, group))| Share {
+                part: Part::ALL[n % Part::ALL.len()],
+                label: Cell::Path(name.clone()),
+                amount: amount(group.cost, group.read + group.wrote),
+                value: if priced { format!("${:.4}", group.cost) } else { short(group.read + group.wrote) },
+                detail: count(group.requests, "request"),
+            })
+            .collect();
+        sheet.heading(title, unit);
+        sheet.items.push(Item::Shares { of: rows.iter().map(|row| row.amount).sum(), rows });
+    }
+    let kinds = [
+        (Part::System, "read from the cache", sum.cached),
+        (Part::Rules, "read and written to it", sum.cache_write),
+        (Part::Tools, "read, not cached", sum.read - sum.cached - sum.cache_write),
+        (Part::Messages, "written", sum.wrote),
+    ];
+    let rows = kinds.into_iter().filter(|(_, _, tokens)| *tokens > 0).map(|(part, label, tokens)| Share {
+        part,
+        label: label.into(),
+        amount: tokens,
+        value: short(tokens),
+        detail: String::new(),
+    });
+    sheet.heading("By kind", "tokens");
+    sheet.items.push(Item::Shares { of: sum.read + sum.wrote, rows: rows.collect() });
+
+    sheet.heading("Requests", "the oldest first");
+    let columns = vec![
+        Column::number("seq", 1),
+        Column::word("for", 2),
+        Column::number("read", 7),
+        Column::number("cached", 5),
+        Column::number("uncached", 3),
+        Column::number("wrote", 6),
+        Column::number("$", 8),
+    ];
+    let mut rows = Vec::new();
+    let mut running = "";
+    for row in &usages.rows {
+        if running != row.model {
+            running = row.model;
+            rows.push(TableRow { note: running.to_owned(), ..TableRow::default() });
+        }
+        rows.push(TableRow {
+            part: None,
+            cells: vec![
+                row.seq.to_string().into(),
+                row.purpose.into(),
+                short(row.read).into(),
+                short(row.cached).into(),
+                short(row.read - row.cached).into(),
+                short(row.wrote).into(),
+                format!("{:.4}", row.cost).into(),
+            ],
+            note: row.missed.as_ref().map(|why| format!("↑ not from the cache: {why}")).unwrap_or_default(),
+        });
+    }
+    sheet.items.push(Item::Table { columns, rows });
+    sheet
+}
+
+/// `/tools`.
+pub(super) fn tools(tools: &[ToolSpec]) -> Sheet {
+    let mut sheet = Sheet::default();
+    sheet.heading("Tools", format!("{} that the model has", tools.len()));
+    let rows = tools.iter().map(|tool| {
+        let first = tool.description.split_once(". ").map_or(tool.description.as_str(), |(first, _)| first);
+        let text = one_line(first, TEXT);
+        let cells = vec![tool.name.clone().into(), text.trim_end_matches('.').into()];
+        TableRow { cells, ..TableRow::default() }
+    });
+    let columns = vec![Column::word("", 9), Column::text("")];
+    sheet.items.push(Item::Table { columns, rows: rows.collect() });
+    if tools.is_empty() {
+        sheet.note("The model has no tools.");
+    }
+    sheet
+}
+
+/// `/skills`.
+pub(super) fn skills(skills: &Skills) -> Sheet {
+    let mut sheet = Sheet::default();
+    sheet.heading("Skills", format!("{} found", skills.iter().count()));
+    let rows = skills.iter().map(|skill| {
+        let cells = vec![skill.name.clone().into(), one_line(&skill.description, TEXT).into()];
+        TableRow { cells, ..TableRow::default() }
+    });
+    let rows: Vec<TableRow> = rows.collect();
+    if rows.is_empty() {
+        sheet.note(
+            "No skill was found. A skill is a folder with a SKILL.md below .becket/skills of the project.",
+        );
+    } else {
+        sheet.items.push(Item::Table { columns: vec![Column::word("", 9), Column::text("")], rows });
+    }
+    for warning in skills.warnings() {
+        sheet.check(false, "skill", one_line(warning, TEXT));
+    }
+    sheet
+}
+
+/// `/memory`: `items` are the blocks of the system prompt, `spans` those of the context, without tools.
+pub(super) fn memory(items: &[SystemItem], spans: &[Span], shown: &Shown) -> Sheet {
+    let mut sheet = Sheet::default();
+    // The first spans are those of the system prompt. Its skills count as rules there, and are no file.
+    let is_file = |n: usize| items.get(n).is_none_or(|item| item.kind == SystemKind::Rules);
+    let rules: Vec<&Span> = spans
+        .iter()
+        .enumerate()
+        .filter(|(n, span)| span.kind == SpanKind::Rules && is_file(*n))
+        .map(|(_, span)| span)
+        .collect();
+    let sum: u64 = rules.iter().map(|span| span.tokens.0).sum();
+    let files = if rules.is_empty() { "none" } else { "in the order in which the model reads them" };
+    sheet.heading("Rules files", files);
+    let rows = rules.iter().map(|span| Share {
+        part: Part::Rules,
+        label: Cell::Path(shown.path(Path::new(&span.label))),
+        amount: span.tokens.0,
+        value: short(span.tokens.0),
+        detail: String::new(),
+    });
+    let rows: Vec<Share> = rows.collect();
+    if rows.is_empty() {
+        sheet.note("No rules file was found: AGENTS.md here or above, up to the project's root. /init has one written.");
+    } else {
+        sheet.items.push(Item::Shares { of: sum, rows });
+        sheet.note(format!("{} tokens in all.", short(sum)));
+    }
+    sheet.heading("Add a line", "");
+    sheet.note("#text and /memory text add a line to the nearest AGENTS.md.");
+    sheet
+}
+
+/// The facts of `/status`.
+pub(super) struct Status<'a> {
+    pub session: &'a str,
+    pub roots: &'a [PathBuf],
+    pub trusted: bool,
+    pub mode: &'a str,
+    pub opening: &'a Opening,
+    /// The backends in one line, and the mode of the sandbox.
+    pub sandbox: String,
+    pub sandbox_mode: &'a str,
+    pub levels: Vec<LevelReach>,
+}
+
+/// `/status`.
+pub(super) fn status(status: Status<'_>, shown: &Shown) -> Sheet {
+    let mut sheet = Sheet::default();
+    sheet.heading("Session", format!("becket {}", env!("CARGO_PKG_VERSION")));
+    sheet.field("session", status.session);
+    if !status.opening.model.is_empty() {
+        sheet.field("model at the start", status.opening.model.as_str());
+    }
+    sheet.field("permission mode", status.mode);
+    let trusted = if status.trusted { "trusted" } else { "not trusted: its settings only tighten" };
+    sheet.field("project", trusted);
+    for (n, root) in status.roots.iter().enumerate() {
+        sheet.path(if n == 0 { "folder" } else { "also" }, shown.folder(root));
+    }
+    sheet.heading("Sandbox", format!("mode {}", status.sandbox_mode));
+    sheet.field("confined by", status.sandbox);
+    for level in status.levels {
+        sheet.heading(&format!("Commands that are {}", level.level), level.backend);
+        for (name, places) in level.places {
+            if !places.is_empty() {
+                let places: Vec<String> = places.iter().map(|place| shown.folder(place)).collect();
+                sheet.field(name, places.join(", "));
+            }
+        }
+        sheet.field("network", level.network);
+    }
+    sheet
+}
+
+/// `/doctor`.
+pub(super) fn doctor(checks: &[Check], shown: &Shown) -> Sheet {
+    let mut sheet = Sheet::default();
+    let wrong = checks.iter().filter(|check| !check.ok).count();
+    let found = match wrong {
+        0 => "everything is in order".to_owned(),
+        1 => "1 check failed".to_owned(),
+        n => format!("{n} checks failed"),
+    };
+    sheet.heading("Checks", found);
+    for check in checks {
+        sheet.check(check.ok, check.name, shown.text(&becket_print::clean(&check.text)));
+    }
+    if wrong > 0 {
+        sheet.note("becket doctor SESSION looks at one session, becket doctor --repair at all of them.");
+    }
+    sheet
+}

@@ -1,0 +1,176 @@
+//! A page as data: headings, fields, bars, tables and notes. The host fills it, and one renderer lays it out (`draw`).
+//!
+//! Invariants: no row is wider than the terminal, at any width. Every share has a mark of its own, so that it can be told
+//! without colours. Knows nothing about sessions.
+
+mod draw;
+mod fit;
+
+pub use fit::path as fit_path;
+
+use crate::status::meter::Part;
+
+/// A page, from top to bottom.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sheet {
+    pub items: Vec<Item>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// Opens a section: an empty row stands before it, unless it is the first row.
+    Heading {
+        text: String,
+        /// Dimmed, on the same row.
+        detail: String,
+    },
+    Field(Field),
+    /// One bar over the whole width: parts of `of`, and a mark where the context is compacted.
+    Bar {
+        parts: Vec<(Part, u64)>,
+        of: u64,
+        mark: Option<u64>,
+    },
+    /// One row each, with a bar.
+    Shares {
+        of: u64,
+        rows: Vec<Share>,
+    },
+    Table {
+        columns: Vec<Column>,
+        rows: Vec<TableRow>,
+    },
+    /// Values over time, the last one on the right.
+    Plot {
+        values: Vec<u64>,
+    },
+    /// A dimmed paragraph.
+    Note(String),
+}
+
+/// A label and its value. The values of neighbouring fields are aligned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    pub state: State,
+    pub label: String,
+    pub value: Value,
+}
+
+/// The mark before a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    None,
+    Good,
+    Bad,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Wrapped at words.
+    Text(String),
+    /// One row. A long one loses its beginning.
+    Path(String),
+}
+
+/// A row of [`Item::Shares`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Share {
+    pub part: Part,
+    pub label: Cell,
+    /// Its part of the whole.
+    pub amount: u64,
+    /// The amount in words.
+    pub value: String,
+    /// Left out where there is no room.
+    pub detail: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    pub title: String,
+    pub right: bool,
+    /// It may be cut. A table needs one such column to fit narrow terminals.
+    pub flexible: bool,
+    /// Columns with a lower weight leave first when there is no room.
+    pub weight: u8,
+}
+
+impl Column {
+    /// A column of numbers.
+    pub fn number(title: &str, weight: u8) -> Self {
+        Self { title: title.to_owned(), right: true, flexible: false, weight }
+    }
+
+    /// A column of short words.
+    pub fn word(title: &str, weight: u8) -> Self {
+        Self { title: title.to_owned(), right: false, flexible: false, weight }
+    }
+
+    /// A column of text or paths, which takes the room that is left.
+    pub fn text(title: &str) -> Self {
+        Self { title: title.to_owned(), right: false, flexible: true, weight: u8::MAX }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TableRow {
+    /// Its mark; a table in which no row has one has no column for it.
+    pub part: Option<Part>,
+    /// One for each column. A row without cells is a note alone.
+    pub cells: Vec<Cell>,
+    /// Below the row.
+    pub note: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Loses its end where it has no room.
+    Text(String),
+    /// Loses its beginning.
+    Path(String),
+}
+
+impl Default for Cell {
+    fn default() -> Self {
+        Self::Text(String::new())
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl Sheet {
+    pub fn heading(&mut self, text: &str, detail: impl Into<String>) {
+        self.items.push(Item::Heading { text: text.to_owned(), detail: detail.into() });
+    }
+
+    pub fn field(&mut self, label: &str, value: impl Into<String>) {
+        self.put(State::None, label, Value::Text(value.into()));
+    }
+
+    pub fn path(&mut self, label: &str, path: impl Into<String>) {
+        self.put(State::None, label, Value::Path(path.into()));
+    }
+
+    /// The result of a check.
+    pub fn check(&mut self, good: bool, label: &str, value: impl Into<String>) {
+        self.put(if good { State::Good } else { State::Bad }, label, Value::Text(value.into()));
+    }
+
+    fn put(&mut self, state: State, label: &str, value: Value) {
+        self.items.push(Item::Field(Field { state, label: label.to_owned(), value }));
+    }
+
+    pub fn note(&mut self, text: impl Into<String>) {
+        self.items.push(Item::Note(text.into()));
+    }
+}
