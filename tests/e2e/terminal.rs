@@ -392,6 +392,32 @@ fn a_long_session_is_read_back_to_its_first_message() {
 }
 
 #[test]
+fn pages_are_right_before_the_first_message() {
+    let script = r#"{"window": 40000, "steps": [{"text": "Done."}]}"#;
+    let bench = Bench::new(&[("own.json", script), ("AGENTS.md", "Indent with tabs.\n")]);
+    let mut command = bench.command();
+    command.env("TERM", "xterm-256color").args(["--model", "script:own.json"]);
+    let mut terminal = Terminal::start(command);
+    terminal.shows("Describe a task");
+    for (page, parts) in [
+        ("/context\r", ["system", "rules"]),
+        ("/memory\r", ["Rules files", "AGENTS.md"]),
+        ("/tools\r", ["read", "Find files by name"]),
+        ("/cost\r", ["Cost", "No request was made yet"]),
+    ] {
+        terminal.send(page);
+        for part in parts {
+            terminal.shows(part);
+        }
+        terminal.shows("Esc closes");
+        terminal.send("\x1b");
+        terminal.shows("Describe a task");
+    }
+    terminal.send("\x04");
+    terminal.is_given_back();
+}
+
+#[test]
 fn the_window_is_known_before_the_first_answer() {
     let script = r#"{"window": 40000, "steps": [{"text": "Done."}]}"#;
     let bench = Bench::new(&[("own.json", script)]);
@@ -400,7 +426,7 @@ fn the_window_is_known_before_the_first_answer() {
     let mut terminal = Terminal::start(command);
     terminal.shows("Describe a task");
     terminal.send("/context\r");
-    terminal.shows("model script:own.json  window 40k  usable");
+    terminal.shows_words("window 40k tokens");
     // The page is drawn to its end: before that, what lies below it is still on the screen.
     terminal.shows("Esc closes");
     terminal.send("\x1b");

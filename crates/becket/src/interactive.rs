@@ -24,7 +24,7 @@ mod typed;
 pub(crate) mod wishes;
 
 use crate::args::Run;
-use crate::assemble::{Assembled, Opening, assemble, leave};
+use crate::assemble::{Assembled, assemble, leave};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::guardian::Guardian;
@@ -201,8 +201,17 @@ async fn session(
         signals::stops(outside, Arc::clone(&held.stopping))?;
     }
     let kept = Arc::new(Mutex::new(ui));
-    let mut host =
-        Surroundings::new(environment, settings, session, &shell, held, Arc::clone(&kept), programs, opening);
+    let pages = Pages {
+        environment: environment.clone(),
+        cwd: settings.cwd.clone(),
+        session: session.to_string(),
+        config: settings.settings.config.clone(),
+        trusted: settings.trusted,
+        roots: settings.roots.clone(),
+        programs,
+        opening,
+    };
+    let mut host = Surroundings::new(environment, settings, session, &shell, held, Arc::clone(&kept), pages);
     host.typed_draft = settings.draft.take();
     host.past = past.or_else(|| begun.as_deref().map(|dir| Arc::new(Past::of(dir))));
     let on_disk = host.past.is_some();
@@ -281,8 +290,7 @@ impl Surroundings {
         shell: &Arc<Shell>,
         held: &Held,
         ui: Arc<Mutex<UiConfig>>,
-        programs: Programs,
-        opening: Opening,
+        pages: Pages,
     ) -> Self {
         let root = crate::settings::project_root(&settings.cwd);
         let editor = ["VISUAL", "EDITOR"].iter().find_map(|name| environment.var(name)).unwrap_or("vi");
@@ -290,16 +298,8 @@ impl Surroundings {
             history: environment.data_dir.join("history.jsonl"),
             editor: editor.to_owned(),
             files: Files::new(settings.cwd.clone()),
-            pages: Arc::new(Pages {
-                environment: environment.clone(),
-                cwd: settings.cwd.clone(),
-                session: session.to_string(),
-                config: settings.settings.config.clone(),
-                trusted: settings.trusted,
-                roots: settings.roots.clone(),
-                programs: programs.clone(),
-                opening,
-            }),
+            programs: pages.programs.clone(),
+            pages: Arc::new(pages),
             inspector: Arc::default(),
             person: Arc::new(Person::new(Arc::clone(shell), settings.cwd.clone(), &settings.roots)),
             customs: Arc::new(Customs::new(environment, &settings.cwd, &root, settings.trusted)),
@@ -308,7 +308,6 @@ impl Surroundings {
                 &settings.cwd,
                 session,
             )),
-            programs,
             root,
             guardian: Arc::clone(&held.guardian),
             stopping: Arc::clone(&held.stopping),

@@ -194,7 +194,9 @@ impl Speaker {
                     | TurnEnd::Repetition { what } => format!("Stopped: {what}"),
                     TurnEnd::Refusal { reason } => format!("The model refused: {reason}"),
                     TurnEnd::NoRoom { what } => format!("Stopped: {what}"),
-                    TurnEnd::ContextFull { breakdown } => format!("The context is full: {breakdown}"),
+                    TurnEnd::ContextFull { breakdown } => {
+                        crate::transcript::full("The context is full", breakdown)
+                    }
                 });
             }
             _ => {}

@@ -264,6 +264,19 @@ fn a_summary_in_the_background_is_a_word_in_the_status_line() {
 }
 
 #[test]
+fn a_context_that_is_full_is_told_once() {
+    let mut stage = Stage::new(100, 16);
+    stage.event(started());
+    stage.event(Event::UserMessage { message: Message::user("go"), client_id: None, steered: false });
+    let why = "The context is full, and compacting would not free enough.";
+    stage.event(Event::CompactionFailed { reason: why.into() });
+    stage.event(turn_end(TurnEnd::ContextFull { breakdown: why.into() }));
+    let screen = stage.screen();
+    assert_eq!(screen.to_lowercase().matches("the context is full").count(), 1, "{screen}");
+    assert!(screen.contains(&format!("✗ {why}")) && !screen.contains("not compacted"), "{screen}");
+}
+
+#[test]
 fn the_title_of_the_session_is_on_the_screen() {
     let mut stage = Stage::new(60, 24);
     stage.event(started());

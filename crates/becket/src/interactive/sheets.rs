@@ -391,3 +391,37 @@ pub(super) fn doctor(checks: &[Check], shown: &Shown) -> Sheet {
     }
     sheet
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_named_from_the_workspace_or_the_home_folder() {
+        let shown = Shown { cwd: "/home/u/work".into(), home: Some("/home/u".into()) };
+        for (path, want) in [
+            ("/home/u/work/src/a.rs", "src/a.rs"),
+            ("/home/u/work", "."),
+            ("/home/u/.config/becket/AGENTS.md", "~/.config/becket/AGENTS.md"),
+            ("/home/u", "~"),
+            ("/home/user/x", "/home/user/x"),
+            ("/etc/passwd", "/etc/passwd"),
+        ] {
+            assert_eq!(shown.path(Path::new(path)), want, "{path}");
+        }
+        assert_eq!(shown.folder(Path::new("/home/u/work")), "~/work");
+        assert_eq!(shown.text("read (/home/u/.config/x)"), "read (~/.config/x)");
+    }
+
+    #[test]
+    fn tools_and_costs_are_there_before_the_first_request() {
+        let tool = |name: &str, description: &str| ToolSpec {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            input_schema: serde_json::Value::Null,
+        };
+        let page = tools(&[tool("read", "Reads a file. More.")]).spoken();
+        assert!(page.contains("read") && page.contains("Reads a file") && !page.contains("More"), "{page}");
+        assert!(cost(&[]).spoken().contains("No request was made yet"));
+    }
+}

@@ -71,7 +71,7 @@ impl Transcript {
             }
             Event::CompactionReverted { entry, counts } => self.compaction_counts(*entry, *counts),
             Event::CompactionFailed { reason } => {
-                self.note(Weight::Warning, format!("the context was not compacted: {reason}"));
+                self.note(Weight::Warning, not_compacted(reason));
             }
             Event::SyntheticMessage { message } => self.synthetic(message),
             Event::Pruned { calls, freed, .. } => {
@@ -384,6 +384,17 @@ impl Transcript {
         last.is_some_and(|block| matches!(block.body(), Body::Tool(call) if call.state == State::Interrupted))
     }
 
+    /// A compaction that failed for the same reason was the last thing said: its line becomes that of the turn's end.
+    fn says_full(&mut self, reason: &str) -> bool {
+        let said = not_compacted(reason);
+        let is = |block: &&mut Block| matches!(block.body(), Body::Note { text, .. } if *text == said);
+        let Some(block) = self.blocks.last_mut().filter(is) else { return false };
+        block.change(|body| {
+            *body = Body::Note { weight: Weight::Error, text: full("the context is full", reason) };
+        });
+        true
+    }
+
     fn turn_end(&mut self, end: &TurnEnd) -> bool {
         let (weight, text) = match end {
             TurnEnd::Completed => return false,
@@ -402,9 +413,8 @@ impl Transcript {
                 (Weight::Warning, format!("stopped, it went round in circles: {what}"))
             }
             TurnEnd::Refusal { reason } => (Weight::Warning, format!("the model refused: {reason}")),
-            TurnEnd::ContextFull { breakdown } => {
-                (Weight::Error, format!("the context is full: {breakdown}"))
-            }
+            TurnEnd::ContextFull { breakdown } if self.says_full(breakdown) => return true,
+            TurnEnd::ContextFull { breakdown } => (Weight::Error, full("the context is full", breakdown)),
             TurnEnd::NoRoom { what } => (Weight::Error, what.clone()),
             TurnEnd::ModelError { message, .. } | TurnEnd::Failed { message } => {
                 (Weight::Error, message.clone())
@@ -412,6 +422,19 @@ impl Transcript {
         };
         self.note(weight, text);
         true
+    }
+}
+
+fn not_compacted(reason: &str) -> String {
+    format!("the context was not compacted: {reason}")
+}
+
+/// The end of a turn in a full context. The words of a provider come without this beginning.
+pub(crate) fn full(begin: &str, breakdown: &str) -> String {
+    if breakdown.starts_with("The context is full") {
+        breakdown.to_owned()
+    } else {
+        format!("{begin}: {breakdown}")
     }
 }
 

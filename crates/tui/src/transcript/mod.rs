@@ -34,6 +34,7 @@ use crate::theme::Theme;
 use becket_types::{BlobId, CallId, MessageId, Seq};
 use block::{Block, Body};
 use compaction::Known;
+pub(crate) use events::full;
 use find::Find;
 pub use find::{said_in, says};
 pub use folded::{Folded, Folds};

@@ -70,7 +70,8 @@ mod tests {
     #[test]
     fn a_paste_is_a_chip_also_behind_other_parts() {
         let text = "look:\na\nb\nc\nand say".to_owned();
-        let parts = [Part::text("I ran `ls`"), part(text, &[6..12])];
+        let range = 6..12;
+        let parts = [Part::text("I ran `ls`"), part(text, &[range])];
         let joined =
             Message::new(becket_types::Role::User, becket_types::Origin::User, parts.to_vec()).text();
         let ranges = ranges(&parts);
@@ -95,7 +96,7 @@ mod tests {
         #[test]
         fn the_ledger_gives_back_what_was_pasted(before in "[a-zé\n]{0,20}", paste in "[a-z日\n]{1,40}", after in ".{0,20}") {
             let range = before.len()..before.len() + paste.len();
-            let written = serde_json::to_string(&part(format!("{before}{paste}{after}"), &[range.clone()])).unwrap();
+            let written = serde_json::to_string(&part(format!("{before}{paste}{after}"), std::slice::from_ref(&range))).unwrap();
             let read: Part = serde_json::from_str(&written).unwrap();
             prop_assert_eq!(ranges(&[read]), vec![range]);
         }

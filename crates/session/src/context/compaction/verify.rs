@@ -186,12 +186,23 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// The three choices.
-    pub const CHOICES: [&'static str; 3] = [
-        "compact by hand (/compact)",
-        "switch to a model with a larger window",
-        "rewind to an earlier message",
-    ];
+    /// What a person can do about it. A choice that cannot help is not among them.
+    pub fn choices(&self) -> &'static str {
+        match self.reason {
+            StopReason::FloorTooBig => {
+                "switch to a model with a larger window (/model), or begin a session with shorter rules files or fewer tools"
+            }
+            // A compaction was tried, or would free nothing: what fills the window is the last message or its results.
+            StopReason::NotEnough | StopReason::NothingShown => {
+                "go back and send less, such as the name of a file in place of its text (/rewind), or switch to a model with a \
+                 larger window (/model)"
+            }
+            StopReason::AutoOff | StopReason::TooMany | StopReason::NotGrown | StopReason::Breaker { .. } => {
+                "compact by hand (/compact), switch to a model with a larger window (/model), or go back to an earlier message \
+                 (/rewind)"
+            }
+        }
+    }
 }
 
 impl Stop {
@@ -224,11 +235,12 @@ impl fmt::Display for Stop {
         if let Some(text) = self.with_room() {
             return f.write_str(&text);
         }
-        let [compact, switch, rewind] = Self::CHOICES;
         write!(
             f,
-            "The context is full, and {}. It holds {}. You can {compact}, {switch}, or {rewind}.",
-            self.reason, self.breakdown
+            "The context is full, and {}. It holds {}. You can {}.",
+            self.reason,
+            self.breakdown,
+            self.choices()
         )
     }
 }
