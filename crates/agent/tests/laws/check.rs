@@ -10,7 +10,7 @@ use becket_session::context::budget::{estimate_json, estimate_message, estimate_
 use becket_session::context::continuation::{MEDIA_PREFIX, is_replay};
 use becket_types::{CallId, Context, Entry, EntryKind, Message, Part, Role, Seq, Tokens, ToolSpec, is_blank};
 use serde_json::Value;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// The families whose templates take tools and parallel calls: they must accept a request as it is first sent.
@@ -286,23 +286,21 @@ fn p14_estimate(request: &Sent, promised: Option<Tokens>) -> Result<(), String> 
     }
 }
 
-/// P15: compactions ≤ new tokens that the model was shown ÷ room that a compaction makes, + 1 (and one for each smaller window).
-/// A fifth more is let pass: a step that does not fit is a reason for a compaction before the threshold is reached.
+/// P15: compactions ≤ new tokens ÷ room that a compaction makes, + 1 (and one for each smaller window). A message counts with all
+/// that was said or printed, up to a window: results that do not fit are the reason for a compaction that then shows a part.
 fn p15_bounded(entries: &[Entry], requests: &[Sent]) -> Result<(), String> {
-    let mut known: HashSet<(Seq, usize)> = HashSet::new();
-    let mut new = 0;
     let mut shrunk = 0;
     let mut usable = u64::MAX;
     for request in requests {
-        for (n, message) in request.context.messages.iter().enumerate() {
-            let part = message.message.result_of().map_or(0, |_| n);
-            if message.provenance.message.is_some() && known.insert((message.provenance.seq, part.min(1))) {
-                new += message.tokens.0;
-            }
-        }
         shrunk += u64::from(request.usable < usable);
         usable = request.usable;
     }
+    let widest = requests.iter().map(|r| r.usable).max().unwrap_or_default();
+    let messages = entries.iter().filter_map(|entry| match &entry.kind {
+        EntryKind::Message { message } if !message.metadata.compaction_continue => Some(message),
+        _ => None,
+    });
+    let new: u64 = messages.map(|message| estimate_message(message).0.min(widest)).sum();
     let compactions = entries.iter().filter_map(|entry| match &entry.kind {
         EntryKind::Compaction(c) if c.trigger != becket_types::CompactionTrigger::Manual => {
             Some(c.tokens_after.0)
@@ -313,7 +311,7 @@ fn p15_bounded(entries: &[Entry], requests: &[Sent]) -> Result<(), String> {
     let Some(most) = after.iter().max() else { return Ok(()) };
     let smallest = requests.iter().map(|r| r.usable).min().unwrap_or(usable);
     let room = (smallest * 9 / 10).saturating_sub(*most).max(1);
-    let allowed = (new * 6 / 5).div_ceil(room) + shrunk;
+    let allowed = new.div_ceil(room) + shrunk;
     if after.len() as u64 > allowed {
         return Err(format!("{} compactions for {new} new tokens and {room} tokens of room", after.len()));
     }

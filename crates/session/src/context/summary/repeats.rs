@@ -13,6 +13,8 @@ use std::collections::HashSet;
 const REPEATED: usize = 2 * 80;
 /// The same for Goal and Instructions, where the user's own words belong.
 const REPEATED_INTENT: usize = 2 * 200;
+/// Nobody writes so many words of another text into a line of their own.
+const COPIED: usize = 2 * 400;
 const INTENT: [&str; 2] = ["## Goal", "## Instructions"];
 
 /// Texts that a request shows beside the summary, as hashes of words in a row.
@@ -46,7 +48,8 @@ impl ShownTexts {
         left_out
     }
 
-    /// True if a run of shown words of the line weighs as much as `most`, and more than all other words of the line.
+    /// True if a run of shown words of the line weighs as much as `most`, and more than all other words of the line. A very long
+    /// run is enough by itself: of a quote that is cut, only the ends are shown.
     fn repeats(&self, line: &str, most: usize) -> bool {
         let (mut longest, mut now, mut all) = (0, 0, 0);
         for Run { hash, weight, last_weight, .. } in runs(line) {
@@ -59,7 +62,7 @@ impl ShownTexts {
             };
             longest = longest.max(now);
         }
-        longest >= most && longest * 2 > all
+        longest >= most && (longest * 2 > all || longest >= COPIED)
     }
 }
 
