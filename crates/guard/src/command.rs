@@ -10,11 +10,12 @@ use crate::rule::{CommandPattern, Rule, exact_rule};
 use crate::secret::{pattern_meets_secret, secret};
 use crate::shell::escape::{escape, git_folders};
 use crate::shell::glob;
-use crate::shell::script::{Paths, Redirect, read};
-use crate::shell::unwrap::{Unwrapped, base_name, is_launcher, unwrap};
-use crate::shell::{Dirs, Known, Script, Simple, Word, readonly, script};
+use crate::shell::readonly;
 use crate::wording::{candidates, raw, suggestion, variants};
 use crate::{Guard, Kind, Verdict};
+use becket_shell_syntax::{
+    Dirs, Known, Paths, Redirect, Script, Simple, Unwrapped, Word, base_name, is_launcher, read, unwrap,
+};
 use becket_types::{PermissionMode, edit_distance};
 use std::path::{Path, PathBuf};
 
@@ -817,4 +818,4 @@ fn kind_rule(words: &[Word]) -> String {
 }
 
 /// Longest command that is judged, in characters.
-pub(crate) const MAX_CHARS: usize = script::MAX_CHARS;
+pub(crate) use becket_shell_syntax::MAX_CHARS;

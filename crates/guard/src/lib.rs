@@ -1,6 +1,7 @@
 //! Permission: whether a tool call may run, must be asked about, or is denied, and why.
 //!
-//! Owns the rule syntax, the modes, the reading of shell commands, and the lists of secret and protected places. The
+//! Owns the rule syntax, the modes, the judging of shell commands (`becket-shell-syntax` reads them), and the lists of
+//! secret and protected places. The
 //! verdict is a pure function of rules, mode, roots and what the call says it will touch ([`Access`]). Does no IO: it
 //! opens nothing, follows no link (a resolver and a view of files can be handed in), asks nobody, and never runs a
 //! command to learn what it does.

@@ -2,9 +2,8 @@
 //! becket offers for it. Judges nothing.
 
 use crate::rule::exact_rule;
-use crate::shell::Word;
 use crate::shell::escape::escape;
-use crate::shell::unwrap::base_name;
+use becket_shell_syntax::{Word, base_name};
 
 /// The forms in which a rule may know the command: as written, in canonical quoting, and for deny rules without
 /// quotes, without folders, without what is set before it.

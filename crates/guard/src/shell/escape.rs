@@ -6,8 +6,7 @@
 
 use super::readonly::{self, takes_value};
 use super::sedscript;
-use super::unwrap::base_name;
-use super::word::{Known, Word};
+use becket_shell_syntax::{Known, Word, base_name};
 
 /// Options that escape, of one program or of some of its subcommands.
 struct Options {

@@ -1,7 +1,7 @@
 //! Git subcommands that only read. Which options make one run something else: [`super::escape`].
 
 use super::readonly::{PathArg, options};
-use super::word::{Known, Word};
+use becket_shell_syntax::{Known, Word};
 
 struct Sub {
     names: &'static str,

@@ -8,8 +8,8 @@ mod evaluating;
 mod programs;
 mod table;
 
-use super::word::{Known, Word};
-use super::{gitcmd, vars};
+use super::gitcmd;
+use becket_shell_syntax::{Known, Word, base_name, may_show};
 pub(crate) use evaluating::evaluates;
 use evaluating::{printf, test};
 pub(crate) use programs::takes_value;
@@ -87,9 +87,7 @@ fn by_name(words: &[Word]) -> Result<Vec<PathArg>, String> {
         _ => TABLE
             .iter()
             .find(|e| e.names.split(' ').any(|n| n == name))
-            .ok_or_else(|| {
-                format!("`{}` is not one of the commands known to only read", super::unwrap::base_name(name))
-            })
+            .ok_or_else(|| format!("`{}` is not one of the commands known to only read", base_name(name)))
             .and_then(|e| by_table(e, rest)),
     }
 }
@@ -101,7 +99,7 @@ fn is_number(word: &Word) -> bool {
 /// Whether printing the word tells no secret.
 fn printable(word: &Word) -> bool {
     match &word.variables {
-        Some(names) => names.iter().all(|name| vars::may_show(name)),
+        Some(names) => names.iter().all(|name| may_show(name)),
         None => word.known != Known::Dynamic,
     }
 }

@@ -3,7 +3,7 @@
 //! Reads the language of GNU sed far enough to find every command; what it cannot read counts as running something.
 //! The table of commands that only read is stricter and has its own reader.
 
-use super::word::Word;
+use becket_shell_syntax::Word;
 
 /// The word of a call of sed that may run or write something besides its files.
 pub(crate) fn escape(words: &[Word]) -> Option<String> {

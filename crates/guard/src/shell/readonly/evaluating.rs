@@ -2,7 +2,7 @@
 //! subscript of the variable that it looks for. A word that is not known is never taken for one of their operators.
 
 use super::{PathArg, text};
-use crate::shell::word::{Known, Word};
+use becket_shell_syntax::{Known, Word};
 
 const BINARY: &[&str] =
     &["=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef", "-a", "-o"];

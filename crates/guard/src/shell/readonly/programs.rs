@@ -1,7 +1,7 @@
 //! Commands whose words are a language of their own: find, sed, awk, jq, date. What is not known to only print is refused.
 
 use super::{PathArg, files, options, unknown};
-use crate::shell::word::{Known, Word};
+use becket_shell_syntax::{Known, Word};
 
 /// What `find` takes without a value and without doing harm.
 const FIND_ALONE: &[&str] = &[

@@ -6,9 +6,9 @@
 
 use tree_sitter::Node;
 
-/// How much of a word is known before it runs.
+/// Tells how much of a word is known before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Known {
+pub enum Known {
     /// `text` is what the program gets.
     Literal,
     /// `text` is a file name pattern; the program gets the matching names.
@@ -20,7 +20,7 @@ pub(crate) enum Known {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Word {
+pub struct Word {
     /// Decoded, with unknown pieces as they are written.
     pub text: String,
     /// As written.
@@ -35,7 +35,7 @@ pub(crate) struct Word {
 }
 
 impl Word {
-    pub(crate) fn literal(text: &str) -> Self {
+    pub fn literal(text: &str) -> Self {
         Self {
             text: text.to_owned(),
             raw: text.to_owned(),
@@ -46,7 +46,7 @@ impl Word {
         }
     }
 
-    pub(crate) fn is_literal(&self) -> bool {
+    pub fn is_literal(&self) -> bool {
         self.known == Known::Literal
     }
 
@@ -121,7 +121,7 @@ impl Word {
                 self.text.push_str(text);
                 self.raise(Known::Pipe);
             }
-            // What it prints is unknown; the commands inside are judged on their own.
+            // Its output is unknown; the commands inside are judged on their own.
             "command_substitution" => {
                 self.single = false;
                 self.text.push_str(text);
@@ -262,7 +262,7 @@ fn whole_variable(word: &Word) -> Option<String> {
     is_name(name).then(|| name.to_owned())
 }
 
-/// Whether `text` is a shell variable name.
+/// True if `text` is a shell variable name.
 pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())

@@ -7,23 +7,23 @@
 
 mod values;
 
-use super::word::{Known, Word, text_of};
-use super::{unwrap, vars};
+use crate::word::{Known, Word, text_of};
+use crate::{unwrap, vars};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tree_sitter::{Node, Parser};
 
 /// Longer scripts are not judged: they ask.
-pub(crate) const MAX_CHARS: usize = 10_000;
+pub const MAX_CHARS: usize = 10_000;
 const MAX_DEPTH: usize = 200;
 const MAX_DIRS: usize = 8;
 
-/// Where a command may run: every directory possible at that point; `None` when that cannot be known.
-pub(crate) type Dirs = Option<Vec<PathBuf>>;
+/// The directories that a command may run in: every one possible at that point; `None` if they cannot be known.
+pub type Dirs = Option<Vec<PathBuf>>;
 
 /// One program call.
 #[derive(Clone, Debug)]
-pub(crate) struct Simple {
+pub struct Simple {
     pub words: Vec<Word>,
     /// `NAME=value` before the name.
     pub assigns: Vec<String>,
@@ -32,29 +32,29 @@ pub(crate) struct Simple {
 
 /// A file that a redirect opens.
 #[derive(Clone, Debug)]
-pub(crate) struct Redirect {
+pub struct Redirect {
     pub target: Word,
     pub write: bool,
     pub dirs: Dirs,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Script {
+pub struct Script {
     pub commands: Vec<Simple>,
     pub redirects: Vec<Redirect>,
-    /// What keeps the script from being understood, each in a few words.
+    /// Reasons why the script cannot be understood for sure, each in a few words.
     pub doubts: Vec<String>,
 }
 
-/// How the walk turns text into paths.
-pub(crate) struct Paths<'a> {
+/// Turns text into paths for the walk.
+pub struct Paths<'a> {
     pub home: &'a Path,
     pub resolve: &'a dyn Fn(&Path) -> PathBuf,
 }
 
 impl Paths<'_> {
     /// `text` as a program started in `dir` would open it.
-    pub(crate) fn join(&self, dir: &Path, text: &str) -> PathBuf {
+    pub fn join(&self, dir: &Path, text: &str) -> PathBuf {
         let path = match text.strip_prefix("~/") {
             Some(rest) => self.home.join(rest),
             None if text == "~" => self.home.to_path_buf(),
@@ -66,7 +66,7 @@ impl Paths<'_> {
 }
 
 /// Takes `source` apart. `dirs` is where it starts.
-pub(crate) fn read(source: &str, dirs: Dirs, paths: &Paths<'_>) -> Script {
+pub fn read(source: &str, dirs: Dirs, paths: &Paths<'_>) -> Script {
     let mut out = Script::default();
     if source.chars().count() > MAX_CHARS {
         out.doubts.push(format!("it is longer than {MAX_CHARS} characters"));
@@ -106,7 +106,7 @@ pub(crate) fn read(source: &str, dirs: Dirs, paths: &Paths<'_>) -> Script {
     walker.out
 }
 
-/// Whether a redirection may stand right after a closing brace. Bash takes `{name}>file` as an assignment of the new
+/// True if a redirection may stand right after a closing brace. Bash takes `{name}>file` as an assignment of the new
 /// descriptor to `name`, which may be `PATH` or an array element whose subscript is evaluated. Looks at the text alone,
 /// quoted or not: the grammar takes such a name for an ordinary word.
 fn names_descriptor(source: &str) -> bool {
@@ -121,7 +121,7 @@ fn names_descriptor(source: &str) -> bool {
     false
 }
 
-/// Whether a substitution in backquotes is read once more without its backslashes.
+/// True if a substitution in backquotes is read once more without its backslashes.
 fn has_escapes(text: &str) -> bool {
     text.starts_with('`') && [r"\\", r"\`", r"\$"].iter().any(|escape| text.contains(escape))
 }
@@ -163,7 +163,7 @@ struct Walker<'a> {
     /// Variables that a `for` or an assignment gives known values.
     known: BTreeMap<String, Vec<Word>>,
     paths: &'a Paths<'a>,
-    /// Where the `cd` just seen leads when it succeeds.
+    /// The directories that the `cd` just seen leads to when it succeeds.
     moved: Option<Dirs>,
     /// A `cd` went through a symbolic link.
     linked: bool,
@@ -451,7 +451,7 @@ impl Walker<'_> {
         self.moved = Some(there);
     }
 
-    /// Where `cd` leads. Bash folds `..` by the text of the path it came by, other programs by the folder that they are
+    /// The directories that `cd` leads to. Bash folds `..` by the text of the path it came by, other programs by the folder that they are
     /// in: both count, and after a link was followed neither can be told.
     fn led_to(&mut self, to: &str) -> Dirs {
         let up = to.split('/').any(|part| part == "..");
@@ -506,7 +506,7 @@ impl Walker<'_> {
     }
 
     fn heredoc(&mut self, node: Node<'_>, depth: usize) {
-        // Whether the delimiter was quoted is seen at the start of the redirect.
+        // The start of the redirect shows if the delimiter was quoted.
         let quoted = node
             .parent()
             .and_then(|p| Self::children(p).into_iter().find(|c| c.kind() == "heredoc_start"))
@@ -593,7 +593,7 @@ fn text_has_cd(text: &str) -> bool {
     text.contains("cd") || text.contains("pushd") || text.contains("popd")
 }
 
-/// Whether anything in the script but this one loop may set `name`.
+/// True if anything in the script but this one loop may set `name`.
 fn set_elsewhere(source: &str, name: &str) -> bool {
     source.contains(&format!("{name}="))
         || source.contains(&format!("{name}+="))

@@ -1,9 +1,9 @@
-//! What a script computes and sets: expansions, arithmetic, tests, assignments. Each that evaluates text or sets what other
+//! Values that a script computes and sets: expansions, arithmetic, tests, assignments. Each that evaluates text or sets what other
 //! programs obey is a doubt. Follows no values; that is for the loops of the walk.
 
 use super::{Script, Simple, Walker, read};
-use crate::shell::vars;
-use crate::shell::word::{Known, Word, is_name, text_of};
+use crate::vars;
+use crate::word::{Known, Word, is_name, text_of};
 use tree_sitter::Node;
 
 impl Walker<'_> {

@@ -1,4 +1,4 @@
-//! Which variables may be set or shown without changing what later commands do or telling a secret.
+//! Variables that may be set or shown without changing what later commands do or telling a secret.
 
 /// Environment variables that only change how a program prints or how chatty it is.
 const HARMLESS: &[&str] = &[
@@ -78,7 +78,7 @@ pub(crate) fn may_set_to(name: &str, value: &str) -> bool {
 }
 
 /// Printing it tells no secret. Lower-case names are the script's own.
-pub(crate) fn may_show(name: &str) -> bool {
+pub fn may_show(name: &str) -> bool {
     PUBLIC.contains(&name)
         || may_set(name)
         || matches!(name, "?" | "#" | "$" | "!" | "0" | "_" | "@" | "*" | "-")

@@ -1,11 +1,11 @@
 //! Launchers: commands whose arguments are another command. The inner command is what has to be judged.
 
-use super::vars;
-use super::word::{Known, Word};
+use crate::vars;
+use crate::word::{Known, Word};
 
-/// What a command line turns out to be.
+/// The kind of command line that [`unwrap`] found.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Unwrapped {
+pub enum Unwrapped {
     /// No launcher.
     Plain,
     /// These words run. A trailing dynamic word stands for arguments that come from elsewhere.
@@ -71,12 +71,12 @@ const OPAQUE: &[(&str, &str)] = &[
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash"];
 
 /// The last component of a command name.
-pub(crate) fn base_name(name: &str) -> &str {
+pub fn base_name(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// Whether any suffix of its arguments may be a command: deny rules are tried on each.
-pub(crate) fn is_launcher(words: &[Word]) -> bool {
+/// True if any suffix of its arguments may be a command: deny rules are tried on each.
+pub fn is_launcher(words: &[Word]) -> bool {
     let Some(name) = words.first() else { return false };
     let name = base_name(&name.text);
     let runs = |w: &Word| matches!(w.text.as_str(), "run" | "foreach" | "-x" | "--exec");
@@ -113,7 +113,7 @@ pub(crate) fn is_launcher(words: &[Word]) -> bool {
 }
 
 /// Takes one launcher off.
-pub(crate) fn unwrap(words: &[Word]) -> Unwrapped {
+pub fn unwrap(words: &[Word]) -> Unwrapped {
     let Some(name) = words.first().filter(|w| w.is_literal()) else { return Unwrapped::Plain };
     let rest = &words[1..];
     let name = base_name(&name.text);
@@ -177,7 +177,7 @@ pub(crate) fn unwrap(words: &[Word]) -> Unwrapped {
                 let place = replaced(rest);
                 for word in &mut inner {
                     if place.as_ref().is_some_and(|place| word.text.contains(place.as_str())) {
-                        // What is read takes its place.
+                        // Input takes its place.
                         word.known = Known::Dynamic;
                         word.variables = None;
                         word.text = word.text.replacen(place.as_deref().unwrap_or_default(), "$@", 1);
@@ -195,7 +195,7 @@ pub(crate) fn unwrap(words: &[Word]) -> Unwrapped {
     }
 }
 
-/// What `xargs -I` replaces.
+/// The text that `xargs -I` replaces.
 fn replaced(words: &[Word]) -> Option<String> {
     let at = words.iter().position(|w| w.text.starts_with("-I"))?;
     let attached = &words[at].text[2..];
