@@ -280,7 +280,7 @@ fn a_context_that_is_full_is_told_once() {
 fn the_title_of_the_session_is_on_the_screen() {
     let mut stage = Stage::new(60, 24);
     stage.event(started());
-    // Its first message gives it one: nobody is told about that.
+    // Its first message gives it one, without a word about it.
     stage.event(Event::Renamed { title: "fix the parser".into() });
     assert!(stage.screen().contains("── fix the parser ──"), "{}", stage.screen());
     assert!(!stage.screen().contains("is now called"), "{}", stage.screen());

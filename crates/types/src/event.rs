@@ -310,7 +310,7 @@ pub enum NoticeLevel {
     Error,
 }
 
-/// How far the summary is that is made in the background.
+/// The progress of the summary that is made in the background.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PreparationState {

@@ -120,7 +120,7 @@ impl Reading {
         self.model.get_or_insert_with(|| opening.model.clone());
     }
 
-    /// What fills its context now.
+    /// Returns the spans that fill its context now.
     pub(crate) fn filled(&mut self, given: Option<u64>, usable: Option<u64>, exact: bool) -> Filled {
         let tools = self.tools();
         let _ = self.view.context();

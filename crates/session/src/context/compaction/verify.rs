@@ -186,7 +186,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// What a person can do about it. A choice that cannot help is not among them.
+    /// Choices of a person, without those that cannot help.
     pub fn choices(&self) -> &'static str {
         match self.reason {
             StopReason::FloorTooBig => {
