@@ -97,6 +97,9 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     for text in &last {
         note(text);
     }
+    if status == ExitStatus::Terminated {
+        note("terminated: the turn is unfinished; --continue continues it");
+    }
     // Who terminates us does not wait; the watcher of the commands ends them then.
     if status != ExitStatus::Terminated {
         for line in shell.end_jobs().await {

@@ -9,7 +9,7 @@ use crate::{InputError, Schema};
 use crate::{shapes, terminal};
 use becket_types::{
     BlobId, Blobs, CallId, Command, DeliveryMode, Event, Message, MessageId, NoticeLevel, Origin, Part,
-    PromptInput, Synthetic, TurnEnd, TurnResult,
+    PermissionDenial, PromptInput, Synthetic, TurnEnd, TurnResult,
 };
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -45,6 +45,9 @@ pub struct PrintOptions {
 
 /// Number of times an answer that does not fit `--json-schema` is asked for again.
 const SCHEMA_RETRIES: u32 = 3;
+
+/// Different denials with a line of their own.
+const MOST_DENIALS: usize = 5;
 
 /// Action that the caller owes after an event.
 #[derive(Debug, PartialEq)]
@@ -168,6 +171,27 @@ impl Printer {
         writeln!(self.notes, "becket: {}", terminal::clean(&error.to_string()))
     }
 
+    /// A line for each reason, so that all of them can be mended at once.
+    fn tell_denials(&mut self, denials: &[PermissionDenial]) -> io::Result<()> {
+        let mut reasons: Vec<(&str, &str)> = Vec::new();
+        for denial in denials {
+            let reason = (denial.tool.as_str(), denial.reason.as_str());
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+        for (tool, reason) in reasons.iter().take(MOST_DENIALS) {
+            writeln!(self.notes, "becket: denied: {tool}: {}", terminal::clean(reason))?;
+        }
+        match reasons.len().saturating_sub(MOST_DENIALS) {
+            0 => Ok(()),
+            more => writeln!(
+                self.notes,
+                "becket: denied: and {more} more, in permission_denials of --output-format json"
+            ),
+        }
+    }
+
     fn refusal(&mut self, request_id: &str, error: &str) -> io::Result<()> {
         if self.options.format != Format::StreamJson {
             self.status = ExitStatus::Usage;
@@ -269,12 +293,7 @@ impl Printer {
                 }
                 self.out.flush()?;
                 self.tell_why(why.as_deref())?;
-                if !result.denials.is_empty() {
-                    let n = result.denials.len();
-                    let last = result.denials.last().map(|d| d.reason.as_str()).unwrap_or_default();
-                    let calls = if n == 1 { "call was" } else { "calls were" };
-                    writeln!(self.notes, "becket: {n} {calls} denied; last: {}", terminal::clean(last))?;
-                }
+                self.tell_denials(&result.denials)?;
                 self.notes.flush()
             }
             Format::StreamJson => {
