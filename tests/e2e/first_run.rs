@@ -26,9 +26,9 @@ fn a_server_that_is_found_is_chosen_and_kept() {
     let mut terminal = Terminal::start(command);
     terminal.shows("Which model is becket to begin with?");
     terminal.shows("openai/qwen");
-    terminal.press_until("\x1b[A", "❯ 1 openai/qwen");
-    terminal.send("\r");
-    terminal.shows("Describe a task");
+    // A server that was found has the cursor.
+    terminal.shows("❯ 1 openai/qwen");
+    terminal.press_until("\r", "Describe a task");
     terminal.send("go\r");
     terminal.shows("Done.");
     terminal.send("\x04");

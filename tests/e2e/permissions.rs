@@ -170,6 +170,9 @@ fn an_anchor_finds_what_the_chain_cannot() {
     let bench = decided();
     let verify = |words: &[&str]| run(bench.command().args(["verify", "decided"]).args(words));
     verify(&[]).expect(0);
+    let missing = verify(&["--anchor", "anchors"]).expect(2).stderr;
+    assert!(missing.contains("there is no file anchors") && missing.contains("--record"), "{missing}");
+    bench.project.write("anchors", "");
     let none = verify(&["--anchor", "anchors"]).expect(1).stdout;
     assert!(none.contains("no anchor of this session"), "{none}");
     verify(&["--anchor", "anchors", "--record"]).expect(0);

@@ -97,7 +97,16 @@ mod tests {
     fn a_key_says_whose_it_is() {
         assert_eq!(provider("sk-ant-api03-0123456789"), Ok("anthropic"));
         assert_eq!(provider("sk-proj-0123456789abcdef"), Ok("openai"));
-        for wrong in ["", "hello", "sk-", "sk-or-v1-0123456789abcdef", "AIza0123456789abcdefgh"] {
+        for wrong in [
+            "",
+            "hello",
+            "sk-",
+            "sk-or-v1-0123456789abcdef",
+            "AIza0123456789abcdefgh",
+            "sk-ant-0123456789 0123456789",
+            "sk-ant-0123456789\n0123456789",
+            "sk-ant-ключ-0123456789",
+        ] {
             assert!(provider(wrong).is_err(), "{wrong}");
         }
     }

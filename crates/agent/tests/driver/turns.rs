@@ -16,6 +16,7 @@ async fn a_prompt_is_answered_and_written_down_in_order() {
         [
             "session_started",
             "user_message",
+            "renamed",
             "step_started",
             "text_delta",
             "assistant_message",

@@ -147,6 +147,10 @@ fn hash_of(line: &[u8]) -> String {
 fn anchors(file: &Path, session: SessionId, new: bool) -> Result<Vec<Anchor>, Failure> {
     let cannot = |e: &dyn std::fmt::Display| Failure::usage(format!("--anchor: {}: {e}", file.display()));
     let opened = match std::fs::File::open(file) {
+        Err(e) if !new && e.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Failure::usage(format!("--anchor: there is no file {}", file.display()))
+                .hint("--record makes one, with the anchor of the session as it is now"));
+        }
         Err(e) if new && e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         opened => opened.map_err(|e| cannot(&e))?,
     };

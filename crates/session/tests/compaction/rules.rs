@@ -529,8 +529,9 @@ fn a_floor_that_nothing_can_help_stops_before_any_request() {
                 assert!(
                     text.contains("system prompt")
                         && text.contains("conversation")
-                        && text.contains("/compact"),
-                    "{text}"
+                        && text.contains("/model")
+                        && !text.contains("/compact"),
+                    "a compaction cannot help: {text}"
                 );
                 Some(stop.reason)
             }
