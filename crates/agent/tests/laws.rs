@@ -15,7 +15,7 @@ mod stage;
 mod words;
 
 use becket_types::{Command, Event, Part, TurnEnd};
-use check::{Broken, check};
+use check::{Broken, TWICE, TWICE_COPIED, check};
 use proptest::prelude::*;
 use serde_json::json;
 use stage::{Behaviour, Stage, picture};
@@ -209,7 +209,8 @@ async fn perform(history: &History, but: &[&str]) -> Result<Played, Broken> {
     if once.len() != plan.ran.len() {
         return Err(("once", "a call ran twice".to_owned()));
     }
-    check(&session, &plan.sent, &plan.outputs, but)?;
+    let twice = if history.behaviour == Behaviour::Echo { TWICE_COPIED } else { TWICE };
+    check(&session, &plan.sent, &plan.outputs, but, twice)?;
     Ok(played)
 }
 

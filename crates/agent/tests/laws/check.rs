@@ -19,7 +19,9 @@ const AT_ONCE: [&str; 7] =
 static JUDGE: LazyLock<Judge> = LazyLock::new(Judge::new);
 
 /// Characters that may stand in two places.
-const TWICE: usize = 80;
+pub(crate) const TWICE: usize = 80;
+/// The same where the summariser copies its input: short lines of outputs stay in its summary.
+pub(crate) const TWICE_COPIED: usize = 400;
 /// In a window with fewer usable tokens, frames and stubs weigh as much as what they hold.
 const SMALL: u64 = 8_000;
 /// Tokens that a message gets around it after a compaction, if it came while the model worked.
@@ -83,11 +85,13 @@ type Law<'a> = &'a dyn Fn() -> Result<(), String>;
 pub(crate) type Broken = (&'static str, String);
 
 /// Checks every request of a session. `outputs`: what the tools gave, call by call. A law in `but` is not asked about.
+/// `twice`: characters that may stand in two places.
 pub(crate) fn check(
     session: &Session,
     requests: &[Sent],
     outputs: &HashMap<String, String>,
     but: &[&str],
+    twice: usize,
 ) -> Result<(), Broken> {
     let entries: Vec<Entry> = session.entries().map_err(|e| ("ledger", e.to_string()))?.collect();
     let mut before = Before::default();
@@ -120,7 +124,7 @@ pub(crate) fn check(
                 let laws: [(&str, Law<'_>); 5] = [
                     ("P11", &|| p11_unseen(&before, request, outputs)),
                     ("P12", &|| p12_users_words(&before, request, session)),
-                    ("P13", &|| p13_once(request)),
+                    ("P13", &|| p13_once(request, twice)),
                     ("P14", &|| p14_estimate(request, after_compaction)),
                     ("P16", &|| p16_templates(&request.chat)),
                 ];
@@ -236,7 +240,7 @@ fn p12_users_words(before: &Before, request: &Sent, session: &Session) -> Result
 }
 
 /// P13: no text of a user, a file, a tool or a rules file stands twice.
-fn p13_once(request: &Sent) -> Result<(), String> {
+fn p13_once(request: &Sent, twice: usize) -> Result<(), String> {
     let texts = request.texts();
     let mut seen: HashMap<&str, (usize, usize)> = HashMap::new();
     // A continuation repeats the words beside an image that the model has answered, by design.
@@ -248,7 +252,7 @@ fn p13_once(request: &Sent) -> Result<(), String> {
             }
             let Some((m, before)) = seen.insert(mark, (n, at)) else { continue };
             let common = common(texts[m], before, text, at);
-            if common.chars().count() > TWICE {
+            if common.chars().count() > twice {
                 return Err(format!(
                     "{} characters stand in texts {m} and {n}: {}",
                     common.chars().count(),

@@ -382,7 +382,7 @@ mod tests {
         let status = page(&pages, "status", "plan").unwrap();
         // The width of the columns follows from what confines commands here.
         let status = status.split_whitespace().collect::<Vec<_>>().join(" ");
-        for part in ["session 0198", "permission mode plan", " folder ", " Sandbox ", " hidden ", " network "]
+        for part in ["session 0198", "permission mode plan", " folder ", " Sandbox ", " reads ", " network "]
         {
             assert!(status.contains(part), "{part}: {status}");
         }
