@@ -300,8 +300,12 @@ fn flags(args: &Run) -> Result<Vec<Flag>, Failure> {
         list(args.permissions.add_dir.iter().map(|d| d.to_string_lossy().into_owned()).collect()),
     );
     if let Some(tools) = args.permissions.tools.as_deref().filter(|t| *t != "default") {
-        let names: Vec<String> =
-            tools.split([',', ' ']).map(str::trim).filter(|n| !n.is_empty()).map(str::to_lowercase).collect();
+        let names: Vec<String> = tools
+            .split([',', ' '])
+            .map(str::trim)
+            .filter(|n| !n.is_empty())
+            .map(|name| becket_types::sdk_names::own_name(&name.to_lowercase()).into_owned())
+            .collect();
         put("tools.enabled", "--tools", Some(json!(names)));
     }
     if let Some(mode) = &args.permissions.permission_mode {

@@ -91,7 +91,7 @@ const KNOWN: &[&str] = &[
 
 /// Tools of other agents whose work a tool here does that is free anyway, or comes with another one: a rule for them is not
 /// wrong, though it decides nothing.
-const ELSEWHERE: &[&str] = &["todowrite", "todoread", "bashoutput", "killbash", "killshell"];
+const ELSEWHERE: &[&str] = &["joboutput", "jobkill", "askuser", "exitplan", "structuredoutput"];
 
 impl Rule {
     pub fn parse(text: &str) -> Result<Self, RuleError> {
@@ -267,9 +267,10 @@ impl Rule {
     }
 }
 
-/// A tool's name as names are compared: `WebFetch` and `web_fetch` are one. Names of MCP tools are taken as they are.
+/// A tool's name as names are compared: `WebFetch` and `web_fetch` are one, and so are `TodoWrite` and `todo`. Names of MCP
+/// tools are taken as they are.
 fn plain(name: &str) -> String {
-    let lower = name.to_ascii_lowercase();
+    let lower = becket_types::sdk_names::own_name(name).to_ascii_lowercase();
     if lower.starts_with("mcp__") { lower } else { lower.replace('_', "") }
 }
 

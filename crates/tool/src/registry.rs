@@ -2,7 +2,7 @@
 //!
 //! Owns order and lookup. Tools are kept in the order of their names, whatever order they were added in, so the specs that
 //! go to the model are the same bytes in every session with the same tools (the provider's cache depends on it). Lookup
-//! ignores case: models that learned `Read` elsewhere find `read`. A tool may be there without being offered: the model is
+//! ignores case and knows the names of other agents: models that learned `Read` or `TodoWrite` elsewhere find `read` and `todo`. A tool may be there without being offered: the model is
 //! not told of it, and what it knows from elsewhere is found all the same. Does not run anything and decides nothing.
 
 use crate::Tool;
@@ -21,7 +21,7 @@ pub struct Registry {
 /// Why a tool was not added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
-    #[error("tool name {0:?} is not of the form [a-z0-9_-]{{1,64}}")]
+    #[error("tool name {0:?} is not of the form [a-zA-Z0-9_-]{{1,64}}")]
     BadName(String),
     #[error("there is a tool named {0:?} already")]
     Duplicate(String),
@@ -38,7 +38,7 @@ impl Registry {
     pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
         let spec = tool.spec();
         let name = spec.name.clone();
-        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
         if name.is_empty() || name.len() > 64 || !name.bytes().all(plain) {
             return Err(RegistryError::BadName(name));
         }
@@ -52,12 +52,14 @@ impl Registry {
         Ok(())
     }
 
-    /// By name; case and surrounding white space do not matter.
+    /// By name, or by the name that other agents use; case and surrounding white space do not matter.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         if let Some(tool) = self.tools.get(name) {
             return Some(tool);
         }
-        self.tools.get(name.trim().to_ascii_lowercase().as_str())
+        let name = name.trim();
+        let own = becket_types::sdk_names::own_name(name);
+        self.tools.get(own.as_ref()).or_else(|| self.tools.get(name.to_ascii_lowercase().as_str()))
     }
 
     /// Keeps the tools whose name passes.
@@ -173,14 +175,15 @@ mod tests {
 
     #[test]
     fn lookup_ignores_case_and_unknown_names_get_a_hint() {
-        let r = registry(&["bash", "read", "skill"]);
+        let r = registry(&["bash", "read", "skill", "todo"]);
+        assert!(r.get("TodoWrite").is_some());
         for (asked, found) in [("read", true), ("Read", true), (" BASH ", true), ("reed", false), ("", false)]
         {
             assert_eq!(r.get(asked).is_some(), found, "{asked:?}");
         }
         assert_eq!(
             r.unknown("raed"),
-            "There is no tool named `raed`. Did you mean `read`? Tools: bash, read, skill."
+            "There is no tool named `raed`. Did you mean `read`? Tools: bash, read, skill, todo."
         );
         assert_eq!(r.protected(), ["skill"]);
     }
@@ -203,7 +206,7 @@ mod tests {
     fn bad_names_and_duplicates_are_refused() {
         let mut r = registry(&["read"]);
         assert_eq!(r.add(named("read")), Err(RegistryError::Duplicate("read".into())));
-        for bad in ["", "Read", "a b", "ä", &"x".repeat(65)] {
+        for bad in ["", "a b", "a.b", "ä", &"x".repeat(65)] {
             assert_eq!(r.add(named(bad)), Err(RegistryError::BadName(bad.into())));
         }
     }

@@ -23,6 +23,7 @@ mod past;
 mod path;
 mod permission;
 mod sandbox;
+pub mod sdk_names;
 mod snapshot;
 mod subagent;
 mod text;

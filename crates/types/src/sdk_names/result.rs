@@ -1,0 +1,228 @@
+//! The result of a call in the shape of `tool_use_result` that SDK users know.
+//!
+//! Made of the call's input, its text and becket's own details, which stay beside the known fields. Nothing is invented: a
+//! field whose value becket does not keep is `null` or left out, as the SDK's types allow.
+
+use super::own_name;
+use crate::SubagentReport;
+use serde_json::{Value, json};
+
+/// The result of a call of `tool`. `input` has the SDK's names; `text` is what the model reads. `None` where there is
+/// nothing to say beyond the text.
+pub fn sdk_result(tool: &str, input: &Value, text: &str, details: &Value, is_error: bool) -> Option<Value> {
+    let tool = own_name(tool);
+    let field = |name: &str| input.get(name).cloned().unwrap_or(Value::Null);
+    let detail = |name: &str| details.get(name).cloned().unwrap_or(Value::Null);
+    let known = match tool.as_ref() {
+        "bash" => json!({
+            "stdout": text, "stderr": "", "isImage": false,
+            "interrupted": detail("timed_out") == true || !detail("signal").is_null(),
+            "backgroundTaskId": details.get("job").filter(|id| !id.is_null()).map(plain),
+        }),
+        _ if is_error => {
+            return Some(if details.is_null() { json!(format!("Error: {text}")) } else { details.clone() });
+        }
+        "read" if detail("kind") == "text" => read(&field("file_path"), text, details),
+        "edit" | "multi_edit" => {
+            let first = field("edits").get(0).cloned().unwrap_or_else(|| input.clone());
+            json!({
+                "filePath": field("file_path"),
+                "oldString": first.get("old_string"), "newString": first.get("new_string"),
+                "originalFile": null, "structuredPatch": hunks(&detail("diff")), "userModified": false,
+                "replaceAll": first.get("replace_all") == Some(&json!(true)),
+            })
+        }
+        "write" => json!({
+            "type": if detail("created") == true { "create" } else { "update" },
+            "filePath": field("file_path"), "content": field("content"),
+            "originalFile": null, "structuredPatch": hunks(&detail("diff")),
+        }),
+        "glob" => {
+            let files: Vec<&str> = listed(text);
+            let truncated = detail("matching").as_u64() > detail("shown").as_u64();
+            json!({ "filenames": files, "numFiles": files.len(), "durationMs": 0, "truncated": truncated })
+        }
+        "grep" => grep(&field("output_mode"), text, details),
+        "web_fetch" => json!({
+            "url": detail("url"), "code": detail("status"), "codeText": "", "bytes": detail("bytes"),
+            "result": text, "durationMs": 0,
+        }),
+        "web_search" => json!({
+            "query": field("query"), "durationSeconds": 0,
+            "results": [{ "tool_use_id": "", "content": detail("results") }, text],
+        }),
+        "todo" => json!({ "oldTodos": [], "newTodos": field("todos") }),
+        "task" => task(&field("prompt"), text, details),
+        "StructuredOutput" => return Some(input.clone()),
+        _ => return Some(details.clone()).filter(|details| !details.is_null()),
+    };
+    Some(with_own(known, details))
+}
+
+/// Adds becket's own details beside the known fields, which win.
+fn with_own(known: Value, details: &Value) -> Value {
+    let (Value::Object(mut out), Value::Object(own)) = (known, details) else { return details.clone() };
+    out.retain(|key, value| !(key == "backgroundTaskId" && value.is_null()));
+    for (key, value) in own {
+        out.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+    Value::Object(out)
+}
+
+fn plain(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
+}
+
+/// The lines of a list without becket's notes in brackets.
+fn listed(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| !line.is_empty() && !line.starts_with('[')).collect()
+}
+
+fn read(path: &Value, text: &str, details: &Value) -> Value {
+    // The model reads `NUMBER<tab>TEXT`; programs expect the text.
+    let lines: Vec<&str> = text
+        .lines()
+        .filter_map(|line| {
+            let (number, rest) = line.split_once('\t')?;
+            number.trim().parse::<u64>().ok().map(|_| rest)
+        })
+        .collect();
+    let start = details.get("from").and_then(Value::as_u64).unwrap_or(1);
+    let total = details.get("lines").and_then(Value::as_u64).unwrap_or(lines.len() as u64);
+    json!({ "type": "text", "file": {
+        "filePath": path, "content": lines.join("\n"), "numLines": lines.len(), "startLine": start, "totalLines": total,
+    } })
+}
+
+fn grep(mode: &Value, text: &str, details: &Value) -> Value {
+    let mode = mode.as_str().unwrap_or("content");
+    let count = |name: &str| details.get(name).and_then(Value::as_u64);
+    let files = if mode == "files_with_matches" { listed(text) } else { Vec::new() };
+    let number = count("matching_files").unwrap_or(files.len() as u64);
+    let mut out = json!({ "mode": mode, "numFiles": number, "filenames": files });
+    if mode == "content" {
+        out["content"] = json!(text);
+        out["numLines"] = json!(text.lines().count());
+    }
+    if let Some(matches) = count("matches") {
+        out["numMatches"] = json!(matches);
+    }
+    out
+}
+
+fn task(prompt: &Value, text: &str, details: &Value) -> Value {
+    let mut out = json!({
+        "status": "completed", "prompt": prompt, "content": [{ "type": "text", "text": text }],
+    });
+    if let Some(report) = SubagentReport::of(details) {
+        out["agentId"] = json!(report.session);
+        out["agentType"] = json!(report.agent);
+        out["totalDurationMs"] = json!(report.duration);
+        out["totalToolUseCount"] = json!(report.calls.len() as u64 + report.calls_left_out);
+        out["totalTokens"] = json!(report.usage.total().0);
+        out["usage"] = json!({
+            "input_tokens": report.usage.input, "output_tokens": report.usage.output,
+            "cache_creation_input_tokens": report.usage.cache_write,
+            "cache_read_input_tokens": report.usage.cache_read,
+        });
+    }
+    out
+}
+
+/// The hunks of a unified diff.
+fn hunks(diff: &Value) -> Vec<Value> {
+    let mut out: Vec<Value> = Vec::new();
+    for line in diff.as_str().unwrap_or_default().lines() {
+        if let Some((old, new)) = header(line) {
+            out.push(json!({
+                "oldStart": old.0, "oldLines": old.1, "newStart": new.0, "newLines": new.1, "lines": [],
+            }));
+        } else if let Some(lines) = out.last_mut().and_then(|hunk| hunk["lines"].as_array_mut()) {
+            lines.push(json!(line));
+        }
+    }
+    out
+}
+
+type Stretch = (u64, u64);
+
+/// `@@ -1,2 +3,4 @@`: start and count of both sides.
+fn header(line: &str) -> Option<(Stretch, Stretch)> {
+    let inner = line.strip_prefix("@@ -")?;
+    let (old, rest) = inner.split_once(" +")?;
+    let new = rest.split(' ').next()?;
+    let stretch = |text: &str| -> Option<Stretch> {
+        match text.split_once(',') {
+            Some((start, count)) => Some((start.parse().ok()?, count.parse().ok()?)),
+            None => Some((text.parse().ok()?, 1)),
+        }
+    };
+    Some((stretch(old)?, stretch(new)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_have_the_known_shapes() {
+        let shell = sdk_result(
+            "bash",
+            &json!({"command": "echo hi"}),
+            "hi",
+            &json!({"exit_code": 0, "signal": null, "timed_out": false, "job": null}),
+            false,
+        )
+        .unwrap();
+        assert_eq!(
+            (&shell["stdout"], &shell["interrupted"], &shell["exit_code"]),
+            (&json!("hi"), &json!(false), &json!(0))
+        );
+        assert_eq!(shell.get("backgroundTaskId"), None);
+
+        let job = sdk_result("bash", &json!({}), "[started as job 2]", &json!({"job": 2}), false).unwrap();
+        assert_eq!(job["backgroundTaskId"], "2");
+
+        let read = sdk_result(
+            "read",
+            &json!({"file_path": "/w/a"}),
+            "2\tb\n3\tc",
+            &json!({"kind": "text", "from": 2, "to": 3, "lines": 9}),
+            false,
+        )
+        .unwrap();
+        assert_eq!(
+            read["file"],
+            json!({"filePath": "/w/a", "content": "b\nc", "numLines": 2, "startLine": 2, "totalLines": 9})
+        );
+
+        let edit = sdk_result(
+            "edit",
+            &json!({"file_path": "/w/a", "old_string": "x", "new_string": "y"}),
+            "Edited",
+            &json!({"diff": "--- a\n+++ b\n@@ -1,2 +1,2 @@\n a\n-x\n+y\n"}),
+            false,
+        )
+        .unwrap();
+        assert_eq!(
+            edit["structuredPatch"],
+            json!([{"oldStart": 1, "oldLines": 2, "newStart": 1, "newLines": 2, "lines": [" a", "-x", "+y"]}])
+        );
+        assert_eq!((&edit["oldString"], &edit["replaceAll"]), (&json!("x"), &json!(false)));
+
+        let write = sdk_result(
+            "write",
+            &json!({"file_path": "/w/a", "content": "x"}),
+            "Created",
+            &json!({"created": true, "bytes": 1}),
+            false,
+        )
+        .unwrap();
+        assert_eq!((&write["type"], &write["content"]), (&json!("create"), &json!("x")));
+        assert_eq!(
+            sdk_result("edit", &json!({}), "no such file", &Value::Null, true),
+            Some(json!("Error: no such file"))
+        );
+        assert_eq!(sdk_result("recall", &json!({}), "x", &Value::Null, false), None);
+    }
+}
