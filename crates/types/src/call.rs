@@ -1,11 +1,11 @@
-//! Tool calls as everybody but the tool itself knows them: what a tool offers, touches and returns.
+//! Tool calls from the outside: the specification of a tool, the access a call needs, and its output.
 
 use crate::{BlobId, Part};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// What the model is told about a tool.
+/// A tool's specification, as the model receives it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// Wire name, lower case, `[a-z0-9_-]{1,64}`.
@@ -15,7 +15,7 @@ pub struct ToolSpec {
     pub input_schema: Value,
 }
 
-/// What a call does to the world.
+/// The kind of side effect that a call has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
@@ -29,11 +29,12 @@ pub enum Effect {
     Execute,
     /// Talks to the network.
     Network,
-    /// Hands work to a subagent, each of whose calls is judged by itself.
+    /// Starts a subagent. Each of the subagent's own calls is judged separately.
     Delegate,
 }
 
-/// What one concrete call is about to touch: the subject of permission rules and of write ordering.
+/// Everything one concrete call is about to touch. Permission rules are matched against it, and calls that
+/// write the same path are ordered by it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Access {
     pub effect: Effect,
@@ -43,10 +44,11 @@ pub struct Access {
     /// The shell command, for [`Effect::Execute`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// What a rule such as `Skill(name)` or `Fetch(domain:…)` matches, for calls without path or command.
+    /// The text that a rule such as `Skill(name)` or `Fetch(domain:…)` matches. Used by calls that have
+    /// neither a path nor a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// The command is to run outside the sandbox, in which it failed.
+    /// True if the command asks to run outside the sandbox, because it failed inside.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unconfined: bool,
 }
@@ -65,34 +67,36 @@ impl Access {
         Self { effect: Effect::Execute, command: Some(command.into()), ..Self::session() }
     }
 
-    /// Such calls may run side by side.
+    /// True if this call may run at the same time as other read-only calls.
     pub fn is_read_only(&self) -> bool {
         matches!(self.effect, Effect::Session | Effect::Read)
     }
 }
 
-/// What a tool gives back. Two faces: `content` for the model, `details` for people.
+/// The output of a tool. It has two faces: `content` for the model, `details` for people.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolOutput {
     pub content: String,
     #[serde(default)]
     pub is_error: bool,
-    /// Ended by an interrupt, a timeout or a death: the effect is unknown.
+    /// True if an interrupt, a timeout or the death of the process ended the call. Its effect is then
+    /// unknown.
     #[serde(default)]
     pub interrupted: bool,
-    /// For user interfaces: diff, exit code, ranges, counts. Nobody parses `content`.
+    /// Structured data for user interfaces: diff, exit code, ranges, counts. User interfaces never parse
+    /// `content`.
     #[serde(default)]
     pub details: Value,
-    /// Images that go to the model beside the text.
+    /// Images that are sent to the model together with the text.
     #[serde(default)]
     pub images: Vec<Part>,
-    /// The whole output in the blob store, where `content` is a cut of it.
+    /// The blob with the whole output, if `content` holds only a part of it.
     #[serde(default)]
     pub spill: Option<BlobId>,
     /// Files this call changed.
     #[serde(default)]
     pub changes: Vec<FileChange>,
-    /// Last lines to keep visible when the output is pruned; 0 for none.
+    /// Number of last lines that stay visible when the output is pruned; 0 for none.
     #[serde(default)]
     pub excerpt_lines: u32,
 }

@@ -1,26 +1,27 @@
-//! Changes by hand of what the model sees, as front ends ask for them and are shown them.
+//! Manual changes to the context, as front ends request them and show them.
 //!
-//! Data only: what a change does to the ledger is decided in `session::context::edit`.
+//! Data only: `session::context::edit` decides what a change does to the ledger.
 
 use crate::Tokens;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A change that a person asks for. Items are entry numbers (`12`, `12-15`), call ids, or beginnings of message ids.
+/// A change that the user requests. Items are entry numbers (`12`, `12-15`), call ids, or prefixes of message
+/// ids.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum ContextChange {
-    /// Leave these out; a call and its results go together.
+    /// Removes these messages from the context. A call and its results are removed together.
     Drop { items: Vec<String> },
-    /// Outputs, images and files of these become stubs.
+    /// Replaces the outputs, images and files of these messages by stubs.
     Collapse { items: Vec<String> },
     /// Neither prune nor compaction removes these.
     Pin { items: Vec<String> },
-    /// Messages that a compaction folded away are there again.
+    /// Brings back messages that a compaction removed from the context.
     Restore { items: Vec<String> },
-    /// The last of these changes is taken back.
+    /// Undoes the last of these changes.
     Undo,
-    /// The last undo is taken back.
+    /// Redoes the last undone change.
     Redo,
 }
 
@@ -48,35 +49,36 @@ impl ContextChange {
     }
 }
 
-/// What such a change would do. Nothing has happened yet.
+/// The effect that a change would have. Nothing has happened yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ContextPlan {
-    /// The number by which it is confirmed; another plan or a turn makes it void.
+    /// Number that confirms this plan. A newer plan or a turn makes it invalid.
     pub plan: u64,
-    /// What is changed, in a sentence.
+    /// One sentence that says what is changed.
     pub what: String,
     pub items: Vec<String>,
-    /// Size of the whole context, estimated.
+    /// Estimated size of the whole context.
     pub tokens_before: Tokens,
     pub tokens_after: Tokens,
     pub messages: u64,
-    /// Messages from the start that stay as they were sent.
+    /// Messages at the start that stay byte for byte as they were sent.
     pub messages_unchanged: u64,
-    /// What stands behind them, and is sent anew once.
+    /// Size of everything after the unchanged messages. The provider has to read it once without its cache.
     pub tokens_resent: Tokens,
-    /// At list prices: what the next request costs more, and each one after it less.
+    /// Estimated extra cost of the next request, and the saving of each later one, at list prices in US
+    /// dollars.
     pub usd_once: Option<f64>,
     pub usd_saved_per_request: Option<f64>,
 }
 
 impl ContextPlan {
-    /// Nothing that was sent changes.
+    /// True if nothing that was already sent changes, so the provider's cache stays valid.
     pub fn keeps_the_cache(&self) -> bool {
         self.messages_unchanged == self.messages && self.tokens_resent == Tokens(0)
     }
 }
 
-/// For people: what it does to the context, and to the provider's cache.
+/// Text for people: the effect on the context and on the provider's cache.
 impl fmt::Display for ContextPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.what)?;
@@ -111,7 +113,7 @@ impl fmt::Display for ContextPlan {
     }
 }
 
-/// 21,412 → `21k`.
+/// Short form of a count: 21,412 → `21k`.
 fn short(n: u64) -> String {
     match n {
         0..1_000 => n.to_string(),
@@ -126,7 +128,7 @@ mod tests {
     use super::*;
     use crate::Command;
 
-    /// The shape in which other programs send one.
+    /// Other programs send a change as one flat JSON object.
     #[test]
     fn a_change_is_flat_in_json() {
         let drop = ContextChange::Drop { items: vec!["12-15".into()] };

@@ -1,30 +1,30 @@
-//! What a compaction would do and what it loses, as front ends are shown it.
+//! The plan of a compaction and the information it would lose, as front ends show them.
 //!
-//! Data only: what is lost is found in `session::context::compaction`, and nothing is decided by it.
+//! Data only: `session::context::compaction` finds what is lost, and nothing is decided here.
 
 use crate::{Seq, Tokens};
 use serde::{Deserialize, Serialize};
 
-/// One thing that was said and stands nowhere in what is left.
+/// One piece of information that the conversation had and the compacted context no longer has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     pub text: String,
-    /// The last message that says it.
+    /// The last message that contains it.
     pub seq: Seq,
     pub times: u32,
     pub by_user: bool,
 }
 
-/// What a compaction loses. The most said first; what the user said before all else.
+/// Everything that a compaction loses. Each list starts with the user's own words, then the most frequent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
     pub identifiers: Vec<Lost>,
     pub paths: Vec<Lost>,
-    /// Sentences of the model that tell of a decision.
+    /// Sentences of the model that record a decision.
     pub decisions: Vec<Lost>,
     /// Sentences of the user.
     pub constraints: Vec<Lost>,
-    /// Outputs of tools among what leaves; each comes back with `recall`.
+    /// Number of tool outputs that leave the context. Each can be fetched again with `recall`.
     pub outputs: usize,
 }
 
@@ -33,7 +33,7 @@ impl Loss {
         self.lists().iter().all(|(_, list)| list.is_empty())
     }
 
-    /// The lists under the names people know them by.
+    /// The lists with the names that user interfaces show.
     pub fn lists(&self) -> [(&'static str, &[Lost]); 4] {
         [
             ("your sentences", &self.constraints),
@@ -44,45 +44,45 @@ impl Loss {
     }
 }
 
-/// Text of a summarising model that did not get into the summary, and the reason.
+/// Text of the summarising model that was not accepted into the summary, and the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// The section it stood in, without `#`; empty for text outside of sections.
+    /// Section heading it was written under, without `#`; empty for text outside of sections.
     pub section: String,
     pub text: String,
     pub why: String,
 }
 
-/// What a compaction would do. Nothing has happened yet.
+/// The effect that a compaction would have. Nothing has happened yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CompactionPlan {
-    /// The number by which it is confirmed; another plan, a turn or a compaction makes it void.
+    /// Number that confirms this plan. A newer plan, a turn or a compaction makes it invalid.
     pub plan: u64,
     pub tokens_before: Tokens,
     pub tokens_after: Tokens,
-    /// The categories that hold anything before or after.
+    /// Categories that are not empty before or after the compaction.
     pub categories: Vec<CategoryChange>,
     /// Messages that leave the context, oldest first.
     pub gone: Vec<FoldedMessage>,
     /// Messages that stay word for word.
     pub stays: u64,
-    /// Outputs that become stubs.
+    /// Number of outputs that become stubs.
     pub stubs: u64,
     pub loss: Loss,
-    /// Rules files, pinned messages, open todos and the user's last message: how many were found byte for byte, and which
-    /// were not.
+    /// Number of protected pieces (rules files, pinned messages, open todos, the user's last message) that
+    /// were found byte for byte in the new context. The others are named in `missing`.
     pub present: u64,
     pub missing: Vec<String>,
-    /// Exactly what the model would see; empty where outputs that become stubs are enough.
+    /// The summary exactly as the model would see it. Empty if replacing outputs by stubs is enough.
     pub summary: String,
-    /// Text of the summarising model that is not in the summary.
+    /// Text of the summarising model that was not accepted into the summary.
     #[serde(default)]
     pub left_out: Vec<LeftOut>,
-    /// What went wrong on the way: a summariser that failed, a summary that was not taken.
+    /// Problems on the way: a summariser that failed, a summary that was rejected.
     pub notices: Vec<String>,
 }
 
-/// A category of the context before and after.
+/// Size of one category of the context before and after the compaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CategoryChange {
     pub name: String,

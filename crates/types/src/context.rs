@@ -1,47 +1,49 @@
-//! The context: what the model sees, message by message, with where each came from.
+//! The context: the messages that the model sees, each with its provenance.
 
 use crate::{BlobId, Message, MessageId, Seq, Tokens};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What the model sees now: the result of `view(ledger, policy)`.
+/// Everything the model sees now: the result of `view(ledger, policy)`.
 ///
-/// While `generation` stays the same, `messages` only grows at its end and no message in it changes: an adapter may
-/// keep the wire bytes of the messages it has already encoded. A new generation is a boundary that the ledger records
-/// (compaction, prune, revert, model or tool-set change).
+/// While `generation` stays the same, `messages` only grows at its end and no message in it changes. So an
+/// adapter may keep the wire bytes of the messages that it has encoded. A new generation is a boundary that
+/// the ledger records (compaction, prune, revert, change of the model or the tool set).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Context {
     pub generation: u64,
-    /// System prompt and rules, in order, each a block of its own.
+    /// System prompt and rules, in order. Each block is sent as a block of its own.
     pub system: Arc<[Arc<str>]>,
     pub messages: Vec<Arc<ContextMessage>>,
 }
 
-/// One message as it is sent, and why.
+/// One message as it is sent, with its provenance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ContextMessage {
-    /// Shared with the view where it is sent as the ledger has it.
+    /// The message. Its allocation is shared with the view if the message is sent exactly as the ledger has
+    /// it.
     pub message: Arc<Message>,
     pub provenance: Provenance,
-    /// Our estimate of what it costs.
+    /// becket's estimate of the message's size.
     pub tokens: Tokens,
 }
 
-/// Where a message in the context comes from and what the engine did to it.
+/// The origin of a message in the context, and the changes that the view made to it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Provenance {
     pub seq: Seq,
-    /// The ledger's message; `None` for what the view made itself (a repair).
+    /// Id of the message in the ledger; `None` for a message that the view made itself (a repair).
     pub message: Option<MessageId>,
-    /// Plain names of what was applied: `reminder`, `pruned`, `escaped`, `repaired: …`, `media: …`.
+    /// Names of the rules that changed this message: `reminder`, `pruned`, `escaped`, `repaired: …`, `media:
+    /// …`.
     pub applied: Vec<String>,
 }
 
-/// A span of a request for people: `becket context`.
+/// One span of a request, as `becket context` lists it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Span {
     pub kind: SpanKind,
-    /// Rules file, tool name, role; what a person would call it.
+    /// Name of the span for people: a rules file, a tool, a role.
     pub label: String,
     pub seq: Option<Seq>,
     pub bytes: u64,

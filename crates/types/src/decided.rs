@@ -1,10 +1,10 @@
-//! Who decided about a tool call, and what. The words are those of the ledger and of `becket permissions explain`.
+//! Decisions about tool calls, and their source. The ledger and `becket permissions explain` use these names.
 
 use crate::CallId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a call may do.
+/// The three possible judgements about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
@@ -29,7 +29,7 @@ impl fmt::Display for Verb {
     }
 }
 
-/// What a decision rests on.
+/// The source of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DecidedBy {
@@ -37,11 +37,11 @@ pub enum DecidedBy {
     Rule,
     /// The answer of the user.
     Person,
-    /// The permission mode, with what becket knows of tools and commands.
+    /// The permission mode, together with becket's knowledge of tools and commands.
     Mode,
     Hook,
     Sdk,
-    /// The sandbox: nothing confines the command here.
+    /// The sandbox setting: the command could not be confined.
     Sandbox,
 }
 
@@ -68,10 +68,11 @@ impl fmt::Display for DecidedBy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PermissionDecision {
     pub call: CallId,
-    /// `allow` or `deny`: an open question is no decision.
+    /// `allow` or `deny`. A question that is still open is not recorded as a decision.
     pub decision: Verb,
     pub by: DecidedBy,
-    /// The rule that decided, as it was written; of an answer for the session, the rule that it gave.
+    /// The rule that decided, in its original spelling. If the user answered for the whole session, the rule
+    /// that the answer created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]

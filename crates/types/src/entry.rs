@@ -1,13 +1,15 @@
-//! Ledger entries: what happened, in order. The ledger is never rewritten; everything, undo included, is one more entry.
+//! Ledger entries: everything that happened, in order. The ledger is never rewritten; an undo is one more
+//! entry.
 
 use crate::{BlobId, CallId, FinishReason, LeftOut, Message, MessageId, Millis, Part, Seq, Tokens, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 
-/// One line of a ledger: entries that are there whole or not at all.
+/// One line of a ledger. Its entries are written all together or not at all.
 ///
-/// `hash` is the hex SHA-256 of the line's JSON without the `hash` key, and so covers `prev`, the hash of the line before.
+/// `hash` is the hex SHA-256 of the line's JSON without the `hash` key. It therefore also covers `prev`, the
+/// hash of the previous line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Commit {
     pub prev: String,
@@ -19,13 +21,13 @@ pub struct Commit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     pub seq: Seq,
-    /// When it was appended, by the wall clock. For people; nothing is ordered by it.
+    /// Wall-clock time of the append. For people only; nothing is ordered by it.
     pub time: Millis,
     #[serde(flatten)]
     pub kind: EntryKind,
 }
 
-/// What an entry says.
+/// The content of an entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EntryKind {
@@ -35,13 +37,13 @@ pub enum EntryKind {
         format: u32,
         version: String,
         cwd: PathBuf,
-        /// The session and place this one was forked from.
+        /// The session and entry that this session was forked from.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         forked_from: Option<(crate::SessionId, Seq)>,
         #[serde(flatten)]
         extra: Map<String, Value>,
     },
-    /// System prompt and rules as they are sent from here on; replaces the one before. A boundary.
+    /// System prompt and rules, sent from here on in place of the previous ones. A boundary.
     System {
         items: Vec<SystemItem>,
     },
@@ -54,26 +56,26 @@ pub enum EntryKind {
         message: MessageId,
         part: Part,
     },
-    /// The assistant message is finished; before this entry it counts as interrupted.
+    /// The assistant message is complete. Without this entry a message counts as interrupted.
     Finish {
         message: MessageId,
         reason: FinishReason,
     },
-    /// T9: these outputs are stubs in the view from here on. A boundary.
+    /// Prune: the view shows stubs for these outputs from here on. A boundary.
     Prune {
         calls: Vec<PrunedCall>,
-        /// Images and files that the view shows as text from here on: message and part index.
+        /// Images and files that the view shows as text from here on: `(message, index of the part)`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         media: Vec<(MessageId, u32)>,
-        /// Outputs that the view shows in part from here on.
+        /// Outputs that the view shows shortened from here on.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         cuts: Vec<CutOutput>,
         freed_tokens: Tokens,
         reason: PruneReason,
     },
-    /// T8. Its continuation message is in the same commit. A boundary.
+    /// A compaction. Its continuation message is in the same commit. A boundary.
     Compaction(Box<Compaction>),
-    /// The entry named (a compaction, prune, pin, revert …) counts as if it were not there. A boundary.
+    /// Cancels the named entry (a compaction, prune, pin, revert …): the view ignores it. A boundary.
     Revert {
         entry: Seq,
     },
@@ -81,11 +83,11 @@ pub enum EntryKind {
     Pin {
         target: PinTarget,
     },
-    /// Messages that a compaction took out are in the view again, at their places. A boundary.
+    /// Messages that a compaction removed are in the view again, at their original positions. A boundary.
     Restore {
         messages: Vec<MessageId>,
     },
-    /// T5: the user message is wrapped from this step on.
+    /// The user message is wrapped in a reminder from this step on.
     Reminder {
         message: MessageId,
         step: u64,
@@ -94,17 +96,18 @@ pub enum EntryKind {
     ModelSwitch {
         model: String,
     },
-    /// Tools the model has from here on, by name. A boundary when it differs from the one before.
+    /// Names of the tools that the model has from here on. A boundary if the set differs from the previous
+    /// one.
     Tools {
         names: Vec<String>,
         hash: String,
-        /// What the model is told of them: a blob with the specs as a JSON array.
+        /// Blob with the tool specifications that the model receives, as a JSON array.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         specs: Option<BlobId>,
     },
-    /// A request goes out. With the entries before it, this is enough to make its bytes again.
+    /// A request is about to be sent. Together with all earlier entries, this reproduces its bytes.
     Request(Box<SentRequest>),
-    /// What a request used. `purpose` is `turn` or `summary`.
+    /// Tokens that a request used. `purpose` is `turn` or `summary`.
     Usage {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<MessageId>,
@@ -113,22 +116,26 @@ pub enum EntryKind {
         cost_usd: f64,
         purpose: String,
     },
-    /// Every call id runs at most once ever: written before and after it runs.
+    /// Progress of a tool call, written before and after it runs. It guarantees that every call id runs at
+    /// most once, also across crashes.
     ToolJournal {
         call_id: CallId,
         state: JournalState,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
-        /// One line for people and for the summary: the command, the path.
+        /// One line for people and for the summary, for example the command or the path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         subject: Option<String>,
-        /// Exit code, files changed: what the summary's engine-filled sections are made of.
+        /// Facts about the finished call (exit code, changed files). The summary's sections that becket fills
+        /// in itself are made from them.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         result: Value,
     },
-    /// A call was allowed or denied. Has no effect on the view; in the commit of the call's journal.
+    /// A call was allowed or denied. No effect on the view. Written in the same commit as the call's journal
+    /// entry.
     Permission(Box<crate::PermissionDecision>),
-    /// Session state that survives compactions, under a name: `todo`, `mode`, `skills`, `read_files`, `cwd`, …
+    /// A named value of session state that survives compactions: `todo`, `mode`, `skills`, `read_files`,
+    /// `cwd`, …
     State {
         key: String,
         value: Value,
@@ -138,60 +145,60 @@ pub enum EntryKind {
     },
     /// The user interrupted.
     Interrupt,
-    /// A turn is over; `end` is the machine name of why.
+    /// A turn ended. `end` is the machine name of the reason.
     TurnEnd {
         end: String,
         state: TurnState,
     },
-    /// Something the user was told: a retry, a repair, a truncation, a fallback. Nothing is silent.
+    /// A message that the user was shown: a retry, a repair, a truncation, a fallback.
     Notice {
         text: String,
         #[serde(flatten)]
         extra: Map<String, Value>,
     },
-    /// What files are, before a call that may change them.
+    /// State of files before a call that may change them.
     FileSnapshot(Box<crate::FileSnapshot>),
-    /// What a call, an undo or a redo did to files.
+    /// Changes to files by a call, an undo or a redo.
     FileChanges(Box<crate::FileChanges>),
-    /// A kind written by a newer becket: kept, has no effect on the view.
+    /// An entry kind written by a newer version of becket. It is kept and has no effect on the view.
     #[serde(untagged)]
     Unknown(Map<String, Value>),
 }
 
-/// What makes the bytes of one request, beside the entries before it.
+/// The parameters of one request that do not follow from the earlier entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentRequest {
     /// `provider/name`.
     pub model: String,
     /// `turn` or `summary`, as in `usage`.
     pub purpose: String,
-    /// Output limit in tokens that was sent.
+    /// The output limit that was sent, in tokens.
     pub max_output: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
-    /// The model was not allowed to call a tool.
+    /// True if the request forbade the model to call tools.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_calls: bool,
     #[serde(default, skip_serializing_if = "WireLayout::is_standard")]
     pub layout: WireLayout,
-    /// Of a summary: a blob `{"system", "prompt"}`. With an empty `system` the prompt stands behind the running
-    /// request, else it is a request of its own, without tools.
+    /// Only for a summary: a blob with `{"system", "prompt"}`. If `system` is empty, the prompt was appended
+    /// to the running conversation; otherwise it was a separate request without tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<BlobId>,
-    /// Length of the body, and its hex SHA-256.
+    /// Length of the request body in bytes. `sha256` is its hash in hex.
     pub bytes: u64,
     pub sha256: String,
 }
 
-/// How messages are laid out for the chat template of a server, from the usual form to the strictest. Each layout includes
-/// the restrictions of the ones before it.
+/// Layouts of messages for servers whose chat template accepts less than the standard form. Ordered from the
+/// standard form to the strictest; each layout includes the restrictions of the ones before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WireLayout {
     #[default]
     Standard,
-    /// One tool call per assistant message, call ids of nine letters and digits, no `null` content, and always an assistant
-    /// message between tool results and a user message.
+    /// One tool call per assistant message; call ids of nine letters and digits; no `null` content; always an
+    /// assistant message between tool results and a user message.
     SingleCalls,
     /// The system prompt is the first user message.
     NoSystem,
@@ -200,22 +207,22 @@ pub enum WireLayout {
 }
 
 impl WireLayout {
-    /// True for the layout that every server gets unless it refused it.
+    /// True for the layout that is used until a server refuses it.
     pub fn is_standard(&self) -> bool {
         *self == Self::Standard
     }
 }
 
-/// A file whose content came along with a compaction.
+/// A file whose content was attached to a compaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttachedFile {
-    /// As the model reads it: relative to the working directory where it lies below it.
+    /// Path as the model reads it: relative to the working directory if the file is inside it.
     pub path: String,
-    /// SHA-256 of its bytes.
+    /// Hex SHA-256 of the file's bytes.
     pub hash: String,
-    /// Lines of the whole file.
+    /// Number of lines of the whole file.
     pub total: u64,
-    /// First and last line of each range that is there.
+    /// First and last line of each attached range.
     pub lines: Vec<(u64, u64)>,
 }
 
@@ -223,7 +230,7 @@ pub struct AttachedFile {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SystemItem {
     pub kind: SystemKind,
-    /// The rules file, where it is one.
+    /// Path of the rules file, if this block comes from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     pub text: String,
@@ -245,19 +252,19 @@ pub struct PrunedCall {
     /// Size of the original output.
     pub bytes: u64,
     pub lines: u64,
-    /// Lines that stay visible behind the stub.
+    /// Last lines of the output that stay visible after the stub.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub excerpt: String,
 }
 
-/// A tool output of which the view shows the beginning and the end. The ledger keeps all of it.
+/// A tool output of which the view shows only the beginning and the end. The ledger keeps all of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutOutput {
     pub call_id: CallId,
     /// Size of the original output.
     pub bytes: u64,
     pub lines: u64,
-    /// Bytes that stay at the beginning, and at the end.
+    /// Number of bytes shown at the beginning (`head`) and at the end (`tail`).
     pub head: u64,
     pub tail: u64,
 }
@@ -265,67 +272,67 @@ pub struct CutOutput {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PruneReason {
-    /// Inside a compaction, or instead of one.
+    /// Part of a compaction, or made instead of one.
     Compaction,
-    /// The cache was cold anyway.
+    /// The provider's cache had expired, so the change cost nothing.
     CacheCold,
-    /// The request had more images or bytes than the provider takes.
+    /// The request had more images or bytes than the provider accepts.
     MediaLimit,
     Manual,
-    /// The results of one step were too large together: the largest are shown in part.
+    /// The results of one step were together too large. The largest ones are shown shortened.
     StepLimit,
 }
 
-/// T8: what a compaction did. The summary is plain text, always.
+/// The record of one compaction. The summary is always plain text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compaction {
-    /// With the anchor block spliced in: exactly what the model sees.
+    /// The summary with the anchor block inserted, exactly as the model sees it.
     pub summary: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anchor: Option<String>,
-    /// First ledger entry of the tail that stays verbatim; entries from here on are in the view.
+    /// First entry of the tail, which stays word for word. The view contains everything from here on.
     pub tail_from: Seq,
-    /// Messages at or behind `tail_from` that are nevertheless out of the view (an unanswered prompt that the
-    /// continuation repeats).
+    /// Messages at or after `tail_from` that the view nevertheless omits: an unanswered prompt that the
+    /// continuation repeats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken_out: Vec<MessageId>,
-    /// Messages before `tail_from` that stay in the view (pins, the last user message).
+    /// Messages before `tail_from` that stay in the view (pinned messages, the last user message).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<MessageId>,
-    /// The compaction entry whose summary this one updates.
+    /// The previous compaction, if this summary is an update of its summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<Seq>,
-    /// Prune that belongs to this compaction; undone with it.
+    /// Outputs pruned as part of this compaction. Undoing the compaction restores them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pruned: Vec<PrunedCall>,
-    /// Outputs that the model has not answered yet and that are shown in part, so that their step fits.
+    /// Outputs that the model has not answered yet, shortened so that their step fits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cuts: Vec<CutOutput>,
-    /// Images and files behind `tail_from` that became text: message and part index.
+    /// Images and files after `tail_from` that became text: `(message, index of the part)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub media: Vec<(MessageId, u32)>,
-    /// Session state re-injected behind the summary (todo list, skills, files read).
+    /// Session state repeated after the summary (todo list, skills, files read).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub state: String,
-    /// Rules files below the working directory, shown behind the summary, each as a message of its own.
+    /// Rules files below the working directory, shown after the summary, each in its own message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<SystemItem>,
-    /// Files whose content stands in `state`.
+    /// Files whose content is included in `state`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attached: Vec<AttachedFile>,
     pub tokens_before: Tokens,
     pub tokens_after: Tokens,
     pub trigger: CompactionTrigger,
-    /// `provider/name` of the summarising model, empty for the fallback.
+    /// `provider/name` of the summarising model; empty if the deterministic fallback made the summary.
     pub model: String,
     pub source: CompactionSource,
-    /// `pruned_head`, `cached_prefix` or `prepared`: which request was made for the summary.
+    /// The kind of request that produced the summary: `pruned_head`, `cached_prefix` or `prepared`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub input: String,
-    /// Text of the summarising model that is not in the summary.
+    /// Text of the summarising model that was not accepted into the summary.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
-    /// The last entry of the view from before.
+    /// Last entry of the view that was compacted.
     pub snapshot_of: Seq,
     pub turn_state: TurnState,
 }
@@ -344,30 +351,31 @@ pub enum CompactionTrigger {
 #[serde(rename_all = "snake_case")]
 pub enum CompactionSource {
     Model,
-    /// Deterministic, made without a model.
+    /// Made by fixed rules, without a model.
     Fallback,
 }
 
-/// Where a turn stands; stored, never guessed (law 4).
+/// State of the current turn. Stored in the ledger, never guessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnState {
     /// The model has answered; the user is next.
     AwaitingUser,
-    /// The model is at work on the user's message.
+    /// The model is working on the user's message.
     MidTurn,
     /// The last user message has no answer yet.
     Unanswered,
-    /// The last user message holds media and work is under way.
+    /// The last user message contains images or files, and the model is working on it.
     Media,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JournalState {
-    /// The model asked for it; permission not decided yet.
+    /// The model requested the call. Permission is not decided yet.
     Intended,
-    /// About to run, or running. Seen on resume without `finished`: effect unknown, never run again.
+    /// The call is about to run or running. If a resumed session finds this without `finished`, the effect is
+    /// unknown and the call is never run again.
     Started,
     Finished,
 }

@@ -1,7 +1,7 @@
-//! What goes between the agent and its front ends: [`Event`] out, [`Command`] in.
+//! Messages between the agent and its front ends: [`Event`] out, [`Command`] in.
 //!
-//! A front end holds no agent logic: it can be driven and tested from a file of events. Every event that matters is
-//! derivable from the ledger, so a front end that was away catches up by reading.
+//! A front end contains no agent logic, so a file of events is enough to drive and test it. Every event that
+//! matters can be derived from the ledger, so a front end that was disconnected catches up by reading it.
 
 use crate::{
     Access, CallId, CompactionPlan, CompactionTrigger, ContextChange, ContextPlan, Cost, FileChange,
@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What a front end asks of the agent.
+/// A request from a front end to the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Command {
@@ -33,61 +33,66 @@ pub enum Command {
         call_id: CallId,
         decision: Decision,
     },
-    /// Take back a prompt that was not delivered yet; answered by [`Event::Withdrawn`] where it is not too late.
+    /// Takes back a prompt that was not delivered yet. If it is not too late, [`Event::Withdrawn`] answers.
     Withdraw {
         client_id: String,
     },
-    /// Withdraw a rule that a person allowed; answered by [`Event::Grants`].
+    /// Removes a rule that the user allowed for this session. [`Event::Grants`] answers.
     Revoke {
         rule: String,
     },
-    /// A command of a program that waits for an answer: [`Event::Receipt`] says whether it was accepted.
+    /// Wraps a command of a program that waits for an answer. [`Event::Receipt`] reports if the command was
+    /// accepted.
     WithReceipt {
         request_id: String,
         what: Box<Command>,
     },
-    /// Another title for the session.
+    /// Changes the session's title.
     Rename {
         title: String,
     },
-    /// Plan a compaction, its summary included. Answered by [`Event::CompactionPlanned`]; nothing is changed yet.
+    /// Plans a compaction, including its summary. [`Event::CompactionPlanned`] answers; nothing is changed
+    /// yet.
     PlanCompaction {
         focus: Option<String>,
     },
-    /// The planned compaction with a summary that a person wrote; answered by another [`Event::CompactionPlanned`].
+    /// Replaces the summary of a planned compaction by one that the user wrote. Another
+    /// [`Event::CompactionPlanned`] answers.
     EditCompaction {
         plan: u64,
         summary: String,
     },
-    /// Undo the last compaction.
+    /// Undoes the last compaction.
     UndoCompaction,
-    /// The compaction that was undone last counts again.
+    /// Redoes the compaction that was undone last.
     RedoCompaction,
-    /// Plan to take back what the last turn did to files. Answered by [`Event::UndoPlanned`]; nothing is changed yet.
+    /// Plans to undo the last turn's changes to files. [`Event::UndoPlanned`] answers; nothing is changed
+    /// yet.
     Undo,
-    /// Plan to take the last undo back.
+    /// Plans to redo the last undo.
     Redo,
-    /// Plan to go back to before this message of the user's.
+    /// Plans to go back to the state before this user message.
     Rewind {
         to: MessageId,
         what: RewindWhat,
     },
-    /// Plan to change what the model sees. Answered by [`Event::ContextPlanned`]; nothing is changed yet.
+    /// Plans a manual change to the context. [`Event::ContextPlanned`] answers; nothing is changed yet.
     ChangeContext(ContextChange),
-    /// Do what the plan with this number says. Answered by [`Event::UndoDone`], [`Event::ContextChanged`] or
+    /// Carries out the plan with this number. Answered by [`Event::UndoDone`], [`Event::ContextChanged`] or
     /// [`Event::CompactBoundary`].
     CarryOut {
         plan: u64,
-        /// Overwrite what somebody else changed since, too; what stands there is kept first.
+        /// Also overwrites files that somebody else changed since. Their current content is saved first.
         #[serde(default)]
         force: bool,
     },
-    /// For the subagent that works for this call: [`Command::Decide`] and [`Command::Interrupt`].
+    /// Forwards a command to the subagent that works for this call: [`Command::Decide`] or
+    /// [`Command::Interrupt`].
     ToSubagent {
         call_id: CallId,
         what: Box<Command>,
     },
-    /// No more input will come: end when idle.
+    /// Announces that no more input will come. The agent exits when it is idle.
     EndInput,
 }
 
@@ -96,18 +101,18 @@ pub enum Command {
 pub struct PromptInput {
     pub parts: Vec<Part>,
     pub mode: DeliveryMode,
-    /// The front end's own id of the message, echoed in [`Event::UserMessage`].
+    /// The front end's own id of this message, returned in [`Event::UserMessage`].
     #[serde(default)]
     pub client_id: Option<String>,
 }
 
-/// When a message that arrives while the agent works is delivered.
+/// The moment at which a message that arrives during a turn is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryMode {
-    /// At the next step, in this turn (T5).
+    /// At the next step, inside the current turn.
     Steer,
-    /// At the next idle, as a turn of its own.
+    /// When the agent is idle, as a new turn.
     Queue,
 }
 
@@ -116,7 +121,8 @@ pub enum DeliveryMode {
 pub enum Decision {
     AllowOnce,
     AllowSession,
-    /// Once, without these hunks of [`PermissionRequest::preview`], counted through all its files from 0.
+    /// Allows the call once, without these hunks of [`PermissionRequest::preview`]. Hunks are counted from 0
+    /// across all files.
     AllowWithout {
         rejected: Vec<usize>,
     },
@@ -125,7 +131,7 @@ pub enum Decision {
     },
 }
 
-/// What happens in a session, in order.
+/// Everything that happens in a session, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -141,30 +147,30 @@ pub enum Event {
         resumed: bool,
         title: Option<String>,
     },
-    /// A user message is in the ledger. `steered`: it arrived mid-turn.
+    /// A user message was written to the ledger. `steered`: it arrived in the middle of a turn.
     UserMessage {
         message: Message,
         client_id: Option<String>,
         steered: bool,
     },
-    /// This prompt was taken back: it will not be delivered.
+    /// This prompt was taken back and will not be delivered.
     Withdrawn {
         client_id: String,
     },
-    /// The rules that a person allowed until the session ends. Comes after each change of them.
+    /// The rules that the user allowed for this session. Sent after each change to them.
     Grants {
         rules: Vec<String>,
     },
-    /// The next request goes to another model, `provider/name`.
+    /// From the next request on, this model (`provider/name`) is used.
     ModelChosen {
         model: String,
     },
-    /// A [`Command::WithReceipt`] was taken up. `error`: why it was refused.
+    /// The agent received a [`Command::WithReceipt`]. `error`: the reason if the command was refused.
     Receipt {
         request_id: String,
         error: Option<String>,
     },
-    /// The session has another title.
+    /// The session's title changed.
     Renamed {
         title: String,
     },
@@ -182,7 +188,8 @@ pub enum Event {
         index: u32,
         text: String,
     },
-    /// Streaming JSON of a tool call's input. The first of a call carries its id and name, with empty text.
+    /// Streaming JSON of a tool call's input. The first delta of a call has the id and the name, and empty
+    /// text.
     ToolCallDelta {
         message: MessageId,
         index: u32,
@@ -190,13 +197,13 @@ pub enum Event {
         name: String,
         json: String,
     },
-    /// The assistant message is whole, or as whole as it got.
+    /// The assistant message is complete, or the stream broke and this is all of it.
     AssistantMessage {
         message: Message,
         finish: FinishReason,
         usage: Usage,
         cost: Cost,
-        /// Milliseconds from sending the request to the first byte of content.
+        /// Time in milliseconds from sending the request to the first byte of content.
         ttft: Option<Millis>,
         api_time: Millis,
     },
@@ -212,7 +219,7 @@ pub enum Event {
         call_id: CallId,
         chunk: String,
     },
-    /// The tool message that is in the ledger now.
+    /// The tool message, after it was written to the ledger.
     ToolFinished {
         message: Message,
         changes: Vec<FileChange>,
@@ -229,30 +236,30 @@ pub enum Event {
         post_tokens: Tokens,
         summary: String,
         anchor: Option<String>,
-        /// Messages before this entry are out of the context, but for those in `kept`.
+        /// Messages before this entry are no longer in the context, except those in `kept`.
         #[serde(default)]
         tail_from: Seq,
         #[serde(default)]
         kept: Vec<MessageId>,
-        /// Text of the summarising model that is not in the summary.
+        /// Text of the summarising model that was not accepted into the summary.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         left_out: Vec<LeftOut>,
     },
     CompactionFailed {
         reason: String,
     },
-    /// What a compaction would do; [`Command::CarryOut`] does it.
+    /// The effect a compaction would have. [`Command::CarryOut`] carries it out.
     CompactionPlanned(Box<CompactionPlan>),
-    /// The compaction with this entry number counts no more, or counts again.
+    /// The compaction with this entry number was undone (`counts` is false) or redone (`counts` is true).
     CompactionReverted {
         entry: Seq,
         counts: bool,
     },
-    /// A message of becket's own that the model sees and people do not (continuation, nudge, rules).
+    /// A message written by becket that the model sees and people do not (continuation, nudge, rules).
     SyntheticMessage {
         message: Message,
     },
-    /// Outputs became stubs outside a compaction.
+    /// Outputs became stubs, without a compaction.
     Pruned {
         entry: Seq,
         calls: u64,
@@ -265,15 +272,15 @@ pub enum Event {
         status: Option<u16>,
         error: String,
     },
-    /// The size of the context after the last request, and the limit it is compared with.
+    /// The size of the context after the last request, and the limit that it is compared with.
     ContextUsed {
         used: Tokens,
         usable: Tokens,
         window: Tokens,
-        /// Where a compaction is owed.
+        /// Size at which an automatic compaction is due.
         #[serde(default)]
         threshold: Tokens,
-        /// What it is made of, estimated.
+        /// Estimated size by category.
         #[serde(default)]
         kinds: Vec<(SpanKind, Tokens)>,
     },
@@ -281,20 +288,20 @@ pub enum Event {
         level: NoticeLevel,
         text: String,
     },
-    /// A summary is made in the background, for a compaction that may come.
+    /// Progress of a summary that is prepared in the background for a later compaction.
     SummaryPreparation {
         state: PreparationState,
     },
-    /// What an undo, redo or rewind would do; [`Command::CarryOut`] does it.
+    /// The effect an undo, redo or rewind would have. [`Command::CarryOut`] carries it out.
     UndoPlanned(Box<UndoPlan>),
     UndoDone(Box<UndoOutcome>),
-    /// What a change of the context would do; [`Command::CarryOut`] does it.
+    /// The effect a manual change to the context would have. [`Command::CarryOut`] carries it out.
     ContextPlanned(Box<ContextPlan>),
-    /// The context was changed by hand; in a sentence.
+    /// The context was changed manually. `text` describes the change in one sentence.
     ContextChanged {
         text: String,
     },
-    /// Something happened in the session of the subagent that works for this call. What only streams is left out.
+    /// An event in the session of the subagent that works for this call. Streaming deltas are not forwarded.
     Subagent {
         call_id: CallId,
         what: Box<Event>,
@@ -310,7 +317,7 @@ pub enum NoticeLevel {
     Error,
 }
 
-/// The progress of the summary that is made in the background.
+/// Progress of a summary that is prepared in the background.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PreparationState {
@@ -335,40 +342,41 @@ pub struct PermissionRequest {
     pub tool: String,
     pub input: Value,
     pub access: Access,
-    /// Why it asks, in a sentence.
+    /// The reason for the question, in one sentence.
     pub reason: String,
-    /// The rule that would allow it from now on; `None` where no rule would.
+    /// A rule that would allow this call in the future; `None` if no rule can.
     #[serde(default)]
     pub offer: Option<RuleOffer>,
-    /// The allow rule that comes nearest and does not match.
+    /// The most similar allow rule that does not match.
     #[serde(default)]
     pub nearest: Option<String>,
-    /// Set where the call has run and its output holds secrets: their kinds, in words. The question is whether the output may
-    /// be sent to the model's provider as it is; a refusal sends it masked.
+    /// Set if the call has already run and its output contains secrets: the kinds of secrets, in words. The
+    /// user is then asked if the output may be sent to the provider unchanged. If the user refuses, the
+    /// secrets are masked first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<String>,
-    /// What the call would change, file by file; empty where it cannot be said beforehand.
+    /// The change the call would make, file by file; empty if it is not known in advance.
     #[serde(default)]
     pub preview: Vec<FilePreview>,
 }
 
-/// A rule that can be allowed, and what it allows.
+/// A rule that the user can allow, with a description of its scope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleOffer {
     pub rule: String,
-    /// What it matches, this call and others, in a sentence.
+    /// One sentence that says which calls the rule matches.
     pub covers: String,
 }
 
-/// What a call would change in one file.
+/// The change a call would make to one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilePreview {
     pub path: PathBuf,
-    /// Unified diff by hunks, each beginning with its `@@` line.
+    /// Hunks of the unified diff. Each begins with its `@@` line.
     pub hunks: Vec<String>,
 }
 
-/// A call that did not run because it was not permitted.
+/// A call that did not run because permission was denied.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PermissionDenial {
     #[serde(rename = "tool_name")]
@@ -381,7 +389,7 @@ pub struct PermissionDenial {
     pub reason: String,
 }
 
-/// Why a turn ended.
+/// The reason why a turn ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum TurnEnd {
@@ -390,43 +398,46 @@ pub enum TurnEnd {
     MaxTurns {
         limit: u64,
     },
-    /// The money of the run is spent; `what` says how much.
+    /// The cost limit of the run was reached; `what` names the limit.
     Budget {
         what: String,
     },
-    /// The tokens of the run are used up; `what` says how many.
+    /// The token limit of the run was reached; `what` names the limit.
     TokenLimit {
         what: String,
     },
-    /// The wall time of the turn is over; `what` says how much it was.
+    /// The time limit of the turn was reached; `what` names the limit.
     TimeLimit {
         what: String,
     },
-    /// The model ended without a last message, also when asked once more. What it did before is kept.
+    /// The model ended without a final message, also after one more request for it. Its earlier work is kept.
     NoAnswer {
         what: String,
     },
-    /// The model wrote tool calls into its text instead of making them, so nothing was run; `what` says which, why and
-    /// what to do.
+    /// The model wrote tool calls as text instead of making them, so none was run. `what` says which calls,
+    /// why, and what to do.
     CallsAsText {
         what: String,
     },
-    /// The same calls again and again with the same results.
+    /// The model repeated the same calls and got the same results.
     Repetition {
         what: String,
     },
     Refusal {
         reason: String,
     },
-    /// The context is full and cannot be compacted (or auto-compaction is off); `breakdown` says what fills it.
+    /// The context is full and cannot be compacted, or automatic compaction is off. `breakdown` lists what
+    /// fills it.
     ContextFull {
         breakdown: String,
     },
-    /// Two compactions in a row left no room to show the model anything new; `what` says why and what to do.
+    /// After two compactions in a row there is still no room for new messages. `what` says why and what to
+    /// do.
     NoRoom {
         what: String,
     },
-    /// The model cannot be reached or refused the request for good. `kind` is the machine name of the error.
+    /// The model cannot be reached, or it refused the request permanently. `kind` is the machine name of the
+    /// error.
     ModelError {
         kind: String,
         message: String,
@@ -439,7 +450,7 @@ pub enum TurnEnd {
 }
 
 impl TurnEnd {
-    /// The limit that is used up, for people; `None` for every other end.
+    /// The limit that was reached, as text for people; `None` if the turn ended for another reason.
     pub fn limit(&self) -> Option<&str> {
         match self {
             Self::Budget { what } | Self::TokenLimit { what } | Self::TimeLimit { what } => Some(what),
@@ -448,32 +459,32 @@ impl TurnEnd {
     }
 }
 
-/// The sum of a turn.
+/// The result of a turn: its end, text, usage and cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnResult {
     pub end: TurnEnd,
-    /// The text of the last assistant message that had any; partial where the stream broke.
+    /// Text of the last assistant message that has text. Incomplete if the stream broke.
     pub text: String,
     pub stop_reason: Option<String>,
-    /// Steps: requests answered in this turn.
+    /// Number of steps: requests that were answered in this turn.
     pub steps: u64,
     pub duration: Millis,
     pub api_duration: Millis,
     pub usage: Usage,
     pub cost: Cost,
-    /// Usage and cost by `provider/name`, with its window and output limit.
+    /// Usage and cost of each model, with its context window and output limit.
     pub models: Vec<ModelUsage>,
     pub denials: Vec<PermissionDenial>,
     pub compactions: u64,
-    /// Set if this was no turn but a compaction by hand.
+    /// Set if this was not a turn but a manual compaction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted: Option<CompactedByHand>,
-    /// The session should be on disk and is not, because the disk is full or cannot be written.
+    /// True if the session should be saved but is not, because the disk is full or not writable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsaved: bool,
 }
 
-/// The size of the context before and after a compaction by hand; equal if nothing was compacted.
+/// Size of the context before and after a manual compaction. The sizes are equal if nothing was compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactedByHand {
     pub pre_tokens: Tokens,

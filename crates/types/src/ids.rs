@@ -1,4 +1,4 @@
-//! Identifiers and units as newtypes, so that one is never taken for another.
+//! Identifiers and units as newtypes, so that the compiler rejects one in place of another.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use uuid::{NoContext, Timestamp, Uuid};
 
-/// A fresh UUID v7, also where the clock says a time before 1970, which version 7 cannot hold.
+/// Returns a new UUID v7. If the clock shows a time before 1970, which version 7 cannot hold, 1970 is used.
 pub fn unique() -> Uuid {
     unique_at(SystemTime::now())
 }
@@ -23,7 +23,7 @@ macro_rules! uuid_id {
         pub struct $name(pub Uuid);
 
         impl $name {
-            /// A fresh UUID v7. Time-sortable, but order is decided by [`Seq`], not by ids.
+            /// Makes a new UUID v7. Such ids sort by time, but [`Seq`] decides the order of entries, not ids.
             pub fn new() -> Self {
                 Self(unique())
             }
@@ -61,7 +61,7 @@ uuid_id!(
     MessageId
 );
 
-/// The place of an entry in its ledger; starts at 1, grows by one per entry, never reused.
+/// Position of an entry in its ledger. Starts at 1, grows by one per entry, never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
@@ -78,7 +78,7 @@ impl fmt::Display for Seq {
     }
 }
 
-/// Entries are named by their sequence number (a `revert` names the entry that it undoes).
+/// Entries are identified by their sequence number: a `revert` names the entry that it undoes.
 pub type EntryId = Seq;
 
 /// The provider's id of one tool call. Opaque text, unique within a session.
@@ -104,7 +104,7 @@ impl fmt::Display for CallId {
     }
 }
 
-/// Content address of a blob: lower-case hex SHA-256 of the uncompressed bytes.
+/// Content address of a blob: lower-case hex SHA-256 of its uncompressed bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BlobId(pub String);
@@ -121,7 +121,7 @@ impl fmt::Display for BlobId {
     }
 }
 
-/// Milliseconds: since the Unix epoch for a moment, plain for a duration.
+/// Milliseconds. For a moment: since the Unix epoch. For a duration: its length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Millis(pub u64);

@@ -1,13 +1,14 @@
-//! The vocabulary of becket: what a message, an event, a command, a ledger entry is.
+//! The vocabulary of becket: types of messages, events, commands, ledger entries and ids.
 //!
-//! Owns the shapes that cross crate borders and go into files and onto stdout, and the one function that
-//! decides who sees what ([`visibility`]). Everybody may know this crate; it knows nobody.
+//! Owns the types that cross crate borders and are written to files and standard output. Owns [`visibility`],
+//! the one function that decides who sees a message. Every crate may depend on this one; it depends on no
+//! other.
 //!
 //! Invariants:
 //! - JSON names are stable (see `docs/session-format.md`); unknown keys survive a round trip.
-//! - Order is the ledger's sequence number ([`Seq`]), never a place in an array or a clock.
+//! - Order is the ledger's sequence number ([`Seq`]), never an array index or a clock.
 //!
-//! Does no IO, reads no clock, holds no logic beyond small pure functions on its own shapes.
+//! Does no IO, reads no clock, and contains no logic except small pure functions on its own types.
 
 mod call;
 mod change;
@@ -66,10 +67,11 @@ pub use text::{cut_end, cut_start, edit_distance, hex, is_blank, subject};
 pub use undo::{ConversationPlan, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan};
 pub use usage::{Cost, Prices, Tokens, Usage, Used};
 
-/// Where the bytes of a blob come from when a message that refers to one is sent.
+/// Source of a blob's bytes, used when a message that refers to a blob is sent.
 ///
-/// Implemented by the session's blob store; handed to model adapters so that they need not know storage.
+/// The session's blob store implements it. Model adapters receive it, so they need not know how blobs are
+/// stored.
 pub trait Blobs: Send + Sync {
-    /// The bytes of the blob, or `None` when it is not there (the caller sends a text stub instead).
+    /// Returns the bytes of the blob, or `None` if it is missing. The caller then sends a text stub instead.
     fn get(&self, id: &BlobId) -> Option<Vec<u8>>;
 }

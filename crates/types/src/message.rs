@@ -4,7 +4,7 @@ use crate::{BlobId, CallId, MessageId, Millis, Seq};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Who speaks, in the words of the model APIs.
+/// The author of a message, in the terms of the model APIs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -15,7 +15,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Its name on the wire and in listings.
+    /// Name on the wire and in listings.
     pub fn name(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -26,7 +26,7 @@ impl Role {
     }
 }
 
-/// Where a message comes from. Decides who sees it, see [`visibility`].
+/// The source of a message. Decides who sees it; see [`visibility`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -40,28 +40,29 @@ pub enum Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Synthetic {
-    /// The summary that stands for the compacted head (T12), with the tail anchor.
+    /// The summary that replaces the compacted head, with the tail anchor.
     CompactionSummary,
-    /// The one message that makes the model go on after a compaction (T11).
+    /// The one message after a compaction that tells the model to continue.
     CompactionContinue,
-    /// Session state re-injected after a compaction: todo list, active skills, files read.
+    /// Session state repeated after a compaction: todo list, active skills, files read.
     SessionState,
     /// A rules file (AGENTS.md, CLAUDE.md) found below the working directory during the session.
     Rules,
-    /// A note of the harness to the model: repetition nudge, truncated answer, wrap-up at a limit.
+    /// A note from becket to the model: repeated calls, a truncated answer, a limit that is near.
     Reminder,
 }
 
-/// Who sees a message: people (TUI, `--print`, exports) and the model.
+/// The audience of a message: people (TUI, `--print`, exports), the model, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visibility {
     pub user: bool,
     pub model: bool,
 }
 
-/// Who sees a message of this origin, if its metadata hides it from nobody; see [`Message::visibility`].
+/// Returns who sees a message of this origin, unless its metadata hides it; see [`Message::visibility`].
 ///
-/// Exhaustive on purpose: a new kind of message does not compile until its visibility is decided here.
+/// The match is exhaustive on purpose: a new kind of message does not compile until its visibility is decided
+/// here.
 pub fn visibility(origin: &Origin) -> Visibility {
     let (user, model) = match origin {
         Origin::User | Origin::Model | Origin::Tool => (true, true),
@@ -82,7 +83,7 @@ pub fn visibility(origin: &Origin) -> Visibility {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     pub id: MessageId,
-    /// Place in the ledger; 0 until appended. "Newer" means a greater `seq`, nothing else.
+    /// Position in the ledger; 0 until appended. "Newer" always means a greater `seq`.
     #[serde(default)]
     pub seq: Seq,
     pub role: Role,
@@ -144,7 +145,7 @@ impl Message {
         message
     }
 
-    /// A text of becket's own for the model, role user.
+    /// Makes a message by becket for the model, with the role `user`.
     pub fn synthetic(kind: Synthetic, text: impl Into<String>) -> Self {
         Self::new(
             Role::User,
@@ -153,20 +154,22 @@ impl Message {
         )
     }
 
-    /// Typed by a person: what T5, T8, T9 and T11 call "user message".
+    /// True if a person typed this message. The rules for reminders, compaction, prune and continuation mean
+    /// this by "user message".
     pub fn is_user_turn(&self) -> bool {
         self.role == Role::User && self.origin == Origin::User && !self.metadata.compaction_continue
     }
 
-    /// Who sees this message. Front ends and exports ask this, and never the origin alone: a continuation after a compaction is
-    /// hidden by its flag too, because a ledger that was imported or written by hand may give it another origin. One that
-    /// repeats a user message is on the screen already, as the original.
+    /// Returns who sees this message. Front ends and exports must call this instead of looking at the origin
+    /// alone. A continuation after a compaction is also hidden by its flag, because a ledger that was
+    /// imported or written by hand may give it another origin. A continuation that repeats a user message is
+    /// hidden because the original is already shown.
     pub fn visibility(&self) -> Visibility {
         let Visibility { user, model } = visibility(&self.origin);
         Visibility { user: user && !self.metadata.compaction_continue, model }
     }
 
-    /// All text parts, joined by newline.
+    /// Returns all text parts, joined by newlines.
     pub fn text(&self) -> String {
         let mut out = String::new();
         for part in &self.parts {
@@ -180,7 +183,7 @@ impl Message {
         out
     }
 
-    /// The ids of the tool calls in this message, in order.
+    /// Returns the ids of the tool calls in this message, in order.
     pub fn call_ids(&self) -> impl Iterator<Item = &CallId> {
         self.parts.iter().filter_map(|part| match part {
             Part::ToolCall { call_id, .. } => Some(call_id),
@@ -188,7 +191,7 @@ impl Message {
         })
     }
 
-    /// The id of the call that this tool message answers.
+    /// Returns the id of the call that this tool message answers.
     pub fn result_of(&self) -> Option<&CallId> {
         self.parts.iter().find_map(|part| match part {
             Part::ToolResult { call_id, .. } => Some(call_id),
@@ -210,7 +213,7 @@ pub enum Part {
         /// Written by becket, not by a person or a model.
         #[serde(default, skip_serializing_if = "is_false")]
         synthetic: bool,
-        /// Kept for people, not sent to the model.
+        /// True if the text is kept for people and not sent to the model.
         #[serde(default, skip_serializing_if = "is_false")]
         ignored: bool,
         #[serde(flatten)]
@@ -221,7 +224,7 @@ pub enum Part {
         source: ImageSource,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
-        /// Pixels, where known.
+        /// Size in pixels, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         width: Option<u32>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -238,7 +241,8 @@ pub enum Part {
         #[serde(flatten)]
         extra: Map<String, Value>,
     },
-    /// The model's thinking. With a signature it is sent back byte for byte to the model that signed it, or not at all.
+    /// The model's thinking. If it has a signature, it is sent back byte for byte to the model that signed
+    /// it, or not at all.
     Reasoning {
         text: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -254,9 +258,9 @@ pub enum Part {
     ToolCall {
         call_id: CallId,
         name: String,
-        /// Always a JSON object; arguments that did not parse never become a part (see `invalid`).
+        /// Always a JSON object. Arguments that do not parse are kept in `invalid`.
         input: Value,
-        /// The model's argument text where it was not a JSON object; then `input` is `{}`.
+        /// The model's argument text if it was not a JSON object. `input` is then `{}`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         invalid: Option<String>,
         #[serde(flatten)]
@@ -265,22 +269,22 @@ pub enum Part {
     ToolResult {
         call_id: CallId,
         name: String,
-        /// What the model reads.
+        /// Text that the model reads.
         output: String,
         #[serde(default, skip_serializing_if = "is_false")]
         is_error: bool,
         #[serde(default, skip_serializing_if = "is_false")]
         interrupted: bool,
-        /// What user interfaces show (diff, exit code, ranges). Never sent to the model.
+        /// Data that user interfaces show (diff, exit code, ranges). Never sent to the model.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         details: Value,
-        /// The whole output, where `output` is a cut of it.
+        /// The blob with the whole output, if `output` holds only a part of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spill: Option<BlobId>,
         #[serde(flatten)]
         extra: Map<String, Value>,
     },
-    /// A part written by a newer becket: kept, never sent.
+    /// A part written by a newer version of becket. It is kept and never sent.
     #[serde(untagged)]
     Unknown(Map<String, Value>),
 }
@@ -304,29 +308,30 @@ impl Part {
         matches!(self, Self::Image { .. } | Self::File { .. })
     }
 
-    /// Reasoning that a provider signed or encrypted: byte-equal or absent.
+    /// True for reasoning that a provider signed or encrypted. It must be sent unchanged or not at all.
     pub fn is_signed(&self) -> bool {
         matches!(self, Self::Reasoning { signature, redacted, .. } if signature.is_some() || redacted.is_some())
     }
 }
 
-/// Where an image's bytes are.
+/// Location of an image's bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageSource {
-    /// In the session's blob store: the usual case.
+    /// In the session's blob store, the usual case.
     Blob(BlobId),
-    /// Inline, base64: only between a front end and the inbox, before the driver made a blob of it.
+    /// Inline as base64. Used only between a front end and the inbox, until the driver has stored it as a
+    /// blob.
     Base64(String),
     /// A link the provider fetches itself.
     Url(String),
 }
 
-/// Message metadata under its public names.
+/// Message metadata with its public JSON names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
-    /// Continuation after a compaction (T11); hidden in every user interface.
+    /// True for the continuation after a compaction. Such a message is hidden in every user interface.
     #[serde(skip_serializing_if = "is_false")]
     pub compaction_continue: bool,
     #[serde(skip_serializing_if = "is_false")]
@@ -353,32 +358,32 @@ impl Metadata {
 pub struct TimeMeta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<Millis>,
-    /// When the output was pruned from the view (T9).
+    /// Time at which the output was pruned from the view.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compacted: Option<Millis>,
 }
 
-/// Why the model stopped.
+/// The reason why the model stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
     /// The model ended its turn.
     Stop,
     ToolCalls,
-    /// Cut by the output limit.
+    /// The output limit was reached.
     Length,
     ContentFilter,
     Refusal,
-    /// The user interrupted it, or the process died while it was speaking.
+    /// The user interrupted the model, or the process died during the answer.
     Interrupted,
-    /// The stream broke; partial text is kept.
+    /// The stream broke. The partial text is kept.
     Error,
-    /// A reason this version does not know: ends the turn unless tool calls are present.
+    /// A reason that this version does not know. Ends the turn unless the message has tool calls.
     Other(String),
 }
 
 impl FinishReason {
-    /// Anthropic's `stop_reason` for this, as `stream-json` shows it.
+    /// Returns the equivalent `stop_reason` of Anthropic's API, as `stream-json` shows it.
     pub fn stop_reason(&self) -> &str {
         match self {
             Self::Stop => "end_turn",

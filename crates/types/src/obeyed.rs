@@ -1,24 +1,25 @@
-//! Files and folders that other programs obey later: git, shells, editors, package managers, other agents.
+//! Files and folders that other programs act on later: git, shells, editors, package managers, other agents.
 //!
-//! This is the only list of them. The guard asks before a call writes one, wherever it lies. The sandbox keeps confined
-//! commands from writing those in the workspace's own folders. Places count by name, whether they exist or not.
+//! This is the only list of them. The guard asks before a call writes one of them, anywhere. The sandbox
+//! keeps confined commands from writing those in the workspace. Paths are matched by name, even if they do
+//! not exist yet.
 //!
-//! Looks at no disk. Does not hold secrets, which are protected from reading.
+//! Does not look at the disk. Does not list secrets, which are protected from reading.
 
 use std::path::{Path, PathBuf};
 
-/// The part of an obeyed folder that a confined command may not write. The guard asks about every part.
+/// The part of a listed folder that a confined command may not write. The guard asks about every part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObeyedPart {
     Whole,
-    /// A version control system has to write the rest while it works.
+    /// Only these files. The version control system must be able to write the rest while it works.
     Only(&'static [&'static str]),
 }
 
-/// Files that git obeys in a folder with a repository's data.
+/// Files in a git directory that change what git runs.
 pub const OBEYED_IN_GIT_DIR: &[&str] = &["hooks", "config", "config.worktree", "info/attributes"];
 
-/// Folders, in lower case.
+/// Folder names, in lower case.
 pub const OBEYED_FOLDERS: &[(&str, ObeyedPart)] = &[
     (".git", ObeyedPart::Only(OBEYED_IN_GIT_DIR)),
     (".hg", ObeyedPart::Only(&["hgrc"])),
@@ -37,13 +38,13 @@ pub const OBEYED_FOLDERS: &[(&str, ObeyedPart)] = &[
     (".devcontainer", ObeyedPart::Whole),
 ];
 
-/// Folders whose names are common words. They count only below a folder of settings.
+/// Folders whose names are common words. They count only inside one of `SETTINGS_FOLDERS`.
 pub const OBEYED_SETTINGS: &[&str] = &["autostart", "launchagents", "fish", "systemd", "cron.d"];
 
-/// Folders of settings, in lower case.
+/// Folders that hold settings, in lower case.
 pub const SETTINGS_FOLDERS: &[&str] = &[".config", ".local", "etc", "library"];
 
-/// Files, in lower case.
+/// File names, in lower case.
 pub const OBEYED_FILES: &[&str] = &[
     ".gitconfig",
     ".gitmodules",
@@ -89,7 +90,7 @@ pub const OBEYED_FILES: &[&str] = &[
     ".gdbinit",
 ];
 
-/// The places of the list that lie directly in `root`.
+/// Returns the listed places that are directly inside `root`.
 pub fn obeyed_in(root: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
     for (folder, part) in OBEYED_FOLDERS {
@@ -98,13 +99,14 @@ pub fn obeyed_in(root: &Path) -> Vec<PathBuf> {
             ObeyedPart::Only(names) => out.extend(names.iter().map(|name| root.join(folder).join(name))),
         }
     }
-    // A workspace that is a home folder. `etc` and the like are ordinary folders of a project.
+    // The workspace may itself be a home folder, so `.config` is included. `etc` and the like are ordinary
+    // folders of a project.
     out.extend(OBEYED_SETTINGS.iter().map(|name| root.join(".config").join(name)));
     out.extend(OBEYED_FILES.iter().map(|name| root.join(name)));
     out
 }
 
-/// The component of `path` that is on the list.
+/// Returns the component of `path` that is on the list.
 pub fn obeyed(path: &Path) -> Option<String> {
     let names: Vec<String> = path
         .components()
@@ -122,7 +124,7 @@ pub fn obeyed(path: &Path) -> Option<String> {
     if let Some(folder) = folder {
         return Some(folder.clone());
     }
-    // A bare repository: git obeys the hooks and the config of any folder that looks like one.
+    // A bare repository: git runs the hooks and reads the config of any folder that looks like one.
     if names.len() > 1
         && names[names.len() - 2] == "hooks"
         && path.ancestors().any(|a| a.extension().is_some_and(|e| e == "git"))

@@ -1,8 +1,9 @@
-//! Paths by their text alone. Asks no disk: what a link points at is not known here.
+//! Pure functions on paths. They never access the disk, so symbolic links are not followed.
 
 use std::path::{Component, Path, PathBuf};
 
-/// `.` and `..` folded without looking at the disk. For display and comparison only: `link/..` is not what it says.
+/// Resolves `.` and `..` without access to the disk. Only for display and comparison: `link/..` may be
+/// another folder on the disk.
 pub fn lexical(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -17,7 +18,7 @@ pub fn lexical(path: &Path) -> PathBuf {
     out
 }
 
-/// The path whose bytes these hex digits are.
+/// Returns the path whose bytes are given as hex digits.
 pub(crate) fn from_hex(text: &str) -> Option<PathBuf> {
     let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();

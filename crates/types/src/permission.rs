@@ -1,25 +1,26 @@
-//! Permission modes under their public names. What a mode means is the guard's business; this is the name alone.
+//! Permission modes with their public names. The guard decides what a mode allows; this file only names the
+//! modes.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How much the agent may do without being asked.
+/// Limits of what the agent may do without asking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum PermissionMode {
-    /// Reads in the workspace are free; writing and running ask.
+    /// Reading in the workspace is allowed; writing and running commands ask.
     #[default]
     Default,
-    /// Like `default`, and writes in the workspace are free too.
+    /// Like `default`, and writing in the workspace is allowed too.
     AcceptEdits,
-    /// Writes and commands in the workspace are free, as far as a sandbox confines the commands.
+    /// Writing and running commands in the workspace are allowed, as far as a sandbox confines the commands.
     Auto,
-    /// Reads only.
+    /// Reading only.
     Plan,
-    /// What would ask is denied.
+    /// Everything that would ask is denied.
     DontAsk,
-    /// Everything that no rule denies.
+    /// Everything is allowed that no rule denies.
     BypassPermissions,
 }
 
@@ -38,8 +39,8 @@ impl PermissionMode {
         }
     }
 
-    /// Whether a switch from `other` to this mode gives no right that was not there. `plan` and `dontAsk` are not
-    /// comparable: each refuses something that the other lets happen or asks about.
+    /// True if a switch from `other` to this mode grants no new right. `plan` and `dontAsk` cannot be
+    /// compared: each refuses something that the other allows or asks about.
     pub fn is_within(self, other: Self) -> bool {
         fn rank(mode: PermissionMode) -> u8 {
             match mode {
@@ -76,7 +77,7 @@ impl TryFrom<String> for PermissionMode {
 impl FromStr for PermissionMode {
     type Err = String;
 
-    /// The public names, without regard to case; `manual` is `default`. The error says what to write instead.
+    /// Parses a public name, ignoring case. `manual` means `default`. The error lists the valid names.
     fn from_str(text: &str) -> Result<Self, String> {
         const NAMES: &str = "default, acceptEdits, auto, plan, dontAsk, bypassPermissions";
         if text.eq_ignore_ascii_case("manual") {

@@ -1,14 +1,14 @@
-//! How much of the machine a command can reach when it runs. What each level grants is the sandbox's business; this is the
-//! name alone.
+//! Sandbox levels: how much of the machine a command can reach while it runs. The sandbox decides what each
+//! level grants; this file only names the levels.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The confinement of a command, from none to the tightest. The order is by tightness.
+/// Confinement of a command. Variants are ordered from none to the tightest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SandboxLevel {
-    /// Runs like any program that the user starts.
+    /// No confinement: runs like any program that the user starts.
     #[default]
     Off,
     /// Writes only in the workspace and a private temporary folder; no network unless the user allows it.

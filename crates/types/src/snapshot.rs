@@ -1,14 +1,14 @@
-//! What files were and became: the entries that undo is made of.
+//! States and changes of files: the entries that undo is based on.
 //!
-//! A path is kept byte for byte ([`FilePath`]), a file by the hash of its content, its mode and its place in the blob
-//! store. Nothing here reads or writes a file.
+//! A path is kept byte for byte ([`FilePath`]). A file is kept as the hash of its content, its mode and its
+//! place in the blob store. Nothing here reads or writes a file.
 
 use crate::{BlobId, CallId, Seq, hex};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A path as the system has it. In JSON a string; `{"bytes": hex}` where it is not UTF-8.
+/// A path in the system's own encoding. In JSON it is a string, or `{"bytes": hex}` if it is not UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FilePath(pub PathBuf);
 
@@ -52,7 +52,7 @@ impl<'de> Deserialize<'de> for FilePath {
     }
 }
 
-/// What stands at a path. Special files (devices, sockets, pipes) are never recorded.
+/// The file, symbolic link or folder at a path. Special files (devices, sockets, pipes) are never recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FileNode {
@@ -71,33 +71,35 @@ pub enum FileNode {
 pub struct FileContent {
     /// Permission bits.
     pub mode: u32,
-    /// In bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The content's SHA-256, and the blob that holds it unless `pack` names another. `None`: it was not read.
+    /// SHA-256 of the content. It also names the blob with the content, unless `pack` names another. `None`:
+    /// the file was not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<BlobId>,
-    /// The blob in which the content stands among others, and where it begins.
+    /// The blob that holds this content together with others, and the byte offset of this content in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pack: Option<(BlobId, u64)>,
-    /// The object of the repository that held the content when it was not read: the file was tracked and unchanged.
+    /// The git object with the content, if the file was tracked and unchanged and therefore was not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git: Option<String>,
-    /// User and group, where they are not those of the process.
+    /// User and group id, if they differ from those of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<(u32, u32)>,
-    /// Extended attributes of the user's and the access list by name, their values in hex; only of files that were read.
+    /// User extended attributes and the access control list: name to value in hex. Only for files that were
+    /// read.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
-    /// How the file is recognised as unchanged without reading it.
+    /// Metadata that shows that the file is unchanged, without reading it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stamp: Option<FileStamp>,
 }
 
-/// Modification and change time in nanoseconds since 1970, and inode number.
+/// Modification time and change time in nanoseconds since 1970, and the inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp(pub i64, pub i64, pub u64);
 
-/// What stood at a path; nothing where `node` is `None`.
+/// State of a path. `node` is `None` if nothing existed there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileState {
     pub path: FilePath,
@@ -105,34 +107,34 @@ pub struct FileState {
     pub node: Option<FileNode>,
 }
 
-/// A path whose content was not kept, and why, in a few words.
+/// A path whose content was not kept, with a short reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedPath {
     pub path: FilePath,
     pub reason: String,
 }
 
-/// What is known of the files that a call may change, written before it runs: what differs from what the entries before
-/// say. A snapshot without a [`FileChanges`] of the same call was of a call that never ended.
+/// State of the files that a call may change, written before the call runs. Only differences from the earlier
+/// entries are listed. If the same call has no [`FileChanges`], it never finished.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSnapshot {
     pub call_id: CallId,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileState>,
-    /// A blob with the list that would stand in `files`, as a JSON array, where it is long.
+    /// Blob with the list that belongs in `files`, as a JSON array. Used for long lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<BlobId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<SkippedPath>,
-    /// Ignored directories were looked into as well.
+    /// True if ignored directories were scanned as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignored: bool,
-    /// The repository's own files (references, index, logs, settings) were looked at as well.
+    /// True if the repository's own files (references, index, logs, settings) were scanned as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub git: bool,
 }
 
-/// What one path was and became.
+/// State of one path before and after.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathChange {
     pub path: FilePath,
@@ -142,13 +144,13 @@ pub struct PathChange {
     pub after: Option<FileNode>,
 }
 
-/// What a call, an undo or a redo did to files.
+/// The changes to files by a call, an undo or a redo.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChanges {
     pub cause: ChangeCause,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<PathChange>,
-    /// A blob with the list that would stand in `files`, as a JSON array, where it is long.
+    /// Blob with the list that belongs in `files`, as a JSON array. Used for long lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<BlobId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -159,9 +161,9 @@ pub struct FileChanges {
 #[serde(rename_all = "snake_case")]
 pub enum ChangeCause {
     Call(CallId),
-    /// These `file_changes` entries were undone.
+    /// An undo of these `file_changes` entries.
     Undo(Vec<Seq>),
-    /// This undo was undone.
+    /// A redo: this undo was itself undone.
     Redo(Seq),
 }
 

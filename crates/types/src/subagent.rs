@@ -1,42 +1,43 @@
-//! Subagents as everybody but the agent knows them: whom a session works for, and what came of it.
+//! Subagents from the outside: the call that a subagent works for, and its report.
 //!
-//! Data only: how a subagent is made and run is the agent's business.
+//! Data only: the agent crate makes and runs subagents.
 
 use crate::{CallId, Cost, Millis, SessionId, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// In a session's first entry: it is a subagent's, and works for a call of another session.
+/// Marks a subagent's session in its first entry, and names the session and call it works for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubagentOf {
     pub session: SessionId,
     pub call_id: CallId,
-    /// Which kind of subagent.
+    /// Name of the kind of subagent.
     pub agent: String,
 }
 
 impl SubagentOf {
-    /// Its key among the first entry's `extra`.
+    /// The key in the first entry's `extra`.
     pub const KEY: &str = "subagent_of";
 
-    /// From a first entry's `extra`; `None` for a session of a person's.
+    /// Reads the mark from a first entry's `extra`; `None` for a session that a person started.
     pub fn of(extra: &Map<String, Value>) -> Option<Self> {
         Self::deserialize(extra.get(Self::KEY)?).ok()
     }
 }
 
-/// What a subagent did: the `details` of its call's result, under [`SubagentReport::KEY`].
+/// The work of a subagent: the `details` of its call's result, under [`SubagentReport::KEY`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SubagentReport {
     pub agent: String,
     /// The task in a few words.
     pub description: String,
-    /// Its own session.
+    /// The subagent's own session.
     pub session: SessionId,
-    /// Requests answered.
+    /// Number of requests that were answered.
     pub steps: u64,
-    /// Its calls, in order; the first ones are left out where there are many.
+    /// The subagent's calls, in order. If there are too many, the first ones are omitted and counted in
+    /// `calls_left_out`.
     pub calls: Vec<SubagentCall>,
     pub calls_left_out: u64,
     pub usage: Usage,
@@ -44,26 +45,26 @@ pub struct SubagentReport {
     pub duration: Millis,
 }
 
-/// A call of a subagent's, in a line.
+/// One call of a subagent, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubagentCall {
     pub name: String,
-    /// What it was about: a path, a command, a pattern.
+    /// The path, command or pattern of the call.
     pub subject: String,
-    /// It failed, was denied or interrupted.
+    /// True if the call failed, was denied or was interrupted.
     pub failed: bool,
 }
 
 impl SubagentReport {
     pub const KEY: &str = "subagent";
 
-    /// From the details of a result; `None` where no subagent made it.
+    /// Reads the report from the details of a result; `None` if no subagent made the result.
     pub fn of(details: &Value) -> Option<Self> {
         Self::deserialize(details.get(Self::KEY)?).ok()
     }
 }
 
-/// For exports: who it was, where its session is, and its calls, a line each.
+/// Text for exports: the kind of subagent, its session, and its calls, one line each.
 impl fmt::Display for SubagentReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Subagent {} ({} requests, session {})", self.agent, self.steps, self.session)?;

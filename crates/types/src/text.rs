@@ -1,11 +1,12 @@
-//! Cutting text without breaking it, and bytes as text. Every cut in becket that is not on a grapheme border goes through
-//! here. Knows nothing of what the text means.
+//! Cuts text at character borders, and converts bytes to text. Every cut in becket that need not respect
+//! graphemes goes through here. Knows nothing about the meaning of the text.
 
 use serde_json::Value;
 
-/// Whether `s` holds nothing a reader would see: white space, zero-width and other invisible characters.
+/// True if `s` has nothing that a reader could see: only white space, zero-width and other invisible
+/// characters.
 ///
-/// Providers refuse blank text blocks, also those that hold only NBSP, ZWSP or a BOM.
+/// Providers refuse blank text blocks, including those that contain only NBSP, ZWSP or a BOM.
 pub fn is_blank(s: &str) -> bool {
     s.chars().all(|c| {
         c.is_whitespace()
@@ -18,17 +19,18 @@ pub fn is_blank(s: &str) -> bool {
     })
 }
 
-/// The longest prefix of `s` that is at most `max` bytes and ends on a character border.
+/// Returns the longest prefix of `s` that has at most `max` bytes and ends at a character border.
 pub fn cut_end(s: &str, max: usize) -> &str {
     &s[..s.floor_char_boundary(max)]
 }
 
-/// The longest suffix of `s` that is at most `max` bytes and starts on a character border.
+/// Returns the longest suffix of `s` that has at most `max` bytes and starts at a character border.
 pub fn cut_start(s: &str, max: usize) -> &str {
     &s[s.ceil_char_boundary(s.len().saturating_sub(max))..]
 }
 
-/// Edits (insert, delete, replace a character) between two words, of which the first 64 characters count.
+/// Returns the number of edits (insert, delete or replace one character) between two words. Only their first
+/// 64 characters count.
 pub fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -44,13 +46,14 @@ pub fn edit_distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// Lower-case hex.
+/// Converts bytes to lower-case hex.
 pub fn hex(bytes: &[u8]) -> String {
     let digit = |n: u8| char::from(if n < 10 { b'0' + n } else { b'a' + n - 10 });
     bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
 }
 
-/// What a call is about, in the words of its input: its command, path, pattern. Empty where nothing says.
+/// Returns the subject of a call from its input: its command, path, pattern and so on. Empty if the input has
+/// none of these.
 pub fn subject(input: &Value) -> &str {
     const KEYS: [&str; 9] =
         ["command", "pattern", "path", "url", "query", "name", "id", "call_id", "description"];

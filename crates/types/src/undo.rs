@@ -1,11 +1,11 @@
-//! What an undo, a redo or a rewind would do, and what came of it, as front ends see it.
+//! Plans and outcomes of undo, redo and rewind, as front ends show them.
 //!
-//! Data only: how a plan is made and carried out is not decided here.
+//! Data only: plans are made and carried out elsewhere.
 
 use crate::{FilePath, MessageId, SkippedPath};
 use serde::{Deserialize, Serialize};
 
-/// What a rewind goes back in.
+/// The part of a session that a rewind takes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RewindWhat {
@@ -22,59 +22,59 @@ pub enum UndoKind {
     Rewind,
 }
 
-/// What will be done when it is confirmed. Nothing has happened yet.
+/// Everything an undo, redo or rewind will do once it is confirmed. Nothing has happened yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UndoPlan {
-    /// The number by which it is confirmed; another plan or a turn makes it void.
+    /// Number that confirms this plan. A newer plan or a turn makes it invalid.
     pub plan: u64,
     pub kind: UndoKind,
-    /// What the calls were whose changes are taken back, newest first: the tool and what it was asked, a line each.
+    /// The calls whose changes are undone, newest first: tool and subject, one line each.
     pub calls: Vec<String>,
-    /// Sorted by path; what is as it was already is left out.
+    /// Affected paths, sorted. Paths that already have the target state are omitted.
     pub paths: Vec<PathPlan>,
-    /// Paths of those calls that are as they were already.
+    /// Number of paths of those calls that already have the target state.
     pub unchanged: u64,
-    /// What was not kept when those calls ran, and does not come back.
+    /// Paths that were not saved when those calls ran and cannot be restored.
     pub skipped: Vec<SkippedPath>,
-    /// Records of files that are damaged: what they held is not in `paths`.
+    /// Number of damaged file records. Their paths are missing from `paths`.
     pub damaged: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<ConversationPlan>,
 }
 
 impl UndoPlan {
-    /// How many paths have this fate.
+    /// Returns the number of paths whose fate satisfies the predicate.
     pub fn count(&self, of: impl Fn(&PathFate) -> bool) -> usize {
         self.paths.iter().filter(|path| of(&path.fate)).count()
     }
 }
 
-/// What becomes of one path.
+/// The planned change of one path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathPlan {
     pub path: FilePath,
     #[serde(flatten)]
     pub fate: PathFate,
-    /// What it will be; `None` where nothing will be there.
+    /// The kind of file after the change; `None` if nothing will exist there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeKind>,
-    /// Lines that appear and disappear; `None` where they cannot be counted.
+    /// Number of added and removed lines; `None` if they cannot be counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<(u64, u64)>,
-    /// Of the content that it will have.
+    /// Size in bytes of the content after the change.
     pub bytes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "fate", rename_all = "snake_case")]
 pub enum PathFate {
-    /// It gets back the content, mode or target that it had.
+    /// Its previous content, mode or link target is restored.
     Restore,
-    /// It was not there, and goes.
+    /// It did not exist before and is deleted.
     Delete,
-    /// Somebody else changed it since; left alone unless forced.
+    /// Somebody else changed it since. It is left alone unless forced.
     Conflict { why: String },
-    /// It cannot be brought back.
+    /// It cannot be restored.
     Lost { why: String },
 }
 
@@ -86,31 +86,31 @@ pub enum NodeKind {
     Dir,
 }
 
-/// A conversation that goes back to before a message.
+/// A conversation that is taken back to the state before a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConversationPlan {
-    /// This message and everything behind it no longer count.
+    /// This message and everything after it are removed from the conversation.
     pub to: MessageId,
-    /// The first line of that message.
+    /// First line of that message.
     pub text: String,
-    /// Entries of the ledger that no longer count.
+    /// Number of ledger entries that are cancelled.
     pub entries: u64,
 }
 
-/// What came of a plan.
+/// The result of carrying out a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UndoOutcome {
     pub plan: u64,
     pub kind: UndoKind,
-    /// Paths that are as they were.
+    /// Number of paths that were restored.
     pub restored: u64,
-    /// Paths that are gone.
+    /// Number of paths that were deleted.
     pub deleted: u64,
-    /// Conflicts and what is lost: left as they are.
+    /// Conflicts and lost paths, left as they are.
     pub left: Vec<SkippedPath>,
-    /// What was tried and failed.
+    /// Paths whose change was attempted and failed.
     pub failed: Vec<SkippedPath>,
-    /// Set when the conversation went back.
+    /// Set if the conversation was taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<ConversationPlan>,
 }

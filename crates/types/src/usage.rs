@@ -1,9 +1,9 @@
-//! Tokens, what they cost, and the sums of both.
+//! Token counts, their cost, and sums of both.
 
 use serde::{Deserialize, Serialize};
 use std::ops::{Add, AddAssign};
 
-/// A count of model tokens, reported by a provider or estimated by us.
+/// A number of model tokens, reported by a provider or estimated by becket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Tokens(pub u64);
@@ -30,10 +30,10 @@ impl std::fmt::Display for Tokens {
     }
 }
 
-/// What one request used, as the provider reported it.
+/// Tokens that one request used, as the provider reported them.
 ///
-/// `input` counts fresh input only: tokens read from or written to the provider's cache are in
-/// `cache_read` and `cache_write`, never counted twice.
+/// `input` counts only input that was not cached. Tokens read from or written to the provider's cache are in
+/// `cache_read` and `cache_write`, and are never counted twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
@@ -41,7 +41,7 @@ pub struct Usage {
     pub output: u64,
     pub cache_read: u64,
     pub cache_write: u64,
-    /// Part of `output` that was reasoning, where the provider says so.
+    /// The part of `output` that was reasoning, if the provider reports it.
     #[serde(skip_serializing_if = "is_zero")]
     pub reasoning: u64,
 }
@@ -51,7 +51,7 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// What requests used together, and what that cost.
+/// Total usage of several requests, and its cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Used {
     pub usage: Usage,
@@ -59,12 +59,12 @@ pub struct Used {
 }
 
 impl Usage {
-    /// Everything the model read: the size of the context that was sent.
+    /// Returns the size of everything the model read: fresh input, cache reads and cache writes.
     pub fn context(&self) -> Tokens {
         Tokens(self.input.saturating_add(self.cache_read).saturating_add(self.cache_write))
     }
 
-    /// Context and answer together.
+    /// Returns the size of the context and the answer together.
     pub fn total(&self) -> Tokens {
         self.context() + Tokens(self.output)
     }
@@ -102,7 +102,7 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// The list price of `usage`.
+    /// Returns the cost of `usage` at these prices.
     pub fn cost(&self, usage: &Usage) -> Cost {
         let per = |tokens: u64, price: f64| tokens as f64 * price / 1_000_000.0;
         Cost(
@@ -114,7 +114,7 @@ impl Prices {
     }
 }
 
-/// US dollars at list price.
+/// A cost in US dollars at list prices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Cost(pub f64);
