@@ -1,14 +1,14 @@
 //! Blobs: large outputs, images and file snapshots, named by the SHA-256 of their bytes.
 //!
-//! Model: `blobs/<sha256>.zst`, one zstd frame each, written beside its place and renamed into it; so a name that is there
-//! is whole, the same bytes are kept once, and writing twice is the same as writing once. What the disk does not take
-//! stays in memory and is written later.
+//! Each blob is a file `blobs/<sha256>.zst` with one zstd frame. It is written under a temporary name and
+//! then renamed. So a blob that has its name is complete, equal bytes are stored once, and writing twice
+//! equals writing once. Blobs that the disk refuses stay in memory and are written later.
 //!
-//! Invariants: [`BlobStore::get`] gives exactly the bytes that were put, or `None`; a missing, damaged or forged blob is
-//! `None` and never an error that stops a session. An id that is not 64 hex digits names nothing (it comes from a file
-//! that somebody may have edited, and becomes a path).
+//! Invariants: [`BlobStore::get`] returns exactly the stored bytes, or `None`. A missing, damaged or forged
+//! blob is `None` and never an error that stops a session. An id that is not 64 hex digits is ignored,
+//! because it may come from an edited file and would become a path.
 //!
-//! Deletes no blob: a session's blobs go with its folder.
+//! Deletes no blob: a session's blobs are deleted with its folder.
 
 use crate::store::{Io, OpenMode, layout, write_all};
 use becket_types::{BlobId, Blobs, hex};
@@ -20,34 +20,34 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A frame that claims more is not unpacked.
+/// Maximum unpacked size in bytes. A frame that claims more is not unpacked.
 const MAX_BLOB: u64 = 2 << 30;
 const LEVEL: i32 = 3;
-/// What a stream is read in.
+/// Size in bytes of the buffer for reading a stream.
 const BUFFER: usize = 64 * 1024;
 const TEMP: &str = ".tmp-";
 
-/// The blobs of one session. Shared by tools that run side by side.
+/// The blobs of one session, shared by tools that run in parallel.
 #[derive(Debug)]
 pub struct BlobStore {
-    /// `None`: everything stays in memory.
+    /// Folder of the blobs; `None`: everything stays in memory.
     dir: Option<PathBuf>,
-    /// Where else to look: the blobs of the session that this one was forked from, for a fork in memory.
+    /// Second folder to read from: for a fork in memory, the blobs of the session that it was forked from.
     also: Option<PathBuf>,
     io: Arc<dyn Io>,
     state: Mutex<State>,
     temp: AtomicU64,
-    /// The name of `dir` is durable.
+    /// True once the folder's own name is durable.
     named: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Packed blobs that are not on disk.
+    /// Compressed blobs that are not on disk.
     memory: HashMap<BlobId, Vec<u8>>,
-    /// Written since the last [`BlobStore::sync`].
+    /// Files written since the last [`BlobStore::sync`].
     unsynced: Vec<PathBuf>,
-    /// There are names in the folder that a power loss may cost.
+    /// True if the folder has names that are not durable yet.
     names_owed: bool,
     failing: bool,
     warnings: Vec<String>,
@@ -61,12 +61,12 @@ impl State {
 }
 
 impl BlobStore {
-    /// Blobs in the folder of a session. The folder is made with the first blob.
+    /// Opens the blobs in a session's folder. The folder is created with the first blob.
     pub fn on_disk(io: Arc<dyn Io>, session_dir: &Path) -> Self {
         Self::new(io, Some(session_dir.join(layout::BLOBS)), None)
     }
 
-    /// Blobs that live and die with this process; `also`: a folder of a session to read from.
+    /// Makes a store that is kept only in memory. `also`: a session's folder to read from.
     pub fn in_memory(io: Arc<dyn Io>, also: Option<&Path>) -> Self {
         Self::new(io, None, also.map(|dir| dir.join(layout::BLOBS)))
     }
@@ -86,14 +86,15 @@ impl BlobStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps `bytes` under their name. Never fails: what the disk refuses is kept in memory, see
+    /// Stores `bytes` and returns their id. Never fails: blobs that the disk refuses are kept in memory; see
     /// [`BlobStore::take_warnings`].
     pub fn put(&self, bytes: &[u8]) -> BlobId {
         let id = id_of(bytes);
         if self.get(&id).is_some() {
             return id;
         }
-        // Packing into memory fails only for want of memory; unpacked bytes are a frame that nobody can read.
+        // Compression in memory fails only if memory is exhausted. The empty fallback is not a valid frame,
+        // so it is never returned as content.
         let packed = zstd::bulk::compress(bytes, LEVEL).unwrap_or_default();
         if let Err((packed, error)) = self.write(&id, packed) {
             self.keep_in_memory(id.clone(), packed, error);
@@ -101,11 +102,13 @@ impl BlobStore {
         id
     }
 
-    /// As [`BlobStore::put`], for bytes that are read to their end and never stand in memory as a whole: they are hashed
-    /// and packed on their way to disk. Where the disk refuses, what is packed goes on in memory.
+    /// Like [`BlobStore::put`], for bytes from a reader. They are hashed and compressed on their way to disk
+    /// and are never in memory as a whole. If the disk refuses, the compressed rest continues in memory.
     ///
     /// # Errors
-    /// `reader` failed, or the disk gives back no longer what it took before it refused more. Nothing is kept then.
+    ///
+    /// Fails if `reader` fails, or if the disk cannot return the part it took before it refused more. Nothing
+    /// is stored then.
     pub fn put_from(&self, reader: &mut dyn Read) -> io::Result<BlobId> {
         let mut sink = self.sink();
         let hash = pack(reader, &mut sink);
@@ -137,7 +140,7 @@ impl BlobStore {
         Ok(id)
     }
 
-    /// Where a blob goes whose name is not known before its last byte.
+    /// Returns the destination of a blob whose id is known only after its last byte.
     fn sink(&self) -> Sink<'_> {
         let io = self.io.as_ref();
         let Some(dir) = &self.dir else {
@@ -150,7 +153,7 @@ impl BlobStore {
         }
     }
 
-    /// `error`: why it is not on disk, where it should be.
+    /// Keeps a blob in memory. `error`: the reason why it is not on disk, if it should be.
     fn keep_in_memory(&self, id: BlobId, packed: Vec<u8>, error: Option<io::Error>) {
         let mut state = self.state();
         state.memory.insert(id, packed);
@@ -168,7 +171,7 @@ impl BlobStore {
         dir.join(format!("{TEMP}{}", self.temp.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// Writes what the disk refused before. True when nothing waits any more.
+    /// Writes blobs that the disk refused earlier. Returns true if nothing is waiting any longer.
     pub fn flush(&self) -> bool {
         if self.dir.is_none() {
             return true;
@@ -185,7 +188,7 @@ impl BlobStore {
         true
     }
 
-    /// Makes every blob written so far survive a power loss. Called before an entry that may name them is forced to disk.
+    /// Makes every blob written so far durable. Called before an entry that may name them is synced to disk.
     pub fn sync(&self) {
         let Some(dir) = &self.dir else { return };
         let (mut owed, names_owed) = {
@@ -198,7 +201,8 @@ impl BlobStore {
         owed.retain(|path| {
             self.io.open(path, OpenMode::Append).and_then(|file| self.io.sync(&file)).is_err()
         });
-        // The folder's own name once, too: nobody else forces it when the first blob comes late.
+        // The folder's own name is made durable once, because nothing else does it if the first blob is
+        // written late.
         let named = self.io.sync_dir(dir).and_then(|()| match dir.parent() {
             Some(session) if !self.named.load(Ordering::Relaxed) => self.io.sync_dir(session),
             _ => Ok(()),
@@ -209,13 +213,13 @@ impl BlobStore {
         state.names_owed |= named.is_err();
     }
 
-    /// What the user must know, since last asked.
+    /// Returns the warnings for the user since the last call.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.state().warnings)
     }
 
-    /// All blobs that stand in `source` are here, too: as second names of the same bytes where the disk can do that.
-    /// How many could not be taken over.
+    /// Copies all blobs from the session folder `source`, as hard links if the disk supports them. Returns
+    /// the number of blobs that could not be copied.
     pub(crate) fn adopt(&self, source: &Path) -> usize {
         let Some(dir) = &self.dir else { return 0 };
         let Ok(listing) = fs::read_dir(source.join(layout::BLOBS)) else { return 0 };
@@ -234,18 +238,23 @@ impl BlobStore {
         failed
     }
 
-    /// Removes what a process that died while writing a blob left. Only for the session's one writer.
+    /// Removes temporary files of a process that died while writing a blob. Only the session's writer may
+    /// call this.
     pub(crate) fn sweep(&self) {
         let Some(listing) = self.dir.as_ref().and_then(|dir| fs::read_dir(dir).ok()) else { return };
         for entry in listing.flatten() {
             if entry.file_name().to_string_lossy().starts_with(TEMP) {
-                // Left where it is when this fails: it is in nobody's way.
+                // If removing fails, the file stays. It does no harm.
                 let _ = self.io.remove(&entry.path());
             }
         }
     }
 
-    /// Gives the packed bytes back when they are not on disk, with the reason where there is one.
+    /// Writes a blob.
+    ///
+    /// # Errors
+    ///
+    /// Returns the compressed bytes if they are not on disk, with the reason if there is one.
     fn write(&self, id: &BlobId, packed: Vec<u8>) -> Result<(), (Vec<u8>, Option<io::Error>)> {
         let Some(dir) = &self.dir else { return Err((packed, None)) };
         let temp = self.temp_in(dir);
@@ -284,7 +293,7 @@ impl Blobs for BlobStore {
     }
 }
 
-/// Takes packed bytes: a file, or memory from the first refusal of the disk on.
+/// A destination for compressed bytes: a file, or memory after the disk has refused.
 struct Sink<'a> {
     io: &'a dyn Io,
     place: Place,
@@ -295,7 +304,7 @@ enum Place {
     Disk {
         file: fs::File,
         temp: PathBuf,
-        /// Bytes that the disk took whole.
+        /// Number of bytes that the disk has taken completely.
         len: usize,
     },
     Memory(Vec<u8>),
@@ -335,7 +344,7 @@ impl Write for Sink<'_> {
     }
 }
 
-/// Reads to the end, writes one zstd frame, and names what was read.
+/// Reads to the end, writes one zstd frame, and returns the id of the bytes.
 fn pack(reader: &mut dyn Read, sink: &mut Sink<'_>) -> io::Result<BlobId> {
     let mut encoder = zstd::stream::write::Encoder::new(sink, LEVEL)?;
     let mut hash = Sha256::new();
@@ -355,12 +364,12 @@ fn pack(reader: &mut dyn Read, sink: &mut Sink<'_>) -> io::Result<BlobId> {
     Ok(BlobId(hex(&hash.finalize())))
 }
 
-/// The name that these bytes have in every session.
+/// Returns the id of these bytes, which is the same in every session.
 pub fn id_of(bytes: &[u8]) -> BlobId {
     BlobId(hex(&Sha256::digest(bytes)))
 }
 
-/// The file names of the blobs of a session that are not what their names say.
+/// Returns the file names of blobs in a session whose content does not match their name.
 pub(crate) fn damaged(session_dir: &Path) -> Vec<String> {
     let Ok(listing) = fs::read_dir(session_dir.join(layout::BLOBS)) else { return Vec::new() };
     let mut found: Vec<String> = listing
@@ -387,8 +396,8 @@ fn is_id(id: &str) -> bool {
     id.len() == 64 && id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
-/// Whether these are the packed bytes of the blob with this name. Holds no more than a buffer of what comes out, however
-/// much that is.
+/// True if these are the compressed bytes of the blob with this id. Uses only a small buffer, regardless of
+/// the uncompressed size.
 pub(crate) fn is_packed(packed: &[u8], id: &str) -> bool {
     let Ok(decoder) = zstd::stream::read::Decoder::new(packed) else { return false };
     let (mut bytes, mut hash, mut buffer) = (decoder.take(MAX_BLOB + 1), Sha256::new(), vec![0; BUFFER]);
@@ -494,7 +503,7 @@ mod tests {
             assert_eq!(memory.get(&id), Some(bytes));
             assert!(memory.take_warnings().is_empty());
         }
-        // A damaged blob is healed by a stream, too, and nothing is left beside the blobs.
+        // Writing a stream also replaces a damaged blob and leaves no temporary file.
         let id = id_of(b"short");
         fs::write(dir.path().join("blobs").join(file_name(&id)), "damaged").unwrap();
         blobs.put_from(&mut &b"short"[..]).unwrap();

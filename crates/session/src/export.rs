@@ -1,8 +1,9 @@
-//! A session for people and for other programs: Markdown of what the user saw, an HTML page, or the ledger's own lines.
+//! Export of a session for people and for other programs: Markdown, an HTML page, or the ledger's own lines.
 //!
-//! Markdown and the page hold what people saw, with what subagents said below their calls; nothing that becket wrote for the
-//! model (continuations, reminders, rules). JSONL is the ledger, damaged lines included, and nothing of subagents: it is a copy
-//! for becket itself. Secrets are masked in all of them; JSONL can keep them, and is then the ledger byte for byte.
+//! Markdown and HTML contain what people saw, with the conversations of subagents below their calls. They
+//! contain nothing that becket wrote for the model (continuations, reminders, rules). JSONL is the ledger,
+//! including damaged lines and without subagents: a copy for becket itself. Secrets are masked in all
+//! formats. JSONL can keep them; it is then the ledger byte for byte.
 //!
 //! Reads entries, changes nothing.
 
@@ -26,20 +27,20 @@ mod subagents;
 pub use html::Page;
 pub(crate) use markdown::Markdown;
 
-/// What an export looks like.
+/// The format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The ledger as it is, one commit a line.
+    /// The ledger unchanged, one commit per line.
     Jsonl,
-    /// What the user saw.
+    /// The conversation that the user saw.
     Markdown,
-    /// The ledger, and behind it all blobs, one a line.
+    /// The ledger followed by all blobs, one per line.
     Whole,
-    /// One page that needs nothing else.
+    /// A single page without external files.
     Html,
 }
 
-/// The treatment of secrets in an export for programs. Those for people never hold any.
+/// The treatment of secrets in an export for programs. Exports for people never contain any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Secrets {
     #[default]
@@ -47,10 +48,12 @@ pub enum Secrets {
     Keep,
 }
 
-/// Writes a stored session; gives the number of secrets that were masked. Works on one that is open elsewhere.
+/// Writes a stored session. Returns the number of masked secrets. Works while another process has the session
+/// open.
 ///
 /// # Errors
-/// [`StoreError::NotFound`], or [`StoreError::Io`] for a failing disk or a closed `out`.
+///
+/// Returns [`StoreError::NotFound`], or [`StoreError::Io`] if the disk fails or `out` is closed.
 pub fn export(
     session_dir: &Path,
     format: Format,
@@ -104,7 +107,8 @@ pub fn export(
     })
 }
 
-/// `text` with control characters that a terminal would obey written out. A page of Markdown ends up in one, by `cat`.
+/// Replaces control characters that a terminal would obey. Markdown may be shown in a terminal, for example
+/// with `cat`.
 fn without_controls(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -117,12 +121,12 @@ fn without_controls(text: &str) -> String {
     out
 }
 
-/// The messages of a session put together from its entries, streamed parts included.
+/// The messages of a session, assembled from its entries including streamed parts.
 #[derive(Debug, Default)]
 pub struct Transcript {
     title: Option<String>,
     messages: Vec<Message>,
-    /// Where a message that may still grow stands.
+    /// Index of each message that may still grow.
     places: HashMap<MessageId, usize>,
     unreadable: Vec<String>,
 }
@@ -144,13 +148,13 @@ impl Transcript {
         }
     }
 
-    /// The messages that people see, oldest first.
+    /// Returns the messages that people see, oldest first.
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 }
 
-/// Whether people see the message: exports hide what the TUI and `--print` hide.
+/// True if people see the message. Exports hide the same messages as the TUI and `--print`.
 pub fn is_shown(message: &Message) -> bool {
     message.visibility().user
 }

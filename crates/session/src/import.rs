@@ -1,13 +1,15 @@
-//! Sessions from elsewhere: becket's own JSONL, byte for byte, and those of Claude Code, Codex and opencode.
+//! Import of sessions: becket's own JSONL, byte for byte, and sessions of Claude Code, Codex and opencode.
 //!
-//! Model: a foreign file becomes a [`Conversation`], messages in becket's own shapes with the times they were said at, and
-//! a count of what could not be carried, by what it is. [`Conversation::write`] makes a session of it, with every call and
-//! result under its own name and id: tools that becket does not have are stubs in requests, so any model can go on.
+//! A foreign file is converted to a [`Conversation`]: messages in becket's own types with their original
+//! times, and a count of everything that could not be converted, by kind. [`Conversation::write`] makes a
+//! session of it. Every call and result keeps its name and id. Tools that becket does not have are sent as
+//! stubs, so any model can continue the session.
 //!
-//! A file of becket's own is kept as it is: the same id, the same lines. Damaged lines are named and kept, too.
+//! A file of becket's own is stored unchanged: the same id, the same lines. Damaged lines are reported and
+//! kept.
 //!
-//! Invariants: nothing is dropped without being counted; no session that is there is changed. The formats of others were
-//! read from what their programs write; what is not known there is counted as left out.
+//! Invariants: everything that is dropped is counted; no existing session is changed. The foreign formats
+//! were derived from files that their programs write; unknown content is counted as left out.
 
 mod claude;
 mod codex;
@@ -28,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Whose file it is.
+/// The program that wrote the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     Becket,
@@ -38,7 +40,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// As people call it.
+    /// Returns the program's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Becket => "becket",
@@ -48,11 +50,11 @@ impl Source {
         }
     }
 
-    /// By the first record; `None` when it is nobody's that is known.
+    /// Detects the program from the first record; `None` if it is unknown.
     pub fn of(text: &str) -> Option<Self> {
         let head = text::unmarked(text).trim_start();
         for line in head.lines().filter(|l| !l.trim().is_empty()).take(20) {
-            // A line that is cut says nothing; others may.
+            // An incomplete line is skipped, because later lines may be enough.
             let Some(Value::Object(record)) = text::record(line) else { continue };
             let has = |key: &str| record.contains_key(key);
             if has("prev") && has("entries") && has("hash") {
@@ -77,24 +79,25 @@ impl Source {
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
     pub source: &'static str,
-    /// Its id there.
+    /// Its original id.
     pub id: Option<String>,
     pub title: Option<String>,
     pub cwd: Option<PathBuf>,
-    /// The last model that answered, by its name there.
+    /// The last model that answered, with its original name.
     pub model: Option<String>,
-    /// In order, each with its time.
+    /// Messages in order, each with its time.
     pub messages: Vec<(Millis, Message)>,
-    /// What could not be carried: what, and how often.
+    /// Kinds of content that could not be converted, with their number.
     pub left_out: BTreeMap<String, u64>,
-    /// Hash of the file, by which it is known when it comes again.
+    /// Hash of the file, which identifies it when it is imported again.
     pub digest: Option<String>,
 }
 
 /// Reads a foreign file.
 ///
 /// # Errors
-/// In words for people: what is wrong with it.
+///
+/// Returns a message for people that says what is wrong with the file.
 pub fn read(source: Source, text: &str) -> Result<Conversation, String> {
     let text = text::unmarked(text);
     let mut conversation = match source {
@@ -122,7 +125,7 @@ impl Conversation {
         *self.left_out.entry(what.into()).or_default() += 1;
     }
 
-    /// The blocks of a message; a plain text is one. What is neither is counted.
+    /// Returns the blocks of a message. Plain text becomes one block. Anything else is counted as left out.
     fn blocks(&mut self, content: &Value) -> Vec<Value> {
         match content {
             Value::Array(blocks) => blocks.clone(),
@@ -135,8 +138,9 @@ impl Conversation {
         }
     }
 
-    /// Brings the messages into an order that every model takes. Answers in a row become one. A result without a call
-    /// before it cannot be sent as a result: it stays as a note, after the results of the calls that are open there.
+    /// Arranges the messages in an order that every model accepts. Consecutive answers are joined. A result
+    /// without a preceding call cannot be sent as a result, so it becomes a note after the results of the
+    /// calls that are open at that point.
     fn pair(&mut self) {
         let mut calls = HashSet::new();
         let mut orphans = 0;
@@ -169,10 +173,11 @@ impl Conversation {
         }
     }
 
-    /// A new session of the project `cwd` with these messages.
+    /// Creates a session of the project `cwd` with these messages.
     ///
     /// # Errors
-    /// As [`Session::create`].
+    ///
+    /// Fails for the same reasons as [`Session::create`].
     pub fn write(
         &self,
         root: &Path,
@@ -224,7 +229,7 @@ impl Conversation {
             last = Some(message.role);
             session.append(kinds, Durability::Buffered)?;
         }
-        // Whatever was under way there is not under way here: the next word is the user's.
+        // Work that was in progress in the other program is not in progress here, so the user is next.
         if last != Some(Role::Assistant) {
             session.append(vec![EntryKind::Interrupt], Durability::Buffered)?;
         }
@@ -234,7 +239,7 @@ impl Conversation {
     }
 }
 
-/// A result as a note that the model and the user can read.
+/// Converts a result to a note that the model and the user can read.
 fn note_of(result: &Message) -> Message {
     let mut note = Message::user("");
     note.parts = result
@@ -250,7 +255,8 @@ fn note_of(result: &Message) -> Message {
     note
 }
 
-/// `2026-11-21T14:05:06.789Z` as milliseconds since 1970; 0 for anything else, and for what no calendar here goes to.
+/// Converts `2026-11-21T14:05:06.789Z` to milliseconds since 1970; 0 for anything else and for dates outside
+/// the supported calendar.
 fn millis(value: &Value) -> Millis {
     /// The end of the year 9999.
     const LATEST: u64 = 253_402_300_799_999;
@@ -271,7 +277,7 @@ fn millis(value: &Value) -> Millis {
         if !(0..=24).contains(&hour) || !(0..60).contains(&minute) || !(0.0..=61.0).contains(&seconds) {
             return None;
         }
-        // Days since 1970 by the civil calendar: years begin in March, eras have 400 years.
+        // Days since 1970, computed with years that begin in March and eras of 400 years.
         let shifted = if month <= 2 { year - 1 } else { year };
         let era = shifted.div_euclid(400);
         let of_era = shifted.rem_euclid(400);
@@ -283,7 +289,7 @@ fn millis(value: &Value) -> Millis {
     Millis(value.as_str().and_then(parse).unwrap_or(0))
 }
 
-/// An image from base64 text, or from a `data:` URL.
+/// Makes an image from base64 text.
 fn image(media_type: &str, base64: &str) -> Part {
     Part::Image {
         media_type: media_type.to_owned(),
@@ -295,7 +301,7 @@ fn image(media_type: &str, base64: &str) -> Part {
     }
 }
 
-/// The parts of `data:image/png;base64,…`.
+/// Parses `data:image/png;base64,…`.
 fn data_url(url: &str) -> Option<Part> {
     let (kind, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
     kind.starts_with("image/").then(|| image(kind, data))
@@ -312,7 +318,7 @@ fn reasoning(provider: &str, model: &str, text: &str, signature: Option<&str>) -
     }
 }
 
-/// Arguments as an object, whatever they were.
+/// Converts arguments of any form to an object.
 fn arguments(value: &Value) -> Value {
     match value {
         Value::Object(_) => value.clone(),

@@ -1,8 +1,8 @@
-//! What happened in a session, and what the model sees of it.
+//! Sessions: the record of everything that happened, and the view that the model gets of it.
 //!
-//! Owns the ledger (append-only truth), its storage (JSONL and blobs; a SQLite index that is derived), and the context
-//! engine, a pure function from the ledger to what the model sees. [`Session`] is the three together. Knows `types` only;
-//! never talks to a model, runs a tool or prints.
+//! Owns the ledger (the append-only truth), its storage (JSONL and blobs, and a derived SQLite index), and
+//! the context engine, a pure function from the ledger to the model's view. [`Session`] combines the three.
+//! Knows `types` only; never talks to a model, runs a tool or prints.
 
 pub mod blobs;
 pub mod context;

@@ -1,14 +1,15 @@
-//! What was said in a stored session, a stretch at a time: from any place in its ledger, towards its start or its end.
+//! Reading a stored session in pages: from any position in its ledger, towards its start or its end.
 //!
-//! Owns where stretches may begin, and what later entries did to them: a rewind takes messages out that may lie far before it,
-//! an undo changes what a compaction counts for. So the stretches of a session, one after the other, are the events of all of it
-//! ([`crate::replay`]); only that a compaction was undone stands at the end of its stretch.
+//! Owns the positions at which pages may begin, and the effects of later entries on a page. A rewind removes
+//! messages that may be far before it; an undo of a compaction changes an earlier event. All pages of a
+//! session together give the events of the whole session ([`crate::replay`]). The only difference is that the
+//! undo of a compaction is reported at the end of the page with that compaction.
 //!
-//! What a rewind took out is not taken out again by a later one: that is how sessions are written, and so only what follows a
-//! stretch decides about it.
+//! Messages that a rewind removed are never removed again by a later one, because sessions are written in
+//! that way. So only what follows a page determines its content.
 //!
-//! A place is found by halving the file, so a stretch costs its own length; and once, what follows it is looked through for
-//! rewinds, without reading what it says. Takes no lock and changes nothing.
+//! A position is found by binary search in the file, so a page costs only its own length. In addition, the
+//! rest of the file is searched once for reverts, without parsing it. Takes no lock and changes nothing.
 
 use crate::context::edit;
 use crate::ledger::{End, Item, Reader};
@@ -22,54 +23,54 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Bytes of the ledger that a stretch has, or a few more.
+/// Size of a page in bytes of the ledger, approximately.
 const LENGTH: u64 = 512 * 1024;
-/// A ledger up to this size is one stretch.
+/// A ledger up to this size in bytes is a single page.
 const WHOLE: u64 = 2 * 1024 * 1024;
-/// The entry that a line begins with has its number in so many bytes.
+/// Number of bytes at the start of a line within which its first entry's number is found.
 const HEAD: u64 = 512;
 
-/// The events of the entries from one number to before another.
+/// The events of a range of entries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     pub from: Seq,
-    /// Behind the last entry of it.
+    /// Number after its last entry.
     pub to: Seq,
     pub events: Vec<Event>,
 }
 
-/// The stretches of one session.
+/// The pages of one session.
 #[derive(Debug)]
 pub struct Pages {
     ledger: PathBuf,
     length: u64,
-    /// The part of the file that was looked through for reverts.
+    /// The part of the file that was searched for reverts.
     seen: Range<u64>,
-    /// What is reverted, by the number of the entry that does it.
+    /// Reverted entry, by the number of the entry that reverts it.
     reverts: BTreeMap<Seq, Seq>,
-    /// What the reverted entries are.
+    /// Kinds of the reverted entries.
     targets: HashMap<Seq, Target>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
-    /// A message of the person's: with it, all behind it goes.
+    /// A message of the user. Everything after it is reverted with it.
     Said,
     Compaction,
     Revert,
     Other,
 }
 
-/// What later entries did to those before them.
+/// Effects of later entries on earlier ones.
 #[derive(Default)]
 struct Effects {
-    /// Taken out by rewinds.
+    /// Ranges removed by rewinds.
     gone: Vec<Range<Seq>>,
-    /// Compactions that were undone or count again: which entry did it, and whether they count.
+    /// Compactions that were undone or redone: the entry that did it, and true if the compaction is in force.
     undone: HashMap<Seq, (Seq, bool)>,
 }
 
-/// Entries, and where the line of each begins.
+/// Entries, each with the offset of its line.
 type Located = Vec<(u64, Entry)>;
 
 impl Pages {
@@ -77,7 +78,7 @@ impl Pages {
         Self::with_length(session_dir, LENGTH)
     }
 
-    /// Stretches of about `length` bytes.
+    /// Makes pages of about `length` bytes.
     pub fn with_length(session_dir: &Path, length: u64) -> Self {
         Self {
             ledger: ledger_path(session_dir),
@@ -88,22 +89,31 @@ impl Pages {
         }
     }
 
-    /// The end of what was said; all of it where that is short.
+    /// Returns the last page; the whole session if it is short.
     ///
     /// # Errors
-    /// [`StoreError::Io`] when the ledger cannot be read; so all others.
+    ///
+    /// Returns [`StoreError::Io`] if the ledger cannot be read, like all functions here.
     pub fn last(&mut self) -> Result<Page, StoreError> {
         let length = self.file()?.metadata().map_err(self.failed())?.len();
         let most = if length <= WHOLE.max(self.length) { length } else { self.length };
         self.backward(Seq(1), Seq(u64::MAX), most)
     }
 
-    /// The stretch that ends before `to`, of entries from `from` on.
+    /// Returns the page that ends before `to`, with entries from `from` on.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StoreError::Io`].
     pub fn before(&mut self, from: Seq, to: Seq) -> Result<Page, StoreError> {
         self.backward(from, to, self.length)
     }
 
-    /// The stretch that begins with `from`, of entries before `to`.
+    /// Returns the page that begins with `from`, with entries before `to`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StoreError::Io`].
     pub fn after(&mut self, from: Seq, to: Seq) -> Result<Page, StoreError> {
         let mut file = self.file()?;
         let start = self.line_of(&mut file, from)?;
@@ -124,7 +134,12 @@ impl Pages {
         self.page(&mut file, from, end, start, entries)
     }
 
-    /// The first stretch between `from` and `to`, looked through from the end (`back`) or from the start, of which this holds.
+    /// Returns the first page in the range that satisfies the predicate, searched from the end (`back`) or
+    /// from the start.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StoreError::Io`].
     pub fn find(
         &mut self,
         range: Range<Seq>,
@@ -186,7 +201,8 @@ impl Pages {
         }
     }
 
-    /// The events of these entries, as they are after all that follows them; the first one's line begins at `start`.
+    /// Returns the events of these entries, with the effects of everything that follows. The first entry's
+    /// line begins at `start`.
     fn page(
         &mut self,
         file: &mut File,
@@ -220,7 +236,7 @@ impl Pages {
         Ok(Page { from, to, events })
     }
 
-    /// Takes in the reverts of the file from `start` on.
+    /// Searches the file for reverts from `start` on.
     fn look_for_reverts(&mut self, file: &mut File, start: u64) -> Result<(), StoreError> {
         let end = file.metadata().map_err(self.failed())?.len();
         if self.seen.is_empty() {
@@ -233,7 +249,7 @@ impl Pages {
             for line in lines_with(file, part, br#""revert""#).map_err(self.failed())? {
                 let entries: Vec<Entry> =
                     items(Reader::new(&line[..])).filter_map(Result::ok).map(|(_, entry)| entry).collect();
-                // What was left out of the context by hand was said all the same.
+                // A message that was dropped from the context manually still belongs to the conversation.
                 let by_hand: Vec<Seq> = entries.iter().flat_map(|entry| edit::by_hand(&entry.kind)).collect();
                 for entry in entries.iter().filter(|entry| !by_hand.contains(&entry.seq)) {
                     if let EntryKind::Revert { entry: target } = entry.kind {
@@ -246,7 +262,7 @@ impl Pages {
         Ok(())
     }
 
-    /// What all reverts that were seen come to.
+    /// Combines all reverts that were found.
     fn effects(&mut self, file: &mut File) -> Result<Effects, StoreError> {
         for target in self.reverts.values() {
             if !self.targets.contains_key(target) {
@@ -259,7 +275,7 @@ impl Pages {
         for (by, target) in &self.reverts {
             match self.targets.get(target) {
                 Some(Target::Said) if !gone.iter().any(|range| range.contains(target)) => {
-                    // What an earlier one took out lies in it, or before it.
+                    // Ranges that an earlier rewind removed are inside this one or before it.
                     gone.retain(|range| range.start < *target);
                     gone.push(*target..*by);
                 }
@@ -291,7 +307,8 @@ impl Pages {
     }
 }
 
-/// Whether a stretch may begin with it: what belongs together (a call and its result, an answer and its parts) is not before it.
+/// True if a page may begin with this entry. A call and its result, and an answer and its parts, must be on
+/// the same page.
 fn begins(behind_turn: bool, entry: &Entry) -> bool {
     behind_turn || is_answer(entry)
 }
@@ -300,7 +317,7 @@ fn is_answer(entry: &Entry) -> bool {
     matches!(&entry.kind, EntryKind::Message { message } if message.role == Role::Assistant)
 }
 
-/// Readable entries from a place on where a line begins, and where their lines begin.
+/// Returns readable entries from an offset at which a line begins, each with the offset of its line.
 fn lines(file: &File, start: u64) -> io::Result<impl Iterator<Item = io::Result<(u64, Entry)>> + use<>> {
     let mut file = file.try_clone()?;
     file.seek(SeekFrom::Start(start))?;
@@ -316,7 +333,7 @@ fn items<R: BufRead>(mut reader: Reader<R>) -> impl Iterator<Item = io::Result<(
                 return Some(Ok(entry));
             }
             match reader.next_item() {
-                // What is damaged is told by whoever opens the session.
+                // Damage is reported when the session is opened.
                 Ok(Some(Item::Bad(_))) => {}
                 Ok(Some(Item::Commit(entries))) => {
                     let at = reader.end().total.saturating_sub(reader.raw_line().len() as u64 + 1);
@@ -329,17 +346,17 @@ fn items<R: BufRead>(mut reader: Reader<R>) -> impl Iterator<Item = io::Result<(
     })
 }
 
-/// Where the first line behind the one that holds this byte begins.
+/// Returns the start of the first line after the one that contains this byte.
 fn line_behind(file: &mut File, byte: u64) -> io::Result<u64> {
     file.seek(SeekFrom::Start(byte))?;
     let mut input = BufReader::with_capacity(1 << 12, file);
     Ok(byte + input.skip_until(b'\n')? as u64)
 }
 
-/// Where the line with the entry of this number begins, or, where there is none, the next one.
+/// Returns the start of the line with the entry of this number, or of the next line if there is none.
 fn line_of(file: &mut File, seq: Seq) -> io::Result<u64> {
     let end = file.metadata()?.len();
-    // The last line that does not begin behind it begins at `low` or behind that, and before `high`.
+    // Binary search. The wanted line begins at `low` or later, and before `high`.
     let (mut low, mut high) = (0, end);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
@@ -352,7 +369,7 @@ fn line_of(file: &mut File, seq: Seq) -> io::Result<u64> {
     Ok(low)
 }
 
-/// The first line from `start` on, before `end`, that says the number of its first entry: where it begins, and that number.
+/// Returns the offset and first entry number of the first line in the range that states one.
 fn first_seq(file: &mut File, mut start: u64, end: u64) -> io::Result<Option<(u64, Seq)>> {
     while start < end {
         file.seek(SeekFrom::Start(start))?;
@@ -367,7 +384,7 @@ fn first_seq(file: &mut File, mut start: u64, end: u64) -> io::Result<Option<(u6
     Ok(None)
 }
 
-/// The number in `…"entries":[{"seq":12,…`.
+/// Parses the number in `…"entries":[{"seq":12,…`.
 fn seq_in(head: &[u8]) -> Option<Seq> {
     let at = memmem::find(head, br#""seq":"#)? + 6;
     let digits = head[at..].iter().take_while(|byte| byte.is_ascii_digit());
@@ -375,7 +392,7 @@ fn seq_in(head: &[u8]) -> Option<Seq> {
     text.parse().ok().map(Seq)
 }
 
-/// The lines of a part of the file, which ends with one, in which these bytes stand.
+/// Returns the lines of a part of the file that contain these bytes. The part must end with a complete line.
 fn lines_with(file: &mut File, part: Range<u64>, bytes: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     file.seek(SeekFrom::Start(part.start))?;
     let mut input = BufReader::with_capacity(1 << 18, file.take(part.end - part.start));
@@ -390,7 +407,7 @@ fn lines_with(file: &mut File, part: Range<u64>, bytes: &[u8]) -> io::Result<Vec
     Ok(out)
 }
 
-/// What the entry of this number is.
+/// Returns the kind of the entry with this number.
 fn target_at(file: &mut File, seq: Seq) -> io::Result<Target> {
     let start = line_of(file, seq)?;
     for item in lines(file, start)? {

@@ -1,14 +1,15 @@
-//! Searching a session's own past: what was said and done and is not before the model's eyes any more, ranked.
+//! Searching the part of a session that the model no longer sees, ranked by relevance.
 //!
-//! Model: each text part, call and output is a *text*, cut into *passages* of a few lines. A text is ranked by its best
-//! passage with BM25, so that rare words count most and a fact in a long log is found as well as one in a short message;
-//! words that stand elsewhere in the same text count half. Reads the ledger once from its start, spilled outputs whole.
+//! Each text part, call and output is a *text*, divided into *passages* of a few lines. A text is ranked by
+//! its best passage with BM25: rare words count most, and a fact in a long log is found as well as one in a
+//! short message. Words elsewhere in the same text count half. The ledger is read once from its start,
+//! including stored whole outputs.
 //!
-//! Left out: what the view shows, what is not for people (summaries, continuations, reminders, rules), what was taken back
-//! or left out by hand, reasoning, and what `recall` itself gave.
+//! Not searched: content that the view shows, content that is not for people (summaries, continuations,
+//! reminders, rules), reverted or manually dropped content, reasoning, and outputs of `recall` itself.
 //!
-//! The full text index is not asked: it knows the first 8 kB of an output and nothing of what was spilled, and is never
-//! opened where a session is written.
+//! The full text index is not used. It contains only the first 8 kB of an output, nothing of stored whole
+//! outputs, and it is never opened while a session is written.
 
 use crate::StoreError;
 use crate::context::continuation::{is_replay, is_users_words};
@@ -25,23 +26,23 @@ use std::fmt;
 use std::io::BufRead;
 use std::sync::Arc;
 
-/// The tool whose outputs are copies of the past.
+/// The tool whose outputs are copies of earlier content.
 const RECALL: &str = "recall";
-/// BM25's weights of repetition (the usual one) and of length (less than usual: passages are short anyway, and the shortest
-/// are seldom the ones that tell something).
+/// BM25's weights for repetition (the usual value) and for length (less than usual, because passages are
+/// short anyway and the shortest are seldom informative).
 const K: f64 = 1.2;
 const B: f64 = 0.3;
-/// What a word counts that stands elsewhere in the text, beside one in its best passage.
+/// Weight of a word elsewhere in the text, relative to one in the best passage.
 const ELSEWHERE: f64 = 0.5;
-/// Bytes of a passage, which is what a hit shows.
+/// Size of a passage in bytes. A match shows one passage.
 const PASSAGE: usize = 400;
-/// Words of a query that count.
+/// Maximum number of words of a query that count.
 const WORDS: usize = 16;
-/// Candidates kept in memory, and how many of them stay when there are more.
+/// Maximum number of candidates in memory, and the number that stays when the maximum is exceeded.
 const POOL: usize = 4_000;
 const STAY: usize = 1_000;
 
-/// A session's past at one moment. The session may go on meanwhile.
+/// The history of a session at one moment. The session may continue meanwhile.
 pub struct Past {
     reader: Reader<Box<dyn BufRead + Send>>,
     shown: Shown,
@@ -59,10 +60,12 @@ impl Past {
         Self { reader, shown: view.shown(), blobs }
     }
 
-    /// The best `limit` places for `query`; none when it has no word. A place is never before the model's eyes already.
+    /// Returns the best `limit` matches for `query`; none if it has no word. Content that the model already
+    /// sees is excluded.
     ///
     /// # Errors
-    /// [`StoreError::Io`] when the ledger cannot be read. Damaged records are passed over.
+    ///
+    /// Returns [`StoreError::Io`] if the ledger cannot be read. Damaged records are skipped.
     pub fn search(mut self, query: &str, limit: usize) -> Result<Places, StoreError> {
         let mut ranking = Ranking::new(query);
         if ranking.words.is_empty() {
@@ -127,18 +130,20 @@ impl Past {
         }
     }
 
-    /// The whole of message `seq`, and who said it. `None` for what is no message, not for people, or taken back.
+    /// Returns author and full text of message `seq`. `None` if it is not a message, not for people, or
+    /// reverted.
     ///
     /// # Errors
-    /// As [`Past::search`].
+    ///
+    /// Returns the errors of [`Past::search`].
     pub fn message(mut self, seq: Seq) -> Result<Option<(String, String)>, StoreError> {
         let mut found: Option<Message> = None;
         while let Some(entries) = next(&mut self.reader)? {
             for entry in entries {
                 match entry.kind {
                     EntryKind::Message { message } if entry.seq == seq => {
-                        // A continuation that repeats an unanswered prompt holds the user's own words: it is quoted
-                        // under its own number.
+                        // A continuation that repeats an unanswered prompt contains the user's own words and
+                        // is quoted under its own number.
                         let repeated = is_replay(&message) && !self.shown.reverted.contains(&seq);
                         if !repeated && !self.may_show(&message, seq) {
                             return Ok(None);
@@ -163,10 +168,11 @@ impl Past {
         Ok(found.and_then(|m| self.whole(&m)))
     }
 
-    /// What the user said in the messages from `first` to `last`, each with its number, oldest first.
+    /// Returns the user's words in the messages from `first` to `last`, each with its number, oldest first.
     ///
     /// # Errors
-    /// As [`Past::search`].
+    ///
+    /// Returns the errors of [`Past::search`].
     pub fn users_words(mut self, first: Seq, last: Seq) -> Result<Vec<(Seq, String)>, StoreError> {
         let mut words = Vec::new();
         while let Some(entries) = next(&mut self.reader)? {
@@ -185,22 +191,24 @@ impl Past {
         Ok(words)
     }
 
-    /// The images of the message or result in entry `seq`.
+    /// Returns the images of the message or result in entry `seq`.
     ///
     /// # Errors
-    /// As [`Past::search`].
+    ///
+    /// Returns the errors of [`Past::search`].
     pub fn images(mut self, seq: Seq) -> Result<Vec<Part>, StoreError> {
         let parts = self.message_at(seq)?.map(|message| message.parts).unwrap_or_default();
         Ok(parts.into_iter().filter(|part| matches!(part, Part::Image { .. })).collect())
     }
 
-    /// The whole output of `call`, whose result is in entry `seq`: `(tool, output)`.
+    /// Returns `(tool, output)` with the whole output of `call`, whose result is in entry `seq`.
     ///
     /// # Errors
-    /// As [`Past::search`].
+    ///
+    /// Returns the errors of [`Past::search`].
     pub fn output(mut self, seq: Seq, call: &CallId) -> Result<Option<(String, String)>, StoreError> {
         let Some(message) = self.message_at(seq)? else { return Ok(None) };
-        // An id that was used before is shown under another one than the ledger has.
+        // A reused id is shown under another id than the ledger has.
         let is_renamed = self.shown.renamed.get(&seq) == Some(call);
         Ok(message.parts.into_iter().find_map(|part| match part {
             Part::ToolResult { call_id, name, output, spill, .. } if is_renamed || call_id == *call => {
@@ -210,7 +218,7 @@ impl Past {
         }))
     }
 
-    /// The message that entry `seq` holds, without parts that came later. Reads no further than that entry.
+    /// Returns the message in entry `seq`, without parts that were added later. Reads only up to that entry.
     fn message_at(&mut self, seq: Seq) -> Result<Option<Message>, StoreError> {
         while let Some(entries) = next(&mut self.reader)? {
             if entries.last().is_none_or(|entry| entry.seq < seq) {
@@ -251,7 +259,7 @@ impl Past {
     }
 }
 
-/// The entries of the next commit.
+/// Returns the entries of the next commit.
 fn next(reader: &mut Reader<Box<dyn BufRead + Send>>) -> Result<Option<Vec<Entry>>, StoreError> {
     loop {
         match reader.next_item().map_err(StoreError::io("read", "the ledger"))? {
@@ -262,7 +270,7 @@ fn next(reader: &mut Reader<Box<dyn BufRead + Send>>) -> Result<Option<Vec<Entry
     }
 }
 
-/// What a part says beside outputs, and who says it.
+/// Returns author and text of a part that is not an output.
 fn said(part: &Part, role: Role) -> Option<(String, String)> {
     match part {
         Part::Text { text, synthetic: false, ignored: false, .. } => {
@@ -278,7 +286,7 @@ fn said(part: &Part, role: Role) -> Option<(String, String)> {
     }
 }
 
-/// An input as lines of plain text: what is written in a string can be found as it was meant.
+/// Converts an input to lines of plain text, so that escaped strings can be found in their original form.
 fn flatten(input: &Value, text: &mut String) {
     match input {
         Value::Object(map) => {
@@ -304,32 +312,32 @@ fn flatten(input: &Value, text: &mut String) {
 struct Word {
     text: String,
     finder: Finder<'static>,
-    /// Passages that hold it.
+    /// Number of passages that contain the word.
     passages: u32,
 }
 
-/// By word: twice how often it stands in a passage, once where it is a part of a longer word.
+/// Counts by word: 2 for each occurrence in a passage, 1 if it is part of a longer word.
 type Counts = [u8; WORDS];
 
-/// A text that holds a word, by its best passage.
+/// A text with at least one of the words, represented by its best passage.
 struct Candidate {
     place: Place,
     counts: Counts,
-    /// Words that stand anywhere in the text, as bits.
+    /// Words that occur anywhere in the text, as bits.
     all: u32,
-    /// Of the passage, in bytes.
+    /// Size of the passage in bytes.
     length: usize,
 }
 
 struct Ranking {
     words: Vec<Word>,
     pool: Vec<Candidate>,
-    /// Texts that hold a word.
+    /// Number of texts with at least one of the words.
     total: usize,
-    /// All that was looked at.
+    /// Number of all passages and bytes examined.
     passages: u32,
     bytes: u64,
-    /// The passage at hand in lower case.
+    /// The current passage in lower case.
     lower: String,
 }
 
@@ -343,7 +351,7 @@ impl Ranking {
         Self { words, pool, total: 0, passages: 0, bytes: 0, lower }
     }
 
-    /// Takes in a text. What stands in `visible` does not count.
+    /// Adds a text. Content that is in `visible` does not count.
     fn add(&mut self, text: &str, visible: Option<&str>, name: impl FnOnce() -> (String, Seq, String)) {
         let (mut all, mut found): (u32, Vec<(&str, Counts)>) = (0, Vec::new());
         for passage in passages(text) {
@@ -361,7 +369,7 @@ impl Ranking {
             found.push((passage, counts));
         }
         let scale = self.scale();
-        // Of equals the last: what was said later holds.
+        // Of equal passages the last one counts, because later statements supersede earlier ones.
         let best = found
             .into_iter()
             .map(|(passage, counts)| (scale.score(&counts, all, passage.len()), passage, counts))
@@ -377,7 +385,7 @@ impl Ranking {
         }
     }
 
-    /// Whether every line of the passage that holds a word is visible.
+    /// True if every line of the passage that contains a word is visible.
     fn stands_in(&self, visible: &str, passage: &str) -> bool {
         let mut lower = String::new();
         passage.lines().all(|line| {
@@ -395,7 +403,7 @@ impl Ranking {
         Scale { rarity: self.words.iter().map(rarity).collect(), average: (self.bytes as f64 / all).max(1.0) }
     }
 
-    /// Best first, the newest first among equals.
+    /// Sorts candidates best first; among equal ones, newest first.
     fn rank(&mut self) {
         let scale = self.scale();
         let score = |c: Candidate| (scale.score(&c.counts, c.all, c.length), c);
@@ -406,7 +414,7 @@ impl Ranking {
 
     fn best(mut self, limit: usize) -> Places {
         self.rank();
-        // A file that was read five times is one place: the newest.
+        // A file that was read five times gives one match, the newest.
         let mut seen = HashSet::new();
         let mut places: Vec<Place> = self.pool.into_iter().map(|candidate| candidate.place).collect();
         places.retain(|place| seen.insert(place.snippet.clone()));
@@ -415,7 +423,7 @@ impl Ranking {
     }
 }
 
-/// How much each word tells, and how long a passage is on average.
+/// The weight of each word, and the average length of a passage.
 struct Scale {
     rarity: Vec<f64>,
     average: f64,
@@ -435,17 +443,17 @@ impl Scale {
                 held += rarity * ELSEWHERE;
             }
         }
-        // Who holds more of what was asked for is more likely meant than who says one of the words often.
+        // A text that contains more of the words is more relevant than one that repeats a single word.
         score * held
     }
 }
 
-/// What holds the parts of a name together belongs to the word.
+/// True for word characters, including those that join the parts of a name.
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// `None` when there is none of them.
+/// Counts the words in a passage; `None` if it contains none.
 fn count(lower: &str, words: &[Word]) -> Option<Counts> {
     let (mut counts, mut any): (Counts, bool) = ([0; WORDS], false);
     for (count, word) in counts.iter_mut().zip(words) {
@@ -453,7 +461,7 @@ fn count(lower: &str, words: &[Word]) -> Option<Counts> {
             let inside = |c: Option<char>| c.is_some_and(is_word);
             let end = at + word.text.len();
             let part = inside(lower[..at].chars().next_back()) || inside(lower[end..].chars().next());
-            // A part of a name counts half, a letter or two in the middle of a word nothing.
+            // Part of a name counts half. One or two letters in the middle of a word do not count.
             if !part || word.text.len() > 2 {
                 *count = count.saturating_add(if part { 1 } else { 2 });
                 any = true;
@@ -477,7 +485,7 @@ fn lower_into(text: &str, lower: &mut String) {
     }
 }
 
-/// Pieces of whole lines; a line that is longer is cut between words.
+/// Splits a text into pieces of whole lines. A line that is too long is cut between words.
 fn passages(mut rest: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         if rest.is_empty() {

@@ -1,6 +1,8 @@
-//! Events from entries: what a front end that was away would have seen, without the deltas.
+//! Deriving events from entries: the events that a disconnected front end has missed, without streaming
+//! deltas.
 //!
-//! Everything a person saw can be derived from the ledger; this is the derivation. Reads entries, changes nothing.
+//! Everything that a person saw can be derived from the ledger; this is the derivation. Reads entries,
+//! changes nothing.
 
 use crate::context::edit;
 use becket_types::{
@@ -9,12 +11,13 @@ use becket_types::{
 };
 use std::collections::{HashMap, HashSet};
 
-/// The events of `entries`, in order.
+/// Returns the events of `entries`, in order.
 pub fn events(entries: impl IntoIterator<Item = Entry>) -> Vec<Event> {
     events_from(entries, false)
 }
 
-/// The same of entries that begin somewhere in a session, perhaps while the model is at work on a prompt.
+/// Like [`events`], for entries from the middle of a session. `in_turn`: the model was working on a prompt at
+/// that point.
 pub(crate) fn events_from(entries: impl IntoIterator<Item = Entry>, in_turn: bool) -> Vec<Event> {
     let mut replay = Replay { in_turn, ..Replay::default() };
     for entry in entries {
@@ -34,7 +37,7 @@ fn is_told(message: &Message) -> bool {
     message.visibility().user
 }
 
-/// Whether the person said it: going back to before it takes all behind it out.
+/// True if the user wrote this message. Going back to before it removes everything after it.
 pub(crate) fn is_said(message: &Message) -> bool {
     is_told(message) && matches!(message.role, Role::User | Role::System)
 }
@@ -42,14 +45,15 @@ pub(crate) fn is_said(message: &Message) -> bool {
 #[derive(Default)]
 struct Replay {
     events: Vec<Event>,
-    /// Where a message that may still grow stands.
+    /// Index of each message that may still grow.
     growing: HashMap<MessageId, usize>,
-    /// The model is at work on a prompt: a prompt now is steering.
+    /// True while the model works on a prompt. A prompt that arrives now is steering.
     in_turn: bool,
     compactions: HashSet<Seq>,
-    /// Reverts, and of what, of which it is not known yet whether they are of a change by hand: that is said behind them.
+    /// Pending `(revert, target)` pairs. Only the next entry tells whether they belong to a manual context
+    /// edit.
     reverts: Vec<(Seq, Seq)>,
-    /// Entries that undo a compaction, and which.
+    /// Entries that undo a compaction, with that compaction.
     undone: HashMap<Seq, Seq>,
 }
 
@@ -80,7 +84,7 @@ impl Replay {
                 }
             }
             EntryKind::Compaction(compaction) => self.compaction(entry.seq, *compaction),
-            // A notice tells of a step that was shown in part, and of media alone.
+            // The step limit and media are reported by a notice of their own.
             EntryKind::Prune { reason: PruneReason::StepLimit, .. } => {}
             EntryKind::Prune { calls, freed_tokens, .. } if !calls.is_empty() => self
                 .events
@@ -108,7 +112,7 @@ impl Replay {
                 self.growing.insert(message.id, self.events.len());
                 Event::AssistantMessage {
                     message,
-                    // Before its `finish` entry it counts as interrupted.
+                    // A message without a `finish` entry counts as interrupted.
                     finish: FinishReason::Interrupted,
                     usage: Usage::default(),
                     cost: Cost(0.0),
@@ -121,7 +125,8 @@ impl Replay {
         self.events.push(event);
     }
 
-    /// What was left out of the context by hand was said all the same.
+    /// Applies the pending reverts. Messages that were dropped from the context manually still belong to the
+    /// conversation.
     fn revert_all(&mut self, by_hand: &[Seq]) {
         for (by, target) in std::mem::take(&mut self.reverts) {
             if !by_hand.contains(&by) {
@@ -130,7 +135,8 @@ impl Replay {
         }
     }
 
-    /// Where a message of the user's is taken back, the conversation ends before it. A compaction stays where it is.
+    /// Applies one revert. If it reverts a user message, the conversation ends before that message. A
+    /// reverted compaction keeps its place.
     fn revert(&mut self, by: Seq, entry: Seq) {
         if let Some(undone) = self.undone.remove(&entry) {
             return self.events.push(Event::CompactionReverted { entry: undone, counts: true });

@@ -1,10 +1,11 @@
-//! A sound copy of a damaged session: everything that can be read, under a new id, and what cannot beside it.
+//! Making a sound copy of a damaged session: everything readable under a new id, and the unreadable rest
+//! beside it.
 //!
-//! Model: the copy is a fork of all readable commits with a chain of its own. The bytes of lines that could not be read go
-//! into `ledger.damaged` in the copy's folder, in their order; damaged blobs go into `damaged/` there. The copy says in a
-//! notice of its own what is missing, and its first entry says of which session it is, so that it is made once.
+//! The copy is a fork of all readable commits with its own hash chain. The bytes of unreadable lines are
+//! saved in `ledger.damaged` in the copy's folder, in their order; damaged blobs in `damaged/`. A notice in
+//! the copy says what is missing. Its first entry names the original session, so that it is copied only once.
 //!
-//! Invariant: nothing in the source's folder is written, made, locked or removed.
+//! Invariant: nothing in the original's folder is written, created, locked or removed.
 
 use crate::context::{ModelScope, Policy};
 use crate::ledger::{BadKind, BadRecord, Item};
@@ -17,33 +18,33 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Key in the copy's first entry: the session that it is of, and how long that one's ledger was.
+/// Key in the copy's first entry: the original session and the length of its ledger.
 const REPAIRED: &str = "repaired";
 const DAMAGED: &str = "ledger.damaged";
 const DAMAGED_BLOBS: &str = "damaged";
-/// Records named one by one.
+/// Maximum number of records that are listed individually.
 const NAMED: usize = 20;
 
 #[derive(Debug)]
 pub enum Outcome {
-    /// Nothing is damaged; nothing was made.
+    /// Nothing is damaged, so nothing was copied.
     Sound,
-    /// The session as it is now has a copy already.
+    /// A copy of the session in its current state already exists.
     Done(SessionId),
     Copied(Box<Salvaged>),
-    /// Nothing at all can be read, so there is nothing to copy; nothing was made.
+    /// Nothing can be read, so nothing was copied.
     Lost,
 }
 
-/// What was kept, and what was set aside.
+/// The content of the copy and of what was set aside.
 #[derive(Debug)]
 pub struct Salvaged {
     pub id: SessionId,
     pub dir: PathBuf,
-    /// The copy's own first entry is not counted.
+    /// Number of copied entries, without the copy's own first entry.
     pub entries: u64,
     pub bad: Vec<BadRecord>,
-    /// Bytes of lines in `ledger.damaged`.
+    /// Number of bytes in `ledger.damaged`.
     pub aside: u64,
     /// Names of the blobs in `damaged/`.
     pub blobs: Vec<String>,
@@ -69,11 +70,12 @@ impl fmt::Display for Salvaged {
     }
 }
 
-/// Copies what can be read of the session in `source` into a new one of the project `cwd` below `root`, when anything in it
-/// is damaged.
+/// Copies the readable part of the session in `source` into a new session of the project `cwd` below `root`,
+/// if anything in it is damaged.
 ///
 /// # Errors
-/// As [`Session::fork`]; [`StoreError::Io`] when what is damaged cannot be set aside.
+///
+/// Returns the errors of [`Session::fork`], and [`StoreError::Io`] if the damaged part cannot be set aside.
 pub fn salvage(
     source: &Path,
     root: &Path,
@@ -134,7 +136,7 @@ pub fn salvage(
     Ok(Outcome::Copied(Box::new(made)))
 }
 
-/// The bytes of all lines that could not be taken, as they are. How many.
+/// Saves the bytes of all unusable lines unchanged. Returns the number of bytes.
 fn set_lines_aside(io: &dyn Io, source: &Path, bad: &[BadRecord], dir: &Path) -> io::Result<u64> {
     let lost = |record: &&BadRecord| !matches!(record.why, BadKind::ChainBreak | BadKind::Entry(_));
     let mut lines = bad.iter().filter(lost).peekable();

@@ -1,13 +1,14 @@
-//! Secrets in text: recognised by their form, and replaced by what they were.
+//! Secrets in text: recognised by their form, and replaced by their kind.
 //!
-//! Owns what a secret looks like: forms of keys that providers publish, private key blocks, passwords in addresses, values of
-//! names that say what they are (`API_KEY=…`, `"password": "…"`), and long random values of names such as `…_TOKEN`. Pure: who
-//! masks what, and when, is decided elsewhere.
+//! Owns the definition of a secret: key formats that providers publish, private key blocks, passwords in
+//! addresses, values of telling names (`API_KEY=…`, `"password": "…"`), and long random values of names such
+//! as `…_TOKEN`. Pure: who masks what, and when, is decided elsewhere.
 //!
-//! Two strengths. [`mask`] takes every form, for text that is given to others: a harmless value masked too much costs little
-//! there. [`mask_published`] takes only forms that nothing else has, for text that the model works with.
+//! There are two levels. [`mask`] uses every form, for text that is given to others; masking a harmless value
+//! does little damage there. [`mask_published`] uses only forms that nothing else has, for text that the
+//! model works with.
 //!
-//! Invariants: no byte outside a secret changes; masking twice is masking once; JSON stays JSON.
+//! Invariants: bytes outside a secret never change; masking twice equals masking once; JSON stays valid.
 
 use regex::{Captures, Regex};
 use serde_json::Value;
@@ -15,17 +16,17 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// A form of secrets. Group 1, where there is one, stays in front; group 2 is the secret.
+/// A form of secrets. Group 1, if present, is kept in front; group 2 is the secret.
 struct Form {
     name: &'static str,
     pattern: Regex,
-    /// Nothing else looks like it.
+    /// True if nothing else has this form.
     published: bool,
-    /// The value must look random.
+    /// True if the value must look random.
     random: bool,
 }
 
-/// Name, pattern: forms that nothing else has.
+/// `(name, pattern)` of forms that nothing else has.
 const PUBLISHED: &[(&str, &str)] = &[
     (
         "private key",
@@ -58,7 +59,8 @@ const PUBLISHED: &[(&str, &str)] = &[
     ("Azure key", r"(\bAccountKey=)([A-Za-z0-9+/]{80,}={0,2})"),
 ];
 
-/// A piece of text that each of [`PUBLISHED`] holds: text without any of them is not looked at again.
+/// Substrings of which each [`PUBLISHED`] form contains one. Text without any of them is not examined
+/// further.
 const MARKS: &[&str] = &[
     "PRIVATE KEY",
     "AGE-SECRET",
@@ -106,8 +108,9 @@ const MARKS: &[&str] = &[
     "AccountKey",
 ];
 
-/// Name, pattern, whether the value must look random: forms that something else may have too. They begin with a fixed word,
-/// not with the rest of a name before it: so a search passes over text without such a word at the speed of memory.
+/// `(name, pattern, must look random)` of forms that other text may have too. Each begins with a fixed word
+/// and not with the rest of a preceding name, so that text without such a word is skipped at the speed of
+/// memory.
 const LIKELY: &[(&str, &str, bool)] = &[
     ("JSON web token", r"()(\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})", false),
     ("bearer token", r"(?i)(\bbearer\s+)([A-Za-z0-9._~+/-]{16,}=*)", false),
@@ -125,7 +128,8 @@ const LIKELY: &[(&str, &str, bool)] = &[
     ),
 ];
 
-/// Bits for each letter from which a value looks random: words and paths of a program stay below.
+/// Minimum entropy in bits per character of a value that looks random. Words and paths in programs are below
+/// it.
 const RANDOM: f64 = 3.6;
 
 static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
@@ -137,23 +141,23 @@ static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
     published.chain(likely).filter_map(made).collect()
 });
 
-/// A secret in a text.
+/// A secret found in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The kind of secret: `GitHub token`.
+    /// The kind of secret, for example `GitHub token`.
     pub kind: &'static str,
-    /// Its bytes.
+    /// Its byte range.
     pub range: Range<usize>,
 }
 
-/// The text with secrets masked, and how many there were.
+/// Returns the text with secrets masked, and their number.
 pub fn mask(text: &str) -> (String, usize) {
     let (masked, kinds) = masked(text, |_| true);
     (masked.into_owned(), kinds.len())
 }
 
-/// The text with secrets of published forms masked, and the kind of each. Text without one is not copied, and costs no more than
-/// a search for a few words.
+/// Returns the text with secrets of published forms masked, and the kind of each. Text without one is not
+/// copied and costs only a search for a few words.
 pub fn mask_published(text: &str) -> (Cow<'_, str>, Vec<&'static str>) {
     if MARKS.iter().any(|mark| text.contains(mark)) {
         masked(text, |form| form.published)
@@ -177,7 +181,7 @@ fn masked(text: &str, wanted: impl Fn(&Form) -> bool) -> (Cow<'_, str>, Vec<&'st
             kinds.push(form.name);
             let behind = match form.name {
                 "password" => "@",
-                // The end of the text that it is in, where the block has no end of its own.
+                // If the key block has no end of its own, it ends with the surrounding string.
                 "private key" if secret.ends_with('"') => "\"",
                 "private key" if secret.ends_with('‹') => "‹",
                 "private key" if secret.ends_with('\\') => "\\",
@@ -192,7 +196,7 @@ fn masked(text: &str, wanted: impl Fn(&Form) -> bool) -> (Cow<'_, str>, Vec<&'st
     (out, kinds)
 }
 
-/// The kind of a secret that stands masked in a text of a JSON value, as [`mask_published`] writes it.
+/// Returns the kind of a masked secret in a text of a JSON value, in the form that [`mask_published`] writes.
 pub fn masked_in(value: &Value) -> Option<&'static str> {
     match value {
         Value::String(text) if text.contains(" masked›") => {
@@ -205,7 +209,8 @@ pub fn masked_in(value: &Value) -> Option<&'static str> {
     }
 }
 
-/// The secrets of a text, in its order. Of two that overlap, the first counts, and of two at one place the surer form.
+/// Returns the secrets of a text in order. Of overlapping ones the first counts; at the same position, the
+/// more certain form.
 pub fn find(text: &str) -> Vec<Found> {
     let mut out: Vec<Found> = Vec::new();
     for form in FORMS.iter() {
@@ -213,7 +218,7 @@ pub fn find(text: &str) -> Vec<Found> {
         let counted = found.filter(|secret| !form.random || looks_random(secret.as_str()));
         out.extend(counted.map(|secret| Found { kind: form.name, range: secret.range() }));
     }
-    // Stable, and forms are asked from the surest on.
+    // The sort is stable, and forms are tried from the most certain on.
     out.sort_by_key(|found| found.range.start);
     let mut end = 0;
     out.retain(|found| {
@@ -224,7 +229,8 @@ pub fn find(text: &str) -> Vec<Found> {
     out
 }
 
-/// Masks the secrets in all texts of a JSON value, also where only the key says that it is one. Gives their number.
+/// Masks the secrets in all texts of a JSON value, including values that only their key identifies. Returns
+/// their number.
 pub(crate) fn mask_value(value: &mut Value) -> usize {
     match value {
         Value::String(text) => {
@@ -243,7 +249,7 @@ pub(crate) fn mask_value(value: &mut Value) -> usize {
 fn mask_entry(key: &str, value: &mut Value) -> usize {
     let inside = mask_value(value);
     let Value::String(text) = value else { return inside };
-    // The value alone has no form; with its key it has.
+    // The value alone matches no form, but together with its key it does.
     let pair = format!("{key}={text}");
     if inside == 0 && find(&pair).iter().any(|found| found.range == (key.len() + 1..pair.len())) {
         "‹value masked›".clone_into(text);
@@ -252,7 +258,7 @@ fn mask_entry(key: &str, value: &mut Value) -> usize {
     inside
 }
 
-/// True if a text has letters and digits, and so many different ones that it is no name.
+/// True if a text has letters and digits, and so many different ones that it is not a name.
 fn looks_random(text: &str) -> bool {
     let has = |test: fn(&u8) -> bool| text.bytes().any(|b| test(&b));
     if !has(u8::is_ascii_digit) || !has(u8::is_ascii_alphabetic) {
@@ -273,7 +279,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    /// One of each published form. Put together here, so that no tool takes this file for one with keys.
+    /// Returns one secret of each published form. They are assembled here, so that no scanner mistakes this
+    /// file for one with keys.
     fn published() -> Vec<String> {
         let x = |n: usize| "aB3dE5gH7jK9mN1pQ2sT4vW6yZ8cF0iL".chars().cycle().take(n).collect::<String>();
         let hex = |n: usize| "0f1e2d3c4b5a69788796a5b4c3d2e1f0".chars().cycle().take(n).collect::<String>();
@@ -364,7 +371,7 @@ mod tests {
                 assert!(masked.contains(" masked›") && !masked.contains(&secret), "{masked}");
             }
         }
-        // Text that the model works with keeps its passwords of examples.
+        // Passwords in examples are kept in text that the model works with.
         let text = "password = \"hunter22\"\npostgres://me:hunter22@db/x";
         assert_eq!(mask_published(text), (Cow::Borrowed(text), Vec::new()));
     }

@@ -1,10 +1,10 @@
-//! A stored session read forward once, for whoever looks at it: each entry as it comes, with the view of what came before it.
+//! Reading a stored session once from start to end: each entry, with the view of everything before it.
 //!
-//! Memory holds the view and a few lines, however long the session is: what the view no longer shows leaves it, as in a session
-//! that runs. Where a later entry brings back what has left, the ledger is folded again up to there, and from then on
-//! nothing leaves.
+//! Memory contains the view and a few lines, regardless of the session's length. Messages that the view no
+//! longer shows leave memory, as in a running session. If a later entry brings back such a message, the
+//! ledger is processed again up to that point, and from then on nothing leaves memory.
 //!
-//! Takes no lock and changes nothing. What an entry means is the context engine's business.
+//! Takes no lock and changes nothing. The meaning of an entry belongs to the context engine.
 
 use crate::context::{ModelScope, Policy, View};
 use crate::ledger::{self, BadRecord, Item, Proof};
@@ -13,25 +13,27 @@ use becket_types::{Entry, Seq, Tokens};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Messages out of the view that stay in memory, by our estimate: most undos want what was taken out last.
+/// Estimated tokens of removed messages that stay in memory, because most undos need what was removed last.
 const ROOM: Tokens = Tokens(100_000);
 
-/// How far a walk came.
+/// The state at the end of a walk.
 #[derive(Debug)]
 pub struct Walked {
-    /// Of the entries before the one that it broke off at; of all, where it did not.
+    /// The view of all entries, or of those before the entry at which the walk stopped.
     pub view: View,
-    /// What could not be read so far; it was passed over.
+    /// Unreadable records, which were skipped.
     pub bad: Vec<BadRecord>,
-    /// For walking again.
+    /// Verified lines, for walking again.
     pub proof: Proof,
 }
 
-/// Shows `visit` each entry in order, before it is folded in, with the view of those before it, until `visit` breaks off.
-/// `visit` may build the view's context and set its scope: that changes nothing of what is folded.
+/// Passes each entry to `visit` in order, before it is applied, with the view of all earlier entries, until
+/// `visit` stops. `visit` may build the view's context and set its scope; that does not change how entries
+/// are applied.
 ///
 /// # Errors
-/// [`StoreError::NotFound`], or [`StoreError::Io`] when the ledger cannot be read.
+///
+/// Returns [`StoreError::NotFound`], or [`StoreError::Io`] if the ledger cannot be read.
 pub fn walk(
     session_dir: &Path,
     policy: Policy,
@@ -41,10 +43,11 @@ pub fn walk(
     walk_again(session_dir, Proof::default(), policy, scope, visit)
 }
 
-/// [`walk`] over a ledger that was read a moment ago: what that has proven is not proven again.
+/// Like [`walk`], for a ledger that was read a moment ago: verified lines are not verified again.
 ///
 /// # Errors
-/// As [`walk`].
+///
+/// Returns the errors of [`walk`].
 pub fn walk_again(
     session_dir: &Path,
     proof: Proof,
@@ -86,7 +89,7 @@ pub fn walk_again(
     failed.map_or(Ok(walked), Err)
 }
 
-/// All entries up to `upto`, folded as `like` folds.
+/// Computes a view of all entries up to `upto`, with the policy and scope of `like`.
 fn fold(session_dir: &Path, like: &View, upto: Seq) -> Result<View, StoreError> {
     let mut view = View::new(like.policy().clone(), like.scope().clone());
     for item in ledger::read(session_dir)? {

@@ -85,8 +85,8 @@ fn calls(n: usize) -> Op {
     Op::Assistant { parts: vec![(5, n)], finish: 0 }
 }
 
-/// The world after these operations and the view restored then, with the entry reverted in both; and whether that was
-/// done without folding anew.
+/// Returns the world after these operations and the view restored at that point, with the entry reverted in
+/// both. The flag is true if the view was not computed again from the start.
 fn reverted(ops: &[Op], target: impl FnOnce(&World) -> Seq) -> (World, View, bool) {
     let mut world = ledgers::built(ops);
     let mut view = restored(&world.view);
@@ -267,7 +267,7 @@ mod stored {
         fs::write(checkpoint(dir), saved).unwrap();
     }
 
-    /// What an opening says.
+    /// Returns the notices of an opened session.
     fn notices(dir: &Path) -> Vec<String> {
         open(dir).take_notices()
     }
@@ -277,7 +277,7 @@ mod stored {
         let root = tempfile::tempdir().unwrap();
         let (dir, compactions) = long(root.path(), 400);
         assert_agree(&dir);
-        // What lies before it is not read: a damaged line there is found by those who read all.
+        // Lines before the checkpoint are not read. Only readers of the whole ledger find a damaged one.
         let path = ledger_path(&dir);
         let sound = fs::read(&path).unwrap();
         let mut damaged = sound.clone();
@@ -405,7 +405,7 @@ mod stored {
     }
 }
 
-/// What requests used is known without reading the ledger again, with what subagents used.
+/// The usage of requests, including subagents, is known without reading the ledger again.
 #[test]
 fn what_was_used_is_in_the_checkpoint() {
     let mut world = World::new();

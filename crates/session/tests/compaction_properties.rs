@@ -118,7 +118,7 @@ proptest! {
     }
 }
 
-/// What one simulated session did.
+/// Results of one simulated session.
 #[derive(Debug, Default)]
 struct Tally {
     steps: u32,

@@ -133,7 +133,7 @@ fn pointers(value: &Value, at: &str, out: &mut Vec<String>) {
     }
 }
 
-/// What may stand in a field instead.
+/// Returns a wrong value for a field.
 fn wrong(n: usize) -> (&'static str, Value) {
     match n % 8 {
         0 => ("null", Value::Null),
@@ -408,7 +408,7 @@ fn broken(whole: &[u8]) -> Vec<Case> {
     out
 }
 
-/// What the model would be sent; valid, or the test fails.
+/// Returns the messages for the model. Fails the test if they are invalid.
 fn shown(session: &mut Session) -> Vec<Message> {
     let view = session.view_mut();
     let messages: Vec<Message> = view.context().messages.iter().map(|m| Message::clone(&m.message)).collect();
@@ -452,7 +452,8 @@ fn another_turn(dir: &Path) -> bool {
     noticed
 }
 
-/// Whether every line proves itself and follows the one before; a line twice in a row is one write that was tried again.
+/// True if every line is authentic and follows the previous one. The same line twice in a row is one write
+/// that was retried.
 fn is_sound(ledger: &[u8]) -> bool {
     let mut lines: Vec<&[u8]> = ledger.split(|b| *b == b'\n').filter(|line| !line.is_empty()).collect();
     lines.dedup();
@@ -467,7 +468,8 @@ fn is_sound(ledger: &[u8]) -> bool {
     })
 }
 
-/// What a look at the whole session says, as `becket doctor session` has it: of lines, and of the view. Changes nothing.
+/// Counts the problems that an examination of the whole session reports, like `becket doctor session`: of
+/// lines, and of the view. Changes nothing.
 fn explained(dir: &Path, ledger: &[u8]) -> usize {
     let mut peek = Session::peek(dir, Policy::default(), scope()).unwrap();
     let lines: Vec<String> = peek.bad.iter().map(ToString::to_string).collect();

@@ -52,7 +52,7 @@ fn compaction(session: &Session) -> Vec<EntryKind> {
     ]
 }
 
-/// What must be there afterwards.
+/// Content that must exist afterwards.
 #[derive(Default)]
 struct Kept {
     sessions: BTreeMap<SessionId, Vec<Entry>>,
@@ -109,7 +109,7 @@ fn life(home: &Path, io: &Arc<dyn Io>, case: &str) -> Kept {
     };
     session.append(vec![journal], Synced).unwrap();
     let blob = session.put_blob(&b"a blob ".repeat(99)).unwrap();
-    // Its caller is told when the disk neither takes it nor gives it back.
+    // The result reports an error if the disk neither stores the stream nor returns it.
     let _ = session.blob_store().put_from(&mut b"a stream".as_slice());
     let mut result = Message::tool_result(call, "bash", "short", false);
     if let Some(Part::ToolResult { spill, .. }) = result.parts.first_mut() {
@@ -142,7 +142,7 @@ fn life(home: &Path, io: &Arc<dyn Io>, case: &str) -> Kept {
     kept
 }
 
-/// What every life must leave.
+/// Checks the state that every process must leave behind.
 fn check(home: &Path, kept: &Kept, case: &str) {
     let root = home.join("sessions");
     let places: Vec<PathBuf> = store::session_dirs(&root, None)

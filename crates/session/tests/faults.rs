@@ -157,7 +157,7 @@ fn a_fault_at_any_call_loses_nothing() {
             let io = Failing::new(from, count, kind);
             let mut session = script(&root, &io);
 
-            // What is in the session is all there, and what is on disk is a prefix of it that lacks the backlog alone.
+            // The session has all entries, and the disk has a prefix of them that lacks only the backlog.
             let entries: Vec<Entry> = session.entries().unwrap().collect();
             assert_eq!(entries.len(), 6, "{case}");
             assert_eq!(session.view().last_seq(), Seq(6), "{case}");

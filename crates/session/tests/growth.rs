@@ -1,5 +1,5 @@
-//! What a session takes on disk: content once, nothing for looking, no more for a late turn than for an early one, and all
-//! of it back when it is deleted.
+//! Disk use of a session: content is stored once, reading stores nothing, a late turn costs no more than an
+//! early one, and deleting frees everything.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -184,7 +184,7 @@ fn a_late_turn_writes_what_an_early_one_wrote() {
     assert!(written[1..].iter().all(|bytes| bytes * 100 <= written[0] * 106), "{written:?}");
 }
 
-/// Whoever goes on with a long session that was brought here does not fold all of it, not even the first time.
+/// Continuing a long imported session does not process its whole ledger, not even the first time.
 #[test]
 fn a_session_that_was_imported_has_its_checkpoint() {
     let root = tempfile::tempdir().unwrap();
@@ -198,7 +198,7 @@ fn a_session_that_was_imported_has_its_checkpoint() {
     assert_eq!(fs::read(ledger_path(&imported.dir)).unwrap(), file);
     assert!(imported.dir.join("checkpoint").exists());
     assert_eq!(open(&imported.dir).view_mut().context().messages, live);
-    // One that ends in a torn line is left for whoever goes on with it.
+    // A session that ends in an incomplete line is left unchanged until the user continues it.
     let torn = tempfile::tempdir().unwrap();
     file.extend_from_slice(b"{\"prev\":");
     let imported = import_own(torn.path(), &file, Some(root.path())).unwrap();

@@ -182,7 +182,7 @@ fn a_ledger_that_lost_its_end_and_grew_again_is_read_anew() {
     drop(a);
     let mut index = Index::open(&home.db, &home.root).unwrap();
     assert_eq!(index.catch_up().unwrap(), caught_up(1, 0));
-    // What was never forced is gone, and the session goes on beyond the place where it was.
+    // Content that was not durable is lost, and the session grows beyond its earlier length.
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(kept).unwrap();
     let mut again = Session::open(&dir, Policy::default(), scope()).unwrap();
     again.append(vec![user(&"an okapi ".repeat(100))], Durability::Buffered).unwrap();

@@ -1,5 +1,6 @@
-//! What compactions keep: 30 scripted tasks of 40 planted facts, through 1, 3 and 5 compactions, with a good, a careless
-//! and an adversarial summariser. `cargo run -p becket-session --example keeps` prints the figures.
+//! Content that survives compactions: 30 scripted tasks with 40 planted facts, through 1, 3 and 5
+//! compactions, with a good, a careless and an adversarial summariser.
+//! `cargo run -p becket-session --example keeps` prints the figures.
 #![expect(clippy::panic, reason = "a test that cannot go on fails")]
 
 mod keeps {

@@ -61,7 +61,7 @@ fn open(dir: &Path) -> Found {
     }
 }
 
-/// What a reader makes of these bytes.
+/// Reads these bytes: returns the entries and the damage.
 fn read(bytes: &[u8]) -> (Vec<Entry>, Vec<BadKind>) {
     let (mut entries, mut bad) = (Vec::new(), Vec::new());
     for item in Reader::new(bytes) {
@@ -241,7 +241,7 @@ fn damage_in_the_middle_is_named_and_the_rest_goes_on() {
     cut[3].push(b'\n');
     assert_eq!(read(&cut.concat()), (without(&[3]), vec![BadKind::Torn, BadKind::ChainBreak]));
 
-    // The file is left as it is, and can be gone on with.
+    // The file stays unchanged and can be continued.
     fs::write(ledger_path(dir.path()), changed.concat()).unwrap();
     let mut found = open(dir.path());
     assert_eq!((found.entries, found.bad), (without(&[2]), vec![BadKind::Altered]));

@@ -34,7 +34,7 @@ const MOST: usize = 4;
 
 #[derive(Clone, Debug)]
 enum Deed {
-    /// What happens in a conversation.
+    /// An event in a conversation.
     Talk(Op),
     Title(usize),
     Tags(usize),
@@ -103,7 +103,7 @@ impl Want {
 
 struct Run {
     home: tempfile::TempDir,
-    /// Which sessions there are; the first is talked to, when it is open.
+    /// Existing sessions. Events go to the first one, if it is open.
     wants: Vec<Want>,
     trash: Vec<Want>,
     open: Option<Session>,

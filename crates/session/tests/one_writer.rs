@@ -1,7 +1,8 @@
-//! Two processes on one session, and a folder that goes away: one writes, the other one notices.
+//! Two processes with the same session, and a folder that is deleted: one process writes, the other one
+//! notices.
 //!
-//! What another process does is done between two calls of the first one to its disk, for every two calls: as if the first
-//! one had been stopped there, and went on afterwards.
+//! The second process acts between two disk calls of the first one, for every pair of consecutive calls. This
+//! simulates that the first one was suspended there and continued afterwards.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -80,7 +81,7 @@ fn a_second_process_is_told_what_it_can_do() {
 
 #[test]
 fn a_process_that_was_stopped_anywhere_notices_that_its_session_was_taken_over() {
-    // What the first one does: two lines and a flush.
+    // The first process writes two lines and flushes.
     let lines = |session: &mut Session| {
         let mut done = Vec::new();
         for text in ["from the first", "from the first again"] {

@@ -91,7 +91,7 @@ fn joined(pages: Vec<Page>) -> Vec<Event> {
     pages.into_iter().flat_map(|page| page.events).collect()
 }
 
-/// Which event it is, without what may have grown or come from before the stretch.
+/// Returns the event's name, without parts that may have grown or precede the page.
 fn name(event: &Event) -> String {
     match event {
         Event::UserMessage { message, .. } => format!("user {}", message.seq),
@@ -272,7 +272,7 @@ fn a_stretch_is_found_by_what_it_says() {
     }
 }
 
-/// What is appended later is seen, and what is damaged passed over.
+/// Entries that are appended later are found, and damaged ones are skipped.
 #[test]
 fn a_ledger_that_goes_on_and_one_that_is_damaged() {
     let world = session();

@@ -303,7 +303,7 @@ proptest! {
     ) {
         let dir = tempfile::tempdir().unwrap();
         let mut session = create(dir.path(), false);
-        // What is rare shows only beside what is not.
+        // Rare words stand out only if there are frequent ones.
         put(&mut session, (0..20).map(|n| user(&format!("{n}: the storage layer is old"))));
         let mut facts = Vec::new();
         for (n, (kind, noise)) in kinds.iter().enumerate() {

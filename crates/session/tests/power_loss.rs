@@ -278,7 +278,7 @@ fn a_checkpoint_is_whole_or_not_believed() {
     assert!(states > 30, "{states}");
 }
 
-/// What the index says of the sessions and of words in them.
+/// Returns the index's sessions and its numbers of matches for some words.
 fn told(index: &Index) -> (Vec<SessionSummary>, Vec<usize>) {
     let hits = |words| index.find(&Query { words, limit: 50, ..Query::default() }).unwrap().len();
     (index.list(None).unwrap(), ["words", "output", "loss", "zebra"].map(hits).to_vec())

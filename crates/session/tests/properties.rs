@@ -95,7 +95,8 @@ proptest! {
         }
     }
 
-    /// Undoing a compaction gives back the view from before it, message by message; also two, also after a restart.
+    /// Undoing a compaction restores the earlier view, message by message; also for two compactions, also
+    /// after a restart.
     #[test]
     fn p3_undo_of_a_compaction_is_the_identity(
         ops in ops(30), tails in (0usize..64, 0usize..64), build in any::<bool>(), idle in any::<bool>(),
@@ -116,8 +117,9 @@ proptest! {
         prop_assert_eq!(plain(&mut world.view), before);
     }
 
-    /// Undoing an entry and undoing that gives back the view from before, whatever was compacted since. Parts that arrive
-    /// late are left out: a compaction that is done anew sees them.
+    /// Undoing an entry and then undoing that restores the earlier view, regardless of compactions in
+    /// between. Parts that arrive late are excluded, because a compaction that is applied again includes
+    /// them.
     #[test]
     fn p3_an_undo_that_is_undone_is_the_identity(ops in few_ops(), backs in proptest::collection::vec(1u64..64, 1..4)) {
         let ops: Vec<Op> = ops.into_iter().filter(|op| !matches!(op, Op::Part { .. })).collect();

@@ -1,4 +1,4 @@
-//! What subagents said, in the exports of the sessions that they worked for.
+//! Conversations of subagents in the exports of the sessions that they worked for.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

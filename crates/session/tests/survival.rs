@@ -1,7 +1,7 @@
-//! What must never be lost, through anything that a session goes through: pins, open todos, rules files, the user's last
-//! words; and the ledger itself through export and import.
+//! Content that must survive everything that can happen to a session: pins, open todos, rules files, the
+//! user's last words; and the ledger itself through export and import.
 //!
-//! Properties run 64 and 256 cases (each makes sessions on disk); `PROPTEST_CASES` for more.
+//! Properties run 64 and 256 cases (each makes sessions on disk); more with `PROPTEST_CASES`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -44,7 +44,7 @@ fn create(dir: &Path) -> Session {
     Session::create(dir, dir, options, Policy::default(), scope()).unwrap()
 }
 
-/// What may happen to a session.
+/// An event in a session.
 #[derive(Clone, Debug)]
 enum Op {
     Asks(usize),
@@ -251,7 +251,7 @@ impl World {
         while let Step::Ask(ask) = step {
             step = ask.answer(Ok(EMPTY.to_owned()));
         }
-        // What cannot be made smaller stays as it is.
+        // A session that cannot be made smaller stays unchanged.
         let Step::Commit(outcome) = step else { return };
         let is_compaction = matches!(outcome.entries[0], EntryKind::Compaction(_));
         let seqs = self.put(outcome.entries);

@@ -62,7 +62,7 @@ fn long_world() -> World {
         }
         match n {
             10 => world.run(&Op::Pin { n: 20, call: false }),
-            // What the second compaction took out has left memory by now.
+            // Messages removed by the second compaction have left memory by now.
             28 => drop(world.push(EntryKind::Revert { entry: compactions[1] })),
             34 => world.run(&Op::Restore { n: 3 }),
             _ => {}

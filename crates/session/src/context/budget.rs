@@ -1,14 +1,16 @@
-//! How full the context is: what fits, what is used, what a message costs.
+//! Sizes and limits of the context: how much fits, how much is used, and the size of each message.
 //!
-//! The model behind it: a *base estimate* is a pure function of bytes ([`estimate_text`], [`estimate_message`]), the same
-//! for every model, so that sums of it can be kept incrementally. An [`Estimator`] scales base estimates to one model; its
-//! ratio is learned from reported usage. [`Meter`] joins both: what the provider reported last plus the estimate of
-//! everything appended since, so that an overflow is seen before the request.
+//! A *base estimate* is a pure function of bytes ([`estimate_text`], [`estimate_message`]). It is the same
+//! for every model, so sums can be kept incrementally. An [`Estimator`] scales base estimates to one model;
+//! it learns its factor from reported usage. [`Meter`] combines both: the size that the provider reported
+//! last, plus the estimate of everything appended since. So an overflow is detected before the request is
+//! sent.
 //!
-//! Invariants: an estimate is never zero for text that is sent and at most two tokens a byte; learning is bounded;
-//! one outlier changes nothing. There is always a limit: a window that is unknown or 0 counts as 128k.
+//! Invariants: an estimate is never zero for text that is sent, and at most two tokens per byte. Learning is
+//! bounded, and a single outlier changes nothing. There is always a limit: an unknown window, or a window of
+//! 0, counts as 128k.
 //!
-//! Does not load a tokenizer: [`Meter::wants_exact_count`] only says when the caller should.
+//! Loads no tokenizer: [`Meter::wants_exact_count`] only says when the caller should.
 
 use super::view::View;
 use becket_types::{EntryKind, Message, Part, Tokens, Usage};
@@ -17,23 +19,24 @@ use serde::{Deserialize, Serialize};
 mod estimate;
 pub use estimate::{estimate_json, estimate_text};
 
-/// Window of a model nobody knows, in tokens.
+/// Assumed window of an unknown model, in tokens.
 pub const UNKNOWN_WINDOW: u64 = 128_000;
-/// Output reserve, at most.
+/// Maximum number of tokens reserved for the output.
 const MAX_RESERVE: u64 = 32_000;
-/// Tokens that the wire adds to each message and each call.
+/// Tokens that the provider's format adds to each message and each call.
 const FRAME: u64 = 4;
-/// An image costs width × height / 750 tokens, at most this much (Anthropic's vision page; others are near or below).
+/// Maximum size of an image in tokens. An image counts width × height / 750 tokens (Anthropic's vision
+/// documentation; other providers are similar or lower).
 const IMAGE_TOKENS: u64 = 1_600;
-/// An attached document of unknown length.
+/// Assumed size in tokens of an attached document of unknown length.
 const FILE_TOKENS: u64 = 3_000;
 
-/// Base estimate of a message as it is sent.
+/// Returns the base estimate of a message as it is sent.
 pub fn estimate_message(message: &Message) -> Tokens {
     Tokens(FRAME) + message.parts.iter().map(estimate_part).sum()
 }
 
-/// Base estimate of one part. What is not sent (ignored text, unknown parts) costs nothing.
+/// Returns the base estimate of one part; 0 for parts that are not sent (ignored text, unknown parts).
 pub fn estimate_part(part: &Part) -> Tokens {
     match part {
         Part::Text { ignored: true, .. } | Part::Unknown(_) => Tokens(0),
@@ -44,7 +47,7 @@ pub fn estimate_part(part: &Part) -> Tokens {
         },
         Part::File { .. } => Tokens(FILE_TOKENS),
         Part::Reasoning { text, signature, redacted, .. } => {
-            // Encrypted thinking is base64 of the text that is billed: 4.8 letters a token.
+            // Encrypted reasoning is base64 of the text that is billed: 4.8 characters per token.
             let sealed = if text.is_empty() { signature.as_deref().map_or(0, str::len) } else { 0 }
                 + redacted.as_deref().map_or(0, str::len);
             estimate_text(text) + Tokens((sealed as u64 * 10).div_ceil(48))
@@ -58,40 +61,42 @@ pub fn estimate_part(part: &Part) -> Tokens {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
     pub window: u64,
-    /// Limit of input alone, where the provider has one; else the window.
+    /// Limit of the input alone, if the provider has one; otherwise the window.
     pub input_limit: u64,
     pub max_output: u64,
 }
 
 impl Budget {
-    /// A window of 0 is an unknown one: 128k. An input limit or output limit of 0 is the window.
+    /// Makes a budget. A window of 0 means unknown and counts as 128k. An input or output limit of 0 means
+    /// the window.
     pub fn new(window: u64, input_limit: u64, max_output: u64) -> Self {
         let window = if window == 0 { UNKNOWN_WINDOW } else { window };
         let or_window = |n: u64| if n == 0 { window } else { n };
         Self { window, input_limit: or_window(input_limit), max_output: or_window(max_output) }
     }
 
-    /// Kept free for the answer: `min(max_output, 32_000, window / 4)`.
+    /// Returns the tokens reserved for the answer: `min(max_output, 32_000, window / 4)`.
     pub fn reserve(&self) -> u64 {
         self.max_output.min(MAX_RESERVE).min(self.window / 4)
     }
 
-    /// The tokens that a request may fill: `min(input_limit, window) − reserve`.
+    /// Returns the tokens that a request may fill: `min(input_limit, window) − reserve`.
     pub fn usable(&self) -> u64 {
         self.input_limit.min(self.window).saturating_sub(self.reserve()).max(1)
     }
 
-    /// The size at which a compaction is owed. `share` is kept within 0.10 and 1.
+    /// Returns the size at which a compaction is due. `share` is clamped to 0.10 to 1.
     pub fn threshold(&self, share: f64) -> Tokens {
         Tokens(part_of(self.usable(), share.clamp(0.10, 1.0)))
     }
 
-    /// Where a compaction may be prepared in the background: 0.70, or seven ninths of a threshold below 0.90.
+    /// Returns the size from which a compaction may be prepared in the background: 0.70 of the usable window,
+    /// or seven ninths of the threshold if that is below 0.90.
     pub fn prepare_from(&self, share: f64) -> Tokens {
         Tokens(part_of(self.usable(), 0.70).min(self.threshold(share).0 / 9 * 7))
     }
 
-    /// The same model under what its provider was seen to take.
+    /// Applies the limits that the provider's refusals have revealed.
     pub fn limited(self, limits: Limits) -> Self {
         match limits.effective() {
             Some(limit) if limit < self.window.min(self.input_limit) => {
@@ -106,27 +111,30 @@ pub fn part_of(whole: u64, share: f64) -> u64 {
     (whole as f64 * share) as u64
 }
 
-/// A model's true window, as its provider's refusals taught it. Plain data, kept in a `State` entry per model.
+/// The true window of a model, as learned from its provider's refusals. Plain data, kept in a `State` entry
+/// per model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
     /// The largest limit that an error text named.
     pub named: Option<u64>,
-    /// The smallest request that was refused without naming a limit.
+    /// The size of the smallest request that was refused without naming a limit.
     pub refused: Option<u64>,
 }
 
 impl Limits {
-    /// Name of the `State` entry for a model.
+    /// Returns the name of the `State` entry for a model.
     pub fn key(model: &str) -> String {
         format!("limits:{model}")
     }
 
-    /// Learns from a context-overflow error. `named` is the limit in its text, `sent` our figure for what was sent.
+    /// Learns from a context-overflow error. `named`: the limit in its text. `sent`: becket's figure for the
+    /// size of the request.
     ///
-    /// A named limit counts when it is sane, between 1,024 and 10 million; of several the largest wins, since an error text
-    /// also holds other numbers. A refusal without a number counts as a limit a little below what was sent; call this only
-    /// for refusals of too many tokens, not of too many bytes. Returns whether anything changed.
+    /// A named limit counts if it is plausible, between 1,024 and 10 million. Of several, the largest counts,
+    /// because error texts also contain other numbers. A refusal without a number counts as a limit slightly
+    /// below `sent`. Call this only for refusals because of tokens, not because of bytes. Returns true if
+    /// anything changed.
     pub fn learn(&mut self, named: Option<u64>, sent: Tokens) -> bool {
         let before = *self;
         let sane = named.filter(|n| (1_024..=10_000_000).contains(n));
@@ -139,7 +147,8 @@ impl Limits {
         *self != before
     }
 
-    /// A request of `context` tokens was answered: limits below that were wrong. Returns whether anything changed.
+    /// Learns that a request of `context` tokens was answered, so lower limits were wrong. Returns true if
+    /// anything changed.
     pub fn worked(&mut self, context: Tokens) -> bool {
         let before = *self;
         self.named = self.named.filter(|n| *n >= context.0);
@@ -147,7 +156,7 @@ impl Limits {
         *self != before
     }
 
-    /// A named limit is exact and wins over an inferred one.
+    /// Returns the limit in force. A named limit is exact and takes precedence over an inferred one.
     pub fn effective(self) -> Option<u64> {
         self.named.or(self.refused)
     }
@@ -157,10 +166,10 @@ impl Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Estimator {
-    /// Tokens that the model counts per base token.
+    /// The model's tokens per base token.
     factor: f64,
     samples: u32,
-    /// The factor of a report that was taken for an outlier; a second one like it is believed.
+    /// Factor of a report that was treated as an outlier. A second similar report is believed.
     suspect: Option<f64>,
 }
 
@@ -171,9 +180,9 @@ impl Default for Estimator {
 }
 
 impl Estimator {
-    /// Learning never leaves these: about 8 and 1.6 bytes of prose a token.
+    /// Bounds of the learned factor: about 8 and 1.6 bytes of prose per token.
     const BOUNDS: (f64, f64) = (0.5, 2.5);
-    /// The first report is believed within these.
+    /// Bounds within which the first report is believed.
     const FIRST: (f64, f64) = (0.25, 2.5);
 
     pub fn scale(&self, base: Tokens) -> Tokens {
@@ -188,12 +197,13 @@ impl Estimator {
         self.scale(estimate_message(message))
     }
 
-    /// Learns from a report for a request whose base estimate was `base`. Returns whether the report is believed.
+    /// Learns from a report for a request whose base estimate was `base`. Returns true if the report is
+    /// believed.
     ///
-    /// A report of more than 1.5 × or less than 0.4 × the byte bound is an outlier: alone it changes nothing; a second one
-    /// that agrees with it within a quarter is believed. The first report may be up to 2.5 × the estimate: the
-    /// tokenizer is not known yet, and some take that many for digits, code and scripts of their own. Each report moves
-    /// the ratio by at most a half.
+    /// A report of more than 1.5 × or less than 0.4 × the estimate is an outlier. A single outlier changes
+    /// nothing; a second one that agrees with it within a quarter is believed. The first report may be up to
+    /// 2.5 × the estimate, because the tokenizer is still unknown, and some need that many tokens for digits,
+    /// code and certain scripts. Each report changes the factor by at most a half.
     pub fn learn(&mut self, reported: Tokens, base: Tokens) -> bool {
         if base.0 == 0 || reported.0 == 0 {
             return false;
@@ -221,19 +231,19 @@ impl Estimator {
     }
 }
 
-/// How much of the window is used now. Plain data; kept per model.
+/// Measures how much of the window is used. Plain data, kept per model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Meter {
     pub estimator: Estimator,
-    /// The size that was last reported and believed, and the base estimate of the same context.
+    /// The last believed report, and the base estimate of the same context.
     last: Option<(Tokens, Tokens)>,
     reported: bool,
-    /// An exact count stood in for a report; one is enough.
+    /// True if an exact count replaced a report. It is made only once.
     counted: bool,
 }
 
-/// A meter as the ledger keeps it, with the model that its reports are of.
+/// A meter as stored in the ledger, with the model of its reports.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     model: String,
@@ -244,54 +254,58 @@ impl Meter {
     /// Name of the `State` entry.
     const KEY: &'static str = "meter";
 
-    /// The meter that an earlier process recorded, if the session's last reports are of `model` (`provider/name`).
+    /// Returns the meter that an earlier process recorded, if the session's last reports are of `model`
+    /// (`provider/name`).
     pub fn of_session(view: &View, model: &str) -> Option<Self> {
         let kept: Kept = serde_json::from_value(view.state(Self::KEY)?.clone()).ok()?;
         (kept.model == model).then_some(kept.meter)
     }
 
-    /// For a later process, so that it begins with the last report instead of an estimate; `None` where nothing was reported,
-    /// or the ledger says it already.
+    /// Returns the entry for a later process, so that it starts with the last report instead of an estimate.
+    /// `None` if nothing was reported or the ledger already has it.
     pub fn entry(&self, view: &View, model: &str) -> Option<EntryKind> {
         let value = serde_json::to_value(Kept { model: model.to_owned(), meter: *self }).ok()?;
         let known = view.state(Self::KEY) == Some(&value);
         (self.reported && !known).then(|| EntryKind::State { key: Self::KEY.to_owned(), value })
     }
 
-    /// The provider reported `usage` for a request whose base estimate was `base_sent` (system, tools, messages).
-    /// `base_now` is the base estimate with the answer appended.
+    /// Records that the provider reported `usage` for a request whose base estimate was `base_sent` (system,
+    /// tools, messages). `base_now` is the base estimate including the answer.
     pub fn report(&mut self, usage: &Usage, base_sent: Tokens, base_now: Tokens) {
         if usage.context().0 == 0 {
             return;
         }
         self.reported = true;
         if self.estimator.learn(usage.context(), base_sent) {
-            // Reasoning that was only billed is not sent back; what is sent back stands in the estimate of the answer.
+            // Reasoning that was only billed is not sent back. Reasoning that is sent back is part of the
+            // answer's estimate.
             let answer = usage.output.saturating_sub(usage.reasoning);
             let floor = Tokens(part_of(base_sent.0, 0.4));
             self.last = Some((usage.context().max(floor) + Tokens(answer), base_now));
         }
     }
 
-    /// A tokenizer counted `exact` for a context whose base estimate is `base`: it stands in for a report until one comes.
-    /// The estimator learns nothing, because the tokenizer may be another vendor's.
+    /// Records that a tokenizer counted `exact` tokens for a context whose base estimate is `base`. The count
+    /// replaces a report until one arrives. The estimator does not learn from it, because the tokenizer may
+    /// be another vendor's.
     pub fn count(&mut self, exact: Tokens, base: Tokens) {
         self.counted = true;
         self.last = Some((exact, base));
     }
 
-    /// The last report is of another context (compaction, rewind, model switch): estimates only until the next one.
+    /// Forgets the last report, because it belongs to another context (compaction, rewind, model switch).
+    /// Only estimates are used until the next one.
     pub fn forget(&mut self) {
         self.last = None;
     }
 
-    /// Tokens used by a context whose base estimate is `base_now` (system, tools, messages).
+    /// Returns the tokens used by a context whose base estimate is `base_now` (system, tools, messages).
     pub fn used(&self, base_now: Tokens) -> Tokens {
         match self.last {
             Some((reported, base)) if base_now >= base => {
                 reported + self.estimator.scale(Tokens(base_now.0 - base.0))
             }
-            // Something was taken out since: what is left, in the proportion of the report.
+            // Something was removed since the report, so the report is reduced in proportion.
             Some((reported, base)) if base.0 > 0 => {
                 Tokens((reported.0 as f64 * (base_now.0 as f64 / base.0 as f64)).ceil() as u64)
             }
@@ -299,8 +313,8 @@ impl Meter {
         }
     }
 
-    /// Whether an exact count is worth loading the tokenizer for: nothing was ever reported or counted, and the estimate
-    /// is within 15 % of the threshold.
+    /// True if loading the tokenizer for an exact count is worthwhile: nothing was ever reported or counted,
+    /// and the estimate is within 15 % of the threshold.
     pub fn wants_exact_count(&self, used: Tokens, threshold: Tokens) -> bool {
         !self.reported && !self.counted && used.0.abs_diff(threshold.0) as f64 <= 0.15 * threshold.0 as f64
     }
@@ -315,13 +329,13 @@ mod tests {
 
     #[test]
     fn reserve_and_usable_table() {
-        // window, input limit, max output -> reserve, usable, threshold at 0.90
+        // (window, input limit, max output, (reserve, usable, threshold at 0.90))
         for (window, input, output, want) in [
             (200_000, 200_000, 64_000, (32_000, 168_000, 151_200)),
             (1_000_000, 1_000_000, 64_000, (32_000, 968_000, 871_200)),
             (128_000, 128_000, 4_096, (4_096, 123_904, 111_513)),
             (400_000, 272_000, 128_000, (32_000, 240_000, 216_000)),
-            // A small window keeps at least three quarters for input.
+            // A small window keeps at least three quarters for the input.
             (16_384, 16_384, 8_192, (4_096, 12_288, 11_059)),
             (32_768, 32_768, 32_768, (8_192, 24_576, 22_118)),
             (65_536, 65_536, 32_000, (16_384, 49_152, 44_236)),
@@ -389,7 +403,7 @@ mod tests {
         assert!(e.learn(Tokens(1_200), Tokens(1_000)));
         let settled = e;
         assert!((e.factor - 1.2).abs() < 1e-9);
-        // A doubled report, then the right one again.
+        // A doubled report, then a correct one.
         assert!(!e.learn(Tokens(2_400), Tokens(1_000)));
         assert_eq!(e.scale(Tokens(1_000)), settled.scale(Tokens(1_000)));
         assert!(e.learn(Tokens(1_200), Tokens(1_000)));
@@ -397,7 +411,7 @@ mod tests {
         assert!(!e.learn(Tokens(2_000), Tokens(1_000)));
         assert!(e.learn(Tokens(2_100), Tokens(1_000)));
         assert!(e.scale(Tokens(1_000)) > settled.scale(Tokens(1_000)));
-        // The first report is of a tokenizer that nobody knows.
+        // The first report comes from an unknown tokenizer.
         for (reported, believed) in [(240, false), (260, true), (2_000, true), (2_500, true), (2_600, false)]
         {
             assert_eq!(Estimator::default().learn(Tokens(reported), Tokens(1_000)), believed, "{reported}");
@@ -415,11 +429,11 @@ mod tests {
         m.report(&usage(100, 900, 50), Tokens(1_000), Tokens(1_050));
         assert_eq!(m.used(Tokens(1_050)), Tokens(1_050));
         assert_eq!(m.used(Tokens(9_050)), Tokens(9_050));
-        // A spike of ×2 moves nothing; neither does an empty report.
+        // A spike of ×2 changes nothing; neither does an empty report.
         m.report(&usage(18_000, 0, 50), Tokens(9_050), Tokens(9_100));
         m.report(&Usage::default(), Tokens(9_100), Tokens(9_100));
         assert_eq!(m.used(Tokens(9_100)), Tokens(9_100));
-        // After a prune the report counts in proportion; after a compaction not at all.
+        // After a prune the report counts in proportion; after a compaction it does not count.
         assert_eq!(m.used(Tokens(525)), Tokens(525));
         m.forget();
         assert_eq!(m.used(Tokens(77)), Tokens(77));
@@ -433,7 +447,7 @@ mod tests {
         }
         m.report(&Usage { input: 10, ..Usage::default() }, Tokens(10), Tokens(12));
         assert!(!m.wants_exact_count(Tokens(100), Tokens(100)));
-        // A count stands in for a report, and is not asked for twice.
+        // An exact count replaces a report and is not requested twice.
         let mut m = Meter::default();
         m.count(Tokens(130), Tokens(100));
         assert_eq!((m.used(Tokens(100)), m.used(Tokens(110))), (Tokens(130), Tokens(140)));

@@ -1,17 +1,17 @@
-//! T8: compaction. Older history becomes one summary; a recent tail stays verbatim; exactly one thing happens next.
+//! Compaction: older history becomes one summary; a recent tail stays word for word; one defined step follows.
 //!
-//! # The model behind it
+//! # Model
 //!
-//! A compaction is a function of a [`Snapshot`] (the view from before, as plain data) with at most a few model calls in
-//! its middle. [`begin`] takes the snapshot through prune and split and returns a [`Step`]; each [`Step::Ask`] holds the
-//! one model request to make and is given back what came of it. No step knows a clock, a model or a disk.
+//! A compaction is a function of a [`Snapshot`] (the view before it, as plain data), interrupted by a few model
+//! requests. [`begin`] prunes and splits the snapshot and returns a [`Step`]. Each [`Step::Ask`] contains the next
+//! request to make and is given its answer. No step knows a clock, a model or a disk.
 //!
 //! Order: snapshot → prune → split → summarise → anchor → verify → continuation → commit.
 //!
 //! # How a driver calls it
 //!
-//! State of its own that it keeps: one [`super::budget::Meter`] and one [`super::budget::Limits`] per model, one
-//! [`Governor`] per session. On open: `Governor::from_state(view.state(Governor::KEY))`.
+//! The driver keeps one [`super::budget::Meter`] and one [`super::budget::Limits`] per model, and one [`Governor`]
+//! per session. When a session is opened: `Governor::from_state(view.state(Governor::KEY))`.
 //!
 //! ```text
 //!    floor  = Floor::of(&system_items, &tool_specs)                      // again when either changes
@@ -39,11 +39,11 @@
 //!    loop { match step {
 //!        Step::Ask(ask) => {
 //!            // ask.request(): SummaryRequest { input, system, prompt, max_output }
-//!            //   InputKind::PrunedHead   → a context of its own: system = [system], one user message = prompt, no tools
+//!            //   InputKind::PrunedHead   → a separate context: system = [system], one user message = prompt, no tools
 //!            //   InputKind::CachedPrefix → the running request, unchanged, and one more user message = prompt at its
 //!            //                             end, tool_choice none
 //!            // 90 s for all asks of one compaction together; then Err(Failure::Timeout). Esc: drop the ask, history
-//!            // is as it was. Usage entries carry purpose "summary".
+//!            // is unchanged. Usage entries carry purpose "summary".
 //!            step = ask.answer(Ok(text) | Err(Failure::…))
 //!        }
 //!        Step::Commit(outcome) => {
@@ -61,19 +61,21 @@
 //!    } }
 //! ```
 //!
-//! `outcome.entries` is `[Compaction, Message]` or `[Compaction]` while the session awaits the user, or `[Prune]` where
-//! pruning alone was enough (then the turn goes on as it is, without a continuation). An outcome belongs to its snapshot:
-//! when messages were appended after that was taken, drop it and begin again.
+//! `outcome.entries` is `[Compaction, Message]`; or `[Compaction]` if the session awaits the user; or `[Prune]` if
+//! pruning alone was enough (the turn then continues without a continuation message). An outcome belongs to its
+//! snapshot. If messages were appended after the snapshot was taken, drop the outcome and begin again.
 //!
-//! Ahead of time, from [`super::budget::Budget::prepare_from`] on: [`prepare`] gives the ask to make in the background. It
-//! ends in [`Step::Prepared`] or [`Step::Unprepared`], both to be kept as [`Prepared::entry`]. The compaction then starts
+//! From [`super::budget::Budget::prepare_from`] on, [`prepare`] returns a request to make in the background. It ends
+//! in [`Step::Prepared`] or [`Step::Unprepared`]; store either with [`Prepared::entry`]. The compaction then starts
 //! with [`begin_with`].
 //!
 //! # Invariants
-//! - No loop: a compaction is accepted only if it pays (`verify`), else it escalates once, without the model, then stops.
-//! - The user's last message stands verbatim in every outcome: in the tail, kept before it, or as the continuation.
+//! - No loop: a compaction is accepted only if it frees enough (`verify`). Otherwise it escalates once, without the
+//!   model, and then stops.
+//! - The user's last message stays word for word in every outcome: in the tail, kept before it, or as the continuation.
 //! - A call and its results are on the same side of the cut.
-//! - What the model has not answered yet stays: calls whole, results at least as a cut with the id for `recall`.
+//! - Messages that the model has not answered yet stay: calls whole, results at least shortened, with the id for
+//!   `recall`.
 //! - Text of tools is data: it is escaped on its way to the summariser and on its way back.
 //!
 //! Does not talk to a model, count time, or write the ledger.
@@ -115,14 +117,15 @@ use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Everything a compaction looks at: the view from before it, as plain data.
+/// The input of a compaction: the view before it, as plain data.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The view's messages in order, as the ledger has them (not wrapped, not escaped), without summary and state messages.
+    /// The view's messages in order, as the ledger has them (not wrapped, not escaped), without summary and
+    /// state message.
     pub messages: Vec<Arc<Message>>,
-    /// Calls whose outputs are stubs in the view already.
+    /// Calls whose outputs are already stubs in the view.
     pub stubs: HashSet<CallId>,
-    /// Outputs that the model was first shown in part, also those that have left the view.
+    /// Outputs that the model first saw shortened, including those that have left the view.
     pub cuts: HashMap<CallId, CutOutput>,
     /// The last ledger entry that the view has seen.
     pub last_seq: Seq,
@@ -130,28 +133,28 @@ pub struct Snapshot {
     /// The compaction in force.
     pub previous: Option<Previous>,
     pub pins: Pins,
-    /// What T9 would prune now.
+    /// Outputs that a prune would choose now.
     pub prunable: Vec<PrunedCall>,
     /// Tool calls of the whole session, oldest first.
     pub journal: Arc<Journal>,
     /// State entries by name: `todo`, `skills`, `read_files`, `mode`, …
     pub state: BTreeMap<String, Value>,
-    /// Rules files below the working directory as they are on disk now; `None`: as the view shows them.
+    /// Rules files below the working directory as they are on disk now; `None`: use the texts in the view.
     pub rules: Option<Vec<SystemItem>>,
-    /// Files that the model was shown ([`uses`]), as the driver finds them now.
+    /// Files that the model was shown ([`uses`]), as the driver has just read them.
     pub files: Vec<FileNow>,
     /// System prompt, rules and tools, in base tokens (`budget::estimate_*`).
     pub floor: Floor,
-    /// What is used now, as `Meter::used` says; 0 when unknown.
+    /// Current size according to `Meter::used`; 0 if unknown.
     pub used: Tokens,
     pub budget: Budget,
     pub policy: Policy,
     pub trigger: CompactionTrigger,
     /// `/compact focus`.
     pub focus: Option<String>,
-    /// Who writes the summary; `None`: the deterministic fallback, at once.
+    /// The model that writes the summary; `None`: use the deterministic fallback at once.
     pub summariser: Option<Summariser>,
-    /// Id of the continuation message, should there be one.
+    /// Id for the continuation message, if there will be one.
     pub continuation_id: MessageId,
 }
 
@@ -165,16 +168,16 @@ pub struct Previous {
     pub state: String,
     /// Its rules files.
     pub rules: Vec<SystemItem>,
-    /// The files whose content stands in `state`.
+    /// The files whose content is in `state`.
     pub attached: Vec<AttachedFile>,
-    /// Messages it took out of its tail, its media that became text: they stay so.
+    /// Messages removed from its tail, and media that became text. Both stay so.
     pub taken_out: Vec<MessageId>,
     pub media: Vec<(MessageId, u32)>,
     pub pruned: Vec<PrunedCall>,
     pub cuts: Vec<CutOutput>,
 }
 
-/// What the user pinned.
+/// Pinned messages and calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pins {
     pub messages: HashSet<MessageId>,
@@ -188,16 +191,16 @@ pub struct Summariser {
     pub name: String,
     pub budget: Budget,
     pub prices: Option<Prices>,
-    /// The running model is the summariser, and its provider still holds the cached prefix.
+    /// True if the running model is the summariser and its provider still has the prefix in its cache.
     pub cache_warm: bool,
 }
 
-/// Which request is made for the summary; recorded in `Compaction.input`.
+/// The kind of request for the summary; recorded in `Compaction.input`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputKind {
-    /// A short request of its own with the pruned head as text.
+    /// A short separate request with the pruned head as text.
     PrunedHead,
-    /// The running request with one instruction at its end.
+    /// The current conversation with one instruction at its end.
     CachedPrefix,
 }
 
@@ -214,7 +217,7 @@ impl InputKind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SummaryRequest {
     pub input: InputKind,
-    /// Empty for [`InputKind::CachedPrefix`], whose system prompt stays as it is.
+    /// Empty for [`InputKind::CachedPrefix`], whose system prompt is unchanged.
     pub system: String,
     /// Text of the one user message.
     pub prompt: String,
@@ -222,29 +225,29 @@ pub struct SummaryRequest {
     pub max_output: u64,
 }
 
-/// Why a summary request gave no text.
+/// The reason why a summary request returned no text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The provider failed for good, with its message.
+    /// The provider failed permanently, with its message.
     Error(String),
     Refusal,
-    /// 90 seconds are over.
+    /// The time limit of 90 seconds was reached.
     Timeout,
-    /// The provider says that the request is too long.
+    /// The provider refused the request as too long.
     Overflow,
 }
 
 /// A compaction that is ready to be appended.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// To be appended as one commit, in this order.
+    /// Entries to append as one commit, in this order.
     pub entries: Vec<EntryKind>,
     pub report: Report,
-    /// What people should be told: failures of the summariser, fallbacks, escalations.
+    /// Messages for people: failures of the summariser, fallbacks, escalations.
     pub notices: Vec<String>,
 }
 
-/// What a compaction does, for people: `/compact --preview`, `becket context`, the event.
+/// The effect of a compaction for people: `/compact --preview`, `becket context`, the event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     pub trigger: CompactionTrigger,
@@ -255,19 +258,19 @@ pub struct Report {
     pub tokens_after: Tokens,
     pub before: Breakdown,
     pub after: Breakdown,
-    /// Messages that leave the view, that are kept from before the cut, and that are in the tail.
+    /// Numbers of messages that leave the view, that are kept although they precede the cut, and that are in the tail.
     pub dropped: usize,
     pub kept: usize,
     pub tail: usize,
-    /// Outputs that become stubs.
+    /// Number of outputs that become stubs.
     pub pruned: usize,
-    /// Outputs that the model has not answered yet and that are shown in part.
+    /// Number of outputs that the model has not answered yet and that are shortened.
     pub cut: usize,
-    /// Nothing that is new to the model is in the new view: its results are stubs without any text.
+    /// True if the new view shows nothing that is new to the model: its results are stubs without any text.
     pub blind: bool,
     pub model_calls: u32,
-    /// Exactly what the model will see; empty when pruning was enough.
+    /// The summary exactly as the model will see it; empty if pruning was enough.
     pub summary: String,
-    /// Text of the summarising model that is not in it.
+    /// Text of the summarising model that was not accepted.
     pub left_out: Vec<LeftOut>,
 }

@@ -1,39 +1,42 @@
-//! T11: the one message that follows a compaction, chosen by state, never guessed.
+//! The continuation: the one message that follows a compaction. It is chosen from the session's state, never
+//! guessed.
 //!
-//! It looks at the snapshot from before the compaction. Three branches (media, unanswered, mid-task), or none while the
-//! session awaits the user. The message has origin `CompactionContinue` and `metadata.compaction_continue`, so every user
-//! interface hides it, no reminder wraps it, and it counts as no user turn.
+//! The choice depends on the snapshot before the compaction. There are three branches (media, unanswered,
+//! mid-task), or no message if the session awaits the user. The message has the origin `CompactionContinue`
+//! and `metadata.compaction_continue`. Therefore every user interface hides it, no reminder wraps it, and it
+//! does not count as a user turn.
 //!
-//! Does not append anything, and takes the id of the message from its caller.
+//! Appends nothing. The caller supplies the id of the message.
 
 use becket_types::{Message, MessageId, Metadata, Origin, Part, Role, Seq, Synthetic, TurnState, is_blank};
 use serde_json::Map;
 use std::borrow::Borrow;
 
-/// Text of the media branch, before the user's own words.
+/// Prefix of the text in the media branch, before the user's own words.
 pub const MEDIA_PREFIX: &str = "[Continuing from compaction] ";
-/// Text of the media branch where the message had no words.
+/// Text in the media branch if the user's message had no words.
 pub const MEDIA_ONLY: &str = "[Continuing task — previous message contained media attachments]";
-/// Text of the mid-task branch.
+/// Text in the mid-task branch.
 pub const CONTINUE: &str = "continue";
 
-/// Which continuation a snapshot calls for.
+/// The kind of continuation that a snapshot needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Branch {
-    /// The last user message holds an image or attachment that the model has answered.
+    /// The last user message has an image or attachment, and the model has answered it.
     Media,
-    /// Nobody has answered the last user message. It is repeated with its media.
+    /// The last user message has no answer. It is repeated with its media.
     Unanswered,
-    /// Work is under way, or there is no user message at all.
+    /// The model is in the middle of its work, or there is no user message at all.
     MidTask,
 }
 
-/// A message whose words are the user's: typed, or an unanswered prompt that an earlier continuation repeats.
+/// True if the words of this message are the user's: typed, or repeated by an earlier continuation because
+/// they had no answer.
 pub fn is_users_words(message: &Message) -> bool {
     message.is_user_turn() || is_replay(message)
 }
 
-/// The continuation of branch `unanswered`: the user's own parts under another id.
+/// True for a continuation of the unanswered branch: the user's own parts under another id.
 pub fn is_replay(message: &Message) -> bool {
     message.role == Role::User
         && message.metadata.compaction_continue
@@ -41,12 +44,12 @@ pub fn is_replay(message: &Message) -> bool {
         && !message.parts.iter().any(|p| matches!(p, Part::Text { synthetic: true, .. }))
 }
 
-/// Index of the last message with the user's words.
+/// Returns the index of the last message with the user's words.
 pub fn last_user<M: Borrow<Message>>(messages: &[M]) -> Option<usize> {
     messages.iter().rposition(|m| is_users_words(m.borrow()))
 }
 
-/// The branch for a snapshot, whatever the turn state.
+/// Returns the branch for a snapshot. The turn state is not considered.
 pub fn branch<M: Borrow<Message>>(before: &[M]) -> Branch {
     let Some(at) = last_user(before) else { return Branch::MidTask };
     if before[at + 1..].iter().all(|m| m.borrow().role != Role::Assistant) {
@@ -58,9 +61,9 @@ pub fn branch<M: Borrow<Message>>(before: &[M]) -> Branch {
     }
 }
 
-/// The message to append in one commit with the compaction; `None` while the session awaits the user.
+/// Returns the message to append in the same commit as the compaction; `None` if the session awaits the user.
 ///
-/// `before` is the view's messages from before the compaction, oldest first; `id` is the new message's.
+/// `before`: the view's messages before the compaction, oldest first. `id`: the id for the new message.
 pub fn continuation<M: Borrow<Message>>(id: MessageId, before: &[M], state: TurnState) -> Option<Message> {
     if state == TurnState::AwaitingUser {
         return None;
@@ -86,7 +89,7 @@ pub fn continuation<M: Borrow<Message>>(id: MessageId, before: &[M], state: Turn
     })
 }
 
-/// What a person typed in this message, text parts joined by newline.
+/// Returns the text that a person typed in this message: its text parts, joined by newlines.
 pub fn words(message: &Message) -> String {
     let texts: Vec<&str> = message
         .parts
@@ -153,7 +156,7 @@ mod tests {
     #[expect(clippy::type_complexity, reason = "a table")]
     fn the_three_branches() {
         use TurnState as T;
-        // rule, snapshot, state -> text, had_media, synthetic
+        // (rule, snapshot, state, expected (text, had_media, synthetic))
         let cases: Vec<(&str, Vec<Message>, TurnState, Option<(&str, bool, bool)>)> = vec![
             ("awaiting the user: none", vec![Message::user("q"), answer()], T::AwaitingUser, None),
             (

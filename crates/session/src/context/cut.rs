@@ -1,11 +1,12 @@
-//! Cut outputs: the beginning and the end of a tool output, with a stub between them that names the id for `recall`.
+//! Cut outputs: the beginning and the end of a tool output, with a stub between them that names the id for
+//! `recall`.
 //!
-//! Results that the model has not answered yet are never dropped. Where they do not fit, the largest are cut: small ones
-//! stay whole, and large ones share what is left in equal parts ([`share`]). The decision is an entry ([`CutOutput`]), so
-//! the view stays a function of the ledger. The ledger keeps every output whole.
+//! Results that the model has not answered yet are never dropped. If they do not fit, the largest are cut:
+//! small ones stay whole, and large ones share the rest equally ([`share`]). The decision is an entry
+//! ([`CutOutput`]), so the view depends only on the ledger. The ledger keeps every output whole.
 //!
-//! Invariants: a cut is on a character border; text of tools is escaped on both sides of the stub; a cut output costs no
-//! more than the room it was given, except for the stub itself.
+//! Invariants: a cut is at a character border. Text of tools is escaped on both sides of the stub. A cut
+//! output costs at most the space it was given, plus the stub.
 
 use super::View;
 use super::budget::{estimate_message, estimate_part, estimate_text};
@@ -14,26 +15,26 @@ use becket_types::{CallId, CutOutput, EntryKind, Message, Part, PruneReason, Rol
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Below this many tokens a piece of an output tells nothing: only the stub is left.
+/// Minimum size of a piece in tokens. A smaller piece is useless, so only the stub is shown.
 const MIN_PIECE: u64 = 24;
 /// Tokens of a stub with its notice.
 const STUB: u64 = 72;
-/// A border moves by this many bytes at most to lie between two lines.
+/// Maximum distance in bytes by which a cut is moved to a line break.
 const LINE: usize = 200;
 
-/// One output that may be cut.
+/// An output that may be cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Output<'a> {
     pub call_id: &'a CallId,
     pub text: &'a str,
-    /// Base tokens of it as it would be shown now.
+    /// Base tokens of the output as it is shown now.
     pub tokens: u64,
-    /// Its end matters as much as its beginning.
+    /// True if the end is as important as the beginning.
     pub end_matters: bool,
 }
 
 impl<'a> Output<'a> {
-    /// The output of a result part; `now` is the cut that is in force.
+    /// Returns the output of a result part. `now` is the cut that is in force.
     pub fn of(part: &'a Part, now: Option<&CutOutput>) -> Option<Self> {
         let Part::ToolResult { call_id, output, extra, name, .. } = part else { return None };
         let tokens = tokens(part, now).saturating_sub(FRAME);
@@ -42,10 +43,10 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Tokens around an output that no cut changes.
+/// Tokens around an output that a cut does not change.
 const FRAME: u64 = 4;
 
-/// Base tokens of a result as it is shown under a cut.
+/// Returns the base tokens of a result with a cut.
 pub fn tokens(part: &Part, cut: Option<&CutOutput>) -> u64 {
     match cut.and_then(|cut| render(part, cut)) {
         Some(text) => FRAME + estimate_text(&text).0,
@@ -53,7 +54,7 @@ pub fn tokens(part: &Part, cut: Option<&CutOutput>) -> u64 {
     }
 }
 
-/// The output as it is shown; `None` where the cut leaves nothing out.
+/// Returns the output with its cut; `None` if the cut omits nothing.
 pub(super) fn render(part: &Part, cut: &CutOutput) -> Option<String> {
     let Part::ToolResult { call_id, name, output, spill, .. } = part else { return None };
     let from = output.floor_char_boundary(usize::try_from(cut.head).unwrap_or(usize::MAX));
@@ -67,7 +68,7 @@ pub(super) fn render(part: &Part, cut: &CutOutput) -> Option<String> {
         return Some(stub);
     }
     let id = escape::attribute(call_id.as_str());
-    // What a tool spilled is longer than what it returned: places in it are other ones.
+    // A tool that stored its whole output has returned only part of it, so byte positions in the two differ.
     let (range, what) = match spill {
         Some(_) => (String::new(), format!("{} bytes", to - from)),
         None => (format!(r#","bytes":"{from}-{to}""#), format!("bytes {from}-{to} of {}", output.len())),
@@ -81,8 +82,8 @@ pub(super) fn render(part: &Part, cut: &CutOutput) -> Option<String> {
     Some(format!("{head}{}{notice}{end}{tail}", line(&head)))
 }
 
-/// The cuts that make outputs fit into `room` base tokens together. Small outputs stay whole; those that are larger than
-/// an equal share of what is left are cut to it. Empty when all of them fit.
+/// Returns the cuts that make all outputs together fit into `room` base tokens. Outputs smaller than an equal
+/// share stay whole; larger ones are cut to it. Empty if all of them fit.
 pub fn share(outputs: &[Output<'_>], room: u64) -> Vec<CutOutput> {
     if outputs.iter().map(|o| o.tokens).sum::<u64>() <= room {
         return Vec::new();
@@ -91,7 +92,7 @@ pub fn share(outputs: &[Output<'_>], room: u64) -> Vec<CutOutput> {
     outputs.iter().filter(|o| o.tokens > level).filter_map(|o| shorten(o, level)).collect()
 }
 
-/// The height up to which equal shares of `room` fill: what is smaller stays whole.
+/// Returns the size up to which outputs stay whole when `room` is shared equally.
 fn level(mut sizes: Vec<u64>, mut room: u64) -> u64 {
     sizes.sort_unstable();
     let mut left = sizes.len() as u64;
@@ -106,7 +107,7 @@ fn level(mut sizes: Vec<u64>, mut room: u64) -> u64 {
     u64::MAX
 }
 
-/// Head and tail of one output within `tokens`; `None` when the stub would cost what it saves.
+/// Computes head and tail of one output within `tokens`; `None` if the stub would cost more than it saves.
 fn shorten(output: &Output<'_>, tokens: u64) -> Option<CutOutput> {
     if output.tokens <= STUB {
         return None;
@@ -118,7 +119,7 @@ fn shorten(output: &Output<'_>, tokens: u64) -> Option<CutOutput> {
     };
     let (mut low, mut high) = (0, text.len());
     if room >= MIN_PIECE {
-        // The largest number of bytes whose pieces fit.
+        // Binary search for the largest number of bytes that fits.
         while low < high {
             let middle = low + (high - low).div_ceil(2);
             if cost(pieces(text, middle, output.end_matters)) <= room {
@@ -138,7 +139,8 @@ fn shorten(output: &Output<'_>, tokens: u64) -> Option<CutOutput> {
     })
 }
 
-/// Lengths of the head and the tail that keep about `bytes` of a text, between lines where one ends near by.
+/// Returns the lengths of head and tail that keep about `bytes` of a text. They end at a line break if one is
+/// near.
 fn pieces(text: &str, bytes: usize, end_matters: bool) -> (usize, usize) {
     let tail = if end_matters { bytes / 2 } else { bytes / 4 };
     let head = text.floor_char_boundary(bytes - tail);
@@ -150,18 +152,19 @@ fn pieces(text: &str, bytes: usize, end_matters: bool) -> (usize, usize) {
     (head, text.len() - from)
 }
 
-/// Results of the newest step, newest first.
+/// Returns the results of the newest step, newest first.
 fn newest_step(view: &View) -> impl Iterator<Item = &Arc<Message>> {
     view.live().rev().take_while(|m| m.role != Role::Assistant)
 }
 
-/// Base tokens of the results of the newest step.
+/// Returns the base tokens of the results of the newest step.
 pub fn step_tokens(view: &View) -> Tokens {
     newest_step(view).filter(|m| m.role == Role::Tool).map(|m| estimate_message(m)).sum()
 }
 
-/// The entry that makes the results of the newest step fit into `room` base tokens together; `None` when they do. For the
-/// end of a step, before any request has shown its results. Pinned outputs and stubs stay as they are.
+/// Returns the entry that makes the results of the newest step together fit into `room` base tokens; `None`
+/// if they already do. Called at the end of a step, before a request has shown its results. Pinned outputs
+/// and stubs are not changed.
 pub fn step(view: &View, room: Tokens) -> Option<EntryKind> {
     let step: Vec<_> = newest_step(view).cloned().collect();
     let results = step.iter().rev().filter(|m| m.role == Role::Tool && !view.is_pinned(&m.id));

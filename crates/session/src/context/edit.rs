@@ -1,7 +1,9 @@
-//! Items of the context dropped, collapsed, pinned or brought back by hand: planned on a copy, shown, reversible.
+//! Manual changes to the context: dropping, collapsing, pinning or restoring items. A change is planned on a
+//! copy, shown, and can be undone.
 //!
-//! A change is one commit: `revert`, `prune`, `pin` or `restore` entries, and a notice that names them, so that undo knows
-//! what belongs together. Nothing is deleted. A plan changes nothing; it holds as long as nothing is appended.
+//! A change is one commit: `revert`, `prune`, `pin` or `restore` entries, and a notice that names them, so
+//! that undo knows which entries belong together. Nothing is deleted. Planning changes nothing; a plan is
+//! valid until an entry is appended.
 
 use super::{View, budget, prune};
 use becket_types::{
@@ -12,23 +14,23 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Key of the notice that belongs to a change: `{op, items, entries}`.
+/// Key in the notice of a change: `{op, items, entries}`.
 const EDIT: &str = "context_edit";
-/// Keys of the notices of undo and redo: the number of the notice that is meant, and the entries that undo it.
+/// Keys in the notices of undo and redo: the number of the affected notice, and the entries that undo it.
 const UNDO: &str = "context_undo";
 const REDO: &str = "context_redo";
 
-/// Why a change cannot be made, and what to do instead.
+/// The reason why a change cannot be made, and advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     pub why: String,
     pub hint: &'static str,
 }
 
-/// A change worked out on a copy of the view.
+/// A change that was computed on a copy of the view.
 #[derive(Clone, Debug)]
 pub struct Edit {
-    /// What people are shown.
+    /// The plan for display.
     pub plan: ContextPlan,
     kinds: Vec<EntryKind>,
     change: &'static str,
@@ -37,7 +39,7 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// The entries that make it so, behind the entry `last`.
+    /// Returns the entries of the change. `last` is the entry they will follow.
     pub fn into_entries(self, last: Seq) -> Vec<EntryKind> {
         let entries: Vec<u64> = (1..=self.kinds.len() as u64).map(|n| last.0 + n).collect();
         let (key, value) = match self.change {
@@ -53,10 +55,11 @@ impl Edit {
     }
 }
 
-/// What `change` would do to a view that was folded from `entries`.
+/// Plans `change` for a view that was computed from `entries`.
 ///
 /// # Errors
-/// It names nothing that is there, or something that must stay.
+///
+/// Fails if the change names no existing item, or an item that must stay.
 pub fn plan(
     view: &mut View,
     entries: &[Entry],
@@ -122,20 +125,21 @@ fn chosen(view: &View, list: &[String]) -> Result<Vec<Item>, Refused> {
     Ok(items)
 }
 
-/// A message, or one call of one.
+/// A message, or one call of a message.
 enum Item {
     Message(Arc<Message>),
     Call(CallId),
 }
 
-/// The newest undo of a compaction that can be taken back; undoing it makes the compaction count again.
+/// Returns the newest undo of a compaction that can itself be undone, and the compaction.
 fn undone_compaction<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Option<(Seq, Seq)> {
     let mut compactions = HashSet::new();
     let mut undos: Vec<(Seq, Seq)> = Vec::new();
     for entry in entries {
         match entry.kind {
             EntryKind::Compaction(_) => {
-                // What was undone before a newer one does not come back on top of it.
+                // A new compaction discards older undos: redoing one of them would put it on top of the new
+                // one.
                 undos.clear();
                 compactions.insert(entry.seq);
             }
@@ -149,8 +153,8 @@ fn undone_compaction<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Option
     undos.pop()
 }
 
-/// The entries that make the newest undone compaction count again, and the entry of that compaction. What was pinned since
-/// its undo comes back behind it: no compaction removes a pin.
+/// Returns the entries that redo the newest undone compaction, and the entry of that compaction. Messages
+/// pinned since its undo are pinned again afterwards, because no compaction removes a pin.
 pub fn redo_compaction(view: &View, entries: &[Entry]) -> Option<(Vec<EntryKind>, Seq)> {
     let (undo, compaction) = undone_compaction(entries)?;
     let mut kinds = vec![EntryKind::Revert { entry: undo }];
@@ -172,7 +176,7 @@ pub fn redo_compaction(view: &View, entries: &[Entry]) -> Option<(Vec<EntryKind>
     Some((kinds, compaction))
 }
 
-/// What a person calls an item: `12`, `12-15`, a call id, the beginning of a message id.
+/// Finds the items that a person names: `12`, `12-15`, a call id, the beginning of a message id.
 fn find(view: &View, query: &str) -> Result<Vec<Item>, Refused> {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     let range = match query.split_once('-') {
@@ -207,7 +211,7 @@ fn find(view: &View, query: &str) -> Result<Vec<Item>, Refused> {
     Ok(found)
 }
 
-/// The messages that make a whole with an item: an answer with calls and all of its results.
+/// Returns all messages that belong with an item: an answer with calls, and all results of these calls.
 fn whole(view: &View, item: &Item) -> Vec<Arc<Message>> {
     let calls: HashSet<&CallId> = match item {
         Item::Call(id) => HashSet::from([id]),
@@ -279,7 +283,7 @@ fn pin(items: &[Item]) -> Vec<EntryKind> {
     items.iter().map(|item| EntryKind::Pin { target: target(item) }).collect()
 }
 
-/// Messages of the ledger that are not in the view any more, by number or id.
+/// Restores messages of the ledger, by number or id, that are no longer in the view.
 fn restore(entries: &[Entry], view: &View, list: &[String]) -> Result<Vec<EntryKind>, Refused> {
     let live: HashSet<MessageId> = view.live().map(|m| m.id).collect();
     let repeated: HashSet<MessageId> =
@@ -316,19 +320,20 @@ fn restore(entries: &[Entry], view: &View, list: &[String]) -> Result<Vec<EntryK
     Ok(vec![EntryKind::Restore { messages }])
 }
 
-/// Numbers of the entries that a notice names.
+/// Returns the numbers of the entries that a notice names.
 fn named(extra: &Map<String, Value>, key: &str) -> Option<Vec<Seq>> {
     let list = extra.get(key)?.get("entries")?.as_array()?;
     Some(list.iter().filter_map(Value::as_u64).map(Seq).collect())
 }
 
-/// The entries of a change by hand that this notice is of, if it is of one.
+/// Returns the entries of the manual change that this notice belongs to; empty for any other entry.
 pub(crate) fn by_hand(kind: &EntryKind) -> Vec<Seq> {
     let EntryKind::Notice { extra, .. } = kind else { return Vec::new() };
     [EDIT, UNDO, REDO].iter().find_map(|key| named(extra, key)).unwrap_or_default()
 }
 
-/// Changes that count, and undone ones, each with its notice, its words and its entries.
+/// A change: its notice, its description and its entries. [`changes`] separates those in force from undone
+/// ones.
 type Change = (Seq, String, Vec<Seq>);
 
 fn changes(entries: &[Entry]) -> (Vec<Change>, Vec<(Change, Vec<Seq>)>) {
@@ -347,7 +352,7 @@ fn changes(entries: &[Entry]) -> (Vec<Change>, Vec<(Change, Vec<Seq>)>) {
     (made, undone)
 }
 
-/// Entries, words, and the notice that is meant.
+/// Entries to append, a description, and the affected notice.
 type Back = (Vec<EntryKind>, String, Option<Seq>);
 
 fn undo(entries: &[Entry]) -> Result<Back, Refused> {
@@ -366,18 +371,18 @@ fn redo(entries: &[Entry]) -> Result<Back, Refused> {
     Ok((kinds, format!("Done again: {text}"), Some(of)))
 }
 
-/// Sizes before and after, and where the bytes begin to differ.
+/// Effect of a change: sizes before and after, and the first message that differs.
 struct Effect {
     before: Tokens,
     after: Tokens,
-    /// Messages that stay as they are, from the start.
+    /// Number of messages at the start that stay the same.
     same: usize,
     messages: usize,
-    /// Tokens behind that place, afterwards.
+    /// Tokens after that point, once the change is made.
     behind: Tokens,
 }
 
-/// A view like this one of all entries and of these behind them.
+/// Computes a view like this one from all entries plus these additional ones.
 fn folded(view: &View, entries: &[Entry], kinds: &[EntryKind]) -> View {
     let mut next = View::fold(view.policy().clone(), view.scope().clone(), entries);
     for kind in kinds {
@@ -406,7 +411,8 @@ fn common(before: &Context, after: &Context) -> usize {
     before.messages.iter().zip(&after.messages).take_while(|(a, b)| a.message == b.message).count()
 }
 
-/// What the next request costs more than from the cache, and what each one after it costs less.
+/// Returns the extra cost of the next request compared with cached reading, and the saving of each later
+/// request.
 fn costs(effect: &Effect, prices: Option<Prices>) -> Option<(f64, f64)> {
     let prices = prices?;
     let behind = effect.behind.0;

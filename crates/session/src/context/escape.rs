@@ -1,20 +1,20 @@
-//! Makes the engine's own tags unforgeable: only the engine writes them.
+//! Escaping of becket's own tags, so that only becket can write them.
 //!
-//! Text that comes from tools, files, web pages or other machines may hold `<system-reminder>` and its like. In the view
-//! the opening `<` of such a tag becomes `&lt;`, so that it reads the same and is no tag. Letter case, white space and
-//! invisible characters make no difference, wherever they are: before the name or in it. The control tokens of chat
-//! templates (`<|im_start|>`) are treated alike, because servers take them for the border of a message. Text without any
-//! of these is not copied.
+//! Text from tools, files, web pages or other machines may contain `<system-reminder>` or similar tags. In
+//! the view, the opening `<` of such a tag becomes `&lt;`, so that it reads the same and is not a tag. Case,
+//! white space and invisible characters make no difference, neither before the name nor in it. The control
+//! tokens of chat templates (`<|im_start|>`) are treated in the same way, because servers interpret them as
+//! message borders. Text without any of these is not copied.
 //!
-//! The user's own text is left alone, except inside the reminder wrapper, which it must not close early.
+//! The user's own text is not changed, except inside the reminder wrapper, which it must not close early.
 
 use std::borrow::Cow;
 
-/// Names of the tags that only the engine writes. A name that starts with one of them counts too.
+/// Names of tags that only becket writes. A name that starts with one of them counts too.
 pub const ENGINE_TAGS: [&str; 5] =
     ["system-reminder", "verbatim_tail", "tool-output-compacted", "context-summary", "user-messages"];
 
-/// Engine tags, and the control tokens with which chat templates mark who speaks.
+/// becket's tags, and the control tokens with which chat templates mark the speaker.
 const MARKS: [&str; 24] = [
     "system-reminder",
     "verbatim_tail",
@@ -42,12 +42,13 @@ const MARKS: [&str; 24] = [
     "|tool",
 ];
 
-/// Escapes every engine tag and control token in `text`. Idempotent; borrows when there is nothing to escape.
+/// Escapes every tag of becket and every control token in `text`. Idempotent; borrows if there is nothing to
+/// escape.
 pub fn escape(text: &str) -> Cow<'_, str> {
     escape_tags(text, &MARKS)
 }
 
-/// Escapes the tags with these (lower-case, ASCII) names only.
+/// Escapes only tags with these names (lower case, ASCII).
 pub fn escape_tags<'a>(text: &'a str, names: &[&str]) -> Cow<'a, str> {
     let mut out: Option<String> = None;
     let mut copied = 0;
@@ -68,9 +69,9 @@ pub fn escape_tags<'a>(text: &'a str, names: &[&str]) -> Cow<'a, str> {
     }
 }
 
-/// True if what follows a `<` is the rest of a tag with one of these names.
+/// True if the text after a `<` is the rest of a tag with one of these names.
 fn opens_tag(rest: &str, names: &[&str]) -> bool {
-    // Nearly every `<` is none of ours, and the first character says so.
+    // The first character already excludes almost every other `<`.
     match rest.bytes().find(|b| !matches!(b, b'/' | b' ' | b'\t' | b'\n' | b'\r')) {
         None => return false,
         Some(b) if b.is_ascii_graphic() => {
@@ -84,7 +85,7 @@ fn opens_tag(rest: &str, names: &[&str]) -> bool {
     names.iter().any(|tag| spells(name, tag))
 }
 
-/// True if `text` begins with `word`, in any letter case and with invisible characters anywhere in it.
+/// True if `text` begins with `word`, ignoring case and invisible characters.
 fn spells(text: &str, word: &str) -> bool {
     let mut seen = text.chars().filter(|c| c.is_ascii_graphic() || !is_unseen(*c));
     word.chars().all(|c| seen.next().is_some_and(|s| s.eq_ignore_ascii_case(&c)))
@@ -94,7 +95,7 @@ fn is_unseen(c: char) -> bool {
     becket_types::is_blank(c.encode_utf8(&mut [0; 4]))
 }
 
-/// Escapes a value for a double-quoted attribute of an engine tag.
+/// Escapes a value for a double-quoted attribute of one of becket's tags.
 pub fn attribute(value: &str) -> Cow<'_, str> {
     let special = |c: char| matches!(c, '&' | '"' | '<' | '>') || c.is_control();
     if !value.contains(special) {
@@ -179,7 +180,7 @@ mod tests {
             prop_assert_eq!(once.replace("&lt;", "<"), text);
         }
 
-        /// No insertion of characters that nobody sees makes a mark out of text again.
+        /// Inserting invisible characters cannot turn escaped text into a tag again.
         #[test]
         fn p10_invisible_characters_hide_no_mark(
             mark in proptest::sample::select(MARKS.to_vec()),

@@ -1,26 +1,29 @@
-//! Media policy: which images and files a request may hold, and the text that stands for those it may not.
+//! Media policy: the images and files that a request may contain, and the text that replaces the others.
 //!
-//! A model without eyes gets text. Kinds that no provider takes, and images without pixels, become text. When a request
-//! would hold more media than the model takes, the oldest become text, in batches, so that the prefix does not change
-//! with every new image. Sizes are those the parts name; pixels are scaled where an image is taken in, not here.
+//! A model without image support gets text. Formats that no provider accepts, and images without pixels,
+//! become text. If a request would contain more media than the model accepts, the oldest become text, in
+//! batches, so that the prefix does not change with every new image. Sizes are those given in the parts.
+//! Images are scaled when they are added, not here.
 
 use super::{ModelScope, escape};
 use becket_types::{ImageSource, Part};
 use std::fmt::Write as _;
 
-/// Where a front end or a tool notes the size of the bytes behind a media part.
+/// Key in which a front end or a tool stores the size of the bytes of a media part.
 const BYTES_KEY: &str = "bytes";
-/// Assumed size of media whose part does not say.
+/// Assumed size in bytes of media without a known size.
 const UNKNOWN_BYTES: u64 = 256 * 1024;
-/// What the providers take as images.
+/// Image formats that providers accept.
 const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// The text that stands for an image or file: `[Attached image/png: name, WxH, N bytes]`. `None` for any other part.
+/// Returns the text that replaces an image or file: `[Attached image/png: name, WxH, N bytes]`. `None` for
+/// any other part.
 pub fn stub(part: &Part) -> Option<String> {
     placeholder(part, None)
 }
 
-/// The same with the id by which `recall` shows it again: `[Attached image/png: name, WxH, N bytes, id m12]`.
+/// Like [`stub`], with the id by which `recall` shows it again:
+/// `[Attached image/png: name, WxH, N bytes, id m12]`.
 pub fn placeholder(part: &Part, id: Option<&str>) -> Option<String> {
     let (media_type, name, pixels) = match part {
         Part::Image { media_type, name, width, height, .. } => (media_type, name, width.zip(*height)),
@@ -49,7 +52,7 @@ pub fn placeholder(part: &Part, id: Option<&str>) -> Option<String> {
     Some(escape::escape(&out).into_owned())
 }
 
-/// Bytes that the part adds to a request before base64.
+/// Returns the bytes that the part adds to a request, before base64 encoding.
 pub fn bytes(part: &Part) -> u64 {
     match part {
         Part::Image { source: ImageSource::Url(_), .. } => 0,
@@ -58,7 +61,7 @@ pub fn bytes(part: &Part) -> u64 {
     }
 }
 
-/// Size of the bytes behind a media part, where the part says it.
+/// Returns the size of a media part in bytes, if the part contains it.
 fn known_bytes(part: &Part) -> Option<u64> {
     match part {
         Part::Image { source: ImageSource::Base64(data), .. } => Some(data.len() as u64 / 4 * 3),
@@ -69,7 +72,7 @@ fn known_bytes(part: &Part) -> Option<u64> {
     }
 }
 
-/// Why this part can never be sent to the model of `scope`, whatever else the request holds; `None` when it can.
+/// Returns the reason why this part can never be sent to the model of `scope`; `None` if it can.
 pub fn unsendable(part: &Part, scope: &ModelScope) -> Option<&'static str> {
     if !part.is_media() {
         return None;
@@ -94,10 +97,11 @@ pub fn unsendable(part: &Part, scope: &ModelScope) -> Option<&'static str> {
     }
 }
 
-/// How many of the media in a request, oldest first, have to become text. `sizes` are their bytes; the last `newest` of
-/// them came with the newest message.
+/// Returns how many media of a request, oldest first, must become text. `sizes` are their bytes; the last
+/// `newest` of them came with the newest message.
 ///
-/// 0 while the limits hold. Beyond them, half of each limit is freed at once, but what came last stays if it fits.
+/// 0 while the limits are kept. If they are exceeded, half of each limit is freed at once. The newest media
+/// stay if they fit.
 pub fn overflow(
     sizes: impl ExactSizeIterator<Item = u64> + Clone,
     newest: usize,

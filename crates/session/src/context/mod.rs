@@ -1,6 +1,8 @@
-//! The context engine: `view(ledger, policy) -> Context`. Pure: no clock, no disk, no network, no async, no randomness.
+//! The context engine: `view(ledger, policy) -> Context`. Pure: no clock, no disk, no network, no async, no
+//! randomness.
 //!
-//! Time and ids come in as arguments; the one model call of a compaction is split into a plan and a finish.
+//! Time and ids are passed as arguments. The model call of a compaction is split into a plan before it and a
+//! finish after it.
 
 pub mod budget;
 pub mod compaction;
@@ -22,33 +24,34 @@ pub mod view;
 pub(crate) use view::Shown;
 pub use view::View;
 
-/// The numbers and lists that the engine works with. Defaults are the ones of `docs/context-engine.md`.
+/// Numbers and lists that configure the engine. `docs/context-engine.md` explains the defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// T9: globs of tool names whose outputs are never pruned, beside `skill` and what tools declare.
+    /// Prune: globs of tool names whose outputs are never pruned, in addition to `skill` and tools that
+    /// declare it.
     pub protect: Vec<String>,
-    /// T9: outputs behind the n-th user message from the end stay.
+    /// Prune: outputs after the n-th user message from the end stay.
     pub skip_turns: usize,
-    /// T9: newest tokens of tool output that stay in a lone-turn run.
+    /// Prune: tokens of the newest tool outputs that stay while there are too few user turns.
     pub hot_tokens: u64,
-    /// T9 outside compactions: only in batches that free at least this much.
+    /// Prune outside of compactions: minimum number of tokens that a batch must free.
     pub prune_batch: u64,
-    /// `prune = off`.
+    /// False switches pruning off.
     pub prune: bool,
-    /// T8: share of the usable window at which a compaction is owed.
+    /// Compaction: share of the usable window at which a compaction is due.
     pub threshold: f64,
     pub auto_compact: bool,
-    /// T8: ask for the summary ahead of time, in the background.
+    /// Compaction: prepare the summary in the background.
     pub prepare: bool,
-    /// T8: user turns in the tail.
+    /// Compaction: number of user turns in the tail.
     pub tail_turns: usize,
-    /// Tail budget in tokens; `None`: clamp(0.10 × usable, 1,000, 8,000).
+    /// Compaction: size of the tail in tokens; `None`: clamp(0.10 × usable, 1,000, 8,000).
     pub keep_recent_tokens: Option<u64>,
-    /// T8: share of the usable window for files whose content comes along with a compaction; 0: none.
+    /// Compaction: share of the usable window for attached file contents; 0: none.
     pub reattach: f64,
-    /// Tail anchor, in characters.
+    /// Maximum length of the tail anchor in characters.
     pub anchor_chars: usize,
-    /// Custom T12 template.
+    /// The user's own template for the summary.
     pub template: Option<String>,
 }
 
@@ -72,21 +75,21 @@ impl Default for Policy {
     }
 }
 
-/// The model that the view is built for: what it can take.
+/// The model that the view is built for, and its limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelScope {
     pub provider: String,
-    /// Name on the wire; signed reasoning of any other model is dropped.
+    /// Name on the wire. Signed reasoning of any other model is dropped.
     pub model: String,
     pub images: bool,
-    /// Images in one request, at most.
+    /// Maximum number of images in one request.
     pub max_images: usize,
-    /// Bytes of all media in one request, at most.
+    /// Maximum number of bytes of all media in one request.
     pub max_media_bytes: u64,
 }
 
 impl ModelScope {
-    /// The scope where no request is made: every medium is kept.
+    /// Returns the scope for a view without requests: all media are kept.
     pub fn no_model() -> Self {
         Self {
             provider: String::new(),

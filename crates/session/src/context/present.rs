@@ -1,8 +1,8 @@
-//! Whether what must never be lost is in the context, byte for byte: rules files, pinned messages, open todos, the last
-//! message with the user's words.
+//! Proof that protected content is in the context, byte for byte: rules files, pinned messages, open todos,
+//! the last message with the user's words.
 //!
-//! Looks at the context that would be sent now. Texts are compared in the form in which the view sends them (tags that
-//! only becket writes are escaped in rules and outputs). Decides nothing; whoever asks says what is missing.
+//! Examines the context that would be sent now. Texts are compared in the form in which the view sends them
+//! (becket's own tags are escaped in rules and outputs). Decides nothing; the caller reports missing content.
 
 use super::{View, continuation, escape};
 use becket_types::{Message, Part, SystemKind, hex, is_blank};
@@ -10,17 +10,17 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// One thing that must be there.
+/// One piece of protected content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Present {
-    /// `rules AGENTS.md`, `pinned message 12`, `todo: …`, `last user message 40`.
+    /// Description: `rules AGENTS.md`, `pinned message 12`, `todo: …`, `last user message 40`.
     pub what: String,
-    /// Of its bytes as they are in the ledger.
+    /// Hash of its bytes in the ledger.
     pub sha256: String,
     pub there: bool,
 }
 
-/// Everything that must be there now. The context is built when it is not.
+/// Checks all protected content. Builds the context if necessary.
 pub fn check(view: &mut View) -> Vec<Present> {
     let mut found = Vec::new();
     let context = view.context().clone();
@@ -55,9 +55,9 @@ pub fn check(view: &mut View) -> Vec<Present> {
         found.push(Present { what: format!("pinned output {id}"), sha256: String::new(), there: false });
     }
     for todo in open_todos(view) {
-        // As the state message shows it: on one line.
+        // The state message shows a todo on one line.
         let line = todo.split_whitespace().collect::<Vec<_>>().join(" ");
-        // Or as the call that set the list says it, when its output has become a stub.
+        // If the list's output has become a stub, the call that set the list still contains the todo.
         let called = || inputs().any(|input| says(input, &todo));
         let there = anywhere(&todo) || anywhere(&super::summary::escape_tags(&line)) || called();
         found.push(present(format!("todo: {line}"), &todo, there));
@@ -76,7 +76,7 @@ fn text_of(part: &Part) -> Option<&str> {
     }
 }
 
-/// Whether a string anywhere in the value is this text.
+/// True if any string inside the value equals this text.
 fn says(value: &Value, text: &str) -> bool {
     match value {
         Value::String(string) => string == text,
@@ -90,7 +90,7 @@ fn present(what: String, text: &str, there: bool) -> Present {
     Present { what, sha256: hex(&Sha256::digest(text)), there }
 }
 
-/// Every text and output of the message, each whole.
+/// Checks every text and output of the message, each as a whole.
 fn message_present(what: String, message: &Message, anywhere: &dyn Fn(&str) -> bool) -> Present {
     let texts =
         message.parts.iter().filter(|p| !matches!(p, Part::Text { ignored: true, .. })).filter_map(text_of);
@@ -100,17 +100,17 @@ fn message_present(what: String, message: &Message, anywhere: &dyn Fn(&str) -> b
     present(what, &texts.concat(), there)
 }
 
-/// A reminder keeps the user's words but for what would close it.
+/// True if the text is present inside a reminder, which escapes only the tag that would close it.
 fn wrapped(text: &str, anywhere: &dyn Fn(&str) -> bool) -> bool {
     anywhere(&super::reminder::wrap(text))
 }
 
-/// Todos that are not completed, as the list's state has them.
+/// Returns todos that are not completed, from the state of the list.
 fn open_todos(view: &View) -> Vec<String> {
     let Some(state) = view.state("todo") else { return Vec::new() };
     let list = ["items", "todos"].iter().find_map(|k| state.get(k)).unwrap_or(state);
     let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
-    // Without a compaction the calls that set the list are in the view themselves.
+    // Without a compaction, the calls that set the list are still in the view.
     if view.compaction().is_none() {
         return Vec::new();
     }
@@ -162,7 +162,7 @@ mod tests {
         assert!(all.iter().all(|p| p.there), "{all:#?}");
         assert_eq!(all[3].sha256, hex(&Sha256::digest("last words")));
 
-        // One that no entry holds: its line could not be read.
+        // A pinned message that no entry contains, because its line could not be read.
         let gone = EntryKind::Pin { target: PinTarget::Message(MessageId::new()) };
         view.apply(&Entry { seq: Seq(9), time: Millis(0), kind: gone });
         let all = check(&mut view);

@@ -1,11 +1,12 @@
-//! T9, prune: old tool outputs become stubs; protected ones and the hot window stay.
+//! Prune: old tool outputs become stubs; protected outputs and recent ones stay.
 //!
-//! The choice is pure: [`prune`] works on a list, [`select`] on the live messages of a view, by the same rules. What is
-//! chosen becomes a ledger entry; the view makes the stubs; the original stays in the ledger, where `recall` finds it.
+//! The choice is pure: [`prune`] works on a list, [`select`] on the live messages of a view, by the same
+//! rules. The choice becomes a ledger entry, and the view makes the stubs. The original stays in the ledger,
+//! where `recall` finds it.
 //!
-//! A result is pruned when all hold: its tool is not protected; it lies before the skip boundary (or, while there are
-//! fewer user turns than that, behind the hot window); the model has answered it; it is completed, no error, not pinned,
-//! not pruned already.
+//! A result is pruned if all of this holds: its tool is not protected; it is before the skip boundary (or,
+//! while there are too few user turns for that, outside the hot window); the model has answered it; it is
+//! complete, no error, not pinned, not pruned yet.
 
 use super::{Policy, View, budget, escape, media};
 use becket_types::{
@@ -16,32 +17,32 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// In a lone turn, outputs of the newest steps stay, however large.
+/// Number of newest steps whose outputs stay in a single turn, regardless of size.
 const HOT_STEPS: usize = 2;
-/// Last lines of a shell command's output that stay visible behind its stub.
+/// Number of last lines of a shell command's output that stay visible after its stub.
 const SHELL_EXCERPT_LINES: u64 = 5;
-/// An excerpt is no longer than this, whatever its lines hold.
+/// Maximum size in bytes of an excerpt.
 const MAX_EXCERPT_BYTES: usize = 1_000;
-/// Part key under which a tool says how many last lines to keep visible.
+/// Part key in which a tool stores how many last lines should stay visible.
 const EXCERPT_KEY: &str = "excerpt_lines";
 
-/// What [`prune`] works with.
+/// Settings of [`prune`].
 #[derive(Clone, Debug)]
 pub struct PrunePolicy {
     pub skip_turns: usize,
     pub hot_tokens: u64,
-    /// Names of tools that are never pruned.
+    /// Names of tools whose outputs are never pruned.
     pub protect: GlobSet,
     pub pinned: HashSet<CallId>,
-    /// Stamp of `metadata.time.compacted`.
+    /// Timestamp for `metadata.time.compacted`.
     pub now: Millis,
-    /// `prune = off` when false.
+    /// False if pruning is switched off.
     pub enabled: bool,
 }
 
 impl PrunePolicy {
-    /// The engine's policy, with nothing pinned. `skill` is always protected. A glob that does not parse is taken as a
-    /// plain name.
+    /// Makes the settings from the engine's policy, with nothing pinned. `skill` is always protected. A glob
+    /// that does not parse is taken as a plain name.
     pub fn new(policy: &Policy, now: Millis) -> Self {
         let mut globs = GlobSetBuilder::new();
         for glob in policy.protect.iter().map(String::as_str).chain(["skill"]) {
@@ -66,11 +67,11 @@ impl PrunePolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     pub calls: Vec<PrunedCall>,
-    /// What the stubs save, by our estimate.
+    /// Estimated number of tokens that the stubs save.
     pub freed: Tokens,
 }
 
-/// Prunes a list. Returns it with stubs in place of the chosen outputs, and what was chosen, oldest first.
+/// Prunes a list. Returns it with stubs in place of the chosen outputs, and the chosen outputs, oldest first.
 pub fn prune(messages: &[Message], policy: &PrunePolicy) -> (Vec<Message>, Vec<PrunedCall>) {
     let list: Vec<&Message> = messages.iter().collect();
     let chosen = choose(&list, policy, &|_, call| policy.pinned.contains(call));
@@ -85,7 +86,7 @@ pub fn prune(messages: &[Message], policy: &PrunePolicy) -> (Vec<Message>, Vec<P
     (out, calls)
 }
 
-/// What [`prune`] would choose from the live messages of a view.
+/// Returns the outputs that [`prune`] would choose from the live messages of a view.
 pub fn select(view: &View, now: Millis) -> Selection {
     let policy = PrunePolicy::new(view.policy(), now);
     let list: Vec<&Message> = view.live().map(AsRef::as_ref).collect();
@@ -108,8 +109,8 @@ pub fn select(view: &View, now: Millis) -> Selection {
     selection
 }
 
-/// The prune that pays outside compactions: only while the cache is cold anyway (the caller knows), and only in batches
-/// of at least `prune_batch` freed tokens.
+/// Returns a prune outside of compactions. Such a prune pays only if the provider's cache has expired (the
+/// caller checks that) and if at least `prune_batch` tokens are freed.
 pub fn cold(view: &View, now: Millis) -> Option<EntryKind> {
     let Selection { calls, freed } = select(view, now);
     (!calls.is_empty() && freed.0 >= view.policy().prune_batch).then(|| EntryKind::Prune {
@@ -121,7 +122,7 @@ pub fn cold(view: &View, now: Millis) -> Option<EntryKind> {
     })
 }
 
-/// The text that stands for a pruned output.
+/// Returns the text that replaces a pruned output.
 pub fn stub(call_id: &CallId, tool: &str, bytes: u64, lines: u64, excerpt: &str) -> String {
     let mut out = format!(
         "<tool-output-compacted id=\"{}\" tool=\"{}\" bytes=\"{bytes}\" lines=\"{lines}\" />",
@@ -134,8 +135,7 @@ pub fn stub(call_id: &CallId, tool: &str, bytes: u64, lines: u64, excerpt: &str)
     out
 }
 
-/// Size and excerpt of a result.
-/// The stub that this part would become; `None` for what is no tool result.
+/// Returns size and excerpt of a result, for its stub; `None` if the part is not a tool result.
 pub fn describe(part: &Part) -> Option<PrunedCall> {
     let Part::ToolResult { call_id, name, output, extra, .. } = part else { return None };
     let lines = extra.get(EXCERPT_KEY).and_then(Value::as_u64).unwrap_or(match name.as_str() {
@@ -177,7 +177,7 @@ fn stub_out(message: &mut Message, part: usize, call: &PrunedCall, now: Millis) 
     message.metadata.time.get_or_insert_with(TimeMeta::default).compacted = Some(now);
 }
 
-/// Message and part index of every result that is to be pruned, oldest first.
+/// Returns message index and part index of every result to prune, oldest first.
 fn choose(
     messages: &[&Message],
     policy: &PrunePolicy,
@@ -186,7 +186,7 @@ fn choose(
     if !policy.enabled {
         return Vec::new();
     }
-    // What the model has not answered yet is never pruned.
+    // Results that the model has not answered yet are never pruned.
     let answered = messages.iter().rposition(|m| m.role == Role::Assistant).unwrap_or(0);
     let boundary = match skip_boundary(messages, policy.skip_turns) {
         Some(at) => at,
@@ -194,7 +194,7 @@ fn choose(
     };
     let boundary = boundary.min(answered);
     let mut chosen = Vec::new();
-    // Of doubled results only the first is shown.
+    // Of duplicate results only the first is shown.
     let mut seen = HashSet::new();
     for (at, message) in messages[..boundary].iter().enumerate() {
         if message.role != Role::Tool || message.metadata.time.is_some_and(|t| t.compacted.is_some()) {
@@ -214,7 +214,7 @@ fn choose(
     chosen
 }
 
-/// Index of the n-th user message from the end; `None` while there are fewer.
+/// Returns the index of the n-th user message from the end; `None` if there are fewer.
 fn skip_boundary(messages: &[&Message], turns: usize) -> Option<usize> {
     match turns {
         0 => Some(messages.len()),
@@ -228,8 +228,8 @@ fn skip_boundary(messages: &[&Message], turns: usize) -> Option<usize> {
     }
 }
 
-/// In a lone turn: the first index of what stays. The newest `hot` tokens of tool output stay, and the last two steps;
-/// the result that would cross the window is the newest that may go.
+/// In a single turn, returns the index from which results stay: the newest `hot` tokens of tool output, and
+/// the last two steps. The result that crosses the limit may be pruned.
 fn hot_boundary(messages: &[&Message], hot: u64) -> usize {
     let steps = messages.iter().enumerate().rev().filter(|(_, m)| m.role == Role::Assistant);
     let Some((recent, _)) = steps.into_iter().nth(HOT_STEPS - 1) else { return 0 };
@@ -255,8 +255,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// `u`, `a`, or a tool's name; `name*1000` is an output of that many tokens, `name!` an error, `name~` one that is
-    /// compacted already.
+    /// Makes messages from words: `u`, `a`, or a tool's name. `name*1000` is an output of that many tokens,
+    /// `name!` an error, `name~` an output that is already pruned.
     fn messages(spec: &str) -> Vec<Message> {
         spec.split(' ')
             .enumerate()

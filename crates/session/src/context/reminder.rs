@@ -1,8 +1,9 @@
-//! T5, the reminder: a user message that arrives while the model works is wrapped so that it is not missed.
+//! The reminder: a user message that arrives while the model works is wrapped, so that the model does not
+//! miss it.
 //!
-//! The decision is recorded in the ledger (`reminder {message, step}`), so the message keeps the bytes it was first sent
-//! with; the ledger keeps the user's own words. The wrapper cannot be closed from inside, and nothing but the engine
-//! writes it. Never decides anything by the words themselves.
+//! The decision is recorded in the ledger (`reminder {message, step}`), so the message keeps the bytes with
+//! which it was first sent; the ledger keeps the user's own words. The wrapper cannot be closed from inside,
+//! and only becket writes it. The content of the message is never considered.
 
 use super::{View, escape};
 use becket_types::{EntryKind, Message, Part, is_blank};
@@ -10,10 +11,11 @@ use becket_types::{EntryKind, Message, Part, is_blank};
 const OPEN: &str = "<system-reminder>\nThe user sent the following message:\n";
 const CLOSE: &str = "\n\nPlease address this message and continue with your tasks.\n</system-reminder>";
 
-/// The entries to append before the request of `step` (1 for the first of a turn) is built.
+/// Returns the entries to append before the request of `step` (1 is the first of a turn) is built.
 ///
-/// One for each message typed by a person that is newer than the last assistant message finished in this turn, is not
-/// recorded yet, and that no request has shown unwrapped. None at step 1, and none for the continuation of a compaction.
+/// There is one for each message that a person typed after the last finished assistant message of this turn,
+/// if it is not recorded yet and no request has shown it unwrapped. There is none at step 1, and none for the
+/// continuation of a compaction.
 pub fn due(view: &View, step: u64) -> Vec<EntryKind> {
     let facts = view.step_facts();
     if step <= 1 || facts.last_finished.is_none() {
@@ -27,17 +29,17 @@ pub fn due(view: &View, step: u64) -> Vec<EntryKind> {
         .collect()
 }
 
-/// Whether a part is the user's own visible text.
+/// True if a part is the user's own visible text.
 pub fn wraps(part: &Part) -> bool {
     matches!(part, Part::Text { text, synthetic: false, ignored: false, .. } if !is_blank(text))
 }
 
-/// Whether wrapping changes anything in the message.
+/// True if wrapping changes anything in the message.
 pub fn applies_to(message: &Message) -> bool {
     message.is_user_turn() && message.parts.iter().any(wraps)
 }
 
-/// The text as the model sees it.
+/// Returns the text as the model sees it.
 pub fn wrap(text: &str) -> String {
     let text = escape::escape_tags(text, &["system-reminder"]);
     let mut out = String::with_capacity(OPEN.len() + text.len() + CLOSE.len());

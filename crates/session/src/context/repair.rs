@@ -1,9 +1,9 @@
-//! Repair: no history can brick a session. The small decisions, one function each; the view applies them.
+//! Repairs that make every history acceptable to a provider, one function each. The view applies them.
 //!
-//! Repairs happen in the view, never in the ledger. What is repaired: calls without result, results without call, doubled
-//! results, ids used twice, ids and names that providers refuse, arguments that are no object, blank text, reasoning of
-//! other models, a history that starts in the middle. Each is derived from the ledger alone, so it comes out the same
-//! every time.
+//! Repairs happen in the view, never in the ledger. They cover: calls without a result, results without a
+//! call, duplicate results, duplicate ids, ids and names that providers refuse, arguments that are not an
+//! object, blank text, reasoning of other models, and a history that starts in the middle. Each repair
+//! depends only on the ledger, so it gives the same result every time.
 
 use super::ModelScope;
 use becket_types::{CallId, Message, MessageId, Metadata, Origin, Part, Role, Seq, Synthetic, ToolSpec};
@@ -12,25 +12,26 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
-/// Output of a call that has no result in the ledger.
+/// Output shown for a call that has no result in the ledger.
 pub const INTERRUPTED: &str = "interrupted, effect unknown";
-/// Output of a call that may be running.
+/// Output shown for a call that may still be running.
 pub const PENDING: &str = "no result yet";
-/// Output of a call that returned nothing a reader would see.
+/// Output shown for a call that returned nothing visible.
 pub const NO_OUTPUT: &str = "(no output)";
-/// Stands first when a history would start with the model's words.
+/// Text of the message that is inserted if a history would start with an assistant message.
 pub const MISSING_START: &str = "[The start of this conversation is not available.]";
 
-/// Call ids: the shortest limit of the providers (OpenAI Chat Completions).
+/// Maximum length of a call id: the shortest limit of the providers (OpenAI Chat Completions).
 const MAX_ID: usize = 40;
-/// Tool names: the limit that all providers share.
+/// Maximum length of a tool name: the limit that all providers share.
 const MAX_NAME: usize = 64;
 
 fn is_wire_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
-/// A call id that every provider takes: `[a-zA-Z0-9_-]{1,40}`. Long ids keep their start and get a hash.
+/// Converts a call id to one that every provider accepts: `[a-zA-Z0-9_-]{1,40}`. A long id keeps its start
+/// and gets a hash.
 pub fn safe_id(id: &str) -> Cow<'_, str> {
     if !id.is_empty() && id.len() <= MAX_ID && id.chars().all(is_wire_char) {
         return Cow::Borrowed(id);
@@ -39,18 +40,18 @@ pub fn safe_id(id: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{start}-{:08x}", fnv(id)))
 }
 
-/// The n-th try at an id for a call whose own id is taken.
+/// Returns the n-th alternative id for a call whose own id is taken.
 pub fn numbered_id(id: &str, n: u32) -> String {
     let suffix = format!("_r{n}");
     format!("{}{suffix}", becket_types::cut_end(id, MAX_ID - suffix.len()))
 }
 
-/// FNV-1a: a stable short hash, against collisions by chance only.
+/// Computes FNV-1a, a stable short hash. It only protects against accidental collisions.
 fn fnv(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// A tool name that every provider takes: `[a-zA-Z0-9_-]{1,64}`.
+/// Converts a tool name to one that every provider accepts: `[a-zA-Z0-9_-]{1,64}`.
 pub fn safe_name(name: &str) -> Cow<'_, str> {
     if !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(is_wire_char) {
         return Cow::Borrowed(name);
@@ -59,7 +60,8 @@ pub fn safe_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(if safe.is_empty() { "unknown".to_owned() } else { safe })
 }
 
-/// Whether reasoning may go to this model: its own only. Signed or not, another model's thinking is left out.
+/// True if this part may be sent to the model. Reasoning is sent only to the model that wrote it, signed or
+/// not.
 pub fn reasoning_fits(part: &Part, scope: &ModelScope) -> bool {
     match part {
         Part::Reasoning { provider, model, .. } => *provider == scope.provider && *model == scope.model,
@@ -67,17 +69,18 @@ pub fn reasoning_fits(part: &Part, scope: &ModelScope) -> bool {
     }
 }
 
-/// The input as it is sent: an object. Arguments that did not parse are `{}`.
+/// Returns the input in the form in which it is sent: always an object. Arguments that did not parse become
+/// `{}`.
 pub fn object_input(input: &Value) -> Cow<'_, Value> {
     if input.is_object() { Cow::Borrowed(input) } else { Cow::Owned(Value::Object(Map::new())) }
 }
 
-/// The result that stands for one that never came. Its id and place follow from the call's message.
+/// Makes the result for a call whose result never came. Its id and position follow from the call's message.
 pub fn missing_result(caller: &Message, nth: usize, call_id: &CallId, name: &str) -> Message {
     stand_in(caller, nth, (call_id, name), INTERRUPTED, true)
 }
 
-/// The result that stands for one that may still come.
+/// Makes the result for a call whose result may still come.
 pub fn pending_result(caller: &Message, nth: usize, call_id: &CallId, name: &str) -> Message {
     stand_in(caller, nth, (call_id, name), PENDING, false)
 }
@@ -109,12 +112,13 @@ fn stand_in(
     }
 }
 
-/// The user message that opens a history whose first message is the model's.
+/// Makes the user message that is inserted before a history that starts with an assistant message.
 pub fn missing_start(first: &Message) -> Message {
     synthetic(derived_id(first.id, 0), first.seq, Role::User, Synthetic::Reminder, MISSING_START)
 }
 
-/// A message of the view's own: its id is derived, so that every fold makes the same one.
+/// Makes a message that exists only in the view. Its id is derived, so it is the same each time the view is
+/// computed.
 pub fn synthetic(id: MessageId, seq: Seq, role: Role, kind: Synthetic, text: &str) -> Message {
     let mut message = Message::synthetic(kind, text);
     message.id = id;
@@ -123,13 +127,13 @@ pub fn synthetic(id: MessageId, seq: Seq, role: Role, kind: Synthetic, text: &st
     message
 }
 
-/// An id that follows from another one. The high bit keeps it apart from ids that clocks make.
+/// Derives an id from another one. The high bit distinguishes it from ids that contain a time.
 pub fn derived_id(id: MessageId, salt: u128) -> MessageId {
     MessageId(Uuid::from_u128(id.0.as_u128().wrapping_add(salt) | 1 << 127))
 }
 
-/// Stubs for tools that the history calls and the model no longer has, in order of name: the tool list is never empty
-/// while history holds calls, and no call names an unknown tool.
+/// Makes stub specifications, ordered by name, for tools that the history calls and the model no longer has.
+/// So the tool list is never empty while the history has calls, and no call names an unknown tool.
 pub fn stub_tools<'a>(called: impl IntoIterator<Item = &'a str>, tools: &[ToolSpec]) -> Vec<ToolSpec> {
     let have: BTreeSet<&str> = tools.iter().map(|t| t.name.as_str()).collect();
     let called: BTreeSet<&str> = called.into_iter().filter(|name| !have.contains(name)).collect();
@@ -143,7 +147,7 @@ pub fn stub_tools<'a>(called: impl IntoIterator<Item = &'a str>, tools: &[ToolSp
         .collect()
 }
 
-/// What the history's first message must be.
+/// True if a history may start with a message of this role.
 pub fn opens(role: Role) -> bool {
     matches!(role, Role::User | Role::System)
 }

@@ -1,11 +1,11 @@
-//! Fewer bytes for a request that a server refused for its size.
+//! Reducing the bytes of a request that a server refused because of its size.
 //!
-//! A limit on bytes is no limit on tokens: a short conversation with images can exceed it, and a compaction would not help.
-//! So media go first, the oldest first, as text; then the largest tool outputs, as stubs. What the model has not answered
-//! yet comes last: its outputs are shown in part, then its media become text. Pinned and protected content stays.
-//! `recall` brings everything back.
+//! A limit on bytes is not a limit on tokens: a short conversation with images can exceed it, and a
+//! compaction would not help. So the oldest media become text first, then the largest tool outputs become
+//! stubs. Content that the model has not answered yet comes last: its outputs are shortened, then its media
+//! become text. Pinned and protected content stays. `recall` can show everything again.
 //!
-//! Sizes are estimates of what is sent. The caller measures the request that results, and asks again if it is too large.
+//! Sizes are estimates. The caller measures the resulting request and calls again if it is still too large.
 
 use super::prune::{self, PrunePolicy};
 use super::{View, cut, media};
@@ -16,10 +16,10 @@ use becket_types::{
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Outputs that save less than this many bytes stay.
+/// Outputs that would save fewer bytes than this are not changed.
 const SMALL: u64 = 1_024;
 
-/// The choice as an entry, with its numbers.
+/// The chosen changes as an entry, with their numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shrunk {
     pub entry: EntryKind,
@@ -28,8 +28,8 @@ pub struct Shrunk {
     pub freed: Tokens,
 }
 
-/// The entry that frees about `excess` bytes of the request, or all that can be freed; `None` when nothing can. For a view
-/// whose context was built.
+/// Returns the entry that frees about `excess` bytes of the request, or as much as possible; `None` if
+/// nothing can be freed. The view's context must have been built.
 pub fn shrink(view: &View, excess: u64) -> Option<Shrunk> {
     let mut plan = Plan {
         live: view.live().map(|message| (message.id, message)).collect(),
@@ -64,10 +64,10 @@ pub fn shrink(view: &View, excess: u64) -> Option<Shrunk> {
     })
 }
 
-/// The choice so far.
+/// The choice under construction.
 struct Plan<'a> {
     live: HashMap<MessageId, &'a Arc<Message>>,
-    /// Bytes that are still to be freed.
+    /// Number of bytes still to be freed.
     left: u64,
     freed: Tokens,
     media: Vec<(MessageId, u32)>,
@@ -86,13 +86,13 @@ impl Plan<'_> {
                 let text = media::stub(part).unwrap_or_default();
                 self.free(estimate_part(part), estimate_text(&text));
             }
-            // In base64, three bytes are four.
+            // Base64 encodes three bytes as four.
             self.left = self.left.saturating_sub(bytes.div_ceil(3) * 4);
             self.media.push((*message, *at));
         }
     }
 
-    /// Outputs that the model has answered, the largest first.
+    /// Chooses outputs that the model has answered, the largest first.
     fn stub_outputs(&mut self, view: &View, unanswered: &HashSet<MessageId>) {
         if self.left == 0 {
             return;
@@ -123,7 +123,7 @@ impl Plan<'_> {
                 Some((saved, Tokens(tokens), call))
             })
             .collect();
-        // Of equal ones the oldest: the sort is stable.
+        // The sort is stable, so of equal outputs the oldest comes first.
         outputs.sort_by_key(|(saved, ..)| std::cmp::Reverse(*saved));
         for (saved, tokens, call) in outputs {
             if self.left == 0 {
@@ -135,7 +135,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Outputs of the step that the model has not answered: each keeps a share of what may stay.
+    /// Shortens outputs of the step that the model has not answered. Each keeps a share of the allowed size.
     fn cut_outputs(&mut self, view: &View) {
         if self.left == 0 {
             return;

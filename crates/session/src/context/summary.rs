@@ -1,13 +1,14 @@
-//! T12: the summary, its fixed shape, the words that ask for it, and what is done to a model's text before it counts.
+//! The summary: its fixed sections, the prompt that requests it, and the treatment of the model's text.
 //!
-//! The shape is the template's headings in their order, always all of them. The model's text is the primary one.
-//! `## Relevant files` and the list of calls under `### Done` are the engine's, from the tool journal ([`Facts`]), so that
-//! nothing is claimed that did not run. The user's messages are quoted in a block behind the sections ([`Quotes`]).
+//! A summary has all headings of the template, in the template's order. The model's text is the primary one.
+//! becket writes `## Relevant files` and the list of calls under `### Done` itself, from the tool journal
+//! ([`Facts`]), so that a summary claims nothing that did not happen. The user's messages are quoted in a
+//! block after the sections ([`Quotes`]).
 //!
-//! Invariants: text of tools is escaped on its way in and out; sections never exceed their limit; every cut is on a
-//! character border; what is taken out of a model's text is returned.
+//! Invariants: text of tools is escaped on its way in and out; sections never exceed their limit; every cut
+//! is at a character border; text that is removed from the model's text is returned.
 //!
-//! Does not call a model; the anchor is spliced by [`super::tail_anchor`] afterwards.
+//! Does not call a model. [`super::tail_anchor`] adds the anchor afterwards.
 
 mod facts;
 mod head;
@@ -31,7 +32,7 @@ use super::budget::estimate_text;
 use becket_types::{LeftOut, Tokens, is_blank};
 use std::fmt::Write as _;
 
-/// The sections, in this order; each may be empty but not renamed.
+/// The sections in this order. Each may be empty; none may be renamed.
 pub const HEADINGS: [&str; 10] = [
     "## Goal",
     "## Instructions",
@@ -45,7 +46,7 @@ pub const HEADINGS: [&str; 10] = [
     "## Relevant files",
 ];
 
-/// Tags that only the engine writes, and the ones that delimit the summariser's input.
+/// Tags that only becket writes, and those that delimit the summariser's input.
 const TAGS: [&str; 12] = [
     "system-reminder",
     "verbatim_tail",
@@ -61,7 +62,7 @@ const TAGS: [&str; 12] = [
     "note",
 ];
 
-/// `text` with the engine's tags made harmless: `<` of an opening or closing one becomes `&lt;`. Idempotent.
+/// Escapes becket's tags in `text`: the `<` of an opening or closing tag becomes `&lt;`. Idempotent.
 pub fn escape_tags(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -78,7 +79,7 @@ pub fn escape_tags(text: &str) -> String {
     out
 }
 
-/// The system prompt of a summary request of its own.
+/// System prompt of a separate summary request.
 pub const SYSTEM: &str = "\
 You write the working memory of a coding agent. The agent's conversation has become too long; what you write replaces \
 its older part, and the agent goes on from it without seeing that part again. Answer with the filled template and \
@@ -102,23 +103,23 @@ Commands and changed files are listed by the program; do not repeat them.
 - A previous summary is brought up to date, not appended to: merge it, drop what is obsolete.
 - Be brief: short bullet points, no retelling of the conversation.";
 
-/// What goes into the prompt of a summary request.
+/// Inputs of the prompt of a summary request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prompt<'a> {
-    /// Escaped text of the summary so far, anchor block taken out; empty for none.
+    /// Escaped text of the summary so far, without its anchor block; empty if there is none.
     pub previous: &'a str,
-    /// Escaped text of the head, or of one piece of it; empty when the model sees the conversation itself.
+    /// Escaped text of the head, or of one piece of it; empty if the model sees the conversation itself.
     pub conversation: &'a str,
-    /// Which piece of how many, from 1.
+    /// Number of this piece (from 1) and number of all pieces.
     pub piece: (usize, usize),
-    /// Text audit of what stays verbatim; empty for none.
+    /// Part of the messages that stay word for word; empty if there are none.
     pub audit: &'a str,
     pub focus: Option<&'a str>,
-    /// The last answer did not follow the template.
+    /// True if the last answer did not follow the template.
     pub again: bool,
 }
 
-/// Text of the one user message of a summary request.
+/// Returns the text of the user message of a summary request.
 pub fn prompt(template: &Template, input: &Prompt<'_>) -> String {
     let mut out = String::new();
     let mut block = |tag: &str, attributes: &str, text: &str| {
@@ -156,21 +157,25 @@ pub fn prompt(template: &Template, input: &Prompt<'_>) -> String {
     out
 }
 
-/// Tokens of a prompt beside its conversation and previous summary.
+/// Returns the tokens of a prompt without its conversation and previous summary.
 pub fn overhead(template: &Template, focus: Option<&str>) -> Tokens {
     let empty = Prompt { conversation: ".", focus, again: true, piece: (1, 2), ..Prompt::default() };
     estimate_text(SYSTEM) + estimate_text(&prompt(template, &empty)) + Tokens(120)
 }
 
-/// Why a model's text is no summary.
+/// The reason why a model's text is not a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unusable {
     Empty,
-    /// Headings that the template requires are not there.
+    /// Headings that the template requires are missing.
     IgnoredTemplate,
 }
 
-/// Reads a model's text: fences off, tags harmless, whatever sections came.
+/// Parses a model's text: removes fences, escapes tags, accepts any subset of sections.
+///
+/// # Errors
+///
+/// Fails if the text is empty or has no usable section.
 pub fn read_answer(template: &Template, text: &str) -> Result<Answer, Unusable> {
     let text = escape_tags(&Quotes::strip(&super::tail_anchor::strip(unfence(text))));
     if is_blank(&text) {
@@ -179,13 +184,17 @@ pub fn read_answer(template: &Template, text: &str) -> Result<Answer, Unusable> 
     Ok(template.read(&text))
 }
 
-/// Reads a text that follows the template; what stands before its first heading is left out.
+/// Parses a text that follows the template. Text before its first heading is dropped.
+///
+/// # Errors
+///
+/// Fails if the text does not follow the template.
 pub fn read(template: &Template, text: &str) -> Result<Sections, Unusable> {
     let answer = read_answer(template, text)?;
     if answer.follows { Ok(answer.sections) } else { Err(Unusable::IgnoredTemplate) }
 }
 
-/// Takes off a code fence around the whole text, also with a sentence before it.
+/// Removes a code fence around the whole text, even if a sentence precedes it.
 fn unfence(text: &str) -> &str {
     let trimmed = text.trim();
     let Some(open) = trimmed.find("```") else { return trimmed };
@@ -198,14 +207,14 @@ fn unfence(text: &str) -> &str {
     end.strip_suffix("```").map_or(end, str::trim_end)
 }
 
-/// The sections of a summary as text, and what of the model's text is not in it.
+/// The sections of a summary as text, and the parts of the model's text that are not in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assembled {
     pub text: String,
     pub left_out: Vec<LeftOut>,
 }
 
-/// Sections of at most `max` base tokens: the model's text with the engine's facts in their places.
+/// Assembles the model's sections with becket's facts, at most `max` base tokens.
 pub fn assemble(mut sections: Sections, facts: &Facts, max: Tokens) -> Assembled {
     let mut left_out = facts.fill(&mut sections, max);
     let (text, cut) = sections.clamp_parts(max);

@@ -1,25 +1,26 @@
-//! The tail anchor: the assistant's last words before a compaction's cut survive verbatim in the summary.
+//! The tail anchor: the assistant's last words before a compaction's cut, kept word for word in the summary.
 //!
-//! [`extract`] finds them in the head, [`splice`] puts them behind the summary in a `<verbatim_tail>` block that no text
-//! can forge or close early. Splicing is idempotent: one block, the newest, whatever the summary carried in.
+//! [`extract`] finds them in the head. [`splice`] adds them to the end of the summary in a `<verbatim_tail>`
+//! block, which no text can forge or close early. Splicing is idempotent: the result has exactly one block,
+//! the newest, whatever the summary contained before.
 //!
-//! Does not decide where the cut is, and never cuts inside a grapheme.
+//! Does not decide where the cut is. Never cuts inside a grapheme.
 
 use super::summary::escape_tags;
 use becket_types::{Message, Part, Role, is_blank};
 use std::borrow::Borrow;
 use unicode_segmentation::GraphemeCursor;
 
-/// Start of a block that newer messages of the assistant follow.
+/// Start of a block that is followed by newer messages of the assistant.
 const NEWER: &str =
     "<verbatim_tail note=\"the assistant's last words before the messages that follow; those are newer\">";
 const OPEN: &str = "<verbatim_tail";
 const CLOSE: &str = "</verbatim_tail";
-/// Stands where the start of a long anchor was cut off.
+/// Mark at the place where the start of a long anchor was cut off.
 pub const TRUNCATED: &str = "[...truncated]";
 
-/// The last assistant text in `region`, at most `max_chars` characters of it, cut from the start so that the end
-/// ("Next step: …") wins. `None` when no assistant message in the region has text that is not blank.
+/// Returns the last assistant text in `region`, at most its last `max_chars` characters, because the end
+/// ("Next step: …") matters most. `None` if no assistant message in the region has text.
 pub fn extract<M: Borrow<Message>>(region: &[M], max_chars: usize) -> Option<String> {
     region.iter().rev().map(Borrow::borrow).filter(|m| m.role == Role::Assistant).find_map(|message| {
         let texts: Vec<&str> = message
@@ -34,7 +35,8 @@ pub fn extract<M: Borrow<Message>>(region: &[M], max_chars: usize) -> Option<Str
     })
 }
 
-/// The last `max` characters of `text`, from a grapheme border on, marked when something is gone.
+/// Returns the last `max` characters of `text`, starting at a grapheme border and marked if something was cut
+/// off.
 fn keep_end(text: &str, max: usize) -> String {
     let Some((from, _)) = text.char_indices().rev().take(max.max(1)).last() else { return String::new() };
     if from == 0 {
@@ -45,12 +47,13 @@ fn keep_end(text: &str, max: usize) -> String {
         Ok(true) => Some(from),
         _ => cursor.next_boundary(text, 0).ok().flatten(),
     };
-    // A single grapheme longer than the limit (stacked marks) is cut between characters rather than lost.
+    // A single grapheme that exceeds the limit (stacked marks) is cut between characters, so that it is not
+    // lost completely.
     let from = border.filter(|b| *b < text.len()).unwrap_or(from);
     format!("{TRUNCATED}{}", &text[from..])
 }
 
-/// `summary` with `anchor` in a block at its end, in place of any block that was there, well-formed or not.
+/// Returns `summary` with `anchor` in a block at its end. Existing blocks, well-formed or not, are removed.
 pub fn splice(summary: &str, anchor: &str) -> String {
     splice_before(summary, anchor, false)
 }
@@ -60,7 +63,7 @@ pub fn is_noted(summary: &str) -> bool {
     summary.contains(NEWER)
 }
 
-/// The same; `newer`: messages of the assistant that are newer than the anchor follow the summary.
+/// Like [`splice`]. `newer`: the summary is followed by assistant messages that are newer than the anchor.
 pub fn splice_before(summary: &str, anchor: &str, newer: bool) -> String {
     let body = strip(summary);
     let gap = if body.is_empty() { "" } else { "\n\n" };
@@ -68,16 +71,16 @@ pub fn splice_before(summary: &str, anchor: &str, newer: bool) -> String {
     format!("{body}{gap}{open}\n{}\n</verbatim_tail>", escape_tags(anchor))
 }
 
-/// The anchor of a summary that has one, escaped as it stands there.
+/// Returns the anchor in a summary, escaped as it is there.
 pub fn carried(summary: &str) -> Option<&str> {
     let (_, block) = summary.rsplit_once(OPEN)?;
     let (_, block) = block.split_once(">\n")?;
     block.rsplit_once("\n</verbatim_tail>").map(|(anchor, _)| anchor)
 }
 
-/// `summary` without anchor blocks: whole ones, nested, unclosed and stray ends.
+/// Returns `summary` without anchor blocks, including nested, unclosed and stray ones.
 ///
-/// An unclosed block reaches to the next heading, so that a model which forgets the end tag loses no section.
+/// An unclosed block ends at the next heading, so that no section is lost if a model forgets the end tag.
 pub fn strip(summary: &str) -> String {
     let mut text = summary.to_owned();
     while let Some(start) = find(&text, OPEN, 0) {
@@ -85,7 +88,8 @@ pub fn strip(summary: &str) -> String {
         let next_open = find(&text, OPEN, inner);
         let close = find(&text, CLOSE, inner);
         let end = match (close, next_open) {
-            // A block inside a block: the inner start goes first, the outer one in the next round.
+            // For nested blocks, the inner start tag is removed first and the outer block in the next
+            // iteration.
             (Some(c), Some(o)) if o < c => {
                 text.replace_range(o..tag_end(&text, o), "");
                 continue;
@@ -98,14 +102,14 @@ pub fn strip(summary: &str) -> String {
     while let Some(start) = find(&text, CLOSE, 0) {
         text.replace_range(start..tag_end(&text, start), "");
     }
-    // Taking a block out can join what stood around it into a new tag.
+    // Removing a block can join the surrounding text to a new tag.
     if find(&text, OPEN, 0).is_some() {
         return strip(&text);
     }
     text.trim_end().to_owned()
 }
 
-/// Position of an ASCII `needle` from `from` on, whatever its case.
+/// Returns the position of an ASCII `needle` at or after `from`, ignoring case.
 fn find(text: &str, needle: &str, from: usize) -> Option<usize> {
     text.as_bytes()[from..]
         .windows(needle.len())
@@ -113,7 +117,7 @@ fn find(text: &str, needle: &str, from: usize) -> Option<usize> {
         .map(|i| from + i)
 }
 
-/// End of the tag that starts at `start`: behind its `>`, which must come on the same line.
+/// Returns the end of the tag that starts at `start`: after its `>`, which must be on the same line.
 fn tag_end(text: &str, start: usize) -> usize {
     let line = text[start..].find('\n').map_or(text.len(), |i| start + i);
     text[start..line].find('>').map_or(line, |i| start + i + 1)

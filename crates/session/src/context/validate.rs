@@ -1,13 +1,15 @@
 //! The rules by which providers refuse a request, checked before it is sent.
 //!
-//! The rules are those of the strictest provider: a request that passes here is taken by all. [`Validator`] looks at each
-//! message once, so a driver that keeps it pays for what is new only; [`validate`] checks a whole list.
+//! The rules are those of the strictest provider, so a request that passes here is accepted by all.
+//! [`Validator`] examines each message once, so a driver that keeps it only pays for new messages.
+//! [`validate`] checks a whole list.
 //!
-//! Rules: the first message is the user's or the system's; no message is empty; no text block is blank; system and user
-//! messages hold text and media, assistant messages text, reasoning and calls, tool messages one result first and then
-//! images; an assistant message does not end in reasoning; inputs are JSON objects; call ids and tool names are
-//! `[a-zA-Z0-9_-]`, 1 to 64 letters; ids are unique; the results of a message's calls follow it at once, in the order
-//! of the calls, and nothing else is answered; the whole request keeps the model's limits on media.
+//! Rules: the first message is of the user or the system; no message is empty; no text block is blank; system
+//! and user messages contain text and media; assistant messages contain text, reasoning and calls; a tool
+//! message contains one result, then images; an assistant message does not end in reasoning; inputs are JSON
+//! objects; call ids and tool names are `[a-zA-Z0-9_-]`, 1 to 64 characters; ids are unique; the results of a
+//! message's calls follow it directly, in the order of the calls, and there are no other results; the whole
+//! request respects the model's limits on media.
 
 use super::{ModelScope, media};
 use becket_types::{CallId, Message, Part, Role, is_blank};
@@ -17,7 +19,7 @@ use std::collections::{HashSet, VecDeque};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("message {index}: {rule}")]
 pub struct Violation {
-    /// Place in the list, from 0.
+    /// Index of the message, from 0.
     pub index: usize,
     pub rule: String,
 }
@@ -25,7 +27,8 @@ pub struct Violation {
 /// Checks a whole request, without limits on media.
 ///
 /// # Errors
-/// The first rule that is broken.
+///
+/// Returns the first rule that is broken.
 pub fn validate<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Result<(), Violation> {
     let mut validator = Validator::default();
     for message in messages {
@@ -34,7 +37,7 @@ pub fn validate<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Result<(
     validator.end()
 }
 
-/// The same, message by message.
+/// Checks a request message by message.
 #[derive(Clone, Debug, Default)]
 pub struct Validator {
     index: usize,
@@ -46,7 +49,7 @@ pub struct Validator {
 }
 
 impl Validator {
-    /// Messages seen so far.
+    /// Returns the number of messages checked so far.
     pub fn len(&self) -> usize {
         self.index
     }
@@ -55,10 +58,11 @@ impl Validator {
         self.index == 0
     }
 
-    /// Checks the next message. `scope` gives the limits on media; `None` for none.
+    /// Checks the next message. `scope` has the limits on media; `None` for no limits.
     ///
     /// # Errors
-    /// The first rule that the message breaks; the validator is of no use afterwards.
+    ///
+    /// Returns the first rule that the message breaks. The validator must not be used afterwards.
     pub fn push(&mut self, message: &Message, scope: Option<&ModelScope>) -> Result<(), Violation> {
         let result = self.check(message, scope);
         let index = self.index;
@@ -66,10 +70,11 @@ impl Validator {
         result.map_err(|rule| Violation { index, rule })
     }
 
-    /// Checks that the list may end here: no call is left without its result.
+    /// Checks that the list may end here: every call has its result.
     ///
     /// # Errors
-    /// Names the first call without result.
+    ///
+    /// Names the first call without a result.
     pub fn end(&self) -> Result<(), Violation> {
         match self.pending.front() {
             None => Ok(()),

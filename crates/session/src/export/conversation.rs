@@ -1,6 +1,7 @@
-//! What happened in a session, in order, for an export: messages, compactions, prunes, notices. Perhaps only as much as there is room for.
+//! The events of a session in order, for an export: messages, compactions, prunes, notices. May be limited in
+//! size.
 //!
-//! Takes entries, knows no form that they are written in.
+//! Processes entries and does not know the output format.
 
 use super::{Transcript, is_shown};
 use becket_types::{
@@ -9,7 +10,7 @@ use becket_types::{
 };
 use std::collections::{HashMap, HashSet};
 
-/// What happens, in order.
+/// One event of the conversation.
 pub(super) enum Piece {
     Message { id: MessageId, time: Millis },
     Compaction { seq: Seq, time: Millis, compaction: Box<Compaction> },
@@ -17,24 +18,24 @@ pub(super) enum Piece {
     Notice { time: Millis, text: String },
 }
 
-/// A call, by its message and its place there: ids of calls may come again.
+/// A call, identified by its message and its index there, because call ids may repeat.
 pub(super) type CallPlace = (MessageId, usize);
 
 pub(super) struct Conversation {
     pub(super) transcript: Transcript,
     pub(super) pieces: Vec<Piece>,
-    /// What each call is about, by its id.
+    /// Subject of each call, by its id.
     pub(super) subjects: HashMap<String, String>,
     pub(super) first: Option<Entry>,
     pub(super) last_time: Millis,
-    /// Of all requests that were reported on.
+    /// Total cost of all requests with reported usage.
     pub(super) cost: f64,
     pub(super) used: Usage,
-    /// Entries that take others back, and which.
+    /// Entries that revert others: `(revert, target)`.
     reverts: Vec<(Seq, Seq)>,
-    /// Bytes of text that it may still take.
+    /// Number of bytes of text that may still be added.
     room: usize,
-    /// Messages and parts of messages for which there was no room.
+    /// Number of messages and parts that did not fit.
     pub(super) left_out: usize,
 }
 
@@ -45,7 +46,7 @@ impl Default for Conversation {
 }
 
 impl Conversation {
-    /// One that leaves out what comes when it holds so many bytes.
+    /// Makes a conversation of at most `room` bytes. Everything after that is left out.
     pub(super) fn within(room: usize) -> Self {
         Self {
             transcript: Transcript::default(),
@@ -61,7 +62,7 @@ impl Conversation {
         }
     }
 
-    /// Bytes that are left of its room.
+    /// Returns the number of bytes that may still be added.
     pub(super) fn room(&self) -> usize {
         self.room
     }
@@ -93,7 +94,7 @@ impl Conversation {
                 self.pieces.push(Piece::Compaction { seq, time, compaction });
             }
             EntryKind::Revert { entry: target } => self.reverts.push((seq, *target)),
-            // A notice tells of a step that was shown in part.
+            // The step limit is reported by a notice of its own.
             EntryKind::Prune { reason: PruneReason::StepLimit, .. } => {}
             EntryKind::Prune { calls, freed_tokens, .. } => {
                 self.pieces.push(Piece::Prune { seq, time, calls: calls.len(), freed: freed_tokens.0 });
@@ -110,7 +111,7 @@ impl Conversation {
         }
     }
 
-    /// A record that could not be read.
+    /// Adds a record that could not be read.
     pub(super) fn unreadable(&mut self, text: &str) {
         if !self.fits(text.len() + LITTLE) {
             return;
@@ -120,7 +121,8 @@ impl Conversation {
     }
 
     fn fits(&mut self, bytes: usize) -> bool {
-        // What comes behind something that was left out is left out as well: a conversation breaks off once.
+        // Once something was left out, everything after it is left out too, so that the conversation has only
+        // one gap.
         if self.left_out > 0 || bytes > self.room {
             self.left_out += 1;
             self.room = 0;
@@ -130,7 +132,7 @@ impl Conversation {
         true
     }
 
-    /// Entries that count no more: they were taken back, or left out by hand, and that was not taken back itself.
+    /// Returns the entries that are cancelled: reverted or dropped manually, and not brought back.
     pub(super) fn taken_out(&self) -> HashSet<Seq> {
         let mut out = HashSet::new();
         for (at, target) in self.reverts.iter().rev() {
@@ -141,12 +143,12 @@ impl Conversation {
         out
     }
 
-    /// Messages of people and models.
+    /// Returns the number of messages of people and models.
     pub(super) fn said(&self) -> usize {
         self.transcript.messages.iter().filter(|m| m.role != Role::Tool).count()
     }
 
-    /// The message with the result of each call.
+    /// Returns the message with the result of each call.
     pub(super) fn results(&self) -> HashMap<CallPlace, &Message> {
         let (mut calls, mut results) = (HashMap::new(), HashMap::new());
         for message in &self.transcript.messages {
@@ -166,7 +168,7 @@ impl Conversation {
     }
 }
 
-/// What the tool says of a subagent in a result.
+/// Returns a result's report about a subagent.
 pub(super) fn report(result: &Message) -> Option<SubagentReport> {
     result.parts.iter().find_map(|part| match part {
         Part::ToolResult { details, .. } => SubagentReport::of(details),
@@ -174,10 +176,10 @@ pub(super) fn report(result: &Message) -> Option<SubagentReport> {
     })
 }
 
-/// What anything takes beside its words.
+/// Assumed size in bytes of everything around a text.
 const LITTLE: usize = 64;
 
-/// About how many bytes a part takes on a page.
+/// Estimates how many bytes a part takes on a page.
 fn size(part: &Part) -> usize {
     LITTLE
         + match part {

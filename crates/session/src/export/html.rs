@@ -1,10 +1,11 @@
-//! A session as one HTML page: offline, nothing from elsewhere, readable on a phone, folded, searchable.
+//! A session as one HTML page: works offline, loads nothing, is readable on a phone, has folds and a search.
 //!
-//! What a person saw, and what else helps to understand it: calls and outputs in folds, compactions where they happened with
-//! their summaries, how full the context was at each request and what of, span by span what the model sees at the end with
-//! where it is from, and the list of requests; what a subagent said in a fold below its call. Secrets are masked by their form.
-//! Every text is escaped; the page allows no network at all (`Content-Security-Policy`), so nothing in a session can call
-//! home. Works without its script, but for the search.
+//! The page shows what people saw, and more that helps to understand it: calls and outputs in folds;
+//! compactions at their place with their summaries; the size and composition of the context at each request;
+//! every span that the model sees at the end, with its origin; the list of requests; and the conversation of
+//! each subagent in a fold below its call. Secrets are masked. Every text is escaped. The page allows no
+//! network access (`Content-Security-Policy`), so nothing in a session can send data. Everything except the
+//! search works without the script.
 
 mod messages;
 mod plot;
@@ -33,7 +34,7 @@ struct Row {
     usage: Option<Usage>,
 }
 
-/// A page in the making: takes entries in order.
+/// A page under construction. Receives the entries in order.
 #[derive(Default)]
 pub struct Page {
     talk: Conversation,
@@ -68,17 +69,21 @@ impl Page {
         }
     }
 
-    /// A record that could not be read.
+    /// Adds a record that could not be read.
     pub fn unreadable(&mut self, text: &str) {
         self.talk.unreadable(text);
     }
 
-    /// Brings the subagents of the session in this folder in, when all of its entries were taken.
+    /// Adds the conversations of subagents of the session in this folder. Call it after all entries.
     pub fn find_subagents(&mut self, session_dir: &Path) {
         self.subagents = Subagents::of(session_dir, &self.talk);
     }
 
-    /// The whole page; gives the number of secrets that are masked in it. `blobs`: where its images are.
+    /// Writes the whole page. Returns the number of masked secrets. `blobs`: the source of its images.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `out` fails.
     pub fn write(mut self, blobs: &BlobStore, out: &mut dyn io::Write) -> io::Result<usize> {
         let mut masked = 0;
         let body = self.body(blobs, &mut masked);
@@ -246,7 +251,7 @@ mod tests {
         assert!(!page.contains("http://") && !page.contains("https://"), "nothing from elsewhere");
     }
 
-    /// What was taken back, what was left out by hand, and what came back after that.
+    /// Entries that were reverted or dropped manually are marked; entries that were brought back are not.
     #[test]
     fn what_counts_no_more_is_marked_and_what_counts_again_is_not() {
         let compaction: EntryKind = serde_json::from_value(json!({
@@ -291,7 +296,8 @@ mod tests {
         assert_eq!(String::from_utf8(out).unwrap(), want);
     }
 
-    /// Where each part of the context is from, without the words that are not for people; and what each request was made of.
+    /// The page shows the origin of each part of the context without texts that are not for people, and the
+    /// composition of each request.
     #[test]
     fn a_page_says_what_the_model_saw_and_where_it_is_from() {
         let request = || {

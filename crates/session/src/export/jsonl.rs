@@ -1,7 +1,7 @@
-//! The ledger as an export: byte for byte, but for secrets.
+//! Export of the ledger: byte for byte, except for secrets.
 //!
-//! A line that holds a secret is written again without it. Its hash changes with it, and so do the hashes of all lines behind it:
-//! the result is a ledger that proves itself, and not the one that was written. Without a secret, nothing changes.
+//! A line with a secret is written again without it. This changes its hash and the hashes of all later lines.
+//! The result is a valid ledger, but not the original one. Without secrets nothing changes.
 
 use super::Secrets;
 use crate::ledger::line::{self, Draft};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::io::{self, BufRead, Write};
 
-/// Writes the lines of a ledger. Gives the number of secrets that were masked.
+/// Writes the lines of a ledger. Returns the number of masked secrets.
 pub(super) fn write(mut ledger: impl BufRead, secrets: Secrets, out: &mut dyn Write) -> io::Result<usize> {
     if secrets == Secrets::Keep {
         return io::copy(&mut ledger, out).map(|_| 0);
@@ -40,7 +40,8 @@ struct Again {
     count: usize,
 }
 
-/// The line as it is written again; `None` if it stays as it is. `head`: the hash before it, where that has changed.
+/// Returns the changed line; `None` if it stays the same. `head`: the hash of the previous line, if it has
+/// changed.
 fn again(line: &[u8], head: Option<&str>) -> Option<Again> {
     let framed = line::frame(line).filter(line::Framed::is_authentic)?;
     let (prev, entries) = framed.parts(line).ok()?;
@@ -61,7 +62,7 @@ fn again(line: &[u8], head: Option<&str>) -> Option<Again> {
     Some(Again { line, hash, count })
 }
 
-/// A line that does not prove itself, or that needs no change: as text.
+/// Masks a line that is not authentic, treating it as text. An authentic line needs no change.
 fn damaged(line: &[u8], bytes: &[u8]) -> (Option<Vec<u8>>, usize) {
     if line::frame(line).is_some_and(|framed| framed.is_authentic()) {
         return (None, 0);

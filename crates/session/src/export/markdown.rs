@@ -1,5 +1,5 @@
-//! A session as Markdown: the user's plain words, the model's answers, and calls with their results. What a subagent said is quoted
-//! below its call.
+//! A session as Markdown: the user's messages, the model's answers, calls with their results. The
+//! conversation of a subagent is quoted below its call.
 
 use super::conversation::{CallPlace, Conversation};
 use super::subagents::{Subagent, Subagents};
@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// A text in the making: takes entries in order.
+/// A Markdown text under construction. Receives the entries in order.
 #[derive(Default)]
 pub(crate) struct Markdown {
     talk: Conversation,
@@ -20,12 +20,12 @@ impl Markdown {
         self.talk.take(entry);
     }
 
-    /// A record that could not be read.
+    /// Adds a record that could not be read.
     pub(crate) fn unreadable(&mut self, text: &str) {
         self.talk.unreadable(text);
     }
 
-    /// Brings the subagents of the session in this folder in, when all of its entries were taken.
+    /// Adds the conversations of subagents of the session in this folder. Call it after all entries.
     pub(crate) fn find_subagents(&mut self, session_dir: &Path) {
         self.subagents = Subagents::of(session_dir, &self.talk);
     }
@@ -38,13 +38,13 @@ impl Markdown {
     }
 }
 
-/// One conversation and what is quoted in it.
+/// One conversation with the quotes in it.
 struct Quoting<'a> {
     talk: &'a Conversation,
     subagents: &'a Subagents,
     /// The call of each message with a result.
     calls: HashMap<MessageId, CallPlace>,
-    /// Of its headings.
+    /// Level of the headings.
     level: usize,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Quoting<'a> {
         let taken_out = self.talk.taken_out();
         let mut speaker = None;
         for message in self.talk.transcript.messages() {
-            // Tool results belong to the answer that asked for them.
+            // Tool results belong to the answer that requested them.
             let role = if message.role == Role::Tool { Role::Assistant } else { message.role };
             let is_out = taken_out.contains(&message.seq);
             if speaker != Some((role, is_out)) {
@@ -69,7 +69,7 @@ impl<'a> Quoting<'a> {
             }
             for (at, part) in message.parts.iter().enumerate() {
                 write_part(part, out)?;
-                // Of a call without a result what there is stands behind the call.
+                // If a call has no result, the subagent's conversation is placed after the call.
                 if !answered.contains(&(message.id, at)) {
                     self.quote_all(self.subagents.of_call((message.id, at)), out)?;
                 }
@@ -155,12 +155,12 @@ fn write_part(part: &Part, out: &mut dyn Write) -> io::Result<()> {
             }
             fenced("", output, out)
         }
-        // Thinking is the model's own; an unknown part has no form that we know.
+        // Reasoning is not shown to people, and an unknown part has no known format.
         Part::Text { .. } | Part::Reasoning { .. } | Part::Unknown(_) => Ok(()),
     }
 }
 
-/// A code block that its content cannot close.
+/// Writes a code block with a fence that the content cannot close.
 fn fenced(language: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);

@@ -1,6 +1,8 @@
-//! What the model saw, for a page: of each request by kind, and at the end span by span, with where each part is from.
+//! Contents of the model's context, for a page: the composition of each request, and at the end every span with its
+//! origin.
 //!
-//! Sizes, origins and what the provider's cache had: words that are not for people stay out of the page. Sizes are estimates.
+//! Shows sizes, origins and the provider's cache. Texts that are not for people are not shown. Sizes are
+//! estimates.
 
 use super::html::{escape, text, thousands};
 use super::is_shown;
@@ -15,13 +17,13 @@ use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
-/// Groups of the plot, from the bottom, each with its colour in `page.css`.
+/// Groups of the plot, from bottom to top. The colours are in `page.css`.
 const GROUPS: [&str; 6] =
     ["system, rules, tools", "summary, state, notes", "user", "assistant", "tool calls, outputs", "media"];
-/// Requests that share the plot's width; of more, the last of each share is drawn.
+/// Maximum number of columns in the plot. If there are more requests, the last one of each group is drawn.
 const COLUMNS: usize = 400;
 
-/// The view as the ledger is read, and what it held at each request.
+/// The view while the ledger is read, and its composition at each request.
 pub(super) struct Provenance {
     view: View,
     kinds: KindTotals,
@@ -33,7 +35,7 @@ pub(super) struct Provenance {
 
 struct Last {
     generation: u64,
-    /// Messages in it.
+    /// Number of messages in it.
     messages: usize,
     usage: Option<Usage>,
 }
@@ -90,7 +92,7 @@ impl Provenance {
         }
     }
 
-    /// The size of each group at each request, stacked; `compactions` are lines.
+    /// Draws the size of each group at each request, stacked. `compactions` are drawn as lines.
     pub(super) fn plot(&self, compactions: &[Seq], blobs: &BlobStore) -> String {
         const W: f64 = 800.0;
         const H: f64 = 200.0;
@@ -147,8 +149,8 @@ impl Provenance {
         out
     }
 
-    /// What became of each span in the provider's cache with the last request: by its report, and nothing for what changed
-    /// since. The first `fixed` spans are before the messages.
+    /// Returns the cache state of each span at the last request, according to the provider's report; empty
+    /// for spans that changed since. The first `fixed` spans precede the messages.
     fn cached(&self, spans: &[Span], fixed: usize, context: &Context) -> Vec<&'static str> {
         let Some(last) = self.last.as_ref().filter(|last| last.generation == context.generation) else {
             return vec!["not sent yet"; spans.len()];
@@ -160,7 +162,7 @@ impl Provenance {
         states
     }
 
-    /// Span by span what the model would see now, with where each is from, and whether the last request had it cached.
+    /// Lists every span that the model would see now, with its origin, and if the last request had it cached.
     pub(super) fn table(
         &mut self,
         subjects: &HashMap<String, String>,
@@ -205,7 +207,7 @@ impl Provenance {
     }
 }
 
-/// The last point of each share, where there are more than the plot has columns.
+/// Returns the last point of each group, if there are more points than columns.
 fn sampled(points: &[Point]) -> impl Iterator<Item = &Point> {
     let columns = points.len().min(COLUMNS);
     (1..=columns).map(move |n| &points[n * points.len() / columns - 1])
@@ -245,7 +247,7 @@ fn group(kind: SpanKind) -> usize {
     }
 }
 
-/// The file, the call, the compaction; a link where the page shows it.
+/// Returns the origin of a span: the file, the call, the compaction; as a link if the page shows it.
 fn origin(
     message: &ContextMessage,
     part: &Part,

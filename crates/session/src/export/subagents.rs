@@ -1,10 +1,11 @@
-//! The conversations of a session's subagents, for its exports: each where its call is, those of its own subagents in it.
+//! Conversations of a session's subagents, for its exports. Each is placed at its call; subagents of
+//! subagents are nested.
 //!
-//! A subagent's session says whom it works for and for which call; the result of the call names that session, also in a fork of the
-//! session that made it. Both must agree on the call. Nothing is asked but the folders beside the session's own.
+//! A subagent's session names the session and call that it works for. The call's result names the subagent's
+//! session, also in a fork. Both must agree on the call. Only folders beside the session's own are searched.
 //!
-//! Bounded: of one subagent and of all together only so much is taken as there is room for, the first come first. What
-//! was left out is counted.
+//! The size is bounded, per subagent and in total; the first ones are included first. The number of omitted
+//! ones is reported.
 
 use super::conversation::{CallPlace, Conversation, report};
 use crate::StoreError;
@@ -13,13 +14,13 @@ use becket_types::{CallId, Part, Role, SessionId, SubagentOf};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Bytes of text of one subagent, and of all of them.
+/// Maximum number of bytes of one subagent, and of all together.
 const ROOM: usize = 1 << 20;
 const ALL: usize = 8 << 20;
-/// How deep subagents may be nested on a page.
+/// Maximum nesting depth of subagents on a page.
 const DEPTH: usize = 4;
 
-/// A subagent and what was said in its session.
+/// A subagent and its conversation.
 pub(super) struct Subagent {
     pub(super) session: SessionId,
     pub(super) agent: String,
@@ -32,14 +33,14 @@ pub(super) struct Subagent {
 #[derive(Default)]
 pub(super) struct Subagents {
     by_call: HashMap<CallPlace, Vec<Subagent>>,
-    /// Those whose call is not in the conversation.
+    /// Subagents whose call is not in the conversation.
     pub(super) others: Vec<Subagent>,
-    /// How many are nested too deeply to be here.
+    /// Number of subagents that are nested too deeply to be included.
     deeper: usize,
 }
 
 impl Subagents {
-    /// Of the session in this folder, in which this was said.
+    /// Finds the subagents of the session in this folder, whose conversation is `talk`.
     pub(super) fn of(session_dir: &Path, talk: &Conversation) -> Self {
         let (Some(project), Some(id)) = (session_dir.parent(), layout::id_of(session_dir)) else {
             return Self::default();
@@ -51,12 +52,12 @@ impl Subagents {
         Finder { known, room: ALL }.below(id, talk, 1)
     }
 
-    /// Those that worked for this call.
+    /// Returns the subagents that worked for this call.
     pub(super) fn of_call(&self, call: CallPlace) -> &[Subagent] {
         self.by_call.get(&call).map_or(&[], Vec::as_slice)
     }
 
-    /// How many there are, nested ones too, and what their requests cost.
+    /// Returns the number of subagents, including nested ones, and the cost of their requests.
     pub(super) fn sum(&self) -> (usize, f64) {
         self.all().fold((0, 0.0), |(count, cost), subagent| {
             let below = subagent.below.sum();
@@ -70,13 +71,13 @@ impl Subagents {
 }
 
 impl Subagent {
-    /// Who it is, and the task in a few words.
+    /// Returns the kind of subagent and its task in a few words.
     pub(super) fn head(&self) -> String {
         let title = self.title.as_deref().map_or_else(String::new, |title| format!(": {title}"));
         format!("Subagent {}{title}", self.agent)
     }
 
-    /// What to say at its end of what is not here.
+    /// Returns a note about omitted content for the end of the conversation.
     pub(super) fn cut(&self) -> Option<String> {
         let what = match (self.talk.left_out, self.below.deeper) {
             (0, 0) => return None,
@@ -103,7 +104,7 @@ impl Known {
 }
 
 struct Finder {
-    /// The subagents' sessions of the project that are not on the page yet, the oldest first.
+    /// Subagent sessions of the project that are not on the page yet, oldest first.
     known: Vec<Known>,
     room: usize,
 }
@@ -130,7 +131,7 @@ impl Finder {
                 }
             }
         }
-        // Those that no result names: they did not end, or their call was interrupted.
+        // Subagents that no result names: they did not finish, or their call was interrupted.
         loop {
             let mut call = None;
             let fits = |known: &Known| {
@@ -145,7 +146,7 @@ impl Finder {
         }
     }
 
-    /// Reads the first session that fits.
+    /// Reads the first session that matches.
     fn take(&mut self, fits: impl FnMut(&Known) -> bool, depth: usize) -> Option<Subagent> {
         let at = self.known.iter().position(fits)?;
         let Known { summary, of } = self.known.remove(at);

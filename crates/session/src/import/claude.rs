@@ -1,16 +1,15 @@
-//! Claude Code: `~/.claude/projects/<project>/<session>.jsonl`.
-//!
-//! One record a line. `user` and `assistant` records form a tree by `uuid` and `parentUuid` (`logicalParentUuid` across a
-//! compaction); the conversation is the branch that ends in the last record, and its session that record's. An answer is several records with one
-//! `message.id`, one block each; results are blocks of user records. Subagents (`isSidechain`), summaries, hooks,
-//! snapshots and the program's own notes are not part of it.
+//! Import from Claude Code: `~/.claude/projects/<project>/<session>.jsonl`.\n\nEach line is one record. `user`
+//! and `assistant` records form a tree by `uuid` and `parentUuid` (`logicalParentUuid` across a compaction).
+//! The conversation is the branch that ends in the last record. An answer consists of several records with
+//! the same `message.id`, one block each. Results are blocks of user records. Subagents (`isSidechain`),
+//! summaries, hooks, snapshots and the program's own notes do not belong to it.
 
 use super::{Conversation, image, millis, reasoning, text};
 use becket_types::{CallId, Message, Part};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// What is said of lines that are no JSON.
+/// Description of lines that are not JSON.
 const UNREADABLE: &str = "unreadable lines";
 
 pub(super) fn read(file: &str) -> Conversation {
@@ -40,8 +39,9 @@ pub(super) fn read(file: &str) -> Conversation {
     reader.out
 }
 
-/// Ids of the records that lead to the last one: its ancestors, the other blocks of their answers, and the results of
-/// their calls, which hang from side branches where calls ran side by side. `gaps`: some records could not be read.
+/// Returns the ids of the records that belong to the branch of the last record: its ancestors, the other
+/// blocks of their answers, and the results of their calls. Results may be on side branches if calls ran in
+/// parallel. `gaps`: some records could not be read.
 fn branch(records: &[Value], gaps: bool) -> HashSet<&str> {
     let by_id: HashMap<&str, &Value> =
         records.iter().filter_map(|r| Some((r["uuid"].as_str()?, r))).collect();
@@ -63,7 +63,7 @@ fn branch(records: &[Value], gaps: bool) -> HashSet<&str> {
         let record = by_id.get(id);
         let parent =
             record.and_then(|r| r["parentUuid"].as_str().or_else(|| r["logicalParentUuid"].as_str()));
-        // The link may be on a line that cannot be read: the one said before it in the file is the next best.
+        // The parent may be on an unreadable line. The previous record in the file is the best substitute.
         let lost = gaps && parent.is_some_and(|parent| !by_id.contains_key(parent));
         at = if lost { before(id) } else { parent };
     }
@@ -88,9 +88,9 @@ fn branch(records: &[Value], gaps: bool) -> HashSet<&str> {
 
 struct Reader {
     out: Conversation,
-    /// The one that the last record is of: a file may hold several.
+    /// The session of the last record. A file may contain several sessions.
     session: Option<String>,
-    /// Place of each answer by its id there.
+    /// Index of each answer by its original id.
     answers: HashMap<String, usize>,
     /// Tool of each call.
     names: HashMap<String, String>,
@@ -121,7 +121,7 @@ impl Reader {
                 if let Some(cwd) = record["cwd"].as_str() {
                     out.cwd.get_or_insert_with(|| cwd.into());
                 }
-                // Where the file begins with it, it is all that there is of what was before.
+                // At the start of a file, the summary is all that is left of the earlier conversation.
                 if record["isCompactSummary"] == true && !out.messages.is_empty() {
                     return out.leave_out("summaries of compactions (their originals are carried)");
                 }
@@ -157,7 +157,7 @@ impl Reader {
         }
     }
 
-    /// A person's text; what the program wrote in their place is left out.
+    /// Returns a person's text. Text that the program wrote in a person's name is left out.
     fn words(&mut self, text: &str) -> Option<Part> {
         const NOTES: [&str; 5] =
             ["<command-name>", "<command-message>", "<local-command-", "<bash-", "<system-reminder>"];
@@ -233,7 +233,7 @@ impl Reader {
                     self.names.insert(text("id").to_owned(), text("name").to_owned());
                     parts.push(Part::tool_call(text("id"), text("name"), super::arguments(&block["input"])));
                 }
-                // Some writers put results beside their calls.
+                // Some versions put results beside their calls.
                 Some("tool_result") => results.push(self.result(block)),
                 other => self.out.leave_out(format!("blocks of kind {}", other.unwrap_or("unknown"))),
             }

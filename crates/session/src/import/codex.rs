@@ -1,9 +1,8 @@
-//! Codex: `~/.codex/sessions/YYYY/MM/DD/rollout-….jsonl`.
-//!
-//! One record a line: `{timestamp, type, payload}` with `session_meta`, `turn_context`, `response_item`, `event_msg`,
-//! `compacted`; older files have the items themselves. The conversation is the `response_item`s; `event_msg` repeats them
-//! for front ends. Instructions and the environment, which the program writes as user messages, are not carried: becket
-//! has its own.
+//! Import from Codex: `~/.codex/sessions/YYYY/MM/DD/rollout-….jsonl`.\n\nEach line is one record:
+//! `{timestamp, type, payload}` with the types `session_meta`, `turn_context`, `response_item`, `event_msg`,
+//! `compacted`. Older files have the items without this wrapper. The conversation consists of the
+//! `response_item` records; `event_msg` repeats them for front ends. Instructions and the environment, which
+//! the program writes as user messages, are not imported, because becket has its own.
 
 use super::{Conversation, arguments, data_url, millis, reasoning, text};
 use becket_types::{CallId, Message, Millis, Part, Role};
@@ -41,7 +40,8 @@ impl Reader {
                 }
             }
             Some("response_item") => self.item(time, payload),
-            // Said again for front ends; only what stands nowhere else is missed.
+            // These records repeat the conversation for front ends. Only content without another record is
+            // counted as left out.
             Some("event_msg") => {
                 if payload["type"] == "turn_aborted" {
                     self.out.leave_out("marks of interrupted turns");
@@ -52,7 +52,7 @@ impl Reader {
         }
     }
 
-    /// A record of the older format.
+    /// Reads a record of the older format.
     fn bare(&mut self, time: Millis, record: &Value) {
         if record["type"].is_string() {
             self.item(time, record);
@@ -63,7 +63,7 @@ impl Reader {
 
     fn meta(&mut self, meta: &Value) {
         let text = |key: &str| meta[key].as_str().map(str::to_owned);
-        // The first is its own; behind it may stand those of the sessions that it was forked from.
+        // The first record is the session's own. Records of sessions that it was forked from may follow.
         self.out.id = self.out.id.take().or_else(|| text("id"));
         self.out.cwd = self.out.cwd.take().or_else(|| text("cwd").map(Into::into));
         if meta["instructions"].is_string() || meta["base_instructions"].is_object() {
@@ -137,7 +137,7 @@ impl Reader {
         self.answer(time, vec![Part::tool_call(id, name, input)]);
     }
 
-    /// Adds to the answer under way: it ends with a result or with the user's next words.
+    /// Adds parts to the current answer. An answer ends with a result or the user's next message.
     fn answer(&mut self, time: Millis, parts: Vec<Part>) {
         match self.out.messages.last_mut() {
             Some((_, last)) if last.role == Role::Assistant => last.parts.extend(parts),
@@ -166,7 +166,7 @@ impl Reader {
     }
 }
 
-/// Older files wrap a command's output: `{"output": …, "metadata": {"exit_code": …}}`.
+/// Unwraps a command's output in older files: `{"output": …, "metadata": {"exit_code": …}}`.
 fn unwrapped(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(Value::Object(map)) if map.contains_key("metadata") => {

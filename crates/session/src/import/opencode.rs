@@ -1,8 +1,8 @@
-//! opencode: the file that `opencode export SESSION` writes.
+//! Import from opencode: the file that `opencode export SESSION` writes.
 //!
-//! `{info, messages: [{info, parts}]}`. An assistant message holds all steps of its turn; a `tool` part is a call and its
-//! result in one. So each step becomes an answer and the results behind it. Snapshots, patches and the marks of steps are
-//! the program's own.
+//! The format is `{info, messages: [{info, parts}]}`. An assistant message contains all steps of its turn,
+//! and a `tool` part is a call together with its result. So each step becomes an answer followed by its
+//! results. Snapshots, patches and step marks are internal to the program.
 
 use super::{Conversation, arguments, data_url, millis, reasoning, text};
 use becket_types::{CallId, Message, Millis, Part};
@@ -78,7 +78,7 @@ fn assistant(out: &mut Conversation, time: Millis, info: &Value, parts: &[Value]
             Some("step-start" | "step-finish") => step.flush(out),
             Some("text") if text.trim().is_empty() => {}
             Some("text") => {
-                // Words behind a result belong to the next answer.
+                // Text after a result belongs to the next answer.
                 step.flush_results(out);
                 step.parts.push(Part::text(text));
             }
@@ -132,7 +132,7 @@ impl Step {
         let (output, failed) = match state["status"].as_str() {
             Some("completed") => (text(&state["output"]), false),
             Some("error") => (text(&state["error"]), true),
-            // It never ended; the view says so.
+            // The call never finished. The view reports that.
             _ => return,
         };
         let mut result = Message::tool_result(CallId::from(id.as_str()), name, output, failed);

@@ -1,8 +1,8 @@
-//! becket's own JSONL: the ledger's lines as they are, and blobs behind them where they were exported.
+//! Import of becket's own JSONL: the ledger's lines unchanged, followed by blobs if they were exported.
 //!
-//! A line `{"blob":ID,"zstd":BASE64}` is a blob as it is stored; it is checked against its name. All other lines are the
-//! ledger, byte for byte, damaged ones included. Everything is written beside its place and renamed into it, so a session
-//! is there whole or not at all.
+//! A line `{"blob":ID,"zstd":BASE64}` is a blob in its stored form; it is checked against its id. All other
+//! lines are the ledger, byte for byte, including damaged ones. Everything is written under a temporary name
+//! and then renamed, so a session exists completely or not at all.
 
 use crate::ledger::{BadRecord, Item, Reader, claimed_format};
 use crate::session::{FORMAT, Session};
@@ -15,7 +15,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How a line with a blob begins.
+/// Start of a line with a blob.
 const BLOB: &[u8] = b"{\"blob\":\"";
 
 /// A blob as a line of an export.
@@ -25,26 +25,29 @@ struct BlobLine {
     zstd: String,
 }
 
-/// What an import of becket's own file came to.
+/// The result of importing becket's own file.
 #[derive(Debug)]
 pub struct Imported {
     pub id: SessionId,
     pub dir: PathBuf,
     pub lines: u64,
     pub blobs: u64,
-    /// The same session was there already, byte for byte.
+    /// True if exactly the same session already existed.
     pub was_there: bool,
-    /// Damaged lines, kept as they are.
+    /// Damaged lines, kept unchanged.
     pub bad: Vec<BadRecord>,
-    /// Blobs that are not what their name says; left out.
+    /// Blobs whose content does not match their id; left out.
     pub bad_blobs: Vec<String>,
 }
 
-/// Puts the session of this file below `root`, under its own id, into the project of its own directory, or of `cwd`.
+/// Stores the session of this file below `root` with its own id, in the project of its own directory or of
+/// `cwd`.
 ///
 /// # Errors
-/// [`StoreError::Exists`] when another session has this id, [`StoreError::NotFound`] when the first line names no session,
-/// [`StoreError::Newer`] when it has a later format (nothing is taken in then: it could not be opened), [`StoreError::Io`].
+///
+/// Returns [`StoreError::Exists`] if another session has this id, [`StoreError::NotFound`] if the first line
+/// names no session, [`StoreError::Newer`] if it has a later format (nothing is stored then, because it could
+/// not be opened), or [`StoreError::Io`].
 pub fn import_own(root: &Path, bytes: &[u8], cwd: Option<&Path>) -> Result<Imported, StoreError> {
     let mut ledger = Vec::with_capacity(bytes.len());
     let mut blobs = Vec::new();
@@ -92,7 +95,7 @@ pub fn import_own(root: &Path, bytes: &[u8], cwd: Option<&Path>) -> Result<Impor
     if !imported.was_there {
         let failed = StoreError::io("write", &dir);
         write(io.as_ref(), &dir, &ledger).map_err(failed)?;
-        // Opening would set a torn end aside; that is for whoever goes on with it.
+        // Opening a damaged session would set its torn end aside. That is left to the user who continues it.
         if imported.bad.is_empty() {
             drop(ledger);
             Session::prepare(&dir);
@@ -139,8 +142,8 @@ fn put_blobs(io: &dyn Io, imported: &mut Imported, blobs: &[BlobLine]) -> Result
     io.sync_dir(&dir).map_err(failed())
 }
 
-/// All blobs of a session as lines, in the order of their names. `without_secrets`: those that hold one are left out, because
-/// their name is the hash of their content; gives the number of these secrets.
+/// Writes all blobs of a session as lines, sorted by id. `without_secrets`: blobs with a secret are left out,
+/// because masking would change their id. Returns the number of these secrets.
 pub(crate) fn write_blobs(
     session_dir: &Path,
     without_secrets: bool,
@@ -169,7 +172,7 @@ pub(crate) fn write_blobs(
     Ok(left_out)
 }
 
-/// The number of secrets in a blob; none in one that is not text.
+/// Returns the number of secrets in a blob; 0 if it is not text.
 fn secrets_in(packed: &[u8]) -> usize {
     let bytes = zstd::stream::decode_all(packed).unwrap_or_default();
     std::str::from_utf8(&bytes).map_or(0, |text| crate::secrets::find(text).len())

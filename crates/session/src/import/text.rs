@@ -1,15 +1,15 @@
-//! Records of other programs as JSON, with what their writers do that JSON readers refuse.
+//! Parsing records of other programs, including errors that their writers make and JSON parsers refuse.
 
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The text without the mark that some editors put before it.
+/// Removes the byte order mark that some editors add.
 pub(super) fn unmarked(text: &str) -> &str {
     text.trim_start_matches('\u{feff}')
 }
 
-/// A record; `None` when it is no JSON. A character that was cut in half, as programs in JavaScript cut and write it, becomes
-/// U+FFFD.
+/// Parses a record; `None` if it is not JSON. Half of a surrogate pair, which programs in JavaScript may
+/// write when they cut text, becomes U+FFFD.
 pub(super) fn record(line: &str) -> Option<Value> {
     serde_json::from_str(line).ok().or_else(|| match mended(line) {
         Cow::Borrowed(_) => None,
@@ -17,7 +17,7 @@ pub(super) fn record(line: &str) -> Option<Value> {
     })
 }
 
-/// The JSON with U+FFFD in place of each half of a surrogate pair that stands alone.
+/// Replaces each single half of a surrogate pair by U+FFFD.
 fn mended(json: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let (mut rest, mut found) = (json, false);
@@ -27,7 +27,7 @@ fn mended(json: &str) -> Cow<'_, str> {
         let length = match (unit(escape), escape.get(6..).and_then(unit)) {
             (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => 12,
             (Some(0xd800..0xe000), _) => 0,
-            // The character behind the backslash; what it says of more is plain text.
+            // Skips the character after the backslash; the rest of the escape is plain text.
             _ => 1 + escape.chars().nth(1).map_or(0, char::len_utf8),
         };
         if length == 0 {
@@ -46,7 +46,7 @@ fn mended(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The number of a `\uXXXX` at the start.
+/// Parses the number of a `\uXXXX` at the start.
 fn unit(text: &str) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()
 }

@@ -1,5 +1,5 @@
-//! A part of one ledger on its way into the index: read and added up first, written then. So nothing is written of a ledger
-//! that turns out to be unreadable, and the sums of many entries cost one statement each.
+//! A part of one ledger on its way into the index. It is read and summed up first, and written afterwards. So
+//! nothing is written from an unreadable ledger, and the sums of many entries need only one statement.
 
 use super::text::{spaced, text_of};
 use crate::ledger::{End, Item, Reader, has_line_ending, line};
@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Seek, SeekFrom};
 use std::path::Path;
 
-/// Bytes of ledger whose words stand in the index as one.
+/// Number of ledger bytes whose words are stored together in the index.
 const STRETCH: u64 = 256 << 10;
 
 /// Days since 1970.
@@ -31,24 +31,25 @@ struct Calls {
     failed: i64,
 }
 
-/// What a part of a ledger adds.
+/// The data that a part of a ledger adds.
 pub(super) struct Batch {
     summary: SessionSummary,
     end: End,
-    /// What the index had of this session is of another ledger.
+    /// True if the index has another ledger under this session, which must be replaced.
     anew: bool,
-    /// The end of the ledger is reached.
+    /// True if the end of the ledger was reached.
     pub(super) whole: bool,
-    /// Each with where it ends.
+    /// Stretches of text, each with its end offset.
     stretches: Vec<(Stretch, u64)>,
     spent: BTreeMap<(String, Day), Spent>,
     calls: BTreeMap<(String, Day), Calls>,
-    /// Files that were read or changed, and whether changed.
+    /// Files that were read or changed; true if changed.
     files: BTreeMap<String, bool>,
 }
 
 impl Batch {
-    /// Reads on behind what the index has, at most a little more than `room` bytes. And how many they were.
+    /// Reads after the part that the index already has, slightly more than `room` bytes at most. Also returns
+    /// the number of bytes read.
     pub(super) fn read(
         stored: Option<(SessionSummary, End)>,
         id: SessionId,
@@ -103,7 +104,7 @@ impl Batch {
         batch.stretches.push((stretch, batch.end.good));
         dir.clone_into(&mut batch.summary.dir);
         batch.summary.updated = modified;
-        // Only a ledger that was read to its end counts as known at this length.
+        // Only a ledger that was read to its end is recorded with this length.
         batch.summary.bytes = if batch.whole { batch.end.total } else { batch.end.good };
         let read = batch.end.total.saturating_sub(start);
         Ok((batch, read))
@@ -111,7 +112,7 @@ impl Batch {
 
     fn take(&mut self, entry: &Entry) {
         self.summary.take(entry);
-        // What a fork has of its source was spent once, there.
+        // Usage in the copied part of a fork is counted in its source.
         let own = self.summary.forked_from.is_none_or(|(_, upto)| entry.seq > upto);
         match &entry.kind {
             EntryKind::Message { message } => {
@@ -121,7 +122,7 @@ impl Batch {
                 }
             }
             EntryKind::Usage { model, usage, cost_usd, .. } => {
-                // That the model was used stays known.
+                // The model is recorded as used even without own usage.
                 let spent = self.spent.entry((model.clone(), day(entry.time))).or_default();
                 if !own {
                     return;
@@ -207,9 +208,9 @@ impl Batch {
     }
 }
 
-/// Whether what was read is still what the ledger begins with: the hash of its last line covers all before it. What a power
-/// loss took out of the middle, with the lines behind it whole, shows only to who reads all of it: it is counted still, until
-/// the index is made anew, and not found.
+/// True if the ledger still begins with the part that was read: the hash of its last line covers everything
+/// before it. If a power loss removed something from the middle and kept complete lines after it, only a full
+/// read would notice. Such content stays counted until the index is rebuilt, but is not found by a search.
 fn stands(dir: &Path, end: &End) -> bool {
     end.good == 0 || has_line_ending(dir, end.good, &end.head)
 }
@@ -218,7 +219,7 @@ fn fresh(id: SessionId, dir: &Path) -> SessionSummary {
     SessionSummary { messages: Some(0), ..SessionSummary::empty(id, dir) }
 }
 
-/// What the index has of a session, and where reading it stopped.
+/// Returns the index's record of a session, and the position at which reading stopped.
 pub(super) fn stored(
     transaction: &Transaction<'_>,
     id: SessionId,
@@ -273,7 +274,7 @@ fn save(transaction: &Transaction<'_>, summary: &SessionSummary, end: &End) -> R
     Ok(())
 }
 
-/// Takes a session out of the index.
+/// Removes a session from the index.
 pub(super) fn forget(transaction: &Transaction<'_>, id: &str) -> Result<(), rusqlite::Error> {
     for sql in [
         "DELETE FROM texts WHERE rowid IN (SELECT id FROM stretches WHERE session = ?1)",

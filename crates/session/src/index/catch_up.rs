@@ -1,8 +1,8 @@
-//! Bringing the index up to the ledgers: of each, only what was appended since last time.
+//! Updating the index: of each ledger, only what was appended since the last time is read.
 //!
-//! A transaction reads a batch, of one ledger or of many, and first asks of each where reading stopped; so processes that
-//! catch up side by side do not read a line into the index twice. Many in one, because each transaction that is closed
-//! makes another piece of the table of words, and pieces are merged again and again.
+//! A transaction reads a batch of one or many ledgers, and first looks up where reading of each stopped. So
+//! processes that update in parallel do not add a line twice. Many ledgers share a transaction, because every
+//! commit adds a segment to the full-text table, and segments must be merged later.
 
 use super::batch::{self, Batch};
 use super::{Index, IndexError};
@@ -13,23 +13,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-/// Bytes of ledger in one transaction, so that nobody waits long.
+/// Maximum number of ledger bytes in one transaction, so that other processes do not wait long.
 const BATCH: u64 = 4 << 20;
-/// From this many sessions on, a new index is merged into its smallest form at once.
+/// Minimum number of sessions for which a new index is optimised at once.
 const MANY: u64 = 8;
 
-/// What a catch-up did.
+/// The result of an update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CaughtUp {
-    /// Sessions with something new.
+    /// Number of sessions with new content.
     pub sessions: u64,
-    /// Sessions whose folder is gone.
+    /// Number of sessions whose folder was deleted.
     pub removed: u64,
-    /// Sessions that could not be read now.
+    /// Number of sessions that could not be read.
     pub unreadable: u64,
 }
 
-/// A ledger that the index has not read to its end.
+/// A ledger that is not completely in the index.
 struct Behind {
     id: SessionId,
     dir: PathBuf,
@@ -37,7 +37,12 @@ struct Behind {
 }
 
 impl Index {
-    /// Reads what the ledgers got since last time. A ledger that cannot be read is counted and passed over.
+    /// Reads what was appended to the ledgers since the last time. Ledgers that cannot be read are counted
+    /// and skipped.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the index cannot be used.
     pub fn catch_up(&mut self) -> Result<CaughtUp, IndexError> {
         let mut done = CaughtUp::default();
         let known = self.known()?;
@@ -68,13 +73,13 @@ impl Index {
             done.removed = gone.len() as u64;
         }
         if known.is_empty() && done.sessions >= MANY {
-            // Its size is a matter of space alone: where somebody else is at it, it stays as it is.
+            // Compacting only saves space, so it is skipped if another process uses the index.
             let _ = self.compact();
         }
         Ok(done)
     }
 
-    /// Ledger length and folder of every session in the index.
+    /// Returns ledger length and folder of every session in the index.
     fn known(&self) -> Result<BTreeMap<String, (u64, PathBuf)>, IndexError> {
         let mut statement = self.connection.prepare_cached("SELECT id, bytes, dir FROM sessions")?;
         let rows = statement.query_map([], |row| {
@@ -91,7 +96,7 @@ impl Index {
             let mut room = BATCH;
             while let Some(ledger) = rest.peek().filter(|_| room > 0) {
                 match read_some(&transaction, ledger, &mut room) {
-                    // Its rest comes with the next transaction.
+                    // The rest of this ledger follows in the next transaction.
                     Ok(false) => break,
                     Ok(true) => done.sessions += 1,
                     Err(IndexError::Io(_)) => done.unreadable += 1,
@@ -105,8 +110,8 @@ impl Index {
     }
 }
 
-/// Reads about `room` bytes of a ledger into the index. True when its end is reached. Where the ledger cannot be read,
-/// nothing of this was written.
+/// Reads about `room` bytes of a ledger into the index. Returns true if its end was reached. If the ledger
+/// cannot be read, nothing is written.
 fn read_some(transaction: &Transaction<'_>, ledger: &Behind, room: &mut u64) -> Result<bool, IndexError> {
     let Behind { id, dir, modified } = ledger;
     let (batch, read) = Batch::read(batch::stored(transaction, *id)?, *id, dir, *modified, *room)?;

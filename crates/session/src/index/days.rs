@@ -6,12 +6,12 @@ use becket_types::{Cost, Usage};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// What one project used on one day.
+/// Usage of one project on one day.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DayStatistics {
     /// Days since 1970 in UTC.
     pub day: u64,
-    /// The directory of the project's sessions.
+    /// Working directory of the project.
     pub project: PathBuf,
     pub sessions: u64,
     pub requests: u64,
@@ -19,7 +19,7 @@ pub struct DayStatistics {
     pub cost: Cost,
 }
 
-/// How often a tool was called, and how often its result was an error.
+/// Number of calls of a tool, and number of failed calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ToolStatistics {
     pub tool: String,
@@ -28,7 +28,11 @@ pub struct ToolStatistics {
 }
 
 impl Index {
-    /// From day `since` on, oldest first.
+    /// Returns usage by day and project from day `since` on, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the index cannot be read.
     pub fn days(&self, project: Option<&Path>, since: u64) -> Result<Vec<DayStatistics>, IndexError> {
         let mut statement = self.connection.prepare_cached(
             "SELECT u.day, s.cwd, count(DISTINCT s.id), sum(requests), sum(input), sum(output), sum(cache_read),
@@ -50,7 +54,11 @@ impl Index {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// From day `since` on, the most called first.
+    /// Returns calls by tool from day `since` on, the most called first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the index cannot be read.
     pub fn tools(&self, project: Option<&Path>, since: u64) -> Result<Vec<ToolStatistics>, IndexError> {
         let mut statement = self.connection.prepare_cached(
             "SELECT t.tool, sum(calls), sum(failed) FROM tools t JOIN sessions s ON s.id = t.session
@@ -63,10 +71,14 @@ impl Index {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Gives back what deleted sessions took, and empties the write-ahead log.
+    /// Releases the space of deleted sessions and empties the write-ahead log.
+    ///
+    /// # Errors
+    ///
+    /// Fails if another process uses the index.
     pub fn compact(&mut self) -> Result<(), IndexError> {
         self.connection.execute_batch("INSERT INTO texts (texts) VALUES ('optimize'); VACUUM;")?;
-        // Where readers hold it, it is emptied by the next writer.
+        // If readers hold the log, the next writer empties it.
         self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
     }

@@ -1,10 +1,11 @@
 //! The index: a SQLite file for listing, full text search and statistics over all sessions.
 //!
-//! Model: derived from the ledgers and from nothing else. [`Index::catch_up`] reads of each ledger what was appended since
-//! last time; the folders stay the truth. The file may be deleted, locked or broken at any time: a broken one is made anew
-//! at the next opening, and where it cannot be written one in memory serves, or lists come from [`crate::store::list`].
+//! The index is derived from the ledgers only. [`Index::catch_up`] reads what was appended to each ledger
+//! since the last time; the folders remain the truth. The file may be deleted, locked or broken at any time.
+//! A broken file is made again when it is opened next. If the file cannot be written, an index in memory is
+//! used, or lists come from [`crate::store::list`].
 //!
-//! Never opened where a session is written, and holds no transaction longer than a batch.
+//! Never opened while a session is written. Holds no transaction longer than one batch.
 
 mod batch;
 mod catch_up;
@@ -23,7 +24,7 @@ use rusqlite::{Connection, Row};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Why the index cannot serve. Never a reason to stop anything else.
+/// The reason why the index cannot be used. Never stops anything else.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     #[error("the index: {0}")]
@@ -35,12 +36,12 @@ pub enum IndexError {
 }
 
 impl IndexError {
-    /// Worth another try in a while: other processes were at it.
+    /// True if other processes use the index, so a later try may succeed.
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Sqlite(error) if schema::is_busy(error))
     }
 
-    /// The place of the file is the matter: full, read-only or not there.
+    /// True if the file's location is the problem: full, read-only or missing.
     fn is_of_the_disk(&self) -> bool {
         match self {
             Self::Io(_) => true,
@@ -54,16 +55,16 @@ impl IndexError {
 #[derive(Debug)]
 pub struct Index {
     connection: Connection,
-    /// The folder with all sessions.
+    /// Folder with all sessions.
     root: PathBuf,
 }
 
-/// Sums over all sessions, or those of one project.
+/// Sums over all sessions, or over those of one project.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Statistics {
     pub sessions: u64,
     pub messages: u64,
-    /// Of all ledgers.
+    /// Size of all ledgers in bytes.
     pub bytes: u64,
     pub models: Vec<ModelStatistics>,
 }
@@ -81,25 +82,32 @@ const COLUMNS: &str =
     "id, dir, cwd, title, prompt, created, updated, messages, bytes, forked_from, extra, tags, archived";
 
 impl Index {
-    /// Opens the index file `db` over the sessions under `root`. It knows what it knew; [`Index::catch_up`] brings the rest.
+    /// Opens the index file `db` for the sessions below `root`. [`Index::catch_up`] adds what is new.
     ///
     /// # Errors
-    /// When other processes hold it for more than 5 seconds, when it is newer, or when the disk fails.
+    ///
+    /// Fails if other processes hold the file for more than 5 seconds, if a newer version wrote it, or if the
+    /// disk fails.
     pub fn open(db: &Path, root: &Path) -> Result<Self, IndexError> {
         Ok(Self { connection: schema::open(db)?, root: root.to_path_buf() })
     }
 
-    /// One that no file keeps, of all sessions as they are now: where none can be written. Reads all ledgers.
+    /// Makes an index in memory of all sessions, for places where no file can be written. Reads all ledgers.
     ///
     /// # Errors
-    /// When SQLite cannot work.
+    ///
+    /// Fails if SQLite cannot work.
     pub fn in_memory(root: &Path) -> Result<Self, IndexError> {
         let mut index = Self { connection: schema::open_in_memory()?, root: root.to_path_buf() };
         index.catch_up()?;
         Ok(index)
     }
 
-    /// Throws the index away and makes it again from the ledgers.
+    /// Deletes the index and makes it again from the ledgers.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the new index cannot be made.
     pub fn rebuild(db: &Path, root: &Path) -> Result<(Self, CaughtUp), IndexError> {
         schema::remove(db);
         let mut index = Self::open(db, root)?;
@@ -107,7 +115,11 @@ impl Index {
         Ok((index, caught_up))
     }
 
-    /// All sessions it knows, of one project where it is given; the most recently written first.
+    /// Returns all indexed sessions, or those of one project, most recently written first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the index cannot be read.
     pub fn list(&self, project: Option<&Path>) -> Result<Vec<SessionSummary>, IndexError> {
         let project = project.map(project_name);
         let mut statement = self.connection.prepare_cached(&format!(
@@ -117,7 +129,11 @@ impl Index {
         Ok(rows.filter_map(Result::transpose).collect::<Result<_, _>>()?)
     }
 
-    /// Sums over all sessions, or those of one project.
+    /// Returns sums over all sessions, or over those of one project.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the index cannot be read.
     pub fn statistics(&self, project: Option<&Path>) -> Result<Statistics, IndexError> {
         let project = project.map(project_name);
         let mut all = self.connection.query_row(
@@ -153,11 +169,12 @@ impl Index {
     }
 }
 
-/// Asks the index, brought up to the ledgers first. Where its file cannot be written (a full or read-only disk), one that is
-/// made for this question answers.
+/// Updates the index and calls `ask` with it. If its file cannot be written (a full or read-only disk), a
+/// temporary index in memory is used.
 ///
 /// # Errors
-/// As [`Index::open`], and what `ask` gives.
+///
+/// Returns the errors of [`Index::open`] and of `ask`.
 pub fn serve<T>(
     db: &Path,
     root: &Path,
@@ -169,7 +186,8 @@ pub fn serve<T>(
     }
 }
 
-/// Damage may show only where a page is read: then the file is made anew, and asked again.
+/// Uses the file. Damage may show only when a page is read; the file is then made again and asked a second
+/// time.
 fn serve_from_file<T>(
     db: &Path,
     root: &Path,
@@ -185,8 +203,8 @@ fn serve_from_file<T>(
     }
 }
 
-/// The sessions of a project (or all): from the index when it serves, from the folders when it does not. With the reason
-/// in that case.
+/// Returns the sessions of a project, or all: from the index, or from the folders if the index cannot be
+/// used. In that case also returns the reason.
 pub fn list(db: &Path, root: &Path, project: Option<&Path>) -> (Vec<SessionSummary>, Option<IndexError>) {
     match serve_from_file(db, root, |index| index.list(project)) {
         Ok(sessions) => (sessions, None),
@@ -194,13 +212,13 @@ pub fn list(db: &Path, root: &Path, project: Option<&Path>) -> (Vec<SessionSumma
     }
 }
 
-/// The five counts of tokens from `column` on.
+/// Reads the five token counts that begin at `column`.
 fn usage(row: &Row<'_>, column: usize) -> Result<Usage, rusqlite::Error> {
     let at = |n| unsigned(row, column + n);
     Ok(Usage { input: at(0)?, output: at(1)?, cache_read: at(2)?, cache_write: at(3)?, reasoning: at(4)? })
 }
 
-/// SQLite's integers are signed; ours never reach the sign.
+/// Converts one of SQLite's signed integers. becket's values are never negative.
 fn unsigned(row: &Row<'_>, column: usize) -> Result<u64, rusqlite::Error> {
     Ok(row.get::<_, i64>(column)?.max(0) as u64)
 }

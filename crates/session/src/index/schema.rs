@@ -1,7 +1,8 @@
-//! The index file: opening it, its schema, and getting rid of a broken one.
+//! The index file: opening it, its schema, and removing a broken one.
 //!
-//! `user_version` names the schema. An older one is not converted but made anew: everything in it is derived. The check and
-//! the change are one `BEGIN IMMEDIATE` transaction, so any number of processes may start at once on a fresh file.
+//! `user_version` is the version of the schema. An older file is not converted but made again, because
+//! everything in it is derived. Check and change are one `BEGIN IMMEDIATE` transaction, so any number of
+//! processes may start at once with a new file.
 
 use super::IndexError;
 use crate::store::{Disk, Io, OpenMode};
@@ -86,7 +87,7 @@ const SCHEMA: &str = "
     );
 ";
 
-/// Opens the index; makes it where it is missing, older or broken.
+/// Opens the index. Makes it again if it is missing, older or broken.
 pub(super) fn open(db: &Path) -> Result<Connection, IndexError> {
     match try_open(db) {
         Err(IndexError::Sqlite(error)) if is_broken(&error) => {
@@ -97,7 +98,7 @@ pub(super) fn open(db: &Path) -> Result<Connection, IndexError> {
     }
 }
 
-/// The same tables, in memory.
+/// Makes the same tables in memory.
 pub(super) fn open_in_memory() -> Result<Connection, IndexError> {
     let mut connection = Connection::open_in_memory()?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
@@ -109,21 +110,23 @@ fn try_open(db: &Path) -> Result<Connection, IndexError> {
     if let Some(dir) = db.parent() {
         Disk.create_dir(dir)?;
     }
-    // SQLite would make the file readable for others; its side files take over the permissions of this one.
+    // SQLite would make the file readable for others, so it is created here first. Its side files copy its
+    // permissions.
     drop(Disk.open(db, OpenMode::Touch)?);
     let mut connection = Connection::open(db)?;
     connection.busy_timeout(BUSY)?;
     use_write_ahead_log(&connection)?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    // The log is cut to this when it was written back, however long a batch made it.
+    // After it was written back, the log is shortened to this size, even if a batch made it longer.
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
-    // What a search looks through is put together in memory.
+    // Temporary tables of a search are kept in memory.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     migrate(&mut connection)?;
     Ok(connection)
 }
 
-/// The switch to WAL does not wait for other openers by itself. A file system that cannot do it keeps its journal mode.
+/// Switches to the write-ahead log. The switch does not wait for other openers by itself, so it is retried
+/// here. A file system that does not support it keeps its journal mode.
 fn use_write_ahead_log(connection: &Connection) -> Result<(), rusqlite::Error> {
     let start = Instant::now();
     loop {
@@ -144,7 +147,7 @@ fn migrate(connection: &mut Connection) -> Result<(), IndexError> {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have been first.
+    // Another process may have created the tables in the meantime.
     let found = version(&transaction)?;
     if found > VERSION {
         return Err(IndexError::Newer { found });
@@ -182,7 +185,7 @@ pub(super) fn is_of_the_disk(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Removes the index with its side files. What does not go is met again, and reported, at the next opening.
+/// Removes the index and its side files. If a file cannot be removed, the next opening reports it.
 pub(super) fn remove(db: &Path) {
     for suffix in ["", "-wal", "-shm", "-journal"] {
         let mut path = db.as_os_str().to_owned();

@@ -1,7 +1,8 @@
-//! Searching: words in what was said and done, and sessions by project, time, model, tag and file touched.
+//! Search: words in messages and calls, and sessions by project, time, model, tag and file.
 //!
-//! The index knows which words stand in which stretch of which ledger; the stretches that hold all words of a query are read
-//! again, and the entries in them are matched, ranked and cut out in memory. So the index keeps no copy of any text.
+//! The index knows which words occur in which stretch of which ledger. Stretches with all words of a query
+//! are read again; their entries are matched, ranked and excerpted in memory. So the index keeps no copy of
+//! any text.
 
 use super::text::{JOINT, TITLE, spaced, text_of};
 use super::{COLUMNS, Index, IndexError, summary, unsigned};
@@ -16,10 +17,10 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Stretches of ledgers that a search looks through, the newest first.
+/// Maximum number of stretches that a search reads, newest first.
 const STRETCHES: usize = 64;
 
-/// A place where a searched text stands.
+/// One match.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Hit {
     pub session: SessionId,
@@ -28,32 +29,32 @@ pub struct Hit {
     pub label: String,
     pub seq: Seq,
     pub time: Millis,
-    /// `user`, `assistant` or `tool`; `title` where nothing but a title of the session holds the words.
+    /// `user`, `assistant` or `tool`; `title` if only a title of the session contains the words.
     pub role: String,
-    /// The words around the place.
+    /// The words around the match.
     pub snippet: String,
 }
 
-/// What is looked for; what is left empty does not matter.
+/// A query. Empty fields are not restrictions.
 #[derive(Clone, Debug, Default)]
 pub struct Query<'a> {
     pub words: &'a str,
     pub project: Option<&'a Path>,
-    /// From this time on; for sessions, last written since then.
+    /// Lower limit of the time; for sessions, of the last write.
     pub since: Option<Millis>,
-    /// Before this time; for sessions, begun before it.
+    /// Upper limit of the time, exclusive; for sessions, of the creation.
     pub until: Option<Millis>,
-    /// A part of a model's name.
+    /// Part of a model's name.
     pub model: Option<&'a str>,
-    /// A part of the path of a file that was read or changed.
+    /// Part of the path of a file that was read or changed.
     pub file: Option<&'a str>,
     pub tag: Option<&'a str>,
-    /// Also what is archived.
+    /// True to include archived sessions.
     pub archived: bool,
     pub limit: usize,
 }
 
-/// Conditions on the session `s`; parameters 2 and on.
+/// SQL conditions on the session `s`, with parameters from 2 on.
 const OF_SESSION: &str = "(?2 IS NULL OR s.project = ?2)
     AND (?3 IS NULL OR EXISTS (SELECT 1 FROM usage u WHERE u.session = s.id AND instr(lower(u.model), lower(?3)) > 0))
     AND (?4 IS NULL OR EXISTS (SELECT 1 FROM files f WHERE f.session = s.id AND instr(f.path, ?4) > 0))
@@ -61,7 +62,8 @@ const OF_SESSION: &str = "(?2 IS NULL OR s.project = ?2)
     AND (?6 OR NOT s.archived)";
 
 impl Query<'_> {
-    /// The parameters of a statement with [`OF_SESSION`]: its own `first`, those conditions', from, until, how many.
+    /// Returns the parameters of a statement with [`OF_SESSION`]: `first`, those of the conditions, from,
+    /// until, limit.
     fn parameters<T: ToSql>(&self, first: T) -> impl Params {
         (
             first,
@@ -78,13 +80,21 @@ impl Query<'_> {
 }
 
 impl Index {
-    /// Texts that hold every word of `query` (the last one as the start of a word), the best first. Syntax has no meaning:
-    /// quotes, operators and brackets are words.
+    /// Returns texts that contain every word of `query` (the last one as a prefix), best first. Quotes,
+    /// operators and brackets have no special meaning.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the index cannot be read.
     pub fn search(&self, query: &str, project: Option<&Path>, limit: usize) -> Result<Vec<Hit>, IndexError> {
         self.find(&Query { words: query, project, limit, archived: true, ..Query::default() })
     }
 
-    /// The same, narrowed down.
+    /// Like [`Index::search`], with further restrictions.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the index cannot be read.
     pub fn find(&self, query: &Query<'_>) -> Result<Vec<Hit>, IndexError> {
         let looked_for = spaced(query.words);
         let (Some(pattern), Some(words)) = (pattern(&looked_for), words(&looked_for)) else {
@@ -106,7 +116,7 @@ impl Index {
         let mut found = Found::new(&self.connection)?;
         for row in rows {
             let Some((session, dir, label, bytes)) = row? else { continue };
-            // A ledger that cannot be read now has nothing to show; the others have.
+            // A ledger that cannot be read now has no matches to show.
             for entry in entries_in(&dir, bytes).unwrap_or_default() {
                 let in_time = query.since.is_none_or(|since| entry.time >= since)
                     && query.until.is_none_or(|until| entry.time < until);
@@ -128,7 +138,11 @@ impl Index {
         found.best(&pattern, query.limit)
     }
 
-    /// Sessions that fit, whatever their words; the most recently written first.
+    /// Returns sessions that satisfy the restrictions, regardless of words, most recently written first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the index cannot be read.
     pub fn sessions(&self, query: &Query<'_>) -> Result<Vec<SessionSummary>, IndexError> {
         let columns: Vec<String> = COLUMNS.split(", ").map(|column| format!("s.{column}")).collect();
         let mut statement = self.connection.prepare_cached(&format!(
@@ -142,14 +156,14 @@ impl Index {
     }
 }
 
-/// The entries in a part of a ledger.
+/// Returns the entries in a part of a ledger.
 fn entries_in(dir: &Path, bytes: Range<u64>) -> io::Result<Vec<Entry>> {
     let mut file = File::open(layout::ledger_path(dir))?;
     file.seek(SeekFrom::Start(bytes.start))?;
     let mut reader = Reader::new(BufReader::new(file.take(bytes.end.saturating_sub(bytes.start))));
     let mut entries = Vec::new();
     while let Some(item) = reader.next_item()? {
-        // The first line follows one that is not read here: its entries come all the same.
+        // The first line cannot be checked against the line before it. Its entries are used anyway.
         if let Item::Commit(commit) = item {
             entries.extend(commit);
         }
@@ -157,7 +171,7 @@ fn entries_in(dir: &Path, bytes: Range<u64>) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Texts that may be hits, in a table in memory: what decides, ranks and cuts out is the same tokenizer as the index'.
+/// Candidate texts in a table in memory, so that the index's own tokenizer matches, ranks and excerpts them.
 struct Found<'a> {
     connection: &'a Connection,
     hits: Vec<Hit>,
@@ -202,7 +216,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The tokens of a query; accents that are characters of their own belong to the letter before.
+/// Splits a query into words. Combining accents belong to the letter before them.
 fn words(query: &str) -> Option<Vec<String>> {
     let plain: String = query.chars().filter(|c| !('\u{300}'..='\u{36f}').contains(c)).collect();
     let words: Vec<String> = plain
@@ -213,13 +227,13 @@ fn words(query: &str) -> Option<Vec<String>> {
     (!words.is_empty()).then_some(words)
 }
 
-/// All of the words, the last one as the start of a word.
+/// Returns an FTS5 expression for all words, the last one as a prefix.
 fn match_all(words: &[String]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
     format!("{}*", quoted.join(" "))
 }
 
-/// False where the text surely lacks one of the words.
+/// Returns false if the text certainly lacks one of the words.
 fn may_hold(text: &str, words: &[String]) -> bool {
     if !text.is_ascii() {
         return true;
@@ -228,7 +242,7 @@ fn may_hold(text: &str, words: &[String]) -> bool {
     words.iter().all(|word| !word.is_ascii() || text.contains(word.as_str()))
 }
 
-/// The words of a query as FTS5 reads them: each a quoted string, so that none is an operator.
+/// Converts a query to FTS5: each word is quoted, so that none is an operator.
 fn pattern(query: &str) -> Option<String> {
     let words: Vec<String> = query
         .split_whitespace()

@@ -1,16 +1,16 @@
-//! What can be found of an entry.
+//! The searchable text of an entry.
 
 use crate::export::is_shown;
 use becket_types::{Entry, EntryKind, Part, cut_end};
 use std::borrow::Cow;
 
-/// The role of a title, which nobody says.
+/// The role of a title, which is not part of any message.
 pub(super) const TITLE: &str = "title";
 
-/// Of a tool's output, this much can be found.
+/// Number of bytes of a tool's output that are searchable.
 const TOOL_TEXT: usize = 8 << 10;
 
-/// Who said it, and what people can look for in it; `None` where there is nothing.
+/// Returns the role and the searchable text of an entry; `None` if there is none.
 pub(super) fn text_of(entry: &Entry) -> Option<(&'static str, String)> {
     let (role, text) = match &entry.kind {
         EntryKind::Message { message } if is_shown(message) => {
@@ -23,7 +23,7 @@ pub(super) fn text_of(entry: &Entry) -> Option<(&'static str, String)> {
     (!text.is_empty()).then_some((role, text))
 }
 
-/// What people can look for in these parts.
+/// Returns the searchable text of these parts.
 fn searchable(parts: &[Part]) -> String {
     let mut text = String::new();
     let mut add = |piece: &str| {
@@ -48,10 +48,11 @@ fn searchable(parts: &[Part]) -> String {
     text
 }
 
-/// Stands between characters that are words of their own, in what the tokenizer reads; no word character itself.
+/// Separator between characters that are words of their own, in text for the tokenizer. It is not a word
+/// character itself.
 pub(super) const JOINT: char = '\u{2060}';
 
-/// The text as the tokenizer is to read it: scripts that are written without spaces are found at any character.
+/// Prepares text for the tokenizer: scripts without spaces can then be found at any character.
 pub(super) fn spaced(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_word_alone) {
         return Cow::Borrowed(text);
@@ -69,7 +70,7 @@ pub(super) fn spaced(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Han characters and kana.
+/// True for Han characters and kana.
 fn is_word_alone(c: char) -> bool {
     matches!(c, '\u{3005}'..='\u{3007}' | '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'
         | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{ff66}'..='\u{ff9f}' | '\u{20000}'..='\u{3ffff}')

@@ -1,8 +1,8 @@
-//! Reading a ledger to its end, a long one ahead: while one commit is taken in, the next ones are read, proven and parsed on
-//! a thread of their own, so that opening takes as long as the longer of the two and not as long as both.
+//! Reading a long ledger with a second thread: while one commit is processed, the next ones are read,
+//! verified and parsed. So opening takes as long as the slower of the two and not as long as both together.
 //!
-//! Owns that thread, which ends before reading returns, also when whoever takes the items has seen enough. The order of items and
-//! what is an error are the reader's.
+//! Owns that thread, which ends before reading returns, even if the caller stops early. The order of items
+//! and the definition of errors belong to the reader.
 
 use super::{Item, Reader};
 use std::io::{self, BufRead};
@@ -11,14 +11,16 @@ use std::panic;
 use std::sync::mpsc;
 use std::thread;
 
-/// Bytes from which on a thread is worth its start.
+/// Minimum size in bytes of a ledger for which a thread is worth starting.
 const LONG: u64 = 4 << 20;
-/// Bytes of the ledger whose items are handed over at once: waking the other thread costs more than reading one small commit.
+/// Number of ledger bytes whose items are handed over together, because waking the other thread costs more
+/// than reading one small commit.
 const BATCH: u64 = 64 << 10;
-/// Batches that wait at most.
+/// Maximum number of waiting batches.
 const AHEAD: usize = 4;
 
-/// Hands every item of the rest of a ledger, in order, to `take`, until that breaks off; that rest has about `bytes`.
+/// Passes every item of the rest of a ledger to `take`, in order, until `take` breaks off. `bytes` is the
+/// approximate size of the rest.
 pub(crate) fn read_to_end<R: BufRead + Send>(
     reader: &mut Reader<R>,
     bytes: u64,
@@ -37,7 +39,7 @@ pub(crate) fn read_to_end<R: BufRead + Send>(
     Ok(())
 }
 
-/// `None`, and nothing is read, where no thread can be started.
+/// Reads with a second thread. Returns `None` without reading anything if no thread can be started.
 fn read_ahead<R: BufRead + Send>(
     reader: &mut Reader<R>,
     take: &mut dyn FnMut(Item) -> ControlFlow<()>,
@@ -48,7 +50,7 @@ fn read_ahead<R: BufRead + Send>(
             loop {
                 let (batch, read) = next_batch(reader);
                 let ended = batch.is_empty() || read.is_err();
-                // Where nobody listens any more the other side has seen enough, or has panicked.
+                // Sending fails if the other side has stopped or panicked.
                 if sender.send(batch).is_err() || ended {
                     return read;
                 }
@@ -61,7 +63,7 @@ fn read_ahead<R: BufRead + Send>(
     })
 }
 
-/// The next items, none at the end, and whether the disk failed behind them.
+/// Returns the next items (none at the end), and the disk's error if reading failed after them.
 fn next_batch<R: BufRead>(reader: &mut Reader<R>) -> (Vec<Item>, io::Result<()>) {
     let (mut batch, start) = (Vec::new(), reader.end().total);
     while reader.end().total - start < BATCH {
@@ -81,7 +83,7 @@ mod tests {
     use serde_json::json;
     use std::io::{BufReader, Read};
 
-    /// A ledger with one entry a line.
+    /// Makes a ledger with one entry per line.
     fn ledger(lines: u64) -> Vec<u8> {
         let (mut bytes, mut head) = (Vec::new(), line::GENESIS.to_owned());
         for seq in 1..=lines {
@@ -126,7 +128,7 @@ mod tests {
             });
             assert!(result.is_ok());
             assert_eq!(taken, 3);
-            // One batch is looked at, one is held, the others wait.
+            // One batch is being processed, one is being filled, the others wait.
             assert!(reader.end().total <= (AHEAD as u64 + 2) * (BATCH + 300), "{}", reader.end().total);
         }
     }

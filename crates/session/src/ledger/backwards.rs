@@ -1,4 +1,4 @@
-//! Reading a ledger from a place in it towards its start.
+//! Reading a ledger backwards from a position.
 
 use super::line::{self, MAX_LINE};
 use std::fs::File;
@@ -7,15 +7,16 @@ use std::path::Path;
 
 const CHUNK: u64 = 1 << 16;
 
-/// Whether the first `bytes` of the ledger in `dir` end with a whole line that proves itself and has this hash. Reads that
-/// line and nothing else; the hash covers all lines before.
+/// True if the first `bytes` of the ledger in `dir` end with a complete, authentic line with this hash. Reads
+/// only that line, because the hash covers all earlier lines.
 pub(crate) fn has_line_ending(dir: &Path, bytes: u64, hash: &str) -> bool {
     let line = File::open(crate::store::ledger_path(dir)).and_then(|file| line_before(&file, bytes));
     let Ok(Some(line)) = line else { return false };
     line::frame(&line).is_some_and(|framed| framed.hash == hash && framed.is_authentic())
 }
 
-/// The line, without its newline, whose newline is the byte before `end`. `None` when there is none, or none so short.
+/// Returns the line, without its newline, whose newline is the byte before `end`. `None` if there is none or
+/// if it is too long.
 fn line_before(mut file: &File, end: u64) -> io::Result<Option<Vec<u8>>> {
     if end == 0 || file.metadata()?.len() < end {
         return Ok(None);

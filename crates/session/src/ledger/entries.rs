@@ -1,11 +1,11 @@
-//! The entries of one line, from their JSON, in one pass.
+//! Parsing the entries of one line in a single pass.
 //!
-//! [`Entry`] takes whatever is JSON with a number and a time: a kind or a part that this version does not know is kept as it is.
-//! For that each entry is held whole before it is known what it is, which costs several times what reading it does. Here the
-//! kinds that make up nearly all of a ledger, as this version writes them, are read as what they are. A line with anything
-//! else in it is read as [`Entry`] says: both give the same.
+//! [`Entry`] accepts any JSON with a number and a time, and keeps unknown kinds and parts unchanged. For
+//! that, serde must buffer each entry before its kind is known, which takes several times as long as parsing.
+//! Here, the kinds that make up almost all of a ledger, in the form in which this version writes them, are
+//! parsed directly. A line with anything else is parsed by [`Entry`]. Both ways give the same result.
 //!
-//! Knows JSON and no order of lines.
+//! Knows only JSON, not the order of lines.
 
 use becket_types::{
     BlobId, CallId, Entry, EntryKind, FileChanges, FileSnapshot, FinishReason, JournalState, Message,
@@ -18,15 +18,15 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::fmt;
 
-/// What a line holds.
+/// The content of a line.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Entries {
     pub(super) entries: Vec<Entry>,
-    /// Number of every entry, also of those that were left out.
+    /// Number of every entry, including those that were left out.
     pub(super) seqs: Vec<Seq>,
 }
 
-/// Reads a JSON array of entries. Those of the kinds in `left_out` may be missing.
+/// Parses a JSON array of entries. Entries of the kinds in `left_out` may be missing from the result.
 pub(super) fn read(json: &[u8], left_out: &[&str]) -> Result<Entries, serde_json::Error> {
     known(json, left_out).or_else(|_| {
         let entries: Vec<Entry> = serde_json::from_slice(json)?;
@@ -96,7 +96,7 @@ impl<'de> Visitor<'de> for One<'_> {
     }
 }
 
-/// The value of the next key, which must be this one.
+/// Reads the value of the next key, which must be this one.
 fn value_of<'de, T: Deserialize<'de>, A: MapAccess<'de>>(key: &str, map: &mut A) -> Result<T, A::Error> {
     match map.next_key::<Word<'de>>()? {
         Some(Word(next)) if next == key => map.next_value(),
@@ -104,7 +104,7 @@ fn value_of<'de, T: Deserialize<'de>, A: MapAccess<'de>>(key: &str, map: &mut A)
     }
 }
 
-/// A key or a name, not copied where it stands in the line as it is.
+/// A key or a name. Not copied if it has no escapes.
 #[derive(Deserialize)]
 struct Word<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -144,7 +144,8 @@ fn kind_of<'de, A: MapAccess<'de>>(kind: &str, rest: A) -> Result<EntryKind, A::
     })
 }
 
-/// What follows keys that were read already. Reading one of them again is an error, as it is where the whole is read at once.
+/// The rest of a map after some keys were read. Reading one of them again is an error, as when the whole map
+/// is read at once.
 struct Rest<A> {
     map: A,
     read: &'static [&'static str],
@@ -174,7 +175,7 @@ struct OfMessage {
     message: Whole,
 }
 
-/// As [`Message`].
+/// The same fields as [`Message`].
 #[derive(Deserialize)]
 struct Whole {
     id: MessageId,
@@ -335,7 +336,7 @@ mod tests {
 
     const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
-    /// Entries of every usual kind as this version writes them.
+    /// Returns entries of every usual kind, in the form in which this version writes them.
     fn usual() -> String {
         [
             r#"{"seq":1,"time":2,"kind":"message","message":{"id":"ID","seq":1,"role":"user","origin":"user","parts":[{"type":"text","text":"a\n\"b\" \u00e4"}]}}"#,
@@ -415,7 +416,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 2_000 }))]
 
-        /// Whatever is done to the text of entries: what is read in one pass is what would be read otherwise.
+        /// For any change to the text of entries, the single pass gives the same result as the general
+        /// parser.
         #[test]
         fn reading_in_one_pass_gives_nothing_else(
             at in any::<prop::sample::Index>(),
@@ -429,7 +431,7 @@ mod tests {
         ) {
             let json = format!("[{}]", usual());
             let mut from = at.index(json.len());
-            // At the start of a key most changes leave it JSON.
+            // A change at the start of a key usually leaves valid JSON.
             if whole_key {
                 from = json[..from].rfind([',', '{']).map_or(0, |at| at + 1);
             }

@@ -1,8 +1,9 @@
-//! One line of a ledger: how a commit becomes bytes, and how bytes prove that they are that commit.
+//! One line of a ledger: conversion of a commit to bytes, and verification of these bytes.
 //!
-//! A line is `{"prev":"<64 hex>","entries":[…],"hash":"<64 hex>"}` and a newline. `hash` is the SHA-256 of every byte of
-//! the line before `,"hash"`; so it covers `prev`, the hash of the line before (64 zeros in the first line), and with it
-//! the whole history. The hash stands in the last 75 bytes: checking a line needs no JSON parser.
+//! A line is `{"prev":"<64 hex>","entries":[…],"hash":"<64 hex>"}` followed by a newline. `hash` is the
+//! SHA-256 of every byte of the line before `,"hash"`. It covers `prev`, the hash of the previous line (64
+//! zeros in the first line), and thereby the whole history. The hash is in the last 75 bytes, so a line can
+//! be checked without a JSON parser.
 //!
 //! Knows no files and no order of lines.
 
@@ -13,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 /// `prev` of the first line.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
-/// Bytes that one line may have. A longer one is not written and not read.
+/// Maximum size of a line in bytes. Longer ones are neither written nor read.
 pub const MAX_LINE: usize = 256 << 20;
 
 const HASH: usize = 64;
@@ -22,7 +23,8 @@ const ENTRIES_KEY: &[u8] = br#"","entries":"#;
 const HASH_KEY: &[u8] = br#","hash":""#;
 const END: &[u8] = br#""}"#;
 
-/// A line that is being written: its entries are put behind what it begins with, so that long ones are not copied.
+/// A line under construction. Entries are serialised directly after the start of the line, so that long ones
+/// are not copied.
 #[derive(Debug)]
 pub(crate) struct Draft(Vec<u8>);
 
@@ -30,7 +32,7 @@ impl Draft {
     const HEAD: usize = PREV_KEY.len() + HASH + ENTRIES_KEY.len();
     const END: usize = HASH_KEY.len() + HASH + END.len() + 1;
 
-    /// The line after the one with the hash `prev`, with a JSON array of entries.
+    /// Starts the line after the one with the hash `prev`, with a JSON array of entries.
     pub(crate) fn new(prev: &str, entries: &impl Serialize) -> Result<Self, serde_json::Error> {
         let mut line = Vec::with_capacity(1024);
         for piece in [PREV_KEY, prev.as_bytes(), ENTRIES_KEY] {
@@ -44,7 +46,7 @@ impl Draft {
         self.0.get(Self::HEAD..).unwrap_or_default()
     }
 
-    /// The whole line with its newline, and its hash.
+    /// Returns the complete line with its newline, and its hash.
     pub(crate) fn finish(self) -> (Vec<u8>, String) {
         let Self(mut line) = self;
         let hash = hex(&Sha256::digest(&line));
@@ -56,14 +58,14 @@ impl Draft {
     }
 }
 
-/// A line (without its newline) that ends as a line must.
+/// A line (without its newline) that has the correct ending.
 pub(crate) struct Framed<'a> {
     body: &'a [u8],
-    /// What the line says its hash is.
+    /// The hash that the line claims.
     pub hash: &'a str,
 }
 
-/// `None` when the bytes are not a whole line: torn, or something else altogether.
+/// Splits a line; `None` if the bytes are not a complete line.
 pub(crate) fn frame(line: &[u8]) -> Option<Framed<'_>> {
     let rest = line.strip_suffix(END)?;
     let (rest, hash) = rest.split_at_checked(rest.len().checked_sub(HASH)?)?;
@@ -73,7 +75,7 @@ pub(crate) fn frame(line: &[u8]) -> Option<Framed<'_>> {
     body.starts_with(b"{").then_some(Framed { body, hash })
 }
 
-/// A commit of a newer becket may have more keys; these two it must have.
+/// A commit of a newer version may have more keys, but must have these two.
 #[derive(Deserialize)]
 struct Loose<'a> {
     prev: String,
@@ -82,19 +84,19 @@ struct Loose<'a> {
 }
 
 impl<'a> Framed<'a> {
-    /// Whether the bytes are those that the hash was made of.
+    /// True if the bytes match the hash.
     pub(crate) fn is_authentic(&self) -> bool {
         hex(&Sha256::digest(self.body)) == self.hash
     }
 
-    /// `prev` and the JSON of `entries`, in a line with the leading bytes that [`encode`] writes.
+    /// Returns `prev` and the JSON of `entries` if the line starts with the bytes that [`encode`] writes.
     fn split(&self) -> Option<(&'a str, &'a [u8])> {
         let rest = self.body.strip_prefix(PREV_KEY)?;
         let (prev, rest) = rest.split_at_checked(HASH)?;
         Some((std::str::from_utf8(prev).ok()?, rest.strip_prefix(ENTRIES_KEY)?))
     }
 
-    /// `prev` and the JSON of `entries`. `line` is what was framed.
+    /// Returns `prev` and the JSON of `entries`. `line` must be the framed line.
     pub(crate) fn parts(&self, line: &'a [u8]) -> Result<(String, &'a [u8]), serde_json::Error> {
         if let Some((prev, entries)) = self.split() {
             return Ok((prev.to_owned(), entries));
@@ -104,7 +106,7 @@ impl<'a> Framed<'a> {
     }
 }
 
-/// How deep the arrays and objects of a JSON text are nested.
+/// Returns the nesting depth of arrays and objects in a JSON text.
 pub(crate) fn depth(json: &[u8]) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0usize, 0usize, false, false);
     for &byte in json {

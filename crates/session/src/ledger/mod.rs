@@ -1,17 +1,20 @@
-//! The ledger: what happened in a session, in order, and never rewritten.
+//! The ledger: everything that happened in a session, in order. It is never rewritten.
 //!
-//! Model: one line of `ledger.jsonl` is one commit (see [`mod@line`]); [`Ledger`] appends commits, [`Reader`] reads them. The
-//! chain of hashes and the sequence numbers are kept in memory, so appending costs what is new and nothing else. Every
-//! commit goes through a backlog: in the normal case it is empty again at once; when the disk is full or gone, commits
-//! wait there in order and are written as soon as that works again. So a commit is never refused because of the disk.
+//! One line of `ledger.jsonl` is one commit (see [`mod@line`]). [`Ledger`] appends commits, [`Reader`] reads
+//! them. The last hash and sequence number are kept in memory, so appending costs only what is new. Every
+//! commit goes through a queue, which is normally empty again at once. If the disk is full or missing,
+//! commits wait there in order and are written as soon as that works again. So a commit is never refused
+//! because of the disk.
 //!
 //! Invariants:
-//! - One writer: an OS lock on the file `lock` beside the ledger, which ends with the process, however it dies.
-//! - Whole or not at all: one `write(2)` per commit; what a failed write left is cut off, or fenced by a newline.
-//! - What is on disk is a prefix of what was committed, byte for byte.
-//! - Nothing is deleted: a torn tail found at opening is moved to `ledger.torn-<n>`.
+//! - There is one writer: an OS lock on the file `lock` beside the ledger. The lock ends with the process in
+//!   any case.
+//! - A commit is written completely or not at all: one `write(2)` per commit. The rest of a failed write is
+//!   cut off, or separated by a newline.
+//! - The content of the disk is a prefix of what was committed, byte for byte.
+//! - Nothing is deleted: an incomplete end found when opening is moved to `ledger.torn-<n>`.
 //!
-//! Knows entries only as JSON with a sequence number; what they mean is the context engine's business.
+//! Knows entries only as JSON with a sequence number. Their meaning belongs to the context engine.
 
 mod ahead;
 mod backwards;
@@ -51,25 +54,27 @@ pub struct Ledger {
 
 #[derive(Debug)]
 enum Place {
-    /// Nothing of it goes to disk, ever.
+    /// Lines that are never written to disk.
     Memory(Vec<Vec<u8>>),
     Disk(Box<DiskLedger>),
 }
 
-/// Reads a ledger wherever its lines are.
+/// A reader of a ledger in memory or on disk.
 pub type AnyReader<'a> = Reader<Box<dyn BufRead + 'a>>;
 
 impl Ledger {
-    /// A ledger that lives and dies with this process.
+    /// Makes a ledger that is kept only in memory.
     pub fn memory() -> Self {
         Self::new(Place::Memory(Vec::new()))
     }
 
-    /// A ledger in the folder `dir`, with its first commit. When the folder cannot be used the ledger stands in memory
-    /// and a warning says so.
+    /// Creates a ledger in the folder `dir` with its first commit. If the folder cannot be used, the ledger
+    /// is kept in memory and a warning says so.
     ///
     /// # Errors
-    /// [`StoreError::Exists`] or [`StoreError::Locked`] when there is such a ledger; [`StoreError::Encode`].
+    ///
+    /// Returns [`StoreError::Exists`] or [`StoreError::Locked`] if there is already such a ledger, or
+    /// [`StoreError::Encode`].
     pub fn create(io: Arc<dyn Io>, dir: &Path, first: &[Entry]) -> Result<Self, StoreError> {
         let mut ledger = Self::new(Place::Disk(Box::new(DiskLedger::new(io, dir.to_path_buf()))));
         ledger.append(first, Durability::Buffered)?;
@@ -85,24 +90,24 @@ impl Ledger {
         Self { place, head: line::GENESIS.to_owned(), last_seq: Seq(0) }
     }
 
-    /// The sequence number of the last entry; 0 when there is none.
+    /// Returns the sequence number of the last entry; 0 if there is none.
     pub fn last_seq(&self) -> Seq {
         self.last_seq
     }
 
-    /// Hash of the last commit.
+    /// Returns the hash of the last commit.
     pub fn head(&self) -> &str {
         &self.head
     }
 
-    /// Where the file ends, when all of the ledger is in it and it can be written.
+    /// Returns the end of the file, if it contains the whole ledger and is writable.
     pub(crate) fn end_on_disk(&self) -> Option<End> {
         let Place::Disk(disk) = &self.place else { return None };
         let good = disk.whole()?;
         Some(End { good, total: good, open: false, head: self.head.clone(), last_seq: self.last_seq })
     }
 
-    /// Commits that are not on disk although they should be.
+    /// Returns the number of commits that are waiting for the disk.
     pub fn backlog(&self) -> usize {
         match &self.place {
             Place::Memory(_) => 0,
@@ -110,23 +115,25 @@ impl Ledger {
         }
     }
 
-    /// Whether it is kept on disk, now or as soon as the disk allows.
+    /// True if the ledger is kept on disk, now or as soon as the disk allows it.
     pub fn is_persistent(&self) -> bool {
         matches!(self.place, Place::Disk(_))
     }
 
-    /// Appends one commit. Its sequence numbers must go on from [`Ledger::last_seq`].
+    /// Appends one commit. Its sequence numbers must continue after [`Ledger::last_seq`].
     ///
     /// # Errors
-    /// For entries that cannot be a line ([`StoreError::Encode`], [`StoreError::TooLarge`]), and when another process took
-    /// the ledger over ([`StoreError::TakenOver`]). Nothing happened then. A failing disk is a warning, see [`Ledger::take_warnings`].
+    ///
+    /// Fails for entries that cannot be a line ([`StoreError::Encode`], [`StoreError::TooLarge`]), and if
+    /// another process took the ledger over ([`StoreError::TakenOver`]). Nothing has happened then. A failing
+    /// disk is only a warning, see [`Ledger::take_warnings`].
     pub fn append(&mut self, entries: &[Entry], durability: Durability) -> Result<(), StoreError> {
         let Some(last) = entries.last() else { return Ok(()) };
         let last = last.seq;
         self.append_draft(self.draft(&entries)?, last, durability)
     }
 
-    /// Appends entries of another ledger as they are, byte for byte.
+    /// Appends entries of another ledger unchanged, byte for byte.
     pub(crate) fn append_raw(&mut self, entries: &[&RawValue], last: Seq) -> Result<(), StoreError> {
         if entries.is_empty() {
             return Ok(());
@@ -134,12 +141,12 @@ impl Ledger {
         self.append_draft(self.draft(&entries)?, last, Durability::Buffered)
     }
 
-    /// The next line with these entries, to look at before it is appended.
+    /// Makes the next line with these entries, so that it can be examined before it is appended.
     pub(crate) fn draft(&self, entries: &impl Serialize) -> Result<Draft, StoreError> {
         Ok(Draft::new(&self.head, entries)?)
     }
 
-    /// Appends a line that [`Ledger::draft`] made last; `last` is the number of its last entry.
+    /// Appends the line that [`Ledger::draft`] made last. `last` is the number of its last entry.
     pub(crate) fn append_draft(
         &mut self,
         draft: Draft,
@@ -161,7 +168,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Tries again to write what waits. True when nothing waits any more.
+    /// Tries again to write waiting commits. Returns true if none is waiting any longer.
     pub fn flush(&mut self) -> bool {
         match &mut self.place {
             Place::Memory(_) => true,
@@ -169,7 +176,7 @@ impl Ledger {
         }
     }
 
-    /// What the user must know, in plain sentences, since last asked.
+    /// Returns the warnings for the user since the last call, as sentences.
     pub fn take_warnings(&mut self) -> Vec<String> {
         match &mut self.place {
             Place::Memory(_) => Vec::new(),
@@ -177,7 +184,12 @@ impl Ledger {
         }
     }
 
-    /// As [`Ledger::read`], from a copy of what waits in memory: the ledger may be appended to meanwhile.
+    /// Like [`Ledger::read`], but with a copy of the waiting commits, so that the ledger may be appended to
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be opened.
     pub fn read_apart(&self) -> Result<Reader<Box<dyn BufRead + Send>>, StoreError> {
         let copy = |lines: &mut dyn Iterator<Item = &Vec<u8>>| -> Cursor<Vec<u8>> {
             Cursor::new(lines.flatten().copied().collect())
@@ -197,14 +209,18 @@ impl Ledger {
         Ok(Reader::new(input))
     }
 
-    /// Reads the whole ledger again, what waits in memory included.
+    /// Reads the whole ledger from its start, including waiting commits.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be opened.
     pub fn read(&self) -> Result<AnyReader<'_>, StoreError> {
         let input: Box<dyn BufRead + '_> = match &self.place {
             Place::Memory(lines) => Box::new(BufReader::new(Lines::new(lines.iter()))),
             Place::Disk(disk) => {
                 let waiting = Lines::new(disk.waiting());
                 match disk.open_for_reading()? {
-                    // The newline fences off what a failed write may have left.
+                    // The newline separates the waiting lines from the rest of a failed write.
                     Some(file) => Box::new(BufReader::new(file.chain(&b"\n"[..]).chain(waiting))),
                     None => Box::new(BufReader::new(waiting)),
                 }
@@ -215,6 +231,10 @@ impl Ledger {
 }
 
 /// Reads the ledger of a session that may be open elsewhere. Takes no lock and changes nothing.
+///
+/// # Errors
+///
+/// Returns [`StoreError::NotFound`], or [`StoreError::Io`] if the file cannot be opened.
 pub fn read(session_dir: &Path) -> Result<Reader<BufReader<File>>, StoreError> {
     let path = crate::store::ledger_path(session_dir);
     let file = File::open(&path).map_err(|e| not_found_or(e, session_dir, &path))?;
@@ -230,7 +250,7 @@ fn not_found_or(error: io::Error, session_dir: &Path, path: &Path) -> StoreError
     }
 }
 
-/// Where set-aside tails go: the first free `ledger.torn-<n>`.
+/// Returns the n-th path for an incomplete end that is set aside.
 fn torn_path(dir: &Path, n: u32) -> PathBuf {
     dir.join(format!("ledger.torn-{n}"))
 }

@@ -1,4 +1,4 @@
-//! Opening a ledger that is there: lock, read forward, set the torn tail aside.
+//! Opening an existing ledger: take the lock, read it, set an incomplete end aside.
 
 use super::writer::{DiskLedger, Stage, locked};
 use super::{BadRecord, End, Item, Ledger, Place, Reader, ahead, not_found_or, torn_path};
@@ -11,18 +11,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A ledger opened for appending, and what was found.
+/// A ledger opened for appending, and its damage.
 #[derive(Debug)]
 pub struct Opened {
     pub ledger: Ledger,
-    /// Damage in the middle; it stays where it is.
+    /// Damaged records in the middle. They stay in the file.
     pub bad: Vec<BadRecord>,
-    /// The torn tail, where there was one.
+    /// File with the incomplete end, if there was one.
     pub torn: Option<PathBuf>,
 }
 
-/// How long an opener waits for the lock. A process that was killed just as it started a child leaves a copy of its lock in
-/// that child until the child runs its own program, which takes milliseconds; longer, somebody really writes.
+/// Time that an opener waits for the lock. If a process is killed while it starts a child, the child holds a
+/// copy of the lock until it runs its own program, which takes milliseconds. If the lock is held longer,
+/// another process is really writing.
 const PATIENCE: Duration = Duration::from_millis(1500);
 const POLL: Duration = Duration::from_millis(5);
 
@@ -40,18 +41,21 @@ fn take_lock(disk: &mut DiskLedger) -> io::Result<File> {
 }
 
 impl Ledger {
-    /// Opens the ledger in `dir` and hands every entry, in order, to `visit`. A few lines are in memory at a time.
+    /// Opens the ledger in `dir` and passes every entry to `visit`, in order. Only a few lines are in memory
+    /// at a time.
     ///
-    /// A ledger that can be read but not written opens, too: what is appended waits in memory, and a warning says so.
+    /// A ledger that can be read but not written opens too. Appended commits then wait in memory, and a
+    /// warning says so.
     ///
     /// # Errors
-    /// [`StoreError::Locked`], [`StoreError::NotFound`], or [`StoreError::Io`] when it cannot be read.
+    ///
+    /// Returns [`StoreError::Locked`], [`StoreError::NotFound`], or [`StoreError::Io`] if it cannot be read.
     pub fn open(io: Arc<dyn Io>, dir: &Path, visit: &mut dyn FnMut(&Entry)) -> Result<Opened, StoreError> {
         Self::open_behind(io, dir, None, visit)
     }
 
-    /// As [`Ledger::open`], but what is before `from` is neither read nor checked: a line ends there, and it is known what
-    /// the lines up to it say.
+    /// Like [`Ledger::open`], but the part before `from` is neither read nor checked. A line must end there,
+    /// and the caller must already know the content up to there.
     pub(crate) fn open_behind(
         io: Arc<dyn Io>,
         dir: &Path,
@@ -65,7 +69,8 @@ impl Ledger {
         match take_lock(&mut disk) {
             Ok(lock) => disk.lock = Some(lock),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(locked(dir)),
-            // No lock file can be made here: nor can anything be written, and the first append will say so.
+            // If no lock file can be created, nothing can be written either. The first append will report
+            // that.
             Err(_) => {}
         }
         let start = from.as_ref().map_or(0, |end| end.good);
@@ -96,7 +101,7 @@ impl Ledger {
         if disk.lock.is_some()
             && let Ok(file) = disk.io.open(&path, OpenMode::Append)
         {
-            // Ended at once, so that nothing which comes behind it can spoil it.
+            // The line is ended with a newline at once, so that later writes cannot damage it.
             if end.open && write_all(disk.io.as_ref(), &file, b"\n").is_ok() {
                 disk.len = Some(end.good + 1);
                 disk.open = false;
@@ -110,7 +115,7 @@ impl Ledger {
     }
 }
 
-/// Lines in the first `bytes` of the file.
+/// Counts the lines in the first `bytes` of the file.
 fn lines_before(mut file: &File, bytes: u64) -> io::Result<u64> {
     file.seek(SeekFrom::Start(0))?;
     let (mut left, mut chunk, mut lines) = (file.take(bytes), vec![0; 1 << 16], 0);
@@ -124,7 +129,8 @@ fn lines_before(mut file: &File, bytes: u64) -> io::Result<u64> {
 }
 
 impl DiskLedger {
-    /// Moves what is behind the last good line to a file of its own. Where that fails it stays, fenced by a newline.
+    /// Moves the bytes after the last good line to their own file. If that fails they stay, separated by a
+    /// newline.
     fn set_torn_tail_aside(&mut self, reading: &File, good: u64, total: u64) -> Option<PathBuf> {
         let moved = match &self.stage {
             Stage::Writable(file) => self.copy_tail(reading, good, total).and_then(|path| {
@@ -169,7 +175,7 @@ impl DiskLedger {
             write_all(self.io.as_ref(), &aside, chunk.get(..n).unwrap_or_default())?;
         }
         self.io.sync(&aside)?;
-        // Its name as well, before the ledger lets go of the bytes.
+        // The new file's name is made durable too, before the bytes are removed from the ledger.
         self.io.sync_dir(&self.dir)?;
         Ok(path)
     }

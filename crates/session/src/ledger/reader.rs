@@ -1,10 +1,11 @@
-//! Reading a ledger forward: commits as they come, and what could not be read, set aside and named.
+//! Reading a ledger: commits in order, and records of everything that could not be read.
 //!
-//! Model: every line is judged on its own (does it prove itself?) and in its place (does it follow the line before, do
-//! its sequence numbers grow?). A line that fails is reported as a [`BadRecord`] and passed over; the rest goes on, so no
-//! damage to one line costs another. Nothing is ever changed here. Memory holds one line at a time.
+//! Every line is checked on its own (is it authentic?) and in its position (does it follow the previous line,
+//! do its sequence numbers grow?). A line that fails is reported as a [`BadRecord`] and skipped. Reading
+//! continues, so damage to one line does not affect others. Nothing is ever changed here. Memory contains one
+//! line at a time.
 //!
-//! Invariant: the sequence numbers of the entries that come out grow strictly.
+//! Invariant: the sequence numbers of the returned entries grow strictly.
 
 use super::entries::{self, Entries};
 use super::line::{self, MAX_LINE};
@@ -15,10 +16,11 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, BufRead, Read as _};
 
-/// Sequence numbers beyond this are damage: JSON readers in other languages could not hold them.
+/// Maximum sequence number. Larger ones are damage, because JSON parsers in other languages could not
+/// represent them.
 const MAX_SEQ: u64 = 1 << 53;
 
-/// What comes next in a ledger.
+/// The next item of a ledger.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
     /// The entries of one commit.
@@ -26,12 +28,12 @@ pub enum Item {
     Bad(BadRecord),
 }
 
-/// A line, or an entry in it, that could not be taken as it is. It stays in the file.
+/// A line, or an entry in it, that could not be used as it is. It stays in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRecord {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// Where the line starts, in bytes.
+    /// Byte offset of the start of the line.
     pub offset: u64,
     pub bytes: u64,
     pub why: BadKind,
@@ -39,19 +41,19 @@ pub struct BadRecord {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadKind {
-    /// Not a whole line: a write that never ended.
+    /// Incomplete: the write did not finish.
     Torn,
-    /// The bytes are not those that the hash was made of.
+    /// The bytes do not match the hash.
     Altered,
-    /// Longer than any line that is written.
+    /// Longer than any line that becket writes.
     TooLong,
-    /// It proves itself, but its entries cannot be read.
+    /// The line is authentic, but its entries cannot be parsed.
     Malformed(String),
-    /// Its sequence numbers do not follow those before: a repeated or displaced line.
+    /// The sequence numbers do not follow the previous ones: a repeated or moved line.
     OutOfOrder,
-    /// Its entries are read, but lines before it are missing or were exchanged.
+    /// The entries are valid, but lines before them are missing or were replaced.
     ChainBreak,
-    /// One entry has a known kind and an unknown shape; it is kept and has no effect.
+    /// One entry has a known kind and an unknown shape. It is kept and has no effect.
     Entry(Seq),
 }
 
@@ -72,14 +74,14 @@ impl fmt::Display for BadRecord {
     }
 }
 
-/// Where a ledger ends, as far as it was read.
+/// The end of a ledger as far as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
-    /// Behind the last line that proves itself, its newline included. What follows is a torn tail.
+    /// Offset after the last authentic line and its newline. The bytes after it are an incomplete end.
     pub good: u64,
-    /// All bytes read.
+    /// Number of bytes read.
     pub total: u64,
-    /// The last good line has no newline yet.
+    /// True if the last good line has no newline yet.
     pub open: bool,
     /// Hash of the last good line.
     pub head: String,
@@ -87,34 +89,34 @@ pub struct End {
 }
 
 impl End {
-    /// Nothing was read yet.
+    /// The end before anything was read.
     pub(crate) fn start() -> Self {
         Self { good: 0, total: 0, open: false, head: line::GENESIS.to_owned(), last_seq: Seq(0) }
     }
 }
 
-/// That lines prove themselves, as an earlier reading of the same ledger found: for whoever reads it again at once.
+/// The result of verifying lines, for a reader that reads the same ledger again right afterwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
-    /// Behind the last of them.
+    /// Offset after the last verified line.
     upto: u64,
-    /// Where those before it start that do not.
+    /// Start offsets of earlier lines that are not authentic.
     altered: Vec<u64>,
 }
 
-/// Reads one ledger from its start (or from the [`End`] of an earlier reading).
+/// Reads one ledger from its start, or from the [`End`] of an earlier reading.
 pub struct Reader<R> {
     input: R,
     buffer: Vec<u8>,
     queue: VecDeque<Item>,
     number: u64,
     end: End,
-    /// The hash that a damaged line before claims: its follower is still in its place.
+    /// The hash that a damaged previous line claims. Its follower is then still in its place.
     claimed: Option<String>,
     left_out: &'static [&'static str],
-    /// Of an earlier reading.
+    /// Result of an earlier reading.
     known: Proof,
-    /// Where lines start that were changed.
+    /// Start offsets of lines that were altered.
     altered: Vec<u64>,
 }
 
@@ -128,7 +130,7 @@ impl<R: BufRead> Reader<R> {
         Self::resume(input, End::start())
     }
 
-    /// Goes on behind an earlier reading; `input` starts at `end.good`.
+    /// Continues after an earlier reading. `input` must start at `end.good`.
     pub fn resume(input: R, end: End) -> Self {
         let end = End { total: end.good, ..end };
         Self {
@@ -144,18 +146,18 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// From here on entries of these kinds (their names in JSON) are left out, and not looked into; they still have their place
-    /// in the order. A commit may come out empty. One that is written in an unusual way has them nevertheless.
+    /// Leaves out entries of these kinds (by their JSON names) without parsing them. Their sequence numbers
+    /// still count. A commit may be empty then. A commit written in an unusual form may contain them anyway.
     pub(crate) fn without(self, kinds: &'static [&'static str]) -> Self {
         Self { left_out: kinds, ..self }
     }
 
-    /// Does not prove again what was proven a moment ago.
+    /// Skips verifying lines that were verified a moment ago.
     pub(crate) fn knowing(self, known: Proof) -> Self {
         Self { known, ..self }
     }
 
-    /// What this reading from the start has proven so far.
+    /// Returns the verification result of this reading, which must have begun at the start.
     pub(crate) fn proof(&self) -> Proof {
         Proof { upto: self.end.good, altered: self.altered.clone() }
     }
@@ -164,7 +166,11 @@ impl<R: BufRead> Reader<R> {
         &self.end
     }
 
-    /// The next item, or `None` at the end. An error is the disk's; damage is an [`Item::Bad`].
+    /// Returns the next item, or `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// Returns errors of the disk. Damage is an [`Item::Bad`].
     pub fn next_item(&mut self) -> io::Result<Option<Item>> {
         loop {
             if let Some(item) = self.queue.pop_front() {
@@ -180,12 +186,12 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// The line of the commit that came last, without its newline.
+    /// Returns the line of the last commit, without its newline.
     pub fn raw_line(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// The entries of the commit that came last, as their bytes.
+    /// Returns the entries of the last commit as bytes.
     pub fn raw_entries(&self) -> Vec<&RawValue> {
         line::frame(&self.buffer)
             .and_then(|framed| framed.parts(&self.buffer).ok())
@@ -193,7 +199,7 @@ impl<R: BufRead> Reader<R> {
             .unwrap_or_default()
     }
 
-    /// Reads a line into the buffer, without its newline; a line beyond the limit leaves only its start there.
+    /// Reads a line into the buffer, without its newline. Of a line beyond the limit, only the start is kept.
     fn fill(&mut self) -> io::Result<Option<(u64, bool)>> {
         self.buffer.clear();
         let mut most = self.input.by_ref().take(MAX_LINE as u64 + 1);
@@ -224,7 +230,7 @@ impl<R: BufRead> Reader<R> {
             self.queue.push_back(bad(BadKind::Altered));
             return;
         }
-        // A write that was reported as failed and was whole after all: the same commit twice in a row.
+        // The same commit twice in a row: a write that was reported as failed had been complete.
         let repeated = framed.hash == self.end.head;
         let hash = framed.hash.to_owned();
         let parts = framed.parts(&self.buffer);
@@ -246,7 +252,7 @@ impl<R: BufRead> Reader<R> {
         let Entries { entries, seqs } = match entries::read(json, self.left_out) {
             Ok(entries) => entries,
             Err(e) => {
-                // The numbers it used up stay used.
+                // Its sequence numbers are used up.
                 let seqs: Vec<SeqOnly> = serde_json::from_slice(json).unwrap_or_default();
                 let last = seqs.iter().filter_map(|s| s.seq).filter(|s| *s <= MAX_SEQ).max();
                 self.end.last_seq = self.end.last_seq.max(Seq(last.unwrap_or(0)));
@@ -257,7 +263,7 @@ impl<R: BufRead> Reader<R> {
         let mut last = self.end.last_seq;
         for seq in seqs {
             if seq <= last || seq.0 > MAX_SEQ {
-                // A displaced line says nothing about where the chain stands.
+                // A moved line does not change the expected next hash.
                 self.end.head = if follows { hash } else { head };
                 self.queue.push_back(bad(BadKind::OutOfOrder));
                 return;
@@ -275,14 +281,14 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// The format and the version of becket that a ledger's first bytes claim, whatever its lines look like otherwise.
+/// Returns the format and the version that the first bytes of a ledger claim, in any form of its lines.
 pub(crate) fn claimed_format(input: &mut impl io::Read) -> Option<(u32, String)> {
     const HEAD: u64 = 4 << 10;
     let mut head = Vec::new();
     input.take(HEAD).read_to_end(&mut head).ok()?;
     let head = String::from_utf8_lossy(&head);
     let line = head.split('\n').next().unwrap_or_default();
-    // A quote inside a JSON string is escaped, so neither key occurs in anybody's text.
+    // Quotes inside a JSON string are escaped, so neither key can occur inside a text.
     let after = |key: &str| line.split_once(key).map(|(_, rest)| rest.trim_start());
     let digits = after(r#""format":"#)?;
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());

@@ -1,9 +1,11 @@
-//! Taking a session over from a process that holds it: hung, stopped, or in a terminal that nobody can reach.
+//! Taking a session over from a process that holds it: hung, suspended, or in a terminal that nobody can
+//! reach.
 //!
-//! An OS lock cannot be taken away from its process. So the file `lock` is replaced by a new one, which is locked here, and
-//! then `ledger.jsonl` by a copy of itself. The other process notices the first at its next line, which then does not count;
-//! and whatever it still writes, stopped between any two instructions, goes into the file that nobody reads any more. A
-//! line that counted there was written before the lock was replaced, and so is in the copy.
+//! An OS lock cannot be taken away from its process. Therefore the file `lock` is replaced by a new one that
+//! is locked here, and then `ledger.jsonl` by a copy of itself. The other process notices the new lock at its
+//! next line, which then does not count. Anything it still writes, at whatever instruction it was suspended,
+//! goes into the old file that nobody reads any more. A line that did count was written before the lock was
+//! replaced, so the copy contains it.
 
 use super::not_found_or;
 use super::writer::locked;
@@ -15,12 +17,13 @@ use std::path::Path;
 const LOCK_NEW: &str = "lock.new";
 const LEDGER_COPY: &str = "ledger.copy";
 
-/// Makes the session in `dir` free to be opened, whoever holds it. That process can add nothing more; it says so when it
-/// tries.
+/// Makes the session in `dir` free to be opened, regardless of its holder. The old holder can add nothing
+/// more and reports that when it tries.
 ///
 /// # Errors
-/// [`StoreError::Locked`] while another process is taking it over, [`StoreError::NotFound`], [`StoreError::Io`]; the ledger
-/// is as it was then.
+///
+/// Returns [`StoreError::Locked`] if another process is taking it over, [`StoreError::NotFound`], or
+/// [`StoreError::Io`]; the ledger is unchanged then.
 pub fn take_over(io: &dyn Io, dir: &Path) -> Result<(), StoreError> {
     let path = layout::ledger_path(dir);
     io.open(&path, OpenMode::Read).map_err(|e| not_found_or(e, dir, &path))?;
@@ -33,10 +36,10 @@ pub fn take_over(io: &dyn Io, dir: &Path) -> Result<(), StoreError> {
         Err(TryLockError::Error(error)) => return Err(failed()(error)),
     }
     io.rename(&new, &dir.join(layout::LOCK)).map_err(failed())?;
-    // Opened only now: whoever took it over before us put another file there.
+    // Opened only now, because an earlier takeover may have replaced the file.
     let reading = io.open(&path, OpenMode::Read).map_err(failed())?;
     let copied = copy(io, &reading, dir).map_err(failed());
-    // A child that another thread is just starting may hold a copy of it.
+    // Unlocked explicitly, because a child that another thread is starting may hold a copy of the lock.
     let _ = io.unlock(&lock);
     copied
 }

@@ -1,13 +1,13 @@
 //! Appending to `ledger.jsonl` through a disk that may fail at any call.
 //!
-//! Model: a queue of lines in front of a file. [`DiskLedger::append`] puts a line at the end of the queue and then
-//! writes from its front, one `write(2)` a line, until it is empty or the disk says no. A line leaves the queue only when
-//! the file has it whole. The file itself is made together with its first line (`ledger.new`, then renamed), so a
-//! `ledger.jsonl` without a whole first commit does not come about.
+//! A queue of lines precedes the file. [`DiskLedger::append`] adds a line to the queue and then writes from
+//! its front, one `write(2)` per line, until the queue is empty or the disk fails. A line leaves the queue
+//! only when the file contains it completely. The file itself is created together with its first line
+//! (`ledger.new`, then renamed), so a `ledger.jsonl` without a complete first commit never exists.
 //!
-//! A line counts as written when `lock` and `ledger.jsonl` still name the files that are open here. Whoever takes a session
-//! over puts other files in their places (see [`super::take_over`]), so a process that was stopped meanwhile writes where
-//! nobody reads, and notices.
+//! A line counts as written only if `lock` and `ledger.jsonl` still name the files that are open here. A
+//! process that takes a session over replaces both (see [`super::take_over`]). So a process that was
+//! suspended meanwhile writes to a file that nobody reads, and notices it.
 
 use super::not_found_or;
 use crate::store::{Durability, FromStart, Io, Named, OpenMode, StoreError, layout, write_all};
@@ -18,17 +18,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How the file comes into our hands.
+/// The state of the file.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// Not made yet.
+    /// Not created yet.
     New,
     Writable(File),
-    /// Found with this many bytes, but it cannot be written (now).
+    /// Found with this many bytes, but not writable (at the moment).
     ReadOnly {
         total: u64,
     },
-    /// It is not ours any more; this process keeps its commits in memory for good. The file as it was, where there was one.
+    /// The file belongs to another process now. This process keeps its commits in memory permanently.
+    /// Contains the old file, if there was one.
     Lost(Option<File>),
 }
 
@@ -37,16 +38,16 @@ pub(super) struct DiskLedger {
     pub(super) io: Arc<dyn Io>,
     pub(super) dir: PathBuf,
     pub(super) stage: Stage,
-    /// Held as long as this lives.
+    /// Held as long as this value exists.
     pub(super) lock: Option<File>,
-    /// Bytes of whole lines; `None` when that is not known any more, and then nothing is ever cut off.
+    /// Number of bytes in complete lines; `None` if unknown, and then nothing is ever cut off.
     pub(super) len: Option<u64>,
-    /// The last whole line has no newline.
+    /// True if the last complete line has no newline.
     pub(super) open: bool,
-    /// A piece of a line that could not be cut off may stand behind the last whole one.
+    /// True if an incomplete line that could not be cut off may follow the last complete one.
     pub(super) dirty: bool,
     backlog: VecDeque<Vec<u8>>,
-    /// The names of a new file and its folders are durable.
+    /// True once the names of a new file and its folders are durable.
     pub(super) named: bool,
     sync_owed: bool,
     failing: bool,
@@ -81,7 +82,7 @@ impl DiskLedger {
         self.backlog.len()
     }
 
-    /// Bytes of the file, when it holds everything, and nothing else.
+    /// Returns the size of the file, if it contains everything and nothing else.
     pub(super) fn whole(&self) -> Option<u64> {
         let settled = self.backlog.is_empty() && !self.dirty && !self.open;
         self.len.filter(|_| settled && matches!(self.stage, Stage::Writable(_)))
@@ -95,12 +96,12 @@ impl DiskLedger {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Why a new ledger must not be made here, when that is so.
+    /// Returns the reason why a new ledger must not be created here, if there is one.
     pub(super) fn take_conflict(&mut self) -> Option<StoreError> {
         self.conflict.take()
     }
 
-    /// The file as far as it exists: the one that was written here, also when its name is gone.
+    /// Opens the existing part of the file. It is the file written here, even if its name was deleted.
     pub(super) fn open_for_reading(&self) -> Result<Option<FromStart>, StoreError> {
         let path = layout::ledger_path(&self.dir);
         let file = match &self.stage {
@@ -114,7 +115,9 @@ impl DiskLedger {
     }
 
     /// # Errors
-    /// [`StoreError::TakenOver`]: this line is nowhere. All else that a disk does is a warning.
+    ///
+    /// Returns [`StoreError::TakenOver`] if this line was not saved. Everything else that a disk does is a
+    /// warning.
     pub(super) fn append(&mut self, line: Vec<u8>, durability: Durability) -> Result<(), StoreError> {
         self.backlog.push_back(line);
         if durability == Durability::Synced {
@@ -128,7 +131,7 @@ impl DiskLedger {
         Ok(())
     }
 
-    /// Writes what waits, in order, and forces it to disk where that is owed. True when nothing waits.
+    /// Writes waiting lines in order, and syncs them to disk if that is due. Returns true if none is waiting.
     pub(super) fn flush(&mut self) -> bool {
         if matches!(self.stage, Stage::Lost(_)) {
             return self.backlog.is_empty();
@@ -145,7 +148,8 @@ impl DiskLedger {
             }
             Err(error) => {
                 if matches!(self.stage, Stage::Lost(_)) {
-                    // Said where it was noticed; but not of what waited before.
+                    // The refused line itself was reported by the caller, but not the lines that were already
+                    // waiting.
                     if self.taken_over && self.backlog.len() > 1 {
                         self.warnings.push(format!(
                             "{} commits that waited for the disk are in memory only: another process took this session over.",
@@ -176,7 +180,7 @@ impl DiskLedger {
                 .and_then(|()| self.write_line(&line))
                 .and_then(|()| self.still_ours());
             if let Err(error) = written {
-                // A place that refused the line may know that the session is another's by now.
+                // A store that refused the line may know that another process has taken the session.
                 let _ = self.still_ours();
                 self.backlog.push_front(line);
                 return Err(error);
@@ -219,13 +223,15 @@ impl DiskLedger {
         }
     }
 
-    /// Before a write: whether it is ours to make. After it: whether it went where others look.
+    /// Called before a write to check that this process may write, and after it to check that the line went
+    /// to the file that others read.
     fn still_ours(&mut self) -> io::Result<()> {
         let Stage::Writable(file) = &self.stage else { return Ok(()) };
-        // The lock last: a line that was written before it was replaced is in the copy of whoever replaced it.
+        // The lock is checked last: a line written before the lock was replaced is in the copy of the new
+        // holder.
         let of_ledger = self.io.named(file, &layout::ledger_path(&self.dir));
         let of_lock = self.lock.as_ref().map(|lock| self.io.named(lock, &self.dir.join(layout::LOCK)));
-        // What cannot be told changes nothing: the next line asks again.
+        // If the check itself fails, nothing changes. The next line checks again.
         match (of_lock, of_ledger) {
             (Some(Ok(Named::Other)), _) => {
                 self.taken_over = true;
@@ -260,7 +266,7 @@ impl DiskLedger {
         self.stage = Stage::Lost(file);
     }
 
-    /// Makes the file ready to be written, where it is there at all.
+    /// Makes the file writable, if it exists.
     fn ready(&mut self) -> io::Result<()> {
         let Stage::ReadOnly { total } = self.stage else { return Ok(()) };
         if self.lock.is_none() {
@@ -268,14 +274,14 @@ impl DiskLedger {
         }
         let file = self.io.open(&layout::ledger_path(&self.dir), OpenMode::Append)?;
         if self.io.len(&file)? != total {
-            // Written by another process while we had no lock: its history is not ours.
+            // Another process has written to it while this one had no lock, so its history differs from ours.
             return Err(io::ErrorKind::WouldBlock.into());
         }
         self.stage = Stage::Writable(file);
         Ok(())
     }
 
-    /// Folder, lock and file with its first line; the file gets its name last.
+    /// Creates the folder, the lock and the file with its first line. The file gets its name last.
     fn establish(&mut self, first: &[u8]) -> io::Result<()> {
         self.io.create_dir(&self.dir)?;
         if self.lock.is_none() {
@@ -296,10 +302,10 @@ impl DiskLedger {
         Ok(())
     }
 
-    /// The lock of the folder. `WouldBlock` when another process has it.
+    /// Takes the lock of the folder. Returns `WouldBlock` if another process has it.
     pub(super) fn take_lock(&mut self) -> io::Result<File> {
         let path = self.dir.join(layout::LOCK);
-        // A lock needs no right to write: a file that is there may be locked on a read-only disk, too.
+        // Locking needs no write permission, so an existing lock file can be locked on a read-only disk too.
         let file = match self.io.open(&path, OpenMode::Touch) {
             Ok(file) => file,
             Err(error) => self.io.open(&path, OpenMode::Read).map_err(|_| error)?,
@@ -338,7 +344,7 @@ impl DiskLedger {
                 self.sync_owed = false;
                 self.sync_failing = false;
             }
-            // Owed still: the next commit tries again.
+            // The sync stays due, so the next commit tries again.
             Err(error) => {
                 if !std::mem::replace(&mut self.sync_failing, true) {
                     self.warnings.push(format!(
@@ -350,7 +356,8 @@ impl DiskLedger {
         }
     }
 
-    /// The session's folder, its project's and the root: a new ledger may have made all three.
+    /// Makes the names of the session's folder, its project's folder and the root durable, because a new
+    /// ledger may have created all three.
     fn sync_names(&self) -> io::Result<()> {
         self.dir
             .ancestors()
@@ -361,8 +368,8 @@ impl DiskLedger {
 }
 
 impl Drop for DiskLedger {
-    /// Closing the file is not enough: a child process that another thread is just starting holds a copy of it until it
-    /// runs its own program.
+    /// Unlocks explicitly. Closing the file is not enough, because a child process that another thread is
+    /// starting holds a copy of it until it runs its own program.
     fn drop(&mut self) {
         if let Some(lock) = &self.lock {
             let _ = self.io.unlock(lock);

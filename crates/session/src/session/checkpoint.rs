@@ -1,12 +1,15 @@
-//! The file `checkpoint` beside a ledger: what folding it came to, up to one line, so that opening reads only what follows.
+//! The file `checkpoint` beside a ledger: the state after processing the ledger up to one line, so that
+//! opening reads only the rest.
 //!
-//! It is derived. Whoever finds none, a broken one, one of another version or one that does not belong to this ledger folds
-//! the ledger from its start, and nothing is lost but time. It names the hash of the line it ends with, and that hash covers
-//! every line before: a ledger that became another one is noticed. Lines before it are not read again on opening.
+//! It is derived. If it is missing, broken, from another version, or does not belong to the ledger, the
+//! ledger is processed from its start, and only time is lost. It contains the hash of its last line, which
+//! covers every earlier line, so a replaced ledger is noticed. Lines before it are not read when opening.
 //!
-//! Written beside its place and renamed into it, when a commit ends a turn or compacts, a compaction is in force, and the
-//! ledger has grown by [`GROWTH`] and by [`SHARE`] times the size of the last one: so it adds little to what is written and to
-//! what a turn costs, however long the session is, and opening reads no more than that on top of it. Never on opening. Not forced to disk: its checksum says whether it is whole.
+//! It is written under a temporary name and renamed, never while opening. It is written when a commit ends a
+//! turn or compacts, if a compaction is in force and the ledger has grown by [`GROWTH`] and by [`SHARE`]
+//! times the size of the last checkpoint. So it adds little to the amount written and to the cost of a turn,
+//! regardless of the session's length, and opening reads at most that much more. It is not synced to disk:
+//! its checksum shows if it is complete.
 
 use super::SessionInfo;
 use crate::context::view::Checkpoint;
@@ -18,22 +21,22 @@ use sha2::{Digest, Sha256};
 use std::io;
 use std::path::Path;
 
-/// Bytes that a ledger grows by before a checkpoint is worth its while.
+/// Minimum growth of the ledger in bytes before the next checkpoint.
 const GROWTH: u64 = 1 << 20;
 const SHARE: u64 = 24;
-/// Hex digits of the checksum in front, and a newline.
+/// Size of the checksum line: hex digits and a newline.
 const HEAD: usize = 65;
 const LEVEL: i32 = 1;
-/// Packed text of a view is a small multiple of this at most.
+/// Maximum unpacked size in bytes. The text of a view is normally a small fraction of this.
 const MAX_TEXT: usize = 1 << 30;
-/// Whoever changes what folding gives changes this number or the version of the program.
+/// Version of the checkpoint's content. Change this number when processing entries gives another result.
 const FOLD: &str = concat!(env!("CARGO_PKG_VERSION"), " fold 8");
 
-/// What is in the file.
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Saved {
     fold: String,
-    /// Bytes of the ledger that are folded, the hash of the last of these lines, and its last entry.
+    /// Number of ledger bytes covered, the hash of the last covered line, and its last entry.
     bytes: u64,
     head: String,
     last_seq: Seq,
@@ -43,7 +46,7 @@ pub(super) struct Saved {
     pub(super) view: Checkpoint,
 }
 
-/// Where the ledger was when its last checkpoint was written, and how long that is.
+/// The length of the ledger at the last checkpoint, and the size of that checkpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
     at: u64,
@@ -55,7 +58,7 @@ impl Saved {
         SessionInfo::of(&self.first)
     }
 
-    /// Where reading goes on.
+    /// Returns the position at which reading continues.
     pub(super) fn end(&self) -> End {
         End {
             good: self.bytes,
@@ -67,7 +70,7 @@ impl Saved {
     }
 }
 
-/// The checkpoint of the session in this folder, when there is one that belongs to its ledger.
+/// Reads the checkpoint in this folder; `None` if there is none that belongs to the ledger.
 pub(super) fn read(io: &dyn Io, dir: &Path) -> Option<(Saved, Progress)> {
     let file = io.read(&dir.join(layout::CHECKPOINT)).ok()?;
     let (head, packed) = file.split_at_checked(HEAD)?;
@@ -83,17 +86,17 @@ pub(super) fn read(io: &dyn Io, dir: &Path) -> Option<(Saved, Progress)> {
     belongs.then_some((saved, progress))
 }
 
-/// Whether a commit with these entries is a moment for a checkpoint.
+/// True if a checkpoint may be written after a commit with these entries.
 pub(super) fn is_moment(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| matches!(entry.kind, EntryKind::Compaction(_) | EntryKind::TurnEnd { .. }))
 }
 
-/// Whether the ledger has grown enough since the last one.
+/// True if the ledger has grown enough since the last checkpoint.
 pub(super) fn is_due(ledger: &Ledger, last: Progress) -> bool {
     ledger.end_on_disk().is_some_and(|end| end.good >= last.at + GROWTH.max(SHARE * last.size))
 }
 
-/// Writes the checkpoint of a ledger that ends here. Failing is no matter: it is derived.
+/// Writes a checkpoint of a ledger. A failure is ignored, because a checkpoint is derived data.
 pub(super) fn write(
     io: &dyn Io,
     dir: &Path,
@@ -112,7 +115,8 @@ pub(super) fn write(
         title: title.map(str::to_owned),
         view,
     };
-    // The serializer writes a few bytes at a time; each call of the packer costs more than packing them.
+    // The serialiser writes a few bytes at a time, and each call of the compressor is expensive, so a buffer
+    // is used.
     let packed = zstd::stream::write::Encoder::new(Vec::new(), LEVEL).ok()?;
     let mut text = io::BufWriter::with_capacity(1 << 16, packed);
     serde_json::to_writer(&mut text, &saved).ok()?;
@@ -137,7 +141,7 @@ fn put(io: &dyn Io, dir: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Progress {
-    /// After a failure: not tried again before the ledger has grown as much again.
+    /// Records a failure: there is no new attempt before the ledger has grown by the same amount again.
     pub(super) fn failed(self, ledger: &Ledger) -> Self {
         Self { at: ledger.end_on_disk().map_or(self.at, |end| end.good), ..self }
     }

@@ -1,7 +1,7 @@
-//! The first entry of a session: what it is, where it was started, what it was forked from.
+//! The first entry of a session: its id, where it was started, and the session it was forked from.
 //!
-//! A working directory may hold any bytes, and JSON only text: then the text is what people would read, and the bytes stand
-//! beside it in hex.
+//! A working directory may contain any bytes, but JSON only text. If necessary, the text is what people would
+//! read, and the bytes are stored beside it in hex.
 
 use crate::ledger::claimed_format;
 use crate::store::{CWD_BYTES, StoreError, cwd_of, layout};
@@ -9,10 +9,10 @@ use becket_types::{Entry, EntryKind, Seq, SessionId};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
-/// Version of the ledger format, in a session's first entry.
+/// Version of the ledger format, stored in a session's first entry.
 pub const FORMAT: u32 = 1;
 
-/// What the first entry says.
+/// The content of the first entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionInfo {
     pub id: SessionId,
@@ -59,10 +59,11 @@ impl SessionInfo {
     }
 }
 
-/// Writing goes by the rules of one format.
+/// Refuses a session with a newer format, because this version cannot write it correctly.
 ///
 /// # Errors
-/// [`StoreError::Newer`]: the session in this folder has a later one.
+///
+/// Returns [`StoreError::Newer`].
 pub(super) fn refuse_newer(dir: &Path) -> Result<(), StoreError> {
     let claimed =
         std::fs::File::open(layout::ledger_path(dir)).ok().and_then(|mut file| claimed_format(&mut file));
@@ -77,7 +78,7 @@ pub(super) fn refuse_newer(dir: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The folder's name says which session it is, also after it was copied under another name.
+/// The folder's name determines the session's id, also if the folder is a copy under another name.
 pub(super) fn info_or_unknown(
     info: Option<SessionInfo>,
     dir: &Path,

@@ -1,13 +1,13 @@
 //! A session: ledger, blobs and view together.
 //!
-//! Model: [`Session::append`] gives entries their sequence numbers and time, commits them, and feeds them to the view;
-//! opening feeds the view the ledger, line by line: all of it, or what follows the last checkpoint. So what the view knows
-//! is always what the ledger says.
+//! [`Session::append`] gives entries their sequence numbers and time, commits them, and passes them to the
+//! view. Opening passes the ledger to the view line by line: all of it, or the part after the last
+//! checkpoint. So the view always corresponds to the ledger.
 //!
-//! Invariants: a commit is in the ledger (or waits for the disk, in order) before the view sees it. A blob is on disk
-//! before an entry that names it is forced there. Opening changes nothing in a sound session.
+//! Invariants: a commit is in the ledger (or waits for the disk, in order) before the view sees it. A blob is
+//! on disk before an entry that names it is synced. Opening changes nothing in a sound session.
 //!
-//! Decides nothing about the conversation; that is the context engine's and the agent's business.
+//! Decides nothing about the conversation; that belongs to the context engine and the agent.
 
 mod checkpoint;
 mod info;
@@ -29,30 +29,30 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use storable::{MAX_DEPTH, flattened, holds_values, make_paths_unicode};
 
-/// How a session begins.
+/// Options for a new session.
 #[derive(Clone, Debug, Default)]
 pub struct CreateOptions {
-    /// `None`: a fresh one.
+    /// Id of the session; `None`: a new one.
     pub id: Option<SessionId>,
     /// Version of the program.
     pub version: String,
     pub forked_from: Option<(SessionId, Seq)>,
     /// False: nothing is written to disk.
     pub persist: bool,
-    /// More keys for the first entry, e.g. which front end made the session.
+    /// Further keys for the first entry, such as the front end that created the session.
     pub extra: Map<String, Value>,
     pub outside: Outside,
 }
 
-/// A session as [`Session::peek`] found it.
+/// A session as read by [`Session::peek`].
 #[derive(Debug)]
 pub struct Peek {
     pub info: SessionInfo,
     pub title: Option<String>,
     pub view: View,
-    /// Damage, and at the end perhaps a line that is being written.
+    /// Damaged records. The last one may be a line that is being written.
     pub bad: Vec<BadRecord>,
-    /// What the user must know, in plain sentences.
+    /// Notices for the user, as sentences.
     pub notices: Vec<String>,
     pub blobs: Arc<BlobStore>,
 }
@@ -72,12 +72,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// A new session of the project `cwd` under `root`, with its first entry.
+    /// Creates a session of the project `cwd` below `root`, with its first entry.
     ///
-    /// When the folder cannot be written the session stands in memory, and [`Session::take_notices`] says so.
+    /// If the folder cannot be written, the session is kept in memory, and [`Session::take_notices`] says so.
     ///
     /// # Errors
-    /// [`StoreError::Exists`] or [`StoreError::Locked`] when the id is taken.
+    ///
+    /// Returns [`StoreError::Exists`] or [`StoreError::Locked`] if the id is taken.
     pub fn create(
         root: &Path,
         cwd: &Path,
@@ -117,16 +118,22 @@ impl Session {
         })
     }
 
-    /// Opens the session in this folder and brings the view up to its end.
+    /// Opens the session in this folder and brings the view up to date.
     ///
     /// # Errors
-    /// [`StoreError::Locked`] when another process writes it, [`StoreError::Newer`], [`StoreError::NotFound`],
-    /// [`StoreError::Io`] when the ledger cannot be read. Damage is no error: it is passed over and noticed.
+    ///
+    /// Returns [`StoreError::Locked`] if another process writes it, [`StoreError::Newer`],
+    /// [`StoreError::NotFound`], or [`StoreError::Io`] if the ledger cannot be read. Damage is not an error:
+    /// it is skipped, with a notice.
     pub fn open(session_dir: &Path, policy: Policy, scope: ModelScope) -> Result<Self, StoreError> {
         Self::open_with(session_dir, policy, scope, Outside::default())
     }
 
-    /// [`Session::open`] with a disk and a clock of the caller's.
+    /// Like [`Session::open`], with the caller's disk and clock.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Session::open`].
     pub fn open_with(
         session_dir: &Path,
         policy: Policy,
@@ -171,11 +178,12 @@ impl Session {
         Ok(session)
     }
 
-    /// What is in the session in this folder, without opening it for writing: also while another process has it. Changes
-    /// nothing, and sets nothing aside.
+    /// Reads the session in this folder without opening it for writing, even if another process has it open.
+    /// Changes nothing and sets nothing aside.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], or [`StoreError::Io`] when the ledger cannot be read.
+    ///
+    /// Returns [`StoreError::NotFound`], or [`StoreError::Io`] if the ledger cannot be read.
     pub fn peek(session_dir: &Path, policy: Policy, scope: ModelScope) -> Result<Peek, StoreError> {
         let mut view = View::new(policy, scope);
         let (mut info, mut title, mut bad) = (None, None, Vec::new());
@@ -199,11 +207,12 @@ impl Session {
         Ok(Peek { info, title, view, bad, notices, blobs })
     }
 
-    /// A new session that begins with the entries of the one in `source` up to `upto` (all where `None`), byte for byte
-    /// and under the same numbers. `source` may be open elsewhere; it is not changed.
+    /// Creates a session that begins with the entries of the session in `source` up to `upto` (all if
+    /// `None`), byte for byte and with the same numbers. `source` may be open elsewhere; it is not changed.
     ///
     /// # Errors
-    /// As [`Session::create`], and [`StoreError::NotFound`] when there is no ledger in `source`.
+    ///
+    /// Returns the errors of [`Session::create`], and [`StoreError::NotFound`] if `source` has no ledger.
     pub fn fork(
         source: &Path,
         upto: Option<Seq>,
@@ -252,11 +261,12 @@ impl Session {
         Ok(session)
     }
 
-    /// A new session for a subagent that works for a call of this one: beside it, in the same directory, kept on disk if
-    /// this one is.
+    /// Creates a session for a subagent that works for a call of this session: in the same project and
+    /// directory, and on disk if this session is.
     ///
     /// # Errors
-    /// As [`Session::create`].
+    ///
+    /// Returns the errors of [`Session::create`].
     pub fn for_subagent(&self, call_id: CallId, agent: &str, scope: ModelScope) -> Result<Self, StoreError> {
         let of = SubagentOf { session: self.info.id, call_id, agent: agent.to_owned() };
         let extra = Map::from_iter([(SubagentOf::KEY.to_owned(), serde_json::json!(of))]);
@@ -271,11 +281,13 @@ impl Session {
         Self::create(root, &self.info.cwd, options, self.view.policy().clone(), scope)
     }
 
-    /// Appends one commit and shows it to the view. The new sequence numbers, in order; messages carry theirs.
+    /// Appends one commit and passes it to the view. Returns the new sequence numbers in order; messages get
+    /// theirs.
     ///
     /// # Errors
-    /// For entries that cannot be written at all, and when another process took the session over
-    /// ([`StoreError::TakenOver`]); nothing happened then. A failing disk is a notice.
+    ///
+    /// Fails for entries that cannot be written at all, and if another process took the session over
+    /// ([`StoreError::TakenOver`]). Nothing has happened then. A failing disk is only a notice.
     pub fn append(&mut self, kinds: Vec<EntryKind>, durability: Durability) -> Result<Vec<Seq>, StoreError> {
         if kinds.is_empty() {
             return Ok(Vec::new());
@@ -315,15 +327,15 @@ impl Session {
         Ok(seqs)
     }
 
-    /// Opens a session that was just put there whole, and writes down what that came to: so the first who goes on with a long one
-    /// does not wait. Failing is no matter.
+    /// Opens a session that was just written as a whole, and writes a checkpoint, so that the first user of a
+    /// long one need not wait. Failures are ignored.
     pub(crate) fn prepare(session_dir: &Path) {
         if let Ok(mut session) = Self::open(session_dir, Policy::default(), ModelScope::no_model()) {
             session.keep_checkpoint();
         }
     }
 
-    /// Writes down what the view knows, when that will save the next opening enough.
+    /// Writes a checkpoint if it will save the next opening enough time.
     fn keep_checkpoint(&mut self) {
         if self.view.compaction().is_none() || !checkpoint::is_due(&self.ledger, self.checkpoint) {
             return;
@@ -339,7 +351,7 @@ impl Session {
         }
     }
 
-    /// After a revert of something whose entries left memory: the view is made again from the ledger.
+    /// Computes the view again from the ledger after a revert of entries that had left memory.
     fn refold_if_stale(&mut self) -> Result<(), StoreError> {
         if !self.view.stale() {
             return Ok(());
@@ -362,22 +374,26 @@ impl Session {
         &self.view
     }
 
-    /// For `context`, `set_scope` and `take_notices`; entries go through [`Session::append`] alone.
+    /// Only for `context`, `set_scope` and `take_notices`; entries must go through [`Session::append`].
     pub fn view_mut(&mut self) -> &mut View {
         &mut self.view
     }
 
-    /// For model adapters.
+    /// Returns the blobs for model adapters.
     pub fn blobs(&self) -> Arc<dyn Blobs> {
         Arc::clone(&self.blobs) as Arc<dyn Blobs>
     }
 
-    /// For tools, which put blobs side by side.
+    /// Returns the blobs for tools, which store blobs in parallel.
     pub fn blob_store(&self) -> Arc<BlobStore> {
         Arc::clone(&self.blobs)
     }
 
-    /// Keeps bytes in the session's blob store. Never fails: what the disk refuses waits in memory, with a notice.
+    /// Stores bytes in the session's blob store. If the disk refuses, they wait in memory, with a notice.
+    ///
+    /// # Errors
+    ///
+    /// Never fails at present.
     pub fn put_blob(&self, bytes: &[u8]) -> Result<BlobId, StoreError> {
         Ok(self.blobs.put(bytes))
     }
@@ -386,7 +402,7 @@ impl Session {
         self.info.id
     }
 
-    /// Its folder; where it would be, for a session in memory.
+    /// Returns its folder; for a session in memory, the folder it would have.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -395,17 +411,17 @@ impl Session {
         &self.info
     }
 
-    /// The moment that an entry appended now would carry.
+    /// Returns the time that an entry appended now would get.
     pub fn now(&self) -> Millis {
         (self.outside.clock)()
     }
 
-    /// The last title that was given to it.
+    /// Returns the last title.
     pub fn title(&self) -> Option<&str> {
         self.title.as_deref()
     }
 
-    /// False when it was asked to leave no trace on disk.
+    /// False if the session was created without persistence.
     pub fn is_persistent(&self) -> bool {
         self.ledger.is_persistent()
     }
@@ -414,17 +430,18 @@ impl Session {
         self.ledger.last_seq()
     }
 
-    /// Commits that wait for the disk.
+    /// Returns the number of commits that are waiting for the disk.
     pub fn backlog(&self) -> usize {
         self.ledger.backlog()
     }
 
-    /// Tries again to write what waits for the disk; true when nothing does. To be called before leaving.
+    /// Tries again to write everything that waits for the disk. Returns true if nothing is waiting. Call it
+    /// before exiting.
     pub fn flush(&mut self) -> bool {
         self.blobs.flush() && self.ledger.flush()
     }
 
-    /// What the user must know since last asked, in plain sentences: storage first, then the view's.
+    /// Returns the notices for the user since the last call, as sentences: storage first, then the view's.
     pub fn take_notices(&mut self) -> Vec<String> {
         let mut notices = std::mem::take(&mut self.notices);
         notices.extend(self.ledger.take_warnings());
@@ -433,12 +450,20 @@ impl Session {
         notices
     }
 
-    /// Reads the ledger from its start, what waits for the disk included.
+    /// Reads the ledger from its start, including commits that wait for the disk.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be opened.
     pub fn read(&self) -> Result<AnyReader<'_>, StoreError> {
         self.ledger.read()
     }
 
-    /// All entries in order; what cannot be read is left out (use [`Session::read`] to see it).
+    /// Returns all entries in order. Unreadable ones are left out (use [`Session::read`] to see them).
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be opened.
     pub fn entries(&self) -> Result<impl Iterator<Item = Entry> + '_, StoreError> {
         Ok(self.ledger.read()?.map_while(Result::ok).flat_map(|item| match item {
             Item::Commit(entries) => entries,
@@ -446,30 +471,31 @@ impl Session {
         }))
     }
 
-    /// The whole output of an earlier call, as the tool gave it: `(tool, output)`. From memory, or from the ledger and
-    /// the blobs when the view let go of it. `None` also for what was taken back or left out by hand.
+    /// Returns `(tool, output)` with the whole output of an earlier call, as the tool returned it: from
+    /// memory, or from the ledger and the blobs. `None` also for reverted or manually dropped results.
     ///
-    /// May read the whole ledger. Callers that share the session behind a lock use [`Session::output_in_memory`] and
-    /// [`Past::output`] instead.
+    /// May read the whole ledger. Callers that share the session behind a lock use
+    /// [`Session::output_in_memory`] and [`Past::output`] instead.
     pub fn original_output(&self, call: &CallId) -> Option<(String, String)> {
         self.output_in_memory(call)
             .or_else(|| self.past().ok()?.output(self.output_place(call)?, call).ok()?)
     }
 
-    /// [`Session::original_output`] without reading the ledger: `None` also when the view let go of the output.
+    /// Like [`Session::original_output`] without reading the ledger: `None` also if the output has left
+    /// memory.
     pub fn output_in_memory(&self, call: &CallId) -> Option<(String, String)> {
         self.output_place(call)?;
         let (tool, output, spill) = self.view.original_output(call)?;
         Some((tool.to_owned(), self.spilled(spill).unwrap_or_else(|| output.to_owned())))
     }
 
-    /// The entry that holds the result of a call. `None` for what was taken back or left out by hand.
+    /// Returns the entry with the result of a call. `None` for reverted or manually dropped results.
     pub fn output_place(&self, call: &CallId) -> Option<Seq> {
         self.view.output_at(call).filter(|seq| !self.view.is_reverted(*seq))
     }
 
-    /// The entry that an id for `recall` names: a message (`m12`: entry 12), or the result of a call. `None` for what was
-    /// taken back or left out by hand.
+    /// Returns the entry that an id for `recall` names: a message (`m12`: entry 12), or the result of a call.
+    /// `None` for reverted or manually dropped ones.
     pub fn place_of(&self, id: &str) -> Option<Seq> {
         let call = CallId::from(id);
         if self.view.output_at(&call).is_some() {
@@ -479,7 +505,11 @@ impl Session {
         (seq <= self.ledger.last_seq() && !self.view.is_reverted(seq)).then_some(seq)
     }
 
-    /// All that was said and done, to be searched while the session goes on.
+    /// Returns the history for a search, which may run while the session continues.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the ledger cannot be opened.
     pub fn past(&self) -> Result<Past, StoreError> {
         Ok(Past::new(self.ledger.read_apart()?, &self.view, self.blobs()))
     }
@@ -488,10 +518,12 @@ impl Session {
         spill.and_then(|id| self.blobs.get(id)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Writes the session as it is now, with its secrets in JSONL and Markdown; see [`crate::export`].
+    /// Writes the session in its current state, including secrets in JSONL and Markdown; see
+    /// [`crate::export`].
     ///
     /// # Errors
-    /// [`StoreError::Io`] for a failing disk or a closed `out`.
+    ///
+    /// Returns [`StoreError::Io`] if the disk fails or `out` is closed.
     pub fn export(&self, format: Format, out: &mut dyn Write) -> Result<(), StoreError> {
         match format {
             Format::Jsonl | Format::Whole if self.ledger.is_persistent() && self.ledger.backlog() == 0 => {
@@ -528,7 +560,7 @@ impl Session {
     }
 }
 
-/// The last entry of the ledger in `source` that is not behind `limit`.
+/// Returns the last entry of the ledger in `source` that is not after `limit`.
 fn last_seq_upto(source: &Path, limit: Seq) -> Result<Seq, StoreError> {
     let mut last = Seq(0);
     for item in crate::ledger::read(source)? {
@@ -540,7 +572,7 @@ fn last_seq_upto(source: &Path, limit: Seq) -> Result<Seq, StoreError> {
     Ok(last)
 }
 
-/// Damage in words; a few by name, the rest by number.
+/// Describes damage in sentences: a few records individually, the rest by number.
 fn damage_notices(bad: &[BadRecord]) -> Vec<String> {
     const NAMED: usize = 5;
     let mut notices: Vec<String> =

@@ -1,16 +1,16 @@
-//! Entries in a form that every reader of a ledger takes: paths as text, values not nested without end.
+//! Converting entries to a form that every reader of a ledger accepts: paths as text, limited nesting.
 //!
-//! What is in an entry may come from a model or a server that nests JSON at will; a line nested deeper than readers go
-//! would be lost to them. Text is never changed.
+//! The content of an entry may come from a model or a server that nests JSON arbitrarily. A line that is
+//! nested too deeply could not be read back. Text is never changed.
 
 use becket_types::{Entry, EntryKind, Part};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Deepest nesting that goes into a line; JSON readers commonly stop at 128.
+/// Maximum nesting depth of a line. JSON parsers commonly stop at 128.
 pub(super) const MAX_DEPTH: usize = 100;
 
-/// Whether the entry carries JSON of somebody else's making, which may be nested at will.
+/// True if the entry contains JSON from others, which may be nested arbitrarily.
 pub(super) fn holds_values(kind: &EntryKind) -> bool {
     match kind {
         EntryKind::Message { message } => {
@@ -28,7 +28,7 @@ pub(super) fn holds_values(kind: &EntryKind) -> bool {
     }
 }
 
-/// A path that JSON cannot hold is kept as people would read it.
+/// Converts a path that JSON cannot represent to the form that people would read.
 pub(super) fn make_paths_unicode(kind: &mut EntryKind) {
     let EntryKind::System { items } = kind else { return };
     for path in items.iter_mut().filter_map(|item| item.path.as_mut()) {
@@ -38,7 +38,7 @@ pub(super) fn make_paths_unicode(kind: &mut EntryKind) {
     }
 }
 
-/// The entry in a form that every reader of the ledger takes; as it is when there is no such form.
+/// Returns the entry in a form that every reader accepts; unchanged if there is no such form.
 pub(super) fn flattened(entry: Entry) -> Entry {
     serde_json::to_value(&entry)
         .map(|value| flatten_below(value, MAX_DEPTH / 2))
@@ -46,7 +46,7 @@ pub(super) fn flattened(entry: Entry) -> Entry {
         .unwrap_or(entry)
 }
 
-/// What is nested deeper than `levels` becomes its JSON text.
+/// Replaces values nested deeper than `levels` by their JSON text.
 fn flatten_below(value: Value, levels: usize) -> Value {
     match value {
         Value::Array(_) | Value::Object(_) if levels == 0 => Value::String(value.to_string()),

@@ -1,13 +1,13 @@
-//! What can go wrong with stored sessions, in words for people: what happened, and what to do.
+//! Errors of stored sessions, with messages for people: what happened, and what to do.
 
 use becket_types::SessionId;
 use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a session could not be made, found, opened or written.
+/// The reason why a session could not be created, found, opened or written.
 ///
-/// A disk that fails while a session runs is not among these: the session goes on in memory and says so.
+/// A disk that fails while a session runs is not an error: the session continues in memory, with a notice.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process writes this session.
@@ -16,13 +16,13 @@ pub enum StoreError {
          writes no more (--take-over), or only read it (becket export {id}, becket context {id})"
     )]
     Locked { id: String, dir: PathBuf },
-    /// Another process writes this session from here on; nothing more can be added here.
+    /// Another process has taken this session over. Nothing more can be added here.
     #[error(
         "session {id} was taken over by another process: nothing more is done or saved here; go on there, or in a copy \
          (becket --resume {id} --fork-session)"
     )]
     TakenOver { id: SessionId },
-    /// It was written by a version that may mean other things by the same words.
+    /// A newer version wrote the session. The same words may have another meaning there.
     #[error(
         "session {id} has format {format} of a newer becket ({version}); this one writes format {known} and leaves it as \
          it is: update becket, or read it with `becket export {id}`"
@@ -32,20 +32,20 @@ pub enum StoreError {
     NotFound { query: String },
     #[error("session {id} exists already; resume it (--resume {id}) or choose another id")]
     Exists { id: SessionId },
-    /// A prefix or a title that more than one session has.
+    /// An id prefix or a title that several sessions have.
     #[error("{query:?} could be any of {} sessions; give more of the id:{}", candidates.len(), candidate_lines(candidates))]
     Ambiguous { query: String, candidates: Vec<Candidate> },
     /// One commit is larger than a ledger line may be.
     #[error("{bytes} bytes are too much for one ledger line (limit {limit}); keep large content as a blob")]
     TooLarge { bytes: u64, limit: u64 },
-    /// An entry that JSON cannot hold.
+    /// An entry that JSON cannot represent.
     #[error("an entry cannot be written as JSON: {0}")]
     Encode(#[from] serde_json::Error),
     #[error("cannot {doing} {}: {source}", path.display())]
     Io { doing: &'static str, path: PathBuf, source: io::Error },
 }
 
-/// One of several sessions that a query may have meant.
+/// One of several sessions that a query may mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub id: SessionId,

@@ -1,7 +1,8 @@
-//! The seam between storage and the disk: every call that can fail for reasons outside becket goes through [`Io`].
+//! The interface between storage and the disk: every call that can fail for reasons outside becket goes
+//! through [`Io`].
 //!
-//! [`Disk`] is what runs. Tests put a double in its place that fails at the n-th call, for every n. Reading whole
-//! ledgers is not behind the seam: what a reader meets on disk is tested with real damaged files.
+//! [`Disk`] is the real implementation. Tests use one that fails at the n-th call, for every n. Reading whole
+//! ledgers does not use this interface; readers are tested with real damaged files.
 
 use super::sys;
 use std::fmt::Debug;
@@ -9,22 +10,22 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// How a file is opened.
+/// The way in which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// For reading; must be there.
+    /// For reading; the file must exist.
     Read,
-    /// For reading and appending; must be there.
+    /// For reading and appending; the file must exist.
     Append,
-    /// For reading and appending; made when it is not there, emptied when it is.
+    /// For reading and appending; created if missing, emptied if it exists.
     Fresh,
-    /// For appending; made when it is not there, left as it is otherwise.
+    /// For appending; created if missing, otherwise unchanged.
     Touch,
-    /// For appending; must not be there.
+    /// For appending; the file must not exist.
     New,
 }
 
-/// What a path names, as seen from a file that was opened there.
+/// The file that a path names now, compared with a file that was opened there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     Same,
@@ -34,42 +35,42 @@ pub enum Named {
     Nothing,
 }
 
-/// What storage asks of the disk.
+/// Operations of the disk that storage needs.
 pub trait Io: Send + Sync + Debug {
-    /// Makes the directory and its parents, private to the user. Fine when it is there already.
+    /// Creates the directory and its parents, private to the user. Succeeds if it exists.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File>;
-    /// Takes the lock of the file, or says at once that another process has it. It ends with the file.
+    /// Takes the lock of the file, or returns at once if another process has it. The lock ends with the file.
     fn lock(&self, file: &File) -> Result<(), TryLockError>;
-    /// One `write(2)`; may write less than asked.
+    /// Makes one `write(2)`; may write fewer bytes than requested.
     fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize>;
     fn set_len(&self, file: &File, len: u64) -> io::Result<()>;
     fn len(&self, file: &File) -> io::Result<u64>;
-    /// `fdatasync(2)`.
+    /// Calls `fdatasync(2)`.
     fn sync(&self, file: &File) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// A second name for the same bytes; a copy where the file system has no hard links.
+    /// Makes a hard link; a copy if the file system has no hard links.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// A session's folder, with everything in it.
+    /// Removes a session's folder with everything in it.
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
         fs::remove_dir_all(dir)
     }
-    /// Gives a lock back before its file is closed.
+    /// Releases a lock before its file is closed.
     fn unlock(&self, file: &File) -> io::Result<()> {
         file.unlock()
     }
-    /// The whole file.
+    /// Reads a whole file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
-    /// Whether `path` still names this file.
+    /// Checks if `path` still names this file.
     fn named(&self, file: &File, path: &Path) -> io::Result<Named> {
         sys::named(file, path)
     }
 }
 
-/// Writes all of `bytes`; in the normal case with one call.
+/// Writes all of `bytes`, normally with one call.
 pub(crate) fn write_all(io: &dyn Io, file: &File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match io.write(file, bytes) {
@@ -82,7 +83,7 @@ pub(crate) fn write_all(io: &dyn Io, file: &File, mut bytes: &[u8]) -> io::Resul
     Ok(())
 }
 
-/// The disk as it is.
+/// The real disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
 
@@ -98,7 +99,7 @@ impl Io for Disk {
             OpenMode::Read => options.read(true),
             OpenMode::Append => options.read(true).append(true),
             OpenMode::Fresh => {
-                // `append` and `truncate` exclude each other in one call.
+                // `append` and `truncate` cannot be combined in one call.
                 let file = options.read(true).append(true).create(true).open(path)?;
                 file.set_len(0)?;
                 return Ok(file);

@@ -1,32 +1,32 @@
-//! Where things are: `<root>/<project>/<session>/{ledger.jsonl, lock, blobs/}`.
+//! Paths of stored sessions: `<root>/<project>/<session>/{ledger.jsonl, lock, blobs/}`.
 //!
-//! A project is the canonical path of a working directory, so every alias of a directory (symlink, `.`, trailing slash)
-//! is one project. Its folder name is a readable slug and 24 hex digits of the SHA-256 of the path's bytes: two paths
-//! never share a folder, whatever bytes they hold and however long they are.
+//! A project is the canonical path of a working directory, so every alias of a directory (symbolic link, `.`,
+//! trailing slash) is the same project. Its folder name is a readable slug and 24 hex digits of the SHA-256
+//! of the path's bytes. So two paths never share a folder, regardless of their bytes and length.
 
 use becket_types::{SessionId, hex};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 pub(crate) const LEDGER: &str = "ledger.jsonl";
-/// The ledger until its first commit is whole.
+/// The ledger until its first commit is complete.
 pub(crate) const LEDGER_NEW: &str = "ledger.new";
 pub(crate) const LOCK: &str = "lock";
-/// What folding the ledger came to; derived.
+/// The state after processing the ledger; derived.
 pub(crate) const CHECKPOINT: &str = "checkpoint";
-/// A checkpoint until it is whole.
+/// A checkpoint until it is complete.
 pub(crate) const CHECKPOINT_NEW: &str = "checkpoint.new";
 pub(crate) const BLOBS: &str = "blobs";
 
 const SLUG: usize = 40;
 const DIGITS: usize = 24;
 
-/// The path that stands for a project: canonical, or as absolute as it gets when the directory is gone.
+/// Returns the path that identifies a project: canonical, or only absolute if the directory no longer exists.
 pub fn canonical(cwd: &Path) -> PathBuf {
     cwd.canonicalize().or_else(|_| std::path::absolute(cwd)).unwrap_or_else(|_| cwd.to_path_buf())
 }
 
-/// The folder name of the project that `cwd` belongs to.
+/// Returns the folder name of the project that `cwd` belongs to.
 pub fn project_name(cwd: &Path) -> String {
     let path = canonical(cwd);
     let digest = hex(&Sha256::digest(path.as_os_str().as_encoded_bytes()));
@@ -50,12 +50,12 @@ pub fn session_dir(root: &Path, cwd: &Path, id: SessionId) -> PathBuf {
     project_dir(root, cwd).join(id.to_string())
 }
 
-/// The ledger in a session's folder.
+/// Returns the path of the ledger in a session's folder.
 pub fn ledger_path(session_dir: &Path) -> PathBuf {
     session_dir.join(LEDGER)
 }
 
-/// The session that a folder belongs to, by its name.
+/// Returns the id in the name of a session's folder.
 pub(crate) fn id_of(session_dir: &Path) -> Option<SessionId> {
     session_dir.file_name()?.to_str()?.parse().ok()
 }

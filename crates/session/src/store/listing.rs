@@ -1,8 +1,9 @@
-//! Which sessions there are, read from their folders: list, find by id, prefix or title, the most recent of a project.
+//! Listing and finding sessions by their folders: list, find by id, prefix or title, and the most recent of a
+//! project.
 //!
-//! Works on sessions that are open elsewhere and on damaged ones. Of a ledger longer than two [`PART`]s only its first and
-//! last part is read; so a title set in the middle of a long session may be unknown to a list (the index knows it), but
-//! never to [`find`].
+//! Works for sessions that are open elsewhere and for damaged ones. Of a ledger longer than two [`PART`]s,
+//! only the first and last part are read. So a list may not know a title that was set in the middle of a long
+//! session (the index knows it), but [`find`] does.
 
 use super::{Candidate, StoreError, layout, millis, path_from_bytes};
 use crate::{ledger::line, unhex};
@@ -14,47 +15,47 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Bytes at either end of a ledger that a summary is made of.
+/// Number of bytes at either end of a ledger that a summary is made from.
 const PART: u64 = 64 << 10;
-/// The first line holds the system prompt and rules, and may be longer than a part.
+/// Maximum size in bytes of the first line, which contains the system prompt and rules and may exceed a part.
 const FIRST_LINE: u64 = 4 << 20;
-/// A query this short could mean anything.
+/// Minimum length of an id prefix. Shorter ones are too ambiguous.
 const MIN_PREFIX: usize = 4;
 const PROMPT_CHARS: usize = 80;
 
-/// One session, for a list.
+/// One session in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SessionSummary {
     pub id: SessionId,
     /// Its folder.
     pub dir: PathBuf,
-    /// Where it was started; empty when its first line is damaged.
+    /// Working directory in which it was started; empty if its first line is damaged.
     pub cwd: PathBuf,
     pub title: Option<String>,
     /// The first words of the user.
     pub prompt: Option<String>,
     pub created: Millis,
-    /// When the ledger was last written.
+    /// Time of the last write to the ledger.
     pub updated: Millis,
-    /// Messages of every role; `None` when the ledger is too long to count without the index.
+    /// Number of messages of every role; `None` if the ledger is too long to count without the index.
     pub messages: Option<u64>,
-    /// Of the ledger.
+    /// Size of the ledger in bytes.
     pub bytes: u64,
     pub forked_from: Option<(SessionId, Seq)>,
-    /// What else its first entry says.
+    /// Other keys of its first entry.
     pub extra: Map<String, Value>,
-    /// Words that it was filed under.
+    /// The user's tags.
     pub tags: Vec<String>,
-    /// Put away: not in the usual lists.
+    /// True if the session is archived and therefore hidden from the usual lists.
     pub archived: bool,
 }
 
 impl SessionSummary {
-    /// Names of the states that file a session.
+    /// Names of the states with tags and archiving.
     pub const TAGS: &'static str = "tags";
     pub const ARCHIVED: &'static str = "archived";
 
-    /// Of a session of which nothing was read yet.
+    /// A summary before anything was read.
     pub(crate) fn empty(id: SessionId, dir: &Path) -> Self {
         Self {
             id,
@@ -73,18 +74,18 @@ impl SessionSummary {
         }
     }
 
-    /// Whom it works for, when it is a subagent's.
+    /// Returns the session and call it works for, if it is a subagent's session.
     pub fn subagent_of(&self) -> Option<SubagentOf> {
         SubagentOf::of(&self.extra)
     }
 
-    /// What to call it in a list.
+    /// Returns the name to show in a list.
     pub fn label(&self) -> &str {
         self.title.as_deref().or(self.prompt.as_deref()).unwrap_or("(no message yet)")
     }
 }
 
-/// The folders of all sessions under `root`, or of one project's. In no order.
+/// Returns the folders of all sessions below `root`, or of one project, in no particular order.
 pub fn session_dirs(root: &Path, project: Option<&Path>) -> Vec<PathBuf> {
     let projects = match project {
         Some(cwd) => vec![layout::project_dir(root, cwd)],
@@ -93,7 +94,7 @@ pub fn session_dirs(root: &Path, project: Option<&Path>) -> Vec<PathBuf> {
     projects.iter().flat_map(|dir| session_dirs_in(dir)).collect()
 }
 
-/// The folders of the sessions in a project's folder.
+/// Returns the folders of the sessions in a project's folder.
 pub(crate) fn session_dirs_in(project: &Path) -> Vec<PathBuf> {
     let mut dirs = directories(project);
     dirs.retain(|dir| layout::id_of(dir).is_some() && layout::ledger_path(dir).is_file());
@@ -105,14 +106,14 @@ fn directories(dir: &Path) -> Vec<PathBuf> {
     listing.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
-/// All sessions, of one project where it is given; the most recently written first. What cannot be read at all is left out.
+/// Returns all sessions, or those of one project, most recently written first. Unreadable ones are left out.
 pub fn list(root: &Path, project: Option<&Path>) -> Vec<SessionSummary> {
     let mut sessions: Vec<_> = session_dirs(root, project).iter().filter_map(|dir| summary(dir)).collect();
     sessions.sort_by_key(|s| Reverse((s.updated, s.id)));
     sessions
 }
 
-/// The sessions of the subagents that worked for this one, the oldest first.
+/// Returns the sessions of subagents that worked for this session, oldest first.
 pub fn subagents(root: &Path, of: &SessionSummary) -> Vec<SessionSummary> {
     let mut found = list(root, Some(&of.cwd));
     found.retain(|s| s.subagent_of().is_some_and(|above| above.session == of.id));
@@ -120,7 +121,7 @@ pub fn subagents(root: &Path, of: &SessionSummary) -> Vec<SessionSummary> {
     found
 }
 
-/// The session of the project that was written last, among those that `accept` takes.
+/// Returns the session of the project that was written last, among those that `accept` passes.
 pub fn most_recent(
     root: &Path,
     project: &Path,
@@ -135,11 +136,12 @@ pub fn most_recent(
     dirs.iter().filter_map(|(_, dir)| summary(dir)).find(|summary| accept(summary))
 }
 
-/// The one session that `query` means: its id, the start of its id (at least 4 characters), or its exact title. Where
-/// several match, those of `project` come first.
+/// Finds the session that `query` means: its id, the start of its id (at least 4 characters), or its exact
+/// title. If several match, those of `project` take precedence.
 ///
 /// # Errors
-/// [`StoreError::NotFound`], or [`StoreError::Ambiguous`] with the candidates.
+///
+/// Returns [`StoreError::NotFound`], or [`StoreError::Ambiguous`] with the candidates.
 pub fn find(root: &Path, query: &str, project: Option<&Path>) -> Result<SessionSummary, StoreError> {
     let query = query.trim();
     let dirs = session_dirs(root, None);
@@ -172,11 +174,11 @@ pub fn find(root: &Path, query: &str, project: Option<&Path>) -> Result<SessionS
     found.pop().ok_or_else(|| StoreError::NotFound { query: query.to_owned() })
 }
 
-/// The summary of the session when its (last) title is `title`.
+/// Returns the session's summary if its last title is `title`.
 fn with_title(dir: &Path, title: &str) -> Option<SessionSummary> {
     let mut summary = summary(dir)?;
     if summary.messages.is_none() && summary.title.as_deref() != Some(title) {
-        // Too long to be read whole for a list; here every line counts.
+        // For a list the ledger is too long to be read as a whole, but here every line counts.
         let file = File::open(layout::ledger_path(dir)).ok()?;
         for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
             facts_of_line(&line, &mut summary, &[TITLE]);
@@ -191,7 +193,7 @@ const MESSAGE: &[u8] = br#""kind":"message""#;
 const TAGS: &[u8] = br#""key":"tags""#;
 const ARCHIVED: &[u8] = br#""key":"archived""#;
 
-/// What a list says about the session in this folder; `None` when there is no readable ledger.
+/// Returns the summary of the session in this folder; `None` if it has no readable ledger.
 pub fn summary(dir: &Path) -> Option<SessionSummary> {
     let id = layout::id_of(dir)?;
     let mut file = File::open(layout::ledger_path(dir)).ok()?;
@@ -224,9 +226,9 @@ pub fn summary(dir: &Path) -> Option<SessionSummary> {
     Some(summary)
 }
 
-/// Takes over what the line says, when it holds an entry of one of these kinds.
+/// Adds a line's facts to the summary, if it contains an entry of one of these kinds.
 ///
-/// A quote inside a JSON string is escaped, so the pattern of a kind does not occur in anybody's text.
+/// Quotes inside a JSON string are escaped, so the pattern of a kind cannot occur inside a text.
 fn facts_of_line(line: &[u8], summary: &mut SessionSummary, kinds: &[&[u8]]) {
     if !kinds.iter().any(|kind| occurrences(line, kind) > 0) {
         return;
@@ -251,7 +253,7 @@ fn occurrences(text: &[u8], pattern: &[u8]) -> u64 {
 }
 
 impl SessionSummary {
-    /// Takes over what one entry says.
+    /// Adds one entry's facts to the summary.
     pub(crate) fn take(&mut self, entry: &Entry) {
         match &entry.kind {
             EntryKind::Session { cwd, forked_from, extra, .. } => {
@@ -272,7 +274,7 @@ impl SessionSummary {
     }
 }
 
-/// The first words of a message that a person typed, on one line.
+/// Returns the first words of a message that a person typed, on one line.
 fn first_words(message: &Message) -> Option<String> {
     if !message.is_user_turn() || !visibility(&message.origin).user {
         return None;
@@ -299,7 +301,7 @@ fn first_words(message: &Message) -> Option<String> {
 /// Key in a session's first entry: the bytes of a `cwd` that is not UTF-8, in hex.
 pub(crate) const CWD_BYTES: &str = "cwd_bytes";
 
-/// The working directory with the bytes it really has.
+/// Returns the working directory with its real bytes.
 pub(crate) fn cwd_of(cwd: &Path, extra: &Map<String, Value>) -> PathBuf {
     match extra.get(CWD_BYTES).and_then(Value::as_str).and_then(unhex) {
         Some(bytes) => path_from_bytes(&bytes),

@@ -1,7 +1,8 @@
-//! Stored sessions as files: where they are, how they are found, and the seam to the disk.
+//! Stored sessions as files: their paths, how they are found, and the interface to the disk.
 //!
-//! The truth of a session is its folder (`ledger.jsonl` and `blobs/`); everything here works from folders alone, without
-//! the index. Listing reads only the first and the last part of long ledgers. Takes no lock and changes nothing.
+//! The truth of a session is its folder (`ledger.jsonl` and `blobs/`). Everything here works with folders
+//! alone, without the index. Listing reads only the first and last part of long ledgers, takes no lock and
+//! changes nothing.
 
 mod error;
 mod io;
@@ -27,7 +28,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-/// How much a commit must survive.
+/// The failures that a commit must survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// The death of the process: `write(2)`.
@@ -36,18 +37,18 @@ pub enum Durability {
     Synced,
 }
 
-/// The world outside that a session touches: its disk and its clock. Tests bring their own.
+/// The disk and the clock that a session uses. Tests supply their own.
 #[derive(Clone)]
 pub struct Outside {
     pub io: Arc<dyn Io>,
-    /// Stamps entries; for people, nothing is ordered by it.
+    /// Timestamps of entries. For people only; nothing is ordered by it.
     pub clock: Arc<dyn Fn() -> Millis + Send + Sync>,
 }
 
-/// Where sessions are kept when nothing else is said: the disk, until the program names another place.
+/// The default storage: the disk, unless the program sets another.
 static PLACE: OnceLock<Arc<dyn Io>> = OnceLock::new();
 
-/// From here on sessions are kept there. Once, before any session is touched; true when that was so.
+/// Sets the default storage. Call it once, before any session is used. Returns false if it was already set.
 pub fn keep_in(place: Arc<dyn Io>) -> bool {
     PLACE.set(place).is_ok()
 }
@@ -69,18 +70,28 @@ fn wall_clock() -> Millis {
     millis(SystemTime::now())
 }
 
-/// 0 for moments before 1970: a clock that is that wrong is a display problem, not an error.
+/// Converts a time; 0 for times before 1970, because such a wrong clock only affects the display.
 pub(crate) fn millis(time: SystemTime) -> Millis {
     Millis(time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64))
 }
 
-/// The entries of a stored session in order; what cannot be read comes as a [`BadRecord`] in its place.
+/// Returns the entries of a stored session in order. Unreadable records are returned as a [`BadRecord`] in
+/// their place.
+///
+/// # Errors
+///
+/// Returns [`StoreError::NotFound`], or [`StoreError::Io`] if the ledger cannot be opened.
 pub fn read_entries(session_dir: &Path) -> Result<Entries, StoreError> {
     Ok(Entries { reader: crate::ledger::read(session_dir)?, queue: VecDeque::new() })
 }
 
-/// [`read_entries`] without those of some kinds, given by their names in JSON: for whoever wants little of a long session. They
-/// are proven like all others and not looked into. An entry that is written in an unusual way may come nevertheless.
+/// Like [`read_entries`] without entries of some kinds, given by their JSON names, for callers that need
+/// little of a long session. They are verified like all others but not parsed. An entry written in an unusual
+/// form may be returned anyway.
+///
+/// # Errors
+///
+/// Returns the errors of [`read_entries`].
 pub fn read_entries_without(
     session_dir: &Path,
     kinds: &'static [&'static str],
@@ -88,21 +99,22 @@ pub fn read_entries_without(
     Ok(Entries { reader: crate::ledger::read(session_dir)?.without(kinds), queue: VecDeque::new() })
 }
 
-/// See [`read_entries`].
+/// Iterator over entries; see [`read_entries`].
 pub struct Entries {
     reader: Reader<BufReader<File>>,
     queue: VecDeque<Entry>,
 }
 
 impl Entries {
-    /// What reading so far has proven, for reading again.
+    /// Returns the lines that were verified so far, for reading them again.
     pub fn proof(&self) -> Proof {
         self.reader.proof()
     }
 }
 
 impl Iterator for Entries {
-    /// Outside: the disk failed. Inside: one record is damaged, the next call goes on behind it.
+    /// Outer error: the disk failed. Inner error: one record is damaged, and the next call continues after
+    /// it.
     type Item = std::io::Result<Result<Entry, BadRecord>>;
 
     fn next(&mut self) -> Option<Self::Item> {

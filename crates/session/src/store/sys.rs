@@ -1,8 +1,8 @@
-//! What the operating system decides about files: permission bits, directory flushes, which file a name stands for, and
-//! paths as bytes.
+//! Platform-specific file operations: permission bits, flushing directories, identity of files, and paths as
+//! bytes.
 //!
-//! Sessions hold what people typed and what their tools printed, so directories are 0700 and files 0600 where the
-//! platform has such bits. Does nothing else.
+//! Sessions contain what people typed and what their tools printed. Directories are therefore 0700 and files
+//! 0600 on platforms with such bits.
 
 use super::Named;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// New files are for their owner alone.
+/// Makes new files accessible only to their owner.
 pub(super) fn private_file(options: &mut OpenOptions) {
     #[cfg(unix)]
     {
@@ -21,7 +21,7 @@ pub(super) fn private_file(options: &mut OpenOptions) {
     let _ = options;
 }
 
-/// Makes `dir` and its missing parents, for their owner alone.
+/// Creates `dir` and its missing parents, accessible only to their owner.
 pub(super) fn private_dir(dir: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -38,7 +38,8 @@ pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(dir)?.sync_all() } else { Ok(()) }
 }
 
-/// What `path` names, as seen from `file`. Platforms that keep an open file under its name say that it is the same.
+/// Compares the file that `path` names with `file`. Platforms that do not allow replacing an open file always
+/// return that it is the same.
 pub(super) fn named(file: &File, path: &Path) -> io::Result<Named> {
     let found = match std::fs::metadata(path) {
         Ok(found) => found,
@@ -58,7 +59,7 @@ pub(super) fn named(file: &File, path: &Path) -> io::Result<Named> {
     Ok(if same { Named::Same } else { Named::Other })
 }
 
-/// Reads a file from its start, whatever else reads it.
+/// Reads a file from its start, independently of other readers of the same handle.
 pub(crate) struct FromStart {
     pub file: File,
     pub at: u64,
@@ -80,7 +81,7 @@ impl Read for FromStart {
     }
 }
 
-/// The path that `bytes` (as [`OsStr::as_encoded_bytes`] gave them) stand for.
+/// Returns the path with these bytes, in the encoding of [`OsStr::as_encoded_bytes`].
 pub(crate) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     #[cfg(unix)]
     {

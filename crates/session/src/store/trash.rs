@@ -1,8 +1,9 @@
-//! The trash: sessions that were thrown away, kept for 30 days and brought back as they were.
+//! The trash: deleted sessions, kept for 30 days, which can be restored unchanged.
 //!
-//! A session is its folder, so throwing it away is one rename into `trash/<project>/<session>`, with the time in a file
-//! `trashed` of its own. Nothing that another process writes is moved or deleted. Only [`purge`] deletes, and only what has
-//! lain here long enough; and [`discard_unused`] a session in which nothing ever happened.
+//! A session is its folder, so deleting it is one rename to `trash/<project>/<session>`, with the time in its
+//! own file `trashed`. Sessions that another process writes are neither moved nor deleted. Only [`purge`]
+//! deletes permanently, and only sessions that have been here long enough; [`discard_unused`] deletes a
+//! session in which nothing ever happened.
 
 use super::{Io, OpenMode, SessionSummary, StoreError, layout, session_dirs, summary, write_all};
 use becket_types::{Millis, SessionId};
@@ -10,9 +11,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How long a session is kept here.
+/// Time for which a session is kept in the trash.
 pub const KEPT: Millis = Millis(30 * 86_400_000);
-/// A longer ledger holds more than its first entry, whatever the path of its project.
+/// Maximum size in bytes of a ledger with only its first entry, for any project path.
 const MOST_OF_A_FIRST_ENTRY: u64 = 64 * 1024;
 const STAMP: &str = "trashed";
 
@@ -21,14 +22,15 @@ const STAMP: &str = "trashed";
 pub struct Trashed {
     pub summary: SessionSummary,
     pub at: Millis,
-    /// Of the whole folder.
+    /// Size of the whole folder in bytes.
     pub bytes: u64,
 }
 
-/// Moves a session into the trash below `trash`.
+/// Moves a session to the trash below `trash`.
 ///
 /// # Errors
-/// [`StoreError::Locked`] while a process writes it, [`StoreError::Exists`] when it lies there already.
+///
+/// Returns [`StoreError::Locked`] if a process writes it, [`StoreError::Exists`] if it is already there.
 pub fn throw_away(io: &dyn Io, trash: &Path, dir: &Path, now: Millis) -> Result<PathBuf, StoreError> {
     let failed = || StoreError::io("throw away", dir);
     let _lock = locked(io, dir)?;
@@ -43,13 +45,14 @@ pub fn throw_away(io: &dyn Io, trash: &Path, dir: &Path, now: Millis) -> Result<
     Ok(target)
 }
 
-/// All sessions in the trash, the last thrown away first.
+/// Returns all sessions in the trash, most recently deleted first.
 pub fn trashed(trash: &Path) -> Vec<Trashed> {
     let of = |dir: &PathBuf| {
         let stamp = fs::read_to_string(dir.join(STAMP)).ok();
         let at = stamp.and_then(|text| text.trim().parse().ok()).map(Millis);
         let summary = summary(dir)?;
-        // Without a stamp it counts from when it was last written to. An older stamp is of a clock that was wrong.
+        // Without a time, the last write counts. A recorded time before the last write came from a wrong
+        // clock.
         Some(Trashed { at: at.unwrap_or_default().max(summary.updated), bytes: size(dir), summary })
     };
     let mut found: Vec<Trashed> = session_dirs(trash, None).iter().filter_map(of).collect();
@@ -57,10 +60,11 @@ pub fn trashed(trash: &Path) -> Vec<Trashed> {
     found
 }
 
-/// Moves a session back to where it was below `root`.
+/// Moves a session back to its place below `root`.
 ///
 /// # Errors
-/// [`StoreError::Exists`] when there is one of that id again.
+///
+/// Returns [`StoreError::Exists`] if a session with that id exists there again.
 pub fn bring_back(io: &dyn Io, root: &Path, trashed: &Trashed) -> Result<PathBuf, StoreError> {
     let dir = &trashed.summary.dir;
     let failed = || StoreError::io("bring back", dir);
@@ -74,10 +78,12 @@ pub fn bring_back(io: &dyn Io, root: &Path, trashed: &Trashed) -> Result<PathBuf
     Ok(target)
 }
 
-/// Deletes for good what has lain in the trash for [`KEPT`], or all of it. The ids and bytes that are gone.
+/// Deletes permanently all sessions that have been in the trash for [`KEPT`], or all sessions. Returns their
+/// ids and sizes in bytes.
 ///
 /// # Errors
-/// [`StoreError::Io`] of the first folder that cannot be deleted; what was before it is gone.
+///
+/// Returns [`StoreError::Io`] for the first folder that cannot be deleted; earlier ones are deleted.
 pub fn purge(io: &dyn Io, trash: &Path, now: Millis, all: bool) -> Result<Vec<(SessionId, u64)>, StoreError> {
     let mut gone = Vec::new();
     for old in trashed(trash) {
@@ -91,11 +97,12 @@ pub fn purge(io: &dyn Io, trash: &Path, now: Millis, all: bool) -> Result<Vec<(S
     Ok(gone)
 }
 
-/// Deletes a session in which nothing happened: only its first entry is there, and no file beside its ledger. Whether it
-/// was one. Left alone while a process writes it.
+/// Deletes a session in which nothing happened: it has only its first entry and no file beside its ledger.
+/// Returns true if it was deleted. Does nothing while a process writes it.
 ///
 /// # Errors
-/// [`StoreError::Io`] where it cannot be read or deleted.
+///
+/// Returns [`StoreError::Io`] if it cannot be read or deleted.
 pub fn discard_unused(io: &dyn Io, dir: &Path) -> Result<bool, StoreError> {
     let failed = || StoreError::io("discard", dir);
     if !dir.exists() {
@@ -120,7 +127,7 @@ pub fn discard_unused(io: &dyn Io, dir: &Path) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-/// Held until it is dropped: nobody else may write the session.
+/// Takes the lock of a session until it is dropped, so that no other process writes it.
 fn locked(io: &dyn Io, dir: &Path) -> Result<fs::File, StoreError> {
     let path = dir.join(layout::LOCK);
     let file = io.open(&path, OpenMode::Touch).map_err(StoreError::io("lock", &path))?;
@@ -137,7 +144,7 @@ fn project_of(dir: &Path) -> PathBuf {
     dir.parent().and_then(Path::file_name).map(PathBuf::from).unwrap_or_default()
 }
 
-/// Bytes of all files below a folder; links are not followed.
+/// Returns the size of all files below a folder in bytes. Links are not followed.
 pub fn size(dir: &Path) -> u64 {
     fn walk(dir: &Path) -> io::Result<u64> {
         let mut sum = 0;

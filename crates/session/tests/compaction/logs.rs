@@ -117,7 +117,7 @@ impl Log {
     }
 }
 
-/// What is left of outputs that are shown in part.
+/// Shortens outputs as the cuts say.
 fn shorten(message: &mut Arc<Message>, cuts: &[CutOutput]) {
     for part in &mut Arc::make_mut(message).parts {
         if let Part::ToolResult { call_id, output, .. } = part
@@ -178,7 +178,7 @@ pub(crate) fn snapshot(log: &Log, window: u64) -> Snapshot {
 pub(crate) const GOOD: &str = "## Goal\nship lorem\n\n## Instructions\n\n## Progress\n### Done\n- parsed\n### In progress\n- testing\n\
     ### Blocked\n\n## Decisions\n- keep it simple\n\n## Discoveries\n- port 8080\n\n## Next steps\n1. go on\n\n## Relevant files\n";
 
-/// How a summariser behaves.
+/// Behaviour of a summariser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Good,

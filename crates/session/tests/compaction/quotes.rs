@@ -57,7 +57,7 @@ fn short_messages_are_quoted_whole_with_their_ids_and_their_lines() {
     assert_eq!(lines(&next).last(), Some(&"[m20] 请不要修改自动生成的文件"));
     assert_eq!(next.matches('请').count(), 1);
     assert_eq!(Quotes::strip(&format!("a\n{block}")), "a");
-    // What is back in the conversation is not quoted.
+    // A message that is back in the conversation is not quoted.
     let back = Quotes::new(Some(&summary), &messages[..1], |_| false).block(Tokens(2_000));
     assert!(!back.contains("Use tabs.\n"), "{back}");
 }

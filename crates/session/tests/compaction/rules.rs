@@ -140,7 +140,7 @@ fn a_lone_turn_of_two_hundred_steps_is_compacted_and_keeps_the_task() {
     assert_eq!(c.kept, vec![log.messages[0].id]);
     assert!(c.tail_from > Seq(300) && outcome.report.tail > 10, "{:?}", outcome.report);
     assert_eq!(continuation(&outcome).unwrap().text(), CONTINUE);
-    // What ran is listed by the engine with its call, whatever the model wrote.
+    // becket lists a call that ran, regardless of the model's text.
     assert!(c.summary.contains("- bash `run c200`: exit 0 [c200]"));
 }
 
@@ -439,7 +439,8 @@ fn nested_rules_move_behind_the_summary_and_are_current() {
     };
     let shown = vec![item("/a/AGENTS.md", "text of a"), item("/b/AGENTS.md", "text of b")];
     let on_disk = vec![item("/b/AGENTS.md", "new text of b")];
-    // What the driver read -> what the compaction keeps; a pinned message stays, and its text is not repeated.
+    // (texts read by the driver, pinned, expected texts). A pinned message stays, and its text is not
+    // repeated.
     for (read, pinned, want) in [
         (None, false, &shown[..]),
         (Some(shown.clone()), false, &shown[..]),

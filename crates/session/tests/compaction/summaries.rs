@@ -210,7 +210,7 @@ fn done_and_relevant_files_come_from_the_journal() {
         "- testing\n- bash `git push`: started, effect unknown; look before running it again [c6]"
     );
     assert_eq!(section("## Relevant files\n", "## "), "- src/a.rs (changed): the parser");
-    // The engine's lines are made anew from a summary that carries them: nothing piles up.
+    // becket's own lines are written again from a summary that already has them, so they do not accumulate.
     assert_eq!(filled(&summary, &facts(&journal, &Log::default())), summary);
     let sections = read(&Template::new(None), &text).unwrap();
     let left_out = assemble(sections, &facts(&journal, &Log::default()), Tokens(4_000)).left_out;

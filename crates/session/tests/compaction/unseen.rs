@@ -1,4 +1,5 @@
-//! What the model has not answered yet: it is in the next request, whole or as a cut with an id, at every size.
+//! Messages that the model has not answered yet are in the next request, whole or shortened with an id, at
+//! every size.
 
 use super::logs::*;
 use super::through_view::Ledger;
@@ -89,7 +90,7 @@ proptest! {
                 let after = (ledger.view.estimated_tokens() + floor.total()).0;
                 let room = budget.threshold(0.9).0;
                 prop_assert!(after <= room, "{after} of {room}");
-                // What is cut is cut for want of room only. Rounding leaves a little for each output.
+                // Outputs are cut only if space is needed. Rounding leaves a little for each output.
                 if shown < total && !report.blind {
                     // In the provider's tokens: a request that was refused was larger than the estimate.
                     let (used, least) = (report.tokens_after.0, 35 * budget.usable() / 100);

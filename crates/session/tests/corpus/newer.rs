@@ -46,7 +46,7 @@ fn what_is_only_new_is_carried_through_and_has_no_effect() {
         shown.push(session.view_mut().context().messages.clone());
         session.append(vec![message(Message::user("and on"))], Durability::Synced).unwrap();
         assert!(session.view_mut().context().messages.len() > shown[nth].len());
-        // What was taken in is still there, byte for byte, in front of what is new.
+        // The imported bytes are unchanged and precede everything new.
         let mut out = Vec::new();
         session.export(Format::Jsonl, &mut out).unwrap();
         assert!(out.starts_with(&bytes));

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// What a call is about, for hooks that are choosy.
+/// Kind of call, for hooks that apply only to some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     Dir,

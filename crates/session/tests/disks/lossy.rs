@@ -127,11 +127,11 @@ impl Io for Recorder {
     }
 }
 
-/// What a disk may hold of the names after the power was lost.
+/// Names that a disk may have after a power loss.
 #[derive(Clone, Copy, Debug, Hash)]
 pub enum Names {
     All,
-    /// What was forced, and nothing else.
+    /// Only durable names.
     Forced,
     /// One change that was not forced is missing (counted from the newest), all others are there.
     Without(usize),
@@ -139,7 +139,7 @@ pub enum Names {
     Only(usize),
 }
 
-/// What it may hold of the bytes that were appended to each file since it was forced.
+/// Bytes appended since the last sync that each file may have.
 #[derive(Clone, Copy, Debug, Hash)]
 pub enum Bytes {
     All,
@@ -248,7 +248,7 @@ fn apply(bytes: &mut Vec<u8>, op: &Op) {
     }
 }
 
-/// What the disk holds at one moment: forced for good, and pending.
+/// Content of the disk at one moment: durable, and pending.
 #[derive(Clone, Debug, Default)]
 pub struct Moment {
     /// Always there.
@@ -341,7 +341,7 @@ impl Moment {
         found: BTreeMap<PathBuf, Option<usize>>,
         mut bytes: impl FnMut(&Content) -> Vec<u8>,
     ) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
-        // What stands under two names is the same file.
+        // Two names of the same file share its content.
         let mut files: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
         let mut state: BTreeMap<PathBuf, Option<Vec<u8>>> = BTreeMap::new();
         // Folders come before what is in them.

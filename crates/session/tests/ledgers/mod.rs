@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// Goes on with these entries, with message ids of its own.
+    /// Continues with these entries and its own message ids.
     pub fn with(entries: Vec<Entry>, ids: u128) -> Self {
         let mut world = Self { entries, ids, ..Self::new() };
         world.view = world.fresh();

@@ -1,27 +1,30 @@
-//! What text costs: a base estimate from its bytes, in one pass, without a tokenizer.
+//! The size of text in tokens: a base estimate from its bytes, in one pass, without a tokenizer.
 //!
-//! Model: tokenizers first split text where the kind of character changes, then merge inside the pieces. So a text is taken
-//! as runs of one [`Class`] of bytes, and a run costs so much for its first byte and so much for each further one
-//! ([`COSTS`]): a word is cheap however long it is, digits and alternating letters (times, hashes, base64) are not.
+//! Tokenizers first split text where the kind of character changes, then merge inside the pieces. So a text
+//! is divided into runs of one [`Class`] of bytes. A run has one cost for its first byte and another for each
+//! further byte ([`COSTS`]). A word is cheap regardless of its length; digits and alternating letters (times,
+//! hashes, base64) are not.
 //!
-//! The constants are a least-squares fit, without negative ones, to the counts of the `o200k_base` vocabulary over 1,735
-//! pieces of 3 kB of 50 kinds (code in 12 languages, configuration, prose in 15 languages, logs, dumps, ids, base64), raised
-//! by a tenth: other vendors' vocabularies count more, and what is too much is seen too early rather than too late. Mixed
-//! sessions are judged in `crates/agent/tests/estimates.rs`.
+//! The constants are a least-squares fit, without negative values, to the counts of the `o200k_base`
+//! vocabulary over 1,735 pieces of 3 kB of 50 kinds (code in 12 languages, configuration, prose in 15
+//! languages, logs, dumps, ids, base64). They are raised by a tenth, because other vendors' vocabularies
+//! count more, and an overestimate is detected too early rather than too late.
+//! `crates/agent/tests/estimates.rs` tests mixed sessions.
 //!
-//! Invariants: never zero for text that is sent, at most two tokens a byte; parts cost at least what the whole does (but for
-//! long runs of base64). It is the same for every model; [`super::Estimator`] scales it.
+//! Invariants: never zero for text that is sent; at most two tokens per byte; the parts of a text cost at
+//! least as much as the whole (except for long runs of base64). The base estimate is the same for every
+//! model; [`super::Estimator`] scales it.
 
 use becket_types::Tokens;
 use serde_json::Value;
 use std::io;
 
-/// A run of base64 letters this long is taken for base64, however its letters follow each other.
+/// A run of base64 letters of this length counts as base64.
 const BASE64_RUN: usize = 256;
-/// What it costs: 1.5 bytes a token.
+/// Cost of one byte of base64 in hundredths of a token: 1.5 bytes per token.
 const BASE64: u64 = 67;
 
-/// Kinds of bytes. Of a wide character the leading byte says the kind; the others are `Rest`.
+/// Kinds of bytes. The leading byte of a wide character determines its kind; the others are `Rest`.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum Class {
@@ -43,7 +46,8 @@ enum Class {
     Hangul,
 }
 
-/// Hundredths of a token: for the first byte of a run, and for each further one; in the order of [`Class`].
+/// Cost in hundredths of a token of the first byte of a run and of each further byte, in the order of
+/// [`Class`].
 const COSTS: [(u8, u8); 16] = [
     (55, 13),  // lower case
     (87, 24),  // upper case
@@ -65,9 +69,10 @@ const COSTS: [(u8, u8); 16] = [
 
 /// [`Class`] of each byte.
 const CLASSES: [u8; 256] = classes();
-/// [`COSTS`] of a byte by the class of the one before (high half of the index) and by its own (low half).
+/// Cost from [`COSTS`] of a byte. Index: class of the previous byte (high half) and its own class (low half).
 const BY_PAIR: [u8; 256] = by_pair();
-/// [`COSTS`] of two bytes together, by the class of the one before them and by theirs, four bits each.
+/// Cost from [`COSTS`] of two bytes together. Index: class of the previous byte and their own two classes,
+/// four bits each.
 static BY_THREE: [u16; 4096] = by_three();
 
 const fn classes() -> [u8; 256] {
@@ -122,7 +127,7 @@ const fn class(byte: u8) -> Class {
     }
 }
 
-/// Hundredths of tokens.
+/// Returns the cost in hundredths of a token.
 fn cost(bytes: &[u8]) -> u64 {
     let (mut sum, mut from) = (0, 0);
     for (start, end) in long_runs(bytes) {
@@ -132,11 +137,11 @@ fn cost(bytes: &[u8]) -> u64 {
     sum + runs(&bytes[from..])
 }
 
-/// Hundredths of tokens by the runs of classes.
+/// Returns the cost of the runs in hundredths of a token.
 fn runs(bytes: &[u8]) -> u64 {
     let Some(first) = bytes.first() else { return 0 };
     let class = |byte: u8| usize::from(CLASSES[usize::from(byte)]);
-    // Any other class: the first byte begins a run.
+    // Any other class, so that the first byte starts a run.
     let mut before = (class(*first) + 1) & 15;
     let (twos, last) = bytes.as_chunks::<2>();
     let mut sum = 0;
@@ -155,8 +160,8 @@ fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_')
 }
 
-/// Runs of at least [`BASE64_RUN`] base64 letters, as `(start, end)`. Looks at every 128th byte first: a long run covers at
-/// least one.
+/// Returns runs of at least [`BASE64_RUN`] base64 letters, as `(start, end)`. Examines every 128th byte
+/// first, because a long run contains at least one of them.
 fn long_runs(bytes: &[u8]) -> impl Iterator<Item = (usize, usize)> + '_ {
     let stride = BASE64_RUN / 2;
     let mut at = stride;
@@ -177,20 +182,20 @@ fn long_runs(bytes: &[u8]) -> impl Iterator<Item = (usize, usize)> + '_ {
     })
 }
 
-/// Base estimate of a text that is sent.
+/// Returns the base estimate of a text that is sent.
 pub fn estimate_text(text: &str) -> Tokens {
     Tokens(cost(text.as_bytes()).div_ceil(100))
 }
 
-/// Base estimate of a JSON value as it is sent, without making its text.
+/// Returns the base estimate of a JSON value as it is sent, without making its text.
 pub fn estimate_json(value: &Value) -> Tokens {
     let mut counter = Counter(0);
-    // Counting cannot fail; a value that cannot be written is not sent either.
+    // Counting cannot fail. A value that cannot be serialised is not sent either.
     let _ = serde_json::to_writer(&mut counter, value);
     Tokens(counter.0.div_ceil(100))
 }
 
-/// Hundredths of tokens of what was written.
+/// Counts hundredths of tokens of everything written to it.
 struct Counter(u64);
 
 impl io::Write for Counter {
@@ -217,7 +222,7 @@ mod tests {
             ("漢字".repeat(50), 104),
             ("QUJD".repeat(75), 201),
             ("10:23:54.120 ".repeat(20), 199),
-            // Too short a run to be base64.
+            // The run is too short to count as base64.
             ("QUJDREVG ".repeat(40), 111),
         ] {
             assert_eq!(estimate_text(&text), Tokens(want), "{}", text.chars().take(20).collect::<String>());

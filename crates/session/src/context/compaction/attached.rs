@@ -1,15 +1,16 @@
-//! File contents that come along with a compaction, so that the model need not read them again.
+//! File contents that are attached to a compaction, so that the model need not read the files again.
 //!
-//! Model: [`uses`] finds the files that the model was shown, in the messages of the snapshot and in the compaction before.
-//! The driver reads those files ([`FileNow`]): this module opens nothing. [`attach`] renders what fits, the file that was
-//! used last first, and the text becomes part of the state message.
+//! [`uses`] finds the files that the model was shown, in the messages of the snapshot and in the previous
+//! compaction. The driver reads those files ([`FileNow`]); this module opens nothing. [`attach`] renders as
+//! many as fit, starting with the file that was used last. The text becomes part of the state message.
 //!
 //! Rules:
-//! - Only lines that the model was shown: a partial read brings back those lines alone.
-//! - Only content that is still current. A file that changed or went away is a line that says so.
-//! - No text twice: lines that a read in the kept tail still shows are left out.
-//! - The room is what the summary and the kept messages leave, within the configured share, and never so much that the
-//!   next compaction would be owed soon. Nothing is attached where the tail had to be cut down.
+//! - Only lines that the model was shown are attached: after a partial read, only those lines.
+//! - Only current content is attached. A file that was changed or deleted is mentioned in one line.
+//! - No text is shown twice: lines that a read in the kept tail still shows are omitted.
+//! - The files get the space that the summary and the kept messages leave, within the configured share, and
+//!   only so much that the next compaction is not due soon. If the tail had to be shortened, nothing is
+//!   attached.
 
 use super::Snapshot;
 use super::layout::{Layout, Measured};
@@ -21,32 +22,32 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Files that a driver is asked to read.
+/// Maximum number of files that the driver is asked to read.
 pub const MAX_FILES: usize = 20;
-/// A view with attached files fills at most this share of the usable window …
+/// Maximum share of the usable window that a view with attached files may fill …
 const FULL_SHARE: f64 = 0.45;
-/// … and this share of what would be accepted, or of the threshold for the next compaction.
+/// … and maximum share of the accepted size, or of the threshold for the next compaction.
 const BELOW: f64 = 0.80;
-/// A file for which less room than this is left, in base tokens, is not begun.
+/// Minimum space in base tokens for another file.
 const MIN_ROOM: u64 = 200;
-/// Characters of a line that are shown, as the read tool shows them.
+/// Maximum number of characters shown of a line; the same as in the read tool.
 const LINE_CHARS: usize = 2_000;
 
 pub(in crate::context) const HEAD: &str = "Files that you read or edited last, as they are on disk at this compaction. The lines are numbered as the read \
                     tool numbers them. You need not read them again before you edit them.";
 
-/// A file that the model was shown, as calls named it.
+/// One use of a file by a call. The path is as the call named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileUse {
     pub path: String,
-    /// Place of the result among the snapshot's messages; `None`: attached by the compaction before.
+    /// Index of the result in the snapshot's messages; `None`: attached by the previous compaction.
     pub at: Option<usize>,
     pub kind: UseKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UseKind {
-    /// Lines `from..=to` of `total` were shown; the total is unknown for some large files.
+    /// Lines `from..=to` of `total` were shown. For some large files the total is unknown.
     Read { from: u64, to: u64, total: Option<u64> },
     /// The model wrote the whole file.
     Written,
@@ -54,30 +55,30 @@ pub enum UseKind {
     Edited,
 }
 
-/// A file as the driver finds it.
+/// The current state of a file, as read by the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileNow {
-    /// Name for the model.
+    /// Name that the model sees.
     pub path: String,
-    /// The names under which [`uses`] found it.
+    /// The names under which [`uses`] found the file.
     pub names: Vec<String>,
     pub content: FileContent,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileContent {
-    /// The same as when the model last saw it, with the SHA-256 of its bytes.
+    /// The file is unchanged since the model last saw it. `hash`: SHA-256 of its bytes.
     Same {
         hash: String,
         lines: Arc<[String]>,
     },
     Changed,
     Gone,
-    /// Not attached, for the reason given: `it is larger than 256 kB`.
+    /// The file is not attached, for example because `it is larger than 256 kB`.
     Skipped(&'static str),
 }
 
-/// Every use of a file, oldest first.
+/// Returns every use of a file, oldest first.
 pub fn uses(snapshot: &Snapshot) -> Vec<FileUse> {
     let mut uses: Vec<FileUse> = Vec::new();
     for file in snapshot.previous.iter().flat_map(|p| &p.attached) {
@@ -104,7 +105,7 @@ pub fn uses(snapshot: &Snapshot) -> Vec<FileUse> {
                 Part::ToolCall { call_id, input, .. } => {
                     inputs.insert(call_id, input);
                 }
-                // A read that was cut was not shown whole.
+                // A read whose output was cut did not show all of its lines.
                 Part::ToolResult { call_id, is_error: false, details, .. }
                     if message.role == Role::Tool && !snapshot.cuts.contains_key(call_id) =>
                 {
@@ -119,7 +120,7 @@ pub fn uses(snapshot: &Snapshot) -> Vec<FileUse> {
     uses
 }
 
-/// The uses of one call. `changed`: paths whose content the call made known, by the journal.
+/// Returns the file uses of one call. `changed`: paths that, according to the journal, the call has written.
 fn uses_of(at: usize, input: &Value, details: &Value, changed: Option<&Vec<String>>) -> Vec<FileUse> {
     let text = |key: &str| input.get(key).and_then(Value::as_str);
     let number = |key: &str| details.get(key).and_then(Value::as_u64);
@@ -135,14 +136,14 @@ fn uses_of(at: usize, input: &Value, details: &Value, changed: Option<&Vec<Strin
     paths.map(|path| FileUse { path: path.clone(), at: Some(at), kind: kind.clone() }).collect()
 }
 
-/// What a compaction attaches.
+/// The attached text and a record of the files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attached {
     pub(super) text: String,
     pub(super) files: Vec<AttachedFile>,
 }
 
-/// Renders the files for which there is room beside a view of `after` tokens.
+/// Renders the files that fit into the space beside a view of `after` tokens.
 pub(super) fn attach(measured: &Measured, layout: &Layout, after: Tokens) -> Attached {
     let snapshot = &measured.snapshot;
     let mut attached = Attached::default();
@@ -154,7 +155,7 @@ pub(super) fn attach(measured: &Measured, layout: &Layout, after: Tokens) -> Att
     if left < MIN_ROOM {
         return attached;
     }
-    // No file takes all of the room from the others.
+    // With several files, no file may take more than half of the space.
     let each = if snapshot.files.len() > 1 { left.div_ceil(2) } else { left };
     let uses = uses(snapshot);
     let visible = visible(measured, layout);
@@ -175,12 +176,12 @@ pub(super) fn attach(measured: &Measured, layout: &Layout, after: Tokens) -> Att
     attached
 }
 
-/// A state text without the attached files, and the part that holds them.
+/// Splits a state text into the part without attached files and the part with them.
 pub(in crate::context) fn split(state: &str) -> (&str, &str) {
     state.split_at(state.find(HEAD).unwrap_or(state.len()))
 }
 
-/// Base tokens that files may take.
+/// Returns the base tokens that files may take.
 fn room(measured: &Measured, after: Tokens) -> u64 {
     let Snapshot { budget, policy, .. } = &measured.snapshot;
     let usable = budget.usable();
@@ -191,7 +192,7 @@ fn room(measured: &Measured, after: Tokens) -> u64 {
     measured.base(share.min(full.saturating_sub(after.0))).0
 }
 
-/// Places of results whose text the new view shows.
+/// Returns the indices of results whose text the new view shows.
 fn visible(measured: &Measured, layout: &Layout) -> HashSet<usize> {
     let snapshot = &measured.snapshot;
     let stubbed: HashSet<&CallId> =
@@ -208,7 +209,8 @@ fn newest_first<'a>(files: &'a [FileNow], uses: &[FileUse]) -> Vec<&'a FileNow> 
     found.into_iter().map(|(_, file)| file).collect()
 }
 
-/// The text for one file within `room` base tokens, and the record of its lines. `None` when nothing is to be said.
+/// Renders one file within `room` base tokens. Returns the text and the record of its lines; `None` if there
+/// is nothing to show.
 fn render(
     file: &FileNow,
     uses: &[FileUse],
@@ -218,7 +220,7 @@ fn render(
     let mine: Vec<&FileUse> = uses.iter().filter(|u| file.names.contains(&u.path)).collect();
     let name = escape_tags(&file.path);
     let note = |text: &str| Some((format!("{name}: {text}"), None));
-    // What the tail shows in full is said there, with everything that happened to it.
+    // If the tail shows the file, it also shows everything that happened to it.
     let hidden = |u: &&&FileUse| u.at.is_none_or(|at| !visible.contains(&at));
     if mine.iter().all(|u| !hidden(&u) || u.kind == UseKind::Edited) {
         return None;
@@ -282,17 +284,19 @@ fn numbered(number: u64, line: &str) -> String {
     }
 }
 
-/// The lines of the file of today that the model was shown. `None` when edits moved lines of which it saw only a part.
+/// Returns the lines of the current file that the model was shown. `None` if an edit moved lines and the
+/// model saw only part of the file.
 fn shown(uses: &[&FileUse], total: u64) -> Option<Vec<(u64, u64)>> {
     let (mut ranges, mut whole, mut moved): (Vec<(u64, u64)>, bool, bool) = (Vec::new(), false, false);
-    // The newest total that a read told; an edit after it may have moved lines.
+    // The newest total that a read reported. A later edit may have moved lines.
     let mut told = None;
     for one in uses {
         match &one.kind {
             UseKind::Written => (whole, moved) = (true, false),
             UseKind::Edited => moved = true,
             UseKind::Read { from, to, total: of } => {
-                // Lines of another version, unless the model saw all of it and made the edit itself.
+                // These lines belong to another version of the file, unless the model saw all of it and made
+                // the edit itself.
                 if told.is_some_and(|told| told != *of) && !(moved && whole) {
                     ranges.clear();
                     whole = false;
@@ -312,7 +316,7 @@ fn shown(uses: &[&FileUse], total: u64) -> Option<Vec<(u64, u64)>> {
     (!ranges.is_empty() && (!moved || same)).then_some(ranges)
 }
 
-/// The lines that one use shows.
+/// Returns the lines that one use has shown.
 fn lines_of(one: &FileUse, total: u64) -> Option<(u64, u64)> {
     match one.kind {
         UseKind::Read { from, to, .. } => Some((from, to)),
@@ -321,7 +325,7 @@ fn lines_of(one: &FileUse, total: u64) -> Option<(u64, u64)> {
     }
 }
 
-/// Sorted ranges without overlaps.
+/// Sorts ranges and merges overlapping ones.
 fn merged(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     ranges.retain(|(from, to)| *from >= 1 && from <= to);
     ranges.sort_unstable();
@@ -335,7 +339,7 @@ fn merged(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     out
 }
 
-/// `ranges` without the lines of `taken`; both are merged.
+/// Returns `ranges` without the lines of `taken`. Both must be merged.
 fn without(ranges: &[(u64, u64)], taken: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut out = Vec::new();
     for (from, to) in ranges.iter().copied() {

@@ -1,7 +1,8 @@
-//! The deterministic summary: no model, always the same for the same history.
+//! The fallback summary, made without a model. It is always the same for the same history.
 //!
-//! Calls and files from the journal, open questions, the newest errors, and the assistant's own texts while there is room;
-//! sections of an earlier summary are carried over. Its shape is always the default template's.
+//! It contains calls and files from the journal, open questions, the newest errors, and the assistant's own
+//! texts as far as there is room. Sections of an earlier summary are kept. It always follows the default
+//! template.
 
 use super::super::budget::estimate_text;
 use super::super::continuation::words;
@@ -11,29 +12,29 @@ use becket_types::{Message, Part, Role, Tokens, is_blank};
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-/// Line above the assistant's texts under Discoveries.
+/// Line above the assistant's texts in the section Discoveries.
 const SAID: &str = "The assistant's own words, newest first:";
-/// Base tokens of that line, and of what the estimate may be off.
+/// Base tokens of that line, plus a reserve for inaccuracy of the estimate.
 const SAID_FRAME: u64 = 24;
-/// Of one text of the assistant.
+/// Maximum number of characters of one assistant text.
 const SAID_CHARS: usize = 1_500;
 const QUESTIONS: usize = 5;
 const ERRORS: usize = 3;
 
-/// What a summary without a model is made of.
+/// Inputs of a summary without a model.
 #[derive(Debug)]
 pub(super) struct Sources<'a, M> {
     /// All messages of the view.
     pub(super) messages: &'a [M],
-    /// Those that leave it.
+    /// The messages that leave the view.
     pub(super) gone: &'a [Arc<Message>],
-    /// The newest summary there is: the previous one, or what the model had folded before it failed.
+    /// The newest existing summary: the previous one, or the partial result of a model that failed later.
     pub(super) earlier: Option<&'a str>,
-    /// The assistant's last words, which stand behind the summary.
+    /// The assistant's last words, which follow the summary.
     pub(super) anchor: Option<&'a str>,
 }
 
-/// A summary within `max` base tokens.
+/// Makes a summary of at most `max` base tokens.
 pub(super) fn fallback<M: Borrow<Message>>(
     sources: &Sources<'_, M>,
     facts: &Facts,
@@ -44,11 +45,12 @@ pub(super) fn fallback<M: Borrow<Message>>(
     if let Some(text) = sources.earlier.filter(|t| !is_blank(t)) {
         match read(&template, text) {
             Ok(parsed) => sections = parsed,
-            // A summary of another shape (own template) is carried over whole.
+            // A summary with another shape (from the user's own template) is kept as a whole.
             Err(_) => sections.set("## Discoveries", escape_tags(text.trim())),
         }
     }
-    // Earlier releases put the user's last message there. It is quoted behind the sections, or follows the summary.
+    // Earlier releases put the user's last message there. Now it is quoted after the sections, or it follows
+    // the summary.
     let goal = sections
         .get("## Goal")
         .split("\nLatest message of the user:\n")
@@ -72,7 +74,7 @@ pub(super) fn fallback<M: Borrow<Message>>(
     assemble(sections, facts, max)
 }
 
-/// Fills in what no model wrote: open questions, the newest errors, and what comes next where nothing says it.
+/// Adds what no model wrote: open questions, the newest errors, and the next steps if there are none.
 pub(super) fn complete<M: Borrow<Message>>(sections: &mut Sections, messages: &[M], todo: Option<&str>) {
     append(sections, "### Blocked", "Open questions:", &questions(messages));
     append(sections, "## Discoveries", "Newest errors:", &errors(messages));
@@ -85,13 +87,14 @@ pub(super) fn complete<M: Borrow<Message>>(sections: &mut Sections, messages: &[
     }
 }
 
-/// The assistant's texts of what leaves, newest first, within `room` base tokens; then those of an earlier summary.
+/// Returns the assistant's texts that leave the view, newest first, within `room` base tokens; then those of
+/// an earlier summary.
 fn own_words<M>(sources: &Sources<'_, M>, before: &str, room: u64) -> String {
     let mut out = String::new();
     let mut left = room.saturating_sub(SAID_FRAME);
     let texts = sources.gone.iter().rev().filter(|m| m.role == Role::Assistant).map(|m| words(m));
     let texts = texts.map(|text| text.trim().to_owned()).filter(|text| !is_blank(text));
-    // The newest one stands behind the summary, at least its end.
+    // The newest text, or at least its end, already follows the summary as the anchor.
     let texts =
         texts.filter(|text| sources.anchor.is_none_or(|a| !text.ends_with(a.trim_start_matches(TRUNCATED))));
     let quoted = texts.map(|text| {
@@ -117,7 +120,7 @@ fn own_words<M>(sources: &Sources<'_, M>, before: &str, room: u64) -> String {
     out
 }
 
-/// Appends a list under `title`, in place of one that an earlier fallback left there.
+/// Appends a list under `title`. A list of an earlier fallback is replaced.
 fn append(sections: &mut Sections, heading: &str, title: &str, lines: &[String]) {
     let body = sections.get(heading);
     let own = body.split(title).next().unwrap_or_default().trim_end();
@@ -130,7 +133,7 @@ fn append(sections: &mut Sections, heading: &str, title: &str, lines: &[String])
     sections.set(heading, text);
 }
 
-/// Lines of the newest assistant texts that end in a question mark.
+/// Returns lines of the newest assistant texts that end in a question mark.
 fn questions<M: Borrow<Message>>(messages: &[M]) -> Vec<String> {
     let assistants = messages.iter().rev().map(Borrow::borrow).filter(|m| m.role == Role::Assistant).take(3);
     let mut out = Vec::new();

@@ -1,6 +1,7 @@
-//! What a compaction does to a view: what leaves it, what of that stands nowhere any more, what must be there and is.
+//! Effect of a compaction on the view: messages removed, facts lost, and proof that protected content is
+//! still present.
 //!
-//! Worked out on a copy of the view, before the compaction is appended or long after. Changes nothing.
+//! Computed on a copy of the view, before the compaction is appended or at any later time. Changes nothing.
 
 use super::{Outcome, loss};
 use crate::context::View;
@@ -12,10 +13,10 @@ use becket_types::{
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Characters of a message that a list shows.
+/// Number of characters of a message that a list shows.
 const WORDS: usize = 80;
 
-/// See the module.
+/// The effect of one compaction; see the module.
 #[derive(Clone, Debug)]
 pub struct Folded {
     /// Messages that leave the view.
@@ -25,7 +26,7 @@ pub struct Folded {
 }
 
 impl Folded {
-    /// By an outcome that was not appended; `view` was folded from `entries`.
+    /// Computes the effect of an outcome that was not appended yet. `view` must be computed from `entries`.
     pub fn by(outcome: &Outcome, view: &View, entries: &[Entry]) -> Self {
         let mut next = View::fold(view.policy().clone(), view.scope().clone(), entries);
         for kind in &outcome.entries {
@@ -35,7 +36,7 @@ impl Folded {
         Self::between(view.live(), &mut next)
     }
 
-    /// By what happened since `before` was live.
+    /// Computes the effect from the messages before and the view after.
     pub fn between<'a>(before: impl Iterator<Item = &'a Arc<Message>>, after: &mut View) -> Self {
         let stays: HashSet<MessageId> = after.live().map(|m| m.id).collect();
         let gone: Vec<Arc<Message>> = before.filter(|m| !stays.contains(&m.id)).cloned().collect();
@@ -49,7 +50,7 @@ impl Folded {
         Self { gone, loss, present: present::check(after) }
     }
 
-    /// For people to look at and to confirm by the number `plan`.
+    /// Makes the plan for display, which is confirmed by the number `plan`.
     pub fn plan(self, plan: u64, outcome: &Outcome) -> CompactionPlan {
         let report = &outcome.report;
         let both = report.before.categories().into_iter().zip(report.after.categories());
@@ -93,7 +94,7 @@ fn folded_message(message: &Message) -> FoldedMessage {
     }
 }
 
-/// What a part says, in text.
+/// Returns the content of a part as text.
 pub fn text_of(part: &Part) -> String {
     match part {
         Part::Text { text, .. } | Part::Reasoning { text, .. } => text.clone(),

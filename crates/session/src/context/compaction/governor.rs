@@ -1,6 +1,6 @@
-//! When a compaction is owed, and when not even then: the rules that make a loop impossible.
+//! Limits on how often a compaction may happen, so that compactions can never loop.
 //!
-//! Plain state, kept in a `State` entry so that a resumed session knows it. Time comes in as an argument.
+//! Plain state, kept in a `State` entry so that a resumed session knows it. Time is passed as an argument.
 
 use super::super::Policy;
 use super::super::budget::{Budget, part_of};
@@ -9,50 +9,52 @@ use becket_types::{CompactionTrigger, EntryKind, Millis, Tokens};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Compactions between two successful steps, at most.
+/// Maximum number of compactions between two successful steps.
 const MAX_IN_A_ROW: u32 = 2;
-/// Compactions in a row that may leave no room for anything that is new to the model.
+/// Maximum number of consecutive compactions that leave no room for messages that are new to the model.
 const MAX_BLIND: u32 = 2;
-/// Growth that arms the next automatic compaction: this many tokens, or 2 % of the window.
+/// Growth in tokens before the next automatic compaction; 2 % of the window if that is more.
 const MIN_GROWTH: u64 = 2_048;
 const MAX_FAILURES: u32 = 3;
 const HOUR: u64 = 3_600_000;
 
-/// Why the question is asked.
+/// The reason for the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// Before a request: is the threshold reached?
     Threshold,
     /// The provider refused a request as too long.
     Overflow,
-    /// The user asks for it.
+    /// The user requested a compaction.
     Manual,
 }
 
-/// What to do now.
+/// The decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owed {
-    /// Nothing: send the request.
+    /// No compaction: send the request.
     No,
     Compact(CompactionTrigger),
-    /// End the turn and let the user choose.
+    /// End the turn and let the user decide.
     Stop(StopReason),
 }
 
-/// Rules over time: at most two compactions between two successful steps, a new one only after growth, a breaker after
-/// three failures, an end after two in a row that show nothing new, and the stopped state while automatic compaction is off.
+/// Keeps the limits: at most two compactions between two successful steps; a new one only after growth; a
+/// pause after three failures; a stop after two in a row that show nothing new; and the stopped state while
+/// automatic compaction is off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Governor {
-    /// Compactions since the last successful step.
+    /// Number of compactions since the last successful step.
     in_a_row: u32,
-    /// Tokens after the last compaction, and the usable window it was made for.
+    /// Tokens after the last compaction, and the usable window at that time.
     last: Option<(u64, u64)>,
     failures: u32,
     open_until: Option<Millis>,
-    /// Refused as too long while automatic compaction was off: used and usable tokens then.
+    /// Set if a request was refused as too long while automatic compaction was off: used and usable tokens at
+    /// that time.
     refused: Option<(u64, u64)>,
-    /// Compactions in a row after which nothing that is new to the model was shown.
+    /// Number of consecutive compactions after which the view showed nothing that is new to the model.
     blind: u32,
 }
 
@@ -60,17 +62,18 @@ impl Governor {
     /// Name of the `State` entry.
     pub const KEY: &'static str = "compaction";
 
-    /// Anything that is not a governor's state counts as none.
+    /// Reads the state. An invalid value counts as no state.
     pub fn from_state(value: Option<&Value>) -> Self {
         value.and_then(|v| Self::deserialize(v).ok()).unwrap_or_default()
     }
 
-    /// The entry that keeps this state.
+    /// Returns the entry that stores this state.
     pub fn entry(&self) -> EntryKind {
         EntryKind::State { key: Self::KEY.to_owned(), value: serde_json::to_value(self).unwrap_or_default() }
     }
 
-    /// Whether to compact, to stop, or to go on. May change the state: append [`Self::entry`] after a stop.
+    /// Decides between compacting, stopping and continuing. May change the state, so append [`Self::entry`]
+    /// after a stop.
     pub fn owed(&mut self, need: Need, used: Tokens, budget: &Budget, policy: &Policy, now: Millis) -> Owed {
         let trigger = match need {
             Need::Manual => return Owed::Compact(CompactionTrigger::Manual),
@@ -78,11 +81,11 @@ impl Governor {
             Need::Threshold => CompactionTrigger::Auto,
         };
         if self.blind >= MAX_BLIND {
-            // Every further step would be like the last two: calls, and results that nobody sees.
+            // Every further step would be like the last two: calls whose results the model never sees.
             return Owed::Stop(StopReason::NothingShown);
         }
         let usable = budget.usable();
-        // A larger window or a shorter context clears the stopped state.
+        // A larger window or a shorter context ends the stopped state.
         self.refused = self.refused.filter(|(then, window)| usable <= *window && used.0 >= *then);
         let full = need == Need::Overflow || self.refused.is_some();
         if !full && used < budget.threshold(policy.threshold) {
@@ -111,12 +114,12 @@ impl Governor {
         }
     }
 
-    /// Whether a summary may be prepared: not while automatic compaction rests.
+    /// True if a summary may be prepared. False during the pause after failures.
     pub fn may_prepare(&self, now: Millis) -> bool {
         self.open_until.is_none_or(|until| now >= until)
     }
 
-    /// A compaction was committed.
+    /// Records a committed compaction.
     pub fn succeeded(&mut self, after: Tokens, budget: &Budget) {
         self.in_a_row = self.in_a_row.saturating_add(1);
         self.last = Some((after.0, budget.usable()));
@@ -125,17 +128,18 @@ impl Governor {
         self.refused = None;
     }
 
-    /// What the new view of a compaction shows: `blind` when it has no text of anything that is new to the model.
+    /// Records if the view after a compaction shows anything that is new to the model. `blind`: it shows
+    /// nothing.
     pub fn showed(&mut self, blind: bool) {
         self.blind = if blind { self.blind.saturating_add(1) } else { 0 };
     }
 
-    /// A turn begins: the user may have made room, or chosen another model.
+    /// Records the start of a turn. The user may have made room or chosen another model.
     pub fn turn_started(&mut self) {
         self.blind = 0;
     }
 
-    /// A compaction ended in a stop.
+    /// Records a compaction that ended in a stop.
     pub fn failed(&mut self, now: Millis) {
         self.failures = self.failures.saturating_add(1);
         if self.failures >= MAX_FAILURES {
@@ -143,7 +147,7 @@ impl Governor {
         }
     }
 
-    /// The model answered a request of the turn. Returns whether the state changed and is worth an entry.
+    /// Records that the model answered a request. Returns true if the state changed and should be stored.
     pub fn step_succeeded(&mut self) -> bool {
         let changed = self.in_a_row > 0 || self.refused.is_some();
         self.in_a_row = 0;
@@ -152,7 +156,8 @@ impl Governor {
     }
 }
 
-/// Enough growth since the last compaction, or a window that turned out smaller than it was thought to be.
+/// True if the context has grown enough since the last compaction, or if the window turned out to be smaller
+/// than assumed.
 fn grown((after, usable): (u64, u64), used: Tokens, budget: &Budget) -> bool {
     budget.usable() < usable || used.0 >= after.saturating_add(MIN_GROWTH.max(part_of(budget.window, 0.02)))
 }

@@ -1,8 +1,10 @@
-//! The split in numbers: what leaves, what is kept, what the tail is, and what all of it costs, level by level.
+//! The division of the history at each level: what leaves, what is kept, what the tail is, and the cost of
+//! each.
 //!
-//! Levels: 0 the configured tail, 1 one user turn in half the room, 2 nothing but the user's last message, 3 the same in a
-//! fuller window, 4 also without images. What the model has not answered yet stays at each of them (`unseen`). Costs are base estimates times one
-//! factor, so that before and after are compared in the tokens that the provider counts.
+//! Levels: 0 the configured tail; 1 one user turn in half the space; 2 only the user's last message; 3 the
+//! same in a fuller window; 4 also without images. Messages that the model has not answered yet stay at every
+//! level (`unseen`). Costs are base estimates times one factor, so that sizes before and after are comparable
+//! with the provider's counts.
 
 use super::Snapshot;
 use super::attached;
@@ -19,39 +21,39 @@ use becket_types::{
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Levels of a compaction, from the gentlest.
+/// Number of levels. Level 0 removes the least.
 pub(super) const LEVELS: usize = 5;
-/// From this level on a fuller window is accepted for what the model has not answered yet.
+/// From this level on a fuller window is accepted, to show messages that the model has not answered yet.
 pub(super) const FULLER: usize = 3;
-/// A part of media as text: `[Attached image/png: name, WxH, N bytes, id m12]`.
+/// Tokens of a media part as text: `[Attached image/png: name, WxH, N bytes, id m12]`.
 const PLACEHOLDER: u64 = 32;
-/// Tokens of the summary message and its frame beside the summary's own text.
+/// Tokens of the summary message in addition to the summary's own text.
 const SUMMARY_FRAME: u64 = 24;
-/// Tokens that the wire adds to each message.
+/// Tokens that the provider's format adds to each message.
 const MESSAGE_FRAME: u64 = 4;
-/// No summary is smaller than this.
+/// Minimum size of a summary in tokens.
 const MIN_SUMMARY: u64 = 160;
 
-/// Share of the usable window that quotes of the user's messages may take, by level.
+/// Maximum share of the usable window for quotes of the user's messages, by level.
 const QUOTES_SHARE: [f64; LEVELS] = [0.12, 0.08, 0.04, 0.04, 0.02];
 
-/// A snapshot with its costs.
+/// A snapshot with the cost of each message.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     pub(super) snapshot: Snapshot,
     /// Rules files below the working directory.
     pub(super) rules: NestedRules,
-    /// Base tokens per message before and after pruning.
+    /// Base tokens of each message, before (`costs`) and after pruning (`pruned`).
     costs: Vec<u64>,
     pruned: Vec<u64>,
-    /// Provider's tokens per base token.
+    /// The provider's tokens per base token.
     factor: f64,
     pub(super) before: Tokens,
 }
 
 impl Measured {
     pub(super) fn new(mut snapshot: Snapshot) -> Self {
-        // The summary and the state message are the previous summary, never head or tail.
+        // The summary message and the state message belong to the previous summary, never to head or tail.
         snapshot.messages.retain(|m| {
             !matches!(m.origin, Origin::Synthetic(Synthetic::CompactionSummary | Synthetic::SessionState))
         });
@@ -71,7 +73,8 @@ impl Measured {
         let base = snapshot.floor.total().0 + previous + costs.iter().sum::<u64>();
         let budget = &snapshot.budget;
         let used = match snapshot.trigger {
-            // Refused as too long: whatever was estimated, it was at least the limit.
+            // The request was refused as too long, so its size was at least the limit, regardless of the
+            // estimate.
             CompactionTrigger::Overflow => snapshot.used.0.max(budget.window.min(budget.input_limit)),
             CompactionTrigger::Auto | CompactionTrigger::Manual => snapshot.used.0,
         };
@@ -86,12 +89,12 @@ impl Measured {
         (base as f64 * self.factor).ceil() as u64
     }
 
-    /// Base tokens that fit into `real` ones.
+    /// Converts provider tokens to base tokens.
     pub(super) fn base(&self, real: u64) -> Tokens {
         Tokens((real as f64 / self.factor) as u64)
     }
 
-    /// What no compaction frees: system prompt, tools and all rules.
+    /// Returns the tokens that no compaction frees: system prompt, tools and all rules.
     pub(super) fn floor(&self) -> Tokens {
         Tokens(self.real(self.snapshot.floor.total().0 + self.rules.cost))
     }
@@ -100,18 +103,18 @@ impl Measured {
         Tokens(self.real(self.costs.iter().sum::<u64>().saturating_sub(self.pruned.iter().sum())))
     }
 
-    /// Bound of the state text at a level, in base tokens.
+    /// Returns the maximum size of the state text at a level, in base tokens.
     pub(super) fn state_limit(&self, level: usize) -> Tokens {
         let share = [0.12, 0.06, 0.03, 0.03, 0.03][level.min(LEVELS - 1)];
         self.base(part_of(self.snapshot.budget.usable(), share))
     }
 
-    /// The largest accepted view; `None` when the floor alone is too large.
+    /// Returns the largest accepted view; `None` if the floor alone is too large.
     pub(super) fn target(&self) -> Option<Tokens> {
         target(self.before, self.floor(), self.snapshot.budget.usable())
     }
 
-    /// What fills the window now.
+    /// Returns the current size of each category.
     pub(super) fn breakdown(&self) -> Breakdown {
         let (summary, state, files) = self.snapshot.previous.as_ref().map_or((0, 0, 0), |p| {
             let (state, files) = attached::split(&p.state);
@@ -128,7 +131,7 @@ impl Measured {
         }
     }
 
-    /// The floor, with this much for rules below the working directory.
+    /// Returns the sizes of the floor, with this size for rules below the working directory.
     fn frame(&self, nested_rules: u64) -> Breakdown {
         let floor = &self.snapshot.floor;
         Breakdown {
@@ -143,7 +146,7 @@ impl Measured {
     }
 }
 
-/// Base tokens of a message in which some outputs are stubs and some media are text.
+/// Returns the base tokens of a message in which some outputs are stubs and some media are text.
 fn cost<'a>(
     message: &Message,
     stub: &dyn Fn(&CallId) -> Option<&'a str>,
@@ -163,40 +166,40 @@ fn cost<'a>(
     MESSAGE_FRAME + message.parts.iter().enumerate().map(part).sum::<u64>()
 }
 
-/// Who goes where at one level. Indices into the snapshot's messages, ascending.
+/// The division at one level. Indices refer to the snapshot's messages and are ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) level: usize,
-    /// First message of the tail.
+    /// Index of the first message of the tail.
     pub(super) at: usize,
     pub(super) head: Vec<usize>,
-    /// Before the cut, but stays: pins, the user's last message.
+    /// Messages before the cut that stay: pinned ones, the user's last message.
     pub(super) kept: Vec<usize>,
     pub(super) tail: Vec<usize>,
-    /// The unanswered prompt that the continuation repeats.
+    /// Index of the unanswered prompt that the continuation repeats.
     pub(super) taken_out: Option<usize>,
-    /// Outputs of the unseen step that are shown in part.
+    /// Outputs of the unanswered step that are shortened.
     pub(super) cuts: Vec<CutOutput>,
-    /// A smaller tail or summary would leave more to these outputs.
+    /// True if a smaller tail or summary would leave more space for these outputs.
     pub(super) squeezed: bool,
-    /// Nothing that is new to the model would be shown.
+    /// True if nothing that is new to the model would be shown.
     pub(super) blind: bool,
-    /// Rules at or behind the cut: their text stands behind the summary.
+    /// Messages with rules at or after the cut. Their text is shown after the summary instead.
     pub(super) rules_out: Vec<usize>,
     /// Media that become text.
     pub(super) media: Vec<(MessageId, u32)>,
-    /// Base tokens of kept, tail and continuation.
+    /// Base tokens of the kept messages, the tail and the continuation.
     pub(super) kept_cost: u64,
     pub(super) tail_cost: u64,
     pub(super) continuation_cost: u64,
-    /// State text as it is re-injected at this level.
+    /// State text that is repeated at this level.
     pub(super) state: String,
-    /// The user's messages that are not in the view any more, as a block behind the summary's sections.
+    /// The user's messages that are no longer in the view, quoted in a block after the summary's sections.
     pub(super) quotes: String,
 }
 
 impl Layout {
-    /// Base tokens of everything beside the summary's own text.
+    /// Returns the base tokens of everything except the summary's own text.
     pub(super) fn fixed(&self) -> u64 {
         self.kept_cost
             + self.tail_cost
@@ -207,7 +210,8 @@ impl Layout {
 }
 
 impl Measured {
-    /// The texts that a request shows beside the summary; of outputs that are cut, the beginning and the end.
+    /// Returns the texts that a request shows in addition to the summary. Of cut outputs, the beginning and
+    /// the end.
     pub(super) fn shown_texts(&self, layout: &Layout) -> ShownTexts {
         let snapshot = &self.snapshot;
         let hidden: HashSet<&CallId> =
@@ -237,12 +241,12 @@ impl Measured {
         shown
     }
 
-    /// The split at a level.
+    /// Divides the history at a level.
     pub(super) fn layout(&self, level: usize) -> Layout {
         self.layout_until(level, usize::MAX)
     }
 
-    /// The split at a level whose tail begins at `end` at the latest, which is a border.
+    /// Divides the history at a level. The tail begins at the border `end` at the latest.
     pub(super) fn layout_until(&self, level: usize, end: usize) -> Layout {
         let messages = &self.snapshot.messages;
         let user = last_user(messages);
@@ -286,8 +290,8 @@ impl Measured {
         layout
     }
 
-    /// Quotes of the user's messages that leave, within their share, and within a third of the room there is. Outputs that
-    /// may be cut leave this room to the user's words.
+    /// Quotes the user's messages that leave the view, within their share and within a third of the available
+    /// space. If outputs are cut, they leave this space to the user's words.
     fn quotes(&self, layout: &Layout) -> String {
         let leaving: HashSet<usize> = layout.head.iter().copied().collect();
         let previous = self.snapshot.previous.as_ref().map(|previous| previous.summary.as_str());
@@ -316,7 +320,7 @@ impl Measured {
         }
     }
 
-    /// Pinned messages and calls, each with the call or the results that belong to it.
+    /// Returns pinned messages and calls, each with the call or results that belong to it.
     fn pinned(&self) -> Vec<usize> {
         let Snapshot { messages, pins, .. } = &self.snapshot;
         (0..messages.len())
@@ -328,8 +332,8 @@ impl Measured {
             .collect()
     }
 
-    /// Media that the new view shows as text: those of the user's last message when it was answered, and from level 1 on
-    /// all that were answered. At the last level those that are new as well.
+    /// Returns the media that the new view shows as text: those of the user's last message if it was
+    /// answered, and from level 1 on all answered ones. At the last level also those that are new.
     fn media_to_text(
         &self,
         level: usize,
@@ -349,7 +353,8 @@ impl Measured {
             .collect()
     }
 
-    /// Base tokens that media of message `index` save as text; nothing for media that are text already.
+    /// Returns the base tokens saved by showing the media of message `index` as text; 0 for media that
+    /// already are.
     fn media_cost(&self, index: usize, gone: &HashSet<(MessageId, u32)>) -> u64 {
         let m = &self.snapshot.messages[index];
         let already = |n: u32| self.snapshot.previous.as_ref().is_some_and(|p| p.media.contains(&(m.id, n)));
@@ -361,7 +366,8 @@ impl Measured {
         saved.map(|(_, p)| estimate_part(p).0.saturating_sub(PLACEHOLDER)).sum()
     }
 
-    /// Base tokens that the summary with its anchor may take at this level; `None` when the level cannot pay.
+    /// Returns the base tokens that the summary with its anchor may take at this level; `None` if this level
+    /// cannot free enough.
     pub(super) fn room(&self, layout: &Layout) -> Option<Tokens> {
         if layout.head.is_empty() && self.snapshot.previous.is_none() {
             return None;
@@ -372,23 +378,23 @@ impl Measured {
         (room.0 >= MIN_SUMMARY).then(|| room.min(self.most()))
     }
 
-    /// Base tokens of everything in the new view but the summary.
+    /// Returns the base tokens of everything in the new view except the summary.
     pub(super) fn fixed(&self, layout: &Layout) -> u64 {
         self.snapshot.floor.total().0 + self.rules.cost + layout.fixed() + SUMMARY_FRAME
     }
 
-    /// Base tokens that unseen outputs leave to the summary at a level.
+    /// Returns the base tokens that unanswered outputs leave for the summary at a level.
     pub(super) fn reserved(&self, level: usize) -> u64 {
         let most = self.most().0;
         [most, most / 2, most / 4, MIN_SUMMARY, MIN_SUMMARY][level.min(LEVELS - 1)].max(MIN_SUMMARY)
     }
 
-    /// Base tokens that no summary exceeds.
+    /// Returns the maximum size of a summary in base tokens.
     pub(super) fn most(&self) -> Tokens {
         self.base(part_of(self.snapshot.budget.usable(), 0.15).clamp(400, 6_000))
     }
 
-    /// What fills the window after a compaction with this layout and summary.
+    /// Returns the size of each category after a compaction with this layout and summary.
     pub(super) fn breakdown_after(&self, layout: &Layout, summary: &str) -> Breakdown {
         Breakdown {
             summary: Tokens(self.real(estimate_text(summary).0 + SUMMARY_FRAME)),

@@ -1,10 +1,10 @@
-//! The facts that a compaction would lose: identifiers, paths, decisions of the model and sentences of the user that leave
-//! the view and stand nowhere in the rest of it.
+//! The facts that a compaction would lose: identifiers, paths, decisions of the model and sentences of the
+//! user that leave the view and are missing from the rest.
 //!
-//! Reads the texts of the user and of the model and the inputs of calls. Outputs of tools are counted only: `recall` brings
-//! each of them back. A sentence counts as kept if one remaining line has most of its words. Any sentence of the user
-//! counts, in every language: a list of words such as "never" would know one language only. Pure text: the result is a
-//! hint for people, nothing is decided by it.
+//! Reads the texts of the user and the model, and the inputs of calls. Outputs of tools are only counted,
+//! because `recall` can fetch each of them. A sentence counts as kept if one remaining line has most of its
+//! words. Every sentence of the user counts, in any language: a list of words such as "never" would cover
+//! only one language. Pure text processing: the result is a hint for people, and nothing is decided by it.
 
 use crate::context::summary::{is_wide, stems};
 use becket_types::{Loss, Lost, Message, Part, Role, Seq};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 
-/// Words of the model that tell of a decision.
+/// Words in the model's text that indicate a decision.
 const DECISIONS: &[&str] = &[
     "decided",
     "decision",
@@ -29,19 +29,19 @@ const DECISIONS: &[&str] = &[
     "we will use",
     "i will use",
 ];
-/// Folders that most projects have: what begins with one is a path, however short.
+/// Folders that most projects have. A short name that begins with one of them counts as a path.
 const FOLDERS: &[&str] = &[
     "src", "lib", "test", "tests", "docs", "bin", "app", "crates", "packages", "vendor", "scripts",
     "benches", "examples",
 ];
-/// Marks that end a sentence.
+/// Characters that end a sentence.
 const ENDS: [char; 11] = ['.', '!', '?', ';', '。', '！', '？', '；', '؟', '؛', '।'];
-/// Share of a sentence's words that one line must have.
+/// Share of a sentence's words that a remaining line must have.
 const SAME: f64 = 0.6;
-/// Bytes of the longest sentence that is looked at; anything longer is data.
+/// Maximum length in bytes of an examined sentence. Anything longer is data.
 const SENTENCE: usize = 400;
 
-/// The facts in `gone` that `left`, the text of everything that stays, does not have.
+/// Returns the facts in `gone` that are missing from `left`, the text of everything that stays.
 pub fn loss<M: Borrow<Message>>(gone: &[M], left: &str) -> Loss {
     let left = Left::new(left);
     let (mut words, mut sentences) = (Found::default(), Found::default());
@@ -80,7 +80,7 @@ pub fn loss<M: Borrow<Message>>(gone: &[M], left: &str) -> Loss {
     loss
 }
 
-/// What is left, ready to be asked.
+/// The remaining text, prepared for look-ups.
 struct Left<'a> {
     text: &'a str,
     lines: Vec<HashSet<u64>>,
@@ -136,7 +136,7 @@ fn strings(value: &Value, take: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Words that name something: paths, URLs, identifiers, numbers of tickets and errors.
+/// Returns words that name something: paths, URLs, identifiers, numbers of tickets and errors.
 fn tokens(text: &str) -> Vec<String> {
     let outside = |c: char| !(c.is_alphanumeric() || "_./:-#@~".contains(c));
     text.split(outside)
@@ -157,7 +157,7 @@ fn is_path(word: &str) -> bool {
             && end.chars().any(|c| c.is_ascii_lowercase())
             && named(stem)
     });
-    // `and/or` is none.
+    // `and/or` is not a path.
     let parts = word.split('/').filter(|part| named(part)).count();
     let rooted = ["/", "./", "../", "~/"].iter().any(|start| word.starts_with(start));
     let folder = word.split_once('/').is_some_and(|(first, _)| FOLDERS.contains(&first));
@@ -181,7 +181,8 @@ fn sentences_of(text: &str) -> Vec<String> {
     let pieces = text.lines().flat_map(|line| {
         line.split_inclusive(ENDS).fold(Vec::<String>::new(), |mut out, piece| {
             match out.last_mut() {
-                // A full stop inside a name ends no sentence; the ends of scripts without spaces always do.
+                // A full stop inside a name does not end a sentence; the punctuation of scripts without
+                // spaces always does.
                 Some(last)
                     if !last.ends_with([' ', '。', '！', '？', '；', '।']) && !piece.starts_with(' ') =>
                 {
@@ -198,7 +199,7 @@ fn sentences_of(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// At least three words, or as many letters of a script without spaces as three words have.
+/// True for at least three words, or for as many letters of a script without spaces as three words have.
 fn is_sentence(text: &str) -> bool {
     const WORDS: usize = 3;
     const LETTERS: usize = 6;
@@ -252,7 +253,7 @@ mod tests {
         assert!(loss.is_empty(), "{loss:?}");
     }
 
-    /// A rule in any language is named when it is gone, and is not when a line still says it.
+    /// A lost rule is reported in any language, and is not reported while a line still contains it.
     #[test]
     fn a_lost_sentence_of_the_user_is_named_in_every_language() {
         let rules = [

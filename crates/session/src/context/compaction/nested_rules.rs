@@ -1,14 +1,14 @@
-//! Rules files below the working directory: where their text stands after a compaction.
+//! Rules files below the working directory, and the position of their text after a compaction.
 //!
-//! A rules file that is found on the way reaches the model as a message. A compaction takes all of these messages out of
-//! the view and writes the texts into its own entry (`Compaction::rules`), from where the view shows each as a message
-//! behind the summary. So each text stands in one place, undoing the compaction brings the messages back as they were, and
-//! the system prompt stays as the provider has cached it.
+//! A rules file that is found during the session is sent to the model as a message. A compaction removes all
+//! these messages from the view and stores the texts in its own entry (`Compaction::rules`). The view then
+//! shows each of them as a message after the summary. So each text appears only once, undoing the compaction
+//! brings the messages back unchanged, and the system prompt stays cached at the provider.
 //!
-//! The texts come from the files ([`super::Snapshot::rules`]). Without them (a preview of an imported ledger, a test) the
-//! newest text that the view shows of each file is used.
+//! The texts come from the files ([`super::Snapshot::rules`]). Without them (a preview of an imported ledger,
+//! a test), the newest text of each file in the view is used.
 //!
-//! A message that the user pinned stays where it is; its text is then left out of the entry.
+//! A message that the user pinned stays in its place. Its text is then omitted from the entry.
 
 use super::Snapshot;
 use crate::context::budget::estimate_text;
@@ -17,19 +17,19 @@ use becket_types::{Message, Origin, Synthetic, SystemItem, SystemKind};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Key in the metadata of a message that brings a rules file: the file's path.
+/// Key in the metadata of a message with a rules file: the file's path.
 pub const RULES_PATH: &str = "rules_path";
-/// Tokens that the wire adds to each message.
+/// Tokens that the provider's format adds to each message.
 const MESSAGE_FRAME: u64 = 4;
 
-/// The rules of one snapshot.
+/// The rules files in one snapshot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NestedRules {
-    /// What the compaction writes.
+    /// The items that the compaction stores.
     pub(super) items: Vec<SystemItem>,
-    /// Base tokens of the items as messages.
+    /// Base tokens of the items when sent as messages.
     pub(super) cost: u64,
-    /// Places of the messages that leave the view, ascending.
+    /// Indices of the messages that leave the view, ascending.
     pub(super) messages: Vec<usize>,
 }
 
@@ -55,18 +55,18 @@ impl NestedRules {
     }
 }
 
-/// True for a message that brings a rules file.
+/// True for a message that contains a rules file.
 pub(super) fn is_rules(message: &Message) -> bool {
     message.origin == Origin::Synthetic(Synthetic::Rules)
 }
 
-/// Base tokens of rules that are sent as messages.
+/// Returns the base tokens of rules that are sent as messages.
 pub(super) fn cost(items: &[SystemItem]) -> u64 {
     items.iter().map(|item| estimate_text(&escape(&item.text)).0 + MESSAGE_FRAME).sum()
 }
 
-/// The rules that the view shows: those of the compaction in force, then the messages since. The newest text of a file
-/// replaces an earlier one.
+/// Returns the rules that the view shows: those of the current compaction, then the messages since. A newer
+/// text of a file replaces an earlier one.
 fn shown(snapshot: &Snapshot) -> Vec<SystemItem> {
     let mut items = snapshot.previous.as_ref().map(|p| p.rules.clone()).unwrap_or_default();
     for message in snapshot.messages.iter().filter(|m| is_rules(m)) {

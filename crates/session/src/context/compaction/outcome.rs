@@ -1,4 +1,4 @@
-//! From a layout and a summary to the entries of one commit, and the report on them.
+//! Conversion of a layout and a summary to the entries of one commit, and the report about them.
 
 use super::attached::{Attached, attach};
 use super::layout::{Layout, Measured};
@@ -11,20 +11,20 @@ use becket_types::{
 use std::fmt;
 use std::sync::Arc;
 
-/// How a summary came about.
+/// The origin of a summary.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
     pub(super) source: CompactionSource,
     pub(super) model: String,
-    /// Which request it was; `prepared` when the `prepared_summary` entry says that.
+    /// The kind of request; `prepared` if the summary comes from a `prepared_summary` entry.
     pub(super) input: &'static str,
     pub(super) model_calls: u32,
-    /// Of the model's text.
+    /// Text of the model that was not accepted.
     pub(super) left_out: Vec<LeftOut>,
 }
 
-/// The anchor for a layout: never so long that it crowds out the summary. Where the assistant says nothing in what leaves,
-/// the earlier anchor stays.
+/// Returns the anchor for a layout, short enough to leave room for the summary. If the assistant says nothing
+/// in the part that leaves, the earlier anchor stays.
 pub(super) fn anchor(measured: &Measured, layout: &Layout, room: Tokens) -> Option<String> {
     let head: Vec<Arc<Message>> =
         layout.head.iter().map(|i| Arc::clone(&measured.snapshot.messages[*i])).collect();
@@ -38,7 +38,7 @@ pub(super) fn anchor(measured: &Measured, layout: &Layout, room: Tokens) -> Opti
     })
 }
 
-/// True if the assistant says or does something in what stays behind the anchor.
+/// True if messages of the assistant that are newer than the anchor stay in the view.
 fn newer_follow(snapshot: &Snapshot, layout: &Layout) -> bool {
     layout.tail.iter().chain(&layout.kept).any(|index| {
         let newest_gone = layout.head.last();
@@ -46,7 +46,7 @@ fn newer_follow(snapshot: &Snapshot, layout: &Layout) -> bool {
     })
 }
 
-/// Entries and report, whatever they cost: the caller verifies.
+/// Builds entries and report at any cost; the caller checks the size.
 pub(super) fn build(
     measured: &Measured,
     layout: &Layout,
@@ -59,7 +59,8 @@ pub(super) fn build(
         "" => summary.to_owned(),
         quotes => format!("{summary}\n\n{quotes}"),
     };
-    // Behind any clamp on the summary's size. Without an anchor the summary is left as it is.
+    // The anchor is inserted after the summary was shortened to its limit. Without an anchor the summary is
+    // not changed.
     let summary = match &anchor {
         Some(anchor) => tail_anchor::splice_before(&quoted, anchor, newer_follow(snapshot, layout)),
         None => quoted,
@@ -71,7 +72,7 @@ pub(super) fn build(
     let message = |i: &usize| &snapshot.messages[*i];
     let previous = snapshot.previous.as_ref();
     let mut taken_out = previous.map(|p| p.taken_out.clone()).unwrap_or_default();
-    // Also where it stands before the cut: the user's last words would otherwise be kept there.
+    // Also for rules before the cut: otherwise they would be kept there as the user's last words.
     taken_out.extend(layout.rules_out.iter().map(|i| message(i).id));
     taken_out.extend(layout.taken_out.map(|i| message(&i).id));
     let mut media = previous.map(|p| p.media.clone()).unwrap_or_default();
@@ -139,7 +140,7 @@ pub(super) fn build(
     (Outcome { entries, report, notices }, after.total())
 }
 
-/// Pruning alone was enough: one entry, no model, no continuation.
+/// Makes the outcome if pruning alone is enough: one entry, no model, no continuation.
 pub(super) fn prune_only(measured: &Measured, after: Tokens) -> Outcome {
     let snapshot = &measured.snapshot;
     let freed = measured.freed_by_pruning();
@@ -171,18 +172,18 @@ pub(super) fn prune_only(measured: &Measured, after: Tokens) -> Outcome {
             summary: String::new(),
             left_out: Vec::new(),
         },
-        // The prune is an event of its own, which says this.
+        // The prune is reported by its own event.
         notices: Vec::new(),
     }
 }
 
 impl Outcome {
-    /// The same compaction with a summary that a person edited; the anchor stays. Nothing changes in a prune.
+    /// Replaces the summary by one that a person edited; the anchor stays. Has no effect on a mere prune.
     pub fn with_summary(mut self, edited: &str) -> Self {
         for entry in &mut self.entries {
             if let EntryKind::Compaction(compaction) = entry {
                 let text = match &compaction.anchor {
-                    // The note of the block that is there stays, whatever the person left of it.
+                    // The note in the existing anchor block stays, even if the person removed it.
                     Some(anchor) => {
                         tail_anchor::splice_before(edited, anchor, tail_anchor::is_noted(&compaction.summary))
                     }
@@ -202,7 +203,8 @@ impl Outcome {
         self
     }
 
-    /// The same with a summary that a person wrote, and the record says so; `None` where it frees nothing.
+    /// Replaces the summary by one that a person wrote, and marks it as edited; `None` if the result frees
+    /// nothing.
     pub fn edited(&self, summary: &str) -> Option<Self> {
         let mut outcome = self.clone().with_summary(summary.trim_end());
         for entry in &mut outcome.entries {

@@ -1,4 +1,4 @@
-//! The course of one compaction: from a snapshot, through at most a few requests, to a commit, a stop, or nothing.
+//! The steps of one compaction: from a snapshot, through a few requests, to a commit, a stop, or nothing.
 
 use super::fallback::{Sources, complete, fallback};
 use super::layout::{LEVELS, Layout, Measured};
@@ -20,36 +20,38 @@ use becket_types::{
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Pieces that a head may be cut into; beyond that outputs are shown shorter, at last no model is asked.
+/// Maximum number of pieces that a head is cut into. If there would be more, outputs are shortened first; in
+/// the end no model is asked.
 const MAX_PIECES: usize = 24;
-/// The text audit of the kept tail, in tokens.
+/// Size in tokens of the text from the kept tail that is used to check the summary.
 const AUDIT_TOKENS: u64 = 2_000;
-/// A window that leaves less than this for a piece of the head is too small for a summariser.
+/// Minimum space in tokens for a piece of the head. A window that leaves less is too small for a summariser.
 const MIN_PIECE: u64 = 300;
-/// Output limit of a summary request; models that think need more than the summary itself.
+/// Output limit of a summary request in tokens. Reasoning models need more than the summary itself.
 const MAX_OUTPUT: u64 = 8_192;
 
-/// Text before the first section up to this many bytes is a greeting ("Here is the summary:").
+/// Maximum length in bytes of text before the first section that counts as a greeting ("Here is the
+/// summary:").
 const GREETING: usize = 120;
 
-/// What comes next.
+/// The next step.
 #[derive(Debug)]
 pub enum Step {
-    /// Make this request and give back its answer.
+    /// Send this request and pass its answer back.
     Ask(Box<Ask>),
-    /// Append this as one commit.
+    /// Append these entries as one commit.
     Commit(Box<Outcome>),
     /// Nothing helps in this window.
     Stop(Stop),
-    /// A manual compaction found nothing to compact; why, in words for people.
+    /// A manual compaction found nothing to compact; the reason for people.
     Nothing(&'static str),
-    /// A preparation is done; nothing changes until the compaction is due.
+    /// A preparation is finished. Nothing changes until the compaction is due.
     Prepared(Box<Prepared>),
-    /// A preparation came to nothing; why, in words for people.
+    /// A preparation failed; the reason for people.
     Unprepared(String),
 }
 
-/// A compaction that waits for its summariser. Dropping it leaves everything as it was.
+/// A compaction that waits for its summariser. Dropping it changes nothing.
 #[derive(Debug)]
 pub struct Ask {
     measured: Measured,
@@ -60,36 +62,37 @@ pub struct Ask {
     pieces: Vec<String>,
     piece: usize,
     audit: String,
-    /// The newest summary there is, escaped, without anchor block.
+    /// The newest summary so far, escaped, without the anchor block.
     so_far: String,
     again: bool,
     halved: bool,
     model_calls: u32,
     /// Base tokens that summary and anchor may take.
     room: Tokens,
-    /// The head's messages before this one are in `so_far` already.
+    /// Index of the first message of the head that is not yet covered by `so_far`.
     from: usize,
-    /// Ahead of time: what the summary covers.
+    /// Set for a preparation: the messages that the summary covers.
     preparing: Option<Cover>,
     /// The best answer so far that does not follow the template.
     partial: Option<Answer>,
-    /// Of the model's text, for the record.
+    /// Text of the model that was not accepted, for the record.
     left_out: Vec<LeftOut>,
     notices: Vec<String>,
 }
 
-/// What a stop says when it is not a compaction that stops (automatic compaction is off, the breaker is open, …).
+/// Makes the stop message for a reason found outside a compaction (automatic compaction is off, the pause
+/// after failures, …).
 pub fn stop(snapshot: &Snapshot, reason: StopReason) -> Stop {
     Stop { reason, breakdown: Measured::new(snapshot.clone()).breakdown() }
 }
 
-/// Starts a compaction: prune, floor check, split. The first step says what is next.
+/// Starts a compaction: prune, check the floor, divide. Returns the first step.
 pub fn begin(snapshot: Snapshot) -> Step {
     begin_with(snapshot, None)
 }
 
-/// The same with a summary that was made ahead of time: no request where it fits, a small one where it does not. After a
-/// preparation that failed no model is asked.
+/// Like [`begin`], with a summary that was prepared in advance: no request if it fits, a small one if it does
+/// not. After a failed preparation, no model is asked.
 pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
     let measured = Measured::new(snapshot);
     let snapshot = &measured.snapshot;
@@ -119,13 +122,15 @@ pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
     let ask = Ask::new(measured, layout, room);
     match (ready, prepared.map(|p| &p.outcome)) {
         (Some(ready), _) => ask.start_from(ready),
-        // It was asked a moment ago; the caller passes a failure on only while it counts.
+        // The model failed a moment ago, so it is not asked again. The caller passes on a failure only while
+        // it is recent.
         (None, Some(PreparedOutcome::Failed { why })) => ask.fall_back(why),
         (None, _) => ask.start(),
     }
 }
 
-/// Starts a preparation. `None` when pruning alone is likely to do, or when no model or no history is there to summarise.
+/// Starts a preparation. `None` if pruning alone will probably be enough, or if there is no model or no
+/// history to summarise.
 pub fn prepare(snapshot: Snapshot) -> Option<Box<Ask>> {
     let measured = Measured::new(snapshot);
     let budget = &measured.snapshot.budget;
@@ -138,9 +143,9 @@ pub fn prepare(snapshot: Snapshot) -> Option<Box<Ask>> {
     }
     let mut layout = measured.layout(LEVELS - 1);
     let messages = &measured.snapshot.messages;
-    // The request under way shows the newest step; what comes of it is there when the compaction is due.
+    // The current request still shows the newest step; its outcome will be known when the compaction is due.
     layout.at = borders(messages).iter().rposition(|border| *border).unwrap_or(0);
-    // What is kept today may be in the head when the compaction is due.
+    // Messages that would be kept now may be in the head when the compaction is due.
     layout.head = (0..layout.at).filter(|i| !measured.rules.holds(*i)).collect();
     (layout.kept, layout.tail) = (Vec::new(), Vec::new());
     if layout.head.is_empty() {
@@ -155,9 +160,9 @@ pub fn prepare(snapshot: Snapshot) -> Option<Box<Ask>> {
     }
 }
 
-/// A prepared summary that fits the view of today.
+/// A prepared summary that belongs to the current view.
 struct Ready {
-    /// The first message that it does not cover.
+    /// Index of the first message that it does not cover.
     at: usize,
     summary: String,
     made: Made,
@@ -179,7 +184,7 @@ impl Ready {
         Some(Self { at, summary: summary.clone(), made })
     }
 
-    /// The compaction with the tail that begins where the summary ends, if it is accepted.
+    /// Returns the compaction whose tail begins where the summary ends, if it is accepted.
     fn outcome(&self, measured: &Measured) -> Option<Outcome> {
         let layout = measured.layout_until(0, self.at);
         let room = measured.room(&layout)?;
@@ -236,7 +241,8 @@ impl Ask {
         }
     }
 
-    /// Asks for what a prepared summary does not cover, or takes it as it is where it covers the whole head.
+    /// Requests a summary of the messages that a prepared summary does not cover, or uses it unchanged if it
+    /// covers the whole head.
     fn start_from(mut self, ready: Ready) -> Step {
         self.model_calls = ready.made.model_calls;
         self.so_far = escape_tags(&ready.summary);
@@ -251,7 +257,7 @@ impl Ask {
         }
     }
 
-    /// The same summary from another model, because this one cannot be reached.
+    /// Requests the same summary from another model, because the first one cannot be reached.
     pub fn to_model(mut self, summariser: Summariser) -> Step {
         self.model_calls += 1;
         self.measured.snapshot.summariser = Some(summariser);
@@ -259,13 +265,13 @@ impl Ask {
         self.start()
     }
 
-    /// The same request once more: its answer broke off.
+    /// Repeats the same request, because its answer was incomplete.
     pub fn once_more(mut self) -> Step {
         self.model_calls += 1;
         Step::Ask(Box::new(self))
     }
 
-    /// A preparation, as an entry records it: what it covers, and what became of it.
+    /// Returns the preparation for the ledger: the covered messages, and its state.
     pub fn preparation(&self) -> Option<Prepared> {
         let cover = self.preparing.clone()?;
         let model = self.measured.snapshot.summariser.as_ref().map(|s| s.name.clone()).unwrap_or_default();
@@ -283,16 +289,17 @@ impl Ask {
         Step::Ask(Box::new(self))
     }
 
-    /// Messages of a list of indices.
+    /// Returns the messages with these indices.
     fn messages(&self, indices: &[usize]) -> Vec<Arc<Message>> {
         indices.iter().map(|i| Arc::clone(&self.measured.snapshot.messages[*i])).collect()
     }
 
-    /// Cuts the head into pieces that fit the summariser. False when they cannot.
+    /// Cuts the head into pieces that fit the summariser. Returns false if that is impossible.
     fn cut_pieces(&mut self) -> bool {
         let snapshot = &self.measured.snapshot;
         let Some(summariser) = &snapshot.summariser else { return false };
-        // A tenth for what the estimate may be off; half as much after the provider called a piece too long.
+        // A tenth is reserved for inaccuracy of the estimate. After the provider refused a piece as too long,
+        // pieces are half as large.
         let share = if self.halved { 0.45 } else { 0.90 };
         let limit = self.measured.base(part_of(summariser.budget.usable(), share)).0;
         let user = last_user(&snapshot.messages).map(|i| Arc::clone(&snapshot.messages[i]));
@@ -302,7 +309,7 @@ impl Ask {
         self.so_far = shorten(&self.so_far, (limit * 36 / 10 / 4) as usize);
         let taken = overhead(&self.template, snapshot.focus.as_deref()).0
             + estimate_text(&self.audit).0
-            // What is folded so far grows up to the summary's own limit.
+            // The partial summary may still grow up to the summary's limit.
             + estimate_text(&self.so_far).0.max(self.room.0);
         let piece = limit.saturating_sub(taken);
         if piece < MIN_PIECE {
@@ -323,7 +330,7 @@ impl Ask {
         false
     }
 
-    /// The request to make now.
+    /// Returns the request to send now.
     pub fn request(&self) -> SummaryRequest {
         let focus = self.measured.snapshot.focus.as_deref();
         let max_output = self
@@ -353,7 +360,7 @@ impl Ask {
         SummaryRequest { input: self.kind, system, prompt: prompt(&self.template, &input), max_output }
     }
 
-    /// Takes the text that came back, or why none did.
+    /// Processes the text that came back, or the failure.
     pub fn answer(mut self, answer: Result<String, Failure>) -> Step {
         self.model_calls += 1;
         let text = match answer {
@@ -378,7 +385,7 @@ impl Ask {
         };
         let sections = self.complete(answer);
         if self.piece + 1 < self.pieces.len() {
-            // Folded: the next piece is read on top of this.
+            // This piece is summarised. The next one is added on top of the result.
             self.so_far = sections.clamp(self.room);
             self.piece += 1;
             self.again = false;
@@ -387,8 +394,8 @@ impl Ask {
         self.finish(sections)
     }
 
-    /// The sections of an answer, also of one that was cut or is badly shaped: what stands outside goes under Discoveries,
-    /// and sections that did not come are taken from the summary before.
+    /// Returns the sections of an answer, even if it was cut or has a wrong shape. Text outside of sections
+    /// is added to Discoveries; missing sections are taken from the previous summary.
     fn complete(&mut self, answer: Answer) -> Sections {
         let Answer { mut sections, missing, follows, outside } = answer;
         self.keep_outside(&mut sections, &outside);
@@ -409,7 +416,7 @@ impl Ask {
         sections
     }
 
-    /// Text outside of sections: a greeting is only recorded, anything longer goes under Discoveries.
+    /// Handles text outside of sections: a greeting is only recorded, longer text is added to Discoveries.
     fn keep_outside(&mut self, sections: &mut Sections, outside: &str) {
         let outside = outside.trim();
         if outside.is_empty() {
@@ -424,7 +431,8 @@ impl Ask {
         sections.set("## Discoveries", format!("{body}\n{outside}").trim().to_owned());
     }
 
-    /// The provider could not take the request: a short one of its own, then half the size, then no model.
+    /// Handles a request that was too long: first a shorter separate request, then half the size, then no
+    /// model.
     fn too_long(mut self) -> Step {
         if self.kind == InputKind::PrunedHead {
             if self.halved {
@@ -454,7 +462,7 @@ impl Ask {
         }
     }
 
-    /// A summary of the model's: assemble, anchor, verify.
+    /// Finishes the model's summary: assembles it, adds the anchor, checks the size.
     fn finish(mut self, mut sections: Sections) -> Step {
         if let Some(cover) = self.preparing.take() {
             let Made { model, input, model_calls, .. } = self.made(CompactionSource::Model);
@@ -484,7 +492,7 @@ impl Ask {
         let level = self.layout.level;
         let mut earlier = self.so_far.clone();
         if let Some(answer) = self.partial.take() {
-            // Whatever the model wrote is worth more than nothing.
+            // An incomplete text of the model is better than none.
             let mut sections = read_any(&self.template, &earlier).unwrap_or_else(|| self.template.empty());
             self.keep_outside(&mut sections, &answer.outside);
             if answer.outside.len() > GREETING {
@@ -494,7 +502,7 @@ impl Ask {
         self.without_model(level, Some(&earlier), why)
     }
 
-    /// The deterministic summary from `level` on, one level after the other; no further model call.
+    /// Makes the summary without a model, trying the levels from `level` on. No further model call is made.
     fn without_model(mut self, level: usize, earlier: Option<&str>, why: &str) -> Step {
         for level in level..LEVELS {
             self.layout = self.measured.layout(level);
@@ -521,14 +529,14 @@ impl Ask {
         self.measured.target_at(self.layout.level).is_some_and(|target| after <= target)
     }
 
-    /// What is left of the room for the summary's own text.
+    /// Returns the space for the summary's own text beside the anchor.
     fn summary_room(&self, anchor: Option<&str>) -> Tokens {
         let block = anchor.map_or(0, |a| estimate_text(&tail_anchor::splice_before("", a, true)).0 + 2);
         Tokens(self.room.0.saturating_sub(block))
     }
 }
 
-/// An earlier summary as text for the summariser: the anchor's words stay, its block does not.
+/// Returns an earlier summary as text for the summariser: the anchor's words stay, its block does not.
 fn earlier_text(summary: &str) -> String {
     let body = Quotes::strip(&tail_anchor::strip(summary)).replace(NEWER, "");
     let last = tail_anchor::carried(summary);
@@ -536,13 +544,13 @@ fn earlier_text(summary: &str) -> String {
     escape_tags(&format!("{body}{last}"))
 }
 
-/// Sections of an earlier summary, by the template in force or by the default one.
+/// Parses the sections of an earlier summary, with the current template or the default one.
 fn read_any(template: &Template, summary: &str) -> Option<Sections> {
     read(template, summary).or_else(|_| read(&Template::new(None), summary)).ok()
 }
 
-/// The cheaper input by the model's prices. A cached prefix needs a warm cache, room behind the running request, and a
-/// provider that did not just refuse that request.
+/// Chooses the cheaper kind of request by the model's prices. A cached prefix needs a warm cache, space after
+/// the current request, and a provider that did not just refuse that request.
 fn kind(measured: &Measured) -> InputKind {
     let snapshot = &measured.snapshot;
     let Some(summariser) = &snapshot.summariser else { return InputKind::PrunedHead };

@@ -1,14 +1,16 @@
-//! A summary that is made ahead of time, while the conversation still goes on, so that a compaction need not wait for it.
+//! A summary that is made in advance while the conversation continues, so that a compaction does not have to
+//! wait for it.
 //!
-//! A preparation asks for a summary of everything in the view; what is said meanwhile and afterwards is not in it. When
-//! the compaction is due, the tail begins where the summary ends, if that is accepted; else the summariser is asked for
-//! what came since alone, on top of the prepared summary. Nothing is ever left out of both.
+//! A preparation requests a summary of everything in the view at that time; later messages are not in it.
+//! When the compaction is due, the tail begins where the summary ends, if that size is accepted. Otherwise
+//! the summariser is asked for the later messages only, on top of the prepared summary. So every message is
+//! in the summary or in the tail.
 //!
-//! Invariants: at most one preparation for each compaction in force; a summary is used only while the messages that it
-//! covers are the same, in the same order, behind the same earlier compaction; a prepared outcome passes the same checks
-//! as any other.
+//! Invariants: there is at most one preparation per compaction in force. A summary is used only while the
+//! messages that it covers are the same, in the same order, after the same earlier compaction. A prepared
+//! outcome passes the same checks as any other.
 //!
-//! Plain data in a `State` entry: a resumed session uses what was paid for.
+//! Plain data in a `State` entry, so a resumed session uses the summary that was already paid for.
 
 use super::layout::Measured;
 use super::split::borders;
@@ -18,25 +20,25 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// Line in a summary behind which newer messages stand that it does not know.
+/// Line in a summary that says that newer messages follow which it does not cover.
 pub(super) const NEWER: &str =
     "- This summary was written a little earlier: the messages behind it are newer, and they count.";
 
-/// What a summary covers: the first messages of a view.
+/// The messages that a prepared summary covers: the first ones of a view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cover {
-    /// The compaction in force when it was asked for.
+    /// The compaction in force when the summary was requested.
     pub after: Option<Seq>,
-    /// So many messages.
+    /// Number of messages.
     pub messages: usize,
-    /// Of their ids. Another release may count otherwise: then the summary is not used.
+    /// Hash of their ids. Another release may compute it differently; then the summary is not used.
     pub digest: u64,
-    /// The newest of them.
+    /// The newest covered message.
     pub through: Seq,
 }
 
 impl Cover {
-    /// The first `messages` of a snapshot.
+    /// Describes the first `messages` of a snapshot.
     pub(super) fn of(snapshot: &Snapshot, messages: usize) -> Self {
         let covered = &snapshot.messages[..messages.min(snapshot.messages.len())];
         let mut hasher = DefaultHasher::new();
@@ -52,12 +54,12 @@ impl Cover {
     }
 }
 
-/// A preparation: what it covers, and what came of it.
+/// A preparation: the messages that it covers, and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prepared {
     #[serde(flatten)]
     pub cover: Cover,
-    /// Time that its requests took; it counts to the limit of the compaction.
+    /// Duration of its requests. Counts towards the time limit of the compaction.
     #[serde(default)]
     pub took: Millis,
     #[serde(flatten)]
@@ -67,13 +69,14 @@ pub struct Prepared {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum PreparedOutcome {
-    /// The request was made.
+    /// The request was sent.
     Asked { model: String, input: String },
-    /// `summary` follows the template and has neither the engine's facts nor an anchor.
+    /// The summary is ready. It follows the template, without the sections that becket fills in and without
+    /// an anchor.
     Ready { model: String, input: String, model_calls: u32, summary: String },
-    /// The summariser gave none; why.
+    /// The summariser failed, with the reason.
     Failed { why: String },
-    /// Given up: an interrupt, another model, the end of the session.
+    /// The preparation was cancelled: an interrupt, another model, the end of the session.
     Cancelled { why: String },
 }
 
@@ -81,17 +84,18 @@ impl Prepared {
     /// Name of the `State` entry.
     pub const KEY: &'static str = "prepared_summary";
 
-    /// Anything that is not a preparation counts as none.
+    /// Reads a preparation. An invalid value counts as none.
     pub fn from_state(value: Option<&Value>) -> Option<Self> {
         value.and_then(|v| Self::deserialize(v).ok())
     }
 
-    /// The entry that keeps it.
+    /// Returns the entry that stores this preparation.
     pub fn entry(&self) -> EntryKind {
         EntryKind::State { key: Self::KEY.to_owned(), value: serde_json::to_value(self).unwrap_or_default() }
     }
 
-    /// Number of the first message that the summary does not cover; `None` when it is none of this view.
+    /// Returns the index of the first message that the summary does not cover; `None` if the summary does not
+    /// belong to this view.
     pub(super) fn ends_at(&self, measured: &Measured) -> Option<usize> {
         let snapshot = &measured.snapshot;
         let same = self.cover.messages <= snapshot.messages.len()
@@ -101,7 +105,7 @@ impl Prepared {
     }
 }
 
-/// Why a preparation failed, for people.
+/// Describes for people why a preparation failed.
 pub(super) fn reason(failure: &Failure) -> String {
     match failure {
         Failure::Error(message) => format!("the summarising model failed: {message}"),

@@ -1,33 +1,33 @@
-//! From a view to a snapshot: the thin border between the fold and the compaction.
+//! Conversion of a view to a snapshot: the only connection between the view and the compaction.
 
 use super::{Floor, Pins, Previous, Snapshot, Summariser};
 use crate::context::{View, budget::Budget, prune};
 use becket_types::{CompactionTrigger, MessageId, Millis, Tokens};
 use std::sync::Arc;
 
-/// Names of the state entries that come back behind the summary.
+/// Names of the state entries that are repeated after the summary.
 const STATE_KEYS: [&str; 7] = ["todo", "read_files", "skills", "mode", "cwd", "shell_cwd", "jobs"];
 
-/// What a driver adds to its view to ask for a compaction.
+/// The driver's part of a compaction request.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub trigger: CompactionTrigger,
     pub focus: Option<String>,
     /// Base tokens of system prompt, rules, skills and tools.
     pub floor: Floor,
-    /// What `Meter::used` says.
+    /// Current size of the context according to `Meter::used`.
     pub used: Tokens,
     pub budget: Budget,
-    /// `None`: no model, the fallback at once.
+    /// The model that writes the summary; `None`: use the fallback at once.
     pub summariser: Option<Summariser>,
-    /// Id of the continuation message, should there be one.
+    /// Id for the continuation message, if there will be one.
     pub continuation_id: MessageId,
-    /// Only stamps what pruning chooses.
+    /// Current time. Only used as the timestamp of pruned outputs.
     pub now: Millis,
 }
 
 impl Snapshot {
-    /// The snapshot of a view, taken before anything is changed.
+    /// Takes the snapshot of a view, before anything is changed.
     pub fn of(view: &View, request: Request) -> Self {
         let messages: Vec<_> = view.live().cloned().collect();
         let mut pins = Pins::default();

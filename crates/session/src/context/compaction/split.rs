@@ -1,26 +1,27 @@
-//! Where the history is cut into head and tail.
+//! The cut of the history into head and tail.
 //!
-//! A border is a place where a tail may begin: before a user's message or an assistant's, never between a call and one of
-//! its results, never between signed reasoning and what it signs, never inside calls that are still open.
+//! A border is a position where a tail may begin: before a user message or an assistant message. It is never
+//! between a call and one of its results, never between signed reasoning and the content it signs, and never
+//! among calls that are still open.
 
 use becket_types::{CallId, Message, Part, Role};
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 
-/// How much of the end stays verbatim.
+/// Limits for the end of the history that stays word for word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail {
-    /// At most this many user turns.
+    /// Maximum number of user turns.
     pub turns: usize,
-    /// At most this many tokens; a turn that does not fit is entered in its middle. What the model has not answered yet
-    /// stays whatever it costs.
+    /// Maximum number of tokens. A turn that does not fit is cut in its middle. Messages that the model has
+    /// not answered yet stay at any cost.
     pub tokens: u64,
 }
 
-/// For each place 0..=len whether a tail may begin there.
+/// For each position 0..=len, returns true if a tail may begin there.
 pub fn borders<M: Borrow<Message>>(messages: &[M]) -> Vec<bool> {
     let n = messages.len();
-    // Spans (from, to]: no border inside. Counted by differences.
+    // Spans (from, to] without a border inside are counted by a difference array.
     let mut delta = vec![0i32; n + 2];
     let mut forbid = |from: usize, to: usize| {
         delta[from + 1] += 1;
@@ -70,14 +71,15 @@ pub fn borders<M: Borrow<Message>>(messages: &[M]) -> Vec<bool> {
         .collect()
 }
 
-/// Signed reasoning without anything behind it in its own message: what it signs is the next one.
+/// True if a message consists only of signed reasoning. The content that it signs is then in the next
+/// message.
 fn signs_only(message: &Message) -> bool {
     message.parts.iter().any(Part::is_signed)
         && message.parts.iter().all(|p| matches!(p, Part::Reasoning { .. } | Part::Unknown(_)))
 }
 
-/// Index of the first message of the tail; `messages.len()` for an empty tail. `costs` are tokens per message; what stays
-/// anyway (pins, the user's last message) costs 0 here.
+/// Returns the index of the first message of the tail; `messages.len()` for an empty tail. `costs` are tokens
+/// per message. Messages that stay in any case (pinned ones, the user's last message) must have the cost 0.
 pub fn cut<M: Borrow<Message>>(messages: &[M], costs: &[u64], tail: Tail) -> usize {
     let n = messages.len();
     let turns: Vec<usize> =
@@ -104,15 +106,16 @@ pub fn cut<M: Borrow<Message>>(messages: &[M], costs: &[u64], tail: Tail) -> usi
     best.min(from)
 }
 
-/// Index of the first message that the model has not answered yet: the newest answer itself while it has calls, whose
-/// results are new; else what follows it. `messages.len()` when nothing is new.
+/// Returns the index of the first message that the model has not answered yet. If the newest answer has
+/// calls, it is that answer, because the results are new; otherwise the message after it. `messages.len()` if
+/// nothing is new.
 pub fn first_unseen<M: Borrow<Message>>(messages: &[M]) -> usize {
     let Some(at) = messages.iter().rposition(|m| m.borrow().role == Role::Assistant) else { return 0 };
     let calls = messages[at].borrow().call_ids().next().is_some();
     if calls { at } else { at + 1 }
 }
 
-/// Every message that must stay with `index`: a call's results, a result's call with all its results.
+/// Returns all messages that must stay together with `index`: a call with all its results.
 pub(super) fn unit<M: Borrow<Message>>(messages: &[M], index: usize) -> Vec<usize> {
     let message = messages[index].borrow();
     let caller = match message.result_of() {

@@ -1,9 +1,11 @@
-//! The step that the model has not answered yet: it stays at every level, and its outputs share the room that is left.
+//! The step that the model has not answered yet. It stays at every level, and its outputs share the remaining
+//! space.
 //!
-//! A result, an image or a message is unseen while no answer of the model is newer ([`super::first_unseen`]). Its calls are
-//! the model's own words and stay whole. Its outputs are cut, the largest first, until the view is acceptable. From
-//! level 3 on a fuller view is accepted, and at the last level unseen images become text, because a request that shows
-//! little is better than none. If even that does not fit, the compaction stops and says what fills the window.
+//! A result, an image or a message is unseen if no answer of the model is newer ([`super::first_unseen`]).
+//! Its calls are the model's own words and stay whole. Its outputs are cut, the largest first, until the view
+//! is accepted. From level 3 on a fuller view is accepted, and at the last level unseen images become text,
+//! because a request that shows little is better than none. If even that does not fit, the compaction stops
+//! and reports what fills the window.
 
 use super::Snapshot;
 use super::layout::{FULLER, LEVELS, Layout, Measured};
@@ -16,17 +18,17 @@ use crate::context::media;
 use becket_types::{CutOutput, Message, MessageId, Part, Role, Tokens};
 use std::collections::HashSet;
 
-/// While a gentler level would leave less than this share of the room above the floor to outputs that must be cut, the
+/// While a level leaves less than this share of the space above the floor for outputs that must be cut, the
 /// next level is tried.
 const FAIR_SHARE: f64 = 0.30;
 
 impl Measured {
-    /// True if a message of the view has not been answered yet.
+    /// True if the view has a message that is not answered yet.
     fn has_unseen(&self) -> bool {
         first_unseen(&self.snapshot.messages) < self.snapshot.messages.len()
     }
 
-    /// The largest view that is accepted at a level; `None` when the floor alone is too large.
+    /// Returns the largest accepted view at a level; `None` if the floor alone is too large.
     pub(super) fn target_at(&self, level: usize) -> Option<Tokens> {
         let target = self.target()?;
         if level < FULLER || !self.has_unseen() {
@@ -36,21 +38,22 @@ impl Measured {
         Some(target.max(most.min(Tokens(part_of(self.before.0, LAST_SHARE)))))
     }
 
-    /// The same whatever is freed by it.
+    /// Like [`Self::target_at`], without requiring that anything is freed.
     fn most_at(&self, level: usize) -> Option<Tokens> {
         let usable = self.snapshot.budget.usable();
         let most = target(Tokens(usable.saturating_mul(2)), self.floor(), usable)?;
         if level < FULLER {
             return Some(most);
         }
-        // Enough below the threshold that the next compaction is not owed at once.
+        // The result must be below the threshold, so that the next compaction is not due at once.
         Some(most.max(Tokens(part_of(
             self.snapshot.budget.threshold(self.snapshot.policy.threshold).0,
             LAST_SHARE,
         ))))
     }
 
-    /// Outputs that may be cut, with the index of their message. Pinned outputs and stubs stay as they are.
+    /// Returns outputs that may be cut, with the index of their message. Pinned outputs and stubs are
+    /// excluded.
     pub(super) fn unseen_outputs<'a>(&'a self, tail: &'a [usize]) -> impl Iterator<Item = Output<'a>> {
         let first = first_unseen(&self.snapshot.messages);
         let pins = &self.snapshot.pins;
@@ -71,7 +74,7 @@ impl Measured {
             })
     }
 
-    /// Media that the model has not answered yet: message and part index.
+    /// Returns media that the model has not answered yet: `(message, index of the part)`.
     pub(super) fn unseen_media(&self) -> HashSet<(MessageId, u32)> {
         let messages = &self.snapshot.messages;
         let new = &messages[first_unseen(messages).min(messages.len())..];
@@ -88,7 +91,7 @@ impl Measured {
         let tail = layout.tail.clone();
         let outputs: Vec<Output<'_>> = self.unseen_outputs(&tail).collect();
         let whole: u64 = outputs.iter().map(|o| o.tokens).sum();
-        // Outputs are cut for room, never only to make a compaction pay.
+        // Outputs are cut only to make room, never to make a compaction free enough.
         let Some(target) = self.most_at(layout.level).filter(|_| whole > 0) else { return };
         let rest = self.fixed(layout).saturating_sub(whole) + self.reserved(layout.level);
         let room = self.base(target.0).0.saturating_sub(rest);
@@ -108,7 +111,7 @@ impl Measured {
         layout.cuts = cuts;
     }
 
-    /// Base tokens of the tail's unseen results under these cuts and those in force.
+    /// Returns the base tokens of the tail's unseen results, with these cuts and those already in force.
     fn cut_cost(&self, layout: &Layout, cuts: &[CutOutput]) -> u64 {
         let first = first_unseen(&self.snapshot.messages);
         let parts =
@@ -124,14 +127,15 @@ impl Measured {
         parts.map(cost).sum()
     }
 
-    /// True if a message of the user is newer than the last answer.
+    /// True if a user message is newer than the last answer.
     fn has_new_words(&self) -> bool {
         let messages = &self.snapshot.messages;
         let new = &messages[first_unseen(messages).min(messages.len())..];
         new.iter().any(|m| is_users_words(m))
     }
 
-    /// The message that follows the compaction. At the last level media that it repeats are text.
+    /// Returns the message that follows the compaction. At the last level, the media that it repeats become
+    /// text.
     pub(super) fn next_message(&self, level: usize) -> Option<Message> {
         let Snapshot { continuation_id, messages, turn_state, .. } = &self.snapshot;
         let mut next = continuation(*continuation_id, messages, *turn_state)?;

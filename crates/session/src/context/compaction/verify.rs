@@ -1,40 +1,42 @@
-//! What fills the window, whether a compaction pays, and what a person is told when nothing helps.
+//! The size of the context by category, the acceptance test for a compaction, and the messages if no
+//! compaction helps.
 
 use super::super::budget::{Budget, Estimator, estimate_json, estimate_text, part_of};
 use becket_types::{Millis, SystemItem, SystemKind, Tokens, ToolSpec};
 use std::fmt;
 
-/// A compaction is accepted only up to this share of the usable window …
+/// Maximum share of the usable window for the view after an accepted compaction …
 pub(super) const ACCEPT_SHARE: f64 = 0.60;
-/// … and only if it frees at least this share of what was used.
+/// … and minimum share of the used tokens that it must free.
 const FREED_SHARE: f64 = 0.25;
-/// The last level accepts this share of the usable window for what the model has not answered yet.
+/// Maximum share of the usable window at the last level, used for messages that the model has not answered
+/// yet.
 pub(super) const LAST_SHARE: f64 = 0.92;
-/// A floor above this share of the usable window cannot be helped.
+/// If the floor exceeds this share of the usable window, no compaction can help.
 const FLOOR_SHARE: f64 = 0.70;
-/// From this share on the floor is tight: the rules then apply to what is above the floor, else a small window with a long
-/// system prompt could never be compacted at all.
+/// From this share on, the floor counts as tight. The acceptance rules then apply only to the part above the
+/// floor. Otherwise a small window with a long system prompt could never be compacted.
 const TIGHT_SHARE: f64 = 0.45;
 
-/// Below this share of the usable window nobody calls it full.
+/// Below this share of the usable window the context does not count as full.
 const FULL_SHARE: f64 = 0.70;
 
-/// Tokens that the wire adds to each tool.
+/// Tokens that the provider's format adds to each tool.
 const TOOL_FRAME: Tokens = Tokens(8);
 
-/// What no compaction can free.
+/// The part of a request that no compaction can free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Floor {
     /// System prompt and environment, without rules and skills.
     pub system: Tokens,
     pub rules: Tokens,
-    /// The list of skills.
+    /// List of skills.
     pub skills: Tokens,
     pub tools: Tokens,
 }
 
 impl Floor {
-    /// Base tokens of what a request starts with.
+    /// Returns the base tokens of system prompt, rules, skills and tools.
     pub fn of(system: &[SystemItem], tools: &[ToolSpec]) -> Self {
         let mut floor = Self::default();
         for item in system {
@@ -59,13 +61,14 @@ impl Floor {
         self.system + self.rules + self.skills + self.tools
     }
 
-    /// Whether a conversation fits behind it, as this model counts: no compaction could make room otherwise.
+    /// True if this model's window has room for a conversation after the floor. Otherwise no compaction could
+    /// make room.
     pub fn leaves_room(&self, budget: &Budget, estimator: &Estimator) -> bool {
         estimator.scale(self.total()).0 <= part_of(budget.usable(), FLOOR_SHARE)
     }
 }
 
-/// What fills the window, by category, in tokens.
+/// Size of the context by category, in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Breakdown {
     pub window: Tokens,
@@ -76,11 +79,11 @@ pub struct Breakdown {
     pub tools: Tokens,
     pub summary: Tokens,
     pub state: Tokens,
-    /// Content of files that the model was shown.
+    /// Contents of files that were attached for the model.
     pub files: Tokens,
-    /// Pins and the user's last message, where they stand before the tail.
+    /// Pinned messages and the user's last message, if they are before the tail.
     pub kept: Tokens,
-    /// What stays verbatim; before a compaction, the whole conversation.
+    /// Messages that stay word for word; before a compaction, the whole conversation.
     pub tail: Tokens,
     pub continuation: Tokens,
 }
@@ -94,7 +97,7 @@ impl Breakdown {
         self.floor() + self.summary + self.state + self.files + self.kept + self.tail + self.continuation
     }
 
-    /// All of them, under the names people know them by.
+    /// Returns all categories with the names that user interfaces show.
     pub fn categories(&self) -> [(&'static str, Tokens); 10] {
         [
             ("system prompt", self.system),
@@ -123,8 +126,8 @@ impl fmt::Display for Breakdown {
     }
 }
 
-/// The largest new view that is accepted: at most 0.60 of the usable window, and at least a quarter freed.
-/// `None` when the floor alone takes more than 0.70 of it.
+/// Returns the largest size of the new view that is accepted: at most 0.60 of the usable window, and at least
+/// a quarter freed. `None` if the floor alone takes more than 0.70 of the window.
 pub(super) fn target(before: Tokens, floor: Tokens, usable: u64) -> Option<Tokens> {
     if floor.0 > part_of(usable, FLOOR_SHARE) {
         return None;
@@ -139,22 +142,22 @@ pub(super) fn target(before: Tokens, floor: Tokens, usable: u64) -> Option<Token
     })
 }
 
-/// Why a session stops instead of compacting.
+/// The reason why a turn stops instead of compacting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// Auto-compaction is off: the user decides.
+    /// Automatic compaction is off, so the user decides.
     AutoOff,
-    /// System prompt, rules and tools leave no room, whatever is compacted.
+    /// System prompt, rules and tools leave no room, regardless of any compaction.
     FloorTooBig,
-    /// Nothing that may be dropped would free enough.
+    /// Removing everything that may be removed would not free enough.
     NotEnough,
-    /// Two compactions since the last step that succeeded.
+    /// There were already two compactions since the last successful step.
     TooMany,
-    /// The context has hardly grown since the last compaction, and is full again.
+    /// The context has hardly grown since the last compaction and is full again.
     NotGrown,
-    /// Two compactions in a row left no room for anything that is new to the model.
+    /// After two compactions in a row there was still no room for messages that are new to the model.
     NothingShown,
-    /// Three compactions in a row failed; the next automatic one is tried at this time.
+    /// Three compactions in a row failed. The next automatic one is tried at this time.
     Breaker { until: Millis },
 }
 
@@ -178,7 +181,7 @@ impl fmt::Display for StopReason {
     }
 }
 
-/// The end of a turn that cannot go on in this window: why, what fills it, what can be done.
+/// The end of a turn that cannot continue in this window: the reason, the sizes, and the user's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
     pub reason: StopReason,
@@ -186,13 +189,14 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Choices of a person, without those that cannot help.
+    /// Returns the user's options, without those that cannot help.
     pub fn choices(&self) -> &'static str {
         match self.reason {
             StopReason::FloorTooBig => {
                 "switch to a model with a larger window (/model), or begin a session with shorter rules files or fewer tools"
             }
-            // A compaction was tried, or would free nothing: what fills the window is the last message or its results.
+            // A compaction was tried or would free nothing, so the last message or its results fill the
+            // window.
             StopReason::NotEnough | StopReason::NothingShown => {
                 "go back and send less, such as the name of a file in place of its text (/rewind), or switch to a model with a \
                  larger window (/model)"
@@ -206,14 +210,15 @@ impl Stop {
 }
 
 impl Stop {
-    /// A compaction that somebody asked for while there was room: no more than why there is none.
+    /// Returns the message for a requested compaction while there is still room: only the reason why it was
+    /// not made.
     fn with_room(&self) -> Option<String> {
         let full = part_of(self.breakdown.usable.0, FULL_SHARE);
         (self.breakdown.total().0 < full)
             .then(|| format!("There is room, and {}. The context holds {}.", self.reason, self.breakdown))
     }
 
-    /// The same for who sees no prompt to type a command at.
+    /// Returns the message for headless use, where no command can be typed.
     pub fn headless(&self) -> String {
         if let Some(text) = self.with_room() {
             return text;

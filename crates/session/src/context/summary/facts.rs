@@ -1,12 +1,14 @@
-//! What the engine knows for certain and therefore writes itself: calls that ran, files touched, the user's own words.
+//! Facts that becket knows for certain and therefore writes into the summary itself: calls that ran, files
+//! touched, the user's own words.
 //!
-//! The result in a journal line is what these are read from: `exit_code` of a command, `changes: [{path, kind}]` with kind
-//! `add | update | delete`, and the flags `is_error`, `interrupted`, `timed_out`, `denied`. The subject of a `read`, `edit`
-//! or `write` is its path. A file counts with the newest thing that happened to it.
+//! They are read from the results in the tool journal: `exit_code` of a command, `changes: [{path, kind}]`
+//! with kind `add | update | delete`, and the flags `is_error`, `interrupted`, `timed_out`, `denied`. The
+//! subject of a `read`, `edit` or `write` is its path. A file is listed with the newest event.
 //!
-//! What a model writes is measured against them: lines of Goal and Instructions that the user's words do not support are
-//! marked ([`super::provenance`]), commands that did not run are not done, and a command that ran already is marked where
-//! it is named as a next step. A file whose every `read` was cut is one that was read in part. What is taken out of a model's text is returned as [`LeftOut`].
+//! The model's text is compared with these facts. Lines of Goal and Instructions that the user's words do not
+//! support are marked ([`super::provenance`]). Claims about commands that did not run are removed. A next
+//! step whose command already ran is marked. A file whose `read` outputs were all cut is listed as read in
+//! part. Text that is removed is returned as [`LeftOut`].
 
 use super::Sections;
 use super::provenance::{Provenance, unmarked};
@@ -20,38 +22,39 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
-/// Line above the engine's list under Done; everything behind it is the engine's.
+/// Line above becket's list under Done. Everything after it is becket's.
 const JOURNAL_MARK: &str = "From the tool journal:";
-/// Line above what a model says it has done.
+/// Line above the actions that the model reports.
 const REPORTED_MARK: &str = "As the assistant reports it:";
-/// Behind a next step whose command ran already.
+/// Mark after a next step whose command already ran.
 const RAN_MARK: &str = " [ran already: ";
-/// Goal of a summary whose writer names none.
+/// Goal of a summary whose author names none.
 const GOAL_POINTER: &str =
     "As the user's messages say: those quoted at the end of this summary, and those that follow it.";
-/// Sections that say what the user wants.
+/// Sections that state what the user wants.
 const INTENT: [&str; 2] = ["## Goal", "## Instructions"];
 
-/// Facts for one summary, computed once.
+/// The facts for one summary, computed once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
     /// Calls that changed something or ran, newest last: line and subject.
     done: Vec<(String, String)>,
     /// Calls whose effect is unknown.
     unknown: Vec<String>,
-    /// Path and what happened to it, newest first.
+    /// Path and newest event of each file, newest first.
     files: Vec<(String, &'static str)>,
     /// Path and hash of files that were read.
     hashes: Vec<(String, String)>,
-    /// What users and tools wrote.
+    /// The texts of users and tools.
     provenance: Provenance,
-    /// Commands that ran, with what they came to.
+    /// Commands that ran, with their outcome.
     ran: Vec<(String, String)>,
     todo: Option<String>,
 }
 
 impl Facts {
-    /// `messages` are all of the snapshot's; `previous` is the text of the summary before, `earlier` its sections.
+    /// Computes the facts. `messages`: all messages of the snapshot. `previous`: the text of the previous
+    /// summary; `earlier`: its sections.
     pub fn new<M: Borrow<Message>>(
         journal: &Journal,
         messages: &[M],
@@ -81,7 +84,7 @@ impl Facts {
         }
         facts.hashes = state.get("read_files").map(read_files).unwrap_or_default();
         facts.read_journal(journal, cut);
-        // Read in another way than by a call of `read`, as an attachment is.
+        // Files that were read in another way than by a `read` call, for example as an attachment.
         let more = facts
             .hashes
             .iter()
@@ -94,7 +97,7 @@ impl Facts {
     fn read_journal(&mut self, journal: &Journal, cut: &HashSet<&CallId>) {
         let mut seen = HashSet::new();
         let mut paths = HashSet::new();
-        // Files whose `read` was shown in part only, unless another call showed them whole.
+        // Files whose `read` output was cut, unless another call showed the whole file.
         let mut in_part = Vec::new();
         for line in journal.iter().rev() {
             let result = line.value();
@@ -130,8 +133,8 @@ impl Facts {
         self.unknown.reverse();
     }
 
-    /// Puts the facts into their sections; returns what was taken out of them. The lists take at most half of `max`
-    /// together, newest first.
+    /// Adds the facts to their sections and returns removed text. The lists together take at most half of
+    /// `max`, newest first.
     pub fn fill(&self, sections: &mut Sections, max: Tokens) -> Vec<LeftOut> {
         let mut left_out = Vec::new();
         let mut leave_out = |section: &str, text: Vec<String>, why: &str| {
@@ -140,7 +143,7 @@ impl Facts {
                 left_out.push(LeftOut { section: title(section), text, why: why.to_owned() });
             }
         };
-        // Bytes of a share of the limit, at 3 bytes a token.
+        // A percentage of the limit in bytes, at 3 bytes per token.
         let share = |percent: u64| (max.0 * 3 * percent / 100) as usize;
         for heading in
             ["## Goal", "## Progress", "### Blocked", "## Decisions", "## Discoveries", "## Next steps"]
@@ -200,7 +203,7 @@ impl Facts {
                 }
             })
             .collect();
-        // Newest first here, so the front is what stays.
+        // This list starts with the newest, so its beginning is kept.
         let mut kept = String::new();
         for (index, line) in lines.iter().enumerate() {
             if kept.len() + line.len() > bytes && index > 0 {
@@ -215,13 +218,14 @@ impl Facts {
         kept
     }
 
-    /// The hash that a file had when it was read last.
+    /// Returns the hash of a file at its last read.
     fn hash_of(&self, path: &str) -> Option<&str> {
         let known = self.hashes.iter().find(|(known, hash)| !hash.is_empty() && is_same(known, path));
         known.map(|(_, hash)| hash.as_str())
     }
 
-    /// What a model says it has done, without the engine's own lines; and its lines about commands that never ran.
+    /// Splits the model's report of what it has done: lines to keep, and lines about commands that never ran.
+    /// becket's own lines are dropped.
     fn unrefuted(&self, done: &str) -> (String, Vec<String>) {
         let prose = done.split(JOURNAL_MARK).next().unwrap_or_default();
         let (mut reported, mut refuted) = (Vec::new(), Vec::new());
@@ -235,7 +239,7 @@ impl Facts {
         (reported.join("\n").trim().to_owned(), refuted)
     }
 
-    /// A next step that names a command which ran, with what it came to.
+    /// Marks a next step whose command already ran, with its outcome.
     fn marked(&self, line: &str) -> String {
         let line = line.split(RAN_MARK).next().unwrap_or_default();
         let named = line.split('`').skip(1).step_by(2).map(str::trim);
@@ -246,19 +250,19 @@ impl Facts {
         }
     }
 
-    /// The todo list as text.
+    /// Returns the todo list as text.
     pub fn todo(&self) -> Option<&str> {
         self.todo.as_deref()
     }
 }
 
-/// True if `path`, as a call names it, may be the file with the absolute path `known`.
+/// True if `path`, as a call wrote it, may be the file with the absolute path `known`.
 fn is_same(known: &str, path: &str) -> bool {
     let relative = path.strip_prefix("./").unwrap_or(path);
     known == path || known.strip_suffix(relative).is_some_and(|folder| folder.ends_with('/'))
 }
 
-/// A note behind the hash of an earlier list.
+/// Returns the note after the hash in a line of an earlier list.
 fn without_hash(note: &str) -> &str {
     let is_hash = |start: &str| start.chars().all(|c| c.is_ascii_hexdigit());
     match note.split_at_checked(HASH) {
@@ -267,22 +271,22 @@ fn without_hash(note: &str) -> &str {
     }
 }
 
-/// Letters of a hash that a list shows.
+/// Number of hash digits that a list shows.
 const HASH: usize = 12;
 const KINDS: [&str; 5] = ["changed", "added", "deleted", IN_PART, "read"];
-/// What happened to a file whose only `read` was cut before the model saw it.
+/// Event of a file whose only `read` output was cut before the model saw it.
 const IN_PART: &str = "read in part";
 
-/// A heading as people read it.
+/// Returns a heading as people read it.
 fn title(heading: &str) -> String {
     heading.trim_start_matches('#').trim().to_owned()
 }
 
-/// `section` without quotes of users: the engine quotes them behind the summary. A line that only looks like a quote is
-/// text.
+/// Returns `section` without quotes of users, because becket quotes them after the summary. A line that only
+/// looks like a quote is kept as text.
 fn without_quotes(section: &str) -> String {
     let lines = section.split(OLD_MARK).enumerate().flat_map(|(index, part)| {
-        // Behind the old mark the quotes are the engine's, in the summaries of earlier releases.
+        // In summaries of earlier releases, the lines after the old mark are becket's quotes.
         part.lines().filter(move |line| index == 0 || !(line.starts_with("> ") || line.starts_with("- (")))
     });
     let lines = lines.filter(|line| *line != GOAL_POINTER);
@@ -298,19 +302,20 @@ fn titled(title: &str, body: &str) -> String {
     if body.is_empty() { String::new() } else { format!("{title}\n{body}") }
 }
 
-/// The engine's marks stand where the engine writes them, and nowhere else.
+/// Removes becket's marks from the model's text. They may appear only where becket writes them.
 fn without_marks(body: &str) -> String {
     let forged = |line: &&str| [JOURNAL_MARK, OLD_MARK, REPORTED_MARK].iter().any(|m| line.contains(m));
     body.lines().filter(|line| !forged(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// The engine's lines about unknown effects are made anew each time.
+/// Removes becket's lines about unknown effects, because they are written again each time.
 fn without_unknown(text: &str) -> String {
     let lines = text.lines().filter(|l| !l.contains(": started, effect unknown;"));
     lines.collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
-/// As many of the newest lines as fit into `bytes`, in order, at least one, with a count of what is gone.
+/// Returns the newest lines that fit into `bytes`, in order and at least one, with a count of the omitted
+/// ones.
 fn newest<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + ExactSizeIterator, bytes: usize) -> String {
     let total = lines.len();
     let (mut kept, mut size) = (Vec::new(), 0);
@@ -335,7 +340,7 @@ fn flag(result: &Value, names: &[&str]) -> bool {
     })
 }
 
-/// What a finished call came to; `None` for calls that only looked.
+/// Returns the outcome of a finished call; `None` for calls that only read something.
 fn outcome(line: &Line<'_>, r: &Value) -> Option<String> {
     let ran = ["exit_code", "exit"].iter().find_map(|k| r.get(k)).and_then(Value::as_i64);
     let changes = changes(r);

@@ -1,4 +1,5 @@
-//! The head as text for the summariser: bounded, media as placeholders, everything from tools escaped as data.
+//! The head as text for the summariser: limited in size, with placeholders for media, and everything from
+//! tools escaped as data.
 
 use super::escape_tags;
 use crate::context::budget::estimate_text;
@@ -6,19 +7,19 @@ use becket_types::{CallId, Message, Part, Role, Tokens, cut_end, cut_start, is_b
 use std::borrow::Borrow;
 use std::collections::HashSet;
 
-/// A tool's output in the summariser's input, in characters.
+/// Maximum number of characters of a tool's output in the summariser's input.
 const OUTPUT_CHARS: usize = 2_000;
-/// A tool's input (file contents, patches), in characters.
+/// Maximum number of characters of a tool's input (file contents, patches).
 const INPUT_CHARS: usize = 1_000;
 
-/// What a line end between two records costs at most, in base tokens.
+/// Maximum cost in base tokens of the line break between two records.
 const LINE_END: u64 = 2;
 
-/// Calls whose outputs are named but not shown.
+/// Calls whose outputs are mentioned but not shown.
 type Stubs<'a> = HashSet<&'a CallId>;
 
-/// Messages as escaped records, one each, none empty. Outputs of `stubs` are named but not shown. `scale` divides the
-/// limits of outputs and inputs, for histories that are many times the window.
+/// Converts each message to an escaped record; empty ones are dropped. Outputs of `stubs` are mentioned but
+/// not shown. `scale` divides the limits of outputs and inputs, for histories that are many times the window.
 pub fn records<M: Borrow<Message>>(messages: &[M], stubs: &Stubs<'_>, scale: usize) -> Vec<String> {
     messages.iter().map(|m| record(m.borrow(), stubs, scale.max(1))).filter(|r| !r.is_empty()).collect()
 }
@@ -84,7 +85,7 @@ fn attribute(text: &str) -> String {
     escape_tags(cut_end(text, 120)).replace(['"', '\n', '\r'], "'")
 }
 
-/// `[Attached image/png: name]`.
+/// Makes the text `[Attached image/png: name]`.
 pub(super) fn placeholder(part: &Part) -> String {
     let (Part::Image { media_type, name, .. } | Part::File { media_type, name, .. }) = part else {
         return String::new();
@@ -93,9 +94,9 @@ pub(super) fn placeholder(part: &Part) -> String {
     escape_tags(&format!("[Attached {media_type}: {name}]"))
 }
 
-/// At most `max` characters of `text`: its start and its end, with a mark between them.
+/// Returns at most `max` characters of `text`: its start and its end, with a mark between them.
 pub fn shorten(text: &str, max: usize) -> String {
-    // Bytes bound characters from above: the usual case needs no count.
+    // A text never has more characters than bytes, so the usual case needs no count.
     if text.len() <= max || text.chars().count() <= max {
         return text.to_owned();
     }
@@ -108,7 +109,7 @@ pub fn shorten(text: &str, max: usize) -> String {
     format!("{}{mark}{}", &text[..head], &text[tail..])
 }
 
-/// Records packed into pieces of at most `max` base tokens; a record that is longer is cut on character borders.
+/// Packs records into pieces of at most `max` base tokens. A longer record is cut at character borders.
 pub fn chunks(records: &[String], max: Tokens) -> Vec<String> {
     let max = max.0.max(64);
     let mut out: Vec<String> = Vec::new();
@@ -136,7 +137,7 @@ fn slices(text: &str, max: u64) -> Vec<String> {
     let mut out = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        // 4 bytes a token is usual: try that and shrink until it fits.
+        // About 4 bytes per token is usual, so that size is tried first and reduced until it fits.
         let mut take = cut_end(rest, (max * 4) as usize);
         while estimate_text(take).0 > max && take.len() > 8 {
             take = cut_end(take, take.len() * 3 / 4);
@@ -150,12 +151,12 @@ fn slices(text: &str, max: u64) -> Vec<String> {
     out
 }
 
-/// A bounded text audit of what stays verbatim, so that "Next steps" is not stale.
+/// Part of the tail as text for the summariser, limited in size, so that "Next steps" is not outdated.
 #[derive(Debug)]
 pub struct Audit;
 
 impl Audit {
-    /// At most `max` base tokens: the user's last words first, then as much of the end of the tail as fits.
+    /// Returns at most `max` base tokens: the user's last words, then as much of the end of the tail as fits.
     pub fn text<M: Borrow<Message>>(last_user: Option<&Message>, tail: &[M], max: Tokens) -> String {
         let none = HashSet::new();
         let mut out = String::new();

@@ -1,40 +1,41 @@
-//! Where a line of a summary comes from: the user's words, a tool's output, or the model's own.
+//! The origin of a line in a summary: the user's words, a tool's output, or the model's own words.
 //!
-//! The model's summary is the primary text. A line of Goal or Instructions that the user's words do not support is marked,
-//! never left out: it may be a paraphrase or a translation. Only a line that stands in a tool's output, word for word and
-//! at length, and in nothing that the user wrote, is left out.
+//! The model's summary is the primary text. A line of Goal or Instructions that the user's words do not
+//! support is marked, but kept: it may be a paraphrase or a translation. A line is removed only if it is a
+//! long word-for-word copy of a tool's output and not part of anything the user wrote.
 //!
 //! Invariant: marking a marked text gives the same text.
 
 use std::collections::HashSet;
 
-/// Behind a line that the user's words do not support.
+/// Mark after a line that the user's words do not support.
 const MARK: &str = " (not in the user's own words)";
-/// Above a section of which no line is in the user's words, as in a translation: one mark for all of them.
+/// Mark above a section without any line in the user's words, for example a translation: one mark for all
+/// lines.
 const MARK_ALL: &str = "(None of this is in the user's own words.)";
-/// Words in a row that are compared.
+/// Number of consecutive words that are compared.
 const RUN: usize = 4;
-/// A tool's text is at least this many words in a row, or this many letters.
+/// Minimum length of a copy of a tool's text: this many consecutive words, or this many letters.
 const WORDS: usize = 12;
 const LETTERS: usize = 60;
-/// Share of a line's words that one message of the user has, or that all of them together have.
+/// Share of a line's words that a single message of the user must have, or all of them together.
 const BY_ONE: f64 = 0.5;
 const BY_ALL: f64 = 0.8;
-/// Words that a summary adds to what a user says.
+/// Words that a summary typically adds to the user's words.
 const FILLERS: [&str; 16] = [
     "the", "and", "for", "with", "that", "this", "user", "users", "wants", "want", "asked", "asks", "please",
     "must", "should", "needs",
 ];
-/// Letters of a script without spaces weigh more: a word has about two of them.
+/// Weights of letters. Letters of a script without spaces count more: a word has about two of them.
 const WIDE_LETTER: usize = 5;
 const NARROW_LETTER: usize = 2;
 
-/// What users and tools wrote, as hashes.
+/// Hashes of the texts of users and tools.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Provenance {
-    /// Stems of each message of a user.
+    /// Word stems of each user message.
     messages: Vec<HashSet<u64>>,
-    /// Stems of all of them.
+    /// Word stems of all user messages.
     stems: HashSet<u64>,
     user_runs: HashSet<u64>,
     tool_runs: HashSet<u64>,
@@ -58,7 +59,7 @@ impl Provenance {
         self.tool_runs.extend(runs(text).map(|run| run.hash));
     }
 
-    /// Learns the lines of an earlier summary that the user's words supported when it was written.
+    /// Adds the lines of an earlier summary that the user's words supported at that time.
     pub(super) fn learn_supported(&mut self, section: &str) {
         if section.lines().next() == Some(MARK_ALL) {
             return;
@@ -68,7 +69,7 @@ impl Provenance {
         }
     }
 
-    /// `section` with marks; lines that are a tool's text are moved to `dropped`.
+    /// Returns `section` with marks. Lines copied from a tool's output are moved to `dropped`.
     pub(super) fn mark(&self, section: &str, dropped: &mut Vec<String>) -> String {
         let section = unmarked(section);
         let mut lines = Vec::new();
@@ -90,7 +91,8 @@ impl Provenance {
         if all { format!("{MARK_ALL}\n{text}") } else { text }
     }
 
-    /// True if the user's words support the line; `None` if it says too little, or nothing of the user is known.
+    /// True if the user's words support the line; `None` if the line is too short or no user message is
+    /// known.
     fn supports(&self, line: &str) -> Option<bool> {
         let stems: HashSet<u64> = stems(line).collect();
         if stems.len() < 2 || self.messages.is_empty() {
@@ -100,7 +102,7 @@ impl Provenance {
         Some(share(&self.stems) >= BY_ALL || self.messages.iter().any(|message| share(message) >= BY_ONE))
     }
 
-    /// True if a long run of the line stands in a tool's output and not in what a user wrote.
+    /// True if a long sequence of the line is in a tool's output and not in the user's words.
     fn is_a_tools(&self, line: &str) -> bool {
         let (mut words, mut weight) = (0, 0);
         for run in runs(line) {
@@ -108,7 +110,7 @@ impl Provenance {
                 (words, weight) = (0, 0);
                 continue;
             }
-            // The first run counts with all of its words, each further one adds its last word.
+            // The first run counts with all of its words, each further one adds only its last word.
             let add = |sum: &mut usize, all: usize, last: usize| *sum += if *sum == 0 { all } else { last };
             add(&mut words, run.words, run.last_words);
             add(&mut weight, run.weight, run.last_weight);
@@ -120,7 +122,7 @@ impl Provenance {
     }
 }
 
-/// `section` without marks.
+/// Returns `section` without marks.
 pub(super) fn unmarked(section: &str) -> String {
     let lines = section.lines().filter(|line| line.trim() != MARK_ALL).map(|line| {
         let mut line = line.trim_end();
@@ -132,14 +134,14 @@ pub(super) fn unmarked(section: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Scripts that are written without spaces between words.
+/// True for scripts that are written without spaces between words.
 pub(crate) fn is_wide(c: char) -> bool {
     c >= '\u{2E80}'
         || matches!(c, '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}')
 }
 
-/// Hashes of the stems of a text: words of three letters and more, lower case, their first letters; pairs of letters in
-/// scripts without spaces.
+/// Returns hashes of the word stems of a text: the first letters of words of at least three letters, in lower
+/// case; pairs of letters in scripts without spaces.
 pub(crate) fn stems(text: &str) -> impl Iterator<Item = u64> + '_ {
     const STEM: usize = 5;
     text.split(|c: char| !c.is_alphanumeric()).flat_map(|word| {
@@ -156,18 +158,19 @@ pub(crate) fn stems(text: &str) -> impl Iterator<Item = u64> + '_ {
     })
 }
 
-/// Words in a row.
+/// A sequence of consecutive words.
 pub(super) struct Run {
     pub(super) hash: u64,
-    /// Twice the number of words; a letter of a script without spaces is half a word.
+    /// Twice the number of words. A letter of a script without spaces counts as half a word.
     words: usize,
     pub(super) weight: usize,
-    /// The same of its last word alone.
+    /// The same for the last word alone.
     last_words: usize,
     pub(super) last_weight: usize,
 }
 
-/// Each [`RUN`] words in a row. All outputs of a window pass here, so nothing is allocated for a word.
+/// Returns each sequence of [`RUN`] consecutive words. All outputs of a window are processed here, so no
+/// memory is allocated per word.
 pub(super) fn runs(text: &str) -> impl Iterator<Item = Run> + '_ {
     let mut last = [(0u64, 0usize, 0usize); RUN];
     let mut seen = 0usize;
@@ -185,8 +188,9 @@ pub(super) fn runs(text: &str) -> impl Iterator<Item = Run> + '_ {
     })
 }
 
-/// Hash, words (doubled) and weight of each word; in scripts without spaces of each letter. A path, a URL or any other name
-/// is one word without weight: that a tool says it too is no sign of where a line comes from.
+/// Returns hash, word count (doubled) and weight of each word; in scripts without spaces, of each letter. A
+/// path, a URL or another name is one word without weight: that a tool's output contains it too says nothing
+/// about the origin of a line.
 fn words(text: &str) -> impl Iterator<Item = (u64, usize, usize)> + '_ {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -201,14 +205,14 @@ fn words(text: &str) -> impl Iterator<Item = (u64, usize, usize)> + '_ {
         let (word, behind) = rest.split_at(end);
         rest = behind;
         let word = word.trim_end_matches(|c: char| !c.is_alphanumeric());
-        // One for the space behind it.
+        // One more for the space after the word.
         let weight = (word.chars().count() + 1) * NARROW_LETTER;
         let plain = word.chars().all(char::is_alphabetic);
         Some((hash(word.chars().flat_map(char::to_lowercase)), 2, if plain { weight } else { 0 }))
     })
 }
 
-/// Offset and prime of the FNV-1a hash.
+/// Offset basis and prime of the FNV-1a hash.
 const FNV: (u64, u64) = (0xcbf2_9ce4_8422_2325, 0x0100_0000_01b3);
 
 fn hash(letters: impl Iterator<Item = char>) -> u64 {

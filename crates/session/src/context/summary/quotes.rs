@@ -1,11 +1,14 @@
-//! The user's messages that are no longer in the conversation: quoted word for word in a block behind the summary.
+//! The user's messages that are no longer in the conversation, quoted word for word in a block after the
+//! summary.
 //!
-//! Each quote starts with the id that `recall` takes (`[m12]`). Further lines of a message are indented, so no text of a
-//! user can look like the start of another quote. When the messages do not fit, short ones stay whole and long ones share
-//! what is left; a cut keeps the start and the end. Messages that cannot be quoted at all are named by their ids.
+//! Each quote starts with the id for `recall` (`[m12]`). Further lines of a message are indented, so that a
+//! user's text cannot look like the start of another quote. If the messages do not fit, short ones stay whole
+//! and long ones share the rest; a cut keeps the start and the end. Messages that cannot be quoted at all are
+//! listed by id.
 //!
-//! Invariants: every message given is quoted or named; the oldest and the newest are quoted; a message that was named in
-//! an earlier compaction stays named. The block is read back from the previous summary, so nothing else has to be kept.
+//! Invariants: every message is quoted or listed; the oldest and the newest are quoted; a message that an
+//! earlier compaction listed stays listed. The block is parsed from the previous summary, so no other state
+//! is needed.
 //!
 //! Does not decide which messages leave the conversation.
 
@@ -21,31 +24,32 @@ const OPEN: &str = "<user-messages";
 const CLOSE: &str = "</user-messages>";
 const NOTE: &str = " note=\"the user's messages that left the conversation, oldest first, word for word; `recall` with an id gives the \
 whole\"";
-/// Line above the quotes in summaries of earlier releases, under Instructions.
+/// Line above the quotes in summaries of earlier releases, in the section Instructions.
 pub(super) const OLD_MARK: &str = "The user's own words, oldest first:";
 const NAMED: &str = " not quoted; `recall` gives each";
-/// Letters at the beginning of two quotes by which they are told to be of the same words.
+/// Number of first letters by which two quotes are recognised as the same.
 const LETTERS: usize = 48;
-/// So many names stand in one line.
+/// Maximum number of ids in one line.
 const NAMES: usize = 24;
-/// A cut quote takes at least this many base tokens; below it a message is named instead.
+/// Minimum size of a cut quote in base tokens. If less is available, the message is listed instead.
 const LEAST: u64 = 40;
 
-/// One quoted message, or some that are named.
+/// One quoted message, or several listed ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Quote {
-    /// Numbers of the messages, oldest first, as first and last of a run; a message alone is both. Never empty.
+    /// Numbers of the messages, oldest first, as the first and last number of a run. For a single message
+    /// both are the same. Never empty.
     runs: Vec<(Seq, Seq)>,
-    /// `None`: named, not quoted.
+    /// The quoted words; `None` if the messages are only listed.
     said: Option<Said>,
 }
 
-/// The words of one message, escaped. Whole when nothing is gone between `start` and `end`.
+/// The words of one message, escaped. If `gone` is 0, `start` and `end` together are the whole text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Said {
     start: String,
     end: String,
-    /// Characters left out between them.
+    /// Number of characters omitted between `start` and `end`.
     gone: usize,
 }
 
@@ -54,7 +58,8 @@ struct Said {
 pub struct Quotes(Vec<Quote>);
 
 impl Quotes {
-    /// Quotes of the messages for which `leaves` holds, behind those that the previous summary carries.
+    /// Makes the quotes: those in the previous summary, followed by the messages for which `leaves` returns
+    /// true.
     pub fn new<M: Borrow<Message>>(
         previous: Option<&str>,
         messages: &[M],
@@ -80,7 +85,8 @@ impl Quotes {
             added.push(Quote::of(message.seq, whole));
         }
         let newer: HashSet<Seq> = added.iter().map(Quote::first).collect();
-        // A message that is back in the conversation, or that leaves it again, is not quoted from before.
+        // A message that is back in the conversation, or leaves it again now, replaces its quote from the
+        // previous summary.
         quotes.0.retain(|quote| quote.said.is_none() || !newer.contains(&quote.first()));
         quotes.0.extend(added);
         quotes.keep_once(&stays);
@@ -88,7 +94,7 @@ impl Quotes {
         quotes
     }
 
-    /// Equal words are quoted once, at their newest place, and not at all where they stand in the conversation.
+    /// Keeps only the newest of equal quotes, and none whose text is still in the conversation.
     fn keep_once(&mut self, stays: &HashSet<String>) {
         let mut seen = HashSet::new();
         let mut kept: Vec<Quote> = Vec::new();
@@ -104,7 +110,7 @@ impl Quotes {
         self.0 = kept;
     }
 
-    /// Named messages in a row become one line; of very many the oldest become one run.
+    /// Combines consecutive listed messages to one line. If there are very many, the oldest become one run.
     fn join_named(&mut self) {
         let mut joined: Vec<Quote> = Vec::new();
         for quote in std::mem::take(&mut self.0) {
@@ -127,7 +133,7 @@ impl Quotes {
         self.0.is_empty()
     }
 
-    /// Words that are quoted, one text for each message.
+    /// Returns the quoted texts, one for each message.
     pub fn texts(&self) -> impl Iterator<Item = String> + '_ {
         self.0
             .iter()
@@ -135,12 +141,12 @@ impl Quotes {
             .map(|said| format!("{} {}", said.start, said.end))
     }
 
-    /// Id of the oldest message, as `recall` takes it.
+    /// Returns the id of the oldest message, in the form for `recall`.
     pub fn oldest(&self) -> Option<String> {
         self.0.iter().map(Quote::first).find(|first| *first != Seq(0)).map(|first| format!("m{first}"))
     }
 
-    /// The block, within `max` base tokens where that is possible at all; empty without quotes.
+    /// Returns the block, within `max` base tokens if possible; empty if there are no quotes.
     pub fn block(&self, max: Tokens) -> String {
         if self.is_empty() {
             return String::new();
@@ -156,13 +162,14 @@ impl Quotes {
         out
     }
 
-    /// The quotes cut or named so that they take `max` base tokens.
+    /// Returns the quotes, cut or listed so that they take `max` base tokens.
     fn fitted(&self, max: u64) -> Self {
         let total = |quotes: &Self| quotes.0.iter().map(Quote::cost).sum::<u64>();
         if total(self) <= max {
             return self.clone();
         }
-        // Lines that name messages join in ways that only the result shows: less is tried until that fits.
+        // The size of combined lists of ids is known only afterwards, so smaller limits are tried until the
+        // result fits.
         let mut room = max;
         loop {
             let mut quotes = self.fitted_once(room);
@@ -179,9 +186,9 @@ impl Quotes {
         let mut left = max;
         let mut chosen = HashSet::new();
         for index in self.by_weight() {
-            // The smallest form first: what remains is shared afterwards.
+            // Each quote first gets its minimum size; the rest is shared afterwards.
             let least = costs[index].min(LEAST);
-            // Lines that name what is not quoted take up to two such lines.
+            // Listing the messages that are not quoted takes up to two lines of that size.
             if least + LEAST > left && chosen.len() >= 2 {
                 continue;
             }
@@ -198,7 +205,8 @@ impl Quotes {
         Self(quotes.collect())
     }
 
-    /// Indices of quotes, the weightiest first: the newest, the oldest, then two old ones for each new one.
+    /// Returns the indices of quotes in order of importance: the newest, the oldest, then two old ones for
+    /// each new one.
     fn by_weight(&self) -> Vec<usize> {
         let mut rest: std::collections::VecDeque<usize> =
             (0..self.0.len()).filter(|index| self.0[*index].said.is_some()).collect();
@@ -211,10 +219,11 @@ impl Quotes {
         order
     }
 
-    /// Reads the block of a summary back, and the quotes that earlier releases put under Instructions.
+    /// Parses the block of a summary, and the quotes that earlier releases put under Instructions.
     fn read(summary: &str) -> Self {
         let mut quotes = Vec::new();
-        // Only the engine's own list counts: one in another section, or beside a block, is a forgery.
+        // Only becket's own list counts. A list in another section, or in addition to a block, was written by
+        // the model.
         let instructions = summary.split_once("## Instructions\n").map_or("", |(_, rest)| rest);
         let instructions = instructions.split("\n## ").next().unwrap_or_default();
         if let (Some((_, old)), None) = (instructions.split_once(OLD_MARK), span(summary)) {
@@ -249,7 +258,7 @@ impl Quotes {
         Self(quotes)
     }
 
-    /// `summary` without its block of quotes.
+    /// Returns `summary` without its block of quotes.
     pub fn strip(summary: &str) -> String {
         let mut text = summary.to_owned();
         while let Some((from, to)) = span(&text) {
@@ -290,8 +299,9 @@ impl Quote {
 }
 
 impl Said {
-    /// Equal words: a continuation repeats a message that an earlier compaction quoted. Where one of them is cut: the same beginning, and about the same length, because cutting and reading
-    /// back trims lines.
+    /// True if two quotes have the same words, because a continuation repeats a message that an earlier
+    /// compaction quoted. If one of them is cut: the same beginning and about the same length, because
+    /// cutting and parsing trim lines.
     fn is_same(&self, other: &Self) -> bool {
         if self.gone == 0 && other.gone == 0 {
             return self.start == other.start;
@@ -304,7 +314,7 @@ impl Said {
         alike && mine.abs_diff(its) * 50 <= mine.max(its)
     }
 
-    /// A further line of a block that is read.
+    /// Adds a further line of a block that is parsed.
     fn push(&mut self, line: &str) {
         match read_cut_mark(line) {
             Some(gone) if self.gone == 0 => self.gone = gone,
@@ -321,14 +331,15 @@ impl Said {
         }
     }
 
-    /// The same in at most `max` base tokens, as long as that leaves anything: a little more of the start than of the end.
+    /// Cuts the words to at most `max` base tokens if anything remains. Keeps a little more of the start than
+    /// of the end.
     fn cut(&self, id: Seq, max: u64) -> Self {
         let cost = |said: &Self| Quote::of(id, said.clone()).cost();
         if cost(self) <= max {
             return self.clone();
         }
         let whole = self.start.chars().count() + self.end.chars().count() + self.gone;
-        // Of a quote that is cut already each side gives from its own end.
+        // If the quote is already cut, each side is shortened at the cut.
         let (head, tail) = if self.gone == 0 {
             (self.start.as_str(), self.start.as_str())
         } else {
@@ -352,13 +363,13 @@ impl Said {
     }
 }
 
-/// What the user typed in a message, with a line for each attachment; escaped and trimmed.
+/// Returns the text that the user typed in a message, with a line for each attachment; escaped and trimmed.
 fn said(message: &Message) -> String {
     let mut lines: Vec<String> = Vec::new();
     for part in &message.parts {
         match part {
             Part::Text { text, synthetic: false, ignored: false, .. } if !is_blank(text) => {
-                // A line that looks like the mark of a cut is none.
+                // Escapes a line that only looks like the mark of a cut.
                 let line = |line: &str| match read_cut_mark(line.trim()) {
                     Some(_) => format!("\\{}", line.trim()),
                     None => line.trim_end().to_owned(),
@@ -373,7 +384,8 @@ fn said(message: &Message) -> String {
     lines.join("\n")
 }
 
-/// The largest cost that each may have so that all together take at most `max`; small ones leave more for the others.
+/// Returns the largest size per item with which all together take at most `max`. Small items leave more for
+/// the others.
 fn fair_share(costs: impl Iterator<Item = u64>, max: u64) -> u64 {
     let mut costs: Vec<u64> = costs.collect();
     costs.sort_unstable();
@@ -409,7 +421,7 @@ fn read_cut_mark(line: &str) -> Option<usize> {
     rest.ends_with("…]").then(|| gone.parse().ok()).flatten()
 }
 
-/// `[m3] …`, `[m3–m9, m12] …`, `[earlier] …`.
+/// Parses the start of a line: `[m3] …`, `[m3–m9, m12] …`, `[earlier] …`.
 fn header(line: &str) -> Option<(Vec<(Seq, Seq)>, &str)> {
     let (names, text) = line.strip_prefix('[')?.split_once(']')?;
     let number = |name: &str| match name {
@@ -423,7 +435,7 @@ fn header(line: &str) -> Option<(Vec<(Seq, Seq)>, &str)> {
     Some((names.split(", ").map(run).collect::<Option<_>>()?, text))
 }
 
-/// First and last byte of the newest block.
+/// Returns start and end (in bytes) of the newest block.
 fn span(summary: &str) -> Option<(usize, usize)> {
     let from = summary.rfind(OPEN)?;
     let to = from + summary[from..].find(CLOSE)? + CLOSE.len();

@@ -1,23 +1,24 @@
-//! Lines of a model's summary that repeat, at length, a text that the request shows in another place: a message of the tail,
-//! or a quote of the user's words. A summariser that copies its input would otherwise fill the window with it a second time.
+//! Removing lines of the model's summary that repeat, at length, a text shown elsewhere in the request: a
+//! message of the tail, or a quote of the user's words. Otherwise a summariser that copies its input would
+//! fill the window with it a second time.
 //!
-//! Nothing is lost: only what is shown elsewhere, word for word, leaves a summary. Does not look at the facts that the engine
-//! adds.
+//! Nothing is lost: only text that is shown elsewhere, word for word, is removed. Facts that becket adds are
+//! not examined.
 
 use super::provenance::{Run, runs};
 use super::sections::Sections;
 use becket_types::LeftOut;
 use std::collections::HashSet;
 
-/// Letters in a row, doubled as [`Run`] weighs them, that make a line a repetition.
+/// Minimum length of a repeated sequence, in letters doubled as in [`Run`].
 const REPEATED: usize = 2 * 80;
 /// The same for Goal and Instructions, where the user's own words belong.
 const REPEATED_INTENT: usize = 2 * 200;
-/// Nobody writes so many words of another text into a line of their own.
+/// A repeated sequence of this length is a copy, even if the line has other words.
 const COPIED: usize = 2 * 400;
 const INTENT: [&str; 2] = ["## Goal", "## Instructions"];
 
-/// Texts that a request shows beside the summary, as hashes of words in a row.
+/// Texts that a request shows in addition to the summary, as hashes of word sequences.
 #[derive(Clone, Debug, Default)]
 pub struct ShownTexts(HashSet<u64>);
 
@@ -26,7 +27,7 @@ impl ShownTexts {
         self.0.extend(runs(text).map(|run| run.hash));
     }
 
-    /// Takes lines that repeat a shown text out of the sections; returns them.
+    /// Removes lines that repeat a shown text from the sections, and returns them.
     pub fn leave_out(&self, sections: &mut Sections) -> Vec<LeftOut> {
         let headings: Vec<String> = sections.headings().map(str::to_owned).collect();
         let mut left_out = Vec::new();
@@ -48,13 +49,13 @@ impl ShownTexts {
         left_out
     }
 
-    /// True if a run of shown words of the line weighs as much as `most`, and more than all other words of the line. A very long
-    /// run is enough by itself: of a quote that is cut, only the ends are shown.
+    /// True if a sequence of shown words in the line weighs at least `most` and more than all other words of
+    /// the line. A very long sequence is enough by itself, because of a cut quote only the ends are shown.
     fn repeats(&self, line: &str, most: usize) -> bool {
         let (mut longest, mut now, mut all) = (0, 0, 0);
         for Run { hash, weight, last_weight, .. } in runs(line) {
             all += if all == 0 { weight } else { last_weight };
-            // The first run counts with all of its words, each further one adds its last word.
+            // The first run counts with all of its words, each further one adds only its last word.
             now = match (self.0.contains(&hash), now) {
                 (false, _) => 0,
                 (true, 0) => weight,
@@ -101,7 +102,7 @@ mod tests {
             (1, "Discoveries", format!("- {long}").as_str())
         );
         assert!(shown.leave_out(&mut sections).is_empty(), "once is enough");
-        // Of a text of several hundred letters, also Goal and Instructions hold no copy.
+        // Goal and Instructions may not contain a copy of several hundred letters either.
         let many = said.repeat(2);
         shown.learn(&many);
         sections.set("## Instructions", many.as_str());

@@ -1,7 +1,8 @@
-//! A summary as sections: parsing a model's text against a template, and rendering it in the template's order.
+//! A summary as sections: parsing a model's text with a template, and rendering it in the template's order.
 //!
-//! Parsing is lenient about how a heading is written (level, case, colon, bold) and strict about which there are: each
-//! counts once, in the template's order ([`headings`]). Any other line that looks like one is text, and escaped.
+//! Parsing is lenient about the spelling of a heading (level, case, colon, bold) and strict about the set:
+//! each heading counts once, in the template's order ([`headings`]). Any other line that looks like one is
+//! text, and is escaped.
 
 mod headings;
 
@@ -10,11 +11,11 @@ use becket_types::{LeftOut, Tokens, cut_end, cut_start, is_blank};
 
 /// Headings that a text must have to count as a filled default template.
 const REQUIRED: [&str; 3] = ["## Goal", "## Progress", "## Next steps"];
-/// Of a section that was cut, as it is recorded.
+/// Maximum number of bytes recorded of a cut section.
 const LEFT_OUT_BYTES: usize = 16_384;
 const CUT_MARK: &str = "\n[… cut …]\n";
 
-/// The shape to fill: the default one or the user's own.
+/// The template to fill: the default one or the user's own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
     custom: Option<String>,
@@ -22,7 +23,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// `custom` is the text of a template file; blank counts as none.
+    /// Makes a template. `custom` is the text of a template file; blank text counts as none.
     pub fn new(custom: Option<&str>) -> Self {
         let custom = custom.filter(|t| !is_blank(t)).map(str::to_owned);
         let headings = match &custom {
@@ -34,7 +35,7 @@ impl Template {
         Self { custom, headings }
     }
 
-    /// What the model is shown.
+    /// Returns the template as the model sees it.
     pub fn text(&self) -> String {
         match &self.custom {
             Some(text) => text.trim().to_owned(),
@@ -42,7 +43,7 @@ impl Template {
         }
     }
 
-    /// All sections, empty.
+    /// Returns all sections, empty.
     pub fn empty(&self) -> Sections {
         Sections {
             preface: String::new(),
@@ -50,7 +51,7 @@ impl Template {
         }
     }
 
-    /// The sections of a model's text: those that came, and which did not.
+    /// Parses the sections of a model's text, and lists the missing ones.
     pub(super) fn read(&self, text: &str) -> Answer {
         let mut sections = self.empty();
         if self.headings.is_empty() {
@@ -79,7 +80,7 @@ impl Template {
         let follows = if self.custom.is_some() {
             found.iter().filter(|f| **f).count() * 2 >= found.len()
         } else {
-            // A model that goes straight to "### Done" has kept the shape of Progress.
+            // A text that starts with "### Done" still has the shape of Progress.
             REQUIRED
                 .iter()
                 .all(|r| has(r) || (*r == "## Progress" && (has("### Done") || has("### In progress"))))
@@ -91,48 +92,48 @@ impl Template {
     }
 }
 
-/// What a model's text holds.
+/// The parsed text of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     pub sections: Sections,
-    /// Headings of the template that did not come, in its order.
+    /// Missing headings of the template, in its order.
     pub missing: Vec<String>,
-    /// It counts as a filled template: the default one needs a goal, progress and next steps, an own one at least half of
-    /// its headings.
+    /// True if the text counts as a filled template: the default template needs a goal, progress and next
+    /// steps, a user's own template at least half of its headings.
     pub follows: bool,
     /// Text before the first heading.
     pub outside: String,
 }
 
 impl Answer {
-    /// True if a section came and says something.
+    /// True if at least one section has text.
     pub fn has_sections(&self) -> bool {
         !self.sections.is_blank()
     }
 }
 
-/// A summary by sections.
+/// A summary, divided into sections.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sections {
-    /// The whole text of a template without headings; else empty.
+    /// The whole text if the template has no headings; otherwise empty.
     preface: String,
     items: Vec<(String, String)>,
 }
 
 impl Sections {
-    /// Body under a heading of the template; empty where there is none.
+    /// Returns the body under a heading; empty if there is none.
     pub fn get(&self, heading: &str) -> &str {
         self.items.iter().find(|(h, _)| h == heading).map_or("", |(_, body)| body)
     }
 
-    /// Sets the body under `heading`; nothing happens in a template that has no such heading.
+    /// Sets the body under `heading`. Has no effect if the template has no such heading.
     pub fn set(&mut self, heading: &str, body: impl Into<String>) {
         if let Some(item) = self.items.iter_mut().find(|(h, _)| h == heading) {
             item.1 = body.into();
         }
     }
 
-    /// In the order of the template.
+    /// Returns the headings in the template's order.
     pub fn headings(&self) -> impl Iterator<Item = &str> {
         self.items.iter().map(|(heading, _)| heading.as_str())
     }
@@ -141,7 +142,7 @@ impl Sections {
         self.items.iter().any(|(h, _)| h == heading)
     }
 
-    /// Whether no section says anything.
+    /// True if no section has text.
     pub fn is_blank(&self) -> bool {
         is_blank(&self.preface) && self.items.iter().all(|(_, body)| is_blank(body))
     }
@@ -162,7 +163,7 @@ impl Sections {
         out
     }
 
-    /// Renders within `max` base tokens, and returns what was cut.
+    /// Renders within `max` base tokens, and returns the text that was cut.
     pub(super) fn clamp_parts(self, max: Tokens) -> (String, Vec<LeftOut>) {
         let before = self.clone();
         let text = self.clamp(max);
@@ -171,7 +172,7 @@ impl Sections {
         }
         let cut = before.items.iter().filter(|(heading, _)| heading != "## Relevant files");
         let cut = cut.filter(|(_, body)| !body.is_empty() && !text.contains(body.as_str()));
-        // The middle is gone; what stands before and behind it is in the summary.
+        // Only the middle was removed; the text before and after it is in the summary.
         let left_out = cut.map(|(heading, body)| {
             let start = body.len() - longest_end(body, |start| text.contains(start)).len();
             LeftOut {
@@ -184,7 +185,7 @@ impl Sections {
         (text, left_out)
     }
 
-    /// Renders within `max` base tokens: the longest sections are cut in their middle first.
+    /// Renders within `max` base tokens. The longest sections are cut first, in their middle.
     pub fn clamp(mut self, max: Tokens) -> String {
         loop {
             let text = self.render();
@@ -202,7 +203,7 @@ impl Sections {
                 }
                 return cut.trim_end().to_owned();
             }
-            // Towards the size that fits, in steps, so that several long sections give alike.
+            // Approaches the fitting size in steps, so that several long sections are shortened evenly.
             let excess = ((size.0 - max.0) * 4) as usize + CUT_MARK.len();
             let keep = longest.len().saturating_sub(excess).max(longest.len() * 2 / 3).min(longest.len() - 1);
             *longest = cut_middle(longest, keep);
@@ -210,7 +211,7 @@ impl Sections {
     }
 }
 
-/// Body behind its lines at the start for which `there` holds.
+/// Returns the body without the leading lines for which `there` is true.
 fn longest_end(body: &str, there: impl Fn(&str) -> bool) -> &str {
     let mut rest = body;
     while let Some((line, behind)) = rest.split_once('\n') {
@@ -222,10 +223,11 @@ fn longest_end(body: &str, there: impl Fn(&str) -> bool) -> &str {
     rest
 }
 
-/// A third of `keep` bytes from the start and the rest from the end of `text`, on character borders.
+/// Keeps a third of `keep` bytes from the start and the rest from the end of `text`, cut at character
+/// borders.
 fn cut_middle(text: &str, keep: usize) -> String {
     let keep = keep.saturating_sub(CUT_MARK.len());
-    // The mark of an earlier cut goes: one is enough.
+    // The mark of an earlier cut is removed, because one mark is enough.
     let start = cut_end(text, keep / 3).trim_end();
     let end = cut_start(text, keep - keep / 3).trim_start();
     let start = start.split(CUT_MARK).next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Session state as text behind the summary: re-injected from its source, never entrusted to the summary. Files that were
-//! read stand in the summary's list of files and not here, so that nothing is said twice.
+//! Session state as text after the summary. It is taken from its source and never from the summary. Files
+//! that were read are in the summary's list of files and not here, so that nothing is repeated.
 
 use super::escape_tags;
 use crate::context::budget::estimate_text;
@@ -8,15 +8,16 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// A skill's text may take this many tokens, all of them together [`SKILLS_TOKENS`].
+/// Limit in tokens for the text of one skill; all skills together have [`SKILLS_TOKENS`].
 const SKILL_TOKENS: u64 = 5_000;
 const SKILLS_TOKENS: u64 = 25_000;
-/// Any other state, in bytes.
+/// Limit in bytes for any other state.
 const OTHER_BYTES: usize = 2_000;
 
-/// Text of the state message; empty when there is no state. `max` bounds it in base tokens.
+/// Makes the text of the state message, at most `max` base tokens; empty if there is no state.
 ///
-/// Skills are attached as reference: they were carried out as far as the summary says and are not to be run again.
+/// Skills are attached for reference: the summary says how far they were carried out, and they must not be
+/// run again.
 pub fn state_text(state: &BTreeMap<String, Value>, max: Tokens) -> String {
     let mut blocks = Vec::new();
     if let Some(mode) = state.get("mode").and_then(Value::as_str) {
@@ -43,7 +44,7 @@ fn bounded(text: &str, max: Tokens) -> String {
     if cut.len() == text.len() { text.to_owned() } else { format!("{cut}\n[… cut …]") }
 }
 
-/// `[{content|text|title, status}]`, also under `items` or `todos`.
+/// Parses `[{content|text|title, status}]`, also under `items` or `todos`.
 pub(super) fn todo(value: &Value) -> Option<String> {
     let items = ["items", "todos"].iter().find_map(|k| value.get(k)).unwrap_or(value).as_array()?;
     let lines: Vec<String> = items
@@ -51,7 +52,7 @@ pub(super) fn todo(value: &Value) -> Option<String> {
         .filter_map(|item| {
             let text = item.as_str().or_else(|| field(item, &["content", "text", "title", "task"]))?;
             let status = field(item, &["status", "state"]).unwrap_or("pending");
-            // What is open must be there whole; the todo tool takes at most 500 characters.
+            // Open items must be complete; the todo tool accepts at most 500 characters.
             let room = if status == "completed" { 300 } else { OTHER_BYTES };
             Some(format!("- [{}] {}", escape_tags(status), one_line(text, room)))
         })
@@ -59,7 +60,7 @@ pub(super) fn todo(value: &Value) -> Option<String> {
     (!lines.is_empty()).then(|| format!("Todo list:\n{}", lines.join("\n")))
 }
 
-/// `[{id, command, state}]`: background jobs of the shell that are not over, or lost.
+/// Parses `[{id, command, state}]` and returns background jobs of the shell that are running or lost.
 fn jobs(value: &Value) -> Option<String> {
     let line = |job: &Value| {
         let (state, command) = (field(job, &["state"])?, field(job, &["command"])?);
@@ -70,7 +71,7 @@ fn jobs(value: &Value) -> Option<String> {
     (!lines.is_empty()).then(|| format!("Background jobs:\n{}", lines.join("\n")))
 }
 
-/// Path and hash of files that were read: `[{path, hash}]` or `{path: hash}`.
+/// Returns path and hash of files that were read: `[{path, hash}]` or `{path: hash}`.
 pub(super) fn read_files(value: &Value) -> Vec<(String, String)> {
     let hash = |value: &Value| {
         value.as_str().or_else(|| field(value, &["hash", "sha256"])).unwrap_or_default().to_owned()
@@ -88,7 +89,8 @@ pub(super) fn read_files(value: &Value) -> Vec<(String, String)> {
     }
 }
 
-/// `[name]`, `[{name, content|body|text}]` or `{name: content}`; each skill once, the newest text of it.
+/// Parses `[name]`, `[{name, content|body|text}]` or `{name: content}`. Each skill appears once, with its
+/// newest text.
 fn skills(value: &Value, max: Tokens) -> Option<String> {
     let mut named: Vec<(String, String)> = Vec::new();
     let mut add = |name: &str, body: &str| {

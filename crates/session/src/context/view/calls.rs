@@ -1,7 +1,7 @@
-//! Which calls there are, under which id each is shown, how far it got, and where its result is.
+//! The calls of a session: the id under which each is shown, its state, and the position of its result.
 //!
-//! What is kept of a call stays for as long as the session does, so it is small: a name, a few numbers, a line of the
-//! journal. Where results are is kept of those calls only that are shown.
+//! The record of a call is kept for the whole session, so it is small: a name, a few numbers, a line of the
+//! journal. Positions of results are kept only for calls that are shown.
 
 use super::super::repair;
 use super::Place;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Where the result of a call is, among the messages that the view shows.
+/// Position of a call's result among the messages that the view shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Answer {
     /// The call itself is not shown.
@@ -23,37 +23,40 @@ pub(super) enum Answer {
     At(Place),
 }
 
-/// What is kept of a call for ever, also when its texts have left memory.
+/// The permanent record of a call, also after its texts have left memory.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct CallRecord {
-    /// The message that calls.
+    /// The message with the call.
     pub(super) at: Seq,
-    /// The message that holds its first result.
+    /// The message with its first result.
     pub(super) result: Option<Seq>,
-    /// Its line in the journal.
+    /// Number of its line in the journal.
     line: Option<u32>,
 }
 
-/// Every call of the session under the id that it is shown with: unique, and fit for every provider.
+/// Every call of the session by the id under which it is shown. Shown ids are unique and valid for every
+/// provider.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Calls {
-    /// Shown ids, and what is known of each, by number.
+    /// Shown ids; `known` has the record of each, by number.
     ids: Names,
     known: Vec<CallRecord>,
-    /// Ids in the ledger of those that are shown under another one, by number.
+    /// Ledger ids of calls that are shown under another id, by number.
     originals: HashMap<usize, CallId>,
-    /// Of those that are shown.
+    /// Results of the calls that are shown.
     answers: Answers,
-    /// Ledger ids that are shown otherwise, or were used more than once: the newest shown id, and how often.
+    /// Ledger ids that are shown differently or were used more than once: the newest shown id, and the number
+    /// of uses.
     aliases: HashMap<CallId, (CallId, u32)>,
-    /// Shared with checkpoints and snapshots, which only read: it grows for ever and is too long to copy.
+    /// Shared with checkpoints and snapshots, which only read it. It grows for the whole session and is too
+    /// long to copy.
     pub(super) journal: Arc<Journal>,
-    /// Lines of calls that no message holds.
+    /// Journal lines of calls that are in no message.
     strays: HashMap<CallId, u32>,
 }
 
 impl Calls {
-    /// Takes in a call of the message at `at`. Returns the id to show when it is another one.
+    /// Registers a call of the message at `at`. Returns the id to show if it differs.
     pub(super) fn register(&mut self, id: &CallId, at: Seq) -> Option<CallId> {
         let safe = repair::safe_id(id.as_str());
         let mut count = self.aliases.get(id).map_or(1, |(_, n)| *n);
@@ -70,17 +73,17 @@ impl Calls {
         Some(renamed)
     }
 
-    /// The id under which the newest call with this ledger id is shown, where it is another one.
+    /// Returns the id under which the newest call with this ledger id is shown, if it differs.
     pub(super) fn alias(&self, id: &CallId) -> Option<&CallId> {
         self.aliases.get(id).map(|(shown, _)| shown)
     }
 
-    /// The id under which the newest call with this ledger id is shown.
+    /// Returns the id under which the newest call with this ledger id is shown.
     pub(super) fn shown<'a>(&'a self, id: &'a CallId) -> &'a CallId {
         self.alias(id).unwrap_or(id)
     }
 
-    /// The ledger's id of a shown one.
+    /// Returns the ledger id of a shown id.
     pub(super) fn original<'a>(&'a self, shown: &'a CallId) -> &'a CallId {
         self.number(shown).and_then(|number| self.originals.get(&number)).unwrap_or(shown)
     }
@@ -93,7 +96,7 @@ impl Calls {
         self.number(shown).map(|number| &self.known[number])
     }
 
-    /// By shown id first, then by the ledger's.
+    /// Finds a call by its shown id, or else by its ledger id.
     pub(super) fn find(&self, id: &CallId) -> Option<(&str, &CallRecord)> {
         let number = self.number(id).or_else(|| self.number(self.shown(id)))?;
         Some((self.ids.get(number), &self.known[number]))
@@ -116,14 +119,14 @@ impl Calls {
         self.number(shown).and_then(|number| self.answers.get(number)).unwrap_or_default()
     }
 
-    /// A shown message calls.
+    /// Records that a shown message contains this call.
     pub(super) fn ask(&mut self, shown: &CallId) {
         if let Some(number) = self.number(shown) {
             self.answers.ask(number);
         }
     }
 
-    /// A shown message answers. Whether the call was open.
+    /// Records the position of a call's result. Returns true if the call had no result yet.
     pub(super) fn reply(&mut self, shown: &CallId, place: Place) -> bool {
         let number = self.number(shown);
         match number.and_then(|number| self.answers.get_mut(number)) {
@@ -135,7 +138,8 @@ impl Calls {
         }
     }
 
-    /// Messages have moved; `places` has the new place of each old one. What has no place any more was not shown.
+    /// Updates positions after messages were moved. `places` has the new position for each old one. Entries
+    /// without a new position were not shown.
     pub(super) fn moved(&mut self, places: &[usize]) {
         for (_, answer) in &mut self.answers.0 {
             if let Answer::At((at, _)) = answer {
@@ -144,7 +148,7 @@ impl Calls {
         }
     }
 
-    /// Whether all that it points at is there.
+    /// True if all positions and line numbers are valid.
     pub(super) fn is_consistent(&self, is_result: impl Fn(Place) -> bool) -> bool {
         let lines = self.journal.len();
         let there = |answer: &Answer| if let Answer::At(place) = answer { is_result(*place) } else { true };
@@ -157,12 +161,12 @@ impl Calls {
             && lines_of.all(|line| (line as usize) < lines)
     }
 
-    /// Nothing is shown.
+    /// Forgets all shown calls.
     pub(super) fn clear_answers(&mut self) {
         self.answers.0.clear();
     }
 
-    /// Writes to the journal line of the newest call with this ledger id.
+    /// Updates the journal line of the newest call with this ledger id.
     pub(super) fn note(
         &mut self,
         seq: Seq,
@@ -179,7 +183,7 @@ impl Calls {
         let at = known.as_ref().and_then(|line| **line).or_else(|| strays.get(shown).copied());
         let result = (!result.is_null()).then(|| result.to_string());
         if let Some(at) = at {
-            // A state never goes back: what has finished stays finished.
+            // A state never goes back: a finished call stays finished.
             let before = journal.get(at as usize).map_or(state, |line| line.state);
             let state = if rank(state) >= rank(before) { state } else { before };
             return journal.amend(at as usize, state, tool, subject, result.as_deref());
@@ -194,7 +198,7 @@ impl Calls {
         journal.push(Line { call_id: shown.as_str(), tool, subject, result, state, seq });
     }
 
-    /// How far the newest call with this ledger id got. One that has a result has finished.
+    /// Returns the state of the newest call with this ledger id. A call with a result has finished.
     pub(super) fn state(&self, id: &CallId) -> Option<JournalState> {
         let shown = self.shown(id);
         let record = self.get(shown);
@@ -206,16 +210,16 @@ impl Calls {
     }
 }
 
-/// What is known of the results of the calls that are shown: by number, in its order. The newest are asked for, and lie
-/// at the end.
+/// Results of the calls that are shown, ordered by number. Most look-ups are for the newest, which are at the
+/// end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Answers(Vec<(usize, Answer)>);
 
 impl Answers {
-    /// Looked through before the others.
+    /// Number of last entries that are searched first.
     const NEWEST: usize = 16;
 
-    /// Where it is, or where it would be.
+    /// Returns the index of an entry, or the index at which to insert it.
     fn place(&self, number: usize) -> Result<usize, usize> {
         let newest = self.0.len().saturating_sub(Self::NEWEST);
         let by_number = |(other, _): &(usize, Answer)| other.cmp(&number);
@@ -234,7 +238,7 @@ impl Answers {
         self.place(number).ok().map(|at| &mut self.0[at].1)
     }
 
-    /// The call is shown.
+    /// Records that the call is shown.
     fn ask(&mut self, number: usize) {
         if let Err(at) = self.place(number) {
             self.0.insert(at, (number, Answer::Open));

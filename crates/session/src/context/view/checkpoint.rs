@@ -1,11 +1,12 @@
-//! What of a view must outlast its process, so that opening a long session need not fold all of its ledger again.
+//! A checkpoint of a view, so that opening a long session need not process its whole ledger again.
 //!
-//! A [`Checkpoint`] is what folding a ledger up to one entry came to: the messages that the view shows, in the ledger's
-//! own words, and what is remembered of everything else (calls, journal, state, controls). It is derived: folding the
-//! ledger gives the same, and [`View::restore`] followed by the entries behind it shows what a fold of all of them shows.
-//! A revert that wants what is not in it makes the view stale, as when messages have left memory.
+//! A [`Checkpoint`] is the state of a view after one entry: the messages that it shows, in the ledger's own
+//! words, and the records of everything else (calls, journal, state, controls). It is derived data.
+//! [`View::restore`] followed by the later entries shows the same as processing all entries. A revert that
+//! needs something that the checkpoint lacks makes the view stale, as if messages had left memory.
 //!
-//! [`View::checkpoint`] names every field of [`View`]: one that is added must be decided on here.
+//! [`View::checkpoint`] names every field of [`View`], so a new field does not compile until its treatment is
+//! decided here.
 
 use super::calls::{Answer, Calls};
 use super::facts::{Turn, Words};
@@ -21,12 +22,12 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// A view without the texts that it does not show. See the module.
+/// A view without the texts that it does not show; see the module.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Checkpoint {
     last_seq: Option<Seq>,
     slots: Vec<SlotRecord>,
-    /// Places among `slots`.
+    /// Indices into `slots`.
     live: Vec<usize>,
     controls: Vec<ControlRecord>,
     calls: Calls,
@@ -40,7 +41,7 @@ pub struct Checkpoint {
     live_tokens: Tokens,
     lead_tokens: Tokens,
     noticed: Vec<String>,
-    /// Not asked for yet.
+    /// Notices that were not returned yet.
     notices: Vec<String>,
     forgotten: Option<Seq>,
     lost_at: Option<Seq>,
@@ -77,7 +78,7 @@ enum ActRecord {
 }
 
 impl View {
-    /// What this view knows, to be restored later. Holds the texts of live messages only.
+    /// Makes a checkpoint of this view. It contains only the texts of live messages.
     pub fn checkpoint(&self) -> Checkpoint {
         let Self {
             policy: _,
@@ -160,8 +161,9 @@ impl View {
         checkpoint
     }
 
-    /// The control without what nothing can ask for any more: what stubs show of calls that are out of the view, texts
-    /// of compactions that another one replaced. And whether that is all of it; if not, an undo that wants it folds anew.
+    /// Returns the control without data that is no longer needed: excerpts for stubs of calls that left the
+    /// view, texts of compactions that were replaced. The flag is true if nothing was removed; otherwise an
+    /// undo that needs the data computes the view again.
     fn slim(&self, control: &Control) -> (ControlRecord, bool) {
         let (mut whole, mut replaced) = (true, false);
         let mut calls = |calls: &[PrunedCall]| {
@@ -200,7 +202,7 @@ impl View {
         (ControlRecord { seq: control.seq, time: control.time, act }, whole && !replaced)
     }
 
-    /// The view that the checkpoint was taken of; `None` when it contradicts itself.
+    /// Restores a view from a checkpoint; `None` if the checkpoint contradicts itself.
     pub fn restore(policy: Policy, scope: ModelScope, checkpoint: Checkpoint) -> Option<Self> {
         if !checkpoint.is_consistent() {
             return None;
@@ -232,12 +234,12 @@ impl View {
 }
 
 impl Checkpoint {
-    /// The last entry that is folded into it.
+    /// Returns the last entry that the checkpoint covers.
     pub fn last_seq(&self) -> Seq {
         self.last_seq.unwrap_or_default()
     }
 
-    /// Nothing in it points at what is not there. It is derived, but it comes from a disk.
+    /// True if all indices are valid. A checkpoint is derived data, but it is read from a disk.
     fn is_consistent(&self) -> bool {
         let part = |(at, part): (usize, usize)| {
             self.slots

@@ -1,26 +1,28 @@
-//! Facts that follow from a ledger beside the messages themselves: whose turn it is.
+//! Facts derived from a ledger in addition to the messages: the state of the current turn.
 
 use super::Slot;
 use becket_types::{Message, Role, Seq, TurnState};
 use serde::{Deserialize, Serialize};
 
-/// Whose turn it is. Kept up to date entry by entry; looked at again from the start only when a message was reverted.
+/// State of the current turn, updated with each entry. Computed again from the start only after a message was
+/// reverted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Turn {
     pub(super) newest: Words,
-    /// Newest assistant message ever, also one that was reverted since: it was made from all messages before it.
+    /// Newest assistant message ever, even if it was reverted since. All messages before it had been sent to
+    /// the model.
     pub(super) shown_up_to: Seq,
     pub(super) ended: Option<(Seq, TurnState)>,
     pub(super) last_end: Seq,
     pub(super) interrupted: bool,
 }
 
-/// The newest messages of each sort among some.
+/// The newest messages of each kind.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Words {
-    /// Newest message with the user's own words, and whether it holds media.
+    /// Newest message with the user's own words, and true if it has media.
     user: Option<(Seq, bool)>,
-    /// Newest message of role user, whoever wrote it.
+    /// Newest message with the role `user`, by any author.
     pub(super) input: Option<Seq>,
     /// Newest assistant message.
     pub(super) assistant: Option<Seq>,
@@ -56,7 +58,7 @@ impl Turn {
         }
     }
 
-    /// After a revert: what is left of the messages in memory, and of those that have left it.
+    /// Computes the state again after a revert, from the messages in memory and those that have left it.
     pub(super) fn rescan<'a>(&mut self, left: &Words, slots: impl Iterator<Item = &'a Slot>) {
         self.newest = left.clone();
         for slot in slots {
@@ -64,7 +66,8 @@ impl Turn {
         }
     }
 
-    /// `answer` says of the newest assistant message whether it ends a turn: finished for good and without calls.
+    /// Returns the turn state. `answer` decides if the newest assistant message ends a turn: it is finished
+    /// and has no calls.
     pub(super) fn state(&self, answer: impl FnOnce(Seq) -> bool) -> TurnState {
         if let Some((_, state)) = self.ended {
             return state;

@@ -1,8 +1,9 @@
-//! From entries to live messages.
+//! Computing the live messages from entries.
 //!
-//! Most entries add something at the end: O(1). A compaction filters the live messages; a revert folds the messages in
-//! memory again without what was reverted. A compaction only ever removes: what an earlier one took out does not come back
-//! with a later one, so a view is the same whichever way it was reached.
+//! Most entries add something at the end, in O(1). A compaction filters the live messages. A revert computes
+//! the live messages again from those in memory, without the reverted entry. A compaction only removes:
+//! messages that an earlier one removed do not come back with a later one, so the view does not depend on how
+//! it was reached.
 
 use super::super::{budget, continuation, escape};
 use super::shape::Mark;
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// An entry that changes how others are shown.
+/// An entry that changes how other entries are shown.
 #[derive(Debug)]
 pub(super) struct Control {
     pub(super) seq: Seq,
@@ -35,43 +36,44 @@ pub(super) enum Act {
     Pin(PinTarget),
     Restore(Vec<MessageId>),
     Remind(MessageId),
-    /// A continuation.
+    /// A continuation that repeats a message.
     Heir(Heir),
 }
 
-/// A continuation that says again what a message said: it is pinned where that was, and goes with it when that is reverted.
+/// A continuation that repeats a user message. It inherits that message's pin and is reverted with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Heir {
     pub(super) id: MessageId,
     /// The compaction that it follows.
     pub(super) of: Seq,
-    /// The message whose words it says.
+    /// The message that it repeats.
     pub(super) said: MessageId,
     pub(super) said_at: Seq,
 }
 
-/// What the controls in force add up to.
+/// The combined effect of all controls in force.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
-    /// Entries that count as if they were not there.
+    /// Entries that are cancelled.
     pub(super) dead: HashSet<Seq>,
     pub(super) wrapped: HashSet<MessageId>,
     pub(super) pruned: HashMap<CallId, Mark>,
-    /// Outputs of which the beginning and the end are shown. A stub for the whole output takes precedence.
+    /// Outputs that are shown shortened. A stub takes precedence.
     pub(super) cuts: HashMap<CallId, CutOutput>,
-    /// Media parts that are text, and the entry that says so: it speaks of messages before it only.
+    /// Media parts shown as text, with the entry that decided it. It applies only to messages before that
+    /// entry.
     pub(super) media: HashMap<(MessageId, u32), Seq>,
     pub(super) pinned_messages: HashSet<MessageId>,
-    /// Pinned messages that stand in the view under another id.
+    /// Pinned messages that are in the view under another id.
     pub(super) heirs: HashMap<MessageId, MessageId>,
-    /// Continuations that say a message's words again, and where that message is.
+    /// Continuations that repeat a message, with the position of that message.
     said: HashMap<MessageId, Seq>,
     pub(super) pinned_calls: HashSet<CallId>,
     pub(super) compaction: Option<(Seq, Arc<Compaction>)>,
 }
 
 impl Effects {
-    /// Whether the message counts: not reverted, and not the continuation of a compaction that was.
+    /// True if the message is in force: neither it nor the compaction whose continuation it is was reverted.
     pub(super) fn counts(&self, slot: &Slot) -> bool {
         !self.dead.contains(&slot.seq) && slot.owner.is_none_or(|seq| !self.dead.contains(&seq))
     }
@@ -80,7 +82,7 @@ impl Effects {
         self.dead.contains(&seq)
     }
 
-    /// When the message's words were first said.
+    /// Returns the position at which the message's words were first said.
     fn said_at(&self, message: &Message) -> Seq {
         self.said.get(&message.id).copied().unwrap_or(message.seq)
     }
@@ -122,7 +124,7 @@ impl Effects {
         }
     }
 
-    /// The newest decision counts: a later compaction may have less room for the same step.
+    /// The newest decision counts, because a later compaction may have less space for the same step.
     fn cut(&mut self, cuts: &[CutOutput]) {
         self.cuts.extend(cuts.iter().map(|cut| (cut.call_id.clone(), cut.clone())));
     }
@@ -143,7 +145,7 @@ impl Effects {
 }
 
 impl View {
-    /// Whether the entry is newer than the last one; then it is the last one.
+    /// True if the entry is newer than the last one. It then becomes the last one.
     pub(super) fn is_next(&mut self, seq: Seq) -> bool {
         let is = self.last_seq.is_none_or(|last| seq > last);
         if is {
@@ -152,8 +154,8 @@ impl View {
         is
     }
 
-    /// Folds in the next entry. O(1) except at compactions and reverts. An entry that is not newer than the last one is
-    /// ignored.
+    /// Applies the next entry, in O(1) except for compactions and reverts. An entry that is not newer than
+    /// the last one is ignored.
     pub fn apply(&mut self, entry: &Entry) {
         if !self.is_next(entry.seq) {
             return;
@@ -181,7 +183,8 @@ impl View {
             }
             EntryKind::Restore { messages } => self.restore_entry(entry, messages),
             EntryKind::Reminder { message, .. } => {
-                // What a request has shown plain stays plain: a record that comes too late has no effect.
+                // A message that a request has already sent without a reminder stays so. A reminder that
+                // comes too late has no effect.
                 if self.can_remind(message) {
                     self.control(entry, Act::Remind(*message));
                     self.recount();
@@ -250,14 +253,15 @@ impl View {
         self.log.push(Slot { message: Arc::new(message), seq, done, finish: None, tokens, owner, out: None });
         if self.effects.counts(&self.log[at]) {
             self.live.push(at);
-            // A result may come after its call was pruned: then it is shown as a stub at once.
+            // The call may have been pruned before its result arrives. The result is then shown as a stub at
+            // once.
             self.live_tokens += self.weight(&self.log[at]);
             self.attach(at, 0);
         }
     }
 
-    /// Whose words the continuation says again, if it does: those that its compaction took out for it, or those beside
-    /// the media that are no longer shown.
+    /// Returns the message that the continuation repeats: one that the compaction removed for it, or one
+    /// whose media are no longer shown. `None` if it repeats none.
     fn heir(&mut self, message: &Message, of: Seq) -> Option<Heir> {
         let at = if continuation::is_replay(message) {
             let compaction = self.effects.compaction.as_ref().filter(|(seq, _)| *seq == of)?;
@@ -276,7 +280,7 @@ impl View {
         self.controls.iter().rev().find(|c| matches!(c.act, Act::Compaction(_))).map(|c| c.seq)
     }
 
-    /// Gives a call or result the id that is shown.
+    /// Gives a call or result the id under which it is shown.
     fn own_ids(&mut self, at: Seq, part: &mut Part) {
         match part {
             Part::ToolCall { call_id, .. } => {
@@ -299,7 +303,7 @@ impl View {
 
     pub(super) fn part(&mut self, id: &MessageId, mut part: Part) {
         let Some(at) = self.slot_of(id) else {
-            // Of a message that is not in memory, or of none.
+            // The message is not in memory, or does not exist.
             self.stale |= self.forgotten.is_some();
             return;
         };
@@ -331,7 +335,7 @@ impl View {
         }
     }
 
-    /// Notes the calls and results of a live message, from a part on.
+    /// Registers the calls and results of a live message, from a part on.
     fn attach(&mut self, at: usize, from: usize) {
         let slot = &self.log[at];
         for (nth, part) in slot.message.parts.iter().enumerate().skip(from) {
@@ -341,7 +345,7 @@ impl View {
                 }
                 (Role::Tool, Part::ToolResult { call_id, .. }) => {
                     let open = self.calls.reply(call_id, (at, nth));
-                    // The context may hold a repair in its place.
+                    // The context may contain a repair in place of this result.
                     self.dirty |= open && self.cursor.repaired.contains(call_id);
                 }
                 _ => {}
@@ -383,7 +387,7 @@ impl View {
         self.may_forget = true;
     }
 
-    /// What the compaction leaves; the others remember that it took them out.
+    /// Applies a compaction: returns the remaining messages, and marks the others as removed by it.
     fn compacted(&mut self, live: Vec<usize>, by: Seq, compaction: &Compaction) -> Vec<usize> {
         let left = self.filter(&live, compaction);
         let mut staying = left.iter().peekable();
@@ -406,15 +410,16 @@ impl View {
         self.refold();
     }
 
-    /// What a revert changed, folded again. What a compaction leaves depends on all that was live then, also on what later
-    /// ones took out and has left memory. So what one before the first change left stays left (`out` says it); those from
-    /// there on are done anew, and the view is stale if anything that they saw has left memory.
+    /// Computes again what a revert has changed. The effect of a compaction depends on all messages that were
+    /// live at that time, including those that later ones removed and that have left memory. So compactions
+    /// before the first change keep their effect (recorded in `out`). The later ones are applied again, and
+    /// the view is stale if any message they depended on has left memory.
     fn refold(&mut self) {
         let before = std::mem::take(&mut self.effects).dead;
         self.enact_all();
         let changed = before.symmetric_difference(&self.effects.dead).copied();
         let mut since = changed.filter(|seq| self.decides(*seq)).min().unwrap_or(Seq(u64::MAX));
-        // What came back was taken out by some compaction before: all are done anew.
+        // A restored message was removed by an earlier compaction, so all compactions are applied again.
         if self.controls.iter().any(|c| c.seq >= since && matches!(c.act, Act::Restore(_))) {
             since = Seq(0);
         }
@@ -452,7 +457,8 @@ impl View {
         self.reattach();
     }
 
-    /// Whether what a compaction leaves can depend on the entry: not on how messages are shown.
+    /// True if the effect of a compaction can depend on this entry. Entries that only change how messages are
+    /// shown do not matter.
     fn decides(&self, seq: Seq) -> bool {
         match self.controls.binary_search_by_key(&seq, |control| control.seq) {
             Ok(at) => {
@@ -465,7 +471,7 @@ impl View {
         }
     }
 
-    /// What the controls add up to, those that were reverted left out.
+    /// Combines all controls except reverted ones.
     pub(super) fn enact_all(&mut self) {
         let mut dead = HashSet::new();
         for control in self.controls.iter().rev() {
@@ -475,7 +481,7 @@ impl View {
                 dead.insert(target);
             }
         }
-        // Words that were taken back are not said again.
+        // A continuation must not repeat a message that was reverted.
         for control in &self.controls {
             if let Act::Heir(heir) = control.act
                 && dead.contains(&heir.said_at)
@@ -491,7 +497,8 @@ impl View {
         }
     }
 
-    /// Adds the messages before `until` that count and are not out, from slot `next` on; returns the slot after them.
+    /// Adds the messages before `until` that are in force and not removed, starting at slot `next`. Returns
+    /// the slot after them.
     fn take_live(&self, live: &mut Vec<usize>, next: usize, until: Seq) -> usize {
         let end = self.log.partition_point(|slot| slot.seq < until).max(next);
         let shown = |slot: &Slot| slot.out.is_none() && self.effects.counts(slot);
@@ -499,12 +506,13 @@ impl View {
         end
     }
 
-    /// What a compaction leaves: its tail, what it keeps, pins, the last message with the user's words; whole batches.
+    /// Returns the messages that a compaction keeps: its tail, its kept messages, pinned ones, and the last
+    /// message with the user's words. Calls and results stay together.
     fn filter(&self, live: &[usize], compaction: &Compaction) -> Vec<usize> {
         let out: HashSet<MessageId> = compaction.taken_out.iter().copied().collect();
         let kept: HashSet<MessageId> = compaction.kept.iter().copied().collect();
         let message = |at: &usize| &self.log[*at].message;
-        // A message that came back may be newer than what a continuation says again.
+        // A restored message may be newer than the message that a continuation repeats.
         let words = live.iter().filter(|at| continuation::is_users_words(message(at)));
         let last_words = words.max_by_key(|at| self.effects.said_at(message(at))).copied();
         let stays = |at: &usize| {
@@ -518,7 +526,8 @@ impl View {
         let taken_out = |at: &usize| out.contains(&message(at).id);
         let mut keep: Vec<bool> = live.iter().map(|at| !taken_out(at) && stays(at)).collect();
 
-        // A call and its results are indivisible: a kept result keeps its call, a kept call all of its results.
+        // A call and its results are indivisible: a kept result keeps its call, and a kept call keeps all of
+        // its results.
         let mut wanted: HashSet<&CallId> = self.effects.pinned_calls.iter().collect();
         wanted.extend(
             live.iter().zip(&keep).filter(|(_, keep)| **keep).flat_map(|(at, _)| results_of(message(at))),

@@ -1,15 +1,16 @@
-//! What leaves memory: messages that the view no longer shows, as far as there is no room for them.
+//! Removing messages from memory that the view no longer shows, if they exceed a limit.
 //!
-//! Nothing of what is shown depends on them; what an undo would need of them is in the ledger. When to forget is
-//! the business of who calls [`View::let_go`].
+//! Nothing that is shown depends on them, and an undo can read them from the ledger. The caller of
+//! [`View::let_go`] decides when to do this.
 
 use super::fold::results_of;
 use super::{Ids, Slot, View};
 use becket_types::{Message, Tokens};
 
 impl View {
-    /// Lets go of messages that the view no longer shows, oldest first, beyond the `room` of what an undo may want soon.
-    /// Costs something behind a compaction only. Folding alone never does it, so a fresh fold can undo anything.
+    /// Removes messages that the view no longer shows from memory, oldest first. The newest `room` tokens of
+    /// them stay, because an undo may need them soon. Only does work after a compaction. Applying entries
+    /// never removes anything, so a newly computed view can undo everything.
     pub(super) fn forget(&mut self, room: Tokens) {
         if !std::mem::take(&mut self.may_forget) {
             return;
@@ -49,8 +50,8 @@ impl View {
         self.calls.moved(&places);
     }
 
-    /// Which messages must stay in memory: what is shown, what says whose turn it is, what may yet be wrapped, and pins
-    /// that were taken back, which nobody misses.
+    /// Returns the messages that must stay in memory: shown messages, those that determine the turn state,
+    /// and those that may still be wrapped in a reminder. Reverted pins need not stay.
     pub(super) fn needed(&self) -> Vec<bool> {
         let turn = &self.turn;
         let mut live = self.live.iter().peekable();

@@ -1,38 +1,38 @@
-//! The journal of calls: what ran, on what, and what it came to. It grows for as long as the session does, so a line is its
-//! bytes in one long text and a few numbers, and is taken apart when it is read.
+//! The journal of calls: the tool, the subject and the outcome of each. It grows for the whole session. So a
+//! line is stored as bytes in one long text plus a few numbers, and parsed when it is read.
 
 use becket_types::{JournalState, Seq};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use std::fmt;
 
-/// One tool call as the journal knows it.
+/// One tool call in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// As it is shown.
+    /// Id under which the call is shown.
     pub call_id: &'a str,
     pub tool: &'a str,
     /// One line for people: the command, the path.
     pub subject: Option<&'a str>,
-    /// JSON; nothing where there is none yet.
+    /// Result as JSON text; empty if there is none yet.
     pub result: &'a str,
     pub state: JournalState,
-    /// The entry that mentioned the call first.
+    /// The entry that first mentioned the call.
     pub seq: Seq,
 }
 
 impl Line<'_> {
-    /// What the call came to; `null` where nothing is known.
+    /// Returns the parsed result; `null` if there is none.
     pub fn value(&self) -> Value {
         serde_json::from_str(self.result).unwrap_or_default()
     }
 }
 
-/// Lines in order of first mention.
+/// Lines in the order in which calls were first mentioned.
 #[derive(Clone, Default, Deserialize)]
 #[serde(from = "Vec<Saved>")]
 pub struct Journal {
-    /// The words of all lines. A line that is written anew leaves its old words behind, unless they were the last.
+    /// The texts of all lines. A changed line leaves its old text unused, unless it was the last one.
     text: String,
     records: Vec<Record>,
 }
@@ -43,7 +43,7 @@ struct Record {
     start: usize,
     call_id: u32,
     tool: u32,
-    /// [`ABSENT`]: none.
+    /// Length of the subject; [`ABSENT`] if there is none.
     subject: u32,
     result: u32,
     state: JournalState,
@@ -62,7 +62,7 @@ impl Record {
     }
 }
 
-/// A length as it is kept. No line has 4 GB: an entry is read and written whole.
+/// Converts a length for storage. No line reaches 4 GB, because entries are read and written as a whole.
 fn length(text: &str) -> u32 {
     u32::try_from(text.len()).unwrap_or(ABSENT - 1)
 }
@@ -111,7 +111,7 @@ impl Journal {
         });
     }
 
-    /// Writes news into a line: what is `None` stays as it was.
+    /// Updates a line. Fields that are `None` stay unchanged.
     pub(super) fn amend(
         &mut self,
         at: usize,
@@ -204,7 +204,7 @@ mod tests {
         let mut journal = Journal::default();
         journal.push(line("a"));
         journal.push(line("b"));
-        // Of the last line and of another one.
+        // Amends the last line and an earlier one.
         for at in [1, 0] {
             journal.amend(at, JournalState::Started, Some("bash"), Some("make"), None);
             journal.amend(at, JournalState::Finished, None, None, Some("{\"exit_code\":0}"));

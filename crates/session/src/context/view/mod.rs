@@ -1,19 +1,20 @@
-//! The view: what the model sees of a ledger, folded entry by entry.
+//! The view: everything that the model sees of a ledger, computed entry by entry.
 //!
-//! Two stages. [`View::apply`] (in `fold`) keeps the *live* messages: those of the ledger that no compaction or revert has
-//! removed, in the ledger's own words, and what else the entries say (stubs, pins, reminders, whose turn it is).
-//! [`View::context`] (in `render`) turns what is new among them into what is sent: escaped, wrapped, pruned, repaired
-//! (`shape`), results behind their calls.
+//! There are two stages. [`View::apply`] (in `fold`) keeps the *live* messages: those that no compaction or
+//! revert has removed, in the ledger's own words. It also keeps what other entries say (stubs, pins,
+//! reminders, the turn state). [`View::context`] (in `render`) converts new live messages to the form in
+//! which they are sent: escaped, wrapped, pruned, repaired (`shape`), with results after their calls.
 //!
 //! Invariants:
-//! - The messages of the context are a function of the entries alone: folding them one by one, with a context built in
-//!   between or not, gives the same. No clock, no randomness; ids of what the view makes itself are derived.
-//! - While `Context::generation` stays the same, messages are only added at the end. A message enters when it can no
-//!   longer change: a streaming assistant message not before something follows it.
-//! - A step costs what is new. Only a boundary (compaction, prune, revert, …) looks at all live messages again, and it is
-//!   one only if it changes what was shown.
+//! - The messages of the context depend only on the entries. Applying them one by one gives the same result
+//!   whether or not a context is built in between. No clock, no randomness; ids of messages that the view
+//!   makes are derived.
+//! - While `Context::generation` stays the same, messages are only added at the end. A message is added when
+//!   it can no longer change: a streaming assistant message is not added before something follows it.
+//! - A step costs only what is new. Only a boundary (compaction, prune, revert, …) examines all live messages
+//!   again, and it counts as a boundary only if it changes what was shown.
 //!
-//! Does not write entries: reminders, prunes, notices that are due are returned for the driver to append.
+//! Writes no entries: due reminders, prunes and notices are returned for the driver to append.
 
 mod calls;
 mod checkpoint;
@@ -51,57 +52,58 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// What T5 looks at.
+/// The facts that decide about reminders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepFacts {
-    /// The newest finished assistant message of this turn; a turn starts behind the last `turn_end`.
+    /// The newest finished assistant message of this turn. A turn starts after the last `turn_end`.
     pub last_finished: Option<Seq>,
-    /// Messages typed by a person that are newer than it and live, oldest first. All of this turn's when there is none.
+    /// Live messages that a person typed after `last_finished`, oldest first. If that is `None`, all of this
+    /// turn.
     pub newer_users: Vec<MessageId>,
 }
 
 /// A message in memory.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// As in the ledger, with `seq` filled in and call ids made unique.
+    /// The ledger's message, with `seq` filled in and call ids made unique.
     message: Arc<Message>,
     seq: Seq,
-    /// No part will follow. Always so except for an assistant message without its `finish`.
+    /// True if no part will follow. False only for an assistant message without its `finish`.
     done: bool,
     finish: Option<FinishReason>,
     tokens: Tokens,
-    /// The compaction that this continuation belongs to: undone with it.
+    /// The compaction that this continuation belongs to. They are undone together.
     owner: Option<Seq>,
-    /// The compaction that took it out of the view.
+    /// The compaction that removed it from the view.
     out: Option<Seq>,
 }
 
-/// Slots by message id. Nearly all that is asked for is among the newest, so the map is filled only when it is needed.
+/// Slots by message id. Most look-ups are for the newest messages, so the map is filled only when needed.
 #[derive(Debug, Default)]
 struct Ids {
     map: HashMap<MessageId, usize>,
-    /// Slots that are in the map.
+    /// Number of slots that are in the map.
     upto: usize,
 }
 
-/// Where the result of a live call is: slot and part.
+/// Position of a live call's result: slot and part.
 type Place = (usize, usize);
 
-/// The incremental fold of a ledger.
+/// A view that is computed incrementally from a ledger.
 #[derive(Debug)]
 pub struct View {
     policy: Policy,
     scope: ModelScope,
 
     last_seq: Option<Seq>,
-    /// Messages in memory, by ledger order.
+    /// Messages in memory, in ledger order.
     log: Vec<Slot>,
     ids: Ids,
     controls: Vec<Control>,
     calls: Calls,
     states: HashMap<String, Value>,
     turn: Turn,
-    /// What `turn` needs to know of messages that have left memory.
+    /// Facts for `turn` about messages that have left memory.
     left: Words,
     system_items: Vec<SystemItem>,
     model: Option<String>,
@@ -110,20 +112,20 @@ pub struct View {
     offered: BTreeSet<String>,
 
     effects: Effects,
-    /// Slots that the view shows, by ledger order.
+    /// Slots that the view shows, in ledger order.
     live: Vec<usize>,
-    /// Estimate of the live messages, of what leads them, of the system prompt.
+    /// Estimates of the live messages, of the messages before them, and of the system prompt.
     live_tokens: Tokens,
     lead_tokens: Tokens,
     system_tokens: Tokens,
 
     context: Context,
     cursor: Cursor,
-    /// Calls of the newest answer may be running.
+    /// True if calls of the newest answer may be running.
     may_run: bool,
-    /// What was shown may no longer hold: the next context is built anew.
+    /// True if earlier output may be invalid, so the next context is built from the start.
     dirty: bool,
-    /// The next context has a new generation whatever the messages are.
+    /// True if the next context gets a new generation, even if its messages are unchanged.
     bump: bool,
     built: bool,
     validator: (u64, Validator),
@@ -132,16 +134,17 @@ pub struct View {
     noticed: HashSet<String>,
     /// Newest message that has left memory.
     forgotten: Option<Seq>,
-    /// The newest compaction that took out a message which has left memory.
+    /// The newest compaction that removed a message which has left memory.
     lost_at: Option<Seq>,
-    /// By requests for messages, those of subagents among them.
+    /// Usage of requests for messages, including those of subagents.
     used: Used,
     may_forget: bool,
     stale: bool,
 }
 
 impl View {
-    /// Removed messages that stay in memory, by our estimate, so that undoing a compaction needs no re-reading.
+    /// Estimated tokens of removed messages that stay in memory, so that undoing a compaction need not read
+    /// the ledger.
     pub const UNDO_ROOM: Tokens = Tokens(1_000_000);
 
     pub fn new(policy: Policy, scope: ModelScope) -> Self {
@@ -182,7 +185,7 @@ impl View {
         }
     }
 
-    /// Folds in a whole ledger.
+    /// Computes the view of a whole ledger.
     pub fn fold<'a>(policy: Policy, scope: ModelScope, entries: impl IntoIterator<Item = &'a Entry>) -> Self {
         let mut view = Self::new(policy, scope);
         for entry in entries {
@@ -191,13 +194,14 @@ impl View {
         view
     }
 
-    /// Lets go of messages that no request built now would show, but for `room` of them, the newest: for whoever folds a long
-    /// ledger and wants little of it in memory. An entry that brings back what is gone makes the view [`Self::stale`].
+    /// Removes messages from memory that no request would show, except the newest `room` tokens of them. For
+    /// callers that process a long ledger and need little memory. An entry that brings back a removed message
+    /// makes the view [`Self::stale`].
     pub fn let_go(&mut self, room: Tokens) {
         self.forget(room);
     }
 
-    /// The model that requests are built for from here on. A boundary if it changes what is shown.
+    /// Sets the model for the following requests. A boundary if it changes what is shown.
     pub fn set_scope(&mut self, scope: ModelScope) {
         if self.scope != scope {
             self.scope = scope;
@@ -206,8 +210,9 @@ impl View {
         }
     }
 
-    /// True while calls of the newest answer may be running: contexts that are built meanwhile (to be looked at, counted or
-    /// summarised) do not claim that these calls were interrupted, and give no notices of them.
+    /// Sets if calls of the newest answer may be running. If so, contexts that are built meanwhile (for
+    /// display, counting or a summary) do not claim that these calls were interrupted, and give no notices
+    /// about them.
     pub fn set_calls_may_run(&mut self, may_run: bool) {
         self.dirty |= self.may_run != may_run && !self.cursor.repaired.is_empty();
         self.may_run = may_run;
@@ -217,12 +222,12 @@ impl View {
         &self.scope
     }
 
-    /// The rules of pruning and compaction from here on. What was decided before stays in the ledger.
+    /// Sets the rules of pruning and compaction from now on. Earlier decisions stay in the ledger.
     pub fn set_policy(&mut self, policy: Policy) {
         self.policy = policy;
     }
 
-    /// The model of the last request, `provider/name`.
+    /// Returns the model of the last request, `provider/name`.
     pub fn model(&self) -> Option<&str> {
         self.model.as_deref()
     }
@@ -231,8 +236,8 @@ impl View {
         &self.policy
     }
 
-    /// What was repaired and left out since last asked, each once: plain sentences. The driver writes them as notices.
-    /// A notice that the ledger holds already is not given again.
+    /// Returns notices about repairs and omissions since the last call, as sentences. The driver writes them
+    /// as notice entries. Each is returned once, and never if the ledger already has it.
     pub fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
@@ -244,7 +249,7 @@ impl View {
         }
     }
 
-    /// Whose turn it is.
+    /// Returns the state of the current turn.
     pub fn turn_state(&self) -> TurnState {
         self.turn.state(|seq| {
             let Some(slot) = self.slot_at(seq) else { return true };
@@ -262,17 +267,18 @@ impl View {
         })
     }
 
-    /// The blocks of the system prompt in force, as the ledger has them.
+    /// Returns the current blocks of the system prompt, as the ledger has them.
     pub fn system_items(&self) -> &[SystemItem] {
         &self.system_items
     }
 
-    /// The last entry folded in; 0 before the first.
+    /// Returns the last applied entry; 0 before the first.
     pub fn last_seq(&self) -> Seq {
         self.last_seq.unwrap_or_default()
     }
 
-    /// Calls of the newest assistant message that have no result, in order, under the ledger's ids.
+    /// Returns the calls of the newest assistant message that have no result, in order, with the ledger's
+    /// ids.
     pub fn open_calls(&self) -> Vec<CallId> {
         let newest =
             self.live.iter().rev().map(|at| &self.log[*at].message).find(|m| m.role == Role::Assistant);
@@ -282,23 +288,23 @@ impl View {
         })
     }
 
-    /// How far the newest call with this ledger id got. A call that has a result counts as finished. `None`: never heard
-    /// of, or asked for by the model and nothing more.
+    /// Returns the state of the newest call with this ledger id. A call with a result counts as finished.
+    /// `None`: unknown, or requested by the model and not started.
     pub fn call_known(&self, id: &CallId) -> Option<JournalState> {
         self.calls.state(id)
     }
 
-    /// Every call that the journal names, in order of first mention, under the ids that are shown.
+    /// Returns every call in the journal in order of first mention, with the shown ids.
     pub fn journal(&self) -> &Arc<Journal> {
         &self.calls.journal
     }
 
-    /// Session state by name; the last entry counts.
+    /// Returns session state by name. The last entry counts.
     pub fn state(&self, key: &str) -> Option<&Value> {
         self.states.get(key)
     }
 
-    /// What T5 decides by. Looks only at what came after the last finished answer.
+    /// Returns the facts that decide about reminders. Examines only messages after the last finished answer.
     pub fn step_facts(&self) -> StepFacts {
         let last_finished = self.turn.newest.finished.filter(|seq| *seq > self.turn.last_end);
         let since = last_finished.unwrap_or(self.turn.last_end);
@@ -309,15 +315,15 @@ impl View {
         StepFacts { last_finished, newer_users }
     }
 
-    /// Whether wrapping the message now changes bytes that no request has shown yet.
+    /// True if wrapping the message now changes only bytes that no request has sent yet.
     pub(super) fn can_remind(&self, id: &MessageId) -> bool {
         let unseen = self.log.iter().rev().take_while(|slot| slot.seq > self.turn.shown_up_to);
         !self.effects.wrapped.contains(id)
             && unseen.filter(|slot| slot.message.id == *id).any(|slot| reminder::applies_to(&slot.message))
     }
 
-    /// `(tool, output, spill)` of a call's first result as the ledger has it, while it is in memory. When it is not, and
-    /// the call is known, [`Self::output_at`] says which entry to read.
+    /// Returns `(tool, output, spill)` of a call's first result as the ledger has it, if it is in memory. If
+    /// it is not, [`Self::output_at`] returns the entry to read.
     pub fn original_output(&self, id: &CallId) -> Option<(&str, &str, Option<&BlobId>)> {
         let (shown, record) = self.calls.find(id)?;
         let slot = self.slot_at(record.result?)?;
@@ -329,13 +335,13 @@ impl View {
         })
     }
 
-    /// The ledger entry that holds the first result of a call, whether or not its text is still in memory.
+    /// Returns the ledger entry with the first result of a call, even if its text is no longer in memory.
     pub fn output_at(&self, id: &CallId) -> Option<Seq> {
         self.calls.find(id)?.1.result
     }
 
-    /// Messages that people see, newest last, in the user's own words. Holds what is in memory: after a compaction the
-    /// oldest may be missing, and an export reads the ledger.
+    /// Returns messages that people see, newest last, in the user's own words. Only messages in memory: after
+    /// a compaction the oldest may be missing, so an export must read the ledger.
     pub fn messages_for_user(&self) -> impl DoubleEndedIterator<Item = &Message> {
         self.log
             .iter()
@@ -344,35 +350,36 @@ impl View {
             .filter(|m| m.visibility().user)
     }
 
-    /// The ledger's messages that the view shows, in ledger order, in the ledger's own words: without the summary and
-    /// state message, without repairs, reminders and stubs. What a compaction and a prune are planned from. Call ids are
-    /// those that are shown.
+    /// Returns the ledger's messages that the view shows, in ledger order and in the ledger's own words:
+    /// without summary and state message, repairs, reminders and stubs. Compactions and prunes are planned
+    /// from them. Call ids are the shown ones.
     pub fn live(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> + ExactSizeIterator {
         self.live.iter().map(|at| &self.log[*at].message)
     }
 
-    /// The compaction in force, with its entry.
+    /// Returns the compaction in force and its entry.
     pub fn compaction(&self) -> Option<(Seq, &Compaction)> {
         self.effects.compaction.as_ref().map(|(seq, c)| (*seq, c.as_ref()))
     }
 
-    /// Whether a call's output is a stub in the view.
+    /// True if a call's output is a stub in the view.
     pub fn is_pruned(&self, id: &CallId) -> bool {
         self.effects.pruned.contains_key(id) && !self.effects.pinned_calls.contains(id)
     }
 
-    /// The cut of a call's output, where the view shows its beginning and its end only.
+    /// Returns the cut of a call's output, if the view shows only its beginning and end.
     pub(super) fn cut_of(&self, id: &CallId) -> Option<&CutOutput> {
         let shown = !self.effects.pinned_calls.contains(id) && !self.effects.pruned.contains_key(id);
         self.effects.cuts.get(id).filter(|_| shown)
     }
 
-    /// Outputs of which the model was first shown a part only, also those that have left the view since.
+    /// Returns the cuts of outputs that the model first saw shortened, including outputs that have left the
+    /// view since.
     pub(super) fn cuts(&self) -> impl Iterator<Item = &CutOutput> {
         self.effects.cuts.values().filter(|cut| !self.effects.pinned_calls.contains(&cut.call_id))
     }
 
-    /// Whether neither prune nor compaction may remove the message.
+    /// True if neither prune nor compaction may remove the message.
     pub fn is_pinned(&self, id: &MessageId) -> bool {
         self.effects.pinned_messages.contains(id)
     }
@@ -381,8 +388,8 @@ impl View {
         self.effects.pinned_calls.contains(id)
     }
 
-    /// Messages that were pinned and are not shown, whatever took them out but a person who went back to before them. One
-    /// whose words a compaction's continuation says again is shown.
+    /// Returns pinned messages that are not shown for any reason except a rewind by the user. A message that
+    /// a continuation repeats counts as shown.
     pub fn lost_pins(&self) -> Vec<MessageId> {
         let mut shown: HashSet<MessageId> = self.live().map(|m| m.id).collect();
         shown.extend(self.taken_back().map(|m| m.id));
@@ -398,7 +405,7 @@ impl View {
         lost
     }
 
-    /// The same of pinned outputs.
+    /// Returns pinned outputs that are not shown for any reason except a rewind by the user.
     pub fn lost_pinned_calls(&self) -> Vec<CallId> {
         if self.effects.pinned_calls.is_empty() {
             return Vec::new();
@@ -411,31 +418,33 @@ impl View {
         lost
     }
 
-    /// Messages in memory that count as if they were not there.
+    /// Returns messages in memory that are reverted.
     fn taken_back(&self) -> impl Iterator<Item = &Message> {
         self.log.iter().filter(|slot| !self.effects.counts(slot)).map(|slot| slot.message.as_ref())
     }
 
-    /// Whether this tool message holds the result that is shown for the call.
+    /// True if this tool message has the result that is shown for the call.
     pub(super) fn answers(&self, message: &Message, call: &CallId) -> bool {
         matches!(self.calls.answer(call), Answer::At((at, _)) if self.log[at].seq == message.seq)
     }
 
-    /// True when a revert needs messages that have left memory: fold the whole ledger into a new view. Until then the
-    /// view shows what it can.
+    /// True if a revert needs messages that have left memory. Compute a new view from the whole ledger. Until
+    /// then the view shows what it can.
     pub fn stale(&self) -> bool {
         self.stale
     }
 
-    /// Estimate of the whole context: system prompt, summary, live messages. Without tools.
+    /// Returns the estimate of the whole context: system prompt, summary, live messages. Without tools.
     pub fn estimated_tokens(&self) -> Tokens {
         self.system_tokens + self.lead_tokens + self.live_tokens
     }
 
-    /// Checks what was built last by the rules that providers apply. Pays for what is new only.
+    /// Checks the context that was built last against the rules of the providers. Only new messages are
+    /// checked.
     ///
     /// # Errors
-    /// The first rule that the context breaks.
+    ///
+    /// Returns the first rule that the context breaks.
     pub fn check(&mut self) -> Result<(), Violation> {
         let (generation, validator) = &mut self.validator;
         if *generation != self.context.generation || validator.len() > self.context.messages.len() {
@@ -450,16 +459,17 @@ impl View {
         result
     }
 
-    /// Stubs for tools that the context calls and the model no longer has; to be sent beside `tools`. A name that the
-    /// model made up gets none, for then one slip would change the head of every later request; except where there are
-    /// no tools at all, which providers refuse beside calls.
+    /// Returns stub specifications for tools that the context calls and the model no longer has, to be sent
+    /// with `tools`. A name that the model made up gets no stub, because one mistake would then change the
+    /// head of every later request. Exception: if there are no tools at all, because providers refuse that
+    /// together with calls.
     pub fn tool_stubs(&self, tools: &[ToolSpec]) -> Vec<ToolSpec> {
         let called = self.cursor.called.iter().map(String::as_str);
         repair::stub_tools(called.filter(|name| tools.is_empty() || self.offered.contains(*name)), tools)
     }
 
-    /// The entry that records media shown as text because the request would hold too much; `None` when all are recorded.
-    /// To be appended after the context was built; it changes nothing that is shown.
+    /// Returns the entry that records media shown as text because the request would have too much of them;
+    /// `None` if all are recorded. Append it after the context was built; it does not change what is shown.
     pub fn media_due(&self) -> Option<EntryKind> {
         let mut media: Vec<(Seq, MessageId, u32)> = self
             .cursor
@@ -477,7 +487,7 @@ impl View {
         })
     }
 
-    /// The newest slot with this message id.
+    /// Returns the newest slot with this message id.
     fn slot_of(&mut self, id: &MessageId) -> Option<usize> {
         const NEAR: usize = 16;
         let near = self.log.len().saturating_sub(NEAR);

@@ -1,6 +1,6 @@
-//! Strings by number, each once. Made for many short ones that stay for ever: their bytes lie in one piece of memory, and
-//! looking one up costs a hash and, as a rule, one comparison. The table holds numbers alone, a few bytes a name, so that
-//! most of it stays in the processor's caches while there are many names.
+//! A table of strings with numbers, each string stored once. Designed for many short strings that are never
+//! removed: their bytes are in one piece of memory, and a look-up usually costs a hash and one comparison.
+//! The hash table contains only numbers, a few bytes per name, so most of it stays in the processor's caches.
 
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 use serde::{Deserialize, Serialize, Serializer};
@@ -10,16 +10,16 @@ use std::hash::BuildHasher as _;
 #[serde(from = "Vec<String>")]
 pub(super) struct Names {
     list: List,
-    /// Their numbers, by hash.
+    /// Numbers of the names, by hash.
     numbers: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
 
 #[derive(Clone, Debug, Default)]
 struct List {
-    /// All of them, one behind the other.
+    /// All names, one after the other.
     text: String,
-    /// Where each ends.
+    /// The end of each name.
     ends: Vec<usize>,
 }
 
@@ -44,7 +44,7 @@ impl Names {
         self.numbers.find(self.hasher.hash_one(name), same).map(|number| *number as usize)
     }
 
-    /// Takes in a name; its number is how many there were. `false`: it is there already.
+    /// Adds a name; its number is the previous count. Returns false if the name already exists.
     pub(super) fn add(&mut self, name: &str) -> bool {
         let Self { list, numbers, hasher } = self;
         let same = |number: &u32| list.get(*number as usize) == name;
@@ -109,7 +109,7 @@ mod tests {
         let mut names = Names::default();
         names.add("a");
         names.add("b");
-        // As if both had the hash of "a", the other one first.
+        // Simulates a hash collision: both names have the hash of "a", and the other one comes first.
         let hash = names.hasher.hash_one("a");
         names.numbers.clear();
         for number in [1, 0] {

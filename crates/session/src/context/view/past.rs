@@ -1,20 +1,21 @@
-//! What the model sees already and what it may not see: what a search of the past must know of the view.
+//! The facts about a view that a search of the session's history needs: what the model already sees, and what
+//! it may not see.
 
 use super::View;
 use becket_types::{CallId, Message, MessageId, Seq};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The view at one moment, for as long as a search takes.
+/// The view at one moment, kept for the duration of a search.
 #[derive(Debug)]
 pub(crate) struct Shown {
-    /// Live messages, with the call ids that are shown.
+    /// Live messages, with the shown call ids.
     pub(crate) messages: HashMap<MessageId, Arc<Message>>,
-    /// Outputs that are stubs, or shown in part.
+    /// Outputs that are stubs or shown shortened.
     pub(crate) stubs: HashSet<CallId>,
-    /// Shown ids of calls that the ledger has under another one, by the entry of their first result.
+    /// Shown ids of calls that have another id in the ledger, by the entry of their first result.
     pub(crate) renamed: HashMap<Seq, CallId>,
-    /// Entries that count as if they were not there.
+    /// Entries that are reverted.
     pub(crate) reverted: HashSet<Seq>,
 }
 
@@ -30,7 +31,7 @@ impl View {
         }
     }
 
-    /// Whether the entry counts as if it were not there: taken back, or left out by hand.
+    /// True if the entry is reverted, by an undo or by a manual change.
     pub fn is_reverted(&self, seq: Seq) -> bool {
         self.effects.is_dead(seq)
     }

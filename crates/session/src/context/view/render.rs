@@ -1,8 +1,8 @@
-//! From live messages to what is sent.
+//! Converting live messages to the context that is sent.
 //!
-//! A cursor walks over the live messages once. Results are taken from wherever they are and put behind their call, in the
-//! order of the calls; a call without result gets a repair. After a boundary the walk starts again, and the messages that
-//! come out the same keep their place and their generation.
+//! A cursor goes through the live messages once. Results are taken from their positions and placed after
+//! their call, in the order of the calls. A call without a result gets a repair. After a boundary the cursor
+//! starts again; messages that are unchanged keep their position and generation.
 
 use super::super::{budget, escape, media, repair};
 use super::View;
@@ -16,19 +16,19 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// A message in memory, or one result of it: slot and part.
+/// A message in memory, or one of its results: slot and part.
 type Source = (usize, Option<usize>);
 
-/// How far the walk has come, and what it has seen.
+/// The progress of the cursor, and facts about the messages it has passed.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
-    /// Place in the live messages.
+    /// Index of the next live message.
     pub(super) next: usize,
-    /// Calls that got something else for a result: a repair, or a line that there is none yet.
+    /// Calls that got something else instead of a result: a repair, or a note that there is none yet.
     pub(super) repaired: HashSet<CallId>,
     /// Names of the tools that were called.
     pub(super) called: BTreeSet<String>,
-    /// Media that became text because the request would hold too much: slot and part.
+    /// Media shown as text because the request would have too many: slot and part.
     pub(super) hidden: HashSet<(usize, u32)>,
     /// Media that are sent, oldest first.
     media: VecDeque<Sent>,
@@ -37,7 +37,7 @@ pub(super) struct Cursor {
 /// A media part that is sent.
 #[derive(Debug)]
 struct Sent {
-    /// Place in the context.
+    /// Index of the message in the context.
     at: usize,
     source: Source,
     part: u32,
@@ -45,7 +45,8 @@ struct Sent {
 }
 
 impl View {
-    /// The context of a request that is built now. Costs what is new since the last call, except after a boundary.
+    /// Returns the context of a request that is sent now. Costs only what is new since the last call, except
+    /// after a boundary.
     pub fn context(&mut self) -> &Context {
         let shown = self.dirty.then(|| {
             self.forget(Self::UNDO_ROOM);
@@ -68,13 +69,14 @@ impl View {
         &self.context
     }
 
-    /// A generation is numbered after the entry it begins at. So numbers only grow, also when a view is folded again from
-    /// the ledger and takes the place of another.
+    /// Returns the number of the next generation. It is derived from the entry at which the generation
+    /// begins, so numbers only grow, even if a newly computed view replaces this one.
     fn next_generation(&self) -> u64 {
         (self.last_seq().0 << 16).max(self.context.generation + 1)
     }
 
-    /// After a boundary: messages that came out the same are the same; otherwise it is a new generation.
+    /// Compares the messages after a boundary. If all previous messages are unchanged the generation stays,
+    /// otherwise a new one begins.
     fn keep_or_bump(&mut self, shown: Vec<Arc<ContextMessage>>) {
         let now = &mut self.context.messages;
         let same = |(a, b): (&Arc<ContextMessage>, &Arc<ContextMessage>)| {
@@ -90,10 +92,10 @@ impl View {
         }
     }
 
-    /// The summary, the session state and the rules below the working directory.
+    /// Adds the summary, the session state and the rules below the working directory.
     fn lead(&mut self) {
         let Some((seq, compaction)) = self.effects.compaction.clone() else { return };
-        // What stands for the text of the conversation must not be able to end the block that holds it.
+        // The summary must not be able to close the tag that contains it.
         let summary = escape::escape_tags(&compaction.summary, &["context-summary", "system-reminder"]);
         let pieces = [
             (Role::System, Synthetic::CompactionSummary, summary.as_ref()),
@@ -106,7 +108,7 @@ impl View {
                 self.push(message, seq, Vec::new());
             }
         }
-        // A rules message that was pinned or restored stands for its text.
+        // If a rules message was pinned or restored, its text is already shown.
         let stands = |text: &str| {
             let live = self.live.iter().map(|at| &self.log[*at].message);
             live.filter(|m| m.origin == Origin::Synthetic(Synthetic::Rules)).any(|m| m.text() == text)
@@ -121,14 +123,14 @@ impl View {
         }
     }
 
-    /// Walks on. A change to a message before place `fresh_from` makes a new generation.
+    /// Moves the cursor forward. A change to a message before index `fresh_from` starts a new generation.
     fn advance(&mut self, fresh_from: usize) {
         while let Some(at) = self.live.get(self.cursor.next).copied() {
             let slot = &self.log[at];
             let message = Arc::clone(&slot.message);
             let last = self.cursor.next + 1 == self.live.len();
             if !slot.done && last {
-                // Still streaming: it may grow.
+                // The message is still streaming and may grow.
                 break;
             }
             self.cursor.next += 1;
@@ -173,7 +175,7 @@ impl View {
         }
     }
 
-    /// Results that are not sent are not left out in silence.
+    /// Adds notices about results that are not sent.
     fn note_strays(&mut self, at: usize, message: &Message) {
         for (nth, part) in message.parts.iter().enumerate() {
             let Part::ToolResult { call_id, .. } = part else { continue };
@@ -181,7 +183,7 @@ impl View {
                 Answer::At(place) if place == (at, nth) => continue,
                 Answer::At(_) => format!("call {call_id} has more than one result: the first one counts"),
                 Answer::Open | Answer::NotAsked => match self.calls.get(call_id) {
-                    // Its call was taken back, and the result with it.
+                    // The call was reverted, so its result is omitted without a notice.
                     Some(call) if self.effects.is_dead(call.at) => continue,
                     _ => format!("the result of {call_id} has no call before it: it is not sent"),
                 },
@@ -193,7 +195,7 @@ impl View {
         }
     }
 
-    /// One message, or one result of it, as it is sent.
+    /// Converts one message, or one of its results.
     fn shaped<'a>(&self, (at, result): Source, raw: &'a Message) -> Shaped<'a> {
         let as_text = |part: u32| self.is_text(at, raw, part);
         let mut how = Paint {
@@ -228,7 +230,7 @@ impl View {
             self.push(start, raw.seq, vec!["repaired: start missing".to_owned()]);
             self.notice("the history starts with the model's words: a line was put before them".to_owned());
         }
-        // What is sent as it is has been counted when it came.
+        // An unchanged message was already estimated when it was added.
         let tokens = if Arc::ptr_eq(&message, raw) {
             self.log[source.0].tokens
         } else {
@@ -241,7 +243,7 @@ impl View {
         }
     }
 
-    /// Adds a message of the view's own.
+    /// Adds a message made by the view.
     fn push(&mut self, message: Message, seq: Seq, applied: Vec<String>) {
         let tokens = budget::estimate_message(&message);
         let provenance = Provenance { seq, message: None, applied };
@@ -249,12 +251,14 @@ impl View {
         self.context.messages.push(Arc::new(ContextMessage { message, provenance, tokens }));
     }
 
-    /// Images and files that the context shows as such, oldest first: message, part and bytes. For a context that was built.
+    /// Returns images and files in the context, oldest first: message, part and bytes. The context must have
+    /// been built.
     pub fn sent_media(&self) -> impl Iterator<Item = (MessageId, u32, u64)> + '_ {
         self.cursor.media.iter().map(|sent| (self.log[sent.source.0].message.id, sent.part, sent.bytes))
     }
 
-    /// Keeps the media of the whole request within the model's limits: beyond them the oldest become text.
+    /// Keeps the media of the whole request within the model's limits. If there are too many, the oldest
+    /// become text.
     fn count_media(&mut self, source: Source, raw: &Message, fresh_from: usize) {
         let at = self.context.messages.len() - 1;
         let sent = &self.context.messages[at].message.parts;

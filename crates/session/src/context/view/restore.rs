@@ -1,7 +1,7 @@
-//! Messages that a compaction took out and a `restore` entry brings back, at their places in ledger order.
+//! Restoring messages that a compaction removed, by a `restore` entry, at their positions in ledger order.
 //!
-//! A call comes with all of its results, and a result with its call. What has left memory makes the view stale, as with an
-//! undo. A later compaction may take them out again.
+//! A call is restored with all of its results, and a result with its call. If a message has left memory, the
+//! view becomes stale, like after an undo. A later compaction may remove the messages again.
 
 use super::fold::{Act, results_of};
 use super::{Slot, View};
@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 impl View {
     pub(super) fn restore_entry(&mut self, entry: &Entry, messages: &[MessageId]) {
-        // What is asked for, or what belongs to it, may have left memory.
+        // The requested messages, or those that belong to them, may have left memory.
         self.stale |= self.forgotten.is_some();
         let live = std::mem::take(&mut self.live);
         self.live = self.restored(live, messages);
@@ -18,7 +18,8 @@ impl View {
         self.reattach();
     }
 
-    /// The live messages and those of `ids` that a compaction took out, at their places; calls with all of their results.
+    /// Returns the live messages together with those of `ids` that a compaction removed, at their positions.
+    /// Calls are included with all of their results.
     pub(super) fn restored(&mut self, live: Vec<usize>, ids: &[MessageId]) -> Vec<usize> {
         let ids: HashSet<MessageId> = ids.iter().copied().collect();
         let out = |slot: &Slot| slot.out.is_some() && self.effects.counts(slot);
@@ -27,7 +28,7 @@ impl View {
         for slot in self.log.iter().filter(asked) {
             calls.extend(slot.message.call_ids().chain(results_of(&slot.message)).cloned());
         }
-        // The answer that made one of these calls, and so all that it called for.
+        // Finds the answer that made one of these calls, and all of its calls.
         for slot in self.log.iter().filter(|slot| slot.message.role == Role::Assistant && out(slot)) {
             if slot.message.call_ids().any(|id| calls.contains(id)) {
                 calls.extend(slot.message.call_ids().cloned());

@@ -1,5 +1,5 @@
-//! One message of the ledger as it is sent: escaped, wrapped, pruned, repaired part by part. Pure, and blind to its
-//! neighbours. What is sent as the ledger has it is not copied: a message without changes is shared.
+//! Converts one message of the ledger to the form in which it is sent: escaped, wrapped, pruned, and repaired
+//! part by part. Pure; does not consider other messages. An unchanged message is shared, not copied.
 
 use super::super::cut;
 use super::super::{ModelScope, escape, media, reminder, repair};
@@ -8,34 +8,34 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// An output that is a stub from here on.
+/// An output that is shown as a stub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) bytes: u64,
     pub(crate) lines: u64,
     pub(crate) excerpt: String,
-    /// When it was pruned.
+    /// Time of the prune.
     pub(crate) at: Millis,
 }
 
-/// How a message is to be shown.
+/// Instructions for showing a message.
 pub(crate) struct Paint<'a> {
     pub(crate) scope: &'a ModelScope,
     pub(crate) wrapped: bool,
     pub(crate) pruned: Option<&'a Mark>,
-    /// The part of the output that is shown.
+    /// The shown part of the output, if it is shortened.
     pub(crate) cut: Option<&'a CutOutput>,
-    /// Whether the media part at this index is text.
+    /// Returns true if the media part at this index is shown as text.
     pub(crate) as_text: &'a dyn Fn(u32) -> bool,
 }
 
-/// What came out.
+/// A converted message.
 #[derive(Default)]
 pub(crate) struct Shaped<'a> {
-    /// Borrowed: as the ledger has it.
+    /// The parts; borrowed if unchanged.
     pub(crate) parts: Vec<Cow<'a, Part>>,
     pub(crate) applied: Vec<String>,
-    /// Plain text for people; nothing is silent.
+    /// Notes about changes, as sentences for people.
     pub(crate) notes: Vec<String>,
     pub(crate) compacted: Option<Millis>,
 }
@@ -60,7 +60,7 @@ impl<'a> Shaped<'a> {
         self.parts.push(Cow::Owned(part));
     }
 
-    /// Whether it is the message as it was.
+    /// True if the message is unchanged.
     fn is(&self, raw: &Message) -> bool {
         let same = |(mine, part): (&Cow<'_, Part>, &Part)| matches!(mine, Cow::Borrowed(mine) if std::ptr::eq(*mine, part));
         self.compacted.is_none()
@@ -68,7 +68,7 @@ impl<'a> Shaped<'a> {
             && self.parts.iter().zip(&raw.parts).all(same)
     }
 
-    /// The message around the parts.
+    /// Makes the message from the parts.
     pub(crate) fn into_message(self, raw: &Arc<Message>) -> (Arc<Message>, Vec<String>, Vec<String>) {
         if self.is(raw) {
             return (Arc::clone(raw), self.applied, self.notes);
@@ -91,7 +91,7 @@ impl<'a> Shaped<'a> {
     }
 }
 
-/// The parts of a message that is no tool result.
+/// Converts the parts of a message that is not a tool result.
 pub(crate) fn shape<'a>(raw: &'a Message, how: &Paint<'_>) -> Shaped<'a> {
     let mut out = Shaped { parts: Vec::with_capacity(raw.parts.len()), ..Shaped::default() };
     for (at, part) in raw.parts.iter().enumerate() {
@@ -189,7 +189,7 @@ fn reasoning<'a>(part: &'a Part, scope: &ModelScope, out: &mut Shaped<'a>) {
     }
 }
 
-/// One result of a tool message, with the media beside it when it is the message's first result.
+/// Converts one result of a tool message. Media beside it are included with the message's first result.
 pub(crate) fn shape_result<'a>(raw: &'a Message, nth: usize, how: &Paint<'_>) -> Shaped<'a> {
     let mut out = Shaped::default();
     let Some(part) = raw.parts.get(nth) else { return out };
@@ -246,7 +246,7 @@ pub(crate) fn shape_result<'a>(raw: &'a Message, nth: usize, how: &Paint<'_>) ->
     out
 }
 
-/// The output, escaped. A stub that the ledger itself holds (an import) keeps its tag.
+/// Escapes the output. A stub that is stored in the ledger itself (by an import) keeps its tag.
 fn escape_output<'a>(output: &'a str, already: bool, out: &mut Shaped<'_>) -> Cow<'a, str> {
     let tag = if already && output.starts_with("<tool-output-compacted ") {
         output.find("/>").map_or(0, |at| at + 2)

@@ -1,4 +1,4 @@
-//! What fills the window, span by span, for people.
+//! Sizes of the parts of a context, span by span, for people.
 
 use super::super::compaction::attached;
 use super::super::{budget, media};
@@ -10,7 +10,8 @@ use becket_types::{
 use std::collections::BTreeMap;
 
 impl View {
-    /// Every span of the context as it was last built, in the order it is sent: system prompt and rules, tools, messages.
+    /// Returns every span of the context as it was last built, in the order in which it is sent: system
+    /// prompt and rules, tools, messages.
     pub fn spans(&self, tools: &[ToolSpec]) -> Vec<Span> {
         let mut out: Vec<Span> = self.system_items.iter().map(system_span).collect();
         out.extend(tools.iter().map(tool_span));
@@ -21,10 +22,11 @@ impl View {
     }
 }
 
-/// How many tokens of a context are of each kind: the sums of [`View::spans`], kept up at the cost of what is new.
+/// Number of tokens of each kind in a context: the sums of [`View::spans`], updated at the cost of what is
+/// new.
 ///
-/// It may trust that messages only grow at their end while the generation stays. Who changes the system prompt or the
-/// tools begins with a new one.
+/// Relies on messages only being added at the end within one generation. A caller that changes the system
+/// prompt or the tools must start with a new `KindTotals`.
 #[derive(Debug, Default)]
 pub struct KindTotals {
     generation: Option<u64>,
@@ -33,7 +35,7 @@ pub struct KindTotals {
 }
 
 impl KindTotals {
-    /// The sums for the context as `view` last built it.
+    /// Updates and returns the sums for the context that `view` built last.
     pub fn update(&mut self, view: &View, tools: &[ToolSpec]) -> &BTreeMap<SpanKind, Tokens> {
         let context = &view.context;
         if self.generation != Some(context.generation) || self.seen > context.messages.len() {
@@ -56,7 +58,7 @@ impl KindTotals {
     }
 }
 
-/// What became of a span in the provider's prompt cache.
+/// State of a span in the provider's prompt cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheState {
     Read,
@@ -77,8 +79,8 @@ impl CacheState {
     }
 }
 
-/// Where the provider's cache ended in a request, by its own report, span by span. `spans` are the sizes of all that was
-/// sent, in order: estimates, scaled to what was reported.
+/// Determines from the provider's report, span by span, what was read from its cache. `spans` are the
+/// estimated sizes of everything that was sent, in order; they are scaled to the report.
 pub fn cache_states(spans: &[Tokens], usage: Option<Usage>) -> Vec<CacheState> {
     let sum: u64 = spans.iter().map(|tokens| tokens.0).sum();
     let Some(usage) = usage.filter(|u| u.context().0 > 0 && sum > 0) else {

@@ -1,15 +1,16 @@
-//! Entries that nobody else needs go into the view as they are, not copied; and what requests used is added up.
+//! Moving entries into the view without copying them, and adding up the usage of requests.
 //!
-//! What an entry means is [`super::fold`]'s business.
+//! [`super::fold`] decides the meaning of an entry.
 
 use super::View;
 use becket_types::{Cost, Entry, EntryKind, Part, SubagentReport, Usage, Used};
 
-/// Bytes that a text may have room for and not fill.
+/// Maximum unused capacity of a text in bytes.
 const SPARE: usize = 1_024;
 
 impl View {
-    /// [`View::apply`] for an entry that nobody else needs: what was said is kept as it is, not copied.
+    /// Like [`View::apply`], for an entry that the caller no longer needs: its message is moved instead of
+    /// copied.
     pub fn take_in(&mut self, entry: Entry) {
         let Entry { seq, time, kind } = entry;
         match kind {
@@ -25,8 +26,8 @@ impl View {
         }
     }
 
-    /// What the requests for its messages used, also for those that were taken back; with what subagents used, as the results
-    /// of their calls say.
+    /// Returns the usage of all requests for messages, including reverted ones, and the usage of subagents
+    /// according to the results of their calls.
     pub fn used(&self) -> Used {
         self.used
     }
@@ -45,7 +46,7 @@ impl View {
     }
 }
 
-/// Gives back memory that a long text was made in and does not fill.
+/// Releases the unused memory of a long text.
 fn fitted(part: &mut Part) {
     if let Part::Text { text, .. } | Part::Reasoning { text, .. } | Part::ToolResult { output: text, .. } =
         part

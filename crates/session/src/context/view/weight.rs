@@ -1,9 +1,9 @@
-//! The estimate of everything that a view sends.
+//! The estimated size of everything that a view sends.
 //!
-//! A message is weighed as it is sent: escaped, wrapped as a reminder, its pruned outputs as stubs, its cut outputs as
-//! their beginning and end. Media that became text keep their weight as media, so an estimate may be too high there, but
-//! it is never noticeably below what is sent. Repairs of broken histories (a missing result, a missing start) are not
-//! counted: they are a few tokens each.
+//! A message is estimated in the form in which it is sent: escaped, wrapped as a reminder, pruned outputs as
+//! stubs, cut outputs as their beginning and end. Media that became text keep the size of media, so an
+//! estimate may be too high there, but it is never noticeably too low. Repairs of broken histories (a missing
+//! result, a missing start) are not counted, because they are only a few tokens each.
 
 use super::calls::Answer;
 use super::fold::results_of;
@@ -11,12 +11,13 @@ use super::{Slot, View};
 use crate::context::{budget, cut, escape, prune, reminder};
 use becket_types::{Message, Origin, Part, Role, Synthetic, Tokens};
 
-/// Tokens that the wire adds to each message and each result.
+/// Tokens that the provider's format adds to each message and each result.
 const FRAME: Tokens = Tokens(4);
-/// Frame of the summary message (`<context-summary>` and its end) and of the state message.
+/// Tokens around the summary message (`<context-summary>` and its end) and the state message.
 const LEAD_FRAME: Tokens = Tokens(24);
 
-/// Estimate of a message that is neither wrapped nor pruned: text that is escaped on its way counts as escaped.
+/// Returns the estimate of a message that is neither wrapped nor pinned. Text that is escaped when sent is
+/// estimated as escaped.
 pub(super) fn plain(message: &Message) -> Tokens {
     let foreign = matches!(message.origin, Origin::Tool | Origin::Synthetic(Synthetic::Rules));
     if foreign || message.role == Role::Tool {
@@ -34,13 +35,13 @@ fn escaped(part: &Part) -> Tokens {
 }
 
 impl View {
-    /// Estimate of a live message as the view sends it.
+    /// Returns the estimate of a live message as the view sends it.
     pub(super) fn weight(&self, slot: &Slot) -> Tokens {
         let message = &slot.message;
         let is_shortened = |call| self.is_pruned(call) || self.cut_of(call).is_some();
         if message.role == Role::Tool && results_of(message).any(is_shortened) && !self.is_pinned(&message.id)
         {
-            // Media beside results are shown with the first one.
+            // Media beside results are shown with the first result.
             let pruned = results_of(message).next().is_some_and(|call| self.is_pruned(call));
             let weigh = |part| self.shortened_weight(part, pruned);
             return FRAME + message.parts.iter().map(weigh).sum::<Tokens>();
@@ -57,12 +58,13 @@ impl View {
         slot.tokens
     }
 
-    /// A part of a message of tool results; `pruned`: the first of its outputs is a stub.
+    /// Returns the estimate of one part of a tool message. `pruned`: the first output of the message is a
+    /// stub.
     fn shortened_weight(&self, part: &Part, pruned: bool) -> Tokens {
         match part {
             Part::ToolResult { call_id, name, .. } => match self.effects.pruned.get(call_id) {
                 Some(mark) if self.is_pruned(call_id) => {
-                    // A result without its call is not sent, and a checkpoint forgets its excerpt.
+                    // A result without its call is not sent, and a checkpoint does not keep its excerpt.
                     let is_asked = self.calls.answer(call_id) != Answer::NotAsked;
                     let excerpt = if is_asked { mark.excerpt.as_str() } else { "" };
                     let stub = prune::stub(call_id, name, mark.bytes, mark.lines, excerpt);
@@ -73,13 +75,14 @@ impl View {
                     None => escaped(part),
                 },
             },
-            // Media beside a pruned output are a line of text; beside a cut one they are counted as media.
+            // Media beside a pruned output become a line of text. Beside a cut output they still count as
+            // media.
             Part::Image { .. } | Part::File { .. } if pruned => Tokens(24),
             _ => escaped(part),
         }
     }
 
-    /// Weighs everything that is shown.
+    /// Estimates everything that is shown again.
     pub(super) fn recount(&mut self) {
         self.live_tokens = self.live.iter().map(|at| self.weight(&self.log[*at])).sum();
         self.lead_tokens = self.compaction().map_or(Tokens(0), |(_, compaction)| {

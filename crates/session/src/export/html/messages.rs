@@ -1,5 +1,5 @@
-//! Conversations on the page: messages, with their calls and outputs in folds, what subagents said below their calls, and
-//! compactions where they happened.
+//! Conversations on the page: messages, with their calls and outputs in folds, subagents below their calls,
+//! and compactions at their place.
 
 use super::super::conversation::{CallPlace, Conversation, Piece};
 use super::super::subagents::{Subagent, Subagents};
@@ -12,21 +12,22 @@ use becket_types::{
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-/// Images up to this size are in the page.
+/// Maximum size in bytes of images that are included in the page.
 const IMAGE_BYTES: usize = 512 * 1024;
-/// Of longer outputs the page has the beginning.
+/// Number of bytes shown of a longer output.
 const OUTPUT_BYTES: usize = 64 * 1024;
 
-/// Writes what was said, called and folded away in one conversation.
+/// Writes the messages, calls and compactions of one conversation.
 pub(super) struct Writer<'a> {
     talk: &'a Conversation,
     subagents: &'a Subagents,
-    /// Where its images are; of a subagent the page has their names.
+    /// Source of images. `None` for a subagent, whose images are only named.
     blobs: Option<&'a BlobStore>,
     masked: &'a mut usize,
     results: HashMap<CallPlace, &'a Message>,
     taken_out: HashSet<Seq>,
-    /// It stands in another one: what it holds is found with the message that holds it.
+    /// True for a conversation inside another one. Its content is found by the search together with the
+    /// enclosing message.
     nested: bool,
 }
 
@@ -48,7 +49,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// All of it.
+    /// Writes the whole conversation.
     pub(super) fn all(&mut self, out: &mut String) {
         let talk = self.talk;
         let messages: HashMap<MessageId, &Message> =
@@ -78,7 +79,7 @@ impl<'a> Writer<'a> {
         self.subagents(&self.subagents.others, out);
     }
 
-    /// What makes an element one that the search counts, and that links lead to.
+    /// Returns the attributes of an element that the search counts and that links can point to.
     fn item(&self, id: &str) -> String {
         if self.nested { String::new() } else { format!(" data-item id=\"{id}\"") }
     }
@@ -134,7 +135,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A call with its result in a fold, and below it what a subagent said that worked for it.
+    /// Writes a call with its result in a fold, and below it the conversation of the subagent that worked for
+    /// it.
     fn call(&mut self, place: CallPlace, part: &Part, out: &mut String) {
         let Part::ToolCall { call_id, name, input, invalid, .. } = part else { return };
         let input =
@@ -178,7 +180,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// In the page when it is small and of a kind that holds no script.
+    /// Includes an image if it is small and of a format that cannot contain a script.
     fn image(&self, media_type: &str, source: &ImageSource, name: Option<&str>, out: &mut String) {
         use base64::Engine as _;
         let name = name.unwrap_or("image");
@@ -204,7 +206,7 @@ impl<'a> Writer<'a> {
         };
     }
 
-    /// One line of what happened.
+    /// Writes one line about an event.
     fn note(&mut self, time: Millis, words: &str, out: &mut String) {
         let words = text(words, self.masked);
         let item = if self.nested { "" } else { " data-item" };

@@ -1,10 +1,10 @@
-//! The plot of how full the context was.
+//! The plot of the size of the context.
 
 use super::words::thousands;
 use becket_types::{Seq, Usage};
 use std::fmt::Write as _;
 
-/// How full the context was at each request, with compactions as lines.
+/// Draws the size of the context at each request, with compactions as lines.
 pub(super) fn tokens(points: &[(Seq, Usage)], compactions: &[Seq]) -> String {
     const W: f64 = 800.0;
     const H: f64 = 180.0;

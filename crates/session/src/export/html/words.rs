@@ -1,9 +1,9 @@
-//! Words and figures on the page: masked, escaped, and the same wherever the page is made.
+//! Texts and numbers on the page: masked, escaped, and independent of the machine.
 
 use crate::secrets::mask;
 use becket_types::Millis;
 
-/// Masked and escaped.
+/// Masks and escapes a text.
 pub(in super::super) fn text(text: &str, masked: &mut usize) -> String {
     let (text, count) = mask(text);
     *masked += count;
@@ -19,7 +19,8 @@ pub(in super::super) fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // What would be shown otherwise than it is: controls, and marks that turn the direction of text.
+            // Characters that would not be shown as they are: controls, and marks that change the direction
+            // of text.
             '\n' | '\t' => out.push(c),
             c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
                 out.push('\u{fffd}');
@@ -34,11 +35,11 @@ pub(in super::super) fn thousands(n: u64) -> String {
     if n < 1_000 { n.to_string() } else { format!("{:.1}k", n as f64 / 1_000.0) }
 }
 
-/// `2026-11-21 14:05` in UTC: a page reads the same wherever it is made.
+/// Formats a time as `2026-11-21 14:05` in UTC, so that the page does not depend on the time zone.
 pub(super) fn moment(time: Millis) -> String {
     let days = i64::try_from(time.0 / 86_400_000).unwrap_or(0);
     let of_day = time.0 % 86_400_000 / 60_000;
-    // The civil calendar from days since 1970: eras of 400 years, years that begin in March.
+    // Converts days since 1970 to a date with eras of 400 years and years that begin in March.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let of_era = shifted.rem_euclid(146_097);

@@ -1,4 +1,4 @@
-//! Marks and drops by table, in several languages.
+//! Tables of marks and removals, in several languages.
 
 use super::*;
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ fn known(user: &str) -> Provenance {
 #[test]
 fn marks_table() {
     let mark = |text: &str| format!("{text}{MARK}");
-    // user's words, line of the summary, what becomes of it
+    // (case, user's words, line of the summary, expected line)
     let cases: Vec<(&str, &str, &str, Option<String>)> = vec![
         ("the same words", "Keep the tabs in src", "- keep tabs in src", Some("- keep tabs in src".into())),
         (

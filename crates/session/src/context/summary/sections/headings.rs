@@ -1,17 +1,18 @@
-//! Which lines of a text are headings of a template, and which only look like one.
+//! Finding the headings of a template in a text, and escaping lines that only look like one.
 //!
-//! A heading counts once, and only in the template's order. Where several lines could be it, the writing that is closest to
-//! the template's wins, then the one that leaves most headings, then the first. So a heading that a README or a message
-//! holds and that a summary quotes does not open its section again. Lines in a closed code fence, in a block quote or in a
-//! list are never headings.
+//! A heading counts once, and only in the template's order. If several lines could be the heading, the
+//! spelling closest to the template's wins, then the line that leaves most other headings, then the first. So
+//! a heading inside a quoted README or message does not open its section again. Lines in a closed code fence,
+//! in a block quote or in a list are never headings.
 
-/// How close a line is to a heading of the template. One exact heading outweighs any number of looser ones before it.
+/// Similarity of a line to a heading of the template. One exact heading outweighs any number of less similar
+/// ones before it.
 const EXACT: u64 = 1_000;
 const OTHER_LEVEL: u64 = 40;
 const BOLD: u64 = 10;
 const PLAIN: u64 = 1;
 
-/// Lines that are headings, and which: ascending in both.
+/// Returns the lines that are headings, each with the index of its heading. Both are ascending.
 pub(super) fn places(headings: &[String], lines: &[&str], is_default: bool) -> Vec<(usize, usize)> {
     let titles: Vec<String> = headings.iter().map(|heading| title(heading)).collect();
     let open = fences(lines).0;
@@ -28,7 +29,7 @@ pub(super) fn places(headings: &[String], lines: &[&str], is_default: bool) -> V
         })
         .collect();
     if found.is_empty() {
-        // Without any mark: a line that is nothing but a title.
+        // A line without any mark that consists only of a title.
         let plain = text().flat_map(|(number, line)| {
             let name = line.trim_end().trim_end_matches(':').to_lowercase();
             let hits = (0..headings.len()).filter(|index| titles[*index] == name).collect::<Vec<_>>();
@@ -40,7 +41,7 @@ pub(super) fn places(headings: &[String], lines: &[&str], is_default: bool) -> V
     if is_default && best.len() < 3 {
         let marked: Vec<(usize, usize)> =
             text().map(|(number, line)| (number, level(line))).filter(|(_, level)| *level > 0).collect();
-        // Headings in another language: as many, of the same levels.
+        // Headings in another language: the same number with the same levels.
         if marked.iter().map(|(_, level)| *level).eq(headings.iter().map(|heading| level(heading))) {
             return marked.iter().enumerate().map(|(index, (number, _))| (*number, index)).collect();
         }
@@ -48,9 +49,10 @@ pub(super) fn places(headings: &[String], lines: &[&str], is_default: bool) -> V
     best
 }
 
-/// The chain of lines that ascends in lines and headings and weighs most; of equal ones the earliest.
+/// Returns the ascending sequence of lines and headings with the greatest weight; of equal ones, the
+/// earliest.
 fn best_chain(found: &[(usize, usize, u64)], headings: usize) -> Vec<(usize, usize)> {
-    // The heaviest chain that ends with each heading: its weight, and its last link.
+    // For each heading, the heaviest sequence that ends with it: its weight and its last link.
     let mut ends: Vec<Option<(u64, usize)>> = vec![None; headings];
     let mut links: Vec<((usize, usize), Option<usize>)> = Vec::new();
     for (number, index, weight) in found {
@@ -79,8 +81,8 @@ fn best_chain(found: &[(usize, usize, u64)], headings: usize) -> Vec<(usize, usi
     chain
 }
 
-/// `body` with a backslash before each line that could be taken for a heading, and with an end for a code fence that has
-/// none: it would reach into the next section. Idempotent.
+/// Returns `body` with a backslash before each line that could be taken for a heading. Closes an open code
+/// fence, which would otherwise reach into the next section. Idempotent.
 pub(super) fn escape(headings: &[String], body: &str) -> String {
     let titles: Vec<String> = headings.iter().map(|heading| title(heading)).collect();
     let lines = body.split('\n').map(|line| {
@@ -96,7 +98,7 @@ pub(super) fn escape(headings: &[String], body: &str) -> String {
     text
 }
 
-/// How much a line looks like a heading; `None` for not at all.
+/// Returns how similar a line is to a heading; `None` if not at all.
 fn weight(line: &str) -> Option<u64> {
     let line = line.trim_end();
     if level(line) > 0 {
@@ -108,12 +110,12 @@ fn weight(line: &str) -> Option<u64> {
     }
 }
 
-/// Number of `#` before a heading; 0 for any other line.
+/// Returns the number of `#` before a heading; 0 for any other line.
 fn level(line: &str) -> usize {
     line.len() - line.trim_start_matches('#').len()
 }
 
-/// A heading's words: without marks, and without a number before them.
+/// Returns a heading's words without marks and without a leading number.
 fn title(heading: &str) -> String {
     let words =
         heading.trim_matches(|c: char| matches!(c, '#' | '*' | ':') || c.is_whitespace()).to_lowercase();
@@ -124,7 +126,8 @@ fn title(heading: &str) -> String {
     }
 }
 
-/// For each line, true if it stands in a code fence that is closed again; and the fence that is not, if there is one.
+/// For each line, returns true if it is inside a closed code fence. Also returns the fence that is not
+/// closed, if there is one.
 fn fences(lines: &[&str]) -> (Vec<bool>, Option<&'static str>) {
     let mut inside = vec![false; lines.len()];
     let mut open: Option<(usize, &'static str)> = None;

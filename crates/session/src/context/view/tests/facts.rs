@@ -1,4 +1,4 @@
-//! Whose turn it is, the journal, boundaries, notices, spans.
+//! Turn state, journal, boundaries, notices, spans.
 
 use super::*;
 
@@ -232,7 +232,7 @@ fn spans_show_what_fills_the_window() {
         (K::Continuation, "continuation"),
     ];
     assert_eq!(spans, want.map(|(kind, label)| (kind, label.to_owned())));
-    // A state message that brings files back says so.
+    // A state message with attached files is recognised.
     ledger.compact(starts[2], |c| {
         c.state = format!("STATE\n\n{} 1\tfn main() {{}}", crate::context::compaction::attached::HEAD);
         c.trigger = CompactionTrigger::Manual;

@@ -1,4 +1,4 @@
-//! Tables for the view: one test a rule, named after it. Here: a ledger that is written as a test goes.
+//! Tests of the view, one per rule and named after it. This file has a ledger that grows during a test.
 
 mod facts;
 mod repairs;
@@ -23,7 +23,7 @@ fn scope() -> ModelScope {
     }
 }
 
-/// A ledger that is written as the test goes, and its view.
+/// A ledger that grows during the test, and its view.
 struct Ledger {
     entries: Vec<Entry>,
     view: View,
@@ -37,7 +37,7 @@ impl Ledger {
     fn push(&mut self, kind: EntryKind) -> Seq {
         let seq = Seq(self.entries.len() as u64 + 1);
         let entry = Entry { seq, time: Millis(1_000 + seq.0), kind };
-        // Both ways in are one.
+        // Both ways of adding an entry must have the same effect.
         if seq.0.is_multiple_of(2) {
             self.view.take_in(entry.clone());
         } else {
@@ -105,7 +105,7 @@ impl Ledger {
         self.message(message)
     }
 
-    /// The context as short lines; checked, and the same as that of a fresh fold.
+    /// Returns the context as short lines, after checking it and comparing it with a newly computed view.
     fn lines(&mut self) -> Vec<String> {
         let messages: Vec<Message> =
             self.view.context().messages.iter().map(|m| Message::clone(&m.message)).collect();
@@ -208,7 +208,7 @@ fn prune_of(id: &str) -> EntryKind {
     }
 }
 
-/// Three turns with a call each; returns where they start.
+/// Makes three turns with one call each. Returns their starts.
 fn three_turns() -> (Ledger, [Seq; 3]) {
     let mut ledger = Ledger::new();
     let starts = [1, 2, 3].map(|turn| {

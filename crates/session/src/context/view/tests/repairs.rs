@@ -1,4 +1,4 @@
-//! Repairs, and when a message may enter the context.
+//! Repairs, and the moment at which a message enters the context.
 
 use super::*;
 
@@ -67,7 +67,7 @@ fn a_call_that_may_be_running_is_not_called_interrupted_and_nobody_is_told_of_it
     ledger.result("a", "A");
     assert_eq!(ledger.lines()[5..], ["t #a=A", "t #b=B"]);
     assert!(ledger.view.take_notices().is_empty());
-    // For a request of its own it is a repair as ever.
+    // For a separate request the missing result is repaired as usual.
     ledger.calls(&["c"]);
     let _ = ledger.lines();
     ledger.view.set_calls_may_run(false);
@@ -104,7 +104,7 @@ fn a_streaming_message_enters_when_it_can_no_longer_change() {
     ledger.push(EntryKind::Part { message: id, part: Part::text("two") });
     assert_eq!(ledger.lines(), ["u go"]);
     let generation = ledger.generation();
-    // Resumed after a crash: what follows makes it final, interrupted or not.
+    // Resumed after a crash: the next message makes it final, interrupted or not.
     ledger.user("go on");
     assert_eq!(ledger.lines(), ["u go", "a one|two", "u go on"]);
     assert_eq!(ledger.generation(), generation);
@@ -237,7 +237,7 @@ fn a_broken_attempt_that_was_not_shown_is_superseded_without_a_boundary() {
     ledger.assistant(vec![Part::text("whole")]);
     assert_eq!(ledger.lines(), ["u go", "a whole"]);
     assert_eq!(ledger.generation(), generation);
-    // Calls that go with their message take their results along.
+    // Reverting a message with calls also removes their results.
     let calls = ledger.calls(&["a"]);
     ledger.result("a", "1");
     assert_eq!(ledger.lines().len(), 4);
@@ -295,7 +295,7 @@ fn an_entry_that_nobody_else_needs_is_taken_in_as_it_is() {
     assert!(output.capacity() < 2_048, "what it does not fill is given back");
     let Part::Text { text, .. } = &kept[1].parts[0] else { panic!("{kept:?}") };
     assert_eq!(text.as_ptr(), at, "it is the same text");
-    // What is not newer has no effect either way.
+    // An entry that is not newer has no effect in either way.
     let old =
         Entry { seq: Seq(8), time: Millis(1), kind: EntryKind::Message { message: Message::user("old") } };
     view.apply(&old);

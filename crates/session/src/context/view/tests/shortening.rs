@@ -1,4 +1,4 @@
-//! T8, T9, T11: what compactions, prunes and media limits leave of a history, and their undoing.
+//! Effects of compactions, prunes, continuations and media limits on a history, and their undo.
 
 use super::*;
 
@@ -143,7 +143,7 @@ fn t8_undo_restores_the_view_exactly_also_twice_and_after_a_restart() {
     assert_eq!(hash(&mut ledger), first);
     assert!(!ledger.view.stale());
     ledger.lines();
-    // What came after the compaction stays when it is undone.
+    // Messages after the compaction stay when it is undone.
     let three = ledger.compact(starts[2], |_| {});
     ledger.go_on("continue");
     ledger.assistant(vec![Part::text("went on")]);
@@ -167,14 +167,14 @@ fn p6_words_that_were_taken_back_are_not_said_again_by_a_continuation() {
             ledger.assistant(vec![Part::text("seen")]);
         }
         let live: Vec<Arc<Message>> = ledger.view.live().cloned().collect();
-        // What was answered goes on in the middle of a turn; the other one is not answered yet.
+        // An answered message is continued in the middle of a turn. The other one has no answer yet.
         let state = if media { TurnState::MidTurn } else { ledger.view.turn_state() };
         let again = crate::context::continuation::continuation(Message::user("again").id, &live, state);
         let (end, id) = (taken.next(), ledger.id_at(taken));
         ledger.compact(end, |c| c.taken_out = if media { vec![] } else { vec![id] });
         ledger.message(again.unwrap());
         assert!(ledger.lines().last().is_some_and(|line| line.contains("a slip")), "{rule}");
-        // Another compaction of all: the continuation stands for the last words of the user.
+        // After another compaction of everything, the continuation counts as the user's last words.
         let end = ledger.view.last_seq().next();
         ledger.compact(end, |_| {});
         let shown = ledger.lines();
@@ -298,7 +298,7 @@ fn messages_that_a_compaction_folded_away_come_back_with_their_results() {
     let compacted = ledger.lines();
     assert!(!compacted.iter().any(|l| l.contains("out")), "{compacted:#?}");
 
-    // One result brings the call and the other result.
+    // Restoring one result also restores the call and the other result.
     let restore = ledger.push(EntryKind::Restore { messages: vec![ledger.id_at(second)] });
     let lines = ledger.lines();
     let at = |text: &str| lines.iter().position(|l| l.contains(text));

@@ -1,4 +1,4 @@
-//! Fewer bytes for a request: in which order what becomes short, and what stays.
+//! Reducing the bytes of a request: the order in which content is shortened, and content that stays.
 
 use super::*;
 use crate::context::shrink::shrink;
@@ -36,7 +36,7 @@ fn ledger() -> (Ledger, [MessageId; 3]) {
     (ledger, [first, second, third])
 }
 
-/// The choice for this many bytes: images, stubs, cuts.
+/// Returns the choice for this many bytes: images, stubs, cuts.
 fn chosen(ledger: &mut Ledger, excess: u64) -> (Vec<MessageId>, Vec<String>, Vec<String>) {
     ledger.view.context();
     let Some(shrunk) = shrink(&ledger.view, excess) else { return Default::default() };
@@ -82,7 +82,8 @@ fn pinned_and_protected_content_stays() {
     assert_eq!((stubs, cuts), (vec![], vec!["new".to_owned()]));
 }
 
-/// However little is asked for each time: it ends, every entry frees something, and taking them back brings all of it back.
+/// Shrinking repeatedly by small amounts ends, every entry frees something, and reverting the entries
+/// restores everything.
 #[test]
 fn it_ends_and_can_be_taken_back() {
     for step in [1_000, 30_000, u64::MAX] {

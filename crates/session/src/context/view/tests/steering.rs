@@ -1,4 +1,4 @@
-//! T5: the reminder, and tags that cannot be forged.
+//! The reminder, and tags that cannot be forged.
 
 use super::*;
 
