@@ -1,8 +1,10 @@
-//! One answer of the model while it streams: from [`ModelEvent`]s to events for front ends and entries for the ledger.
+//! One streaming answer of the model: it converts [`ModelEvent`]s to events for front ends and entries for
+//! the ledger.
 //!
-//! Model: a part is *open* while only deltas of it have come, *whole* when the adapter says so. Whole parts go into the
-//! ledger as they come: the first as the message, each further one as a `part` entry. When the stream breaks, open text
-//! becomes a part too, so that no word that was shown is lost; an open tool call never does.
+//! A part is *open* while only deltas of it have arrived, and *complete* when the adapter says so. Complete
+//! parts are written to the ledger at once: the first one as the message, each further one as a `part` entry.
+//! If the stream breaks, open text becomes a part too, so that no text that was shown is lost. An open tool
+//! call is discarded.
 //!
 //! Does no IO: the driver sends the events and appends the entries.
 
@@ -14,23 +16,23 @@ use becket_types::{
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// An answer so far.
+/// An answer as received so far.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) id: MessageId,
-    /// `provider/name` of who speaks.
+    /// `provider/name` of the model that answers.
     model: String,
     provider: String,
     open: BTreeMap<u32, Open>,
     pub(crate) parts: Vec<Part>,
-    /// Parts from here on are not in the ledger yet.
+    /// Index of the first part that is not in the ledger yet.
     unsaved: usize,
-    /// The message's entry, once it has one.
+    /// The message's entry, once it has been written.
     pub(crate) entry: Option<Seq>,
     pub(crate) usage: Usage,
-    /// The provider accepted the request.
+    /// True once the provider has accepted the request.
     pub(crate) begun: bool,
-    /// Something of the content has come.
+    /// True once any content has arrived.
     pub(crate) has_content: bool,
 }
 
@@ -66,8 +68,8 @@ impl Answer {
         }
     }
 
-    /// Takes one event; what front ends should see is pushed to `out`, deltas of one part joined. The finish reason
-    /// where this was the last event.
+    /// Processes one event. Events for front ends are pushed to `out`; deltas of the same part are joined.
+    /// Returns the finish reason if this was the last event.
     pub(crate) fn take(&mut self, event: ModelEvent, out: &mut Vec<Event>) -> Option<FinishReason> {
         let message = self.id;
         match event {
@@ -130,7 +132,7 @@ impl Answer {
         self.has_content = true;
     }
 
-    /// The stream is over without its end: open text becomes parts, open calls vanish.
+    /// Handles a stream that broke: open text becomes parts, open calls are discarded.
     pub(crate) fn close(&mut self) {
         for (_, open) in std::mem::take(&mut self.open) {
             match open {
@@ -148,14 +150,14 @@ impl Answer {
         }
     }
 
-    /// Parts that are not in the ledger yet.
+    /// Returns the parts that are not in the ledger yet.
     pub(crate) fn unsaved_parts(&mut self) -> &mut [Part] {
         let from = self.unsaved.min(self.parts.len());
         &mut self.parts[from..]
     }
 
-    /// Entries for the parts that are not in the ledger yet. The first one is the message when [`Answer::entry`] is
-    /// `None`; the caller sets it.
+    /// Returns entries for the parts that are not in the ledger yet. If [`Answer::entry`] is `None`, the
+    /// first entry is the message; the caller then sets `entry`.
     pub(crate) fn unsaved(&mut self) -> Vec<EntryKind> {
         let new = &self.parts[self.unsaved.min(self.parts.len())..];
         if new.is_empty() {
@@ -170,7 +172,7 @@ impl Answer {
         entries
     }
 
-    /// The message with these parts.
+    /// Makes the message with these parts.
     pub(crate) fn message(&self, parts: Vec<Part>) -> Message {
         Message {
             id: self.id,
@@ -180,7 +182,7 @@ impl Answer {
         }
     }
 
-    /// Neither text nor calls.
+    /// True if the answer has neither text nor calls.
     pub(crate) fn is_empty(&self) -> bool {
         !self.parts.iter().any(|part| matches!(part, Part::Text { .. } | Part::ToolCall { .. }))
     }
@@ -198,7 +200,8 @@ impl Answer {
         self.parts.iter().filter_map(call).collect()
     }
 
-    /// All text parts, joined by newline. The answer is over: its parts lose their text, which may be long.
+    /// Returns all text parts, joined by newlines. Removes the text from the parts, because it may be long
+    /// and is not needed afterwards.
     pub(crate) fn take_text(&mut self) -> String {
         let mut texts = self.parts.iter_mut().filter_map(|part| match part {
             Part::Text { text, .. } => Some(std::mem::take(text)),

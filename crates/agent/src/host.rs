@@ -1,7 +1,8 @@
-//! What the session offers its tools: blobs, named state, hashes of files read, and outputs from before.
+//! Services of the session for its tools: blobs, named state, hashes of files read, and earlier outputs.
 //!
-//! Model: tools run beside one another and only borrow the host, so what they set is kept here and written into the
-//! ledger by the driver with the next commit (`SessionHost::drain`). Locks are held for a look-up, never across an await.
+//! Tools run in parallel and only borrow the host. State that they set is collected here, and the driver
+//! writes it to the ledger with the next commit (`SessionHost::drain`). Locks are held only for a look-up,
+//! never across an await.
 
 use crate::watch::{Watch, Watching};
 use becket_session::Session;
@@ -13,10 +14,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Name of the state that holds path → SHA-256 of the files read or written.
+/// Name of the state that maps each file read or written to its SHA-256.
 pub const READ_FILES: &str = "read_files";
 
-/// A poisoned lock means that a tool panicked while it looked something up; what it guards is still whole.
+/// Locks a mutex and ignores poisoning. A poisoned lock means that a tool panicked during a look-up, which
+/// cannot leave the data incomplete.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -31,18 +33,18 @@ pub struct SessionHost {
 #[derive(Default)]
 struct Kept {
     reads: HashMap<PathBuf, String>,
-    /// What those files held, where it is small enough to stay in memory.
+    /// Contents of those files, if they are small enough to keep in memory.
     contents: Contents,
-    /// Reads since the last drain; they go into the journal line of the call.
+    /// Files read since the last drain. They are written with the call's journal entry.
     new_reads: Vec<(PathBuf, String)>,
-    /// Reads since [`SessionHost::read_files`] was last written.
+    /// True if files were read since [`SessionHost::read_files`] was last called.
     reads_changed: bool,
-    /// Set by tools and not yet in the ledger, in order.
+    /// State set by tools that is not in the ledger yet, in order.
     state: Vec<(String, Value)>,
 }
 
 impl SessionHost {
-    /// Takes up what the ledger knows of files read.
+    /// Makes the host. The files that the ledger lists as read are loaded.
     pub(crate) fn new(session: Arc<Mutex<Session>>, watching: Watching) -> Self {
         let mut kept = Kept::default();
         {
@@ -66,7 +68,7 @@ impl SessionHost {
         &self.watch
     }
 
-    /// State entries set since last asked, and the files read since then.
+    /// Returns the state entries set since the last call, and the files read since then.
     pub(crate) fn drain(&self) -> (Vec<EntryKind>, Map<String, Value>) {
         let mut kept = lock(&self.kept);
         let state = kept.state.drain(..).map(|(key, value)| EntryKind::State { key, value }).collect();
@@ -75,7 +77,7 @@ impl SessionHost {
         (state, reads)
     }
 
-    /// All files read with their hashes, when any were read since this was last asked.
+    /// Returns the hashes of all files read, if any was read since the last call.
     pub(crate) fn read_files(&self) -> Option<EntryKind> {
         let mut kept = lock(&self.kept);
         if !std::mem::take(&mut kept.reads_changed) {
@@ -103,7 +105,7 @@ impl Host for SessionHost {
     }
 
     fn put_blob_from(&self, reader: &mut dyn Read) -> Result<BlobId, String> {
-        // Without the session's lock: this may take a second.
+        // The session's lock is not held here, because this may take a second.
         let blobs = lock(&self.session).blob_store();
         blobs.put_from(reader).map_err(|error| error.to_string())
     }
@@ -157,7 +159,7 @@ impl Host for SessionHost {
             let seq = session.output_place(call)?;
             (session.past(), seq)
         };
-        // The session goes on while its ledger is read.
+        // The lock is released, so the session can continue while its ledger is read.
         past.and_then(|past| past.output(seq, call)).ok()?
     }
 
@@ -167,7 +169,7 @@ impl Host for SessionHost {
     }
 
     fn past_users_words(&self, first: Seq, last: Seq) -> Vec<(Seq, String)> {
-        // The session goes on while its ledger is read.
+        // The lock is released, so the session can continue while its ledger is read.
         let past = lock(&self.session).past();
         past.and_then(|past| past.users_words(first, last)).unwrap_or_default()
     }
@@ -178,12 +180,12 @@ impl Host for SessionHost {
             let Some(seq) = session.place_of(id) else { return Vec::new() };
             (session.past(), seq)
         };
-        // The session goes on while its ledger is read.
+        // The lock is released, so the session can continue while its ledger is read.
         past.and_then(|past| past.images(seq)).unwrap_or_default()
     }
 
     fn search_past(&self, query: &str, limit: usize) -> Result<Places, String> {
-        // The session goes on while its ledger is read.
+        // The lock is released, so the session can continue while its ledger is read.
         let past = lock(&self.session).past();
         past.and_then(|past| past.search(query, limit)).map_err(|error| error.to_string())
     }
@@ -196,7 +198,7 @@ mod tests {
     use becket_session::context::{ModelScope, Policy};
     use std::io;
 
-    /// Uses the host in the middle of being read, as tools that run side by side do.
+    /// A reader that uses the host while it is being read, as tools that run in parallel do.
     struct Nosy<'a> {
         host: &'a SessionHost,
         left: usize,

@@ -1,22 +1,23 @@
-//! The agent loop: takes prompts, asks the model, runs its tool calls, and stops when nothing is owed.
+//! The agent loop: takes prompts, asks the model, runs its tool calls, and stops when nothing is left to do.
 //!
-//! Owns the loop (T1), the inbox, the tool calls of a turn, rules files, the system prompt, the limits of a turn and the
-//! guard against repetition. Knows session, model, tool and guard; never a concrete tool or provider: they are handed in.
+//! Owns the loop, the inbox, the tool calls of a turn, rules files, the system prompt, the limits of a turn
+//! and the guard against repetition. Knows session, model, tool and guard. Concrete tools and providers are
+//! passed in by the caller.
 //!
-//! | module | what it is for |
+//! | module | contents |
 //! |---|---|
-//! | [`machine`] | what is next: a pure state machine |
-//! | [`driver`] | carries it out: the async shell |
-//! | [`settings`] | what an agent is made of |
-//! | [`host`] | what the session offers its tools |
-//! | [`repetition`] | the guard against the same calls again and again |
+//! | [`machine`] | decides the next action: a pure state machine |
+//! | [`driver`] | carries the actions out: the async shell |
+//! | [`settings`] | the parts and settings of an agent |
+//! | [`host`] | services of the session for its tools |
+//! | [`repetition`] | detects repeated calls |
 //! | [`rules`] | AGENTS.md and CLAUDE.md |
 //! | [`prompt`] | the system prompt |
 //! | [`subagent`] | the kinds of subagents, and the `task` tool |
 //! | [`undo`] | undo, redo and rewind of a session |
-//! | [`watch`] | files in play that somebody else changes |
+//! | [`watch`] | detects changes by others to files that the model uses |
 //!
-//! Prints nothing, reads no environment and no HOME, exits nowhere.
+//! Prints nothing, reads no environment and no HOME, never exits the process.
 
 mod answer;
 pub mod driver;

@@ -1,17 +1,20 @@
-//! The agent loop as a pure state machine: `next(State, Input) -> (State, Vec<Action>)` (T1).
+//! The agent loop as a pure state machine: `next(State, Input) -> (State, Vec<Action>)`.
 //!
-//! Model: at any moment the machine waits for exactly one thing. It is idle and waits for a prompt, or one operation is
-//! under way (a budget assessment, a request, a batch of tool calls, a compaction) and its outcome is the next input.
-//! Commands may come at any time between; they are remembered and taken up at the start of the next iteration.
+//! At any moment the machine waits for exactly one thing. Either it is idle and waits for a prompt, or one
+//! operation is running (a budget assessment, a request, a batch of tool calls, a compaction) and its outcome
+//! is the next input. Commands may arrive at any time. They are stored and processed at the start of the next
+//! iteration.
 //!
-//! Each iteration has the same order: drain the inbox → exit test → step and limits → budget → request → tools.
+//! Each iteration has the same order: drain the inbox, test for the end, count the step and check limits,
+//! assess the budget, send the request, run the tools.
 //!
-//! Invariants, held by `tests/machine_properties.rs` over random input sequences:
-//! - never two operations at once, never none while a turn is under way;
-//! - each prompt is delivered exactly once, in order; each answer's calls are run or closed exactly once;
-//! - a turn that started ends with exactly one [`Action::EndTurn`]; after `EndInput` the machine exits.
+//! Invariants, checked by `tests/machine_properties.rs` with random inputs:
+//! - There are never two operations at once, and always one during a turn.
+//! - Each prompt is delivered exactly once, in order. Each answer's calls are run or closed exactly once.
+//! - A started turn ends with exactly one [`Action::EndTurn`]. After `EndInput` the machine exits.
 //!
-//! No clock, no IO, no ids made here: prompts are numbers that the driver gave out, texts pass through untouched.
+//! Uses no clock, no IO and makes no ids: prompts are numbers from the driver, texts are passed through
+//! unchanged.
 
 mod terms;
 
@@ -21,26 +24,26 @@ pub use terms::{
     Action, Answer, Break, BreakKind, CompactionEnd, Facts, Input, NotRun, Note, Owed, Repetition,
 };
 
-/// The driver's number of a prompt in its inbox.
+/// The driver's number for a prompt in its inbox.
 pub type PromptId = u64;
 
-/// Attempts at one request after the first, when its answer broke in the middle.
+/// Maximum number of retries of one request whose answer broke in the middle.
 pub const MAX_RETRIES: u32 = 3;
-/// Requests in a row that continue an answer cut by the output limit.
+/// Maximum number of consecutive requests that continue an answer which the output limit cut.
 const MAX_CUTS: u32 = 3;
-/// Compactions between two answers; a third is never started by itself.
+/// Maximum number of automatic compactions between two answers.
 const MAX_COMPACTIONS: u32 = 2;
 
-/// What does not change during a run.
+/// Settings that stay the same during a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Answered requests in one turn, before the wrap-up.
+    /// Maximum number of answered requests in one turn, before the wrap-up.
     pub max_turns: Option<u64>,
-    /// Whether an overflow may be answered by a compaction.
+    /// True if an overflow may be answered by a compaction.
     pub auto_compact: bool,
 }
 
-/// Where the loop stands.
+/// The state of the loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     rules: Rules,
@@ -53,7 +56,7 @@ pub struct State {
     undo_asked: bool,
 }
 
-/// The one thing that is awaited.
+/// The one thing that the machine waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     Idle,
@@ -64,33 +67,33 @@ pub enum Phase {
         trigger: CompactionTrigger,
         in_turn: bool,
     },
-    /// Files or the conversation go back, or it is looked at what that would do.
+    /// An undo, redo or rewind of files or of the conversation is planned or carried out.
     Restoring,
     Exited,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Turn {
-    /// Requests answered in this turn.
+    /// Number of requests answered in this turn.
     steps: u64,
-    /// The last answer was terminal, all its calls have results, and nothing newer was delivered.
+    /// True if the last answer ended the task, all its calls have results, and nothing newer was delivered.
     answered: bool,
-    /// An interrupt came; the outcome of what is under way ends the turn.
+    /// True after an interrupt. The outcome of the running operation then ends the turn.
     stopping: bool,
-    /// The last request was, or is, the wrap-up at the turn limit.
+    /// True if the last request was the wrap-up at the turn limit.
     wrapping: bool,
     retries: u32,
     re_asked: bool,
     cuts: u32,
-    /// Compactions since the last answer.
+    /// Number of compactions since the last answer.
     compactions: u32,
-    /// An overflow was answered by a compaction since the last answer.
+    /// True if an overflow was answered by a compaction since the last answer.
     overflowed: bool,
-    /// The last answer holds calls as text; see [`Answer::written_calls`].
+    /// Set if the last answer contains calls as text; see [`Answer::written_calls`].
     written_calls: Option<String>,
 }
 
-/// One transition.
+/// Makes one transition: returns the next state and the actions to carry out.
 pub fn next(mut state: State, input: Input) -> (State, Vec<Action>) {
     let mut out = Vec::new();
     state.step(input, &mut out);
@@ -115,25 +118,25 @@ impl State {
         self.phase
     }
 
-    /// Requests answered in this turn.
+    /// Returns the number of requests answered in this turn.
     pub fn steps(&self) -> u64 {
         self.turn.steps
     }
 
-    /// Takes a prompt that is delivered with whatever starts the next turn, without starting one.
+    /// Adds a prompt that is delivered with the next turn, without starting a turn.
     pub fn hold(mut self, id: PromptId) -> Self {
         self.steer.push_back(id);
         self
     }
 
-    /// Forgets a prompt that waits.
+    /// Removes a waiting prompt.
     pub fn withdraw(mut self, id: PromptId) -> Self {
         self.steer.retain(|waits| *waits != id);
         self.queue.retain(|waits| *waits != id);
         self
     }
 
-    /// Prompts that wait, steering ones first.
+    /// Returns the waiting prompts, steering ones first.
     pub fn waiting(&self) -> impl Iterator<Item = PromptId> + '_ {
         self.steer.iter().chain(&self.queue).copied()
     }
@@ -188,7 +191,8 @@ impl State {
                     self.compacted(trigger, in_turn, end, out);
                 }
             }
-            // An outcome of something that is not under way: a driver's mistake, without effect.
+            // The outcome of an operation that is not running. The driver should never send it, so it has no
+            // effect.
             Input::Assessed(_)
             | Input::Answered(_)
             | Input::Broke(_)
@@ -198,14 +202,14 @@ impl State {
         }
     }
 
-    /// A command came: if nothing is under way, take it up now.
+    /// Processes a new command at once if no operation is running.
     fn wake(&mut self, out: &mut Vec<Action>) {
         if self.phase == Phase::Idle {
             self.idle(out);
         }
     }
 
-    /// Chooses the one thing that follows when no turn is under way.
+    /// Chooses the next operation when no turn is running.
     fn idle(&mut self, out: &mut Vec<Action>) {
         self.phase = Phase::Idle;
         if std::mem::take(&mut self.undo_asked) {
@@ -216,7 +220,8 @@ impl State {
             out.push(Action::Compact { trigger });
             self.phase = Phase::Compacting { trigger, in_turn: false };
         } else if !self.steer.is_empty() || !self.queue.is_empty() {
-            // Steering messages of a turn that is over are one prompt now; queued ones are a turn each.
+            // Steering messages that arrived too late for their turn become one prompt. Each queued message
+            // gets its own turn.
             if self.steer.is_empty() {
                 self.steer.extend(self.queue.pop_front());
             }
@@ -233,7 +238,7 @@ impl State {
         self.iterate(out);
     }
 
-    /// The start of an iteration: drain the inbox, then have the budget assessed.
+    /// Starts an iteration: drains the inbox, then requests a budget assessment.
     fn iterate(&mut self, out: &mut Vec<Action>) {
         if self.turn.stopping {
             return self.end_interrupted(out);
@@ -261,7 +266,8 @@ impl State {
         }
         let may_compact = self.turn.compactions < MAX_COMPACTIONS;
         if self.turn.answered {
-            // A compaction that is owed now belongs to the next prompt: nobody waits for it, and there may be none.
+            // A compaction that is due now is left to the next prompt. The user should not wait for it, and
+            // there may be no next prompt.
             let end = match self.turn.written_calls.take() {
                 Some(what) => TurnEnd::CallsAsText { what },
                 None => TurnEnd::Completed,
@@ -272,7 +278,8 @@ impl State {
             return self.end_turn(end, out);
         }
         if let Owed::NoRoom(what) = facts.owed {
-            // First, because a model that was shown nothing cannot be blamed for asking again.
+            // This is checked before repetition, because a model that was shown nothing new is expected to
+            // ask again.
             return self.end_turn(TurnEnd::NoRoom { what }, out);
         }
         match facts.repetition {
@@ -343,7 +350,7 @@ impl State {
                 }
                 self.iterate(out);
             }
-            // Cut again and again: what there is, is the answer.
+            // The answer was cut several times in a row. The text so far is accepted as the answer.
             Some(NotRun::Cut) | None => {
                 self.turn.answered = true;
                 self.iterate(out);
@@ -351,8 +358,9 @@ impl State {
         }
     }
 
-    /// Nothing at all, or thinking only: one automatic re-ask, then an error that says so. What the output limit cut
-    /// before anything was whole is told to the model, and asked for again as often as cut text is.
+    /// Handles an answer without text or calls: it is requested once more, then the turn ends with an error.
+    /// If the output limit cut it, a note informs the model, and the request is repeated as often as for cut
+    /// text.
     fn empty_answer(&mut self, answer: &Answer, out: &mut Vec<Action>) {
         let cut = answer.finish == FinishReason::Length && !self.turn.wrapping;
         if !cut && self.turn.re_asked && answer.fallback {
@@ -400,7 +408,7 @@ impl State {
             BreakKind::Stream if self.turn.retries < MAX_RETRIES => {
                 self.turn.retries += 1;
                 out.push(Action::Supersede);
-                // What arrived meanwhile belongs into the request that is made anew.
+                // Messages that arrived in the meantime belong in the repeated request.
                 self.iterate(out);
             }
             BreakKind::Malformed if !self.turn.re_asked => {
@@ -420,14 +428,14 @@ impl State {
         }
     }
 
-    /// What asking again did not cure: the same step goes to the next fallback model, which gets attempts of its own.
+    /// Switches to the next fallback model after retries did not help. That model gets its own retries.
     fn fall_back(&mut self, out: &mut Vec<Action>) {
         (self.turn.retries, self.turn.re_asked) = (0, false);
         out.extend([Action::Supersede, Action::FallBack]);
         self.iterate(out);
     }
 
-    /// A wrap-up that fails still ends the turn for the reason it was asked for.
+    /// Ends the turn after an error. A wrap-up that fails still ends the turn for its original reason.
     fn end_broken(&mut self, end: TurnEnd, out: &mut Vec<Action>) {
         if self.turn.wrapping { self.end_max_turns(out) } else { self.end_turn(end, out) }
     }

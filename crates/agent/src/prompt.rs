@@ -1,16 +1,17 @@
-//! The system prompt: becket's own words, and the environment block of a session.
+//! The system prompt and the environment block of a session.
 //!
-//! Model: the prompt is a constant, so every session of a version that offers the same tools starts with the same bytes
-//! and hits the provider's cache. Lines about tools that are not offered are left out. The directory, the platform and
-//! the date are one block after it, recorded in the ledger's `system` entry when the session starts, so that a resumed
-//! session sends the bytes it was started with.
+//! The prompt is a constant. All sessions of one version with the same tools therefore start with the same
+//! bytes, which the provider can cache. Lines about tools that are not offered are left out. The directory,
+//! the platform and the date follow in a separate block. The ledger's `system` entry records it at the start
+//! of the session, so that a resumed session sends the same bytes.
 //!
-//! Holds no git state, no file listing and no tool list (tools describe themselves). Reads no clock and no environment.
+//! Contains no git state, no file listing and no tool list (tools describe themselves). Reads no clock and no
+//! environment.
 
 use becket_types::{SystemItem, SystemKind};
 use std::path::{Path, PathBuf};
 
-/// The prompt, unless it is replaced.
+/// The default prompt.
 pub const SYSTEM_PROMPT: &str = "\
 You are becket, a coding agent working in a terminal. Carry each task through with your tools: read, change, run, \
 check, until done. Your text is shown to the user as Markdown; everything else happens through tools.
@@ -52,7 +53,8 @@ what the user says now wins over both.
 - Report honestly: what failed, what you did not check, what is left.
 - Answer questions about becket itself from `becket help` and `becket help COMMAND`; in the terminal, users have `/help`.";
 
-/// Lines of [`SYSTEM_PROMPT`] that speak of tools: how each begins, and the tools of which one must be offered.
+/// Lines of [`SYSTEM_PROMPT`] about tools: the start of each line, and the tools of which at least one must
+/// be offered.
 const OF_TOOLS: [(&str, &[&str]); 5] = [
     ("- Plan work of three", &["todo"]),
     ("- Search with the search tools", &["grep", "glob"]),
@@ -61,7 +63,7 @@ const OF_TOOLS: [(&str, &[&str]); 5] = [
     ("- An old output may be replaced", &["recall"]),
 ];
 
-/// [`SYSTEM_PROMPT`] without the lines about tools that are not offered.
+/// Returns [`SYSTEM_PROMPT`] without the lines about tools that are not offered.
 fn prompt(tools: &[String]) -> String {
     let offered = |names: &&[&str]| names.iter().any(|name| tools.iter().any(|tool| tool == name));
     let stays = |line: &&str| {
@@ -71,32 +73,34 @@ fn prompt(tools: &[String]) -> String {
     SYSTEM_PROMPT.split('\n').filter(stays).collect::<Vec<_>>().join("\n")
 }
 
-/// What is recorded of the machine and the day when a session starts.
+/// Facts about the machine and the date, recorded when a session starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     pub cwd: PathBuf,
-    /// Directories beside the working directory that may be used (`--add-dir`).
+    /// Directories that may be used in addition to the working directory (`--add-dir`).
     pub extra_dirs: Vec<PathBuf>,
-    /// `linux x86_64`.
+    /// Operating system and architecture, such as `linux x86_64`.
     pub platform: String,
-    /// The day the session started, `2026-11-21`.
+    /// Date on which the session started, such as `2026-11-21`.
     pub date: String,
 }
 
-/// How the prompt is changed by the caller.
+/// The caller's changes to the prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptSettings {
-    /// `--system-prompt`: instead of [`SYSTEM_PROMPT`].
+    /// Replaces [`SYSTEM_PROMPT`] (`--system-prompt`).
     pub replace: Option<String>,
-    /// `--append-system-prompt`.
+    /// Text to append (`--append-system-prompt`).
     pub append: Option<String>,
-    /// What the answer must be like; stands behind `append`. Not for subagents, whose answers are for the agent.
+    /// Requirements for the final answer, placed after `append`. Not used for subagents, whose answers are
+    /// read by the agent.
     pub answer: Option<String>,
-    /// The catalogue of skills, as the model reads it.
+    /// The catalogue of skills in the form that the model reads.
     pub skills: Option<String>,
 }
 
-/// The blocks of the system prompt without rules, in the order in which they are sent. `tools`: the names that are offered.
+/// Returns the blocks of the system prompt, without rules, in the order in which they are sent. `tools`:
+/// names of the offered tools.
 pub fn items(settings: &PromptSettings, environment: &Environment, tools: &[String]) -> Vec<SystemItem> {
     let item = |kind, text: String| SystemItem { kind, path: None, text };
     let prompt = settings.replace.clone().unwrap_or_else(|| prompt(tools));
@@ -128,12 +132,12 @@ fn block(environment: &Environment) -> String {
     text
 }
 
-/// Whether `cwd` or a folder above it holds `.git`.
+/// True if `cwd` or a folder above it contains `.git`.
 fn is_git(cwd: &Path) -> bool {
     cwd.ancestors().any(|dir| dir.join(".git").exists())
 }
 
-/// The title of a session: the first line of its first prompt that says something, at most 80 characters.
+/// Makes the title of a session: the first non-blank line of its first prompt, at most 80 characters.
 pub fn title(prompt: &str) -> Option<String> {
     let line = prompt.lines().map(str::trim).find(|line| !becket_types::is_blank(line))?;
     let mut title: String = line.chars().take(80).collect();
@@ -149,7 +153,8 @@ mod tests {
 
     #[test]
     fn the_prompt_is_short() {
-        // 3.6 bytes a token; the nine tools take the other half of 2,500.
+        // At 3.6 bytes per token, the prompt takes half of 2,500 tokens. The specifications of the nine tools
+        // take the other half.
         assert!(SYSTEM_PROMPT.len() <= 2_850, "{}", SYSTEM_PROMPT.len());
     }
 

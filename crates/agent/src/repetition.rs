@@ -1,20 +1,21 @@
-//! The repetition guard: sees when the model makes the same calls with the same results again and again.
+//! The repetition guard: detects that the model makes the same calls with the same results again and again.
 //!
-//! Model: the calls since the last real user message are a sequence of fingerprints, each of call, input and result.
-//! A *run* is the longest end of that sequence that repeats with period 1, 2 or 3. In a run of period `p` with `n`
-//! calls the newest call has been seen `(n - 1) / p + 1` times. Seen 3 times: a nudge. Seen 5 times: stop.
-//! So period 1 is caught at the 3rd call, period 2 at the 5th, period 3 at the 7th.
+//! Every call since the last real user message has a fingerprint of its name, input and result. A *run* is
+//! the longest suffix of this sequence that repeats with period 1, 2 or 3. In a run of period `p` with `n`
+//! calls, the newest call has occurred `(n - 1) / p + 1` times. At 3 occurrences the model is warned; at 5
+//! the turn stops. So period 1 is detected at the 3rd call, period 2 at the 5th, period 3 at the 7th.
 //!
-//! Longer circles have no period that is looked for; they bring *nothing new*: each of their calls was made before in this
-//! turn, with the same result. 25 such calls in a row: a nudge. 50: stop. One call or result that is new starts the count
-//! again, so reading around, editing and polling never come here.
+//! Longer cycles are detected differently: each of their calls was made before in this turn with the same
+//! result, so they bring *nothing new*. After 25 such calls in a row the model is warned; after 50 the turn
+//! stops. A single new call or result resets the count, so reading around, editing and polling never trigger
+//! it.
 //!
-//! Equal calls with equal results in one step count once: they run side by side, and the model has seen none of their
-//! results when it makes them.
+//! Equal calls with equal results within one step count once. They run in parallel, and the model has seen
+//! none of the results when it makes them.
 //!
-//! Invariants: O(1) per call, 8 bytes kept for each that is new; a changed result (polling) breaks the run; the
-//! `description` field of an input does not count, as models vary it freely. Does not know why calls are made and never
-//! looks at time.
+//! Invariants: O(1) per call, and 8 bytes kept for each new one. A changed result (polling) ends the run. The
+//! `description` field of an input is ignored, because models vary it freely. The guard does not know why
+//! calls are made and does not use time.
 
 use crate::machine::Repetition;
 use becket_types::cut_end;
@@ -22,46 +23,46 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The newest call has been seen this often: tell the model.
+/// Number of occurrences at which the model is warned.
 const NUDGE_AT: u64 = 3;
-/// … this often: stop.
+/// Number of occurrences at which the turn stops.
 const STOP_AT: u64 = 5;
 const PERIODS: usize = 3;
-/// So many calls in a row brought nothing new: tell the model.
+/// Number of consecutive calls without anything new at which the model is warned.
 const STALE_NUDGE: u64 = 25;
-/// … so many: stop.
+/// Number of consecutive calls without anything new at which the turn stops.
 const STALE_STOP: u64 = 50;
 
-/// What one call did, as far as repetition is concerned.
+/// Hash of one call with its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Fingerprint(u64);
 
-/// Watches the calls of one session.
+/// Observes the calls of one session.
 #[derive(Debug, Default)]
 pub struct RepetitionGuard {
     /// The last three fingerprints, newest first.
     recent: [Option<Fingerprint>; PERIODS],
-    /// Calls in the current run, by period - 1.
+    /// Length of the current run for each period; index is period minus 1.
     runs: [u64; PERIODS],
-    /// A person's name for the newest call.
+    /// Name of the newest call, for messages.
     label: String,
-    /// The nudge for this run was given.
+    /// True if the warning for this run was given.
     nudged: bool,
-    /// Everything since the last user message.
+    /// All fingerprints since the last user message.
     known: HashSet<Fingerprint>,
-    /// Calls in a row that were known.
+    /// Number of consecutive calls that were already known.
     stale: u64,
-    /// Calls of the newest step: those since the last verdict.
+    /// Calls of the current step, that is, since the last verdict.
     step: HashSet<Fingerprint>,
 }
 
 impl RepetitionGuard {
-    /// A real user message came: what was before does not count.
+    /// Resets the guard at a real user message: earlier calls no longer count.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// A call has its result.
+    /// Records a call with its result.
     pub fn saw(&mut self, tool: &str, input: &Value, output: &str, is_error: bool) {
         let new = fingerprint(tool, input, output, is_error);
         if !self.step.insert(new) {
@@ -83,7 +84,7 @@ impl RepetitionGuard {
         self.label = label(tool, input);
     }
 
-    /// How often the newest call was seen in its run.
+    /// Returns how often the newest call occurred in its run.
     fn seen(&self) -> u64 {
         self.runs
             .iter()
@@ -93,7 +94,8 @@ impl RepetitionGuard {
             .unwrap_or(1)
     }
 
-    /// The verdict on the calls so far, asked once at the end of each step. A nudge is reported once per run.
+    /// Returns the verdict on the calls so far. Called once at the end of each step. A warning is returned
+    /// once per run.
     pub fn verdict(&mut self) -> Repetition {
         self.step.clear();
         let seen = self.seen();
@@ -130,7 +132,7 @@ fn fingerprint(tool: &str, input: &Value, output: &str, is_error: bool) -> Finge
     Fingerprint(hasher.finish())
 }
 
-/// Key order does not matter; `description` at the top does not count.
+/// Hashes an input. The order of keys is ignored, and so is `description` at the top level.
 fn hash_input(value: &Value, top: bool, hasher: &mut DefaultHasher) {
     match value {
         Value::Object(map) => {
@@ -152,7 +154,7 @@ fn hash_input(value: &Value, top: bool, hasher: &mut DefaultHasher) {
     }
 }
 
-/// The call's identity without its result, for telling a reused call id from a repeated call.
+/// Returns a hash of the call without its result, which distinguishes a reused call id from a repeated call.
 pub(crate) fn call_hash(tool: &str, input: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     tool.hash(&mut hasher);
@@ -171,14 +173,14 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    /// 10,000 cases; `PROPTEST_CASES` for more.
+    /// Runs 10,000 cases (more with `PROPTEST_CASES`).
     fn cases() -> ProptestConfig {
         let cases = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok()).unwrap_or(10_000);
         ProptestConfig::with_cases(cases)
     }
 
-    /// Feeds one call per character (same letter: same call and result) and gives the verdict after each:
-    /// `.` nothing, `n` nudge, `S` stop.
+    /// Feeds one call per character (same letter: same call and result) and returns the verdict after each:
+    /// `.` nothing, `n` warning, `S` stop.
     fn verdicts(calls: &str) -> String {
         let mut guard = RepetitionGuard::default();
         calls
@@ -206,7 +208,7 @@ mod tests {
             ("xyzaaa", ".....n"),
             ("aabaab", "......"),
             ("aabbaabb", "........"),
-            // The nudge comes once a run, and again in the next one.
+            // The warning is given once per run, and again in the next run.
             ("aaaabaaa", "..n....n"),
         ] {
             assert_eq!(verdicts(calls), want, "{calls}");
@@ -260,7 +262,7 @@ mod tests {
             assert_eq!(seen.find('n'), Some(period + 24), "{period}: {seen}");
             assert_eq!(seen.find('S'), Some(period + 49), "{period}: {seen}");
         }
-        // One new thing in between, and the count starts again.
+        // A single new call resets the count.
         let busy: String = ('a'..='z').flat_map(|new| ['1', '2', '3', '4', '5', new]).collect();
         assert_eq!(verdicts(&busy), ".".repeat(busy.len()));
     }
@@ -273,7 +275,7 @@ mod tests {
             before in "[d-z]{0,12}",
             circle in prop::sample::select(vec!["a", "ab", "abc", "aba", "aab", "abb"]),
         ) {
-            // A circle of one period has no shorter one inside.
+            // A cycle of one period contains no shorter cycle.
             let seen = verdicts(&(before.clone() + &circle.repeat(9)));
             let nudge = seen[before.len()..].find('n').unwrap();
             let stop = seen[before.len()..].find('S').unwrap();

@@ -1,12 +1,12 @@
-//! What a failed request means for the loop: ask again, compact, or end. A pure table.
+//! The reaction of the loop to a failed request: retry, compact, or end. A pure table.
 
 use crate::machine::BreakKind;
 use becket_model::{ErrorKind, ModelError};
 use becket_types::TurnEnd;
 
-/// What the machine is told of an error. `begun`: something of the answer had come.
+/// Converts an error for the machine. `begun`: part of the answer had arrived.
 ///
-/// Errors before the answer begins were retried by the model client already, so they are final here.
+/// The model client has already retried errors before the start of an answer, so they are final here.
 pub(crate) fn kind(error: &ModelError, begun: bool) -> BreakKind {
     match error.kind {
         ErrorKind::ContextOverflow => BreakKind::Overflow,
@@ -26,7 +26,7 @@ pub(crate) fn kind(error: &ModelError, begun: bool) -> BreakKind {
     }
 }
 
-/// How the turn ends if the error is final.
+/// Returns the end of the turn for a final error.
 pub(crate) fn end(error: &ModelError, model: &str) -> TurnEnd {
     if error.kind == ErrorKind::Refusal {
         return TurnEnd::Refusal { reason: error.message.clone() };
@@ -43,25 +43,25 @@ pub(crate) fn end(error: &ModelError, model: &str) -> TurnEnd {
     TurnEnd::ModelError { kind: name(error.kind), message, status: error.status }
 }
 
-/// With a stop at its end, for something to follow.
+/// Adds a full stop if the text has no final punctuation, so that another sentence can follow.
 pub(crate) fn sentence(text: &str) -> String {
     let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
     format!("{text}{stop}")
 }
 
-/// The machine name of an error kind, as JSON has it.
+/// Returns the machine name of an error kind, as used in JSON.
 pub(crate) fn name(kind: ErrorKind) -> String {
     let json = serde_json::to_value(kind).ok();
     json.and_then(|json| json.as_str().map(str::to_owned)).unwrap_or_else(|| "error".to_owned())
 }
 
-/// True if `--fallback-model` is for this error: every failure but a refusal to answer and a context that is too long,
-/// which has a remedy of its own.
+/// True if `--fallback-model` applies to this error. It applies to every failure except a refusal to answer,
+/// and a context that is too long, which is compacted instead.
 pub(crate) fn another_model_may_help(kind: ErrorKind) -> bool {
     !matches!(kind, ErrorKind::Refusal | ErrorKind::ContextOverflow)
 }
 
-/// The stream ended without its end.
+/// Makes the error for a stream that stopped without its final event.
 pub(crate) fn ended_early() -> ModelError {
     ModelError {
         kind: ErrorKind::StreamBroken,

@@ -1,15 +1,17 @@
 //! Rules files: AGENTS.md, CLAUDE.md, .claude/CLAUDE.md and CLAUDE.local.md, with their `@` imports.
 //!
-//! Model: rules are read from disk when a session starts, again before each compaction, and never taken from a summary.
-//! Order: the user's own files, then from the repository's root down to the working directory. In one folder AGENTS.md
-//! goes before CLAUDE.md, then comes .claude/CLAUDE.md, and CLAUDE.local.md comes last. Text that one of them brings
-//! already, by an import, a link or the same text, is not brought again by the next. Across folders, the second file with a text says which one has it.
-//! Files in folders below the working directory are found when a file below them is touched ([`below`]). [`fit`] keeps
-//! all of them within a share of the context window.
+//! Rules are read from disk when a session starts and again before each compaction; they are never taken from
+//! a summary. Order: the user's own files, then the folders from the repository's root down to the working
+//! directory. Within a folder the order is AGENTS.md, CLAUDE.md, .claude/CLAUDE.md, CLAUDE.local.md. A file
+//! whose text an earlier file of the same folder already contains (by an import, a link or a copy) is
+//! omitted. If the earlier file is in another folder, the later file is replaced by a note that names it.
+//! Files in folders below the working directory are found when a file there is used ([`below`]). [`fit`]
+//! limits all rules to a share of the context window.
 //!
-//! Invariants: text is verbatim but for HTML comments outside code; a file is at most [`MAX_BYTES`], cut with a notice;
-//! an import is read only inside the project or the home directory and never twice, so cycles end; nothing but regular
-//! files is opened, and what is no text is not used. Decides nothing about trust: the caller says whether imports from elsewhere are allowed.
+//! Invariants: text is unchanged except that HTML comments outside code are removed. A file has at most
+//! [`MAX_BYTES`]; more is cut, with a notice. An import is read only inside the project or the home
+//! directory, and only once, so cycles end. Only regular text files are opened. Does not decide about trust:
+//! the caller says if imports from elsewhere are allowed.
 
 pub mod fit;
 
@@ -19,50 +21,50 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Bytes of one rules file or import that are read.
+/// Maximum size in bytes of one rules file or import.
 pub const MAX_BYTES: usize = 32 * 1024;
-/// Imports of imports, at most.
+/// Maximum depth of nested imports.
 const MAX_DEPTH: usize = 4;
 
-/// Where rules come from.
+/// Settings for reading rules files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RulesSettings {
-    /// Read no rules at all.
+    /// True: read no rules at all.
     pub off: bool,
-    /// The user's own files, for all projects, first to last. Missing ones are skipped.
+    /// The user's own files for all projects, in order. Missing files are skipped.
     pub user_files: Vec<PathBuf>,
     pub home: Option<PathBuf>,
-    /// Imports from outside the project and the home directory are allowed.
+    /// True if imports from outside the project and the home directory are allowed.
     pub trust_imports: bool,
 }
 
-/// Rules as they are now.
+/// The rules as currently read from disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
     pub items: Vec<SystemItem>,
-    /// What people should know: cut files, imports that were not read.
+    /// Messages for people: files that were cut, imports that were not read.
     pub notices: Vec<String>,
-    /// The texts that the items bring.
+    /// The texts that the items contain.
     pub standing: Standing,
 }
 
-/// Texts that the model has, each with the rules file that brought it: none is sent a second time.
+/// Texts that the model already has, each with the rules file that contained it. No text is sent twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// By canonical path; imports too.
+    /// Rules file by canonical path of the text's file, including imports.
     files: HashMap<PathBuf, PathBuf>,
-    /// By text, for copies.
+    /// Rules file by text, to detect copies.
     texts: HashMap<String, PathBuf>,
 }
 
 impl Standing {
-    /// Keeps the texts of those rules files alone.
+    /// Keeps only the texts whose rules file passes the test.
     pub fn retain(&mut self, stands: impl Fn(&Path) -> bool) {
         self.files.retain(|_, by| stands(by));
         self.texts.retain(|_, by| stands(by));
     }
 
-    /// The other rules file that brought this file or this text.
+    /// Returns another rules file that already contains this file or text.
     fn elsewhere(&self, own: &Path, canonical: &Path, text: &str) -> Option<&Path> {
         let by = self.files.get(canonical).or_else(|| self.texts.get(text.trim_end()))?;
         (by != own).then_some(by.as_path())
@@ -76,7 +78,7 @@ impl Standing {
     }
 }
 
-/// The rules of `cwd`: user files, then root to `cwd`.
+/// Reads the rules of `cwd`: the user's files, then the folders from the root down to `cwd`.
 pub fn load(cwd: &Path, settings: &RulesSettings) -> Rules {
     let mut reader = Reader::new(cwd, settings);
     if settings.off {
@@ -94,7 +96,8 @@ pub fn load(cwd: &Path, settings: &RulesSettings) -> Rules {
     reader.rules
 }
 
-/// The system prompt of a session that begins now: `prompt`, and the rules of `cwd`, cut to what fits into `usable` tokens.
+/// Makes the system prompt of a new session: `prompt` and the rules of `cwd`, shortened to fit a window of
+/// `usable` tokens.
 pub fn opening(
     mut prompt: Vec<SystemItem>,
     cwd: &Path,
@@ -107,16 +110,16 @@ pub fn opening(
     prompt
 }
 
-/// Rules stand behind prompt, environment and skills, and before what the caller appended.
+/// Inserts rules after prompt, environment and skills, and before the text that the caller appended.
 pub(crate) fn insert(items: &mut Vec<SystemItem>, rules: Vec<SystemItem>) {
     let at = items.iter().position(|item| item.kind == SystemKind::Appended).unwrap_or(items.len());
     items.splice(at..at, rules.into_iter().filter(|item| !becket_types::is_blank(&item.text)));
 }
 
-/// Rules in the folders strictly below `cwd` down to the one that holds `file`, outermost first.
+/// Reads the rules in the folders below `cwd` down to the one that contains `file`, outermost first.
 ///
-/// `seen` are folders that were looked at before; it grows. Nothing for files outside `cwd`. The result's `standing` is
-/// `standing` and what was found.
+/// `seen` are folders that were already searched; the new ones are added. Returns nothing for files outside
+/// `cwd`. The result's `standing` is the given one plus the texts that were found.
 #[expect(clippy::implicit_hasher, reason = "one caller, one set")]
 pub fn below(
     cwd: &Path,
@@ -140,7 +143,7 @@ pub fn below(
     reader.rules
 }
 
-/// The rules of these folders again, as [`below`] reads them.
+/// Reads the rules of these folders again, in the same way as [`below`].
 pub fn again(cwd: &Path, dirs: &[PathBuf], standing: Standing, settings: &RulesSettings) -> Rules {
     let mut reader = Reader::new(cwd, settings);
     reader.rules.standing = standing;
@@ -152,7 +155,7 @@ pub fn again(cwd: &Path, dirs: &[PathBuf], standing: Standing, settings: &RulesS
     reader.rules
 }
 
-/// The nearest folder at or above `cwd` that holds `.git`; else `cwd`.
+/// Returns the nearest folder at or above `cwd` that contains `.git`; otherwise `cwd`.
 fn project_root(cwd: &Path) -> PathBuf {
     cwd.ancestors().find(|dir| dir.join(".git").exists()).unwrap_or(cwd).to_path_buf()
 }
@@ -160,7 +163,7 @@ fn project_root(cwd: &Path) -> PathBuf {
 struct Reader<'a> {
     settings: &'a RulesSettings,
     root: PathBuf,
-    /// Canonical paths of what was read for the current file.
+    /// Canonical paths of the files read for the current rules file.
     read: HashSet<PathBuf>,
     rules: Rules,
 }
@@ -184,7 +187,7 @@ impl<'a> Reader<'a> {
         self.one(path, &[]);
     }
 
-    /// Adds a file that was not read yet and whose text is none of `told`. Its text.
+    /// Adds a file that was not read yet and whose text is not in `told`. Returns its text.
     fn one(&mut self, path: &Path, told: &[String]) -> Option<String> {
         let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if self.read.contains(&canonical) {
@@ -212,12 +215,12 @@ impl<'a> Reader<'a> {
         Some(text)
     }
 
-    /// Appends the text of each import in `text`, depth first. `by`: the rules file that they are part of.
+    /// Appends the text of each import in `text`, depth first. `by`: the rules file that they belong to.
     fn imports(&mut self, (by, from): (&Path, &Path), text: &str, depth: usize, out: &mut String) {
         for name in import_names(text) {
             let Some(path) = self.import_path(from, &name) else { continue };
             let Some(canonical) = path.canonicalize().ok().filter(|path| path.is_file()) else {
-                // `@alice` and `@types/node` are no files that somebody misses.
+                // `@alice` and `@types/node` are not meant as imports, so there is no notice about them.
                 if is_named_as_file(&name) {
                     let why = no_file(&path).unwrap_or_else(|| "there is no such file".to_owned());
                     self.notice(format!("{}: `@{name}` was not imported: {why}", from.display()));
@@ -261,7 +264,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Why a file may not be imported.
+    /// Returns why a file may not be imported; `None` if it may.
     fn refusal(&self, canonical: &Path) -> Option<&'static str> {
         if holds_secrets(canonical) {
             return Some("such files hold secrets");
@@ -273,9 +276,10 @@ impl<'a> Reader<'a> {
         if allowed { None } else { Some("it lies outside the project and the home directory") }
     }
 
-    /// The file's text without HTML comments, cut at [`MAX_BYTES`]; `None` when it is not a readable regular file.
+    /// Returns the file's text without HTML comments, cut at [`MAX_BYTES`]; `None` if it is not a readable
+    /// regular file.
     fn text(&mut self, path: &Path) -> Option<String> {
-        // Before opening: a pipe would block.
+        // Checked before opening, because opening a pipe would block.
         if let Some(why) = no_file(path) {
             self.notice(format!("{} is not used: {why}; put a text file there", path.display()));
             return None;
@@ -314,7 +318,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Why what stands at `path` is no file that can be read; nothing when it is one, or nothing is there.
+/// Returns why `path` is not a readable file; `None` if it is one, or if nothing exists there.
 fn no_file(path: &Path) -> Option<String> {
     let link = path.symlink_metadata().ok()?.is_symlink();
     match path.metadata() {
@@ -329,13 +333,13 @@ fn no_file(path: &Path) -> Option<String> {
     }
 }
 
-/// Whether the word after an `@` can only be meant as a file.
+/// True if the word after an `@` can only be meant as a file.
 fn is_named_as_file(name: &str) -> bool {
     let text = Path::new(name).extension().is_some_and(|e| e == "md" || e == "mdc" || e == "txt");
     text || ["./", "../", "~/", "/"].iter().any(|start| name.starts_with(start))
 }
 
-/// Keys and credentials: a rules file of a project must not be able to send them to a model.
+/// True for files with keys and credentials. A project's rules file must not be able to send them to a model.
 fn holds_secrets(path: &Path) -> bool {
     let folder = path.components().any(|part| {
         matches!(part, Component::Normal(name) if [".ssh", ".aws", ".gnupg", ".kube", ".docker"].iter().any(|s| name == *s))
@@ -350,7 +354,7 @@ fn holds_secrets(path: &Path) -> bool {
         || ["pem", "key", "p12", "pfx"].contains(&extension)
 }
 
-/// Lines with whether they are inside (or delimit) a fenced code block.
+/// Returns each line, with true if it is inside a fenced code block or delimits one.
 fn lines_with_fence(text: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut fence: Option<&str> = None;
     text.split_inclusive('\n').map(move |line| {
@@ -372,10 +376,10 @@ fn lines_with_fence(text: &str) -> impl Iterator<Item = (&str, bool)> {
     })
 }
 
-/// Without `<!-- … -->` outside fenced code. An unclosed comment stays.
+/// Removes `<!-- … -->` outside fenced code. An unclosed comment stays.
 fn strip_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    // Runs of lines outside fences are handled together, so that comments may span lines.
+    // Consecutive lines outside fences are processed together, because a comment may span lines.
     let mut plain = String::new();
     for (line, fenced) in lines_with_fence(text) {
         // A fence inside an open comment belongs to the comment.
@@ -399,7 +403,7 @@ fn without_comments(text: &str) -> String {
         let Some(len) = rest[start..].find("-->") else { break };
         out.push_str(&rest[..start]);
         rest = &rest[start + len + 3..];
-        // A comment on lines of its own leaves no blank line behind.
+        // A comment on its own lines is removed together with its line break.
         if out.is_empty() || out.ends_with('\n') {
             rest = rest.strip_prefix('\n').unwrap_or(rest);
         }
@@ -408,14 +412,14 @@ fn without_comments(text: &str) -> String {
     out
 }
 
-/// `@path` at the start of a word, outside code blocks and code spans.
+/// Returns the names of imports: `@path` at the start of a word, outside code blocks and code spans.
 fn import_names(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     for (line, fenced) in lines_with_fence(text) {
         if fenced {
             continue;
         }
-        // Every second piece between back-ticks is a code span.
+        // Every second piece between backticks is a code span.
         for prose in line.split('`').step_by(2) {
             for word in prose.split_whitespace() {
                 let word = word.trim_start_matches(['(', '[', '"', '\'']);

@@ -1,4 +1,5 @@
-//! What an agent is made of, handed in by the binary: the agent reads no configuration, no environment and no HOME.
+//! Parts and settings of an agent. The binary passes them in: the agent reads no configuration, no
+//! environment and no HOME.
 
 use crate::prompt::{Environment, PromptSettings};
 use crate::rules::RulesSettings;
@@ -13,74 +14,76 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Finds a model by the name the user gives (`provider/name` or an alias). `Err` is a message for people.
+/// Finds a model by the name that the user gives (`provider/name` or an alias). The error is a message for
+/// people.
 pub type FindModel = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, String> + Send + Sync>;
 
-/// The pieces of an agent.
+/// The parts of an agent.
 pub struct AgentParts {
     pub session: Session,
     pub model: Arc<dyn Model>,
-    /// Writes summaries; `None`: the running model does.
+    /// The model that writes summaries; `None`: the running model.
     pub summary_model: Option<Arc<dyn Model>>,
-    /// Taken in order when the running model is overloaded or not available.
+    /// Models that are used in order when the running model is overloaded or unavailable.
     pub fallback_models: Vec<Arc<dyn Model>>,
-    /// For `Command::SetModel`.
+    /// Finds the model for `Command::SetModel`.
     pub find_model: Option<FindModel>,
     pub tools: Registry,
     pub guard: Guard,
     pub settings: AgentSettings,
 }
 
-/// What does not change while the agent runs.
+/// Settings that stay the same while the agent runs.
 #[derive(Clone, Debug)]
 pub struct AgentSettings {
-    /// Directories that may be used without asking: the working directory and `--add-dir`. Canonical.
+    /// Canonical paths of directories that may be used without asking: the working directory and `--add-dir`.
     pub roots: Vec<PathBuf>,
-    /// Nobody can be asked: what would ask is denied.
+    /// True if no user can be asked. A call that would ask is then denied.
     pub headless: bool,
-    /// The session existed before.
+    /// True if the session existed before this run.
     pub resumed: bool,
-    /// A resumed session goes on with an unfinished turn without a new prompt.
+    /// True if a resumed session continues an unfinished turn without a new prompt.
     pub continue_turn: bool,
-    /// Answered requests per turn; then one wrap-up.
+    /// Maximum number of answered requests per turn. Then one wrap-up request follows.
     pub max_turns: Option<u64>,
-    /// List price in US dollars of everything this agent asks, summaries included.
+    /// Maximum list price in US dollars of all requests of this agent, including summaries.
     pub max_budget_usd: Option<f64>,
-    /// Tokens read and written, cached ones included.
+    /// Maximum number of tokens read and written, including cached ones.
     pub max_tokens: Option<u64>,
-    /// Time of one turn.
+    /// Time limit for one turn.
     pub max_wall: Option<Duration>,
-    /// Time of one tool call; then its result says so.
+    /// Time limit for one tool call. A call that exceeds it gets a result that says so.
     pub tool_timeout: Duration,
     pub secrets: SecretOutputs,
-    /// Is told around every call that changes files.
+    /// Called around every call that changes files.
     pub edit_hook: Option<Arc<dyn EditHook>>,
-    /// Output limit of a request; the model's own where it is lower.
+    /// Output limit of a request in tokens; the model's own limit if that is lower.
     pub max_output: Option<u64>,
     pub effort: Option<String>,
-    /// Instead of the catalog's window (`--context-window`).
+    /// Replaces the catalog's context window, in tokens (`--context-window`).
     pub context_window: Option<u64>,
     pub prompt: PromptSettings,
     pub environment: Environment,
     pub rules: RulesSettings,
-    /// Copies of files before calls, for undo; `None`: none are made.
+    /// Settings for copies of files before calls, which undo needs; `None`: no copies.
     pub snapshots: Option<becket_snapshot::Settings>,
-    /// How files that the model has read are followed, to tell it when somebody else changes one.
+    /// Method of detecting changes by others to files that the model has read.
     pub watching: Watching,
-    /// For [`becket_types::Event::SessionStarted`].
+    /// Value for [`becket_types::Event::SessionStarted`].
     pub api_key_source: String,
     pub skills: Vec<String>,
-    /// The subagents there are, for the `task` tool; empty: none.
+    /// Kinds of subagents for the `task` tool; empty: no such tool.
     pub subagents: Arc<[Kind]>,
     pub title: Option<String>,
-    /// States of the session that are written before its next turn where they differ, for later runs of it.
+    /// States to write to the session before its next turn, if they differ. Later runs of the session read
+    /// them.
     pub states: Vec<(String, serde_json::Value)>,
 }
 
-/// The treatment of keys and tokens of known forms in outputs of tools, before the outputs are kept and sent.
+/// Treatment of keys and tokens of known forms in outputs of tools, before the outputs are stored and sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretOutputs {
-    /// The person is asked for each output that holds one; they are masked where nobody can be asked.
+    /// Asks the user about each output that contains one. Masks them if no user can be asked.
     Ask,
     Mask,
     Send,
@@ -117,7 +120,8 @@ impl Default for AgentSettings {
     }
 }
 
-/// What the view must know of a model. Images and bytes of media per request are the lowest of the big providers'.
+/// Returns the facts about a model that the view needs. The limits on images and media bytes per request are
+/// the lowest of the large providers.
 pub fn scope(info: &ModelInfo) -> ModelScope {
     ModelScope {
         provider: info.provider.clone(),

@@ -1,8 +1,8 @@
-//! What a turn and a run have used: usage, list price and time, and the limits on them.
+//! Usage, list price and time of a turn and of a run, and their limits.
 //!
-//! Model: money and tokens are limited per run of the agent (summaries and subagents included), time per turn. A limit is
-//! looked at before each request, so the last answer may overshoot it. What an agent and its subagents have used is counted
-//! in one place ([`Spent`]), so that none of them goes past the limits of all.
+//! Money and tokens are limited per run of the agent, including summaries and subagents; time is limited per
+//! turn. Limits are checked before each request, so the last answer may exceed them. The usage of an agent
+//! and its subagents is counted in one place ([`Spent`]), so that they share the limits.
 
 use crate::host::lock;
 use becket_model::ModelInfo;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What an answer of this model used, at list price.
+/// Returns the usage of one answer of this model, at list price.
 pub(crate) fn used(info: &ModelInfo, window: u64, usage: Usage) -> ModelUsage {
     ModelUsage {
         model: info.id.clone(),
@@ -33,12 +33,12 @@ pub(crate) struct TurnSum {
     pub(crate) denials: Vec<PermissionDenial>,
     pub(crate) compactions: u64,
     pub(crate) steps: u64,
-    /// Text of the last assistant message that had any.
+    /// Text of the last assistant message that had text.
     pub(crate) text: String,
-    /// The last answer was cut by the output limit: what comes next belongs to the same text.
+    /// True if the output limit cut the last answer, so the next text continues it.
     pub(crate) text_goes_on: bool,
     pub(crate) stop_reason: Option<String>,
-    /// The time limit ended the turn, not the user.
+    /// True if the time limit, not the user, interrupted the turn.
     pub(crate) out_of_time: bool,
 }
 
@@ -60,7 +60,7 @@ impl TurnSum {
         }
     }
 
-    /// The turn begins. What was used since the last one stays in the sums.
+    /// Starts a turn. Usage since the previous turn stays in the sums.
     pub(crate) fn begin(&mut self) {
         (self.started, self.api, self.compactions) = (Instant::now(), Duration::ZERO, 0);
     }
@@ -77,7 +77,7 @@ impl TurnSum {
         }
     }
 
-    /// What subagents used and were denied.
+    /// Adds the usage and the denials of subagents.
     pub(crate) fn take_in_subagents(&mut self, limits: &Limits) {
         if limits.is_below {
             return;
@@ -89,7 +89,7 @@ impl TurnSum {
         self.denials.append(&mut spent.denials);
     }
 
-    /// The text of an answer; an answer that continues a cut one is joined to it.
+    /// Records the text of an answer. If it continues a cut answer, it is appended.
     pub(crate) fn say(&mut self, text: String, cut: bool) {
         if text.is_empty() {
             return;
@@ -103,25 +103,25 @@ impl TurnSum {
     }
 }
 
-/// What an agent and its subagents have used.
+/// The usage of an agent and its subagents together.
 #[derive(Debug, Default)]
 pub(crate) struct Spent {
     cost: Cost,
     tokens: u64,
-    /// Of that what subagents used, until their agent's turn takes it into its sum.
+    /// The part used by subagents, until their agent's turn adds it to its own sum.
     by_subagents: Vec<ModelUsage>,
-    /// What they were denied, likewise.
+    /// Calls of subagents that were denied, until the agent's turn adds them.
     denials: Vec<PermissionDenial>,
 }
 
-/// What a run may use, and what it has used.
+/// The limits of a run, and the usage so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) max_usd: Option<f64>,
     pub(crate) max_tokens: Option<u64>,
     pub(crate) max_wall: Option<Duration>,
     spent: Arc<Mutex<Spent>>,
-    /// These are a subagent's: what it uses is told to the agent above it.
+    /// True for a subagent. Its usage is reported to the agent above it.
     is_below: bool,
 }
 
@@ -130,7 +130,8 @@ impl Limits {
         Self { max_usd, max_tokens, max_wall, ..Self::default() }
     }
 
-    /// For a subagent: the same limits and one sum with it. Time is watched by the agent above.
+    /// Makes the limits of a subagent: the same limits on the same shared sum. The agent above watches the
+    /// time.
     pub(crate) fn below(&self) -> Self {
         Self { max_wall: None, is_below: true, ..self.clone() }
     }
@@ -150,7 +151,7 @@ impl Limits {
         }
     }
 
-    /// How the turn ends because a limit is used up.
+    /// Returns the end of the turn if a limit is reached.
     pub(crate) fn over(&self, turn_time: Duration) -> Option<TurnEnd> {
         let (cost, tokens) = {
             let spent = lock(&self.spent);
@@ -207,7 +208,7 @@ mod tests {
             ),
         ] {
             let limits = Limits::new(max_usd, max_tokens, max_wall);
-            // What a subagent uses counts like the agent's own.
+            // A subagent's usage counts like the agent's own.
             let below = limits.below();
             for (limits, cost) in [(&limits, 0.2), (&below, 0.3)] {
                 let usage = Usage { input: usage.input / 2, output: usage.output / 2, ..Usage::default() };

@@ -1,7 +1,8 @@
-//! Subagents: what kinds there are, and the `task` tool as the model knows it.
+//! Kinds of subagents, and the `task` tool as the model sees it.
 //!
-//! Owns the kinds, the tool's input and the words a subagent begins with. Running one is the driver's: it has the session,
-//! the model, the guard and the limits that the subagent gets a share of. A subagent has no subagents.
+//! Owns the kinds, the tool's input and the instructions that a subagent starts with. The driver runs
+//! subagents, because it has the session, the model, the guard and the limits that they share. A subagent
+//! cannot start subagents.
 
 use becket_tool::input::Parser;
 use becket_tool::{Tool, ToolEnv, text};
@@ -12,10 +13,10 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// The tool's wire name.
+/// Name of the tool on the wire.
 pub const TASK: &str = "task";
 
-/// Names by which other agents' tools call the same.
+/// Argument names of the same tool in other agents.
 const ALIASES: &[(&str, &str)] = &[
     ("subagent_type", "agent"),
     ("agent_type", "agent"),
@@ -24,42 +25,43 @@ const ALIASES: &[(&str, &str)] = &[
     ("title", "description"),
 ];
 const IGNORED: &[&str] = &["run_in_background"];
-/// Characters of a description.
+/// Maximum length of a description in characters.
 const MAX_DESCRIPTION: usize = 80;
-/// Bytes of a kind's line in the tool's description.
+/// Maximum length in bytes of a kind's line in the tool's description.
 const MAX_LINE: usize = 300;
 
 const DESCRIPTION: &str = "Give a task to a subagent, which works on its own in a context of its own and returns its last \
 message. Use it for wide searches and for parts that can be described whole. It knows nothing of this conversation: say \
 all it needs and what to report.";
 
-/// Stands at the end of a subagent's system prompt.
+/// Last part of a subagent's system prompt.
 const INSTRUCTION: &str = "\
 # Subagent
 You work on one task for another agent. Nobody answers questions. Your last message is all that it gets: make it complete \
 and brief: what you did or found, places as `path:line`, what failed, what you did not check.";
 
-/// What a subagent is.
+/// A kind of subagent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kind {
-    /// Lower case; by it the model asks for it.
+    /// Name in lower case. The model uses it to choose this kind.
     pub name: String,
-    /// When to use it, for the model.
+    /// Advice for the model when to use this kind.
     pub description: String,
-    /// Stands behind the system prompt of such a subagent.
+    /// Text appended to the system prompt of such a subagent.
     pub prompt: String,
-    /// Names of the tools it has, of those that there are; `None`: all. Case and `_` do not matter.
+    /// Names of the tools it may use; `None`: all. Case and `_` are ignored.
     pub tools: Option<Vec<String>>,
-    /// Names of tools that it does not have, likewise.
+    /// Names of tools it may not use. Case and `_` are ignored.
     pub without: Vec<String>,
     /// `provider/name` or an alias; `None`: the model of the agent it works for.
     pub model: Option<String>,
-    /// It changes nothing (permission mode `plan`, whatever else is allowed), so several may run side by side.
+    /// True if it changes nothing: its permission mode is `plan`, whatever else is allowed. Several may then
+    /// run in parallel.
     pub read_only: bool,
 }
 
 impl Kind {
-    /// Those that are always there.
+    /// Returns the kinds that always exist.
     pub fn built_in() -> Vec<Self> {
         let kind = |name: &str, description: &str, read_only| Self {
             name: name.to_owned(),
@@ -73,14 +75,14 @@ impl Kind {
         ]
     }
 
-    /// Whether it has this tool, if there is one.
+    /// True if subagents of this kind have this tool.
     pub(crate) fn has(&self, tool: &str) -> bool {
         let plain = |name: &str| name.to_ascii_lowercase().replace('_', "");
         let among = |names: &[String]| names.iter().any(|name| plain(name) == plain(tool));
         tool != TASK && !among(&self.without) && self.tools.as_deref().is_none_or(among)
     }
 
-    /// What stands behind the system prompt of such a subagent.
+    /// Returns the text appended to the system prompt of such a subagent.
     pub(crate) fn instruction(&self) -> String {
         match self.prompt.trim() {
             "" => INSTRUCTION.to_owned(),
@@ -93,7 +95,7 @@ impl Kind {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Task {
     pub(crate) kind: Kind,
-    /// In a line.
+    /// Description in one line.
     pub(crate) description: String,
     pub(crate) prompt: String,
 }
@@ -107,14 +109,14 @@ struct Input {
     agent: Option<String>,
 }
 
-/// The `task` tool: what the model is told of it, and what its input means.
+/// The `task` tool: its specification for the model, and the parser of its input.
 pub struct TaskTool {
     spec: ToolSpec,
     kinds: Arc<[Kind]>,
 }
 
 impl TaskTool {
-    /// Over these kinds, of which there is at least one. The first of a name counts.
+    /// Makes the tool for these kinds, at least one. If a name occurs twice, the first kind counts.
     pub fn new(kinds: Arc<[Kind]>) -> Self {
         let mut description = format!("{DESCRIPTION}\nAgents:");
         for kind in kinds.iter() {
@@ -134,9 +136,13 @@ impl TaskTool {
         Self { spec: ToolSpec { name: TASK.to_owned(), description, input_schema }, kinds }
     }
 
-    /// What an input asks for. `Err` is a message for the model.
+    /// Parses the input of a call.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message for the model.
     pub(crate) fn task(&self, input: &Value) -> Result<Task, String> {
-        // Which agent may be left out or written in capitals: it is looked up here, not by the schema.
+        // `agent` may be omitted or capitalised, so it is checked here and not by the schema.
         let mut lenient = self.spec.clone();
         lenient.input_schema["required"] = json!(["prompt"]);
         if let Some(agent) = lenient.input_schema.pointer_mut("/properties/agent") {
@@ -147,7 +153,7 @@ impl TaskTool {
             return Err("`prompt` is empty. Say what the subagent is to do.".to_owned());
         }
         let name = input.agent.as_deref().map(str::trim).filter(|name| !name.is_empty());
-        // `general-purpose` is what others call the one that can do everything.
+        // `general-purpose` is the name of the unrestricted kind in other agents.
         let wanted = match name {
             None | Some("general-purpose") => "general",
             Some(name) => name,
@@ -177,7 +183,7 @@ impl Tool for TaskTool {
         Ok(Access { effect, subject: Some(task.kind.name), ..Access::session() })
     }
 
-    /// The driver runs it; here is nobody who could.
+    /// Not used: the driver runs this tool, because a tool cannot start an agent.
     fn run<'a>(&'a self, _: Value, _: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
         let text = "Not run: there is no agent here that could have a subagent.";
         Box::pin(std::future::ready(ToolOutput::error(text)))

@@ -1,7 +1,8 @@
-//! Undo of a session: what is taken back, how it is shown, and doing it with its records in the ledger.
+//! Undo of a session: planning it, showing the plan, carrying it out, and recording it in the ledger.
 //!
-//! The one place for it, in a running session and in a process of its own. What stands at each path is decided in
-//! `becket_snapshot`; here are the session, the order of records and deeds, and the conversation. Asks nobody.
+//! The only implementation, used by a running session and by `becket undo`. `becket_snapshot` decides about
+//! each path. This module owns the session, the order of records and file changes, and the conversation. Asks
+//! nobody.
 
 use crate::host::lock;
 use becket_session::blobs::BlobStore;
@@ -15,7 +16,7 @@ use becket_types::{
 };
 use std::sync::{Arc, Mutex};
 
-/// The blobs of a session, as recorder and plans see them.
+/// The blobs of a session, as the recorder and the plans of `becket_snapshot` need them.
 pub struct SessionBlobs(Arc<BlobStore>);
 
 impl SessionBlobs {
@@ -33,43 +34,47 @@ impl Store for SessionBlobs {
     }
 }
 
-/// Whose changes are taken back.
+/// The changes that an undo takes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Those of the last turn that changed files.
+    /// Changes of the last turn that changed files.
     LastTurn,
-    /// Those of the last calls that changed files.
+    /// Changes of the last calls that changed files.
     LastCalls(usize),
-    /// Those behind this entry.
+    /// Changes after this entry.
     Since(Seq),
-    /// Those of the last undo.
+    /// Changes of the last undo.
     LastUndo,
 }
 
-/// What will be done.
+/// A planned undo.
 #[derive(Debug)]
 pub struct Draft {
     pub kind: UndoKind,
     pub files: Option<Plan>,
-    /// Records of files that are damaged.
+    /// Number of damaged file records.
     pub damaged: usize,
     pub conversation: Option<Conversation>,
 }
 
-/// A conversation that goes back to before a message.
+/// A conversation that is taken back to the state before a message.
 #[derive(Clone, Debug)]
 pub struct Conversation {
     pub to: Prompt,
-    /// The entries that no longer count, newest first.
+    /// The entries to cancel, newest first.
     pub entries: Vec<Seq>,
 }
 
-/// What the session's ledger says of files.
+/// Returns the history of files in the session's ledger.
+///
+/// # Errors
+///
+/// Fails if the ledger cannot be read.
 pub fn history(session: &Session, store: &dyn Store) -> Result<History, StoreError> {
     Ok(History::of(session.entries()?, store))
 }
 
-/// The plan for files; `None` where nothing was changed that is in force. `force`: conflicts are overwritten.
+/// Plans the files; `None` if there is no change to undo. `force`: conflicts are overwritten.
 pub fn plan_files(history: &History, reach: Reach, force: bool, store: &dyn Store) -> Option<Plan> {
     let changes = match reach {
         Reach::LastTurn => history.last_turn(),
@@ -80,7 +85,11 @@ pub fn plan_files(history: &History, reach: Reach, force: bool, store: &dyn Stor
     (!changes.is_empty()).then(|| plan_undo(&changes, force, store))
 }
 
-/// The conversation up to before this message: every entry from it on that decides what the model sees and is in force.
+/// Plans the conversation: every entry from this message on that affects the view and is not cancelled yet.
+///
+/// # Errors
+///
+/// Fails if the ledger cannot be read.
 pub fn plan_conversation(session: &Session, to: &Prompt) -> Result<Conversation, StoreError> {
     let decides = |kind: &EntryKind| match kind {
         EntryKind::Message { .. }
@@ -88,7 +97,8 @@ pub fn plan_conversation(session: &Session, to: &Prompt) -> Result<Conversation,
         | EntryKind::Prune { .. }
         | EntryKind::Pin { .. }
         | EntryKind::Restore { .. } => true,
-        // What was there before the message is there again. What came behind it stays taken back.
+        // A revert of something before the message is cancelled, so that thing is in force again. A revert of
+        // something after it stays.
         EntryKind::Revert { entry } => *entry < to.seq,
         _ => false,
     };
@@ -102,13 +112,13 @@ pub fn plan_conversation(session: &Session, to: &Prompt) -> Result<Conversation,
 }
 
 impl Draft {
-    /// Whether doing it would change anything.
+    /// True if carrying it out would change anything.
     pub fn changes_anything(&self) -> bool {
         self.files.as_ref().is_some_and(Plan::changes_anything)
             || self.conversation.as_ref().is_some_and(|c| !c.entries.is_empty())
     }
 
-    /// Conflicts and lost paths.
+    /// Returns conflicts and lost paths.
     pub fn left(&self) -> Vec<SkippedPath> {
         let paths = self.files.iter().flat_map(|plan| &plan.paths);
         let left = paths.filter_map(|path| match &path.action {
@@ -120,7 +130,7 @@ impl Draft {
         left.collect()
     }
 
-    /// The plan as people see it, under this number.
+    /// Returns the plan for display, with this number.
     pub fn shown(&self, plan: u64) -> UndoPlan {
         let files = self.files.as_ref();
         let unchanged = files.map_or(0, |files| files.count(|action| *action == Action::Unchanged));
@@ -160,11 +170,12 @@ fn path_plan(path: &PlannedPath) -> Option<PathPlan> {
     Some(PathPlan { path: FilePath(path.path.clone()), fate, node, lines, bytes: path.bytes })
 }
 
-/// Does what the draft says, the files first, and writes what was done into the ledger. Reads and writes files: not for
-/// a thread that must not wait.
+/// Carries out the draft, files first, and records the result in the ledger. Reads and writes files, so do
+/// not call it on a thread that must not block.
 ///
 /// # Errors
-/// The session could not be written; where that was before the first file, no file was changed.
+///
+/// Fails if the session cannot be written. If that happens before the first file, no file was changed.
 pub fn carry_out(
     session: &Mutex<Session>,
     store: &dyn Store,

@@ -1,12 +1,13 @@
-//! Files in play: those that the model has read or changed, watched so that it is told when somebody else changes one.
+//! Detection of changes by others to files that the model has read or changed, so that the model can be told.
 //!
-//! Model: the folders of at most [`LIMIT`] files are watched, without what is below them; the files played longest ago make
-//! room. An event only makes a file suspect: it counts as changed when its content is neither what the model knows nor
-//! what a call left there. Each change is told once, and again only after the file was read anew. Where the system gives
-//! no watches, the files are looked at before each request instead, and that is said once.
+//! The folders of at most [`LIMIT`] files are watched, without their subfolders. If there are more files,
+//! those used longest ago are dropped. An event only makes a file suspect. It counts as changed if its
+//! content is neither what the model knows nor what one of its calls left. Each change is reported once, and
+//! another one only after the file was read again. If the system offers no file events, the files are
+//! examined before each request instead, and one notice says so.
 //!
-//! A hint for the model, no guard: what an edit may touch is decided by the hash of what was read. No thread before the
-//! first file; nothing wakes while nothing changes.
+//! This is a hint for the model and no protection: an edit checks the hash of the file itself. No thread is
+//! started before the first file, and nothing wakes while nothing changes.
 
 use crate::host::lock;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
@@ -15,23 +16,23 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-/// Files, and so folders, at a time.
+/// Maximum number of watched files, and therefore of folders.
 pub const LIMIT: usize = 64;
-/// Larger files are left to the edit's own check, in bytes.
+/// Maximum size in bytes of a watched file. For larger files only the edit's own check remains.
 const MAX_READ: u64 = 8 << 20;
 
-/// How files in play are followed.
+/// The method of detecting changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Watching {
-    /// By the system's events; by looking where there are none.
+    /// Events of the system, or examining the files if there are none.
     #[default]
     Events,
-    /// By looking before each request.
+    /// Examining the files before each request.
     Looking,
     Off,
 }
 
-/// What became of a file, in somebody else's hands.
+/// The kind of change that somebody else made to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Changed,
@@ -40,7 +41,7 @@ pub enum Fate {
 
 pub(crate) struct Watch {
     state: Mutex<State>,
-    /// Files with an event since they were last looked at.
+    /// Files with an event since they were last examined.
     suspects: Arc<Mutex<Suspects>>,
 }
 
@@ -53,23 +54,23 @@ struct Suspects {
 struct State {
     watching: Watching,
     watcher: Option<RecommendedWatcher>,
-    /// Longest ago first.
+    /// Ordered by last use, oldest first.
     played: VecDeque<Played>,
     notice: Option<String>,
 }
 
 struct Played {
     path: PathBuf,
-    /// SHA-256 of what the model knows.
+    /// SHA-256 of the content that the model knows.
     hash: String,
-    /// What a call left there that the model has not read.
+    /// Content left by a call that the model has not read.
     ours: Option<Content>,
-    /// How the file looked when it was last compared.
+    /// Size and times of the file when it was last compared.
     stamp: Option<Stamp>,
     told: bool,
 }
 
-/// What stands at a path.
+/// The state of a path.
 #[derive(PartialEq, Eq)]
 enum Content {
     Gone,
@@ -89,7 +90,7 @@ impl Watch {
         Self { state: Mutex::new(state), suspects: Arc::default() }
     }
 
-    /// The model knows the file under this hash now.
+    /// Records that the model knows the file with this hash.
     pub(crate) fn play(&self, path: &Path, hash: &str) {
         let mut state = lock(&self.state);
         if state.watching == Watching::Off || path.file_name().is_none() {
@@ -113,7 +114,7 @@ impl Watch {
         }
     }
 
-    /// A call of ours changed these files, and its result says so.
+    /// Records that a call of this session changed these files. Its result tells the model.
     pub(crate) fn ours<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
         for path in paths {
             let mut state = lock(&self.state);
@@ -124,7 +125,7 @@ impl Watch {
         }
     }
 
-    /// What somebody else changed, each once.
+    /// Returns the files that somebody else changed, each change once.
     pub(crate) fn changed(&self) -> Vec<(PathBuf, Fate)> {
         let mut state = lock(&self.state);
         let looking = state.watching == Watching::Looking;
@@ -137,7 +138,7 @@ impl Watch {
                 continue;
             }
             played.stamp = now;
-            // Too large or not readable: nothing is known, nothing is said.
+            // The file is too large or not readable, so nothing can be reported.
             let Some(content) = content(&played.path) else { continue };
             let fate = match &content {
                 Content::Hash(hash) if *hash == played.hash => continue,
@@ -151,14 +152,14 @@ impl Watch {
         changed
     }
 
-    /// Said once, when events are not to be had.
+    /// Returns a notice once, if events are not available.
     pub(crate) fn notice(&self) -> Option<String> {
         lock(&self.state).notice.take()
     }
 }
 
 impl State {
-    /// The folder of a new file is watched.
+    /// Watches the folder of a new file.
     fn enter(&mut self, path: &Path, suspects: &Arc<Mutex<Suspects>>) {
         if self.watching != Watching::Events {
             return;
@@ -176,7 +177,7 @@ impl State {
         let watched = started.and_then(|mut watcher| {
             let outcome = watcher.watch(dir, RecursiveMode::NonRecursive);
             match outcome {
-                // A file that went away is no reason to give up.
+                // A file that was deleted is no reason to give up.
                 Err(error) if !matches!(error.kind, notify::ErrorKind::PathNotFound) && dir.exists() => {
                     Err(error)
                 }
@@ -201,7 +202,7 @@ impl State {
             return;
         }
         if let Some(watcher) = &mut self.watcher {
-            // A folder that is gone is not watched any more.
+            // A deleted folder is no longer watched anyway, so the error is ignored.
             let _ = watcher.unwatch(dir);
         }
     }
@@ -212,7 +213,7 @@ fn start(suspects: Arc<Mutex<Suspects>>) -> notify::Result<RecommendedWatcher> {
         let Ok(event) = event else { return };
         let mut suspects = lock(&suspects);
         if event.need_rescan() {
-            // Events were lost: any of them may have changed.
+            // The system lost events, so any file may have changed.
             let Suspects { played, touched } = &mut *suspects;
             touched.clone_from(played);
             return;
@@ -241,7 +242,7 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some(Stamp { len: meta.len(), modified: meta.modified().ok() })
 }
 
-/// What stands there; `None` where it is no regular file, too large, or not readable.
+/// Reads a file's state; `None` if it is not a regular file, too large, or not readable.
 fn content(path: &Path) -> Option<Content> {
     match std::fs::metadata(path) {
         Ok(meta) if meta.is_file() && meta.len() <= MAX_READ => {}
@@ -266,7 +267,7 @@ mod tests {
         (dir, watch)
     }
 
-    /// Waits for the system to tell of a file.
+    /// Waits for an event about a file.
     fn told_of(watch: &Watch, path: &Path) {
         let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
         while !lock(&watch.suspects).touched.contains(path) {
@@ -286,7 +287,7 @@ mod tests {
                 }
             };
             assert_eq!(watch.changed(), []);
-            // As editors save: another file takes the place.
+            // Editors save like this: another file replaces the old one.
             write(dir.path().join("new"), "theirs").unwrap();
             std::fs::rename(dir.path().join("new"), &path).unwrap();
             event();
@@ -307,10 +308,10 @@ mod tests {
         for watching in [Watching::Events, Watching::Looking] {
             let (dir, watch) = playing(watching, &["a", "b"]);
             let (a, b) = (dir.path().join("a"), dir.path().join("b"));
-            // An edit: the file and what is known of it change together.
+            // An edit: the file and the model's knowledge of it change together.
             write(&a, "edited").unwrap();
             watch.play(&a, &becket_tool::sha256(b"edited"));
-            // A command: what it left is known, but not read.
+            // A command: its result is known as ours, but the model has not read it.
             write(&b, "by a command").unwrap();
             watch.ours([b.as_path()].into_iter());
             if watching == Watching::Events {
@@ -351,7 +352,7 @@ mod tests {
         let error = notify::Error::new(notify::ErrorKind::MaxFilesWatch);
         assert_eq!(why(&error), "the system's limit of watches is reached");
         {
-            // The fall-back, as after such an error.
+            // Switches to examining files, as happens after such an error.
             let mut state = lock(&watch.state);
             (state.watching, state.watcher) = (Watching::Looking, None);
             state.notice = Some(why(&error));

@@ -1,14 +1,14 @@
-//! Tool calls that a model wrote into its text instead of making them: models behind a chat template or a parser that does
-//! not fit them do so. Pure: finds them, so that the user gets a reason. Such calls are never run, because the text may be
-//! an example.
+//! Tool calls that a model wrote as text instead of making them. This happens if the chat template or parser
+//! does not fit the model. Pure: finds them so that the user can be told the reason. Such calls are never
+//! run, because the text may be an example.
 //!
-//! Model: a call begins with a mark. After a mark there is a JSON document (`{"name": …, "arguments": {…}}` and its kin), or
-//! the bare name of the tool. The forms are those of the chat templates of Hermes and Qwen, Qwen3-Coder, Mistral, Llama,
-//! DeepSeek, Kimi, GLM, gpt-oss and Claude.
+//! A call begins with a marker. A marker is followed by a JSON document (such as `{"name": …, "arguments":
+//! {…}}`) or by the bare name of the tool. The forms are those of the chat templates of Hermes and Qwen,
+//! Qwen3-Coder, Mistral, Llama, DeepSeek, Kimi, GLM, gpt-oss and Claude.
 
 use serde_json::Value;
 
-/// Marks that only calls have, so a tool that becket does not know counts as well.
+/// Markers that only calls have. After them, an unknown tool name counts as well.
 const MARKS: [&str; 13] = [
     "<tool_call>",
     "<tool_calls>",
@@ -24,28 +24,29 @@ const MARKS: [&str; 13] = [
     "<|tool_call_begin|>",
     "to=functions.",
 ];
-/// The mark of a code block, which may hold anything.
+/// The marker of a code block, which may contain anything.
 const FENCE: &str = "```";
-/// Marks that are followed by JSON only: what stands after them is no name.
+/// Markers that only JSON follows, so a word after them is not a name.
 const ONLY_JSON: [&str; 4] = ["<tool_calls>", "<tools>", "<|python_tag|>", "<function_call>"];
-/// Longer words are no names of tools.
+/// Maximum length in bytes of a tool's name.
 const LONGEST_NAME: usize = 80;
-/// Longer texts are not searched: each mark is one pass over the text, and a text this long is no call.
+/// Maximum length in bytes of a text that is searched. Each marker costs one pass, and such a long text is
+/// not a call.
 const LONGEST_TEXT: usize = 256 * 1024;
 
-/// Calls in a text.
+/// Calls found in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WrittenCalls {
-    /// Names of the tools as they are written, in order.
+    /// Names of the tools as written, in order.
     pub(crate) names: Vec<String>,
-    /// Names that are no tools of this run.
+    /// Names that are not tools of this run.
     pub(crate) unknown: Vec<String>,
-    /// The text ends with a call: nothing explains it, so it was meant to be made.
+    /// True if the text ends with a call. No explanation follows, so the call was meant to be made.
     pub(crate) is_the_end: bool,
 }
 
 impl WrittenCalls {
-    /// One paragraph for people: what happened, the likely reasons in order, and what to do.
+    /// Returns one paragraph for people: what happened, the likely reasons in order, and what to do.
     pub(crate) fn explain(&self, model: &str) -> String {
         let names: Vec<String> = self.names.iter().map(|name| format!("`{name}`")).collect();
         let (calls, them) = match self.names.len() {
@@ -67,14 +68,14 @@ impl WrittenCalls {
     }
 }
 
-/// One call that was found: its name, where it begins and ends, and if its mark is one that only calls have.
+/// One call: its name, start and end, and true if its marker is one that only calls have.
 struct Found {
     name: String,
     end: usize,
     marked: bool,
 }
 
-/// The calls in `text`, if there are any. Calls in code blocks and bare JSON count only for the tools that there are.
+/// Finds the calls in `text`. Calls in code blocks and bare JSON count only if the tool exists.
 pub(crate) fn written_calls(text: &str, tools: &[&str]) -> Option<WrittenCalls> {
     if text.len() > LONGEST_TEXT {
         return None;
@@ -96,7 +97,7 @@ pub(crate) fn written_calls(text: &str, tools: &[&str]) -> Option<WrittenCalls> 
         let calls = json_calls(text, from).into_iter().filter(|(name, _)| is_known(name));
         found.extend(calls.map(|(name, end)| Found { name, end, marked: false }));
     }
-    // An example in a code block is written about, also where it has the marks of a call.
+    // A marked call inside a code block is an example.
     found.retain(|call| is_known(&call.name) || (call.marked && !in_fence(text, call.end)));
     found.sort_by_key(|call| call.end);
     found.dedup_by_key(|call| call.end);
@@ -107,10 +108,10 @@ pub(crate) fn written_calls(text: &str, tools: &[&str]) -> Option<WrittenCalls> 
     Some(WrittenCalls { names, unknown, is_the_end: is_only_marks(text.get(end..).unwrap_or_default()) })
 }
 
-/// The calls in the JSON documents that stand at `from`, one after the other, each with its end in the text.
+/// Returns the calls in consecutive JSON documents at `from`, each with its end in the text.
 fn json_calls(text: &str, from: usize) -> Vec<(String, usize)> {
     let rest = text.get(from..).unwrap_or_default();
-    // The language of a code block.
+    // The language name of a code block comes first.
     let body = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').trim_start();
     if !body.starts_with(['{', '[']) {
         return Vec::new();
@@ -124,7 +125,8 @@ fn json_calls(text: &str, from: usize) -> Vec<(String, usize)> {
             Value::Array(items) => items,
             other => vec![other],
         };
-        // Of an array, the calls differ in their place only: one end for each.
+        // Calls of one array all end at the same place. Each gets a different end, so that they are not
+        // treated as duplicates.
         let names: Vec<String> = all.iter().filter_map(called).collect();
         let count = names.len();
         calls.extend(names.into_iter().enumerate().map(|(n, name)| (name, end - (count - 1 - n).min(end))));
@@ -132,7 +134,8 @@ fn json_calls(text: &str, from: usize) -> Vec<(String, usize)> {
     calls
 }
 
-/// The tool that a document calls, if it has the shape of a call: `{"name": …, "arguments": {…}}` and its kin.
+/// Returns the tool that a document calls, if it looks like a call: `{"name": …, "arguments": {…}}` or a
+/// similar form.
 fn called(document: &Value) -> Option<String> {
     let call = if document["function"].is_object() { &document["function"] } else { document };
     let name = ["name", "tool", "function"].iter().find_map(|key| call[*key].as_str())?;
@@ -142,7 +145,7 @@ fn called(document: &Value) -> Option<String> {
     has_input.then(|| name.to_owned())
 }
 
-/// The call whose name stands bare at `from`.
+/// Returns the call whose bare name is at `from`.
 fn named_call(text: &str, from: usize, mark: &str) -> Option<Found> {
     let rest = text.get(from..)?;
     let body = rest.trim_start();
@@ -150,7 +153,7 @@ fn named_call(text: &str, from: usize, mark: &str) -> Option<Found> {
     let length = body.find(|c| !is_name(c)).unwrap_or(body.len());
     let name = body.get(..length).filter(|name| !name.is_empty() && name.len() <= LONGEST_NAME)?;
     let after = body.get(length..).unwrap_or_default();
-    // A bare word is a name only where something of a call follows it.
+    // A bare word is a name only if it is followed by another part of a call.
     let follows = match mark {
         "<tool_call>" => after.trim_start().starts_with("<arg_key>"),
         "[TOOL_CALLS]" => {
@@ -162,12 +165,12 @@ fn named_call(text: &str, from: usize, mark: &str) -> Option<Found> {
         return None;
     }
     let begins = from + rest.len() - body.len() + length;
-    // Kimi numbers its calls.
+    // Kimi appends a number to each name.
     let name = name.split(':').next().unwrap_or(name).to_owned();
     Some(Found { name, end: call_end(text, begins), marked: true })
 }
 
-/// Where a call with a bare name ends: after its closing mark, or after its JSON, or after its name.
+/// Returns the end of a call with a bare name: after its closing marker, its JSON, or its name.
 fn call_end(text: &str, from: usize) -> usize {
     const CLOSING: [&str; 6] =
         ["</function>", "</invoke>", "</tool_call>", "<｜tool▁call▁end｜>", "<|tool_call_end|>", "<|call|>"];
@@ -187,7 +190,7 @@ fn in_fence(text: &str, at: usize) -> bool {
     text.get(..at).unwrap_or_default().matches(FENCE).count() % 2 == 1
 }
 
-/// True if nothing but marks and white space is left.
+/// True if only markers and white space are left.
 fn is_only_marks(rest: &str) -> bool {
     let mut inside = false;
     rest.replace(FENCE, "").chars().all(|c| {
@@ -207,7 +210,7 @@ fn is_only_marks(rest: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Names joined by a space, with `!` where the text ends with a call.
+    /// Returns the names joined by spaces, with `!` if the text ends with a call.
     fn found(text: &str) -> Option<String> {
         let calls = written_calls(text, &["read", "bash"])?;
         Some(format!("{}{}", calls.names.join(" "), if calls.is_the_end { "!" } else { "" }))
@@ -271,7 +274,7 @@ mod tests {
                 "<|channel|>commentary to=functions.bash <|constrain|>json<|message|>{\"command\":\"ls\"}<|call|>",
                 "bash!",
             ),
-            // A tool that becket does not have.
+            // A tool that does not exist.
             ("<tool_call>{\"name\": \"hammer\", \"arguments\": {}}</tool_call>", "hammer!"),
             ("<function=hammer><parameter=x>1</parameter></function>", "hammer!"),
         ] {
@@ -282,7 +285,8 @@ mod tests {
     #[test]
     fn texts_without_calls() {
         for text in [
-            // No tool of ours where anything may stand, no input, cut, nothing.
+            // Not calls: an unknown tool in a code block or bare JSON, a call without input, a cut call,
+            // plain text.
             "```json\n{\"name\": \"hammer\", \"arguments\": {}}\n```",
             "{\"name\": \"hammer\", \"parameters\": {}}",
             "```json\n{\"name\": \"read\", \"version\": \"1.0\"}\n```",

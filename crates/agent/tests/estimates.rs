@@ -1,9 +1,11 @@
-//! How far becket's figure for a request is from a tokenizer's, over generated sessions of text of twenty kinds.
+//! Accuracy of becket's size estimates compared with a tokenizer, over generated sessions with text of twenty
+//! kinds.
 //!
-//! Each step of a session is a request: its figure is told before it is "sent", the tokenizer's count comes back as its
-//! usage, as a provider would report it. The first request of a session calibrates; all later ones are judged. The material
-//! ([`kinds`]) is this repository, a few lines of other languages, and what machines print; sizes and order come from fixed
-//! seeds. The estimate's constants were fitted to other texts (but for a few commits of this repository).
+//! Each step of a session is a request. becket's figure is taken before the request is "sent"; then the
+//! tokenizer's count is returned as its usage, as a provider would report it. The first request of a session
+//! calibrates, and all later ones are judged. The material ([`kinds`]) is this repository, a few lines of
+//! other languages, and output of machines. Sizes and order come from fixed seeds. The estimate's constants
+//! were fitted to other texts (except for a few commits of this repository).
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -41,7 +43,7 @@ const STEPS: usize = 40;
 /// Sessions in which each kind is the favourite.
 const EACH: usize = 1;
 
-/// What requests are made of.
+/// Texts from which requests are made.
 struct Material {
     kinds: Vec<(&'static str, String)>,
 }
@@ -77,7 +79,7 @@ impl Sizes {
     }
 }
 
-/// What a provider would count: the texts, and some tokens around each message and call.
+/// Returns a provider's count: the texts, and some tokens around each message and call.
 fn exact(message: &Message) -> Tokens {
     let part = |part: &Part| match part {
         Part::Text { text, .. } => tokens::count(text),

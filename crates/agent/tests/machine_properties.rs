@@ -9,7 +9,7 @@ use becket_agent::machine::{
 use becket_types::{CompactionTrigger, DeliveryMode, FinishReason, TurnEnd};
 use proptest::prelude::*;
 
-/// What a person does, or "let what is under way come to its end in this way".
+/// An action of the user, or the end of the current operation with this outcome.
 #[derive(Clone, Debug)]
 enum Op {
     Prompt(DeliveryMode),

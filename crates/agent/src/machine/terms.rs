@@ -1,32 +1,32 @@
-//! The words of the machine: what can happen ([`Input`]) and what is to be done about it ([`Action`]).
+//! Inputs and outputs of the machine: [`Input`] says what happened, [`Action`] says what to do.
 //!
-//! Plain data without behaviour. An outcome in [`Input`] names the [`Action`] that it belongs to.
+//! Plain data without behaviour. Each outcome in [`Input`] names the [`Action`] that it belongs to.
 
 use super::PromptId;
 use becket_types::{CompactionTrigger, DeliveryMode, FinishReason, TurnEnd};
 
-/// What happened.
+/// An event that the machine reacts to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     Prompt {
         id: PromptId,
         mode: DeliveryMode,
     },
-    /// Go on with a turn that an earlier process left unfinished. Ignored unless idle.
+    /// Continues a turn that an earlier process left unfinished. Ignored unless idle.
     Continue,
     Interrupt,
     Compact,
     UndoCompaction,
-    /// Undo, redo or rewind. Ignored unless idle.
+    /// Starts an undo, redo or rewind. Ignored unless idle.
     Restore,
     EndInput,
     /// Outcome of [`Action::Assess`].
     Assessed(Facts),
-    /// Outcome of [`Action::Request`]: the answer is whole.
+    /// Outcome of [`Action::Request`]: the answer is complete.
     Answered(Answer),
-    /// Outcome of [`Action::Request`]: it failed.
+    /// Outcome of [`Action::Request`]: the request failed.
     Broke(Break),
-    /// Outcome of [`Action::CancelRequest`]: this many whole calls are in the partial answer.
+    /// Outcome of [`Action::CancelRequest`]. `calls`: number of complete calls in the partial answer.
     Cancelled {
         calls: usize,
     },
@@ -38,10 +38,10 @@ pub enum Input {
     Restored,
 }
 
-/// What only the driver can know before a request.
+/// Facts that only the driver knows, needed before a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// A limit in money, tokens or time is used up: how the turn ends.
+    /// Set if a limit in money, tokens or time is reached: the reason for the end of the turn.
     pub over: Option<TurnEnd>,
     pub repetition: Repetition,
     pub owed: Owed,
@@ -51,7 +51,7 @@ pub struct Facts {
 pub enum Repetition {
     #[default]
     None,
-    /// Tell the model; reported once per repetition.
+    /// Warn the model. Returned once per repetition.
     Nudge(String),
     /// End the turn.
     Stop(String),
@@ -62,23 +62,24 @@ pub enum Owed {
     #[default]
     No,
     Compact,
-    /// Too full, and no compaction is allowed or useful; says what fills the window.
+    /// The context is too full, and a compaction is not allowed or would not help. Says what fills the
+    /// window.
     Full(String),
-    /// Further compactions would show the model nothing new; says why and what to do.
+    /// Further compactions would leave no room for new content. Says why and what to do.
     NoRoom(String),
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub finish: FinishReason,
-    /// Tool calls in it.
+    /// Number of tool calls.
     pub calls: usize,
-    /// Neither text nor calls: nothing at all, or thinking only.
+    /// True if the answer has neither text nor calls. It may contain reasoning.
     pub empty: bool,
-    /// The text holds tool calls that were not made; says which, why and what to do.
+    /// Set if the text contains tool calls that were not made. Says which calls, why, and what to do.
     pub written_calls: Option<String>,
-    /// Another model stands ready in case this answer is of no use.
+    /// True if a fallback model is available.
     pub fallback: bool,
 }
 
@@ -86,39 +87,39 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Break {
     pub kind: BreakKind,
-    /// How the turn ends if this is final.
+    /// The end of the turn, if the failure is final.
     pub end: TurnEnd,
-    /// Another model stands ready that may not have this failure.
+    /// True if a fallback model is available that may not have this failure.
     pub fallback: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakKind {
-    /// The answer had begun and broke: asking again may help.
+    /// The stream broke after the answer had begun. A retry may help.
     Stream,
-    /// A success status with something that is no answer: one re-ask.
+    /// A success status with an invalid answer. Retried once.
     Malformed,
     /// The context is too long for the model.
     Overflow,
-    /// Asking again is useless, or was done by the model client already.
+    /// A retry is useless, or the model client has already tried.
     Final,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompactionEnd {
     Done,
-    /// Refused or useless; says what fills the window.
+    /// The compaction was refused or would not help. Says what fills the window.
     Failed(String),
-    /// By an interrupt; the history is as it was.
+    /// An interrupt cancelled the compaction. The history is unchanged.
     Cancelled,
 }
 
-/// Why calls of an answer get results without being run.
+/// The reason why calls of an answer get results without being run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotRun {
-    /// The answer was cut by the output limit.
+    /// The output limit cut the answer.
     Cut,
-    /// The model called tools in the wrap-up, where it was asked not to.
+    /// The model called tools in the wrap-up, although the note forbade it.
     WrapUp,
     /// The answer was refused or filtered.
     Refused,
@@ -126,45 +127,45 @@ pub enum NotRun {
     Interrupted,
 }
 
-/// A message of the harness to the model.
+/// A message from becket to the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// The same calls again and again; says which.
+    /// The model repeats the same calls; says which.
     Repetition(String),
-    /// The answer was cut by the output limit, in its text or in a call.
+    /// The output limit cut the answer, in its text or in a call.
     Cut,
-    /// The answer was empty after work was done.
+    /// The last answer was empty although tools were run before.
     NoAnswer,
-    /// The turn limit is reached: sum up, call no tools.
+    /// The turn limit is reached: summarise the work and call no tools.
     WrapUp { limit: u64 },
 }
 
-/// What to do, in order.
+/// An instruction to the driver. Instructions are carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     StartTurn,
-    /// Append these prompts. `steered`: the model has answered in this turn already.
+    /// Append these prompts. `steered`: the model has already answered in this turn.
     Deliver {
         prompts: Vec<PromptId>,
         steered: bool,
     },
-    /// Report [`Facts`].
+    /// Determine the [`Facts`].
     Assess,
-    /// Send. `attempt` 0 is the first; later ones wait a moment before they send.
+    /// Send a request. `attempt` is 0 for the first try; retries wait before they send.
     Request {
         step: u64,
         attempt: u32,
         wrap_up: bool,
     },
-    /// The last answer, whole or partial, leaves the view (a `revert` entry).
+    /// Remove the last answer, complete or partial, from the view (with a `revert` entry).
     Supersede,
-    /// Requests go to the next fallback model from here on.
+    /// Use the next fallback model from here on.
     FallBack,
     CancelRequest,
     RunTools,
     /// Write a result for each call of the last answer without running it.
     CloseCalls(NotRun),
-    /// The second one in a row means: do not wait for the tools to stop.
+    /// Cancel the running tools. A second `CancelTools` in a row means: do not wait for them.
     CancelTools,
     Compact {
         trigger: CompactionTrigger,
@@ -173,7 +174,7 @@ pub enum Action {
     Note(Note),
     UndoCompaction,
     Restore,
-    /// Write that the user interrupted.
+    /// Record that the user interrupted.
     MarkInterrupt,
     EndTurn(TurnEnd),
     Exit,

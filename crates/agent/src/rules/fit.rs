@@ -1,23 +1,25 @@
-//! Rules files within a share of the context window.
+//! Limiting rules files to a share of the context window.
 //!
-//! Rules are never summarised, so rules that fill the window would leave no room for a conversation, and no compaction
-//! could help. A file that is cut says so, and names the file to read for the rest; the user is told as well.
+//! Rules are never summarised. If they filled the window, there would be no room for a conversation, and no
+//! compaction could help. A file that was cut says so and names the file to read for the rest; the user gets
+//! a notice as well.
 //!
-//! The blocks of the system prompt share their limit evenly: small files stay whole, the largest are cut first. Files
-//! below the working directory come one after the other, and each takes what the earlier ones left. The result depends on
-//! the files, their order and the window alone, so that a resumed session comes to the same texts.
+//! Files in the system prompt share their limit evenly: small files stay whole, the largest are cut first.
+//! Files below the working directory are added one after the other, and each gets the space that the earlier
+//! ones left. The result depends only on the files, their order and the window, so that a resumed session
+//! produces the same texts.
 
 use becket_session::context::budget::estimate_text;
 use becket_types::{SystemItem, cut_end};
 
-/// Share of the usable window for all rules files.
+/// Share of the usable window for all rules files together.
 const SHARE: f64 = 0.35;
-/// Share that files below the working directory have at least.
+/// Minimum share for files below the working directory.
 const NESTED_SHARE: f64 = 0.08;
-/// A file that has less room than this, in tokens, is only named.
+/// A file with less space than this, in tokens, is only mentioned.
 const MIN_ROOM: u64 = 200;
 
-/// Cuts the rules of the system prompt. Returns what people should know.
+/// Cuts the rules of the system prompt. Returns notices for people.
 pub fn system(items: &mut [SystemItem], usable: u64) -> Vec<String> {
     let limit = share(usable, SHARE);
     let sizes: Vec<u64> = items.iter().map(|item| estimate_text(&item.text).0).collect();
@@ -30,8 +32,8 @@ pub fn system(items: &mut [SystemItem], usable: u64) -> Vec<String> {
         .collect()
 }
 
-/// Cuts rules from below the working directory. `taken`: tokens of the rules in the system prompt, and of the nested rules
-/// that stand before these.
+/// Cuts rules from below the working directory. `taken`: tokens of the rules in the system prompt, and of the
+/// nested rules that come before these. Returns notices for people.
 pub fn nested(items: &mut [SystemItem], taken: (u64, u64), usable: u64) -> Vec<String> {
     let limit = share(usable, SHARE).saturating_sub(taken.0).max(share(usable, NESTED_SHARE));
     let mut left = limit.saturating_sub(taken.1);
@@ -45,7 +47,7 @@ pub fn nested(items: &mut [SystemItem], taken: (u64, u64), usable: u64) -> Vec<S
     notices
 }
 
-/// Base tokens of some rules.
+/// Returns the estimated size of some rules in tokens.
 pub fn size(items: &[SystemItem]) -> u64 {
     items.iter().map(|item| estimate_text(&item.text).0).sum()
 }
@@ -54,7 +56,7 @@ fn share(usable: u64, share: f64) -> u64 {
     (usable as f64 * share) as u64
 }
 
-/// The size that no item may exceed so that all of them fit into `limit`.
+/// Returns the maximum size per item with which all items together fit into `limit`.
 fn level(sizes: &[u64], limit: u64) -> u64 {
     let mut sorted = sizes.to_vec();
     sorted.sort_unstable();
@@ -69,7 +71,7 @@ fn level(sizes: &[u64], limit: u64) -> u64 {
     u64::MAX
 }
 
-/// Cuts one file to about `room` tokens, at the end of a line where there is one. What people should know.
+/// Cuts one file to about `room` tokens, at the end of a line if possible. Returns a notice for people.
 fn cut(item: &mut SystemItem, room: u64) -> String {
     let path = item.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     let (whole, tokens) = (item.text.len(), estimate_text(&item.text).0);

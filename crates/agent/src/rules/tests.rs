@@ -3,7 +3,7 @@
 use super::*;
 use std::fs;
 
-/// A project with a `.git` folder and these files; gives its canonical path.
+/// Makes a project with a `.git` folder and these files. Returns its canonical path.
 fn project(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap().join("project");
@@ -195,7 +195,7 @@ fn what_is_not_a_regular_file_is_told_once_and_not_opened() {
     }
 }
 
-/// The texts below their headings.
+/// Returns the texts below their headings.
 fn bodies(rules: &Rules) -> Vec<&str> {
     rules.items.iter().map(|item| item.text.split_once("\n\n").unwrap().1).collect()
 }
@@ -235,7 +235,8 @@ fn a_text_stands_once_whatever_file_has_it() {
     );
     assert_eq!(bodies(&all)[2], imported);
     assert_eq!(bodies(&all)[3], same);
-    // Read again in the same order, they are the same; without the first, the second is whole.
+    // Reading them again in the same order gives the same result. Without the first file, the second one is
+    // complete.
     let dirs: Vec<PathBuf> = ["a", "b", "c", "d"].iter().map(|dir| root.join(dir)).collect();
     assert_eq!(again(&root, &dirs, system.standing.clone(), &settings).items, all.items);
     let without = again(&root, &dirs[1..], system.standing, &settings);
@@ -249,7 +250,7 @@ fn rules_fit_into_their_share_and_say_what_was_cut() {
         path: Some(name.into()),
         text: format!("# Rules from {name}\n\n{}", "Never push to the main branch.\n".repeat(lines)),
     };
-    // lines of each file, usable tokens -> which are cut
+    // (lines of each file, usable tokens, files that are cut)
     for (lines, usable, want) in [
         (&[10, 10][..], 100_000, &[][..]),
         (&[10, 1_000], 10_000, &["b"]),
@@ -267,7 +268,7 @@ fn rules_fit_into_their_share_and_say_what_was_cut() {
             let cut: Vec<&SystemItem> =
                 items.iter().zip(&whole).filter(|(a, b)| a != b).map(|(a, _)| a).collect();
             assert_eq!(told.len(), cut.len(), "{lines:?} {usable}");
-            // One after the other, the first of two large files takes all that it needs.
+            // When added one after the other, the first of two large files takes all the space it needs.
             if !nested || lines.len() < 2 || lines[0] < 100 {
                 let names: Vec<_> =
                     cut.iter().map(|item| item.path.as_ref().unwrap().to_str().unwrap()).collect();
@@ -278,10 +279,10 @@ fn rules_fit_into_their_share_and_say_what_was_cut() {
                 assert!(item.text.contains(&format!("Read {path} for the rest")), "{}", item.text);
                 assert!(item.text.starts_with(&format!("# Rules from {path}\n\n")), "{}", item.text);
             }
-            // A notice for each file may come on top.
+            // Each file may have an additional notice.
             let most = (usable as f64 * 0.35) as u64 + 80 * items.len() as u64;
             assert!(fit::size(&items) <= most, "{} {most}", fit::size(&items));
-            // What was cut once is not cut again.
+            // A file that was already cut is not cut again.
             let mut again = whole.clone();
             if nested {
                 fit::nested(&mut again, (0, 0), usable)

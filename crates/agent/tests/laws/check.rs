@@ -282,7 +282,8 @@ fn p14_estimate(request: &Sent, promised: Option<Tokens>) -> Result<(), String> 
         return Err(format!("{tokens} tokens were sent where {fit} fit"));
     }
     match promised {
-        // What the provider counts of the last request scales the promise, so it is less exact than the estimate.
+        // The promise is scaled by the provider's count of the last request, so it is less exact than the
+        // estimate.
         Some(promised) if request.usable >= SMALL && tokens * 94 > (promised.0 + WRAPPER) * 100 => {
             Err(format!("a compaction said that {promised} tokens are left, and {tokens} were sent"))
         }
