@@ -1,24 +1,29 @@
-//! One value more in the text of a configuration file, everything else byte for byte as it was: comments, order, spaces.
+//! Changes one value in the text of a configuration file. Everything else stays byte for byte: comments,
+//! order, spaces.
 //!
-//! Pure: text in, text out. What cannot be changed safely is refused with what to write by hand. The result is read again and
-//! compared before it is given out.
+//! Pure: text in, text out. If a change cannot be made safely, it is refused with the text to write by hand.
+//! The result is parsed and compared before it is returned.
 
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
-/// Change of the key.
+/// The change to a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Amend {
-    /// It has this value.
+    /// Sets the key to this value.
     Set(Value),
-    /// Its list has this element too.
+    /// Adds this element to the key's list.
     Add(String),
-    /// Its list no longer has this element.
+    /// Removes this element from the key's list.
     Remove(String),
 }
 
-/// `text`, in TOML, with `[section] key` amended; a section may be a path (`providers.openai`), and is empty for the file's
-/// own keys. `Err` says what to do by hand.
+/// Returns `text`, in TOML, with the change applied to `[section] key`. A section may be a path
+/// (`providers.openai`); it is empty for top-level keys.
+///
+/// # Errors
+///
+/// Returns a message that says what to write by hand.
 pub fn amend(text: &str, section: &str, key: &str, how: &Amend) -> Result<String, String> {
     let by_hand = |why: &str| {
         let value = match how {
@@ -66,7 +71,7 @@ pub fn amend(text: &str, section: &str, key: &str, how: &Amend) -> Result<String
     }
 }
 
-/// The texts in the list at `[section] key`; empty where there is none or the file cannot be read.
+/// Returns the strings in the list `[section] key`; empty if there is none or the file cannot be parsed.
 pub fn listed(text: &str, section: &str, key: &str) -> Vec<String> {
     let tree = read(text).unwrap_or_default();
     let table = names(section).try_fold(&tree, |table, name| table.get(name));
@@ -75,7 +80,7 @@ pub fn listed(text: &str, section: &str, key: &str) -> Vec<String> {
 }
 
 enum Found {
-    /// Position of its `[`, and true if the list is empty.
+    /// Offset of its `[`, and true if the list is empty.
     List(usize, bool),
     Scalar(usize, usize),
 }
@@ -95,7 +100,7 @@ fn place(text: &str, section: &str, key: &str) -> Option<Found> {
     })
 }
 
-/// The text without the first such element of a list, and without the comma after it.
+/// Returns the text without the first such element of a list and its comma.
 fn without(text: &str, section: &str, key: &str, element: &str) -> Option<String> {
     let table = DeTable::parse(text).ok()?;
     let mut table = table.get_ref();
@@ -118,10 +123,10 @@ fn names(section: &str) -> impl Iterator<Item = &str> {
     section.split('.').filter(|name| !name.is_empty())
 }
 
-/// Below the header of the section, or with a header at the end.
+/// Inserts the line below the section's header, or appends the header first.
 fn inserted(text: &str, section: &str, line: &str) -> String {
     if section.is_empty() {
-        // Keys of the file itself end where the first section begins.
+        // Top-level keys end where the first section begins.
         let rows = text.split_inclusive('\n').take_while(|row| !row.trim_start().starts_with('['));
         let at = rows.map(str::len).sum();
         let (before, after) = text.split_at(at);
@@ -181,10 +186,10 @@ fn amended(mut tree: Value, section: &str, key: &str, how: &Amend) -> Value {
     tree
 }
 
-/// A value as TOML writes it.
+/// Formats a value as TOML.
 fn literal(value: &Value) -> String {
     match value {
-        // JSON's escapes are TOML's, but for what TOML forbids as it is.
+        // JSON's string escapes are valid TOML, except that TOML forbids a raw DEL character.
         Value::String(text) => Value::from(text.as_str()).to_string().replace('\u{7f}', "\\u007F"),
         other => other.to_string(),
     }

@@ -1,4 +1,4 @@
-//! A parsed file, TOML or JSON with comments, as one tree in which every value knows its place.
+//! A parsed file, TOML or JSON with comments, as one tree. Every value knows its position in the text.
 
 use crate::error::Problem;
 use jsonc_parser::ast;
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub key: String,
-    /// Position of the key.
+    /// Byte offset of the key.
     pub at: usize,
     pub value: Node,
 }
@@ -47,7 +47,7 @@ impl Node {
         }
     }
 
-    /// Takes `key` out of a table.
+    /// Removes `key` from a table and returns its value.
     pub(crate) fn take(&mut self, key: &str) -> Option<Node> {
         match &mut self.kind {
             Kind::Table(entries) => {
@@ -58,7 +58,7 @@ impl Node {
         }
     }
 
-    /// Puts `value` at `path`, making tables on the way; a scalar in the way is replaced.
+    /// Puts `value` at `path` and creates tables on the way. A scalar on the way is replaced.
     pub(crate) fn put(&mut self, path: &[&str], value: Node) {
         let Some((first, rest)) = path.split_first() else {
             *self = value;
@@ -80,7 +80,7 @@ impl Node {
         entries[index].value.put(rest, value);
     }
 
-    /// The deepest node on the way along `path`.
+    /// Returns the deepest existing node along `path`.
     pub(crate) fn nearest(&self, path: &[String]) -> &Node {
         let mut node = self;
         for part in path {
@@ -98,7 +98,7 @@ impl Node {
     }
 }
 
-/// Line and column of a byte offset, from 1.
+/// Converts a byte offset to line and column, from 1.
 pub(crate) fn position(text: &str, at: usize) -> (usize, usize) {
     let before = &text[..text.floor_char_boundary(at.min(text.len()))];
     let line_start = before.rfind('\n').map_or(0, |i| i + 1);
@@ -126,7 +126,7 @@ pub(crate) fn parse_toml(origin: &str, text: &str) -> Result<Node, Problem> {
         .ok_or_else(|| problem(origin, text, 0, format!("nested too deeply: at most {MAX_DEPTH} levels")))
 }
 
-/// A key with more dots than levels are allowed: found before the parser builds the tree.
+/// Finds a key with more dots than the allowed depth, before the parser builds the tree.
 fn deep_key(text: &str) -> Option<usize> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
@@ -229,7 +229,7 @@ fn from_json(value: &ast::Value<'_>, depth: usize) -> Option<Node> {
             let mut entries: Vec<Entry> = Vec::new();
             for property in &o.properties {
                 let key = property.name.as_str().to_owned();
-                // The last of two equal keys counts, as everywhere in JSON.
+                // If a key occurs twice, the last one counts, as is usual in JSON.
                 entries.retain(|e| e.key != key);
                 let value = from_json(&property.value, depth + 1)?;
                 entries.push(Entry { key, at: property.range.start, value });

@@ -1,4 +1,4 @@
-//! Problems of a configuration, each with its place and what to do.
+//! Problems of a configuration, each with its position and advice.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,11 +6,11 @@ use std::path::PathBuf;
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, flag or variable; empty where there is none.
+    /// The file, flag or variable; empty if there is none.
     pub origin: String,
     /// Line and column, from 1.
     pub at: Option<(usize, usize)>,
-    /// The key's full path, where the problem is one key's that `origin` does not name already.
+    /// The key's full path, if the problem concerns one key and `origin` does not already name it.
     pub key: Option<String>,
     /// The problem, and what to write instead.
     pub message: String,
@@ -30,7 +30,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why there are no settings.
+/// The reason why there are no settings.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("{}", list(.0))]

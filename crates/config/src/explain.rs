@@ -1,4 +1,4 @@
-//! Output of `becket config`: every key with its value and where it comes from, secrets masked.
+//! Output of `becket config`: every key with its value and source, secrets masked.
 
 use crate::layers::{Settings, Source};
 use crate::schema::json_schema;
@@ -10,13 +10,13 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
     pub key: String,
-    /// As JSON, masked; empty where nothing is set and there is no default.
+    /// The value as masked JSON; empty if nothing is set and there is no default.
     pub value: String,
     pub source: String,
 }
 
 impl Settings {
-    /// All keys in the order of the documentation; lists one row for each element.
+    /// Returns all keys in the order of the documentation. Lists have one row per element.
     pub fn explain(&self) -> Vec<Row> {
         let mut keys = Vec::new();
         known_keys(&json_schema(), &mut Vec::new(), &mut keys);
@@ -33,7 +33,7 @@ impl Settings {
                 },
                 None => rows.push(row(&key, &default, &Source::Default)),
             }
-            // Tables with free names: what is set in them.
+            // In tables with free names, the rows are the names that are set.
             if ["shell.env", "format.commands", "lsp.servers"].contains(&key.as_str()) {
                 let set = self.merged.iter().filter(|(name, _)| {
                     name.strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with('.'))

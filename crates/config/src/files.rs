@@ -1,16 +1,16 @@
-//! Reading the files of a given set of places: small regular files, and nothing else.
+//! Reading configuration files from a given set of places. Only small regular files are read.
 //!
-//! The caller decides if a managed file is trusted, because ownership of files depends on the platform.
+//! The caller decides if a managed file is trusted, because file ownership depends on the platform.
 
 use crate::error::{ConfigError, Problem};
 use crate::layers::{Layer, Scope, SettingSources};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Configuration files are at most this long.
+/// Maximum size of a configuration file in bytes.
 pub const MAX_BYTES: u64 = 1 << 20;
 
-/// Paths of the files. The binary decides.
+/// Paths of the files, chosen by the binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     /// The user's configuration folder, such as `~/.config`.
@@ -32,8 +32,12 @@ impl Places {
     }
 }
 
-/// The files that exist, weakest first, and what people must know of them. A managed file is read whatever the sources
-/// are, unless `distrusted` says why not: then it is left out with a warning.
+/// Returns the existing files, weakest first, and warnings for people. A managed file is read regardless of
+/// `sources`. If `distrusted` returns a reason for it, it is skipped with a warning.
+///
+/// # Errors
+///
+/// Fails if a file exists and cannot be read.
 pub fn read_files(
     places: &Places,
     sources: SettingSources,
@@ -56,7 +60,12 @@ pub fn read_files(
     Ok((layers, warnings))
 }
 
-/// The text of a file; `None` when there is none. Devices, pipes and folders are refused without being opened.
+/// Returns the text of a file; `None` if there is none.
+///
+/// # Errors
+///
+/// Fails if the file is too large or cannot be read. Devices, pipes and folders are refused without being
+/// opened.
 pub fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     let refused = |why: &str| ConfigError::Refused { path: path.to_path_buf(), why: why.to_owned() };

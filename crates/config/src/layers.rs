@@ -1,4 +1,4 @@
-//! The layers and how they become one: each leaf key is merged by itself and keeps the sources of its value.
+//! The layers and how they are merged: each leaf key separately, keeping the sources of its value.
 
 use crate::document::{Kind, Node, parse_json, parse_toml, position};
 use crate::error::{ConfigError, Problem};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// File that a text comes from.
+/// The file that a text comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     User,
@@ -23,7 +23,7 @@ pub enum Scope {
     Managed,
 }
 
-/// A file's text.
+/// The text of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
     pub scope: Scope,
@@ -59,7 +59,7 @@ impl SettingSources {
 impl std::str::FromStr for SettingSources {
     type Err = String;
 
-    /// `user,project,local`, any of them; the empty text is none.
+    /// Parses any of `user,project,local`, separated by commas. Empty text means none.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut out = Self { user: false, project: false, local: false };
         for name in text.split(',').map(str::trim).filter(|n| !n.is_empty()) {
@@ -80,27 +80,28 @@ pub struct Flag {
     /// The key's path, such as `limits.max_turns`.
     pub key: &'static str,
     pub value: Value,
-    /// As it is written, such as `--max-turns`.
+    /// The flag as it was written, such as `--max-turns`.
     pub flag: &'static str,
 }
 
-/// Everything that settings are made of.
+/// All inputs of the settings.
 #[derive(Debug)]
 pub struct Inputs<'a> {
     pub files: Vec<Layer>,
-    /// `--settings`: a label for messages (the file, or `--settings`) and JSON or TOML text.
+    /// `--settings`: a label for messages (the file, or `--settings`) and text in JSON or TOML.
     pub settings: Option<(String, String)>,
     pub env: &'a BTreeMap<String, String>,
-    /// The person's file of keys, TOML: `anthropic = "…"`, `openai = "…"`. The environment goes before it.
+    /// The user's file of API keys, in TOML: `anthropic = "…"`, `openai = "…"`. The environment takes
+    /// precedence.
     pub keys: Option<(PathBuf, String)>,
-    /// The person trusts this project. Where they do not (yet), its files only narrow what tools may do.
+    /// True if the user trusts this project. If not (or not yet), its files can only restrict tools.
     pub trusted: bool,
     pub flags: Vec<Flag>,
     pub home: &'a Path,
     pub cwd: &'a Path,
 }
 
-/// Source of a value.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     Default,
@@ -131,15 +132,15 @@ impl fmt::Display for Source {
     }
 }
 
-/// The one immutable result. Paths in `config` are absolute.
+/// The merged, immutable settings. Paths in `config` are absolute.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     pub config: Config,
-    /// Warnings about values that were ignored or look wrong, each a line to show.
+    /// Warnings about values that were ignored or look wrong, one line each.
     pub warnings: Vec<Problem>,
-    /// Keys of providers, by provider name, from the environment.
+    /// API keys by provider name.
     pub credentials: BTreeMap<String, Credential>,
-    /// Leaf key to its value and the sources of it: one for a scalar, one for each element of a list.
+    /// Leaf key to its value and sources: one source for a scalar, one per element of a list.
     pub(crate) merged: BTreeMap<String, Merged>,
 }
 
@@ -147,37 +148,37 @@ pub struct Settings {
 pub(crate) struct Merged {
     pub value: Value,
     pub sources: Vec<Source>,
-    /// The line of each in its file.
+    /// Line of each element in its file.
     pub lines: Vec<Option<usize>>,
 }
 
-/// An element of a list, with where it was written.
+/// An element of a list, with its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     pub value: String,
     pub source: Source,
-    /// From 1; `None` outside files.
+    /// Line number from 1; `None` outside files.
     pub line: Option<usize>,
 }
 
 impl Settings {
-    /// Source of the value of a leaf key; of a list, the last source.
+    /// Returns the source of a leaf key's value; for a list, the last source.
     pub fn source(&self, key: &str) -> Source {
         self.merged.get(key).and_then(|m| m.sources.last()).cloned().unwrap_or(Source::Default)
     }
 
-    /// The value of a leaf key as it was given, where it is not the default.
+    /// Returns the value of a leaf key as it was given; `None` if it is the default.
     pub fn value(&self, key: &str) -> Option<&Value> {
         self.merged.get(key).map(|m| &m.value)
     }
 
-    /// True if the value is that of an earlier run of the session.
+    /// True if the value comes from an earlier run of the session.
     pub fn is_remembered(&self, key: &str) -> bool {
         self.source(key) == Source::Session
     }
 
-    /// Sets a value that an earlier run of the session had. A value that does not fit the key has no effect: the ledger
-    /// may be of another version.
+    /// Sets a value from an earlier run of the session. A value that does not fit the key is ignored, because
+    /// another version may have written the ledger.
     pub fn remember(&mut self, key: &str, value: Value) {
         let before = self.merged.clone();
         self.merged
@@ -188,7 +189,7 @@ impl Settings {
         }
     }
 
-    /// The elements of a list with where each comes from.
+    /// Returns the elements of a list, each with its source.
     pub fn sourced(&self, key: &str) -> Vec<(String, Source)> {
         let Some(merged) = self.merged.get(key) else { return Vec::new() };
         let items = merged.value.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -199,21 +200,22 @@ impl Settings {
             .collect()
     }
 
-    /// The elements of a list with the file and the line of each.
+    /// Returns the elements of a list, each with its file and line.
     pub fn origins(&self, key: &str) -> Vec<Origin> {
         let lines = self.merged.get(key).map(|merged| merged.lines.as_slice()).unwrap_or_default();
         let sourced = self.sourced(key).into_iter().zip(lines);
         sourced.map(|((value, source), line)| Origin { value, source, line: *line }).collect()
     }
 
-    /// The rules of the administrator's file among those of a list. No other layer can take them away.
+    /// Returns the elements of a list that come from the administrator's file. No other layer can remove
+    /// them.
     pub fn managed(&self, key: &str) -> Vec<String> {
         let managed = self.sourced(key).into_iter().filter(|(_, s)| matches!(s, Source::Managed(_)));
         managed.map(|(value, _)| value).collect()
     }
 }
 
-/// Lists that grow from layer to layer. All others are replaced.
+/// Lists to which every layer adds. All other lists are replaced.
 const GROWING: &[&str] = &[
     "permissions.allow",
     "permissions.ask",
@@ -252,14 +254,18 @@ const KEYS: &[(&str, &[&str])] =
 
 struct Builder<'a> {
     inputs: &'a Inputs<'a>,
-    /// Made for the first file: flags and variables alone do without, and so does a start without any configuration.
+    /// Made only when the first file is read. Without files it is not needed, which keeps the start fast.
     schema: LazyCell<Value>,
     merged: BTreeMap<String, Merged>,
     warnings: Vec<Problem>,
     errors: Vec<Problem>,
 }
 
-/// Merges the layers. All errors are reported, not only the first.
+/// Merges the layers.
+///
+/// # Errors
+///
+/// Reports all errors, not only the first.
 pub fn load(inputs: &Inputs<'_>) -> Result<Settings, ConfigError> {
     let mut builder = Builder {
         inputs,
@@ -287,7 +293,7 @@ pub fn load(inputs: &Inputs<'_>) -> Result<Settings, ConfigError> {
     builder.finish()
 }
 
-/// Name of a value in messages: its source, and its key if the source alone does not say it.
+/// Returns the name of a value in messages: its source, and its key if the source does not name it.
 fn place(source: Option<&Source>, key: &str) -> (String, Option<String>) {
     let key = (!key.is_empty()).then(|| key.to_owned());
     match source {
@@ -334,7 +340,7 @@ impl Builder<'_> {
         }
     }
 
-    /// One key from outside a file.
+    /// Merges one key that does not come from a file.
     fn single(&mut self, key: &str, value: Value, source: Source) {
         let mut root = Node { at: 0, kind: Kind::Table(Vec::new()) };
         root.put(&key.split('.').collect::<Vec<_>>(), from_value(value.clone()));
@@ -375,7 +381,7 @@ impl Builder<'_> {
         self.merge(&root, source, base, Some((origin, text)));
     }
 
-    /// Warns of keys that nobody reads, and takes them out.
+    /// Removes unknown keys, with a warning for each.
     fn unknown(&mut self, node: &mut Node, schema: &Value, path: &mut Vec<String>, origin: &str, text: &str) {
         let Some(known) = schema.get("properties").and_then(Value::as_object) else { return };
         let Kind::Table(entries) = &mut node.kind else { return };
@@ -412,7 +418,7 @@ impl Builder<'_> {
         }
     }
 
-    /// One key with its value, if this source may set it.
+    /// Merges one key, if this source may set it.
     fn merge_leaf(
         &mut self,
         key: String,
@@ -467,7 +473,8 @@ impl Builder<'_> {
                                 merged.sources.push(source.clone());
                                 merged.lines.push(line);
                             }
-                            // The administrator's holds, whoever else wrote the same.
+                            // If an element occurs in several layers, it belongs to the administrator's, so
+                            // nobody can remove it.
                             Some(at) if matches!(source, Source::Managed(_)) => {
                                 merged.sources[at] = source.clone();
                                 merged.lines[at] = line;
@@ -502,7 +509,7 @@ impl Builder<'_> {
         Ok(Settings { config, warnings: self.warnings, credentials, merged: self.merged })
     }
 
-    /// By provider: from the environment, else from the person's file of keys.
+    /// Returns the API key of each provider: from the environment, or else from the user's file of keys.
     fn credentials(&mut self, config: &Config) -> BTreeMap<String, Credential> {
         let kept = self.kept_keys();
         let mut out = BTreeMap::new();
@@ -528,7 +535,7 @@ impl Builder<'_> {
         out
     }
 
-    /// The person's file of keys. What is wrong with it is said without any of its text.
+    /// Reads the user's file of keys. Warnings about it never quote its text.
     fn kept_keys(&mut self) -> BTreeMap<String, String> {
         let Some((path, text)) = &self.inputs.keys else { return BTreeMap::new() };
         let wrong = match toml::from_str::<BTreeMap<String, String>>(text) {

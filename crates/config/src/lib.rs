@@ -1,15 +1,18 @@
-//! Configuration: layers of files, environment and flags become one immutable [`Settings`], each value with its source.
+//! Configuration: files, environment and flags are merged to one immutable [`Settings`], in which each value
+//! has its source.
 //!
-//! Owns the keys, their types and defaults, the order of the layers and what a project may not set. The binary hands in
-//! file contents, the environment and the flags; this crate reads no environment and no home folder by itself, and never
-//! writes, runs or contacts anything.
+//! Owns the keys, their types and defaults, the order of the layers, and the limits on what a project may
+//! set. The binary passes in file contents, the environment and the flags. This crate reads no environment
+//! and no home folder itself, and never writes, runs or contacts anything.
 //!
-//! Order, strongest first: managed, flags, `--settings`, environment, project local, project, user, default. Scalars are
-//! replaced, lists of permissions, folders and names grow, tables merge key by key.
+//! Order, strongest first: managed, flags, `--settings`, environment, project local, project, user, default.
+//! Scalars are replaced. Lists of permissions, folders and names grow. Tables are merged key by key.
 //!
 //! Invariants:
-//! - A file of the project can only narrow what may happen; what would widen it is ignored with a warning, never silently.
-//! - A wrong type is an error with file, line, column and key; an unknown key is a warning with the nearest name.
+//! - A project's file can only restrict what may happen. A value that would allow more is ignored with a
+//!   warning, never silently.
+//! - A wrong type is an error with file, line, column and key. An unknown key is a warning with the most
+//!   similar name.
 //! - Parsing is bounded: 1 MB, 32 levels, regular files only.
 //! - Secrets are never shown.
 

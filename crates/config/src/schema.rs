@@ -16,7 +16,7 @@ pub struct Config {
     pub model: Option<String>,
     /// Models to turn to when the model cannot be reached, in order.
     pub fallback_models: Vec<String>,
-    /// How much the model thinks.
+    /// Amount of thinking by the model.
     pub effort: Option<Effort>,
     /// `default`, `acceptEdits`, `auto`, `plan`, `dontAsk` or `bypassPermissions`.
     #[schemars(with = "ModeName")]
@@ -68,11 +68,11 @@ pub enum Effort {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PermissionsConfig {
-    /// What runs without a question. Not from a project.
+    /// Calls that run without a question. Not from a project.
     pub allow: Vec<String>,
-    /// What is asked about even where a rule allows it.
+    /// Calls that becket asks about even if a rule allows them.
     pub ask: Vec<String>,
-    /// What never runs.
+    /// Calls that never run.
     pub deny: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ impl Default for PruneConfig {
     }
 }
 
-/// Where a run ends. A project can only lower them.
+/// Limits that end a run. A project can only lower them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LimitsConfig {
@@ -207,7 +207,7 @@ pub enum SecretsToModel {
     Send,
 }
 
-/// What commands can reach. A project can only tighten it.
+/// Confinement of commands. A project can only tighten it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SandboxConfig {
@@ -347,7 +347,7 @@ pub struct LspServer {
     pub extensions: Vec<String>,
     /// Files that mark the top folder of a project.
     pub root_markers: Vec<String>,
-    /// What the server is given when it starts, and when it asks for settings.
+    /// Options sent to the server when it starts and when it asks for settings.
     pub initialization_options: BTreeMap<String, serde_json::Value>,
 }
 
@@ -360,7 +360,7 @@ pub struct WebConfig {
     pub search: SearchConfig,
 }
 
-/// Where `web_search` asks; without a provider there is no such tool.
+/// The provider of `web_search`. Without a provider the tool does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SearchConfig {
@@ -388,7 +388,8 @@ pub struct UiConfig {
     pub theme: Option<String>,
     /// Vim's keys in the composer.
     pub vim: bool,
-    /// How you are told while you look elsewhere: `off`, `bell`, `osc9`, `osc99`, `osc777`; by the terminal when not set.
+    /// Notifications while you look elsewhere: `off`, `bell`, `osc9`, `osc99`, `osc777`. If not set, becket
+    /// chooses by the terminal.
     pub notifications: Option<String>,
     pub status_line: StatusLineConfig,
     /// Chords by name, such as `editor = "ctrl+x"`; `/keys` lists the names.

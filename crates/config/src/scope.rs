@@ -1,19 +1,20 @@
-//! Keys that a file of the project may set. A project comes from somewhere else: it may narrow what happens on this machine,
-//! never widen it, and never decide where credentials go or what runs.
+//! Keys that a project's file may set. A project comes from somebody else. It may restrict what happens on
+//! this machine, never allow more, and never decide where credentials are sent or what is run.
 
 use crate::schema::{SandboxMode, parse_count, parse_seconds};
 use becket_types::PermissionMode;
 use serde_json::Value;
 use std::path::{Component, Path};
 
-/// True if the project's value for a key counts.
+/// The decision about a project's value for a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ruling {
     Counts,
     Ignored { why: String },
 }
 
-/// Judges one value of a project file. `so_far` is what the weaker layers say; `trusted`: the person trusts the project.
+/// Decides about one value of a project file. `so_far`: the value of the weaker layers. `trusted`: the user
+/// trusts the project.
 pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: bool) -> Ruling {
     let ignored = |why: &str| Ruling::Ignored { why: why.to_owned() };
     let section = key.split('.').next().unwrap_or_default();
@@ -56,7 +57,7 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: 
     }
 }
 
-/// Keys that can do nothing but forbid: they count before anybody said that the project is trusted.
+/// True for keys that can only forbid. They count before the user has decided to trust the project.
 fn narrows(key: &str) -> bool {
     matches!(
         key,
@@ -75,7 +76,7 @@ fn mode(value: &Value, so_far: Option<&Value>) -> Ruling {
     let now = so_far.map_or(Some(PermissionMode::Default), parse);
     match (parse(value), now) {
         (Some(wanted), Some(now)) if wanted.is_within(now) => Ruling::Counts,
-        // A wrong name is a type error that is reported as such.
+        // An unknown name is reported elsewhere as a type error.
         (None, _) => Ruling::Counts,
         _ => Ruling::Ignored { why: "a project can only choose a stricter permission mode".to_owned() },
     }
@@ -91,7 +92,7 @@ fn sandbox_mode(value: &Value, so_far: Option<&Value>) -> Ruling {
     };
     match (parse(value), so_far.map_or(Some(SandboxMode::default()), parse)) {
         (Some(wanted), Some(now)) if tightness(wanted) >= tightness(now) => Ruling::Counts,
-        // A wrong name is a type error that is reported as such.
+        // An unknown name is reported elsewhere as a type error.
         (None, _) => Ruling::Counts,
         _ => Ruling::Ignored { why: "a project can only tighten the sandbox".to_owned() },
     }
@@ -107,7 +108,8 @@ fn lower(key: &str, value: &Value, so_far: Option<&Value>, why: &str) -> Ruling 
     if within { Ruling::Counts } else { Ruling::Ignored { why: why.to_owned() } }
 }
 
-/// A number, or a number with a unit, read as the key itself is read: `m` is minutes for a time, a million for a count.
+/// Parses a number with or without a unit, like the key itself does: `m` means minutes for a time and million
+/// for a count.
 fn amount(key: &str, value: &Value) -> Option<f64> {
     let text = match value {
         Value::String(text) => text,

@@ -12,7 +12,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The value itself, for the one place that sends it.
+    /// Returns the value itself. Only the code that sends it may call this.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -30,15 +30,15 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A credential and where it came from.
+/// A credential with its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
     pub value: Secret,
-    /// A variable of the environment, or the person's file of keys.
+    /// An environment variable, or the user's file of keys.
     pub source: Source,
 }
 
-/// Enough to tell two secrets apart, too little to use one.
+/// Masks a secret. The rest is enough to distinguish two secrets and too little to use one.
 pub(crate) fn mask(value: &str) -> String {
     let count = value.chars().count();
     if count < 16 {
@@ -48,7 +48,7 @@ pub(crate) fn mask(value: &str) -> String {
     format!("********{tail}")
 }
 
-/// An address without what may be a credential in it.
+/// Masks the parts of a URL that may be credentials.
 pub(crate) fn mask_url(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());

@@ -1,6 +1,7 @@
-//! Settings as a tree: older names, leaves by their dotted path and back, paths made absolute, the words of the schema.
+//! Settings as a tree: renaming keys of other programs, flattening to dotted paths and back, making paths
+//! absolute, wording type errors.
 //!
-//! Works on one tree at a time; which layer wins is not decided here.
+//! Works on one tree at a time; merging layers is not done here.
 
 use crate::document::{Entry, Kind, Node};
 use crate::layers::Merged;
@@ -10,7 +11,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Names of other programs that are understood in JSON settings.
+/// Names of other programs' settings that are accepted in JSON settings.
 const TRANSLATED: &[(&[&str], &[&str])] = &[
     (&["permissions", "defaultMode"], &["permission_mode"]),
     (&["permissions", "additionalDirectories"], &["add_dirs"]),
@@ -35,7 +36,7 @@ pub(crate) fn translate(mut root: Node) -> Node {
         }
         root.put(&["sandbox", "mode"], enabled);
     }
-    // Claude Code has a table here, with lists of hosts.
+    // In Claude Code this key is a table with lists of hosts.
     if let Some(mut network) = take_at(&mut root, &["sandbox", "network"]) {
         if matches!(network.kind, Kind::Table(_)) {
             for (from, to) in [("allowedDomains", "allow_hosts"), ("deniedDomains", "deny_hosts")] {
@@ -50,7 +51,7 @@ pub(crate) fn translate(mut root: Node) -> Node {
     root
 }
 
-/// Takes out what is at the end of `path`.
+/// Removes and returns the value at `path`.
 fn take_at(node: &mut Node, path: &[&str]) -> Option<Node> {
     match path {
         [] => None,
@@ -85,7 +86,11 @@ pub(crate) fn from_value(value: Value) -> Node {
     Node { at: 0, kind }
 }
 
-/// Checks that the tree has the shape of [`Config`]. Returns the path and the expected type otherwise.
+/// Checks that the tree has the shape of [`Config`].
+///
+/// # Errors
+///
+/// Returns the path and the expected type.
 pub(crate) fn check_types(root: &Node) -> Result<(), (Vec<String>, String)> {
     serde_path_to_error::deserialize::<_, Config>(root.to_value()).map(|_| ()).map_err(|error| {
         use serde_path_to_error::Segment;
@@ -103,7 +108,7 @@ pub(crate) fn check_types(root: &Node) -> Result<(), (Vec<String>, String)> {
     })
 }
 
-/// The words of the deserializer for people: what was expected, and the nearest value.
+/// Rewords the deserializer's message for people: the expected value, and the most similar one.
 fn plainly(message: &str) -> String {
     let quoted =
         |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
@@ -138,7 +143,7 @@ fn plainly(message: &str) -> String {
     message.to_owned()
 }
 
-/// Leaves by their dotted path. Tables with free names count name by name.
+/// Flattens the tree to leaves with dotted paths. In tables with free names, each name is a leaf.
 pub(crate) fn flatten<'n>(
     node: &'n Node,
     schema: &Value,
@@ -147,7 +152,7 @@ pub(crate) fn flatten<'n>(
 ) {
     let properties = schema.get("properties");
     let free = schema.get("additionalProperties").filter(|a| a.is_object());
-    // A table of anything is one value.
+    // A table that may contain anything is one value.
     let whole = schema.get("additionalProperties") == Some(&Value::Bool(true));
     match (&node.kind, properties, free) {
         (Kind::Table(_), None, None) if whole => out.push((path.join("."), node)),
@@ -167,7 +172,7 @@ pub(crate) fn flatten<'n>(
 pub(crate) fn unflatten(merged: &BTreeMap<String, Merged>) -> Value {
     let mut root = Map::new();
     for (key, merged) in merged {
-        // Names of variables hold no dots that mean anything; the last part is whole.
+        // Names of variables may contain dots, so the rest of the key is one name.
         let parts: Vec<&str> = if let Some(name) = key.strip_prefix("shell.env.") {
             vec!["shell", "env", name]
         } else {
@@ -217,7 +222,7 @@ pub(crate) fn describe(schema: &Value, path: &[String]) -> Option<String> {
     Some(text.lines().next()?.trim_end_matches('.').to_owned())
 }
 
-/// The known name that is few edits away.
+/// Returns the known name that differs by only a few edits.
 pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', '_'], "");
     let wanted = plain(name);

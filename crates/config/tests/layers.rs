@@ -279,7 +279,8 @@ fn wrong_values_name_file_place_key_and_what_to_do() {
         let got = problems(Case { files: vec![(Scope::User, text)], ..Case::default() });
         assert!(got.contains(want), "{text}\n{got}");
     }
-    // What names its key itself is named alone; what is no file's has no key to remove.
+    // A source that names the key is shown alone. A value from outside a file has no key that could be
+    // removed.
     let flag = |key, value: serde_json::Value| vec![Flag { key, value, flag: "--the-flag" }];
     for (key, value, want) in [
         ("context.window", json!("big"), "--the-flag: expected a whole number of tokens such as 32000"),
