@@ -1,6 +1,7 @@
-//! What an edit costs: finding the place (exact, tolerant, not at all), comparing, and the whole call on a file of 1 MB.
+//! Cost of an edit: finding the place (exact, tolerant, not at all), comparing, and the whole call on a file
+//! of 1 MB.
 //!
-//! The goal: the whole call on 1 MB at most 5 ms.
+//! The goal: the whole call on 1 MB takes at most 5 ms.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up fails the bench")]
 

@@ -1,8 +1,9 @@
-//! The two most tolerant tiers: a block of lines that is not `old`, but stands where `old` says.
+//! The two most tolerant tiers: a block of lines that differs from `old` but is clearly the block that `old`
+//! describes.
 //!
-//! Model: only what the model *keeps* may be different in the file; the lines that it changes must really be there, with
-//! their neighbours ([`hunks::apply`] refuses otherwise). So a wrong memory of the context does no harm, and a wrong memory
-//! of what changes is a refusal.
+//! Only lines that the model *keeps* may differ in the file. The lines that it changes must be exactly there,
+//! with their neighbours; [`hunks::apply`] refuses otherwise. So a wrong memory of the context does no harm,
+//! and a wrong memory of a changed line is refused.
 
 use crate::hunks;
 use crate::tiers::{Found, Lines, Refusal, Splice, Tier, squeeze, trim, writer};
@@ -10,12 +11,13 @@ use similar::TextDiff;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// The smallest share of characters in common that the block between two anchor lines needs.
+/// Minimum similarity, as the share of characters in common, of the block between the two anchor lines.
 const ANCHOR_FLOOR: f32 = 0.75;
-/// Longer texts are not compared character by character.
+/// Maximum number of lines that are compared character by character.
 const ANCHOR_MAX_LINES: usize = 400;
 
-/// The block between the first and the last line of `old`, where it is similar enough and what changes is really there.
+/// Finds the block between the first and the last line of `old`. It must be similar enough, and the lines
+/// that change must be exactly there.
 pub(crate) fn anchors(lines: &Lines<'_>, old: &str, new: &str) -> Result<Found, Refusal> {
     let (old, new) = match (old.strip_suffix('\n'), new.strip_suffix('\n')) {
         (Some(old), Some(new)) => (old, new),
@@ -55,7 +57,7 @@ pub(crate) fn anchors(lines: &Lines<'_>, old: &str, new: &str) -> Result<Found, 
     rewrite(lines, hit, old, new, Tier::Anchors)
 }
 
-/// The model's change on a block whose lines are not all those of `old`.
+/// Applies the model's change to a block whose lines differ in part from `old`.
 fn rewrite(lines: &Lines<'_>, hit: Range<usize>, old: &str, new: &str, tier: Tier) -> Result<Found, Refusal> {
     let wanted: Vec<&str> = old.split('\n').collect();
     let range = lines.range(hit.clone());
@@ -72,15 +74,15 @@ fn rewrite(lines: &Lines<'_>, hit: Range<usize>, old: &str, new: &str, tier: Tie
         .map_err(|_| Refusal::Conflict { tier, range })
 }
 
-/// The block in which most lines of `old` stand in their order, where every line that changes and its neighbours are really
-/// there. What the model has wrong may only be lines that it keeps.
+/// Finds the block that contains most lines of `old` in order. Every line that changes must be exactly there,
+/// with its neighbours. Only lines that the model keeps may differ.
 pub(crate) fn context(lines: &Lines<'_>, old: &str, new: &str) -> Result<Found, Refusal> {
     let (old, new) = match (old.strip_suffix('\n'), new.strip_suffix('\n')) {
         (Some(old), Some(new)) => (old, new),
         _ => (old, new),
     };
     if old.ends_with('\n') {
-        // The last newline would go without its line.
+        // Otherwise the newline at the end of the text would be removed without its line.
         return Err(Refusal::Missing);
     }
     let wanted: Vec<&str> = old.split('\n').collect();
@@ -130,7 +132,7 @@ pub(crate) fn context(lines: &Lines<'_>, old: &str, new: &str) -> Result<Found, 
     }
 }
 
-/// Share of characters in common, line ends and indentation apart.
+/// Returns the share of characters in common, ignoring line endings and indentation.
 fn similarity(a: &[&str], b: &[&str]) -> f32 {
     let text = |lines: &[&str]| lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n");
     let (a, b) = (text(a), text(b));
@@ -140,7 +142,7 @@ fn similarity(a: &[&str], b: &[&str]) -> f32 {
         .ratio()
 }
 
-/// For each line of `old` the line of the region that is the same but for white space around it.
+/// For each line of `old`, returns the line of the region that is equal except for white space around it.
 fn line_up(region: &[&str], old: &[&str]) -> Vec<Option<usize>> {
     let trimmed = |lines: &[&str]| lines.iter().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
     let mut map = vec![None; old.len()];

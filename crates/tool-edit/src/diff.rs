@@ -1,34 +1,35 @@
-//! What an edit changed: a unified diff and counts for people, the changed lines for the model.
+//! The result of an edit: a unified diff and counts for people, the changed lines for the model.
 //!
-//! Pure. Only the neighbourhood of the change is compared, so the cost follows the edit and not the file.
+//! Pure. Only the surroundings of the change are compared, so the cost depends on the edit and not on the
+//! file.
 
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Lines around a change in a unified diff.
+/// Lines of context around a change in a unified diff.
 const CONTEXT: usize = 3;
-/// Diffs longer than this are cut for people, too.
+/// Maximum size in bytes of a diff for people.
 const MAX_DIFF_BYTES: usize = 200_000;
-/// Lines that the model gets back.
+/// Maximum number of changed lines that the model gets back.
 const MAX_MODEL_LINES: usize = 30;
 
-/// A change of a file as people see it.
+/// A change to a file, for display.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// Unified, with three lines of context, without file headers.
+    /// Unified diff with three lines of context, without file headers.
     pub unified: String,
     pub additions: usize,
     pub deletions: usize,
-    /// The changed places in the new text with numbers, for the model.
+    /// The changed places of the new text with line numbers, for the model.
     pub snippet: String,
-    /// The words that differ in lines that became others: line of `unified` (from 0), and the bytes of it from and to.
+    /// The words that differ in replaced lines: line of `unified` (from 0), and start and end byte in it.
     pub marks: Vec<(usize, usize, usize)>,
 }
 
-/// Compares two texts that are equal before `changed.start` and after its end (as counted from the end of both).
-/// `changed` is the range in `old`; `tail` is how many bytes at the end are the same.
+/// Compares two texts. They are equal before `changed.start` and after `changed.end`, where the end is
+/// counted from the end of each text. `changed` is a range in `old`.
 pub(crate) fn between(old: &str, new: &str, changed: &Range<usize>) -> Change {
     let tail = old.len() - changed.end;
     let from = context_start(old, changed.start);
@@ -42,7 +43,7 @@ fn context_start(text: &str, at: usize) -> usize {
     let mut start = at;
     for i in 0..=CONTEXT {
         match text.as_bytes()[..start].iter().rposition(|b| *b == b'\n') {
-            // The newline before the line that holds `start` ends the line before it.
+            // This newline ends the line before the one that contains `start`.
             Some(newline) if i < CONTEXT => start = newline,
             Some(newline) => return newline + 1,
             None => return 0,
@@ -62,7 +63,7 @@ fn context_end(text: &str, at: usize) -> usize {
     end
 }
 
-/// Compares two texts whose first line is line `offset` (0-based) of the file.
+/// Compares two texts that begin at line `offset` (from 0) of the file.
 pub(crate) fn compare(old: &str, new: &str, offset: usize) -> Change {
     let diff = TextDiff::configure().timeout(Duration::from_millis(200)).diff_lines(old, new);
     let mut out = Change::default();
@@ -114,10 +115,10 @@ pub(crate) fn compare(old: &str, new: &str, offset: usize) -> Change {
     out
 }
 
-/// Lines of one place that are compared word by word, and their bytes.
+/// Maximum number of lines, and of their bytes, for which words are compared.
 const MAX_MARKED: (usize, usize) = (60, 20_000);
 
-/// The words that differ, where lines became others. `line` is where the group begins in the diff.
+/// Finds the words that differ in replaced lines. `line` is the line of the diff at which the group begins.
 fn mark<'a>(
     diff: &TextDiff<'a, 'a, str>,
     group: &[similar::DiffOp],

@@ -1,12 +1,13 @@
-//! The `edit` and `multi_edit` tools: pieces of a file become others, and nothing else changes.
+//! The `edit` and `multi_edit` tools: they replace pieces of a file and change nothing else.
 //!
-//! Model: read the bytes, find the places ([`engine`]), ask whether the model knows the file well enough for them
-//! ([`stale`]), write the file ([`store`]). Several edits of a file are one write: all of them or none.
+//! Steps: read the bytes, find the places ([`engine`]), check that the model knows the current file well
+//! enough ([`stale`]), write the file ([`store`]). Several edits of one file are a single write: all of them
+//! or none.
 
 use crate::engine::{self, Edit};
 use crate::file::{self, FileError};
+use crate::hunk_filter::HunkFilter;
 use crate::known::Known;
-use crate::sieve::Sieve;
 use crate::{Gate, input, report, stale, store, write};
 use becket_tool::{Tool, ToolEnv, sniff};
 use becket_types::{Access, FilePreview, ToolOutput, ToolSpec};
@@ -43,13 +44,13 @@ struct One {
     replace_all: bool,
 }
 
-/// What a call asks for, whatever the tool's arguments look like.
+/// The parsed call, independent of the tool's argument format.
 struct Call {
     path: String,
     edits: Vec<Edit>,
 }
 
-/// Replaces a piece of a file, or several: all or none.
+/// A tool that replaces one or several pieces of a file, all or none.
 pub struct EditTool {
     spec: ToolSpec,
     gate: Arc<Gate>,
@@ -57,7 +58,7 @@ pub struct EditTool {
 }
 
 impl EditTool {
-    /// `edit`.
+    /// Makes the `edit` tool.
     pub(crate) fn one(gate: Arc<Gate>) -> Self {
         let spec = ToolSpec {
             name: "edit".to_owned(),
@@ -80,7 +81,7 @@ impl EditTool {
         Self { spec, gate, read: |spec, input| input::parse::<Input>(spec, input).map(Call::from) }
     }
 
-    /// `multi_edit`.
+    /// Makes the `multi_edit` tool.
     pub(crate) fn several(gate: Arc<Gate>) -> Self {
         let spec = ToolSpec {
             name: "multi_edit".to_owned(),
@@ -122,11 +123,11 @@ impl Tool for EditTool {
     }
 
     fn preview(&self, input: &Value, env: &ToolEnv) -> Vec<FilePreview> {
-        crate::preview(env, |env, sieve| (self.read)(&self.spec, input)?.apply(env, sieve))
+        crate::preview(env, |env, hunk_filter| (self.read)(&self.spec, input)?.apply(env, hunk_filter))
     }
 
     fn refusal(&self, input: &Value, env: &ToolEnv) -> Option<String> {
-        crate::refusal(env, |env, sieve| (self.read)(&self.spec, input)?.apply(env, sieve))
+        crate::refusal(env, |env, hunk_filter| (self.read)(&self.spec, input)?.apply(env, hunk_filter))
     }
 
     fn run_without<'a>(
@@ -136,7 +137,7 @@ impl Tool for EditTool {
         env: &'a ToolEnv,
     ) -> BoxFuture<'a, ToolOutput> {
         let call = (self.read)(&self.spec, &input);
-        Box::pin(self.gate.run(env, rejected, move |env, sieve| call?.apply(env, sieve)))
+        Box::pin(self.gate.run(env, rejected, move |env, hunk_filter| call?.apply(env, hunk_filter)))
     }
 }
 
@@ -168,17 +169,23 @@ impl TryFrom<MultiInput> for Call {
 }
 
 impl Call {
-    fn apply(self, env: &ToolEnv, sieve: &mut Sieve) -> Result<ToolOutput, String> {
-        edit(&self.path, &self.edits, env, sieve)
+    fn apply(self, env: &ToolEnv, hunk_filter: &mut HunkFilter) -> Result<ToolOutput, String> {
+        edit(&self.path, &self.edits, env, hunk_filter)
     }
 }
 
-fn edit(path: &str, edits: &[Edit], env: &ToolEnv, sieve: &mut Sieve) -> Result<ToolOutput, String> {
+fn edit(
+    path: &str,
+    edits: &[Edit],
+    env: &ToolEnv,
+    hunk_filter: &mut HunkFilter,
+) -> Result<ToolOutput, String> {
     let path = input::target(env, path)?;
-    // Somebody may write between our reading and our writing; then what they wrote is read, and judged anew.
+    // Another program may write between the read and the write. Then the new content is read and everything
+    // is checked again.
     for _ in 0..5 {
-        sieve.begin();
-        match attempt(&path, edits, env, sieve) {
+        hunk_filter.begin();
+        match attempt(&path, edits, env, hunk_filter) {
             Err(FileError::Changed) => {}
             Err(FileError::Refused(text)) => return Err(text),
             Err(FileError::Missing) => return Err(input::missing(env, &path)),
@@ -188,11 +195,16 @@ fn edit(path: &str, edits: &[Edit], env: &ToolEnv, sieve: &mut Sieve) -> Result<
     Err(format!("{} is being written by somebody else; nothing was changed. Try again.", env.display(&path)))
 }
 
-fn attempt(path: &Path, edits: &[Edit], env: &ToolEnv, sieve: &mut Sieve) -> Result<ToolOutput, FileError> {
+fn attempt(
+    path: &Path,
+    edits: &[Edit],
+    env: &ToolEnv,
+    hunk_filter: &mut HunkFilter,
+) -> Result<ToolOutput, FileError> {
     let current = match file::read(path) {
         Err(FileError::Missing) => match edits {
             [only] if only.old.is_empty() && !only.new.is_empty() => {
-                return write::create(env, path, &only.new, sieve);
+                return write::create(env, path, &only.new, hunk_filter);
             }
             _ => return Err(FileError::Missing),
         },
@@ -217,8 +229,8 @@ fn attempt(path: &Path, edits: &[Edit], env: &ToolEnv, sieve: &mut Sieve) -> Res
         if out == current.bytes {
             return Err(format!("The edit would leave {name} as it is; nothing was changed.").into());
         }
-        let out = sieve.pass(path, &current.bytes, out);
-        sieve.ready()?;
+        let out = hunk_filter.pass(path, &current.bytes, out);
+        hunk_filter.ready()?;
         store::replace(path, &out, &current)?.keep();
         known.written(env, path, &out, drift.as_ref());
         Ok(report::edited(path, subject, &plan, &out, note))

@@ -1,27 +1,27 @@
-//! The encoding of a file: recognised, decoded, and written back in the same one.
+//! The encoding of a file: detecting it, decoding the file, and writing back in the same encoding.
 //!
-//! Model: a file is its bytes. [`Decoded`] is a view on them as text, with a way back from a range of the text to the
-//! range of bytes it came from; only those bytes are ever replaced. Text goes in through [`Decoded::encode`], which
-//! refuses what the encoding has no bytes for.
+//! A file is its bytes. [`Decoded`] shows them as text and maps a range of the text back to a range of bytes;
+//! only those bytes are ever replaced. New text is converted by [`Decoded::encode`], which refuses characters
+//! that the encoding does not have.
 //!
-//! Invariant: a view exists only if every byte is part of a character, and the way back is found by decoding, never by
-//! encoding what is there again (some encodings have two spellings of one character). A file with damage is
-//! [`Kind::Bytes`], where nothing but an exact run of bytes can be replaced.
+//! Invariant: a file is decoded only if every byte belongs to a character. The mapping back works by
+//! decoding, never by encoding the existing text again, because some encodings have two spellings of one
+//! character. A damaged file is [`Kind::Bytes`]; there only an exact run of bytes can be replaced.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::Encoding;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// How the bytes of a file stand for text.
+/// The way in which the bytes of a file represent text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Utf8,
     Utf16Le,
     Utf16Be,
-    /// A single-byte or multi-byte encoding from before Unicode.
+    /// A legacy encoding, older than Unicode, with one or more bytes per character.
     Legacy(&'static Encoding),
-    /// No text, or text with damage: bytes, matched as UTF-8. `utf8` says that whatever else is in it is UTF-8.
+    /// Not text, or damaged text: raw bytes, matched as UTF-8. `utf8` is true if the undamaged rest is UTF-8.
     Bytes {
         utf8: bool,
     },
@@ -31,17 +31,18 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Decoded<'a> {
     pub kind: Kind,
-    /// Without byte order mark. Empty for [`Kind::Bytes`].
+    /// The text without the byte order mark. Empty for [`Kind::Bytes`].
     pub text: Cow<'a, str>,
-    /// Length of the byte order mark.
+    /// Length of the byte order mark in bytes.
     pub bom: usize,
-    /// Holds NUL: matched exactly only.
+    /// True if the file contains NUL. Only exact matches are then allowed.
     pub binary: bool,
 }
 
 const BOM_UTF8: &[u8] = b"\xEF\xBB\xBF";
 
-/// Looks at the bytes of a file. Order: byte order mark, UTF-8, UTF-16 without a mark, a guess that must round-trip.
+/// Detects the encoding. Tried in this order: byte order mark, UTF-8, UTF-16 without a mark, a guessed legacy
+/// encoding that survives a round trip.
 pub(crate) fn decode(bytes: &[u8]) -> Decoded<'_> {
     if let Some(rest) = bytes.strip_prefix(BOM_UTF8)
         && let Ok(text) = std::str::from_utf8(rest)
@@ -85,7 +86,8 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
     char::decode_utf16(pairs.iter().map(|pair| unit(*pair))).collect::<Result<String, _>>().ok()
 }
 
-/// Mostly ASCII in every second byte, and NUL nowhere but in the others: nobody writes that in another encoding.
+/// Detects UTF-16 without a mark: mostly ASCII in every second byte, and NUL only in the other bytes. No
+/// other encoding looks like that.
 fn utf16_without_mark(bytes: &[u8]) -> Option<Kind> {
     let (pairs, rest) = bytes.as_chunks::<2>();
     if !rest.is_empty() || pairs.is_empty() || !bytes.contains(&0) {
@@ -104,7 +106,8 @@ fn utf16_without_mark(bytes: &[u8]) -> Option<Kind> {
     }
 }
 
-/// More whole UTF-8 sequences than broken ones: a UTF-8 file with damage, not another encoding.
+/// True if there are more complete UTF-8 sequences than broken ones. The file is then damaged UTF-8 and not
+/// another encoding.
 fn mostly_utf8(bytes: &[u8]) -> bool {
     let (mut good, mut bad) = (0usize, 0usize);
     for chunk in bytes.utf8_chunks() {
@@ -121,13 +124,14 @@ fn legacy(bytes: &[u8]) -> Option<Decoded<'_>> {
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(bytes, true);
     let encoding = detector.guess(None, Utf8Detection::Deny);
-    // Damaged text has no way back to its bytes.
+    // Damaged text cannot be mapped back to its bytes.
     let text = encoding.decode_without_bom_handling_and_without_replacement(bytes)?;
     Some(Decoded { kind: Kind::Legacy(encoding), text: Cow::Owned(text.into_owned()), bom: 0, binary: false })
 }
 
-/// The byte at which the character at `at` of the text begins. Lines of the text are lines of the bytes, for the byte of
-/// a line feed is never a part of another character; within a line, bytes are decoded until the text is reached.
+/// Returns the byte offset of the character at `at` of the text. Lines of text correspond to lines of bytes,
+/// because the byte of a line feed is never part of another character. Within a line, bytes are decoded until
+/// the text is reached.
 fn legacy_offset(encoding: &'static Encoding, bytes: &[u8], text: &str, at: usize) -> Option<usize> {
     let before = text.get(..at)?;
     let line = memchr::memchr_iter(b'\n', before.as_bytes()).count();
@@ -162,7 +166,7 @@ fn has_bytes(encoding: &'static Encoding, c: char) -> bool {
 }
 
 impl Decoded<'_> {
-    /// Name for people and the model.
+    /// Returns the encoding's name for people and the model.
     pub(crate) fn name(&self) -> &'static str {
         match self.kind {
             Kind::Utf8 if self.bom > 0 => "UTF-8 with BOM",
@@ -174,12 +178,12 @@ impl Decoded<'_> {
         }
     }
 
-    /// Nothing to say about it: UTF-8 without a mark.
+    /// True for UTF-8 without a mark, which needs no mention.
     pub(crate) fn is_plain(&self) -> bool {
         self.kind == Kind::Utf8 && self.bom == 0
     }
 
-    /// The bytes that a range of the text stands for; `None` if they cannot be told apart from their neighbours.
+    /// Maps a range of the text to bytes; `None` if they cannot be separated from their neighbours.
     pub(crate) fn bytes_of(&self, bytes: &[u8], range: &Range<usize>) -> Option<Range<usize>> {
         match self.kind {
             Kind::Utf8 => Some(range.start + self.bom..range.end + self.bom),
@@ -191,7 +195,8 @@ impl Decoded<'_> {
             Kind::Legacy(encoding) => {
                 let start = legacy_offset(encoding, bytes, &self.text, range.start)?;
                 let end = legacy_offset(encoding, bytes, &self.text, range.end)?;
-                // What is cut out must be what is meant: then its borders are borders of characters.
+                // Decoding the cut bytes must give exactly the wanted text. Only then are its borders
+                // character borders.
                 let part = bytes.get(start..end)?;
                 let same = encoding.decode_without_bom_handling_and_without_replacement(part)?
                     == self.text[range.clone()];
@@ -201,7 +206,11 @@ impl Decoded<'_> {
         }
     }
 
-    /// Text in the file's encoding. `Err` is the first character it has no bytes for.
+    /// Encodes text in the file's encoding.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first character that the encoding does not have.
     pub(crate) fn encode(&self, text: &str) -> Result<Vec<u8>, char> {
         match self.kind {
             Kind::Utf8 | Kind::Bytes { utf8: true } => Ok(text.as_bytes().to_vec()),
@@ -209,7 +218,7 @@ impl Decoded<'_> {
             Kind::Utf16Be => Ok(text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
             Kind::Legacy(encoding) => {
                 let (out, _, unmappable) = encoding.encode(text);
-                // Some characters have bytes that are read as another one.
+                // Some characters are encoded to bytes that decode to another character.
                 let back = encoding.decode_without_bom_handling_and_without_replacement(&out);
                 if !unmappable && back.is_some_and(|back| back == text) {
                     return Ok(out.into_owned());
@@ -223,7 +232,7 @@ impl Decoded<'_> {
         }
     }
 
-    /// The byte order mark, for a file that is written anew.
+    /// Returns the byte order mark, for a file whose whole content is replaced.
     pub(crate) fn mark(&self) -> &'static [u8] {
         match (self.kind, self.bom) {
             (Kind::Utf8, 3) => BOM_UTF8,

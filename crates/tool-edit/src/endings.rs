@@ -1,8 +1,8 @@
-//! Line endings: the text of a file with LF only, and the way back.
+//! Line endings: the text of a file with LF only, and the conversion back.
 //!
-//! Model: matching knows one newline, `\n`. [`Source`] remembers which of them is `\r\n` in the file (or `\r`, in a file
-//! that has no `\n` at all), so that ranges can be mapped back and each line of a replacement gets the ending of the
-//! line it stands for. A `\r` elsewhere is an ordinary character.
+//! Matching knows only `\n`. [`Source`] remembers which newlines are `\r\n` in the file (or `\r`, in a file without any
+//! `\n`). So ranges can be mapped back, and each line of a replacement gets the ending of the line that it
+//! replaces. A `\r` elsewhere is an ordinary character.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -28,9 +28,9 @@ impl Ending {
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
     pub text: Cow<'a, str>,
-    /// Places in `text` of the newlines that are CRLF in the file, ascending.
+    /// Offsets in `text` of the newlines that are CRLF in the file, ascending.
     crlf: Vec<usize>,
-    /// Places in `text` of the newlines that are a lone CR in the file, ascending.
+    /// Offsets in `text` of the newlines that are a lone CR in the file, ascending.
     cr: Vec<usize>,
     cr_only: bool,
 }
@@ -60,25 +60,26 @@ impl<'a> Source<'a> {
         Self { text: Cow::Owned(text), crlf, cr: Vec::new(), cr_only: false }
     }
 
-    /// The same text with every lone CR as a newline too, if it has any: a listing shows them so. Offsets are the same.
+    /// Returns the text with every lone CR as a newline too, if there is one, because listings show it so.
+    /// Offsets are unchanged.
     pub(crate) fn breaking_at_cr(&self) -> Option<Source<'static>> {
         let cr: Vec<usize> = memchr::memchr_iter(b'\r', self.text.as_bytes()).collect();
         let text = Cow::Owned(self.text.replace('\r', "\n"));
         (!cr.is_empty()).then(|| Source { text, crlf: self.crlf.clone(), cr, cr_only: false })
     }
 
-    /// The range of the file's own text.
+    /// Maps a range of `text` to a range of the file's own text.
     pub(crate) fn raw(&self, range: &Range<usize>) -> Range<usize> {
         let shift = |at: usize| at + self.crlf.partition_point(|p| *p < at);
         shift(range.start)..shift(range.end)
     }
 
-    /// Every newline of the file is LF: nothing to put back.
+    /// True if every newline of the file is LF, so nothing needs to be converted back.
     pub(crate) fn is_lf(&self) -> bool {
         self.crlf.is_empty() && self.cr.is_empty() && !self.cr_only
     }
 
-    /// The ending of the newline at `at` in `text`.
+    /// Returns the ending of the newline at offset `at` of `text`.
     fn ending_at(&self, at: usize) -> Ending {
         if self.cr_only || self.cr.binary_search(&at).is_ok() {
             Ending::Cr
@@ -89,19 +90,19 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The endings of the newlines within `range`, in order.
+    /// Returns the endings of the newlines within `range`, in order.
     pub(crate) fn endings(&self, range: &Range<usize>) -> Vec<Ending> {
         self.text[range.clone()].match_indices('\n').map(|(i, _)| self.ending_at(range.start + i)).collect()
     }
 
-    /// What a new line at `at` should end with: as its own line does, else the line before, else LF.
+    /// Returns the ending for a new line at `at`: that of its own line, else of the line before, else LF.
     pub(crate) fn near(&self, at: usize) -> Ending {
         let after = self.text[at..].find('\n').map(|i| at + i);
         let before = || self.text[..at].rfind('\n');
         after.or_else(before).map_or(Ending::Lf, |i| self.ending_at(i))
     }
 
-    /// The ending that all lines share, if there is a line ending at all and they do.
+    /// Returns the ending that all lines share; `None` if they differ or if there is none.
     pub(crate) fn uniform(&self) -> Option<Ending> {
         let newlines = self.text.bytes().filter(|b| *b == b'\n').count();
         match (newlines, self.crlf.len()) {
@@ -114,7 +115,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The model's text with LF only.
+/// Converts the model's text to LF.
 pub(crate) fn lf(text: &str) -> Cow<'_, str> {
     if text.contains("\r\n") { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) }
 }

@@ -1,21 +1,22 @@
-//! From edits to cuts: which bytes of a file become which others.
+//! Conversion of edits to cuts: the byte ranges of a file to replace, with their replacements.
 //!
-//! Model: all edits of a call are against the file as it was. Each finds its place ([`tiers`]) among what the earlier ones
-//! have left; its change is narrowed to the lines that really differ, and only their bytes are cut out. Pure: knows
-//! bytes, no path and no disk.
+//! All edits of a call refer to the file before the call. Each one finds its place ([`tiers`]) in the text
+//! that earlier edits have not taken. Its change is then narrowed to the lines that differ, and only their
+//! bytes are cut. Pure: knows bytes, no path and no disk.
 //!
-//! Invariant: cuts do not overlap, and bytes outside of them are copied.
+//! Invariant: cuts do not overlap, and all other bytes are copied.
 
 use crate::encoding::{Decoded, Kind};
 use crate::endings::{self, Ending, Source};
-use crate::scope::{Ground, Scope, line_of};
+use crate::scope::{Scope, SearchScope, line_of};
 use crate::tiers::{self, Found, Refusal, Splice, Tier};
 use crate::variants::{is_placeholder, looks_numbered};
 use crate::{fold, hunks, refuse};
 use similar::{Algorithm, DiffTag};
 use std::ops::Range;
 
-/// Tolerant matching looks at every line; beyond this size only exact matches are tried.
+/// Maximum size in bytes of a file for tolerant matching, which examines every line. Larger files allow only
+/// exact matches.
 const MAX_TOLERANT_BYTES: usize = 4 * 1024 * 1024;
 
 /// The byte order mark as a character.
@@ -27,23 +28,24 @@ pub(crate) struct Edit {
     pub old: String,
     pub new: String,
     pub all: bool,
-    /// `old` and `new` are bytes, with escapes for those that are no text; nothing but an exact run of them matches.
+    /// True if `old` and `new` are bytes, with escapes for those that are not text. Only an exact run of
+    /// these bytes matches.
     pub raw: bool,
-    /// In front of a refusal, where a call has several: `Edit 2: `.
+    /// Prefix of a refusal if a call has several edits: `Edit 2: `.
     pub label: String,
     pub scope: Scope,
 }
 
-/// What the session knows of the file.
+/// The model's knowledge of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// Read or written by us, and the same since.
+    /// becket read or wrote the file, and it has not changed since.
     Same,
     Never,
     ChangedSince,
 }
 
-/// A file as it is to be edited.
+/// A file to edit.
 pub(crate) struct Subject<'a> {
     pub name: &'a str,
     pub bytes: &'a [u8],
@@ -52,29 +54,29 @@ pub(crate) struct Subject<'a> {
     pub seen: Seen,
 }
 
-/// Bytes that become others.
+/// A byte range and its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
     pub range: Range<usize>,
     pub bytes: Vec<u8>,
 }
 
-/// What to do to the bytes of a file.
+/// Everything to change in a file.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// In order, not overlapping.
+    /// Cuts in order, not overlapping.
     pub cuts: Vec<Cut>,
-    /// One for each edit.
+    /// The tier of each edit.
     pub tiers: Vec<Tier>,
     pub places: usize,
-    /// What was matched, in the text with `\n` endings; empty for bytes.
+    /// The matched ranges, in the text with `\n` endings; empty for bytes.
     pub regions: Vec<Range<usize>>,
-    /// Some edit matched at several places.
+    /// True if an edit matched at several places.
     pub several: bool,
 }
 
 impl Plan {
-    /// The most tolerant of the tiers.
+    /// Returns the most tolerant tier that was used.
     pub(crate) fn tier(&self) -> Tier {
         self.tiers.iter().copied().max().unwrap_or(Tier::Exact)
     }
@@ -93,7 +95,11 @@ impl Plan {
     }
 }
 
-/// Finds the places of all edits. `Err` is the first refusal, in words.
+/// Finds the places of all edits.
+///
+/// # Errors
+///
+/// Returns the first refusal as a message for the model.
 pub(crate) fn plan(subject: &Subject<'_>, edits: &[Edit]) -> Result<Plan, String> {
     let mut planner = Planner::new(subject);
     for edit in edits {
@@ -102,11 +108,11 @@ pub(crate) fn plan(subject: &Subject<'_>, edits: &[Edit]) -> Result<Plan, String
     Ok(planner.finish())
 }
 
-/// A plan in the making, for edits that depend on where the last one was.
+/// A plan under construction, for edits that depend on the position of the previous one.
 pub(crate) struct Planner<'a> {
     subject: &'a Subject<'a>,
     plan: Plan,
-    /// What is replaced, in the text with `\n` endings.
+    /// Ranges that are already replaced, in the text with `\n` endings.
     taken: Vec<Range<usize>>,
 }
 
@@ -115,7 +121,7 @@ impl<'a> Planner<'a> {
         Self { subject, plan: Plan::default(), taken: Vec::new() }
     }
 
-    /// Where the last edit matched ends.
+    /// Returns the end of the last edit's match.
     pub(crate) fn end(&self) -> usize {
         self.plan.regions.last().map_or(0, |region| region.end)
     }
@@ -144,7 +150,7 @@ impl<'a> Planner<'a> {
         outcome.map_err(|text| format!("{}{text}", edit.label))
     }
 
-    /// New lines at the start of a line or at the end of the text; each of `lines` ends in `\n`.
+    /// Inserts lines at the start of a line or at the end of the text. Each of `lines` ends in `\n`.
     pub(crate) fn insert(&mut self, at: usize, lines: &str) -> Result<(), String> {
         let Self { subject, plan, taken } = self;
         let source = subject.source;
@@ -155,7 +161,7 @@ impl<'a> Planner<'a> {
         let text = if at == 0 || source.text[..at].ends_with('\n') {
             lines.replace('\n', ending)
         } else {
-            // A file without a last newline stays one.
+            // A file without a newline at its end keeps that form.
             format!("{ending}{}", lines.trim_end_matches('\n').replace('\n', ending))
         };
         let range = bytes_of(subject, &source.raw(&(at..at)))?;
@@ -173,7 +179,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Text with `\xNN` for a byte, and the escapes `\0`, `\n`, `\r`, `\t` and `\\`.
+/// Parses text with `\xNN` for a byte and the escapes `\0`, `\n`, `\r`, `\t` and `\\`.
 fn raw_bytes(text: &str) -> Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -251,7 +257,7 @@ fn of_text(
 ) -> Result<(), String> {
     let (source, view) = (subject.source, subject.view);
     let (old, mut new) = (endings::lf(&edit.old), endings::lf(&edit.new));
-    // The file's own mark stays, and is no part of its text.
+    // The file keeps its own mark, which is not part of its text.
     if view.bom > 0
         && !old.starts_with(MARK)
         && let Some(rest) = new.strip_prefix(MARK)
@@ -266,7 +272,7 @@ fn of_text(
         return Ok(());
     }
     if old == new {
-        // Only line endings differ: what is asked for is taken literally.
+        // `old` and `new` differ only in line endings, so they are taken literally.
         let at = fold::places(&view.text, &edit.old);
         let [range] = at.as_slice() else {
             return Err("`old` and `new` differ in line endings only, and `old` does not occur exactly once like that.".to_owned());
@@ -285,11 +291,11 @@ fn of_text(
         return Ok(());
     }
     left_out(subject, &old, &new)?;
-    // Replacing everything goes by exact text anyway; so does what is too large or not text.
+    // Replacing all occurrences uses exact text only. Binary and very large files do too.
     let strict = view.binary || source.text.len() > MAX_TOLERANT_BYTES;
     let find = |source: &Source<'_>| {
-        let ground = Ground { text: &source.text, taken, scope: &edit.scope };
-        match tiers::find(ground, &old, &new, edit.all) {
+        let search_scope = SearchScope { text: &source.text, taken, scope: &edit.scope };
+        match tiers::find(search_scope, &old, &new, edit.all) {
             Ok(found) if found.tier != Tier::Exact && (strict || old.lines().any(is_placeholder)) => {
                 Err(Refusal::Missing)
             }
@@ -299,7 +305,8 @@ fn of_text(
     let mut found = find(source);
     let mut of = source;
     let broken;
-    // A lone CR within the lines: found with it as a line ending, each line keeps its own.
+    // Inside these lines the file has a lone CR. With CR as a line ending they are found, and each line keeps
+    // its own ending.
     if !matches!(&found, Ok(found) if found.tier == Tier::Exact) && !old.contains('\r') && !strict {
         broken = source.breaking_at_cr();
         if let Some(broken) = &broken
@@ -326,7 +333,7 @@ fn of_text(
     Ok(())
 }
 
-/// A placeholder for lines left out would take their place.
+/// Refuses `new` if it contains a placeholder for omitted lines, because the placeholder would replace them.
 fn left_out(subject: &Subject<'_>, old: &str, new: &str) -> Result<(), String> {
     let there = |line: &str| {
         let same = |l: &str| l.trim() == line.trim();
@@ -341,7 +348,8 @@ fn left_out(subject: &Subject<'_>, old: &str, new: &str) -> Result<(), String> {
     }
 }
 
-/// `new` as a listing of the very lines that it replaces: the numbers would be written into the file.
+/// Refuses `new` if it is a numbered listing of the lines that it replaces, because the numbers would be
+/// written to the file.
 fn numbers_in_new(
     subject: &Subject<'_>,
     old: &str,
@@ -359,8 +367,8 @@ fn numbers_in_new(
     Ok(())
 }
 
-/// The parts of a splice that differ from what is there, by lines: their range in the text with `\n`, in the file's own
-/// text, and what they become.
+/// Returns the parts of a splice that differ from the file, line by line: the range in the text with `\n`, the
+/// range in the file's own text, and the replacement.
 fn narrowed(
     subject: &Subject<'_>,
     source: &Source<'_>,

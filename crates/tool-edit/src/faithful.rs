@@ -1,7 +1,7 @@
-//! What belongs to a file besides its content: owner, mode, extended attributes (access lists and capabilities are some).
+//! Metadata of a replaced file: owner, mode, extended attributes (including access lists and capabilities).
 //!
-//! Invariant: a file that takes over has exactly what the other has, or the call fails; labels that only the system gives
-//! (`security.*`, `trusted.*`) are left to it, capabilities are not. Writes no content.
+//! Invariant: the new file gets exactly the metadata of the old one, or the call fails. Labels that only the
+//! system assigns (`security.*`, `trusted.*`) are left to the system, except capabilities. Writes no content.
 
 use crate::file::FileError;
 use rustix::fs::XattrFlags;
@@ -12,10 +12,14 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 const CAPABILITY: &[u8] = b"security.capability";
-/// Set-user-id and set-group-id: what the system takes from a file that is written to.
+/// Set-user-id and set-group-id bits. The system clears them when a file is written.
 const SET_ID: u32 = 0o6000;
 
-/// Owner, attributes and mode of `old` for `new`.
+/// Copies owner, attributes and mode from `old` to `new`.
+///
+/// # Errors
+///
+/// Fails if one of them cannot be set.
 pub(crate) fn take_over(new: &File, old: &File) -> io::Result<()> {
     let (meta, mine) = (old.metadata()?, new.metadata()?);
     if (mine.uid(), mine.gid()) != (meta.uid(), meta.gid()) {
@@ -24,7 +28,7 @@ pub(crate) fn take_over(new: &File, old: &File) -> io::Result<()> {
     let theirs = attributes(old)?;
     let by_system =
         |name: &[u8]| name != CAPABILITY && (name.starts_with(b"security.") || name.starts_with(b"trusted."));
-    // The directory may have given the new file an access list that the old one does not have.
+    // The directory's defaults may have given the new file an access list that the old one lacks.
     for (name, _) in attributes(new)? {
         if !theirs.iter().any(|(other, _)| *other == name) && !by_system(&name) {
             rustix::fs::fremovexattr(new, name.as_slice())?;
@@ -36,18 +40,18 @@ pub(crate) fn take_over(new: &File, old: &File) -> io::Result<()> {
             _ => {}
         }
     }
-    // Last: a change of owner or of the access list takes bits away.
+    // The mode comes last, because changing the owner or the access list clears bits.
     set_mode(new, meta.mode() & 0o7777)
 }
 
-/// Sets the mode, and fails where the system leaves a bit out without a word.
+/// Sets the mode. Fails if the system silently omitted a bit.
 fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))?;
     let got = file.metadata()?.mode() & 0o7777;
     if got == mode { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
-/// All extended attributes; none where the file system has none.
+/// Returns all extended attributes; empty if the file system does not support them.
 fn attributes(file: &File) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut buffer = vec![0u8; 64 * 1024];
     let length = match rustix::fs::flistxattr(file, buffer.as_mut_slice()) {
@@ -64,7 +68,8 @@ fn attributes(file: &File) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     Ok(out)
 }
 
-/// What a write into a file takes from it: the system clears these for safety. Given back after the write.
+/// Mode bits and capabilities that the system clears when a file is written. They are restored after the
+/// write.
 pub(crate) struct Rights {
     mode: u32,
     capability: Option<Vec<u8>>,
@@ -78,7 +83,7 @@ impl Rights {
         Ok(Self { mode: file.metadata()?.mode() & 0o7777, capability })
     }
 
-    /// Fails before anything is written where they could not be given back.
+    /// Fails, before anything is written, if they could not be restored.
     pub(crate) fn check(&self, file: &File, path: &Path) -> Result<(), FileError> {
         let Ok(meta) = file.metadata() else { return Ok(()) };
         let root = rustix::process::geteuid().is_root();

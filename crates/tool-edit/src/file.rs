@@ -1,7 +1,7 @@
-//! Reading a file to change it: its bytes, and what identifies their state.
+//! Reading a file in order to change it: its bytes, and a stamp that identifies its state.
 //!
-//! Owns what is refused before anything is read (kernel files, special files, huge ones) and the words for errors of the
-//! system. Writing is `store`'s.
+//! Owns what is refused before reading (kernel files, special files, huge files) and the wording of system
+//! errors. `store` writes.
 
 use becket_tool::paths;
 use std::fs::Metadata;
@@ -9,10 +9,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Larger files are for commands, not for edits.
+/// Maximum size in bytes of a file that is edited.
 pub(crate) const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What identifies the state of a file between reading and replacing it.
+/// Identifies the state of a file between reading and replacing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub device: u64,
@@ -46,7 +46,7 @@ impl From<&rustix::fs::Stat> for Stamp {
     }
 }
 
-/// The bytes of an existing file, and what it looked like when they were read.
+/// The bytes of an existing file, and its state when they were read.
 #[derive(Debug)]
 pub(crate) struct Current {
     pub bytes: Vec<u8>,
@@ -55,11 +55,11 @@ pub(crate) struct Current {
     pub mode: u32,
 }
 
-/// Why a file was not read or written. The text is for the model.
+/// The reason why a file was not read or written. The text is for the model.
 #[derive(Debug)]
 pub(crate) enum FileError {
     Missing,
-    /// Somebody else wrote between our reading and our writing.
+    /// Another program wrote to the file after it was read here.
     Changed,
     Refused(String),
 }
@@ -71,6 +71,10 @@ impl From<String> for FileError {
 }
 
 /// Reads a regular file of at most [`MAX_BYTES`].
+///
+/// # Errors
+///
+/// Returns the reason for the model.
 pub(crate) fn read(path: &Path) -> Result<Current, FileError> {
     if let Some(tree) = ["/proc", "/sys"].iter().find(|tree| path.starts_with(tree)) {
         return Err(format!("{} is not edited: {tree} holds no ordinary files.", path.display()).into());
@@ -95,7 +99,7 @@ pub(crate) fn read(path: &Path) -> Result<Current, FileError> {
     Ok(Current { bytes, stamp: Stamp::of(&meta), mode: meta.mode() & 0o7777 })
 }
 
-/// An error of the system, for the model.
+/// Describes a system error for the model.
 pub(crate) fn explain(path: &Path, error: &io::Error) -> FileError {
     let what = match error.kind() {
         io::ErrorKind::StorageFull => "the disk is full".to_owned(),

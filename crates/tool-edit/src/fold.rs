@@ -1,16 +1,16 @@
-//! Text folded to a plainer form, with the way back: what the white-space and the Unicode tier search in.
+//! Text normalised to a plainer form, with a mapping back. The white-space and Unicode tiers search in it.
 //!
-//! Pure. A [`Folded`] text knows for each of its bytes where in the original the character it comes from begins and ends.
+//! Pure. For each of its bytes, a [`Folded`] text knows the start and end of the original character.
 
 use std::ops::Range;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{canonical_combining_class, is_combining_mark};
 
-/// A text in a plainer form.
+/// A normalised text.
 #[derive(Debug, Default)]
 pub(crate) struct Folded {
     pub text: String,
-    /// For each byte of `text`: the range of the original that its character stands for.
+    /// For each byte of `text`, the range of the original character.
     from: Vec<(usize, usize)>,
 }
 
@@ -20,7 +20,7 @@ impl Folded {
         self.from.extend(std::iter::repeat_n((from.start, from.end), plain.len()));
     }
 
-    /// Where the original has what stands at `range` here. `None` when the border runs through one original character.
+    /// Maps a range back to the original. `None` if its border is inside one original character.
     pub(crate) fn back(&self, range: &Range<usize>) -> Option<Range<usize>> {
         let (first, last) = (self.from.get(range.start)?, self.from.get(range.end.checked_sub(1)?)?);
         let splits = |inside: Option<&(usize, usize)>, outside: Option<&(usize, usize)>| matches!((inside, outside), (Some(a), Some(b)) if a == b);
@@ -29,13 +29,14 @@ impl Folded {
         whole.then_some(first.0..last.1)
     }
 
-    /// All places of `needle` (folded the same way), overlapping ones too, as ranges of the original.
+    /// Returns all occurrences of `needle` (normalised in the same way), including overlapping ones, as
+    /// ranges of the original.
     pub(crate) fn find(&self, needle: &str) -> Vec<Range<usize>> {
         places(&self.text, needle).into_iter().filter_map(|range| self.back(&range)).collect()
     }
 }
 
-/// All places of `needle`, overlapping ones too.
+/// Returns all occurrences of `needle`, including overlapping ones.
 pub(crate) fn places(text: &str, needle: &str) -> Vec<Range<usize>> {
     let mut out = Vec::new();
     let Some(step) = needle.chars().next().map(char::len_utf8) else {
@@ -50,7 +51,7 @@ pub(crate) fn places(text: &str, needle: &str) -> Vec<Range<usize>> {
     out
 }
 
-/// Every run of white space is one space.
+/// Replaces every run of white space by one space.
 pub(crate) fn spaces(text: &str) -> Folded {
     let mut out = Folded::default();
     let mut run: Option<Range<usize>> = None;
@@ -71,7 +72,8 @@ pub(crate) fn spaces(text: &str) -> Folded {
     out
 }
 
-/// Quotes, dashes and spaces in their ASCII form, invisible characters away, the rest in NFC.
+/// Replaces quotes, dashes and spaces by their ASCII form, removes invisible characters, and converts the
+/// rest to NFC.
 pub(crate) fn unicode(text: &str) -> Folded {
     let mut out = Folded::default();
     let mut chars = text.char_indices().peekable();
@@ -98,7 +100,7 @@ pub(crate) fn unicode(text: &str) -> Folded {
     out
 }
 
-/// Without white space, the rest as [`unicode`] has it.
+/// Normalises like [`unicode`] and removes all white space.
 pub(crate) fn solid(text: &str) -> Folded {
     let all = unicode(text);
     let mut out = Folded::default();
@@ -109,7 +111,8 @@ pub(crate) fn solid(text: &str) -> Folded {
     out
 }
 
-/// A line by what it says: Unicode forms folded, white space only where it keeps two words apart.
+/// Normalises a line for comparison: Unicode forms are normalised, and white space is kept only between
+/// words.
 pub(crate) fn normal(line: &str) -> String {
     let plain = unicode(line).text;
     let word = |c: char| c.is_alphanumeric() || c == '_';
@@ -129,17 +132,18 @@ pub(crate) fn normal(line: &str) -> String {
     out
 }
 
-/// A character that is part of the one before it, or that nobody sees.
+/// True for a character that combines with the previous one or is invisible.
 pub(crate) fn joins(c: char) -> bool {
     is_combining_mark(c) || canonical_combining_class(c) != 0 || is_jamo(c) || plain(c) == Some("")
 }
 
-/// Vowels and finals of Hangul that join the consonant before them.
+/// Hangul vowels and finals, which join the preceding consonant.
 fn is_jamo(c: char) -> bool {
     matches!(c, '\u{1160}'..='\u{11FF}')
 }
 
-/// `new` spelled as the file is: a quote, dash or space that `old` has in another form than the file goes the same way.
+/// Converts `new` to the file's spelling. A quote, dash or space that `old` spells differently from the file
+/// is converted in the same way.
 pub(crate) fn spelled<'a>(new: &'a str, old: &str, region: &str) -> std::borrow::Cow<'a, str> {
     let foreign = |c: char| !c.is_ascii() && plain(c).is_some() && old.contains(c) && !region.contains(c);
     if !new.contains(foreign) {
@@ -155,7 +159,7 @@ pub(crate) fn spelled<'a>(new: &'a str, old: &str, region: &str) -> std::borrow:
     std::borrow::Cow::Owned(out)
 }
 
-/// The form that models tend to write instead.
+/// Returns the form that models tend to write instead of this character.
 fn plain(c: char) -> Option<&'static str> {
     Some(match c {
         '\u{2018}' | '\u{2019}' | '\u{201A}' | '\u{201B}' | '\u{2032}' | '\u{FF07}' => "'",

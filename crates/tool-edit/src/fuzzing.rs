@@ -1,19 +1,23 @@
-//! What fuzz targets and benches use. No part of the public API.
+//! Entry points for fuzz targets and benches. Not part of the public API.
 
 use crate::engine::{self, Edit, Seen, Subject};
-use crate::scope::{Ground, Scope};
+use crate::scope::{Scope, SearchScope};
 use crate::{diff, encoding, endings, patch, tiers};
 use std::ops::Range;
 
-/// The byte ranges of `text` that an edit would replace; none where it is refused.
+/// Returns the byte ranges of `text` that an edit would replace; none if it is refused.
 pub fn places(text: &str, old: &str, new: &str, replace_all: bool) -> Vec<Range<usize>> {
     let scope = Scope::default();
-    tiers::find(Ground { text, taken: &[], scope: &scope }, old, new, replace_all)
+    tiers::find(SearchScope { text, taken: &[], scope: &scope }, old, new, replace_all)
         .map(|found| found.splices.into_iter().map(|splice| splice.range).collect())
         .unwrap_or_default()
 }
 
-/// Edits of a file's bytes: its new bytes and the ranges that were replaced, or why not.
+/// Applies edits to a file's bytes. Returns the new bytes and the replaced ranges.
+///
+/// # Errors
+///
+/// Returns the refusal.
 pub fn edit(bytes: &[u8], edits: &[(&str, &str)]) -> Result<(Vec<u8>, Vec<Range<usize>>), String> {
     let view = encoding::decode(bytes);
     let source = endings::Source::new(&view.text);
@@ -26,7 +30,7 @@ pub fn edit(bytes: &[u8], edits: &[(&str, &str)]) -> Result<(Vec<u8>, Vec<Range<
     Ok((plan.apply(bytes), plan.cuts.into_iter().map(|cut| cut.range).collect()))
 }
 
-/// The name of the encoding and, where the bytes are text, what a range of it is in bytes.
+/// Returns the name of the encoding and, if the bytes are text, the text of a range with its byte range.
 pub fn decode(bytes: &[u8], range: Range<usize>) -> (&'static str, Option<(String, Range<usize>)>) {
     let view = encoding::decode(bytes);
     let part = view.text.get(range.clone()).map(str::to_owned);
@@ -34,12 +38,12 @@ pub fn decode(bytes: &[u8], range: Range<usize>) -> (&'static str, Option<(Strin
     (view.name(), place)
 }
 
-/// Number of files that a patch names, if it is one.
+/// Returns the number of files that a patch names; `None` if it is not a patch.
 pub fn patch(text: &str) -> Option<usize> {
     patch::sections(text).ok().map(|sections| sections.len())
 }
 
-/// The unified diff of two texts.
+/// Returns the unified diff of two texts.
 pub fn diff(old: &str, new: &str) -> String {
     diff::compare(old, new, 0).unified
 }

@@ -1,9 +1,11 @@
-//! What of a change goes through: all of it, all but some hunks, or nothing because it is only shown.
+//! Filter for the hunks of a change: it passes all of them, all except the rejected ones, or none if the
+//! change is only previewed.
 //!
-//! Every new content passes here before anything is written, so a preview and a call are made by the same steps, and hunks
-//! have the same numbers in both. Works on lines as bytes: what is rejected keeps its bytes whatever the encoding.
+//! Every new content passes through here before anything is written. So a preview and a call take the same
+//! steps and number hunks in the same way. Works on lines of bytes: rejected lines keep their bytes in any
+//! encoding.
 //!
-//! Invariants: hunks are counted through all files of a call, from 0. A content that is no UTF-8 text is one hunk.
+//! Invariants: hunks are counted from 0 across all files of a call. Content that is not UTF-8 is one hunk.
 
 use becket_types::{FilePreview, ToolOutput};
 use serde_json::Value;
@@ -11,26 +13,26 @@ use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices, group_diff_ops};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Lines around a change, as in every diff that people see.
+/// Lines of context around a change, as in every diff for people.
 const CONTEXT: usize = 3;
-/// Larger contents are one hunk, and their lines are not shown.
+/// Maximum size in bytes. Larger contents are one hunk, and their lines are not shown.
 const MAX_BYTES: usize = 2 << 20;
 
 #[derive(Debug, Default)]
-pub(crate) struct Sieve {
+pub(crate) struct HunkFilter {
     rejected: Vec<usize>,
-    /// Only show.
+    /// True for a preview.
     showing: bool,
-    /// Everything was shown: the call would write now.
+    /// True once the call has reached the point where it would write.
     shown_all: bool,
     next: usize,
     kept: usize,
     shown: Vec<FilePreview>,
-    /// The hunks that were left out.
+    /// Text of the hunks that were rejected.
     dropped: String,
 }
 
-impl Sieve {
+impl HunkFilter {
     pub(crate) fn without(rejected: Vec<usize>) -> Self {
         Self { rejected, ..Self::default() }
     }
@@ -39,23 +41,23 @@ impl Sieve {
         Self { showing: true, ..Self::default() }
     }
 
-    /// True if the call got to the point where it would write.
+    /// True if the call reached the point where it would write.
     pub(crate) fn is_shown(&self) -> bool {
         self.shown_all
     }
 
-    /// What was shown.
+    /// Returns the previews.
     pub(crate) fn previews(self) -> Vec<FilePreview> {
         self.shown
     }
 
-    /// The call begins, or begins again.
+    /// Resets the state for the start or restart of a call.
     pub(crate) fn begin(&mut self) {
         let rejected = std::mem::take(&mut self.rejected);
         *self = Self { rejected, showing: self.showing, ..Self::default() };
     }
 
-    /// `new` as it may be written.
+    /// Returns the content to write: `new` without the rejected hunks.
     pub(crate) fn pass(&mut self, path: &Path, old: &[u8], new: Vec<u8>) -> Vec<u8> {
         if !self.showing && self.rejected.is_empty() {
             return new;
@@ -107,7 +109,11 @@ impl Sieve {
         (hunks, out)
     }
 
-    /// Everything has passed: may it be written? `Err` ends the call before anything is.
+    /// Ends the filtering before the write.
+    ///
+    /// # Errors
+    ///
+    /// Ends a preview, or a call whose hunk numbers do not exist, before anything is written.
     pub(crate) fn ready(&mut self) -> Result<(), String> {
         if self.showing {
             self.shown_all = true;
@@ -122,7 +128,7 @@ impl Sieve {
         Ok(())
     }
 
-    /// What the model must know of hunks that were left out, and how many people see that there were.
+    /// Adds the rejected hunks to the output: their text for the model, their number for people.
     pub(crate) fn told(&self, mut output: ToolOutput) -> ToolOutput {
         if !self.dropped.is_empty() && !output.is_error {
             let _ = write!(
@@ -185,23 +191,24 @@ mod tests {
         let old = text(&lines);
         (lines[2], lines[20], lines[38]) = ("two", "twenty", "end");
         let new = text(&lines);
-        let mut sieve = Sieve::showing();
-        assert_eq!(sieve.pass(Path::new("/a"), &old, new.clone()), new);
-        assert!(sieve.ready().is_err());
-        let shown = sieve.previews();
+        let mut hunk_filter = HunkFilter::showing();
+        assert_eq!(hunk_filter.pass(Path::new("/a"), &old, new.clone()), new);
+        assert!(hunk_filter.ready().is_err());
+        let shown = hunk_filter.previews();
         assert_eq!(shown[0].hunks.len(), 3);
         assert_eq!(shown[0].hunks[0], "@@ -1,6 +1,6 @@\n 0\n 1\n-2\n+two\n 3\n 4\n 5\n");
-        let mut sieve = Sieve::without(vec![0, 2]);
+        let mut hunk_filter = HunkFilter::without(vec![0, 2]);
         lines[2] = "2";
         lines[38] = "38";
-        assert_eq!(sieve.pass(Path::new("/a"), &old, new.clone()), text(&lines));
-        assert_eq!(sieve.ready(), Ok(()));
-        let told = sieve.told(ToolOutput::text("Edited a."));
+        assert_eq!(hunk_filter.pass(Path::new("/a"), &old, new.clone()), text(&lines));
+        assert_eq!(hunk_filter.ready(), Ok(()));
+        let told = hunk_filter.told(ToolOutput::text("Edited a."));
         assert!(told.content.contains("rejected 2 of 3 hunks") && told.content.contains("+two"), "{told:?}");
-        let told = sieve.told(ToolOutput { details: json!({"diff": ""}), ..ToolOutput::text("Edited a.") });
+        let told =
+            hunk_filter.told(ToolOutput { details: json!({"diff": ""}), ..ToolOutput::text("Edited a.") });
         assert_eq!(told.details, json!({"diff": "", "hunks": 3, "hunks_rejected": 2}));
-        let mut sieve = Sieve::without(vec![0, 1, 2]);
-        assert_eq!(sieve.pass(Path::new("/a"), &old, new), old);
-        assert!(sieve.ready().unwrap_err().contains("every hunk"));
+        let mut hunk_filter = HunkFilter::without(vec![0, 1, 2]);
+        assert_eq!(hunk_filter.pass(Path::new("/a"), &old, new), old);
+        assert!(hunk_filter.ready().unwrap_err().contains("every hunk"));
     }
 }

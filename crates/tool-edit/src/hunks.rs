@@ -1,7 +1,7 @@
-//! Carrying the model's change over to the lines that are really there.
+//! Applying the model's change to the lines that are really in the file.
 //!
-//! Model: the change is the line diff from `old` to `new`. Lines that the model keeps stay as the file has them, byte for
-//! byte, also where `old` had them slightly wrong; only lines that it changes are written. So a tolerant match never
+//! The change is the line diff from `old` to `new`. Lines that the model keeps stay byte for byte as in the
+//! file, even if `old` spelled them slightly wrong. Only changed lines are written. So a tolerant match never
 //! rewrites its context. Pure.
 
 use crate::endings::Ending;
@@ -12,9 +12,9 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub text: String,
-    /// The line of the region it is, if it is one.
+    /// The line of the region that this is, if it is kept.
     pub kept: Option<usize>,
-    /// The line of the region whose ending it has: its own, or that of the line it replaces.
+    /// The line of the region whose ending this line gets: its own, or that of the line it replaces.
     pub ends_as: Option<usize>,
 }
 
@@ -24,22 +24,24 @@ impl Piece {
     }
 }
 
-/// Lines of `old` that the model changes but that the file has differently: applying would guess.
+/// Lines of `old` that the model changes but that are different in the file. Applying the change would be a
+/// guess.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Conflict {
     pub old: Range<usize>,
 }
 
-/// A line of `new` that replaces a line, with that line as `old` and as the file have it, where it is one for one.
+/// A line of `new` to write. If it replaces exactly one line, that line as `old` has it and as the file has
+/// it.
 pub(crate) struct Written<'a> {
     pub line: &'a str,
     pub replaces: Option<(&'a str, &'a str)>,
-    /// The lines of the file that it takes the place of, or else those that it comes between.
+    /// The lines of the file that are replaced, or else the lines before and after the insertion.
     pub around: &'a [&'a str],
 }
 
-/// Applies the diff `old` → `new` to `region`. `map` says for each line of `old` which line of the region it is; `write`
-/// makes the file's form of a new line, if that can be told.
+/// Applies the diff `old` → `new` to `region`. `map` gives the line of the region for each line of `old`.
+/// `write` converts a new line to the file's form, if it can.
 pub(crate) fn apply(
     region: &[&str],
     old: &[&str],
@@ -79,7 +81,8 @@ pub(crate) fn apply(
     Ok(out)
 }
 
-/// The lines of the region that a range of `old` is; for an empty range the place between its neighbours.
+/// Returns the lines of the region for a range of `old`; for an empty range, the position between its
+/// neighbours.
 fn locate(map: &[Option<usize>], old: &Range<usize>) -> Option<Range<usize>> {
     if !old.is_empty() {
         let start = map[old.start]?;
@@ -97,13 +100,14 @@ fn locate(map: &[Option<usize>], old: &Range<usize>) -> Option<Range<usize>> {
     Some(at..at)
 }
 
-/// One piece for each line of `new`: for regions whose lines are not those of `old`.
+/// Makes one piece for each line of `new`. Used if the lines of the region do not correspond to those of
+/// `old`.
 pub(crate) fn replace(new: &[String]) -> Vec<Piece> {
     new.iter().map(|line| Piece { text: line.clone(), kept: None, ends_as: None }).collect()
 }
 
-/// The pieces with their line endings: a line that stays or is replaced keeps its own, a new one takes that of the line
-/// before it, else after.
+/// Joins the pieces with line endings. A kept or replaced line keeps its ending. A new line gets that of the
+/// line before it, or else after it.
 pub(crate) fn join(pieces: &[Piece], endings: &[Ending], near: Ending) -> String {
     let own = |piece: &Piece| piece.ends_as.and_then(|i| endings.get(i)).copied();
     let mut current = pieces.iter().find_map(own).or(endings.first().copied()).unwrap_or(near);
@@ -157,7 +161,7 @@ mod tests {
         );
         let kept: Vec<String> = ["a", "other", "C"].map(str::to_owned).to_vec();
         assert_eq!(check(&["a", "other", "c"], &["a", "b", "c"], &["a", "b", "C"], &map), Ok(kept));
-        // Two lines of the file stand where the model wants to insert one.
+        // The file has two lines where the model wants to insert one.
         let map = [Some(0), Some(3)];
         assert!(check(&["a", "x", "y", "b"], &["a", "b"], &["a", "new", "b"], &map).is_err());
     }

@@ -1,16 +1,16 @@
-//! Indentation: how the model's differs from the file's, and how to carry the difference over to new lines.
+//! Indentation: how the model's differs from the file's, and applying that difference to new lines.
 //!
-//! Pure. Learns from pairs of lines that are the same but for their indentation.
+//! Pure. Learns from pairs of lines that are equal except for their indentation.
 
 /// A difference in indentation that all pairs of lines share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shift {
     Same,
-    /// The file has this in front of each line.
+    /// The file has this additional prefix on each line.
     Add(String),
-    /// The model has this in front of each line.
+    /// The model has this additional prefix on each line.
     Remove(String),
-    /// `from.1` characters `from.0` of the model's stand for `to.1` characters `to.0` of the file's.
+    /// `from.1` characters `from.0` of the model correspond to `to.1` characters `to.0` of the file.
     Scale {
         from: (char, usize),
         to: (char, usize),
@@ -21,13 +21,13 @@ pub(crate) fn indentation(line: &str) -> &str {
     &line[..line.len() - line.trim_start().len()]
 }
 
-/// The only character a string is made of.
+/// Returns the character if the string consists of only one repeated character.
 fn unit(s: &str) -> Option<char> {
     let first = s.chars().next()?;
     s.chars().all(|c| c == first).then_some(first)
 }
 
-/// What all pairs (model's line, file's line) share; blank lines say nothing.
+/// Returns the difference that all pairs (model's line, file's line) share. Blank lines are ignored.
 pub(crate) fn shift<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Option<Shift> {
     let mut indents = pairs
         .filter(|(model, file)| !model.trim().is_empty() && !file.trim().is_empty())
@@ -68,7 +68,7 @@ fn gcd(a: usize, b: usize) -> usize {
 }
 
 impl Shift {
-    /// A new line of the model's as the file would have it.
+    /// Converts a new line of the model to the file's indentation.
     pub(crate) fn apply(&self, line: &str) -> String {
         if line.trim().is_empty() {
             return line.to_owned();
@@ -87,7 +87,7 @@ impl Shift {
                     return line.to_owned();
                 }
                 let whole = indent.len() / from.1 * to.1;
-                // What does not divide is alignment, and stays.
+                // A remainder is alignment, not indentation, and is kept.
                 let left = indent.len() % from.1;
                 let mut out = to.0.to_string().repeat(whole);
                 out.extend(std::iter::repeat_n(from.0, left));
@@ -97,8 +97,9 @@ impl Shift {
     }
 }
 
-/// Where the lines share no shift: a new line takes the indentation that the file has where the model has the new line's.
-/// Where the file has several there, that of the lines `around` it, if they agree; `None` if not.
+/// Indents a new line if the lines share no common difference. It gets the indentation that the file has
+/// where the model has the new line's indentation. If the file has several, that of the lines `around` it, if
+/// they agree; `None` if not.
 pub(crate) fn follow(pairs: &[(&str, &str)], line: &str, around: &[&str]) -> Option<String> {
     let indent = indentation(line);
     let seen: Vec<(&str, &str)> = pairs
@@ -167,7 +168,8 @@ mod tests {
         assert_eq!(follow(&pairs, "    c", &[]).as_deref(), Some("      c"));
         assert_eq!(follow(&pairs, "     c", &[]).as_deref(), Some("       c"));
         assert_eq!(follow(&pairs, "", &[]).as_deref(), Some(""));
-        // All depths of the file are one to the model: what is around decides, or nobody.
+        // All depths of the file look the same in the model's text. The surrounding lines decide, if they
+        // agree.
         let flat = [("if a:", "if a:"), ("b()", "    b()")];
         assert_eq!(follow(&flat, "c()", &["    b()", "    d()"]).as_deref(), Some("    c()"));
         assert_eq!(follow(&flat, "c()", &["if a:", "    b()"]), None);

@@ -1,8 +1,9 @@
-//! What the models write as arguments, for all tools of this crate: one head, one set of other names, one way from a path
-//! as written to the file that is meant.
+//! Arguments as models write them, for all tools of this crate: one parser, one list of alternative names,
+//! one way to resolve a path.
 //!
-//! Owns leniency about paths (quotes around them, `a/` of a diff, `@` of a mention, `:12` of a message). A path as written
-//! always wins where there is such a file; other readings count only where exactly they exist.
+//! Owns leniency about paths (quotes around them, `a/` of a diff, `@` of a mention, `:12` of a message). If a
+//! file with the exact path exists, that path always wins. Other interpretations count only if exactly that
+//! file exists.
 
 use becket_tool::ToolEnv;
 use becket_tool::input::Parser;
@@ -11,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Names that other agents' tools have for our fields.
+/// Alternative names of our fields in other agents' tools.
 const ALIASES: &[(&str, &str)] = &[
     ("file_path", "path"),
     ("filename", "path"),
@@ -44,7 +45,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("command", "patch"),
 ];
 
-/// Fields of other agents' tools that change nothing here.
+/// Fields of other agents' tools that have no effect here.
 const IGNORED: &[&str] = &[
     "description",
     "explanation",
@@ -55,17 +56,29 @@ const IGNORED: &[&str] = &[
     "reason",
 ];
 
-/// The typed arguments of a call, or a message for the model.
+/// Parses the arguments of a call.
+///
+/// # Errors
+///
+/// Returns a message for the model.
 pub(crate) fn parse<T: DeserializeOwned>(spec: &ToolSpec, input: &Value) -> Result<T, String> {
     Parser::new(spec).aliases(ALIASES).ignore(IGNORED).parse(input)
 }
 
-/// What a call that writes this path touches.
+/// Returns the access of a call that writes this path.
+///
+/// # Errors
+///
+/// Returns a message for the model.
 pub(crate) fn access(env: &ToolEnv, path: &str) -> Result<Access, String> {
     Ok(Access::write(target(env, path)?))
 }
 
-/// The file that is meant. A link inside the roots that leads out of them is not followed.
+/// Resolves a path to the file that is meant. A link inside the roots that leads out of them is refused.
+///
+/// # Errors
+///
+/// Returns a message for the model.
 pub(crate) fn target(env: &ToolEnv, written: &str) -> Result<PathBuf, String> {
     let path = understood(env, written)?;
     let real = env.path(&path)?;
@@ -86,7 +99,7 @@ pub(crate) fn target(env: &ToolEnv, written: &str) -> Result<PathBuf, String> {
     Ok(real)
 }
 
-/// The path as it was meant: as written if there is such a file, else what one of the usual decorations leaves.
+/// Returns the intended path: as written if that file exists, else with one of the usual decorations removed.
 fn understood(env: &ToolEnv, written: &str) -> Result<String, String> {
     let is_there = |path: &str| env.path(path).is_ok_and(|real| real.symlink_metadata().is_ok());
     if written.contains('\0') || is_there(written) {
@@ -122,7 +135,7 @@ fn understood(env: &ToolEnv, written: &str) -> Result<String, String> {
     })
 }
 
-/// Without white space, quotes and the scheme around it: nobody has those in file names.
+/// Removes white space, quotes and a URL scheme around a path, which are not part of file names.
 fn undressed(written: &str) -> &str {
     let mut path = written.trim();
     for quote in ['"', '\'', '`'] {
@@ -133,7 +146,7 @@ fn undressed(written: &str) -> &str {
     path.strip_prefix("file://").filter(|p| p.starts_with('/')).unwrap_or(path)
 }
 
-/// What to say of a file that is not there.
+/// Returns the message for a file that does not exist.
 pub(crate) fn missing(env: &ToolEnv, path: &Path) -> String {
     let near: Vec<String> = becket_tool::paths::suggestions(path).iter().map(|p| env.display(p)).collect();
     let hint = if near.is_empty() { String::new() } else { format!(" Did you mean {}?", near.join(", ")) };

@@ -1,7 +1,7 @@
-//! What the session knows of a file, and what it knows after a write.
+//! The model's knowledge of a file, before and after a write.
 //!
-//! Model: the model knows a file as it was when it was read or last written by us. It knows the new content only if it knew
-//! the old one, or was told everything that changed.
+//! The model knows a file as it was when it was last read or written through becket. It knows the new content
+//! only if it knew the old one, or if it was shown every change.
 
 use crate::encoding;
 use crate::endings::Source;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 pub(crate) struct Known {
     pub seen: Seen,
-    /// The content as read, where it is not the current one and still at hand.
+    /// The content that was last read, if the file has changed since and a copy is still kept.
     before: Option<Arc<Vec<u8>>>,
 }
 
@@ -27,26 +27,26 @@ impl Known {
         }
     }
 
-    /// The file as something to edit.
+    /// Calls `work` with the file as a subject to edit.
     pub(crate) fn with<T>(&self, bytes: &[u8], name: &str, work: impl FnOnce(&Subject<'_>) -> T) -> T {
         let view = encoding::decode(bytes);
         let source = Source::new(&view.text);
         work(&Subject { name, bytes, view: &view, source: &source, seen: self.seen })
     }
 
-    /// What changed since it was read, where that is known.
+    /// Returns the changes since the file was read, if they are known.
     pub(crate) fn drift(&self, subject: &Subject<'_>) -> Option<Drift> {
         Drift::between(self.before.as_deref()?, subject.source)
     }
 
-    /// A refusal that shows all that changed is as good as reading the file again.
+    /// Records that a refusal has shown all changes. That is as good as reading the file again.
     pub(crate) fn told(env: &ToolEnv, path: &Path, bytes: &[u8], drift: Option<&Drift>) {
         if drift.is_some_and(Drift::is_told) {
             env.host.note_content(path, &sha256(bytes), bytes.to_vec());
         }
     }
 
-    /// This content was written.
+    /// Records that this content was written.
     pub(crate) fn written(&self, env: &ToolEnv, path: &Path, bytes: &[u8], drift: Option<&Drift>) {
         if self.seen == Seen::Same || drift.is_some_and(Drift::is_told) {
             env.host.note_content(path, &sha256(bytes), bytes.to_vec());

@@ -1,27 +1,29 @@
-//! The tools that change files: `edit`, `multi_edit`, `apply_patch`, `write`; no byte that was not asked for.
+//! The tools that change files: `edit`, `multi_edit`, `apply_patch`, `write`. They change only the requested
+//! bytes.
 //!
-//! Owns matching (tiers from exact to tolerant), encodings and line endings, the guard against files that changed since they
-//! were read, atomic writing, and the diffs that people see. Does not own permissions, undo, or reading for the model.
+//! Owns matching (tiers from exact to tolerant), encodings and line endings, the guard against files that
+//! changed since they were read, atomic writing, and the diffs that people see. Does not own permissions,
+//! undo, or reading for the model.
 //!
-//! | module | what it is for |
+//! | module | contents |
 //! |---|---|
 //! | `edit`, `patch`, `write` | the tools |
 //! | `input` | arguments and paths as models write them |
-//! | `engine` | edits become cuts of bytes; `tiers`, `blocks`: which place is meant |
+//! | `engine` | converts edits to cuts of bytes; `tiers`, `blocks`: find the intended place |
 //! | `partial` | tolerant matches that begin or end within a line |
-//! | `scope`, `variants` | where a match may be; what may be taken away from `old` |
-//! | `fold`, `indent`, `hunks`, `retouch` | what is compared by; the model's change on the lines that are really there |
-//! | `refuse`, `nearest` | what to say when nothing is changed |
-//! | `known`, `stale` | what the model knows of a file, and whether that is enough |
-//! | `sieve` | what of a change goes through: previews, and hunks that a person rejected |
-//! | `encoding`, `endings` | text as a view on bytes, and back |
-//! | `file`, `store`, `faithful` | reading; atomic writing that can be taken back and keeps mode, owner and attributes |
+//! | `scope`, `variants` | limits of a match; corrected readings of `old` |
+//! | `fold`, `indent`, `hunks`, `retouch` | forms for comparison; applying the change to the file's lines |
+//! | `refuse`, `nearest` | messages of refusals |
+//! | `known`, `stale` | the model's knowledge of a file, and if it is sufficient |
+//! | `hunk_filter` | previews, and changes without the hunks that a user rejected |
+//! | `encoding`, `endings` | bytes as text, and back |
+//! | `file`, `store`, `faithful` | reading; atomic, reversible writing that keeps mode, owner and attributes |
 //! | `diff`, `report` | the change for people and for the model |
 //!
 //! Invariants:
 //! - Bytes outside the replaced ranges are copied, never decoded and encoded again.
-//! - An edit has one place or is refused; several only by exact text and `replace_all`.
-//! - Writes of one session are one after another (`Gate`), so parallel calls on one file never lose an edit.
+//! - An edit matches exactly one place or is refused. Several places need exact text and `replace_all`.
+//! - Writes of one session run one after another (`Gate`), so parallel calls on one file never lose an edit.
 
 mod blocks;
 mod diff;
@@ -34,6 +36,7 @@ mod file;
 mod fold;
 #[doc(hidden)]
 pub mod fuzzing;
+mod hunk_filter;
 mod hunks;
 mod indent;
 mod input;
@@ -45,7 +48,6 @@ mod refuse;
 mod report;
 mod retouch;
 mod scope;
-mod sieve;
 mod stale;
 mod store;
 mod tiers;
@@ -59,13 +61,13 @@ pub use write::WriteTool;
 
 use becket_tool::{Host, Tool, ToolEnv};
 use becket_types::{BlobId, CallId, FilePreview, ToolOutput};
+use hunk_filter::HunkFilter;
 use serde_json::Value;
-use sieve::Sieve;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// Which tools change files: models differ in what they were trained on.
+/// The set of editing tools that a model is offered. Models were trained on different ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// `edit` and `multi_edit`.
@@ -75,7 +77,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// By the model's name, with or without what stands before a slash.
+    /// Returns the dialect for a model name, with or without a `provider/` prefix.
     pub fn of(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
         let reasons = ["o1", "o3", "o4"].iter().any(|family| {
@@ -88,7 +90,7 @@ impl Dialect {
         }
     }
 
-    /// Whether a tool of this crate is offered.
+    /// True if this tool is offered.
     pub fn offers(self, tool: &str) -> bool {
         match tool {
             "edit" | "multi_edit" => self == Self::Pieces,
@@ -98,7 +100,8 @@ impl Dialect {
     }
 }
 
-/// The tools of this crate; they share one gate, so make them once per session. Which are offered is for [`Dialect`].
+/// Makes the tools of this crate. They share one gate, so call this once per session. [`Dialect`] decides
+/// which of them are offered.
 pub fn tools() -> Vec<Arc<dyn Tool>> {
     let gate = Arc::new(Gate::default());
     vec![
@@ -109,7 +112,7 @@ pub fn tools() -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-/// One write at a time, in the order they ask, off the asynchronous threads.
+/// Lets one write run at a time, in the order of requests, off the asynchronous threads.
 #[derive(Default)]
 pub(crate) struct Gate(Arc<Mutex<()>>);
 
@@ -118,7 +121,7 @@ impl Gate {
         &self,
         env: &ToolEnv,
         rejected: Vec<usize>,
-        work: impl FnOnce(&ToolEnv, &mut Sieve) -> Result<ToolOutput, String> + Send + 'static,
+        work: impl FnOnce(&ToolEnv, &mut HunkFilter) -> Result<ToolOutput, String> + Send + 'static,
     ) -> ToolOutput {
         let turn = Arc::clone(&self.0).lock_owned().await;
         if env.cancel.is_cancelled() {
@@ -128,41 +131,42 @@ impl Gate {
             };
         }
         let env = env.clone();
-        // The turn ends with the work, not with who waits for it: a dropped call must not let the next one overlap.
+        // The gate is released when the work ends, even if the caller stopped waiting. Otherwise a dropped
+        // call could overlap with the next one.
         let done = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            let mut sieve = Sieve::without(rejected);
-            let output = work(&env, &mut sieve).unwrap_or_else(ToolOutput::error);
-            sieve.told(output)
+            let mut hunk_filter = HunkFilter::without(rejected);
+            let output = work(&env, &mut hunk_filter).unwrap_or_else(ToolOutput::error);
+            hunk_filter.told(output)
         });
         done.await.unwrap_or_else(|e| ToolOutput::error(format!("The write ended abnormally: {e}.")))
     }
 }
 
-/// What a call would change; the host learns nothing of it.
+/// Returns the changes that a call would make, without notifying the host.
 fn preview(
     env: &ToolEnv,
-    work: impl FnOnce(&ToolEnv, &mut Sieve) -> Result<ToolOutput, String>,
+    work: impl FnOnce(&ToolEnv, &mut HunkFilter) -> Result<ToolOutput, String>,
 ) -> Vec<FilePreview> {
-    let mut sieve = Sieve::showing();
+    let mut hunk_filter = HunkFilter::showing();
     let env = ToolEnv { host: Arc::new(Looking(Arc::clone(&env.host))), ..env.clone() };
-    // A call that would be refused shows what it got to; it says why when it runs.
-    let _ = work(&env, &mut sieve);
-    sieve.previews()
+    // A call that would be refused shows the changes up to that point. It reports the reason when it runs.
+    let _ = work(&env, &mut hunk_filter);
+    hunk_filter.previews()
 }
 
-/// The error of a call that would end before it writes.
+/// Returns the error of a call that would fail before it writes.
 fn refusal(
     env: &ToolEnv,
-    work: impl FnOnce(&ToolEnv, &mut Sieve) -> Result<ToolOutput, String>,
+    work: impl FnOnce(&ToolEnv, &mut HunkFilter) -> Result<ToolOutput, String>,
 ) -> Option<String> {
-    let mut sieve = Sieve::showing();
-    let done = work(env, &mut sieve);
-    // Work that gets to its writes ends there with an error of its own.
-    done.err().filter(|_| !sieve.is_shown())
+    let mut hunk_filter = HunkFilter::showing();
+    let done = work(env, &mut hunk_filter);
+    // Work that reaches its writes ends there with an artificial error, which is not a refusal.
+    done.err().filter(|_| !hunk_filter.is_shown())
 }
 
-/// A host that is asked and told nothing.
+/// A host for previews: it answers queries and ignores all changes.
 struct Looking(Arc<dyn Host>);
 
 impl Host for Looking {

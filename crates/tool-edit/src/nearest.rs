@@ -1,19 +1,20 @@
-//! What stands in the file where the model's text does not: the nearest block, as a small diff.
+//! The block of the file that is most similar to the model's text, as a small diff.
 //!
-//! Pure; for messages only, never for deciding where to edit.
+//! Pure. Used only in messages, never to decide where to edit.
 
 use similar::{ChangeTag, TextDiff};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Lines of a diff that a message shows.
+/// Maximum number of diff lines that a message shows.
 const MAX_DIFF_LINES: usize = 24;
-/// Lines compared one by one where none is equal.
+/// Maximum number of lines that are compared one by one if no line is equal.
 const MAX_FUZZY_LINES: usize = 5_000;
-/// A line less similar than this is not "near".
+/// Minimum similarity of a line that counts as near.
 const FLOOR: f32 = 0.6;
 
-/// The nearest block: its first line (1-based), its last, and the diff from the model's text (`-`) to the file's (`+`).
+/// The most similar block: its first and last line (from 1), and the diff from the model's text (`-`) to the
+/// file's (`+`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Near {
     pub first: usize,
@@ -29,13 +30,14 @@ pub(crate) fn nearest(text: &str, old: &str) -> Option<Near> {
     Some(Near { first: start + 1, last: end, diff: small_diff(&wanted, &lines[start..end]) })
 }
 
-/// The whole of a block, against the model's text.
+/// Returns a diff of the whole block against the model's text.
 pub(crate) fn against(block: &str, old: &str) -> String {
     let lines = |text| -> Vec<&str> { str::lines(text).collect() };
     small_diff(&lines(old.trim_matches('\n')), &lines(block))
 }
 
-/// Where the block ends: as long as the model's, or some lines off where its last line stands.
+/// Returns the end of the block: as many lines as the model's text, or a few more or less if its last line is
+/// there.
 fn end(lines: &[&str], wanted: &[&str], start: usize) -> usize {
     let n = wanted.len();
     let last = wanted.last().map_or("", |line| line.trim());
@@ -45,7 +47,8 @@ fn end(lines: &[&str], wanted: &[&str], start: usize) -> usize {
     end.min(lines.len())
 }
 
-/// Each line of `wanted` that is in the file (but for white space around it) votes for where the block would begin.
+/// Finds the start of the block. Each line of `wanted` that is in the file (ignoring white space around it)
+/// votes for a start.
 fn by_votes(lines: &[&str], wanted: &[&str]) -> Option<usize> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (i, line) in lines.iter().enumerate() {
@@ -56,7 +59,7 @@ fn by_votes(lines: &[&str], wanted: &[&str]) -> Option<usize> {
     }
     let mut votes: HashMap<usize, usize> = HashMap::new();
     for (k, line) in wanted.iter().enumerate() {
-        // A line that is everywhere says nothing about where.
+        // A line that occurs everywhere does not indicate a position, so only its first 50 occurrences vote.
         for at in places.get(line.trim()).into_iter().flatten().take(50) {
             if let Some(start) = at.checked_sub(k) {
                 *votes.entry(start).or_default() += 1;

@@ -1,21 +1,21 @@
-//! Matches that may begin and end within lines: the white-space and the Unicode tier.
+//! Matches that may begin and end within lines: the white-space tier and the Unicode tier.
 //!
-//! Model: only the text between the outer white space of `old` is looked up in the folded file. Each end of a hit must
-//! then be settled. Either the hit reaches the border of its line, or the file has there exactly the white space that
-//! `old` has, or `old` and `new` have the same white space there and the file has some. A hit with an end that is none
-//! of these is dropped: a newline of `old` never stands for nothing.
+//! The text between the outer white space of `old` is searched in the normalised file. Then both ends of each
+//! hit must be resolved. An end is resolved in one of three cases: the hit reaches the border of its line;
+//! the file has exactly the white space of `old` there; or `old` and `new` have the same white space there
+//! and the file has some. Other hits are dropped, so a newline of `old` never matches nothing.
 //!
 //! Invariants:
-//! - A newline is removed only together with the whole line that it ends, and never so that two lines become one.
-//! - What `old` and `new` share at an end stays in the file as it is.
+//! - A newline is removed only together with its whole line, and never so that two lines are joined.
+//! - White space that `old` and `new` share at an end stays as it is in the file.
 //!
-//! Pure. Decides nothing about several hits; `tiers` refuses them.
+//! Pure. Does not choose between several hits; `tiers` refuses them.
 
 use crate::fold::Folded;
 use crate::tiers::{Found, Lines, Refusal, Tier, one};
 use std::ops::Range;
 
-/// Finds `old` under `fold` and replaces it where both its ends are settled.
+/// Finds `old` in the text normalised by `fold`, and replaces it if both ends are resolved.
 pub(crate) fn folded(
     lines: &Lines<'_>,
     old: &str,
@@ -34,7 +34,7 @@ pub(crate) fn folded(
         .filter(|hit| between_words(lines.text, hit))
         .filter_map(|hit| wanted.settle(lines.text, &hit))
         .collect();
-    let free = lines.ground.narrow(hits.iter().map(|hit| hit.range.clone()).collect());
+    let free = lines.search_scope.narrow(hits.iter().map(|hit| hit.range.clone()).collect());
     let hits: Vec<Hit<'_>> = hits.into_iter().filter(|hit| free.contains(&hit.range)).collect();
     match hits.as_slice() {
         [] => Ok(None),
@@ -43,25 +43,26 @@ pub(crate) fn folded(
     }
 }
 
-/// A place with settled ends, and the part of the edit that belongs to it.
+/// A place with resolved ends, and the part of the edit that applies to it.
 struct Hit<'a> {
     range: Range<usize>,
     old: &'a str,
     new: &'a str,
 }
 
-/// `old` with its outer white space apart.
+/// `old` without its outer white space, which is kept separately.
 struct Wanted<'a> {
     old: &'a str,
     new: &'a str,
-    /// White space that `old` begins with.
+    /// White space at the start of `old`.
     lead: &'a str,
     core: &'a str,
-    /// White space that `old` ends with.
+    /// White space at the end of `old`.
     trail: &'a str,
 }
 
-/// One end of a hit: the border of the range, and the bytes of `old` and `new` that are left out there.
+/// One end of a hit: the border of the range, and the number of bytes of `old` and `new` that are omitted
+/// there.
 struct End {
     at: usize,
     of_old: usize,
@@ -70,7 +71,8 @@ struct End {
 
 impl<'a> Wanted<'a> {
     fn new(old: &'a str, new: &'a str, tier: Tier) -> Self {
-        // The Unicode fold keeps white space, so only the newlines at the end need a look at the file.
+        // Unicode normalisation keeps white space, so only the newlines at the end must be checked in the
+        // file.
         let (head, tail) = match tier {
             Tier::Unicode => (old, old.trim_end_matches('\n')),
             _ => (old.trim_start(), old.trim_end()),
@@ -87,7 +89,7 @@ impl<'a> Wanted<'a> {
         let last = self.last(text, hit.end)?;
         let mut start = first.at;
         if text[hit.end..last.at].contains('\n') {
-            // A newline goes: the line that it ends must go or be rewritten as a whole.
+            // A newline is removed, so the line that it ends must be removed or rewritten as a whole.
             if !begins_line {
                 return None;
             }
@@ -99,7 +101,8 @@ impl<'a> Wanted<'a> {
             return None;
         }
         if text[first.at..hit.start].contains('\n') {
-            // The newline before the match goes as well: nothing may run into the line that it ended.
+            // The newline before the match is removed too, so nothing may be joined to the line that it
+            // ended.
             let goes_after = text[hit.end..last.at].contains('\n') && !new.contains('\n');
             let follows = goes_after && !first_line(&text[last.at..]).trim().is_empty();
             if follows || !first_line(new).trim().is_empty() {
@@ -145,11 +148,11 @@ impl<'a> Wanted<'a> {
             let (left_old, left_new) = (cut(self.old), cut(self.new));
             return match of_old - shared {
                 0 => Some(End { at, of_old: left_old, of_new: left_new }),
-                // The newlines that stay must be there as well.
+                // The newlines that stay must be in the file as well.
                 _ if shared > 0 && line_ends(text, at, of_old).is_none() => None,
                 gone => match line_ends(text, at, gone) {
                     Some(end) => Some(End { at: end, of_old: left_old, of_new: left_new }),
-                    // The last line of the file has no newline that could go.
+                    // The last line of the file has no newline that could be removed.
                     None if gone == 1 && shared == 0 => {
                         Some(End { at: text.len(), of_old: trail.len(), of_new: left_new })
                     }
@@ -166,7 +169,8 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// True if `new`, whose newline was left out, would run into a line of the file that the match does not cover.
+/// True if `new`, whose newline was omitted, would be joined to a line of the file that the match does not
+/// cover.
 pub(crate) fn joins(text: &str, at: usize, new: &str) -> bool {
     !new.trim().is_empty() && !new.ends_with('\n') && !first_line(&text[at..]).trim().is_empty()
 }
@@ -175,13 +179,13 @@ fn first_line(text: &str) -> &str {
     text.split('\n').next().unwrap_or_default()
 }
 
-/// The offset behind the `count`-th newline after `at`, if there is only white space before it.
+/// Returns the offset after the `count`-th newline after `at`, if there is only white space before it.
 fn line_ends(text: &str, at: usize, count: usize) -> Option<usize> {
     let (found, _) = text[at..].match_indices('\n').nth(count - 1)?;
     text[at..at + found].trim().is_empty().then_some(at + found + 1)
 }
 
-/// A tolerant match does not begin or end within a word.
+/// True if the match neither begins nor ends within a word.
 fn between_words(text: &str, range: &Range<usize>) -> bool {
     let word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let inside = &text[range.clone()];

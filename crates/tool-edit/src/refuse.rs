@@ -1,4 +1,4 @@
-//! Refusals in words: what is where, why nothing was changed, what to do.
+//! Messages of refusals: what was found, why nothing was changed, what to do.
 //!
 //! Pure. Decides nothing; shows the places, or the nearest miss as a small diff.
 
@@ -9,7 +9,7 @@ use crate::variants::{is_placeholder, looks_numbered};
 use crate::{endings, fold, nearest};
 use std::fmt::Write as _;
 
-/// Places named in a refusal.
+/// Maximum number of places that a refusal lists.
 const MAX_PLACES: usize = 10;
 
 pub(crate) fn words(refusal: &Refusal, edit: &Edit, subject: &Subject<'_>) -> String {
@@ -40,7 +40,7 @@ pub(crate) fn words(refusal: &Refusal, edit: &Edit, subject: &Subject<'_>) -> St
     }
 }
 
-/// What is only where another edit of the call has replaced something.
+/// Returns the message for text that occurs only where another edit of the call has replaced something.
 pub(crate) fn taken(subject: &Subject<'_>, at: usize) -> String {
     format!(
         "`old` is at line {} of {} only, which another edit of this call changes; nothing was changed. All edits of a call are against the file as it was: join the two.",

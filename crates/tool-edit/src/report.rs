@@ -1,4 +1,4 @@
-//! What was done, in two forms: short with the changed lines for the model, as a diff with word-level marks for people.
+//! Report of a change: short with the changed lines for the model, a diff with word-level marks for people.
 
 use crate::diff;
 use crate::encoding::{self, Kind};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The change of one file for people.
+/// Returns the change of one file as data for people.
 pub(crate) fn details(path: &Path, change: &diff::Change, encoding: &str) -> Value {
     json!({
         "path": path.to_string_lossy(),
@@ -21,11 +21,11 @@ pub(crate) fn details(path: &Path, change: &diff::Change, encoding: &str) -> Val
     })
 }
 
-/// What the plan did to the file, compared.
+/// Compares the file before and after the plan.
 pub(crate) fn change(subject: &Subject<'_>, plan: &Plan, new: &[u8]) -> diff::Change {
     let view = subject.view;
     if plan.regions.is_empty() {
-        // Bytes were replaced, not text.
+        // Bytes were replaced, so there is no text to compare.
         return diff::Change::default();
     }
     let after = encoding::decode(new);
@@ -41,7 +41,7 @@ pub(crate) fn change(subject: &Subject<'_>, plan: &Plan, new: &[u8]) -> diff::Ch
     }
 }
 
-/// The tail of a confirmation: how it was matched, in what it is kept, what it comes to.
+/// Returns the end of a confirmation: how the text was matched, the encoding, and the size of the change.
 pub(crate) fn manner(subject: &Subject<'_>, plan: &Plan, change: &diff::Change) -> String {
     let mut out = String::new();
     if plan.tiers.len() > 1 {

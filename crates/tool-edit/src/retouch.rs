@@ -1,17 +1,18 @@
-//! A changed line in the form of the file.
+//! Writing a changed line in the file's own form.
 //!
-//! Model: a line is a row of tokens (words, runs of one sign, white space). Where `old` and `new` have the same token, the
-//! file's own form of it stays: its quotes, its dashes, its width of spaces. Every other token is written as the model
-//! has it, so two forms are never mixed within one token.
+//! A line is a sequence of tokens (words, runs of one sign, white space). If `old` and `new` have the same
+//! token, the file's form of it stays: its quotes, dashes and spacing. Every other token is written as the
+//! model has it, so two forms are never mixed within one token.
 //!
-//! Invariant: but for Unicode forms and white space between signs, the result is the line that the model wrote. Pure.
+//! Invariant: except for Unicode forms and white space between signs, the result is the line that the model
+//! wrote. Pure.
 
 use crate::fold;
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 use std::ops::Range;
 
-/// `new`, which replaces `old`, as the file writes it: `file` is its form of `old`. Spaces at the end of the file's line stay
-/// if neither `old` nor `new` has any.
+/// Returns `new`, which replaces `old`, in the file's form. `file` is the file's form of `old`. Trailing
+/// spaces in the file stay if neither `old` nor `new` has any.
 pub(crate) fn retouch(old: &str, new: &str, file: &str) -> String {
     let tail = &file[file.trim_end().len()..];
     let silent = old.trim_end().len() == old.len() && new.trim_end().len() == new.len() && !new.is_empty();
@@ -42,7 +43,7 @@ fn by_tokens(old: &str, new: &str, file: &str) -> Option<String> {
     (fold::normal(&out) == fold::normal(new)).then_some(out)
 }
 
-/// Appends tokens that stay, as the file has them.
+/// Appends tokens that stay, in the file's form.
 fn kept(tokens: &[&str], places: &[Option<Range<usize>>], range: Range<usize>, file: &str, out: &mut String) {
     let before = places[..range.start].iter().flatten().next_back();
     let after = places[range.end..].iter().flatten().next();
@@ -68,7 +69,7 @@ fn kept(tokens: &[&str], places: &[Option<Range<usize>>], range: Range<usize>, f
     }
 }
 
-/// The place in the file's line of each token that is not white space; `None` if the line is another one.
+/// Returns the position in the file's line of each token that is not white space; `None` if the lines differ.
 fn align(tokens: &[&str], file: &str) -> Option<Vec<Option<Range<usize>>>> {
     let there = fold::solid(file);
     let mut at = 0;
@@ -83,7 +84,7 @@ fn align(tokens: &[&str], file: &str) -> Option<Vec<Option<Range<usize>>>> {
         if there.text.get(at..end) != Some(plain.as_str()) {
             return None;
         }
-        // A border within what the file has as one character has no form of its own.
+        // A token border inside one character of the file cannot be mapped back.
         out.push(Some(there.back(&(at..end))?));
         at = end;
     }
@@ -107,14 +108,14 @@ fn class(c: char) -> Class {
     }
 }
 
-/// Words, white space, and runs of one sign.
+/// Splits into words, white space, and runs of one sign.
 fn tokens(line: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let mut start = 0;
     let mut last: Option<Class> = None;
     for (at, c) in line.char_indices() {
         let is = class(c);
-        // A mark belongs to the sign before it.
+        // A combining mark belongs to the character before it.
         if last.as_ref().is_some_and(|last| *last != is) && !(fold::joins(c) && at > 0) {
             out.push(&line[start..at]);
             start = at;
@@ -158,7 +159,7 @@ mod tests {
     }
 
     proptest! {
-        /// The result is the new line, whatever form the file has.
+        /// The result is equal to the new line except for its form, for any form of the file's line.
         #[test]
         fn only_the_form_is_the_files(
             old in "[ab“\"'—\\-.… ()]{1,10}", new in "[ab“\"'—\\-.… ()]{1,10}", file in "[ab“\"'—\\-.… ()]{1,10}",

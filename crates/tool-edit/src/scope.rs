@@ -1,43 +1,44 @@
-//! Where in a text a match may be: not inside what another edit of the call has taken, and for a hunk of a patch where the
-//! patch says.
+//! Limits on where a match may be: not inside text that another edit of the call replaces, and for a hunk
+//! only where the patch says.
 //!
-//! Pure. A scope only ever leaves places out; it never adds one, and what is still several stays several.
+//! Pure. A scope only removes candidates and never adds one. If several remain, the edit is ambiguous.
 
 use std::ops::Range;
 
-/// What narrows the places of one edit. The default leaves all of them.
+/// Restrictions on the places of one edit. The default has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scope {
-    /// The match begins and ends at line borders.
+    /// The match must begin and end at line borders.
     pub whole_lines: bool,
-    /// Not before this offset.
+    /// The match may not begin before this offset.
     pub after: usize,
-    /// The match ends behind this offset: below the line that a patch names, or on it.
+    /// The match must end after this offset: on or below the line that a patch names.
     pub reaches: usize,
-    /// Where several match: the first one at or after one of these offsets.
+    /// Among several matches: the first one at or after one of these offsets.
     pub anchors: Vec<usize>,
-    /// Where several match: the one that begins on this line (from 1), if it is not above all anchors.
+    /// Among several matches: the one that begins on this line (from 1), if it is not above all anchors.
     pub line: Option<usize>,
-    /// Where several match: the one at the end of the text.
+    /// Among several matches: the one at the end of the text.
     pub at_end: bool,
 }
 
-/// A text and where in it a match may be.
+/// A text, and the restrictions on matches in it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ground<'a> {
+pub(crate) struct SearchScope<'a> {
     pub text: &'a str,
-    /// What other edits of the call replace.
+    /// Ranges that other edits of the call replace.
     pub taken: &'a [Range<usize>],
     pub scope: &'a Scope,
 }
 
-impl Ground<'_> {
+impl SearchScope<'_> {
     pub(crate) fn is_free(&self, range: &Range<usize>) -> bool {
-        // A replacement of nothing is a place between two characters: taken by whoever spans it.
+        // An empty range is a position between two characters. A range that contains the position overlaps
+        // it.
         self.taken.iter().all(|taken| range.end <= taken.start || taken.end <= range.start)
     }
 
-    /// The places that are left.
+    /// Returns the candidates that satisfy the restrictions.
     pub(crate) fn narrow(&self, mut hits: Vec<Range<usize>>) -> Vec<Range<usize>> {
         let scope = self.scope;
         hits.retain(|hit| hit.start >= scope.after && hit.end >= scope.reaches && self.is_free(hit));
@@ -87,7 +88,7 @@ impl Ground<'_> {
     }
 }
 
-/// The line (from 1) that an offset is on.
+/// Returns the line (from 1) of an offset.
 pub(crate) fn line_of(text: &str, at: usize) -> usize {
     memchr::memchr_iter(b'\n', &text.as_bytes()[..at]).count() + 1
 }
@@ -113,12 +114,12 @@ mod tests {
             (Scope { at_end: true, ..none.clone() }, vec![], vec![8]),
             (Scope { line: Some(9), ..none }, vec![], vec![0, 4, 8]),
         ] {
-            let ground = Ground { text, taken: &taken, scope: &scope };
-            let got: Vec<usize> = ground.narrow(all.clone()).into_iter().map(|hit| hit.start).collect();
+            let search_scope = SearchScope { text, taken: &taken, scope: &scope };
+            let got: Vec<usize> = search_scope.narrow(all.clone()).into_iter().map(|hit| hit.start).collect();
             assert_eq!(got, want, "{scope:?} {taken:?}");
         }
         let scope = Scope { whole_lines: true, ..Scope::default() };
-        let ground = Ground { text: "xa\na\nab", taken: &[], scope: &scope };
-        assert_eq!(ground.narrow(vec![1..2, 1..3, 3..4, 3..5, 5..6]), [3..4, 3..5]);
+        let search_scope = SearchScope { text: "xa\na\nab", taken: &[], scope: &scope };
+        assert_eq!(search_scope.narrow(vec![1..2, 1..3, 3..4, 3..5, 5..6]), [3..4, 3..5]);
     }
 }

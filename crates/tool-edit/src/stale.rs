@@ -1,8 +1,9 @@
-//! Files that changed since they were read: what may still be edited, and what to say.
+//! Files that changed since they were read: the edits that are still allowed, and the messages.
 //!
-//! Model: the content as the model knows it may be at hand (the session keeps copies within a bound) or only its hash. With
-//! the copy, an edit goes ahead where its lines are as they were, and what changed elsewhere is told; without, only where
-//! `old` is exactly and only in one place. A file never read is edited the second way, too.
+//! Either a copy of the content that the model knows is kept (within a bound), or only its hash. With the
+//! copy, an edit is allowed if its lines are unchanged, and the output reports the changes elsewhere. Without
+//! it, an edit is allowed only if `old` matches exactly at one place. A file that was never read is treated
+//! like that too.
 //!
 //! Pure.
 
@@ -13,19 +14,19 @@ use crate::engine::{Plan, Seen};
 use crate::tiers::Tier;
 use std::ops::Range;
 
-/// Of a diff in a message.
+/// Maximum size in bytes of a diff in a message.
 const MAX_DIFF: usize = 3_000;
 
-/// A file that is not what was read: the way from there to here.
+/// The differences between the content that was read and the current one.
 pub(crate) struct Drift {
-    /// The lines (from 0) of the current text that are as they were, in runs.
+    /// Runs of lines (from 0) of the current text that are unchanged.
     same: Vec<Range<usize>>,
     diff: String,
     whole: bool,
 }
 
 impl Drift {
-    /// `None` where the two cannot be compared as text.
+    /// Compares the two contents. `None` if they are not text.
     pub(crate) fn between(known: &[u8], current: &Source<'_>) -> Option<Self> {
         let known = encoding::decode(known);
         if matches!(known.kind, encoding::Kind::Bytes { .. }) {
@@ -55,7 +56,7 @@ impl Drift {
         Some(Self { same, diff: format!("{}{rest}", shown.trim_end()), whole })
     }
 
-    /// Every line of the region is as it was, and nothing came or went between them.
+    /// True if every line of the region is unchanged, and none was inserted or removed between them.
     fn spares(&self, text: &str, region: &Range<usize>) -> bool {
         let first = crate::scope::line_of(text, region.start) - 1;
         let inside = text[region.clone()].trim_end_matches('\n');
@@ -63,13 +64,17 @@ impl Drift {
         self.same.iter().any(|run| run.start <= first && last < run.end)
     }
 
-    /// All that changed is in the message, so who has read that knows the file.
+    /// True if the message shows all changes, so the model knows the file after reading it.
     pub(crate) fn is_told(&self) -> bool {
         self.whole
     }
 }
 
-/// Whether a plan may be carried out, and what to tell of the change if so. `Err` is the refusal.
+/// Decides if a plan may be carried out. Returns the text about other changes to add to the output.
+///
+/// # Errors
+///
+/// Returns the refusal.
 pub(crate) fn allow(
     seen: Seen,
     drift: Option<&Drift>,
@@ -108,7 +113,11 @@ pub(crate) fn allow(
     }
 }
 
-/// For a whole new content, which takes the place of everything.
+/// Decides if the whole content may be overwritten.
+///
+/// # Errors
+///
+/// Returns the refusal.
 pub(crate) fn overwritten(seen: Seen, drift: Option<&Drift>, name: &str) -> Result<(), String> {
     match (seen, drift) {
         (Seen::Same, _) => Ok(()),

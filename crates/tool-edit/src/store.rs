@@ -1,14 +1,16 @@
-//! Writing a file so that there is always a whole one, the old or the new, and so that it can be taken back.
+//! Atomic and reversible writing: at every moment the file has its old or its new content.
 //!
-//! Model: new content goes into a temporary file in the same directory, takes over mode, owner and extended attributes, is
-//! synced, and changes names with the old one in one moment. What came away is then compared with what was read: if
-//! somebody wrote in between, the names are changed back and the write has not happened. The old file stands aside until
-//! [`Done::keep`], so several files can be written all or nothing.
+//! New content is written to a temporary file in the same directory. It gets the mode, owner and extended
+//! attributes, is synced, and is swapped with the old file atomically. The old file is then compared with the
+//! content that was read. If another program wrote in the meantime, the swap is reversed and the write has
+//! not happened. The old file is kept aside until [`Done::keep`], so that several files can be written all or
+//! nothing.
 //!
-//! Where a change of names would break something (hard links, an owner or attributes that cannot be given to the new file,
-//! a directory that may not be written to), the file is written in place, without being emptied first.
+//! If swapping would break something (hard links, an owner or attributes that cannot be set, a directory that
+//! is not writable), the file is written in place, without truncating it first.
 //!
-//! Paths come resolved; their directories are held open ([`Dir`]), so that no link that appears later is followed.
+//! Paths are resolved by the caller. Their directories are held open ([`Dir`]), so that a link that appears
+//! later is not followed.
 
 use crate::faithful::{Rights, take_over};
 use crate::file::{Current, FileError, Stamp, explain};
@@ -21,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One file that was written, not yet for good.
+/// One written file. The write can still be undone.
 #[derive(Debug)]
 #[must_use = "keep it or undo it"]
 pub(crate) struct Done {
@@ -33,23 +35,27 @@ pub(crate) struct Done {
 
 #[derive(Debug)]
 enum How {
-    /// The old file has the name `aside`; a new one, or none, has its own.
+    /// The old file has the name `aside`. `replaced` is true if a new file has the original name.
     Aside { aside: OsString, replaced: bool },
-    /// There was none; these directories were made for it, outermost first.
+    /// The file did not exist. These directories were created for it, outermost first.
     Created { made: Vec<PathBuf> },
-    /// Written in place, or where names cannot be exchanged.
+    /// Written in place, or without a swap because the file system has none.
     Over { old: Vec<u8> },
 }
 
 impl Done {
-    /// For good.
+    /// Makes the write final.
     pub(crate) fn keep(self) {
         if let How::Aside { aside, .. } = &self.how {
             let _ = self.dir.remove(aside);
         }
     }
 
-    /// As it was before. `Err` says what is left to do by hand.
+    /// Restores the previous state.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message that says what must be done by hand.
     pub(crate) fn undo(self) -> Result<(), String> {
         let failed = |e: io::Error| format!("{} could not be put back: {e}.", self.path.display());
         match &self.how {
@@ -89,8 +95,8 @@ fn split(path: &Path) -> Result<(&Path, OsString), FileError> {
     dir::split(path).ok_or_else(|| FileError::Refused(format!("{} is no file name.", path.display())))
 }
 
-/// A new file, with the directories above it. Fails if something came to be there in the meantime. Owner, mode and attributes
-/// are those of `like`, the file that moves here.
+/// Creates a file and missing directories above it. Fails if something has appeared at the path. If the file
+/// is moved, it gets owner, mode and attributes of `like`, its old path.
 pub(crate) fn create(path: &Path, bytes: &[u8], like: Option<&Path>) -> Result<Done, FileError> {
     let (parent, name) = split(path)?;
     let (dir, made) = Dir::create(parent)
@@ -126,7 +132,7 @@ pub(crate) fn create(path: &Path, bytes: &[u8], like: Option<&Path>) -> Result<D
     Ok(Done { path: path.to_owned(), dir, name, how: How::Created { made } })
 }
 
-/// New content for a file that still is `current`.
+/// Replaces the content of a file, if the file is still in the state `current`.
 pub(crate) fn replace(path: &Path, bytes: &[u8], current: &Current) -> Result<Done, FileError> {
     let (dir, name) = open(path)?;
     let linked = unchanged(path, &dir, &name, &current.stamp)?;
@@ -166,7 +172,8 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], current: &Current) -> Result<Do
             How::Over { old: current.bytes.clone() }
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(FileError::Changed),
-        // A sticky directory, a mount point: the name cannot be given away, the content can be.
+        // In a sticky directory or at a mount point the file cannot be swapped, but its content can be
+        // written.
         Err(e) if matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ResourceBusy) => {
             drop(temp);
             return in_place(path, dir, name, bytes, current);
@@ -177,7 +184,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], current: &Current) -> Result<Do
     Ok(Done { path: path.to_owned(), dir, name, how })
 }
 
-/// Takes a file away that still is `current`.
+/// Deletes a file, if it is still in the state `current`.
 pub(crate) fn delete(path: &Path, current: &Current) -> Result<Done, FileError> {
     let (dir, name) = open(path)?;
     unchanged(path, &dir, &name, &current.stamp)?;
@@ -204,7 +211,7 @@ fn read_only(path: &Path, mode: u32) -> FileError {
     ))
 }
 
-/// Whether the file has other names too, if it is as it was.
+/// Checks that the file is unchanged. Returns true if it has other names (hard links).
 fn unchanged(path: &Path, dir: &Dir, name: &OsStr, stamp: &Stamp) -> Result<bool, FileError> {
     match dir.stat(name) {
         Ok(stat) if Stamp::from(&stat) == *stamp => Ok(stat.st_nlink > 1),
@@ -214,7 +221,7 @@ fn unchanged(path: &Path, dir: &Dir, name: &OsStr, stamp: &Stamp) -> Result<bool
     }
 }
 
-/// Clocks of file systems are coarse: only the content says for certain that nobody wrote.
+/// Compares the content, because the timestamps of file systems are too coarse to show every write.
 fn is_still(dir: &Dir, name: &OsStr, current: &Current) -> bool {
     let Ok(mut file) = dir.read(name) else { return false };
     let Ok(meta) = file.metadata() else { return false };
@@ -240,8 +247,8 @@ fn same_content(file: &mut impl Read, want: &[u8]) -> bool {
     }
 }
 
-/// Undoes an exchange, so that what somebody else wrote has its name again. Should yet another file have come there in this
-/// moment, that one counts: what is thrown away is only ever our own.
+/// Reverses a swap, so that the content that another program wrote gets its name back. If yet another file
+/// has appeared under the name in the meantime, that one wins. Only becket's own file is ever deleted.
 fn put_back(temp: &Temp, name: &OsStr) {
     for _ in 0..100 {
         if temp.dir.exchange(&temp.name, name).is_err() || temp.is_ours() {
@@ -250,8 +257,8 @@ fn put_back(temp: &Temp, name: &OsStr) {
     }
 }
 
-/// Writes into the file itself. A copy of the new content stands beside it until that is done, so that a crash in the
-/// middle loses nothing; where no copy can be made, the write goes ahead without one.
+/// Writes into the file itself. A copy of the new content is kept beside it until the write is done, so that
+/// a crash loses nothing. If the copy cannot be made, the write proceeds without it.
 fn in_place(
     path: &Path,
     dir: Arc<Dir>,
@@ -297,13 +304,13 @@ fn fill_in_place(file: &File, bytes: &[u8]) -> io::Result<()> {
 fn temporary(beside: &OsStr) -> OsString {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let mut name = OsString::from(".");
-    // Long names leave no room for more.
+    // A long name leaves no room for the suffix.
     name.push(if beside.len() > 200 { OsStr::new("file") } else { beside });
     name.push(format!(".{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
     name
 }
 
-/// A file beside another one; gone when dropped, if it still is ours.
+/// A temporary file beside another one. Dropping it deletes the file, if it is still becket's own.
 struct Temp {
     dir: Arc<Dir>,
     name: OsString,

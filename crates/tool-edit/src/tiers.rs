@@ -1,15 +1,16 @@
 //! Finding the one place that the model means.
 //!
-//! Model: tiers from strict to tolerant. The first tier that has a place decides: exactly one place is taken, several are
-//! refused, never guessed. Strict tiers come first, so a tolerant one is reached only when nothing stricter matches at
-//! all. (A consistent shift of the indentation is stricter than lines compared without it, and comes before.)
+//! Tiers go from strict to tolerant. The first tier with a match decides: exactly one match is used, several
+//! are refused, and nothing is guessed. Because strict tiers come first, a tolerant one is used only if no
+//! stricter one matches at all. (A uniform shift of the indentation is stricter than ignoring indentation,
+//! and comes before it.)
 //!
 //! Invariants:
 //! - Several places are replaced only by an exact match with `replace_all`.
-//! - Nothing is matched inside what another edit of the call has taken ([`Ground`]).
-//! - A tolerant match rewrites only the lines that the model changes ([`hunks`]); where those are not what the model
-//!   thought, it is refused.
-//! - A change of nothing but white space needs a match that does not ignore it.
+//! - Nothing matches inside text that another edit of the call replaces ([`SearchScope`]).
+//! - A tolerant match rewrites only the lines that the model changes ([`hunks`]). If those lines differ from
+//!   the model's, the edit is refused.
+//! - A change of white space alone needs a match that does not ignore white space.
 //!
 //! Works on text with `\n` endings; knows no file.
 
@@ -19,13 +20,13 @@ use crate::hunks::{self, Piece};
 use crate::indent::{self, Shift};
 use crate::partial;
 use crate::retouch::retouch;
-use crate::scope::Ground;
+use crate::scope::SearchScope;
 use crate::variants::{Variant, variants};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// How tolerant the match was.
+/// The tolerance of a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
@@ -43,7 +44,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// What was ignored, for the model: "matched …".
+    /// Returns what was ignored, for the model: "matched …".
     pub fn words(self) -> &'static str {
         match self {
             Self::Exact => "exactly",
@@ -71,56 +72,70 @@ pub(crate) struct Splice {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub tier: Tier,
-    /// In order, not overlapping.
+    /// Splices in order, not overlapping.
     pub splices: Vec<Splice>,
 }
 
-/// Why nothing is replaced.
+/// The reason why nothing is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Byte offsets of the places.
+    /// Several places match; these are their byte offsets.
     Ambiguous {
         tier: Tier,
         at: Vec<usize>,
     },
-    /// The place is found, but the lines that `new` changes are others there.
+    /// The place was found, but the lines that `new` changes are different there.
     Conflict {
         tier: Tier,
         range: Range<usize>,
     },
-    /// Only white space would change, and only a match that ignores white space was found.
+    /// Only white space would change, but the only match ignores white space.
     OnlySpace {
         at: usize,
     },
-    /// It is only where another edit of the call has replaced something.
+    /// The only match is in text that another edit of the call replaces.
     Taken {
         at: usize,
     },
     Missing,
 }
 
-/// The replacement of `old` by `new` in a text.
-pub(crate) fn find(ground: Ground<'_>, old: &str, new: &str, replace_all: bool) -> Result<Found, Refusal> {
-    let missing = match find_free(ground, old, new, replace_all) {
-        Err(Refusal::Missing) if !ground.taken.is_empty() => Refusal::Missing,
+/// Finds the replacement of `old` by `new` in a text.
+///
+/// # Errors
+///
+/// Returns the reason if there is no single place.
+pub(crate) fn find(
+    search_scope: SearchScope<'_>,
+    old: &str,
+    new: &str,
+    replace_all: bool,
+) -> Result<Found, Refusal> {
+    let missing = match find_free(search_scope, old, new, replace_all) {
+        Err(Refusal::Missing) if !search_scope.taken.is_empty() => Refusal::Missing,
         other => return other,
     };
-    match find_free(Ground { taken: &[], ..ground }, old, new, replace_all) {
+    match find_free(SearchScope { taken: &[], ..search_scope }, old, new, replace_all) {
         Ok(found) => Err(Refusal::Taken { at: found.splices.first().map_or(0, |s| s.range.start) }),
         Err(_) => Err(missing),
     }
 }
 
-fn find_free(ground: Ground<'_>, old: &str, new: &str, replace_all: bool) -> Result<Found, Refusal> {
-    if let Some(found) = exact(ground, old, new, replace_all)? {
+fn find_free(
+    search_scope: SearchScope<'_>,
+    old: &str,
+    new: &str,
+    replace_all: bool,
+) -> Result<Found, Refusal> {
+    if let Some(found) = exact(search_scope, old, new, replace_all)? {
         return Ok(found);
     }
-    // Nothing that can be seen is everywhere.
+    // Invisible text would match everywhere.
     let unseen = |text: &str| squeeze(&fold::unicode(text).text).is_empty();
     if unseen(old) {
         return Err(Refusal::Missing);
     }
-    let lines = Lines::new(ground);
+    let lines = Lines::new(search_scope);
     if let Some(found) = tolerant(&lines, old, new)? {
         return Ok(found);
     }
@@ -128,9 +143,9 @@ fn find_free(ground: Ground<'_>, old: &str, new: &str, replace_all: bool) -> Res
         if unseen(&old) {
             continue;
         }
-        let found = match exact(ground, &old, &new, false)? {
-            // A numbered line is a line of the file from its first character.
-            Some(found) if tier == Tier::LineNumbers && !begins_lines(ground.text, &found) => None,
+        let found = match exact(search_scope, &old, &new, false)? {
+            // A line number can only have been removed from the start of a line.
+            Some(found) if tier == Tier::LineNumbers && !begins_lines(search_scope.text, &found) => None,
             Some(found) => Some(found),
             None => tolerant(&lines, &old, &new)?,
         };
@@ -149,9 +164,14 @@ fn begins_lines(text: &str, found: &Found) -> bool {
     found.splices.iter().all(|splice| begins(splice.range.start))
 }
 
-fn exact(ground: Ground<'_>, old: &str, new: &str, replace_all: bool) -> Result<Option<Found>, Refusal> {
-    let text = ground.text;
-    let mut at = ground.narrow(places(text, old));
+fn exact(
+    search_scope: SearchScope<'_>,
+    old: &str,
+    new: &str,
+    replace_all: bool,
+) -> Result<Option<Found>, Refusal> {
+    let text = search_scope.text;
+    let mut at = search_scope.narrow(places(text, old));
     if replace_all {
         let mut end = 0;
         at.retain(|range| {
@@ -169,18 +189,18 @@ fn exact(ground: Ground<'_>, old: &str, new: &str, replace_all: bool) -> Result<
     Ok((!splices.is_empty()).then_some(Found { tier: Tier::Exact, splices }))
 }
 
-/// A text by lines.
+/// A text, split into lines.
 pub(crate) struct Lines<'a> {
     pub text: &'a str,
-    pub ground: Ground<'a>,
-    /// Without their newlines.
+    pub search_scope: SearchScope<'a>,
+    /// Lines without their newlines.
     pub all: Vec<&'a str>,
     pub starts: Vec<usize>,
 }
 
 impl<'a> Lines<'a> {
-    fn new(ground: Ground<'a>) -> Self {
-        let text = ground.text;
+    fn new(search_scope: SearchScope<'a>) -> Self {
+        let text = search_scope.text;
         let lines: Vec<&str> = text.split('\n').collect();
         let mut starts = Vec::with_capacity(lines.len());
         let mut at = 0;
@@ -188,16 +208,16 @@ impl<'a> Lines<'a> {
             starts.push(at);
             at += line.len() + 1;
         }
-        Self { text, ground, all: lines, starts }
+        Self { text, search_scope, all: lines, starts }
     }
 
-    /// From the start of the first to the end of the last line, without its newline.
+    /// Returns the byte range from the start of the first to the end of the last line, without its newline.
     pub(crate) fn range(&self, lines: Range<usize>) -> Range<usize> {
         let last = lines.end - 1;
         self.starts[lines.start]..self.starts[last] + self.all[last].len()
     }
 
-    /// Runs of lines that are `wanted` under `key`.
+    /// Returns runs of lines that equal `wanted` after both were converted by `key`.
     pub(crate) fn find(&self, wanted: &[&str], key: fn(&str) -> Cow<'_, str>) -> Vec<Range<usize>> {
         let wanted: Vec<Cow<'_, str>> = wanted.iter().map(|line| key(line)).collect();
         let (n, total) = (wanted.len(), self.all.len());
@@ -209,12 +229,12 @@ impl<'a> Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// The runs of lines among `hits` that may be matched.
+    /// Returns those runs of lines that may be matched.
     pub(crate) fn free(&self, hits: Vec<Range<usize>>) -> Vec<Range<usize>> {
         if hits.is_empty() {
             return hits;
         }
-        let left = self.ground.narrow(hits.iter().map(|hit| self.range(hit.clone())).collect());
+        let left = self.search_scope.narrow(hits.iter().map(|hit| self.range(hit.clone())).collect());
         hits.into_iter().filter(|hit| left.contains(&self.range(hit.clone()))).collect()
     }
 }
@@ -234,14 +254,14 @@ fn plain(line: &str) -> Cow<'_, str> {
     Cow::Owned(fold::unicode(line).text.trim().to_owned())
 }
 
-/// Without any white space.
+/// Removes all white space.
 pub(crate) fn squeeze(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// The tiers between exact and the variants.
+/// Tries the tiers between exact and the variants.
 fn tolerant(lines: &Lines<'_>, whole_old: &str, whole_new: &str) -> Result<Option<Found>, Refusal> {
-    // A newline that both end with is no part of the question for whole lines.
+    // For a comparison of whole lines, a newline at the end of both texts makes no difference.
     let (old, new) = match (whole_old.strip_suffix('\n'), whole_new.strip_suffix('\n')) {
         (Some(old), Some(new)) => (old, new),
         _ => (whole_old, whole_new),
@@ -252,7 +272,7 @@ fn tolerant(lines: &Lines<'_>, whole_old: &str, whole_new: &str) -> Result<Optio
         (Tier::Unicode, plain),
     ] {
         if tier == Tier::Unicode {
-            // White space and Unicode each alone before both together.
+            // White space and Unicode are tried separately before both together.
             for (tier, fold) in
                 [(Tier::Whitespace, fold::spaces as fn(&str) -> fold::Folded), (Tier::Unicode, fold::unicode)]
             {
@@ -276,8 +296,8 @@ fn by_lines(
     tier: Tier,
     key: fn(&str) -> Cow<'_, str>,
 ) -> Result<Option<Found>, Refusal> {
-    // `old` ends its last line and `new` does not: the newline goes too. After a newline that both had, one more is a blank
-    // line, which must be there.
+    // `old` ends with its newline and `new` does not, so the newline is removed too. If both had one and
+    // `old` has one more, that is a blank line, which must be in the file.
     let whole = old.strip_suffix('\n').filter(|_| !shared);
     let wanted: Vec<&str> = whole.unwrap_or(old).split('\n').collect();
     let hits = lines.free(lines.find(&wanted, key));
@@ -332,7 +352,8 @@ pub(crate) fn one(
     let new = &*fold::spelled(new, old, &text[range.clone()]);
     let conflict = Refusal::Conflict { tier, range: range.clone() };
     let splice = splice(text, range, old, new, tier).map_err(|_| conflict.clone())?;
-    // Whatever the tier ignored: the lines are those that the model wrote, but for their form.
+    // Regardless of what the tier ignored, the written lines must equal the model's lines except for their
+    // form.
     let lines = |all: &mut dyn Iterator<Item = &str>| -> Vec<String> {
         all.map(fold::normal).filter(|line| !line.is_empty()).collect()
     };
@@ -345,8 +366,8 @@ pub(crate) fn one(
     Ok(Found { tier, splices: vec![splice] })
 }
 
-/// True if a line comes to stand beside the rest of a line outside of the match, with white space at that end that the new text
-/// does not have.
+/// True if a written line would be next to the rest of a line outside the match, with white space at that end
+/// that the new text does not have.
 fn runs_together(text: &str, splice: &Splice, new: &str) -> bool {
     let range = &splice.range;
     let last_line = text[range.clone()].matches('\n').count();
@@ -355,7 +376,7 @@ fn runs_together(text: &str, splice: &Splice, new: &str) -> bool {
     let first = splice.pieces.first().filter(|piece| moved(piece, 0));
     let last = splice.pieces.last().filter(|piece| moved(piece, last_line));
     let (before, after) = (text[..range.start].chars().next_back(), text[range.end..].chars().next());
-    // Within a line, white space before a written line is no indentation, so none is made up.
+    // In the middle of a line, white space before a written line is not indentation, so none may be added.
     let written = splice.pieces.first().filter(|piece| piece.kept.is_none());
     let deeper = written.is_some_and(|piece| indent::indentation(&piece.text) != indent::indentation(new));
     let spaced = first.is_some_and(|piece| piece.text.starts_with(char::is_whitespace));
@@ -363,7 +384,8 @@ fn runs_together(text: &str, splice: &Splice, new: &str) -> bool {
         || last.is_some_and(|piece| piece.text.ends_with(char::is_whitespace)) && beside(after)
 }
 
-/// The replacement at a place whose lines are those of `old`, one for one; or, where they are not, all of `new`.
+/// Makes the replacement. If the lines at the place correspond to those of `old`, only the changed ones are
+/// written; otherwise all of `new`.
 fn splice(
     text: &str,
     range: Range<usize>,
@@ -400,7 +422,7 @@ fn splice(
             _ => (*line).to_owned(),
         })
         .collect();
-    // Lines at both ends that stay keep the file's bytes.
+    // Lines at both ends that do not change keep the file's bytes.
     let stays = |(region, (old, new)): (&&str, (&&str, &&str))| same((region, old)) && old == new;
     let head = region.iter().zip(old_lines.iter().zip(&new_lines)).take_while(|all| stays(*all)).count();
     let least = region.len().min(old_lines.len()).min(new_lines.len());
@@ -412,7 +434,7 @@ fn splice(
     Ok(Splice { range, pieces })
 }
 
-/// Which line of the region each line of `old` is, where they are the same but for blank lines.
+/// For each line of `old`, returns the line of the region, if they are equal except for blank lines.
 fn but_for_blank_lines(
     region: &[&str],
     old: &[&str],
@@ -427,7 +449,7 @@ fn but_for_blank_lines(
     at.next().is_none().then_some(map)
 }
 
-/// How a line of the model's is written in this file.
+/// Returns a function that converts a line of the model to the form of this file.
 pub(crate) fn writer<'a>(
     region: &[&'a str],
     old: &[&'a str],
@@ -440,7 +462,8 @@ pub(crate) fn writer<'a>(
         let line = match (tier, &shift) {
             (Tier::Exact | Tier::TrailingSpace, _) | (_, Some(Shift::Same)) => written.line.to_owned(),
             (_, Some(shift)) => shift.apply(written.line),
-            // The lines share no shift: a line that stays at the model's depth stays at the file's.
+            // The lines share no common shift. A replaced line that keeps the model's depth keeps the file's
+            // depth.
             (_, None) if written.replaces.is_some_and(|(old, _)| same_depth(old, written.line)) => {
                 let file = written.replaces.map_or("", |(_, file)| file);
                 format!("{}{}", indent::indentation(file), written.line.trim_start())
@@ -458,7 +481,8 @@ pub(crate) fn writer<'a>(
     }
 }
 
-/// Whether the new text begins as deep as the file does there, and the old one does not: it is written as it is to stand.
+/// True if the new text begins at the file's depth and the old text does not. The model has then already used
+/// the file's indentation.
 fn settled(file: &[&str], old: &[&str], new: &[&str]) -> bool {
     let depth = |lines: &[&str]| {
         lines.iter().find(|line| !line.trim().is_empty()).map(|line| indent::indentation(line).to_owned())

@@ -1,4 +1,4 @@
-//! Each tier: what it takes, what it leaves as it is, what it refuses.
+//! Tests of each tier: what it matches, what it keeps, what it refuses.
 
 use super::*;
 use crate::endings::Ending;
@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 fn found(text: &str, old: &str, new: &str, all: bool) -> Result<Found, Refusal> {
     let scope = crate::scope::Scope::default();
-    find(Ground { text, taken: &[], scope: &scope }, old, new, all)
+    find(SearchScope { text, taken: &[], scope: &scope }, old, new, all)
 }
 
-/// The text after the edit and the tier, or the refusal.
+/// Returns the tier and the text after the edit, or the refusal.
 fn run(text: &str, old: &str, new: &str, all: bool) -> Result<(Tier, String), Refusal> {
     let found = found(text, old, new, all)?;
     let mut out = text.to_owned();
@@ -32,7 +32,7 @@ fn exact() {
     check(Tier::Exact, "x\0y", "\0", "\0\0", "x\0\0y");
     assert_eq!(run("a b a", "a", "x", true), Ok((Tier::Exact, "x b x".into())));
     assert_eq!(run("aaa", "aa", "b", true), Ok((Tier::Exact, "ba".into())));
-    // An exact place wins over a tolerant one elsewhere.
+    // An exact match wins over a tolerant one elsewhere.
     check(Tier::Exact, "  f();\nf();\n", "\nf();", "\ng();", "  f();\ng();\n");
 }
 
@@ -86,7 +86,7 @@ fn trimmed() {
 fn whitespace() {
     check(Tier::Whitespace, "call( a,  b );\n", "call( a, b );", "call(a);", "call(a);\n");
     check(Tier::Whitespace, "if (a\n    && b) {\n", "if (a && b) {", "if (c) {", "if (c) {\n");
-    // Not within a word.
+    // No match inside a word.
     assert_eq!(run("xlet  a\n", "let a", "b", false), Err(Refusal::Missing));
 }
 
@@ -130,7 +130,7 @@ fn anchors() {
         "fn area(w: u32, h: u32) -> u32 {\n    // width by height\n    let a = w * h;\n    a + 1\n}",
         "fn area(w: u32, h: u32) -> u32 {\n    // width times height\n    let a = w * h;\n    a + 1\n}\n",
     );
-    // The line that changes is not what the model thinks: refused.
+    // The line to change differs from the model's, so the edit is refused.
     assert_eq!(
         run(
             text,
@@ -159,12 +159,12 @@ fn refusals() {
     ] {
         assert_eq!(run(text, old, new, false), want, "{text:?} {old:?}");
     }
-    // Tolerant tiers never serve replace_all for several places.
+    // Tolerant tiers never replace several places.
     assert!(matches!(run("a \nb\na\t\nb\n", "a\nb", "x", true), Err(Refusal::Ambiguous { .. })));
 }
 
 proptest! {
-    /// What is outside of the splice is the same text, and a kept context line is the file's line.
+    /// Text outside the splice is unchanged, and a kept context line is the file's line.
     #[test]
     fn any_edit_changes_only_its_region(
         text in "([ \t]{0,3}[abc“\"–-]{0,3}[ \t]{0,2}\n){0,8}",

@@ -1,12 +1,12 @@
-//! What a model may have meant where it copied more than the text: line numbers of a listing, the fence of a Markdown block,
-//! escapes of a format around it.
+//! Corrected readings of an edit whose text has something extra: line numbers of a listing, a Markdown fence,
+//! or escapes of a surrounding format.
 //!
-//! Pure. Each variant is `old` and `new` with the same thing taken away; whether one of them is in the file is for the
-//! caller to find out. Nothing is taken out of `new` that was not taken out of `old`.
+//! Pure. Each variant is `old` and `new` with the same thing removed. The caller checks if one of them is in
+//! the file. Nothing is removed from `new` that was not removed from `old`.
 
 use crate::tiers::Tier;
 
-/// Another reading of an edit.
+/// A corrected reading of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
     pub tier: Tier,
@@ -38,7 +38,7 @@ pub(crate) fn variants(old: &str, new: &str) -> Vec<Variant> {
         sets.push(present);
     }
     for set in sets {
-        // Only what is escaped too much in `old` is taken out of `new`: the rest may be meant.
+        // Only the escapes that `old` has too many of are removed from `new`. Others may be intended.
         out.push(Variant { tier: Tier::Escapes, old: unescape(old, &set), new: unescape(new, &set) });
     }
     out
@@ -54,7 +54,7 @@ fn unescape(text: &str, set: &[(&str, &str)]) -> String {
             out.push_str(plain);
             rest = &rest[escape.len()..];
         } else {
-            // A pair that stays: its second character begins no other.
+            // An escape that stays is skipped as a pair, so its second character does not start another one.
             let pair = rest.char_indices().nth(2).map_or(rest.len(), |(i, _)| i);
             out.push_str(&rest[..pair]);
             rest = &rest[pair..];
@@ -63,7 +63,7 @@ fn unescape(text: &str, set: &[(&str, &str)]) -> String {
     out + rest
 }
 
-/// A line without the number that listings put in front: the number, and what follows it.
+/// Splits a line into the number that listings add in front and the rest.
 fn numbered(line: &str) -> Option<(u64, &str)> {
     let digits = line.trim_start();
     let digits = digits.strip_prefix('L').unwrap_or(digits);
@@ -72,11 +72,11 @@ fn numbered(line: &str) -> Option<(u64, &str)> {
     let rest = &digits[end..];
     let text =
         ["\t", "→", " | ", "| ", "|", " │ ", "│", ": ", ":"].iter().find_map(|sep| rest.strip_prefix(sep));
-    // A listing may leave no separator behind an empty line.
+    // A listing may omit the separator on an empty line.
     text.or_else(|| rest.trim().is_empty().then_some("")).map(|text| (number, text))
 }
 
-/// The lines without their numbers, if every line that is not blank has one, ascending by one.
+/// Removes the line numbers, if every line that is not blank has one and they increase by one.
 fn without_numbers(text: &str) -> Option<String> {
     let mut out = Vec::new();
     let mut last: Option<u64> = None;
@@ -97,7 +97,7 @@ fn without_numbers(text: &str) -> Option<String> {
     any.then(|| out.join("\n"))
 }
 
-/// `new` without numbers where `old` has them: all lines, or none. Some with and some without could mean either.
+/// Removes the numbers from `new`, if all its lines have one or none has. A mixture is ambiguous.
 fn numbers_out_of_new(new: &str) -> Option<String> {
     let (mut with, mut without) = (0, 0);
     for line in new.split('\n').filter(|line| !line.trim().is_empty()) {
@@ -113,7 +113,7 @@ fn numbers_out_of_new(new: &str) -> Option<String> {
     }
 }
 
-/// Whether a text looks like lines copied from a listing with their numbers.
+/// True if a text looks like lines copied from a numbered listing.
 pub(crate) fn looks_numbered(text: &str) -> bool {
     let mut lines = text.split('\n').filter(|line| !line.trim().is_empty());
     let arrow = |line: &str| {
@@ -123,7 +123,7 @@ pub(crate) fn looks_numbered(text: &str) -> bool {
     lines.next().is_some_and(arrow)
 }
 
-/// What stands inside a Markdown fence, if the whole text is one.
+/// Returns the content of a Markdown fence, if the whole text is one.
 pub(crate) fn without_fence(text: &str) -> Option<&str> {
     let body = text.trim_matches('\n');
     let rest = body.strip_prefix("```")?;
@@ -166,7 +166,8 @@ fn without_entities(text: &str) -> String {
     out + rest
 }
 
-/// A line that stands for lines left out: `// ... existing code ...`, `# rest of the file unchanged`, `...`.
+/// True for a line that is a placeholder for omitted lines: `// ... existing code ...`, `# rest of the file
+/// unchanged`, `...`.
 pub(crate) fn is_placeholder(line: &str) -> bool {
     let line = line.trim();
     let lower = line.to_lowercase();
@@ -197,8 +198,8 @@ pub(crate) fn is_placeholder(line: &str) -> bool {
     leader && dots(&lower) && words.iter().any(|word| lower.contains(word)) || speaks_of_the_rest(&lower)
 }
 
-/// A comment, or words in brackets, that say nothing but that other lines stay: `# rest of the code remains the same`,
-/// `[existing code]`, `// ... 12 more lines`. Given in small letters.
+/// True for a comment, or words in brackets, that only say that other lines stay: `# rest of the code remains
+/// the same`, `[existing code]`, `// ... 12 more lines`. Expects lower case.
 fn speaks_of_the_rest(line: &str) -> bool {
     const COMMENTS: [&str; 8] = ["//", "#", "/*", "<!--", "--", ";", "%", "{/*"];
     const BRACKETS: [&str; 4] = ["[", "<", "(", "... "];
@@ -231,7 +232,7 @@ fn speaks_of_the_rest(line: &str) -> bool {
         return false;
     }
     let dots = line.contains("...") || line.contains('…');
-    // Dots in front of a word are code.
+    // Dots before a word are code, for example a spread operator.
     let spread = line.split("...").skip(1).any(|rest| rest.starts_with(char::is_alphabetic));
     let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).collect();
     let known = |word: &&str| {

@@ -1,13 +1,13 @@
-//! The `write` tool: the whole content of a file.
+//! The `write` tool: replaces the whole content of a file.
 //!
-//! Invariants: a file that the model has not read, or that changed since, is not overwritten; an existing file keeps its
-//! encoding, and its line endings where they are all the same.
+//! Invariants: a file that the model has not read, or that changed since, is not overwritten. An existing
+//! file keeps its encoding, and its line endings if they are uniform.
 
 use crate::encoding::{self, Kind};
 use crate::endings::{Ending, Source};
 use crate::file::{self, FileError};
+use crate::hunk_filter::HunkFilter;
 use crate::known::Known;
-use crate::sieve::Sieve;
 use crate::variants::{is_placeholder, without_fence};
 use crate::{Gate, diff, input, report, stale, store};
 use becket_tool::{Tool, ToolEnv};
@@ -20,7 +20,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Longer texts are not compared line by line.
+/// Maximum size in bytes of texts that are compared line by line.
 const MAX_DIFF_BYTES: usize = 2 * 1024 * 1024;
 
 #[derive(Debug, Deserialize)]
@@ -70,11 +70,15 @@ impl Tool for WriteTool {
     }
 
     fn preview(&self, input: &Value, env: &ToolEnv) -> Vec<FilePreview> {
-        crate::preview(env, |env, sieve| write(&input::parse::<Input>(&self.spec, input)?, env, sieve))
+        crate::preview(env, |env, hunk_filter| {
+            write(&input::parse::<Input>(&self.spec, input)?, env, hunk_filter)
+        })
     }
 
     fn refusal(&self, input: &Value, env: &ToolEnv) -> Option<String> {
-        crate::refusal(env, |env, sieve| write(&input::parse::<Input>(&self.spec, input)?, env, sieve))
+        crate::refusal(env, |env, hunk_filter| {
+            write(&input::parse::<Input>(&self.spec, input)?, env, hunk_filter)
+        })
     }
 
     fn run_without<'a>(
@@ -84,16 +88,16 @@ impl Tool for WriteTool {
         env: &'a ToolEnv,
     ) -> BoxFuture<'a, ToolOutput> {
         let input = input::parse::<Input>(&self.spec, &input);
-        Box::pin(self.gate.run(env, rejected, move |env, sieve| write(&input?, env, sieve)))
+        Box::pin(self.gate.run(env, rejected, move |env, hunk_filter| write(&input?, env, hunk_filter)))
     }
 }
 
-fn write(input: &Input, env: &ToolEnv, sieve: &mut Sieve) -> Result<ToolOutput, String> {
+fn write(input: &Input, env: &ToolEnv, hunk_filter: &mut HunkFilter) -> Result<ToolOutput, String> {
     let path = input::target(env, &input.path)?;
     let content = unfenced(&path, &input.content);
     let outcome = match file::read(&path) {
-        Err(FileError::Missing) => create(env, &path, &content, sieve),
-        Ok(current) => overwrite(env, &path, &current, &content, sieve),
+        Err(FileError::Missing) => create(env, &path, &content, hunk_filter),
+        Ok(current) => overwrite(env, &path, &current, &content, hunk_filter),
         Err(error) => Err(error),
     };
     outcome.map_err(|error| match error {
@@ -105,16 +109,16 @@ fn write(input: &Input, env: &ToolEnv, sieve: &mut Sieve) -> Result<ToolOutput, 
     })
 }
 
-/// A new file, as UTF-8.
+/// Creates a new file in UTF-8.
 pub(crate) fn create(
     env: &ToolEnv,
     path: &Path,
     content: &str,
-    sieve: &mut Sieve,
+    hunk_filter: &mut HunkFilter,
 ) -> Result<ToolOutput, FileError> {
     // A new file is one hunk: all of it, or nothing.
-    sieve.pass(path, b"", content.as_bytes().to_vec());
-    sieve.ready()?;
+    hunk_filter.pass(path, b"", content.as_bytes().to_vec());
+    hunk_filter.ready()?;
     store::create(path, content.as_bytes(), None)?.keep();
     env.host.note_content(path, &becket_tool::sha256(content.as_bytes()), content.as_bytes().to_vec());
     let lines = content.lines().count();
@@ -133,7 +137,7 @@ fn overwrite(
     path: &Path,
     current: &file::Current,
     content: &str,
-    sieve: &mut Sieve,
+    hunk_filter: &mut HunkFilter,
 ) -> Result<ToolOutput, FileError> {
     let name = env.display(path);
     let view = encoding::decode(&current.bytes);
@@ -143,10 +147,10 @@ fn overwrite(
         _ => content.to_owned(),
     };
     let bytes = match view.kind {
-        // What is no text has no encoding to keep.
+        // A file that is not text has no encoding to keep.
         Kind::Bytes { .. } => content.clone().into_bytes(),
         _ => {
-            // The mark is the file's, whether the model wrote one or not.
+            // The file's byte order mark is kept, whether or not the model wrote one.
             let text = content.strip_prefix('\u{FEFF}').unwrap_or(&content);
             let body = view.encode(text).map_err(|c| {
                 format!("{name} is in {}, which has no character {c:?}; nothing was changed. Write it without that character, or delete the file first to write it anew as UTF-8.", view.name())
@@ -178,8 +182,8 @@ fn overwrite(
         stale::overwritten(known.seen, drift.as_ref(), &name)
             .inspect_err(|_| Known::told(env, path, &current.bytes, drift.as_ref()))?;
     }
-    let bytes = sieve.pass(path, &current.bytes, bytes);
-    sieve.ready()?;
+    let bytes = hunk_filter.pass(path, &current.bytes, bytes);
+    hunk_filter.ready()?;
     store::replace(path, &bytes, current)?.keep();
     env.host.note_content(path, &becket_tool::sha256(&bytes), bytes.clone());
     let after = encoding::decode(&bytes);
@@ -214,7 +218,8 @@ fn described(mut details: Value, created: bool, bytes: usize) -> Value {
     details
 }
 
-/// Languages in which no line begins with three back ticks: there, a fence around the whole is the model's wrapping.
+/// Extensions of languages in which no line begins with three backticks. In their files, a fence around the
+/// whole text was added by the model.
 const UNFENCED: &[&str] = &[
     "rs", "py", "pyi", "c", "h", "cc", "cpp", "hpp", "go", "java", "kt", "cs", "php", "swift", "json",
     "toml", "yaml", "yml", "html", "css", "scss", "xml", "sql", "lua", "rb", "sh", "bash", "zig", "dart",

@@ -397,7 +397,7 @@ async fn a_preview_changes_nothing_and_rejected_hunks_stay_as_they_were() {
         "{output:?}"
     );
     assert_eq!(room.bytes("a.txt"), old.replace("line 2\n", "two\n").as_bytes());
-    // What nobody saw is neither shown as read nor written.
+    // A rejected new file is neither recorded as read nor written.
     let other = json!({"path": "new.txt", "content": "x\n"});
     assert_eq!(room.write.preview(&other, &room.env)[0].hunks.len(), 1);
     let output = room.write.run_without(vec![0], other, &room.env).await;

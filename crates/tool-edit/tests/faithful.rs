@@ -1,7 +1,9 @@
-//! What an edit leaves as it was besides the content: mode with its set-id bits, owner, access lists, attributes, other names;
-//! and files that may not be written: of somebody else, in sticky directories, immutable, on full and read-only file systems.
+//! Metadata that an edit keeps: mode with its set-id bits, owner, access lists, attributes, other names. Also
+//! files that cannot be written: owned by others, in sticky directories, immutable, on full and read-only
+//! file systems.
 //!
-//! Some need root, a mount or `chattr`; where that is not to be had, the case says so on stderr and is left out.
+//! Some cases need root, a mount or `chattr`. If these are unavailable, the case says so on stderr and is
+//! skipped.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up fails the test")]
 
@@ -142,7 +144,7 @@ fn access_lists_and_attributes_stay_and_none_come() {
     assert_eq!(kept(&path), before);
     assert!(!patch(&env, "*** Update File: f\n*** Move to: g\n-two\n+one\n").is_error);
     assert_eq!(kept(&env.cwd.join("g")), before);
-    // What the directory gives to new files is not for one that was there already.
+    // The directory's defaults for new files do not apply to an existing one.
     let plain = put(&env.cwd, "plain", 0o640);
     assert!(set(&env.cwd, "system.posix_acl_default", &access_list(4321)));
     assert!(!edit(&env, "plain").is_error);

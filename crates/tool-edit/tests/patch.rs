@@ -76,7 +76,7 @@ async fn several_edits_are_one_write() {
     // Each is against the file as it was, so a swap is a swap.
     let output = room.multi("f", &[("two", "three"), ("three", "two")]).await;
     assert_eq!((output.is_error, room.text("f").unwrap().as_str()), (false, "1\nthree\n2.5\ntwo\n4\n"));
-    // What the first edit takes away is no place for the second, so one is left.
+    // Text that the first edit removes is no match for the second one, so only one match is left.
     let room = Room::new(&[("f", "x = 1\ny\nx = 2\n")]);
     assert!(!room.multi("f", &[("x = 1", "z = 1"), ("x = ", "w = ")]).await.is_error);
     assert_eq!(room.text("f").unwrap(), "z = 1\ny\nw = 2\n");

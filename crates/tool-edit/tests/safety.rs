@@ -1,5 +1,6 @@
-//! What must hold while others write, links move and we are killed: no foreign write is lost (10,000 races), a file is the
-//! old or the new one (kills at random moments), nothing is written outside of the roots (a forest of moving links).
+//! Guarantees while others write, links change and the process is killed: no write of others is lost (10,000
+//! races); a file has its old or its new content (kills at random moments); nothing is written outside the
+//! roots (many changing links).
 //!
 //! `PROPTEST_CASES` sets the number of races for longer runs.
 
@@ -64,7 +65,7 @@ fn a_changed_file_is_edited_only_where_it_is_as_it_was() {
     let output = block_on(edit(&env, "f", "line 17", "ours"));
     assert!(!output.is_error && output.content.contains("has changed elsewhere since you read it:\n@@ -1,6 +1,6 @@\n line 1\n line 2\n-line 3\n+theirs"), "{}", output.content);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), lines(&[(3, "theirs"), (17, "ours")]));
-    // It was told all, so it knows the file now.
+    // The refusal showed all changes, so the model knows the file now.
     assert!(!block_on(edit(&env, "f", "theirs", "both")).is_error);
     // Now the very line changes, and the old text happens to be in it.
     std::fs::write(&path, lines(&[(9, "not line 9 any more")])).unwrap();

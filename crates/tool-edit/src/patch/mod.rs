@@ -1,11 +1,10 @@
-//! The `apply_patch` tool: several files in one envelope, all of them or none.
+//! The `apply_patch` tool: changes to several files in one envelope, all of them or none.
 //!
-//! Model: the patch is parsed ([`parse`]), each file is read and its hunks become a plan of the same engine that edits use;
-//! only when every file has its plan is anything written. A write that fails takes back those before it.
+//! The patch is parsed ([`parse`]). Each file is read, and its hunks become a plan of the engine that `edit`
+//! uses. Files are written only after every file has a plan. If a write fails, the earlier ones are reverted.
 //!
-//! A diff as git writes it ([`unified`]) is another way to say the same sections.
-//!
-//! Where a hunk goes is [`place`]'s.
+//! A unified diff ([`unified`]) is an alternative notation for the same sections. [`place`] decides where a
+//! hunk belongs.
 
 mod parse;
 mod place;
@@ -13,8 +12,8 @@ mod unified;
 
 use crate::engine::Seen;
 use crate::file::{self, Current, FileError};
+use crate::hunk_filter::HunkFilter;
 use crate::known::Known;
-use crate::sieve::Sieve;
 use crate::store::{self, Done};
 use crate::{Gate, diff, encoding, input, report, stale};
 use becket_tool::{Tool, ToolEnv};
@@ -58,7 +57,7 @@ impl PatchTool {
     }
 
     fn patch(&self, input: &Value) -> Result<Vec<Section>, String> {
-        // The text alone, or as the arguments of a command, is how some call it.
+        // Some models send the text alone, or as the argument list of a command.
         let input = match input {
             Value::String(text) if text.contains("***") || text.contains("+++ ") => json!({"patch": text}),
             Value::Object(map) => match map.values().next() {
@@ -97,11 +96,11 @@ impl Tool for PatchTool {
     }
 
     fn preview(&self, input: &Value, env: &ToolEnv) -> Vec<FilePreview> {
-        crate::preview(env, |env, sieve| apply(self.patch(input)?, env, sieve))
+        crate::preview(env, |env, hunk_filter| apply(self.patch(input)?, env, hunk_filter))
     }
 
     fn refusal(&self, input: &Value, env: &ToolEnv) -> Option<String> {
-        crate::refusal(env, |env, sieve| apply(self.patch(input)?, env, sieve))
+        crate::refusal(env, |env, hunk_filter| apply(self.patch(input)?, env, hunk_filter))
     }
 
     fn run_without<'a>(
@@ -111,41 +110,41 @@ impl Tool for PatchTool {
         env: &'a ToolEnv,
     ) -> BoxFuture<'a, ToolOutput> {
         let input = self.patch(&input);
-        Box::pin(self.gate.run(env, rejected, move |env, sieve| apply(input?, env, sieve)))
+        Box::pin(self.gate.run(env, rejected, move |env, hunk_filter| apply(input?, env, hunk_filter)))
     }
 }
 
-/// One file's part of the work: what is there, what will be, what to say.
+/// The change to one file: its current state, its new state, and the messages.
 struct Step {
     path: PathBuf,
-    /// Where it goes, if it moves.
+    /// New path, if the file is moved.
     to: Option<PathBuf>,
     current: Option<Current>,
-    /// `None` for a file that goes.
+    /// New content; `None` for a deleted file.
     new: Option<Vec<u8>>,
     line: String,
     snippet: String,
     details: Value,
-    /// The model knows the new content.
+    /// True if the model knows the new content.
     known: bool,
-    /// A person took it out.
+    /// True if the user rejected this change.
     rejected: bool,
 }
 
 impl Step {
-    /// A file that comes or goes is one hunk: all of it, or nothing.
-    fn sieved(self, sieve: &mut Sieve) -> Self {
+    /// Applies the user's rejections. A created or deleted file is one hunk: all of it or nothing.
+    fn filtered(self, hunk_filter: &mut HunkFilter) -> Self {
         let old = self.current.as_ref().map_or(&[][..], |c| &c.bytes);
         let new = self.new.clone().unwrap_or_default();
         // An empty file has no hunk that could be rejected.
         if new.is_empty() && old.is_empty() {
             return self;
         }
-        let rejected = sieve.pass(&self.path, old, new) == old;
+        let rejected = hunk_filter.pass(&self.path, old, new) == old;
         Self { rejected, ..self }
     }
 
-    /// Something is left to do: an update of which every hunk was rejected would write what is there.
+    /// True if something is left to write. If every hunk of an update was rejected, nothing is.
     fn changes(&self) -> bool {
         let same = || match (&self.current, &self.new) {
             (Some(current), Some(new)) => current.bytes == *new && self.to.is_none(),
@@ -155,21 +154,21 @@ impl Step {
     }
 }
 
-fn apply(patch: Vec<Section>, env: &ToolEnv, sieve: &mut Sieve) -> Result<ToolOutput, String> {
+fn apply(patch: Vec<Section>, env: &ToolEnv, hunk_filter: &mut HunkFilter) -> Result<ToolOutput, String> {
     let patch = joined(patch, env)?;
     for _ in 0..5 {
-        sieve.begin();
+        hunk_filter.begin();
         let mut steps = patch
             .iter()
             .map(|(path, section)| -> Result<Step, String> {
-                let step = plan(path, section, env, sieve)?;
+                let step = plan(path, section, env, hunk_filter)?;
                 let Some(note) = &section.note else { return Ok(step) };
                 let line = format!("{}. {note}", step.line.trim_end_matches('.'));
                 Ok(Step { line, ..step })
             })
             .collect::<Result<Vec<_>, _>>()?;
         distinct(&steps, env)?;
-        sieve.ready()?;
+        hunk_filter.ready()?;
         steps.retain(Step::changes);
         match write(&steps) {
             Ok(()) => return Ok(done(&steps, env)),
@@ -180,7 +179,7 @@ fn apply(patch: Vec<Section>, env: &ToolEnv, sieve: &mut Sieve) -> Result<ToolOu
     Err("A file of the patch is being written by somebody else; nothing was changed. Try again.".to_owned())
 }
 
-/// The sections by file; several updates of one file are one.
+/// Groups the sections by file. Several updates of one file are combined.
 fn joined(patch: Vec<Section>, env: &ToolEnv) -> Result<Vec<(PathBuf, Section)>, String> {
     let mut out: Vec<(PathBuf, Section)> = Vec::new();
     for section in patch {
@@ -208,7 +207,7 @@ fn joined(patch: Vec<Section>, env: &ToolEnv) -> Result<Vec<(PathBuf, Section)>,
     Ok(out)
 }
 
-/// No file is written twice.
+/// Refuses a patch that writes one file twice.
 fn distinct(steps: &[Step], env: &ToolEnv) -> Result<(), String> {
     let mut ends: Vec<&Path> = steps.iter().map(|step| step.to.as_deref().unwrap_or(&step.path)).collect();
     ends.sort();
@@ -233,12 +232,12 @@ fn words(error: FileError, path: &Path, env: &ToolEnv) -> String {
     }
 }
 
-fn plan(path: &Path, section: &Section, env: &ToolEnv, sieve: &mut Sieve) -> Result<Step, String> {
+fn plan(path: &Path, section: &Section, env: &ToolEnv, hunk_filter: &mut HunkFilter) -> Result<Step, String> {
     let name = env.display(path);
     match &section.action {
         Action::Add(content) => {
             let step = add(path, &name, content)?;
-            Ok(step.sieved(sieve))
+            Ok(step.filtered(hunk_filter))
         }
         Action::Delete { held } => {
             if env.resolve(&section.path).is_symlink() {
@@ -259,7 +258,7 @@ fn plan(path: &Path, section: &Section, env: &ToolEnv, sieve: &mut Sieve) -> Res
                     held.lines().count()
                 ));
             }
-            Ok(delete(path, &name, current).sieved(sieve))
+            Ok(delete(path, &name, current).filtered(hunk_filter))
         }
         Action::Update { to, hunks } => {
             let current = file::read(path).map_err(|e| words(e, path, env))?;
@@ -270,7 +269,7 @@ fn plan(path: &Path, section: &Section, env: &ToolEnv, sieve: &mut Sieve) -> Res
                     env.display(to)
                 ));
             }
-            update(path, to, &name, current, hunks, env, sieve)
+            update(path, to, &name, current, hunks, env, hunk_filter)
         }
     }
 }
@@ -294,7 +293,7 @@ fn add(path: &Path, name: &str, content: &str) -> Result<Step, String> {
     Ok(step)
 }
 
-/// The same lines, whatever ends them.
+/// True if the lines are equal, ignoring line endings.
 fn same_text(text: &str, bytes: &[u8]) -> bool {
     let there = encoding::decode(bytes);
     text.trim_end().lines().map(str::trim_end).eq(there.text.trim_end().lines().map(str::trim_end))
@@ -326,7 +325,7 @@ fn update(
     current: Current,
     hunks: &[Hunk],
     env: &ToolEnv,
-    sieve: &mut Sieve,
+    hunk_filter: &mut HunkFilter,
 ) -> Result<Step, String> {
     if let Some(what) = becket_tool::sniff::not_text(&current.bytes, path).filter(|_| !hunks.is_empty()) {
         return Err(format!(
@@ -343,7 +342,7 @@ fn update(
         if new == current.bytes && to.is_none() {
             return Err(format!("The patch would leave {name} as it is; nothing was changed."));
         }
-        let new = sieve.pass(path, &current.bytes, new);
+        let new = hunk_filter.pass(path, &current.bytes, new);
         let change = report::change(subject, &plan, &new);
         let moved = to.as_ref().map_or(String::new(), |to| format!(" → {}", env.display(to)));
         let line = format!("M {name}{moved}{}", report::manner(subject, &plan, &change));
@@ -375,7 +374,7 @@ fn kind(mut details: Value, kind: FileChangeKind) -> Value {
     details
 }
 
-/// Writes all, or takes back what was written.
+/// Writes all files, or reverts those already written.
 fn write(steps: &[Step]) -> Result<(), FileError> {
     let mut written: Vec<Done> = Vec::new();
     let mut carry_out = || -> Result<(), FileError> {

@@ -1,20 +1,21 @@
-//! The text of a patch as sections and hunks.
+//! Parser for the text of a patch: sections and hunks.
 //!
-//! Owns leniency about the envelope: a shell's here-document or a Markdown fence around it, a missing first line, markers
-//! with other spaces, quoted paths, unified headers and line numbers after `@@`, context lines without their leading space.
-//! Not lenient about the end: a patch without its last line may be a part of one. A diff without an envelope is `unified`'s.
+//! Owns leniency about the envelope: a shell here-document or a Markdown fence around it, a missing first
+//! line, markers with other spacing, quoted paths, unified headers and line numbers after `@@`, context lines
+//! without their leading space. Not lenient about the end: a patch without its last line may be truncated.
+//! `unified` parses diffs without an envelope.
 //!
-//! Pure; knows no file. Lines of a hunk all end in `\n`.
+//! Pure; knows no file. All lines of a hunk end in `\n`.
 
 use super::unified;
 use becket_types::cut_end;
 
-/// What to do to one file.
+/// The change to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Section {
     pub path: String,
     pub action: Action,
-    /// What of it is not done, for the model.
+    /// Note for the model about parts that are not carried out.
     pub note: Option<String>,
 }
 
@@ -22,7 +23,7 @@ pub(crate) struct Section {
 pub(crate) enum Action {
     Add(String),
     Delete {
-        /// The text that the patch takes the file to have.
+        /// The content that the patch expects the file to have.
         held: Option<String>,
     },
     Update {
@@ -31,23 +32,28 @@ pub(crate) enum Action {
     },
 }
 
-/// One place of an update.
+/// One changed place of an update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hunk {
-    /// Lines that stand above it, outermost first.
+    /// Lines that precede the place, outermost first.
     pub anchors: Vec<String>,
-    /// Line (from 1) as a unified header has it.
+    /// Line number (from 1) in a unified header.
     pub line: Option<usize>,
     pub old: String,
     pub new: String,
     pub at_end: bool,
 }
 
-/// The sections of a patch, at least one. `Err` says what is wrong, with the line.
+/// Parses the sections of a patch, at least one.
+///
+/// # Errors
+///
+/// Returns a message with the line that is wrong.
 pub(crate) fn parse(text: &str) -> Result<Vec<Section>, String> {
     let text = text.replace("\r\n", "\n");
     let all: Vec<&str> = text.split('\n').collect();
-    // Whichever begins first: a diff may be of a file with patches in it, and the other way round.
+    // The notation that begins first is used: a diff may change a file that contains patches, and the
+    // reverse.
     let diff = (0..all.len()).find(|at| unified::begins(&all, *at));
     let envelope = all.iter().position(|line| begins(line));
     if let Some(at) = diff.filter(|at| envelope.is_none_or(|envelope| *at < envelope)) {
@@ -80,7 +86,7 @@ enum Marker<'a> {
     Move(&'a str),
 }
 
-/// A line of the envelope, however its spaces and letters are.
+/// Parses a marker line of the envelope, ignoring its spacing and case.
 fn marker(line: &str) -> Option<Marker<'_>> {
     let rest = line.trim().strip_prefix("***")?.trim_start_matches('*').trim();
     let lower = rest.to_ascii_lowercase();
@@ -107,12 +113,12 @@ fn marker(line: &str) -> Option<Marker<'_>> {
     })
 }
 
-/// Whether an envelope begins here, with its first line or without.
+/// True if an envelope begins on this line, even if its first line is missing.
 fn begins(line: &str) -> bool {
     matches!(marker(line), Some(Marker::Begin | Marker::Add(_) | Marker::Delete(_) | Marker::Update(_)))
 }
 
-/// The lines between the first and the last line of the envelope, whatever is wrapped around it.
+/// Returns the lines between the first and last line of the envelope, ignoring any wrapping around it.
 fn body<'a, 't>(lines: &'a [&'t str]) -> Result<&'a [&'t str], String> {
     let is = |line: &&str, want: fn(&Marker<'_>) -> bool| marker(line).is_some_and(|m| want(&m));
     let header = |m: &Marker<'_>| matches!(m, Marker::Add(_) | Marker::Delete(_) | Marker::Update(_));
@@ -182,7 +188,7 @@ impl<'a> Parser<'a> {
         (!ends).then_some(line)
     }
 
-    /// The content of a new file. Where no line has its `+`, all are meant as they are.
+    /// Returns the content of a new file. If no line begins with `+`, all lines are taken literally.
     fn added(&mut self) -> Result<String, String> {
         let from = self.at;
         while self.in_section().is_some() {
@@ -210,7 +216,7 @@ impl<'a> Parser<'a> {
         Ok(out)
     }
 
-    /// Some write out what is deleted.
+    /// Skips the deleted content, which some models write out.
     fn skip_deleted(&mut self) {
         while self.in_section().is_some_and(|line| line.starts_with('-') || line.trim().is_empty()) {
             self.at += 1;
@@ -262,7 +268,7 @@ impl<'a> Parser<'a> {
             Some(b'+') => (false, true, &line[1..]),
             Some(b'-') => (true, false, &line[1..]),
             Some(b' ') => (true, true, &line[1..]),
-            // An empty context line whose space was lost; or a line without any.
+            // An empty context line that lost its space, or a line that never had one.
             None => (true, true, ""),
             Some(_) if hunk.at_end => return Err(self.wrong("nothing follows `*** End of File` in a hunk")),
             Some(_) => (true, true, line),
@@ -277,7 +283,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What stands behind `@@`: a line number of a unified header, and a line to look for.
+/// Parses the text after `@@`: a line number of a unified header, and a line to search for.
 pub(super) fn header_of(header: &str) -> (Option<usize>, Option<String>) {
     let header = header.trim();
     let mut rest = header;
@@ -289,7 +295,7 @@ pub(super) fn header_of(header: &str) -> (Option<usize>, Option<String>) {
         number = digits.parse().ok();
         rest = header.split_once("@@").map_or("", |(_, rest)| rest);
     }
-    // Dots stand for numbers that were left out.
+    // Dots are placeholders for omitted numbers.
     if let Some(dots) = rest.trim().strip_prefix("...").or_else(|| rest.trim().strip_prefix('…'))
         && (dots.trim().is_empty() || dots.trim().starts_with("@@"))
     {
@@ -299,7 +305,7 @@ pub(super) fn header_of(header: &str) -> (Option<usize>, Option<String>) {
     (number, (!anchor.is_empty()).then(|| anchor.to_owned()))
 }
 
-/// A hunk is complete. Empty lines at its end come from the space between sections.
+/// Completes a hunk. Empty lines at its end come from the space between sections and are removed.
 pub(super) fn finish(hunk: &mut Hunk, hunks: &mut Vec<Hunk>) {
     let mut done = std::mem::take(hunk);
     while done.old.ends_with("\n\n") && done.new.ends_with("\n\n") && !done.at_end {

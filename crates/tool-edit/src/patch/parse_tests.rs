@@ -76,7 +76,7 @@ fn what_is_wrong_is_named() {
 }
 
 proptest! {
-    /// Whatever comes, parsing ends without a panic, and what is understood is whole lines.
+    /// Parsing any input ends without a panic, and every parsed hunk consists of whole lines.
     #[test]
     fn anything_is_parsed_or_refused(
         lines in proptest::collection::vec(prop_oneof![

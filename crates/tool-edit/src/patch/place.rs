@@ -1,8 +1,9 @@
-//! Where the hunks of a patch go.
+//! Placing the hunks of a patch.
 //!
-//! Model: a hunk is an edit of whole lines, behind the hunk before it and below what its `@@` lines name. A hunk may lie above
-//! the one before it if its place is unique. Hunks that say the same go from top to bottom if there is a place for each.
-//! A hunk without old lines adds below the line that is named, else at the end.
+//! A hunk is an edit of whole lines, located after the previous hunk and below the lines that its `@@` lines
+//! name. A hunk may be above the previous one if its place is unique. Identical hunks are placed from top to
+//! bottom if there are enough places. A hunk without old lines is inserted below the named line, or else at
+//! the end.
 //!
 //! Pure; the engine finds the places.
 
@@ -11,7 +12,7 @@ use crate::engine::{Edit, Plan, Planner, Subject};
 use crate::scope::{Scope, line_of};
 use crate::tiers::squeeze;
 
-/// The hunks as edits, each after the one before it; out of order only where that is certain.
+/// Converts the hunks to edits, each after the previous one. Another order is accepted only if it is certain.
 pub(super) fn place(subject: &Subject<'_>, hunks: &[Hunk]) -> Result<Plan, String> {
     let text = &*subject.source.text;
     let mut planner = Planner::new(subject);
@@ -29,7 +30,7 @@ pub(super) fn place(subject: &Subject<'_>, hunks: &[Hunk]) -> Result<Plan, Strin
             let edit = as_edit(hunk, text, after, like, subject.name)?;
             planner.add(&Edit { label: label.clone(), ..edit })
         };
-        // An exact place above is better than one below that is only similar.
+        // An exact place above is better than a merely similar one below.
         let exact = |from: usize| spots(text, &hunk.old, from).len();
         let above = after > 0 && exact(after) == 0 && exact(0) == 1;
         let order = if above { [0, after] } else { [after, 0] };
@@ -41,13 +42,13 @@ pub(super) fn place(subject: &Subject<'_>, hunks: &[Hunk]) -> Result<Plan, Strin
     Ok(planner.finish())
 }
 
-/// Two hunks that say the same, and nothing of where.
+/// True if two hunks are identical and neither says where it belongs.
 fn is_alike(hunk: &Hunk, other: &Hunk) -> bool {
     let says_where = |hunk: &Hunk| hunk.line.is_some() || hunk.at_end;
     hunk.old == other.old && hunk.anchors == other.anchors && !says_where(hunk) && !says_where(other)
 }
 
-/// Offsets of the whole lines that are exactly `old`, from `from` on, not overlapping.
+/// Returns the offsets of whole lines that equal `old`, starting at `from`, not overlapping.
 fn spots(text: &str, old: &str, from: usize) -> Vec<usize> {
     let mut end = from;
     let mut out = Vec::new();
@@ -61,14 +62,15 @@ fn spots(text: &str, old: &str, from: usize) -> Vec<usize> {
     out
 }
 
-/// A hunk with old lines. `like`: so many hunks from this one on say the same; where the text has as many places for them,
-/// they go from top to bottom.
+/// Converts a hunk with old lines to an edit. `like` is the number of identical hunks from this one on. If
+/// the text has that many matching places, they are used from top to bottom.
 fn as_edit(hunk: &Hunk, text: &str, after: usize, like: usize, name: &str) -> Result<Edit, String> {
     if text.is_empty() && hunk.old.is_empty() {
         return Ok(Edit { new: hunk.new.clone(), ..Edit::default() });
     }
     let anchors = anchors(hunk, text, after);
-    // Behind line numbers stands what some program found there, often cut; without them it says where the hunk belongs.
+    // With line numbers, the text after them was added by a program and is often cut. Without numbers, the
+    // model wrote it to say where the hunk belongs.
     let binding = !hunk.anchors.is_empty() && hunk.line.is_none();
     if binding && anchors.is_empty() {
         return Err(no_header(hunk, name));
@@ -110,9 +112,9 @@ fn as_edit(hunk: &Hunk, text: &str, after: usize, like: usize, name: &str) -> Re
     Ok(Edit { old: hunk.old.clone(), new: hunk.new.clone(), scope, ..Edit::default() })
 }
 
-/// The offset where a hunk that only adds lines goes: below the line that is named, else at the end.
+/// Returns the offset of a hunk that only adds lines: below the named line, or else the end.
 fn insertion(hunk: &Hunk, text: &str, after: usize, name: &str) -> Result<usize, String> {
-    // A number alone is too often wrong.
+    // Line numbers alone are too often wrong.
     if hunk.line.is_some_and(|line| line < text.lines().count()) && hunk.anchors.is_empty() {
         return Err(format!(
             "A hunk of {name} only adds lines, and nothing but a line number says where; nothing was changed. Give the lines around it."
@@ -144,7 +146,7 @@ fn no_header(hunk: &Hunk, name: &str) -> String {
     )
 }
 
-/// Whether most lines of a text are among those that are to be added: a new content rather than an addition.
+/// True if most lines of a text are among the added lines. The hunk is then a new content, not an addition.
 fn repeats(added: &str, text: &str) -> bool {
     let lines = |text: &str| -> std::collections::HashSet<String> {
         text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
@@ -153,8 +155,8 @@ fn repeats(added: &str, text: &str) -> bool {
     own.len() > 1 && own.intersection(&added).count() * 2 > own.len()
 }
 
-/// The hunk as it was meant where its context lines lack the blank that stands for their sign: then one of their
-/// indentation was taken for it.
+/// Returns the hunk with a leading blank added to its context lines. It is used if they lack their sign, so
+/// that a blank of their indentation was taken for it.
 fn with_first_blanks(hunk: &Hunk) -> (String, String) {
     let (old, new): (Vec<&str>, Vec<&str>) =
         (hunk.old.split_inclusive('\n').collect(), hunk.new.split_inclusive('\n').collect());
@@ -172,7 +174,7 @@ fn with_first_blanks(hunk: &Hunk) -> (String, String) {
     (of_old, of_new)
 }
 
-/// Offsets of the lines that the last `@@` of a hunk may name, below those that the others name.
+/// Returns the offsets of the lines that the last `@@` of a hunk may name, below those of the earlier ones.
 fn anchors(hunk: &Hunk, text: &str, after: usize) -> Vec<usize> {
     let mut found: Vec<usize> = Vec::new();
     let mut from = 0;
@@ -198,12 +200,12 @@ fn anchors(hunk: &Hunk, text: &str, after: usize) -> Vec<usize> {
         let Some(first) = found.first() else { return Vec::new() };
         from = *first;
     }
-    // A place named again further down is meant further down.
+    // If the named line occurs further down again, the later one is meant.
     let later: Vec<usize> = found.iter().copied().filter(|at| *at >= after).collect();
     if later.is_empty() { found } else { later }
 }
 
-/// A refusal of the engine's, as one who wrote a patch can act on it.
+/// Rewords a refusal of the engine for the author of a patch.
 fn in_words_of_patches(refusal: &str) -> String {
     refusal.replace("`old`", "The hunk's old text").replace(
         ", or set replace_all to change them all",

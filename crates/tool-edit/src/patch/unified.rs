@@ -1,23 +1,27 @@
-//! A unified diff, as git and diff write it, as the sections of a patch.
+//! Parser for unified diffs, as git and diff write them. Produces the sections of a patch.
 //!
-//! Owns what of such a diff can be told for certain: files that are changed, created, deleted or renamed. What cannot be
-//! done by changing text (binary content, a mode alone, copies, links), what contradicts itself, and a diff that may be cut
-//! off are refused. Line numbers only tell apart places that match alike; headings behind `@@` are not looked for, since git
-//! writes the nearest line above and not the place.
+//! Owns the certain cases: files that are changed, created, deleted or renamed. Refused are changes that are
+//! not text (binary content, a mode alone, copies, links), contradictions, and diffs that may be truncated.
+//! Line numbers only distinguish places that match equally well. Headings after `@@` are not searched for,
+//! because git writes the nearest line above and not the place.
 //!
 //! Pure; knows no file.
 
 use super::parse::{Action, Hunk, Section, finish, header_of};
 use becket_types::cut_end;
 
-/// Whether a diff of a file begins on this line.
+/// True if a diff of a file begins on this line.
 pub(super) fn begins(lines: &[&str], at: usize) -> bool {
     let next = lines.get(at + 1).copied().unwrap_or_default();
     let line = lines.get(at).copied().unwrap_or_default();
     line.starts_with("diff --git ") || (line.starts_with("--- ") && next.starts_with("+++ "))
 }
 
-/// The sections of a diff that begins on the first line. `Err` says what is wrong.
+/// Parses the sections of a diff that begins on the first line.
+///
+/// # Errors
+///
+/// Returns a message that says what is wrong.
 pub(super) fn parse(lines: &[&str]) -> Result<Vec<Section>, String> {
     let mut reader = Reader { lines, at: 0, closed: false };
     let mut out = Vec::new();
@@ -27,7 +31,7 @@ pub(super) fn parse(lines: &[&str]) -> Result<Vec<Section>, String> {
     Ok(out)
 }
 
-/// What stands above the hunks of one file.
+/// Header lines above the hunks of one file.
 #[derive(Default)]
 struct Head {
     /// Both names of a `diff --git` line.
@@ -35,24 +39,24 @@ struct Head {
     old: Option<String>,
     new: Option<String>,
     rename: (Option<String>, Option<String>),
-    /// A mode that is asked for.
+    /// A requested file mode.
     mode: Option<String>,
     added: bool,
     deleted: bool,
 }
 
-/// What stands below it.
+/// Hunks of one file.
 #[derive(Default)]
 struct Body {
     hunks: Vec<Hunk>,
-    /// Whether the last line of the old and of the new text has no newline.
+    /// `(old, new)`: true if the last line of that text has no newline.
     bare: (bool, bool),
 }
 
 struct Reader<'a> {
     lines: &'a [&'a str],
     at: usize,
-    /// A fence or a signature ended the last hunk, so what follows is no part of it.
+    /// True after a fence or signature ended the last hunk, so the following lines do not belong to it.
     closed: bool,
 }
 
@@ -67,7 +71,7 @@ impl<'a> Reader<'a> {
         format!("The diff is wrong {line}: {what}; nothing was changed.")
     }
 
-    /// To the next file. What stands between may not look like a part of a diff.
+    /// Skips to the next file. Lines in between may not look like part of a diff.
     fn skip_between(&mut self) -> Result<bool, String> {
         let from = self.at;
         while self.at < self.lines.len() && !begins(self.lines, self.at) {
@@ -130,7 +134,7 @@ impl<'a> Reader<'a> {
                 .any(|known| line.starts_with(known))
                 && !line.trim().is_empty()
             {
-                // What follows is for whoever reads what stands between two files.
+                // The following lines are handled by the code that reads text between two files.
                 return Ok(head);
             }
             self.at += 1;
@@ -183,7 +187,8 @@ impl<'a> Reader<'a> {
             }
             let first = line.chars().next();
             self.closed = full && (line.trim_end() == "```" || line == "-- ");
-            // Without counts, a line of another kind is one that lost its blank; it must be in the file then.
+            // With counts, a line with any other first character ends the hunk. Without counts it may be a
+            // context line that lost its blank, and must then be in the file.
             let other = counts.is_some() && !matches!(first, None | Some('+' | '-' | ' ' | '\\'));
             if self.closed || full && other {
                 break;
@@ -196,7 +201,7 @@ impl<'a> Reader<'a> {
                     continue;
                 }
                 Some(sign @ ('+' | '-' | ' ')) => (sign != '+', sign != '-', &line[1..]),
-                // A context line whose blank was lost.
+                // A context line that lost its blank.
                 _ => (true, true, line),
             };
             last = if old && new { first.map_or(last, |_| ' ') } else { first.unwrap_or(last) };
@@ -219,7 +224,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Whether the next file begins here, and not a line that is taken out and begins with `-- `.
+    /// True if the next file begins here. A removed line that begins with `-- ` looks similar.
     fn next_file(&self, full: bool) -> bool {
         let line = self.line().unwrap_or_default();
         if line.starts_with("diff --git ") {
@@ -231,7 +236,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What an `@@` line says.
+/// The numbers of an `@@` line.
 #[derive(Clone, Copy)]
 struct Counts {
     line: usize,
@@ -253,13 +258,13 @@ impl Counts {
     }
 }
 
-/// The name on a `---` or `+++` line; the first is whether it is no file.
+/// Parses the name on a `---` or `+++` line. The first value is true for `/dev/null`.
 fn named(rest: &str) -> (bool, Option<String>) {
     let name = rest.split('\t').next().unwrap_or_default().trim_end();
     if name == "/dev/null" { (true, None) } else { (false, Some(unquoted(name))) }
 }
 
-/// A name without the quotes that git puts around unusual ones.
+/// Removes the quotes that git puts around unusual names.
 fn unquoted(name: &str) -> String {
     let Some(inside) = name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) else {
         return name.to_owned();
@@ -288,7 +293,8 @@ fn unquoted(name: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Both names of a `diff --git` line, where it has no other lines with names: without blanks, or twice the same.
+/// Splits a `diff --git` line that is the only source of names. Works if the names have no blanks or are
+/// equal.
 fn git_names(names: &str) -> Option<(String, String)> {
     if let Some((old, new)) = names.split_once(' ')
         && !new.contains(' ')
@@ -300,11 +306,11 @@ fn git_names(names: &str) -> Option<(String, String)> {
     (old.strip_prefix("a/")? == new.strip_prefix("b/")?).then(|| (old.to_owned(), new.to_owned()))
 }
 
-/// What git puts in front of the two names.
+/// Prefixes that git puts in front of the two names.
 const PREFIXES: [(&str, &str); 6] =
     [("a/", "b/"), ("b/", "a/"), ("i/", "w/"), ("c/", "w/"), ("c/", "i/"), ("o/", "w/")];
 
-/// The two names without their prefixes.
+/// Removes the prefixes of the two names.
 fn bare(old: Option<String>, new: Option<String>) -> (Option<String>, Option<String>) {
     let cut = |name: &Option<String>, prefix: &str| match name {
         Some(name) => {
@@ -312,7 +318,8 @@ fn bare(old: Option<String>, new: Option<String>) -> (Option<String>, Option<Str
         }
         None => Some(None),
     };
-    // A prefix of one letter on one side alone could be a folder; those of every day could not.
+    // If only one name is given, a one-letter prefix could be a folder, so only git's default prefixes are
+    // removed.
     let known = if old.is_some() && new.is_some() { &PREFIXES[..] } else { &PREFIXES[..1] };
     let both = known.iter().find_map(|(a, b)| Some((cut(&old, a)?, cut(&new, b)?)));
     both.unwrap_or((old, new))
@@ -371,7 +378,7 @@ fn section(head: Head, body: Body) -> Result<Section, String> {
     Ok(Section { path, action: Action::Update { to, hunks }, note })
 }
 
-/// The path of an update and where it moves.
+/// Returns the path of an update, and its new path if it moves.
 fn renamed(
     rename: (Option<String>, Option<String>),
     path: String,
@@ -384,7 +391,7 @@ fn renamed(
             "The diff of {path} has only one of `rename from` and `rename to`; nothing was changed."
         )),
         (_, Some(old), Some(new)) if old != new => {
-            // A copy that was made before the change, as people name it.
+            // The old name is a backup copy of the new one.
             let copy = |end: &str| old.strip_suffix(end) == Some(&new);
             if [".orig", ".old", ".bak", "~"].into_iter().any(copy) {
                 return Ok((new, None));

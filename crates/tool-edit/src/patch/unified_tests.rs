@@ -59,7 +59,7 @@ fn deviations_are_understood() {
         format!("--- a/f\n+++ b/f\n{body}\nThat is all.\n"),
         format!("*** Begin Patch\n--- a/f\n+++ b/f\n{body}*** End Patch"),
         format!("--- a/f\r\n+++ b/f\r\n{}", body.replace('\n', "\r\n")),
-        // Numbers as models count them.
+        // Counts that are wrong, as models write them.
         "--- a/f\n+++ b/f\n@@ -1,9 +1,2 @@\n-b\n+c\n a\n".replace("-b\n+c\n a", " a\n-b\n+c\n \n"),
         "--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n a\n-b\n+c\n".to_owned(),
         "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@ fn above()\n a\n-b\n+c\n".to_owned(),
@@ -67,16 +67,16 @@ fn deviations_are_understood() {
         let section = one(&text);
         assert_eq!((section.path.as_str(), &section.action), ("f", &want), "{text}");
     }
-    // Without numbers, what stands behind `@@` is looked for as in an envelope.
+    // Without numbers, the text after `@@` is searched for, like in an envelope.
     let Action::Update { hunks, .. } = one("--- a/f\n+++ b/f\n@@ def g():\n a\n-b\n+c\nd\n").action else {
         panic!()
     };
     assert_eq!((hunks[0].anchors.join(""), hunks[0].old.as_str()), ("def g():".to_owned(), "a\nb\nd\n"));
-    // Lines that look like heads of files.
+    // Removed and added lines that look like file headers.
     let sql = "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n x\n--- old\n+++ new\n y\n";
     let Action::Update { hunks, .. } = one(sql).action else { panic!() };
     assert_eq!(hunks, [hunk(Some(1), "x\n-- old\ny\n", "x\n++ new\ny\n")]);
-    // A patch inside of a diff, and a diff inside of a patch, are content.
+    // A patch inside a diff is content, and so is a diff inside a patch.
     let inner = "--- a/doc\n+++ b/doc\n@@ -1,3 +1,3 @@\n *** Begin Patch\n-*** Delete File: x\n+*** Delete File: y\n *** End Patch\n";
     assert_eq!(one(inner).path, "doc");
     let inner =

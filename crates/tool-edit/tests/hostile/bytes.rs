@@ -1,4 +1,4 @@
-//! What stands in the file: encodings, ends of lines, look-alikes, escapes.
+//! Special file contents: encodings, line endings, look-alikes, escapes.
 
 use crate::{Cases, IsOrNo, No, either, is};
 use serde_json::json;

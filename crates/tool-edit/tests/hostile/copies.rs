@@ -162,7 +162,8 @@ fn doubtful(old: &str, new: &str, first: usize) -> Vec<(&'static str, String, St
     out
 }
 
-/// What the slip says of blanks within lines and at their ends may be in the lines that the edit writes.
+/// Expects `right`. Differences in blanks, inside and at the end of lines, are accepted in the lines that the
+/// edit writes.
 fn like(right: &str, what: &str) -> Want {
     let blanks =
         ["trailing blanks", "tabs for blanks", "blanks squeezed", "patch, blanks at the ends of lines"];
@@ -177,7 +178,7 @@ pub(super) fn copies(cases: &mut Cases) {
         let right = file.replacen(old, new, 1);
         let crlf = |text: &str| text.replace('\n', "\r\n");
         for (what, old, new) in harmless(old, new, first) {
-            // What two more blanks come to where tabs indent is a guess.
+            // If tabs indent the file, the meaning of two additional blanks is ambiguous.
             let doubt = what == "two more blanks" && file.contains('\t');
             let want = if doubt { either(&right, "") } else { crate::is(&right) };
             cases.edit(&format!("{language}, {what}"), file, &old, &new, want);
@@ -194,7 +195,7 @@ pub(super) fn copies(cases: &mut Cases) {
     }
 }
 
-/// What must be refused, whatever was meant.
+/// Adds cases that must be refused in any case.
 fn wrong(cases: &mut Cases, language: &str, file: &str, old: &str, new: &str) {
     let mut no = |what: &str, file: &str, old: &str, new: &str, words| {
         cases.edit(&format!("{language}, {what}"), file, old, new, Want::No(words));
