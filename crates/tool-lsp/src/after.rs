@@ -1,4 +1,4 @@
-//! The hook around edits: formatters first, then the errors in what they left.
+//! The hook that runs after edits: it formats the files, then reports the errors in the result.
 
 use crate::diagnostics;
 use crate::format;
@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
-/// Files of one call that are formatted and checked.
+/// Maximum number of files of one call that are formatted and checked.
 const MAX_FILES: usize = 20;
 
-/// Formats what was edited and tells the errors it brought. One per session.
+/// Formats edited files and reports the errors that an edit introduced. One per session.
 pub struct AfterEdit {
     settings: Settings,
     pool: Arc<Pool>,
-    /// Texts of files before the call that is running changes them.
+    /// Texts of files before the running call changes them.
     before: Mutex<BTreeMap<PathBuf, String>>,
 }
 
@@ -32,7 +32,8 @@ impl AfterEdit {
         Self { settings, pool, before: Mutex::default() }
     }
 
-    /// The `lsp` tool over the same servers. `None` where servers may not run, or there is none for a project in `roots`.
+    /// Returns the `lsp` tool, which uses the same servers. `None` if servers may not run, or if no server
+    /// fits a project in `roots`.
     pub fn tool(&self, mode: PermissionMode, roots: &[PathBuf]) -> Option<LspTool> {
         (self.pool.is_on(mode) && self.pool.could_serve(roots)).then(|| LspTool::new(Arc::clone(&self.pool)))
     }

@@ -1,14 +1,17 @@
-//! Errors that an edit brought: what a server says after it, less what it said before.
+//! Errors that an edit introduced: the errors a server reports after the edit, minus those it reported
+//! before.
 //!
-//! Model: before the edit the file's old text is kept; a file the server does not know yet is opened with that text first, so
-//! that its old errors are known. Then the new text is shown and the server has what is left of a second. What it says later is
-//! told with the next edit. Errors are compared by their message, not by their line, which edits move.
+//! Before the edit, the file's old text is remembered. If the server does not know the file yet, it is opened
+//! with that text first, so that its old errors become known. Then the server is sent the new text and has
+//! the rest of one second to answer. Errors that it reports later are shown after the next edit. Errors are
+//! compared by message, not by line, because edits move lines.
 //!
-//! A server that is still loading keeps the old text until it has spoken of it, however many edits come meanwhile: so what
-//! was wrong before is known, and is not told as new. One that is loading is not counted as silent.
+//! A server that is still loading keeps the old text until it has reported on it, however many edits follow.
+//! So its old errors are known and are not reported as new. While it is loading, its silence is not counted
+//! against it.
 //!
-//! Only errors are told, each once, also where another error (of syntax) hid it for a while. Where a server had no time to
-//! say what was wrong before, that is said.
+//! Only errors are reported, each once, even if another error (of syntax) hid it for a while. If the server
+//! had no time to report the old errors, the report says so.
 
 use crate::pool::{Pool, Slot};
 use crate::position::{self, Encoding};
@@ -24,22 +27,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Time that an edit waits for diagnostics, the start of a server included.
+/// Time that an edit waits for diagnostics, including the start of a server.
 pub(crate) const WAIT: Duration = Duration::from_secs(1);
-/// Of that, for what was wrong before.
+/// The part of [`WAIT`] that is used to learn the errors before the edit.
 const BASELINE: Duration = Duration::from_millis(450);
-/// The same for a server that is still loading: what it says of the new text comes late in any case.
+/// The same for a server that is still loading. Its report on the new text will be late in any case.
 const FIRST: Duration = Duration::from_millis(800);
-/// A server that publishes in several parts is done when it said nothing more for this long.
+/// A server that publishes in several parts is finished after this much time without a message.
 const QUIET: Duration = Duration::from_millis(120);
-/// Edits a server may let pass in silence before it is waited for no longer.
+/// Number of edits without an answer after which the wait for a server is shortened.
 const PATIENCE: u32 = 3;
-/// What it still gets from then on, so that it is heard when it speaks again.
+/// The shortened wait. It is not zero, so that a server that answers again is noticed.
 const IMPATIENT: Duration = Duration::from_millis(100);
-/// Errors that are told after one edit, and of them in other files.
+/// Maximum number of errors reported after one edit, and of those in other files.
 const SHOWN: usize = 10;
 const SHOWN_ELSEWHERE: usize = 5;
-/// Diagnostics of one file that are kept.
+/// Maximum number of diagnostics kept for one file.
 pub(crate) const KEPT: usize = 500;
 
 /// An error in a file.
@@ -50,7 +53,7 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// An error out of a protocol's diagnostic; `None` for warnings and hints.
+    /// Reads an error from a diagnostic of the protocol; `None` for warnings and hints.
     pub(crate) fn read(item: &Value) -> Option<Self> {
         if !matches!(item.get("severity").and_then(Value::as_u64), None | Some(1)) {
             return None;
@@ -66,35 +69,37 @@ impl Problem {
     }
 }
 
-/// What is known of one server's errors.
+/// Everything known about one server's errors.
 #[derive(Default)]
 pub(crate) struct Memory {
-    /// The start that this is about.
+    /// Number of the server's start that this belongs to.
     start: u32,
-    /// Errors that were there before, or were told.
+    /// Errors that existed before the edit or were already reported.
     known: BTreeMap<PathBuf, Vec<Problem>>,
-    /// Files shown while it was starting, with their text before.
+    /// Files edited while the server was starting, with their text before the first edit.
     waiting: BTreeMap<PathBuf, Option<String>>,
-    /// Files that it has with their text before, of which it has not spoken.
+    /// Files that the server has been sent with their old text and has not reported on.
     held: BTreeSet<PathBuf>,
-    /// Files whose errors before were not known when they were last edited.
+    /// Files whose old errors were unknown at their last edit.
     unsure: BTreeSet<PathBuf>,
-    /// Errors that went when others came, though their line stayed: those may only hide them.
+    /// Errors that disappeared when others appeared, although their line is unchanged: the new errors may
+    /// only hide them.
     hidden: BTreeMap<PathBuf, Vec<Problem>>,
-    /// Its messages at the end of the last edit.
+    /// Number of the server's messages at the end of the last edit.
     count: u64,
-    /// It has answered an edit: what it says of other files from now on is news.
+    /// True once the server has answered an edit. From then on, its errors in other files count as new.
     warm: bool,
     silent: u32,
     told_starting: bool,
-    /// The reason that was told for having no server.
+    /// The last reported reason for having no server.
     told_end: Option<String>,
 }
 
-/// The problems of `now` that are not in `before`, message by message.
+/// Returns the problems of `now` that are not in `before`, compared by message.
 fn fresh(now: &[Problem], before: &[Problem]) -> Vec<Problem> {
     let mut old: Vec<&Problem> = before.iter().collect();
-    // Those at their old place first, so that of two alike the one at the new place is the new one.
+    // Problems at their old position are matched first. Of two equal messages, the one at a new position is
+    // then the new one.
     let (same, moved): (Vec<&Problem>, Vec<&Problem>) = now.iter().partition(|p| before.contains(p));
     let mut out = Vec::new();
     for problem in same.into_iter().chain(moved) {
@@ -110,7 +115,7 @@ fn fresh(now: &[Problem], before: &[Problem]) -> Vec<Problem> {
     out
 }
 
-/// What is told after an edit.
+/// The report after an edit.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub lines: Vec<String>,
@@ -120,7 +125,7 @@ pub(crate) struct Report {
 /// The files of one server that a call changed.
 type Changed<'a> = Vec<&'a FileChange>;
 
-/// Tells the servers of a change and gives the errors that it brought. Takes [`WAIT`] at most.
+/// Sends a change to the servers and returns the errors that it introduced. Takes at most [`WAIT`].
 pub(crate) async fn check(
     pool: &Pool,
     changes: &[FileChange],
@@ -173,7 +178,7 @@ async fn one(
         }
         Err(why) => return gone(memory, name, why),
     };
-    // A start is waited for once.
+    // The start of a server is waited for only once.
     let until = if memory.told_starting { Instant::now() } else { deadline };
     match server.ready(until).await {
         Ok(true) => {}
@@ -214,7 +219,7 @@ async fn one(
     report
 }
 
-/// There is no server; said once for each reason.
+/// Reports that there is no server. Each reason is reported only once.
 fn gone(memory: &mut Memory, name: &str, why: String) -> Report {
     if memory.told_end.as_ref() == Some(&why) {
         return Report::default();
@@ -224,8 +229,8 @@ fn gone(memory: &mut Memory, name: &str, why: String) -> Report {
     Report { lines, details: Vec::new() }
 }
 
-/// Opens what is not open with its text before the edit, and takes up what is wrong there. The files that were held back
-/// and are not any more.
+/// Opens files that are not open yet with their text before the edit, and records their errors. Returns the
+/// files whose text was held back until now.
 async fn baseline(
     server: &Arc<Server>,
     memory: &mut Memory,
@@ -233,7 +238,8 @@ async fn baseline(
     before: &BTreeMap<PathBuf, String>,
     deadline: Instant,
 ) -> Vec<PathBuf> {
-    // Files that changed while it was starting: their first text, or, where they are new, the one that they have now.
+    // Files that changed while the server was starting: show their first text, or their current text if they
+    // are new.
     for (path, text) in std::mem::take(&mut memory.waiting) {
         match text {
             Some(text) => {
@@ -248,7 +254,7 @@ async fn baseline(
             }
         }
     }
-    // A file may be open without its errors being known: the `lsp` tool was asked about it.
+    // A file can be open although its errors are unknown, because the `lsp` tool asked about it.
     let is_open = |path: &PathBuf| server.lock().open.contains_key(path);
     let unknown = |c: &&&FileChange| {
         !memory.held.contains(&c.path) && (!memory.known.contains_key(&c.path) || !is_open(&c.path))
@@ -281,7 +287,7 @@ async fn baseline(
             free.push(path.clone());
         }
     }
-    // What is wrong in files that nobody edited is no news from a server that has only just begun to look.
+    // A server that has only just started reports old errors in files that nobody edited. They are not new.
     if !memory.warm {
         for path in files(server) {
             if !changed.iter().any(|c| c.path == path) && !held.contains(&path) {
@@ -292,7 +298,8 @@ async fn baseline(
     free
 }
 
-/// Shows the new texts, but of files that are held back; the files that diagnostics are expected for.
+/// Sends the new texts, except for files that are held back. Returns the files for which diagnostics are
+/// expected.
 fn show(server: &Server, changed: &Changed<'_>, free: &[PathBuf], held: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let mut shown = Vec::new();
     for change in changed {
@@ -321,7 +328,8 @@ fn show(server: &Server, changed: &Changed<'_>, free: &[PathBuf], held: &BTreeSe
     shown
 }
 
-/// Waits until the server has spoken of these files as they are now. `mark`: its messages before they were shown.
+/// Waits until the server has reported on these files in their current state. `mark`: its message count
+/// before the new texts were sent.
 async fn wait(server: &Arc<Server>, paths: &[PathBuf], mark: u64, deadline: Instant) -> bool {
     if server.can("diagnosticProvider") {
         for path in paths {
@@ -349,7 +357,7 @@ async fn wait(server: &Arc<Server>, paths: &[PathBuf], mark: u64, deadline: Inst
     }
 }
 
-/// Whether what was said is about the text that the server was shown last.
+/// True if a report is about the text that the server was sent last.
 fn is_now(state: &State, path: &Path, said: &Said, mark: u64) -> bool {
     match (said.version, state.open.get(path).map(|open| open.version)) {
         (Some(said), Some(open)) => said >= open,
@@ -365,7 +373,7 @@ fn files(server: &Server) -> Vec<PathBuf> {
     all
 }
 
-/// What the server says of a file now; what it said of an older text of it does not count.
+/// Returns the server's current errors in a file. Reports on an older text do not count.
 fn current(server: &Server, path: &Path) -> Vec<Problem> {
     let state = server.lock();
     let heard = [state.pushed.get(path), state.pulled.get(path)];
@@ -377,14 +385,15 @@ fn current(server: &Server, path: &Path) -> Vec<Problem> {
     all
 }
 
-/// Whether the server has spoken of the file as it was shown last.
+/// True if the server has reported on the text that it was sent last.
 fn is_answered(server: &Server, path: &Path, mark: u64) -> bool {
     let state = server.lock();
     let heard = [state.pushed.get(path), state.pulled.get(path)];
     heard.into_iter().flatten().any(|said| is_now(&state, path, said, mark))
 }
 
-/// What is to be told. `mark`: the server's messages before it was shown the new texts; whether it has spoken of them all.
+/// Collects the new errors to report. `mark`: the server's message count when the new text was sent.
+/// `answered`: the server has reported on every file since then.
 fn news(
     server: &Server,
     memory: &mut Memory,
@@ -398,7 +407,8 @@ fn news(
     let mut found: Vec<(PathBuf, Vec<Problem>, bool)> = Vec::new();
     for path in files(server) {
         let own = edited.contains(&path);
-        // Until it has seen the new text, what it says of the old one is no news, nor what that brought elsewhere.
+        // Until the server has seen the new text, its reports are about the old one, including their effects
+        // on other files.
         let spoken = if own { is_answered(server, &path, mark) } else { answered };
         if !spoken || memory.held.contains(&path) {
             continue;
@@ -442,7 +452,7 @@ fn news(
     Report { lines, details }
 }
 
-/// The problems of `now` that are new, without those that others had only hidden.
+/// Returns the problems of `now` that are new, without those that other errors had only hidden.
 fn come_back(
     memory: &mut Memory,
     path: &Path,
@@ -454,7 +464,7 @@ fn come_back(
     let hidden = memory.hidden.remove(path).unwrap_or_default();
     let new = fresh(&fresh(now, known), &hidden);
     let gone = fresh(known, now);
-    // With nothing new, what hid them went: whatever is not back is mended.
+    // If nothing is new, whatever hid the errors is gone. Hidden errors that did not return are fixed.
     let mut still = if new.is_empty() && !gone.is_empty() { Vec::new() } else { fresh(&hidden, now) };
     if let (false, Some(old), Some(text)) = (new.is_empty(), old, &text) {
         let stands = |problem: &Problem| {

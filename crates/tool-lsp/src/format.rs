@@ -1,10 +1,11 @@
-//! Formatters: which one a file has, and running it.
+//! Formatters: choosing one for a file and running it.
 //!
-//! Model: a formatter reads the text from its standard input and prints the formatted text; what becomes of the file is ours.
-//! So it touches no other file, and a formatter that fails, hangs or prints nothing changes nothing.
+//! A formatter reads the text from standard input and prints the formatted text; becket writes the file. So a
+//! formatter changes no other file, and a formatter that fails, hangs or prints nothing changes nothing.
 //!
-//! A formatter runs when the user named it, or when the project has that formatter's own configuration and running the
-//! project's programs is permitted: such files may make it load code.
+//! A formatter runs if the user named it. It also runs if the project has a configuration of that formatter
+//! and the permission mode allows running the project's programs, because such a configuration may make the
+//! formatter load code.
 
 use crate::process::{Environment, Process, find};
 use crate::replace::{read_text, replace};
@@ -18,24 +19,24 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Time a formatter has.
+/// Time limit for a formatter.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
-/// Most that a formatter may print.
+/// Maximum number of bytes that a formatter may print.
 const MAX_OUTPUT: u64 = 8 << 20;
-/// Lines of its changes that the model is shown.
+/// Number of changed lines that the model sees.
 const SHOWN: usize = 12;
 
-/// How a project says that it uses a formatter.
+/// Evidence in a project that it uses a formatter.
 enum Sign {
     File(&'static str),
-    /// A file with a line that begins so.
+    /// A file with a line that begins with this text.
     Line(&'static str, &'static str),
 }
 use Sign::{File, Line};
 
 struct Builtin {
     name: &'static str,
-    /// `{path}` is the file, `{edition}` the edition of the Rust package.
+    /// Command line. `{path}` is the file, `{edition}` the edition of the Rust package.
     command: &'static [&'static str],
     extensions: &'static [&'static str],
     signs: &'static [Sign],
@@ -47,7 +48,7 @@ const WEB: &[&str] = &[
 ];
 const PYTHON: &[&str] = &["py", "pyi"];
 
-/// In the order in which they are tried for a file.
+/// Known formatters, in the order in which they are tried.
 const BUILTIN: &[Builtin] = &[
     Builtin {
         name: "rustfmt",
@@ -121,12 +122,12 @@ const BUILTIN: &[Builtin] = &[
     },
 ];
 
-/// Names that `format.use` takes.
+/// Returns the names that the setting `format.use` accepts.
 pub fn formatter_names() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|f| f.name)
 }
 
-/// A formatter that a file has, and where its program is.
+/// The formatter for a file, with the path of its program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Chosen {
     pub name: String,
@@ -134,7 +135,8 @@ pub(crate) struct Chosen {
     pub args: Vec<String>,
 }
 
-/// The formatter of `path`, when there is one that may run. Looks at files above `path`, starts nothing.
+/// Chooses the formatter for `path`; `None` if none may run. Only examines files in the folders above `path`;
+/// starts nothing.
 pub(crate) fn choose(
     settings: &FormatSettings,
     vars: &Environment,
@@ -177,7 +179,7 @@ fn chosen<'a>(
     Some(Chosen { name: name.to_owned(), program, args: words.map(fill).collect() })
 }
 
-/// Folders from the file's up to the session's root around it.
+/// Returns the folders from the file's up to the session's root that contains it.
 fn folders<'p>(path: &'p Path, env: &ToolEnv) -> impl Iterator<Item = &'p Path> {
     let roots = env.roots.clone();
     path.ancestors().skip(1).take_while(move |dir| becket_tool::paths::is_inside(&roots, dir))
@@ -193,7 +195,7 @@ fn configured(signs: &[Sign], path: &Path, env: &ToolEnv) -> bool {
     })
 }
 
-/// The edition of the package around a Rust file, or of its workspace.
+/// Returns the Rust edition of the package around a file, or of its workspace.
 fn edition(path: &Path, env: &ToolEnv) -> String {
     let in_file = |dir: &Path| {
         let text = read_text(&dir.join("Cargo.toml")).ok()?;
@@ -207,16 +209,20 @@ fn edition(path: &Path, env: &ToolEnv) -> String {
     folders(path, env).find_map(in_file).unwrap_or_else(|| "2024".to_owned())
 }
 
-/// What a formatter did to a file.
+/// The effect of a formatter on a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Formatted {
-    /// For the model; empty when nothing changed.
+    /// Text for the model; empty if nothing changed.
     pub text: String,
-    /// Lines removed and added.
+    /// Number of lines removed and added.
     pub lines: usize,
 }
 
-/// Runs the formatter over `path`. `Err` is one line.
+/// Runs the formatter on `path`.
+///
+/// # Errors
+///
+/// Returns a message of one line.
 pub(crate) async fn format(
     chosen: &Chosen,
     path: &Path,
@@ -267,7 +273,7 @@ async fn pipe(
     };
     let (mut out, mut said) = (Vec::new(), Vec::new());
     let feed = async move {
-        // A program that does not read all of it says so by its exit status.
+        // If the formatter stops reading early, its exit status reports the error.
         let _ = stdin.write_all(text.as_bytes()).await;
     };
     let (mut stdout, mut stderr) = (stdout.take(MAX_OUTPUT), stderr.take(64 * 1024));

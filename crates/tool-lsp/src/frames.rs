@@ -1,18 +1,19 @@
-//! A server's messages, bounded before anybody believes them.
+//! Size limits on a server's messages, applied before they are parsed.
 //!
-//! Copies whole frames from a server's output to whoever decodes them. A frame is a header with `Content-Length` and that
-//! many bytes. Lines that are no header (programs that log to standard output) are skipped up to a limit; a frame larger
-//! than [`MAX_FRAME`] ends the server, so no length that a server claims is ever allocated unseen.
+//! Copies complete frames from a server's output to the decoder. A frame is a header with `Content-Length`
+//! and that many bytes. Lines that are not a header (programs that log to standard output) are skipped up to
+//! a limit. A frame larger than [`MAX_FRAME`] ends the server, so a claimed length is never allocated before
+//! it is checked.
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Largest message that is taken.
+/// Maximum size of a message in bytes.
 pub(crate) const MAX_FRAME: usize = 16 << 20;
-/// Most that may stand between frames.
+/// Maximum number of bytes between frames.
 const MAX_NOISE: usize = 64 * 1024;
 const MAX_LINE: u64 = 8 * 1024;
 
-/// Copies frames until the server ends or breaks the rules; the reason, in a few words.
+/// Copies frames until the server ends or breaks the protocol. Returns the reason in a few words.
 pub(crate) async fn copy(
     mut from: impl AsyncBufRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -64,7 +65,7 @@ pub(crate) async fn copy(
 
 #[cfg(test)]
 mod tests {
-    //! 10,000 cases (`PROPTEST_CASES` for more): in memory.
+    //! Runs 10,000 cases (more with `PROPTEST_CASES`), all in memory.
     use super::*;
     use proptest::prelude::*;
 

@@ -1,21 +1,21 @@
-//! After an edit: formatters and the errors that language servers find. And the `lsp` tool.
+//! Formatters and language servers after an edit, and the `lsp` tool.
 //!
-//! Owns which formatter or server a file has, their processes, and what the model is told of them. Does not decide about
-//! permissions beyond one thing: nothing that a project can steer is started unless the user named it or commands may run
-//! without a question. Writes files only for a formatter and for a rename that was permitted.
+//! Owns the choice of a formatter or server for a file, their processes, and the report to the model. Makes
+//! one decision about permissions: a program that the project can influence is started only if the user named
+//! it, or if commands may run without asking. Writes files only for a formatter and for a permitted rename.
 //!
-//! | module | what it is for |
+//! | module | contents |
 //! |---|---|
-//! | [`settings`] | what the binary hands in |
-//! | `after` | the hook around edits |
-//! | `format`, `replace` | formatters; new content for a file |
-//! | `servers`, `pool`, `server` | which server, one per kind and folder, talking to it |
+//! | [`settings`] | settings from the binary |
+//! | `after` | the hook after edits |
+//! | `format`, `replace` | formatters; replacing the content of a file |
+//! | `servers`, `pool`, `server` | choice of a server; one per kind and folder; its protocol |
 //! | `frames`, `position` | bounded messages; lines and columns |
-//! | `diagnostics` | errors that an edit brought |
+//! | `diagnostics` | errors that an edit introduced |
 //! | `tool`, `rename` | the `lsp` tool |
 //!
-//! Invariants: no edit waits longer than a second for servers; a server or formatter that is missing, slow, broken or hostile
-//! costs one line at most; every process ends with us.
+//! Invariants: no edit waits longer than one second for servers. A server or formatter that is missing, slow,
+//! broken or hostile costs at most one line of output. Every process ends together with becket.
 
 mod after;
 mod diagnostics;

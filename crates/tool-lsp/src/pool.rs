@@ -1,4 +1,4 @@
-//! The language servers of a session: one per kind and folder, started when needed, restarted at most twice.
+//! The language servers of a session: one per kind and folder, started on demand, restarted at most twice.
 
 use crate::diagnostics::Memory;
 use crate::process::Environment;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Starts of one server in a session.
+/// Maximum number of starts of one server in a session.
 const MAX_STARTS: u32 = 3;
 
 pub(crate) struct Pool {
@@ -22,13 +22,13 @@ pub(crate) struct Pool {
     slots: Mutex<HashMap<(String, PathBuf), Arc<Slot>>>,
 }
 
-/// The place of one server.
+/// The slot of one server, running or not.
 pub(crate) struct Slot {
     pub spec: Spec,
     program: PathBuf,
     root: PathBuf,
     life: Mutex<Life>,
-    /// What was said of it so far; held while its diagnostics are looked at.
+    /// The server's reports so far. Locked while its diagnostics are evaluated.
     pub memory: tokio::sync::Mutex<Memory>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Slot {
 struct Life {
     server: Option<Arc<Server>>,
     starts: u32,
-    /// Why it ended last.
+    /// The reason why it ended last.
     ended: Option<String>,
 }
 
@@ -59,7 +59,8 @@ impl Pool {
         permitted(self.enabled, mode)
     }
 
-    /// Whether a server could serve a project in `roots`: it looks like one of its kind, and the program is there.
+    /// True if a server fits a project in `roots`: a root looks like one of its projects and its program is
+    /// installed.
     pub(crate) fn could_serve(&self, roots: &[PathBuf]) -> bool {
         self.specs.iter().any(|spec| spec.fits(roots) && spec.program(&self.vars, roots).is_some())
     }
@@ -68,7 +69,8 @@ impl Pool {
         self.specs.iter().any(|spec| spec.serves(path))
     }
 
-    /// The place of the server for a file. `None`: there is no server for it, or its program is not there.
+    /// Returns the slot of the server for a file. `None` if no server handles the file or its program is
+    /// missing.
     pub(crate) fn slot(&self, path: &Path, roots: &[PathBuf]) -> Option<Arc<Slot>> {
         self.specs.iter().filter(|spec| spec.serves(path)).find_map(|spec| {
             let root = spec.root_of(path, roots);
@@ -88,7 +90,7 @@ impl Pool {
         })
     }
 
-    /// The servers that fit the session's roots, for questions about no file.
+    /// Returns the servers that fit the session's roots, for requests without a file.
     pub(crate) fn slots_of_project(&self, roots: &[PathBuf]) -> Vec<Arc<Slot>> {
         let fitting = self.specs.iter().filter(|spec| spec.fits(roots));
         fitting
@@ -102,7 +104,11 @@ impl Pool {
             .collect()
     }
 
-    /// The server of a place, started when there is none. The number tells one start from another. `Err` is a reason.
+    /// Returns the server of a slot and the number of its start. Starts it if it is not running.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if it cannot run.
     pub(crate) fn server(&self, slot: &Slot) -> Result<(Arc<Server>, u32), String> {
         let mut life = lock(&slot.life);
         if let Some(server) = &life.server {

@@ -1,11 +1,12 @@
-//! Places in a text: lines and columns as servers count them, and as people read them.
+//! Conversion between byte offsets, server positions, and lines and columns for people.
 //!
-//! Pure. Servers count columns in UTF-16 units unless they agreed to bytes; what lies past the end of a line is its end,
-//! what lies past the last line is the end of the text, and what lies inside a character is its beginning.
+//! Pure. Servers count columns in UTF-16 units unless they agreed to bytes. A position after the end of a
+//! line means the line's end, one after the last line means the end of the text, and one inside a character
+//! means its beginning.
 
 use async_lsp::lsp_types::Position;
 
-/// What a server counts columns in.
+/// The unit in which a server counts columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Utf8,
@@ -33,7 +34,7 @@ impl Encoding {
     }
 }
 
-/// The text of line `line` (from 0) without its end, and the byte where it begins.
+/// Returns the byte offset of line `line` (from 0) and its text without the line ending.
 pub(crate) fn line_at(text: &str, line: usize) -> Option<(usize, &str)> {
     let mut start = 0;
     for (number, whole) in text.split_inclusive('\n').enumerate() {
@@ -42,12 +43,12 @@ pub(crate) fn line_at(text: &str, line: usize) -> Option<(usize, &str)> {
         }
         start += whole.len();
     }
-    // The empty line behind the last line end.
+    // After a final line ending there is one more, empty line.
     let lines = text.split_inclusive('\n').count();
     (line == lines && (text.is_empty() || text.ends_with('\n'))).then_some((text.len(), ""))
 }
 
-/// The byte that a server's position means.
+/// Converts a server's position to a byte offset.
 pub(crate) fn byte_of(text: &str, position: Position, encoding: Encoding) -> usize {
     let Some((start, line)) = line_at(text, position.line as usize) else { return text.len() };
     let mut units = 0;
@@ -60,7 +61,7 @@ pub(crate) fn byte_of(text: &str, position: Position, encoding: Encoding) -> usi
     start + line.len()
 }
 
-/// The server's position of a byte (on a character's border).
+/// Converts a byte offset (on a character border) to a server's position.
 pub(crate) fn position_of(text: &str, byte: usize, encoding: Encoding) -> Position {
     let before = &text[..text.floor_char_boundary(byte)];
     let start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -69,15 +70,15 @@ pub(crate) fn position_of(text: &str, byte: usize, encoding: Encoding) -> Positi
     Position::new(line as u32, character as u32)
 }
 
-/// The column that people count, in characters from 1.
+/// Returns the column for people, counted in characters from 1.
 pub(crate) fn column(text: &str, position: Position, encoding: Encoding) -> usize {
     let byte = byte_of(text, position, encoding);
     let start = text[..byte].rfind('\n').map_or(0, |at| at + 1);
     text[start..byte].chars().count() + 1
 }
 
-/// Where `symbol` stands as a whole word: on line `line` (from 1), else on the nearest line that has it; without a line the
-/// first. Bytes.
+/// Returns the byte offset of `symbol` as a whole word: on line `line` (from 1) or else on the nearest line
+/// that contains it. Without a line, the first occurrence.
 pub(crate) fn find_symbol(text: &str, symbol: &str, line: Option<usize>) -> Option<usize> {
     let word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
     let whole = |at: &usize| {
@@ -108,7 +109,7 @@ pub(crate) fn find_symbol(text: &str, symbol: &str, line: Option<usize>) -> Opti
 
 #[cfg(test)]
 mod tests {
-    //! 10,000 cases each (`PROPTEST_CASES` for more): pure and cheap.
+    //! Runs 10,000 cases each (more with `PROPTEST_CASES`); they are pure and cheap.
     use super::*;
     use proptest::prelude::*;
 

@@ -1,11 +1,11 @@
-//! Programs that work on the project: found, started, and ended with everything they started.
+//! Programs that work on the project: finding, starting, and ending them with all their children.
 //!
-//! Model: a program is the leader of a process group of its own. A [`Process`] that is dropped ends the whole group. If we
-//! are gone without dropping anything (killed), a small watcher ends it: a shell that reads from a pipe whose other end only
-//! we hold, so that it sees our end.
+//! Each program leads its own process group. Dropping a [`Process`] ends the whole group. If becket itself is
+//! killed and drops nothing, a small watcher ends the group: a shell that reads from a pipe whose other end
+//! only becket holds, so it notices when becket is gone.
 //!
-//! Programs come from absolute folders of `PATH` that are not inside the project, unless the user wrote a path: what a
-//! project brings along is not run because it has a known name.
+//! Programs are looked up in absolute folders of `PATH` outside the project, unless the user configured a
+//! path. A file in the project is never run just because it has a known name.
 
 use becket_sandbox::Prepared;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tokio::process::{Child, Command};
 
-/// Variables of every program that is started: all of them, nothing is inherited.
+/// The complete environment of every started program; nothing is inherited.
 pub type Environment = Vec<(OsString, OsString)>;
 
-/// `$1` is the group. End of file: we are gone.
+/// Script of the watcher. `$1` is the process group. The read ends when becket is gone.
 const WATCH: &str =
     "trap '' INT TERM HUP QUIT; read -r _; kill -s TERM -- \"-$1\"; sleep 1; kill -s KILL -- \"-$1\"";
 
-/// A started program with its group.
+/// A running program with its process group.
 pub(crate) struct Process {
     pub child: Child,
     group: Option<Pid>,
@@ -31,7 +31,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program in `dir` as it was prepared, all three streams piped.
+    /// Starts a prepared program in `dir`, with pipes for all three streams.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the program cannot be started.
     pub(crate) fn start(
         prepared: &Prepared,
         program: &Path,
@@ -70,7 +74,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Before the leader is reaped its number cannot belong to somebody else.
+        // The group must be killed before its leader is reaped. After that, the number could belong to
+        // another process.
         if let Some(group) = self.group {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -81,7 +86,7 @@ impl Drop for Process {
     }
 }
 
-/// The program that `name` means: a path with a slash as it is, a name by `PATH`.
+/// Finds a program: an absolute path is used as it is, a name is looked up in `PATH`.
 pub(crate) fn find(name: &str, env: &Environment, roots: &[PathBuf]) -> Option<PathBuf> {
     if name.contains('/') {
         let path = PathBuf::from(name);
@@ -107,7 +112,7 @@ mod tests {
         vec![("PATH".into(), "/usr/bin:/bin".into())]
     }
 
-    /// A shell with a child of its own that ignores what can be ignored; returns once both run.
+    /// A shell and its child, both ignoring the signals that can be ignored. Returns once both run.
     async fn family() -> (Process, BufReader<tokio::process::ChildStdout>) {
         let script = "trap '' TERM HUP; (trap '' TERM HUP; echo up; sleep 600) & wait";
         let args = ["-c".to_owned(), script.to_owned()];
@@ -125,7 +130,7 @@ mod tests {
     async fn a_dropped_process_takes_its_children_along() {
         let (process, mut out) = family().await;
         drop(process);
-        // The end of the pipe is the end of everybody who held it.
+        // The pipe reports its end only after every process that held it has ended.
         assert_eq!(out.read_to_end(&mut Vec::new()).await.unwrap(), 0);
     }
 

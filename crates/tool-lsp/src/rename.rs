@@ -1,8 +1,8 @@
-//! Renames: what a server wants to change, as a plan that can be shown, permitted and applied.
+//! Renames: the server's proposed change as a plan that can be shown, permitted and applied.
 //!
-//! Model: the files of a rename are known only after the server was asked, and permission is given for files that are named.
-//! So a rename is two calls: the first plans it (it reads), the second applies that plan (it writes exactly the planned files,
-//! if none of them changed since).
+//! The files of a rename are known only after asking the server, but permission needs named files. A rename
+//! is therefore two calls. The first one plans it and only reads. The second one writes exactly the planned
+//! files, if none of them changed in the meantime.
 
 use crate::position::{Encoding, byte_of};
 use crate::replace::{read_text, replace};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Files that one rename may change.
+/// Maximum number of files that one rename may change.
 const MAX_FILES: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +23,15 @@ pub(crate) struct FileEdit {
     pub old: String,
     pub new: String,
     pub places: usize,
-    /// Line from 1 and its new text, for the first place.
+    /// Number (from 1) and new text of the first changed line.
     pub example: (usize, String),
 }
 
-/// The files that a workspace edit changes, with their new texts. Changes nothing.
+/// Converts a workspace edit to the changed files with their new texts. Changes nothing.
+///
+/// # Errors
+///
+/// Returns a message for the model if the edit cannot be applied.
 pub(crate) fn plan(edit: &Value, encoding: Encoding, env: &ToolEnv) -> Result<Vec<FileEdit>, String> {
     let mut files: BTreeMap<PathBuf, Vec<&Value>> = BTreeMap::new();
     let mut add = |uri: &str, edits: &'_ Value| -> Result<(), String> {
@@ -103,7 +107,11 @@ fn changed(path: PathBuf, edits: &[&Value], encoding: Encoding) -> Result<FileEd
     Ok(FileEdit { path, old, new, places: places.len(), example: (line + 1, text) })
 }
 
-/// Writes all files of a plan, or none: what was written is put back when one fails.
+/// Writes all files of a plan or none: if one write fails, the earlier ones are reverted.
+///
+/// # Errors
+///
+/// Returns a message for the model.
 pub(crate) fn apply(plan: &[FileEdit], env: &ToolEnv) -> Result<Vec<FileChange>, String> {
     for file in plan {
         if read_text(&file.path)? != file.old {
@@ -126,7 +134,7 @@ pub(crate) fn apply(plan: &[FileEdit], env: &ToolEnv) -> Result<Vec<FileChange>,
         }
     }
     for file in plan {
-        // Only a file that was read as it was stays read.
+        // The new content counts as read only if the model had read the old content.
         let known = env.host.read_hash(&file.path);
         if known.is_some_and(|hash| hash == becket_tool::sha256(file.old.as_bytes())) {
             env.host.note_read(&file.path, &becket_tool::sha256(file.new.as_bytes()));

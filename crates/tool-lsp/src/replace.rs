@@ -1,7 +1,8 @@
-//! New content for a file that exists.
+//! Replacing the content of an existing file.
 //!
-//! A file of ours with one name is replaced in one step (written beside it, synced, renamed) and keeps its mode. What a
-//! rename would break (several names, another owner, extended attributes) is written in place.
+//! A file that becket's user owns and that has one name is replaced atomically (written beside it, synced,
+//! renamed) and keeps its mode. A file that a rename would damage (several names, another owner, extended
+//! attributes) is written in place.
 
 use rustix::fs::listxattr;
 use std::fs::{File, Metadata, OpenOptions};
@@ -9,10 +10,14 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Larger files are left to people.
+/// Maximum size in bytes. Larger files are not formatted or renamed in.
 pub(crate) const MAX_FILE: u64 = 1 << 20;
 
-/// A file's text, for files of at most [`MAX_FILE`] bytes in UTF-8; else what it is.
+/// Returns the text of a UTF-8 file of at most [`MAX_FILE`] bytes.
+///
+/// # Errors
+///
+/// Returns the reason if it is not such a file.
 pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     let (file, meta) = becket_tool::paths::open_file(path).map_err(|e| e.to_string())?;
     if meta.len() > MAX_FILE {
@@ -23,7 +28,11 @@ pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", path.display()))
 }
 
-/// Gives `path` the content `new`, if it still holds `old`.
+/// Replaces the content of `path` by `new`, if it is still `old`.
+///
+/// # Errors
+///
+/// Returns a message if the file has changed or cannot be written.
 pub(crate) fn replace(path: &Path, old: &str, new: &str) -> Result<(), String> {
     let fail = |e: io::Error| format!("{}: {e}", path.display());
     if read_text(path)? != old {

@@ -1,11 +1,11 @@
-//! One language server: its process, what was opened in it, what it said.
+//! One language server: its process, its open files and its reports.
 //!
-//! Model: the protocol runs in a task of its own; [`Server`] is the session's side. Messages change [`State`] and everybody
-//! who waits is woken. Requests and results are JSON values that are read leniently: a server that answers nonsense to one
-//! question is no reason to lose it.
+//! The protocol runs in its own task; [`Server`] is the handle for the session. Messages change [`State`] and
+//! wake all waiters. Requests and results are JSON values that are read leniently, so one nonsensical answer
+//! does not cost the whole server.
 //!
-//! Invariants: a server never changes a file (`workspace/applyEdit` is refused); nothing waits without a deadline; dropping
-//! a server ends its process group.
+//! Invariants: a server never changes a file (`workspace/applyEdit` is refused); every wait has a deadline;
+//! dropping a server ends its process group.
 
 use crate::diagnostics::{KEPT, Problem};
 use crate::frames;
@@ -30,14 +30,14 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 use url::Url;
 
-/// Without use for this long, a server is ended; the next use starts it again.
+/// A server that was not used for this long is ended. The next use starts it again.
 const IDLE: Duration = Duration::from_mins(10);
-/// Time a server has to answer `initialize`.
+/// Time limit for the answer to `initialize`.
 const START: Duration = Duration::from_mins(1);
 
-/// Time that an answer about diagnostics is listened for; edits wait less.
+/// Time limit for an answer to a request for diagnostics. Edits wait less.
 const PULL: Duration = Duration::from_secs(30);
-/// Files whose diagnostics are kept.
+/// Maximum number of files whose diagnostics are kept.
 const MAX_FILES: usize = 5_000;
 
 macro_rules! methods {
@@ -83,15 +83,15 @@ pub(crate) enum Phase {
     #[default]
     Starting,
     Ready,
-    /// Why, in a few words.
+    /// The server has ended, with the reason in a few words.
     Dead(String),
 }
 
-/// What a server said of one file, the last time it did.
+/// The server's most recent report on one file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said {
     pub version: Option<i64>,
-    /// Which of the server's messages it was.
+    /// Number of the message that contained it.
     pub count: u64,
     pub problems: Vec<Problem>,
 }
@@ -108,11 +108,11 @@ pub(crate) struct State {
     pub capabilities: Value,
     pub encoding: Encoding,
     pub open: BTreeMap<PathBuf, Open>,
-    /// What the server published by itself.
+    /// Reports that the server published on its own.
     pub pushed: BTreeMap<PathBuf, Said>,
-    /// What it answered when it was asked, with the version that was asked about.
+    /// Reports that answered a request, with the version of the text at the request.
     pub pulled: BTreeMap<PathBuf, Said>,
-    /// Messages about diagnostics so far.
+    /// Number of messages about diagnostics so far.
     pub count: u64,
     progress: HashSet<String>,
     used: Option<Instant>,
@@ -121,7 +121,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Why the server is gone, with the last thing it complained of.
+    /// Returns why the server has ended, with the last error that it printed.
     pub(crate) fn why(&self) -> Option<String> {
         let Phase::Dead(why) = &self.phase else { return None };
         let mut lines = self.stderr.lines().map(str::trim).filter(|l| !l.is_empty());
@@ -137,7 +137,7 @@ struct Shared {
     changed: watch::Sender<u64>,
     options: Value,
     root: Url,
-    /// The process whose end the server may watch for.
+    /// Id of the process that the server may watch, so that it exits when that process does.
     watched: Option<u32>,
 }
 
@@ -169,7 +169,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts the process and asks it to initialize; returns at once.
+    /// Starts the process and sends `initialize`. Returns without waiting for the answer.
     pub(crate) fn start(
         spec: &Spec,
         program: &Path,
@@ -191,7 +191,8 @@ impl Server {
             changed: watch::Sender::new(0),
             options: spec.options.clone().unwrap_or(Value::Null),
             root: root_url,
-            // Servers watch this process and end without it. A confined one sees no process outside, and would end at once.
+            // Servers watch becket's process and exit when it is gone. A confined server cannot see processes
+            // outside and would exit at once.
             watched: (!prepared.is_confined()).then(std::process::id),
         });
         let (main_loop, socket) = MainLoop::new_client(|_| router(&shared));
@@ -239,7 +240,7 @@ impl Server {
         self.lock().used = Some(Instant::now());
     }
 
-    /// Waits until `test` says something of the state, or until the deadline.
+    /// Waits until `test` returns a value for the state, or until the deadline.
     pub(crate) async fn until<T>(
         &self,
         deadline: Instant,
@@ -256,13 +257,17 @@ impl Server {
         }
     }
 
-    /// Waits until the server is ready. `Ok(false)`: not yet.
+    /// Waits until the server is ready. `Ok(false)` means: not before the deadline.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the server has ended.
     pub(crate) async fn ready(&self, deadline: Instant) -> Result<bool, String> {
         match self.until(deadline, |s| (s.phase != Phase::Starting).then(|| s.why())).await {
             None => Ok(false),
             Some(None) => Ok(true),
             Some(Some(why)) => {
-                // What it complained of may still be on its way.
+                // The server's last output may not have been read yet.
                 let soon = (Instant::now() + Duration::from_millis(100)).min(deadline);
                 self.until(soon, |s| s.stderr_ended.then_some(())).await;
                 Err(self.lock().why().unwrap_or(why))
@@ -270,7 +275,7 @@ impl Server {
         }
     }
 
-    /// Waits until nothing is said to be under way (loading, indexing).
+    /// Waits until the server reports no work in progress (loading, indexing).
     pub(crate) async fn settled(&self, deadline: Instant) {
         self.until(deadline, |s| s.progress.is_empty().then_some(())).await;
     }
@@ -283,7 +288,11 @@ impl Server {
         !matches!(self.lock().capabilities.get(capability), None | Some(Value::Null | Value::Bool(false)))
     }
 
-    /// Asks, and gives the answer or one line.
+    /// Sends a request and returns the answer.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message of one line.
     pub(crate) async fn ask<R: Request<Params = Value, Result = Value>>(
         &self,
         params: Value,
@@ -301,7 +310,7 @@ impl Server {
         }
     }
 
-    /// Asks for the diagnostics of an open file; the answer goes into [`State::pulled`] whenever it comes.
+    /// Requests the diagnostics of an open file. The answer is stored in [`State::pulled`] when it arrives.
     pub(crate) fn pull(self: &Arc<Self>, path: &Path) {
         let Ok(uri) = Url::from_file_path(path) else { return };
         let Some(version) = self.lock().open.get(path).map(|open| open.version) else { return };
@@ -322,11 +331,11 @@ impl Server {
     }
 
     fn tell<N: Notification<Params = Value>>(&self, params: Value) {
-        // A server that is gone is found out by its phase.
+        // If the server is gone, its phase shows it, so the error is ignored here.
         let _ = self.socket.notify::<N>(params);
     }
 
-    /// Makes `text` what the server knows of `path`.
+    /// Tells the server that `text` is now the content of `path`.
     pub(crate) fn show(&self, path: &Path, text: &str) {
         let Ok(uri) = Url::from_file_path(path) else { return };
         let mut state = self.lock();
@@ -355,7 +364,7 @@ impl Server {
         self.tell::<DidSave>(json!({"textDocument": {"uri": uri}, "text": text}));
     }
 
-    /// A file appeared (1), changed (2) or went (3).
+    /// Tells the server that a file was created (1), changed (2) or deleted (3).
     pub(crate) fn watched(&self, path: &Path, kind: u8) {
         let Ok(uri) = Url::from_file_path(path) else { return };
         if kind == 3 && self.lock().open.remove(path).is_some() {
@@ -364,7 +373,7 @@ impl Server {
         self.tell::<WatchedFiles>(json!({"changes": [{"uri": uri, "type": kind}]}));
     }
 
-    /// Ends the server politely, then surely.
+    /// Asks the server to exit, then kills it.
     async fn end(&self) {
         let _ = timeout(Duration::from_secs(1), self.socket.request::<Shutdown>(Value::Null)).await;
         self.tell::<Exit>(Value::Null);
@@ -481,7 +490,7 @@ fn hear(shared: &Shared, message: &AnyNotification) {
     }
 }
 
-/// What servers ask of an editor.
+/// Answers a request from the server to the editor.
 fn answer(shared: &Shared, request: &AnyRequest) -> Result<Value, ResponseError> {
     match request.method.as_str() {
         "workspace/configuration" => {
@@ -510,7 +519,7 @@ fn answer(shared: &Shared, request: &AnyRequest) -> Result<Value, ResponseError>
     }
 }
 
-/// The file that an address means.
+/// Converts a `file:` URL to a path.
 pub(crate) fn path_of(uri: &str) -> Option<PathBuf> {
     Url::parse(uri).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok()
 }

@@ -1,13 +1,13 @@
-//! Which language server a file has, and for which folder.
+//! Choosing the language server and its folder for a file.
 //!
-//! Pure but for looking whether marker files and programs exist: a few `stat` calls, no walk, nothing is started.
+//! Pure except for checking if marker files and programs exist: a few `stat` calls, no walk, no process.
 
 use crate::process::{Environment, find};
 use crate::settings::LspSettings;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// A language server as it is started.
+/// A language server and how to start it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spec {
     pub name: String,
@@ -56,7 +56,7 @@ fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|w| (*w).to_owned()).collect()
 }
 
-/// All servers: the user's first, then those known by name, with the user's changes in them.
+/// Returns all servers: the user's own first, then the built-in ones with the user's changes applied.
 pub(crate) fn specs(settings: &LspSettings) -> Vec<Spec> {
     let known = |name: &str| BUILTIN.iter().find(|b| b.name == name);
     let from = |b: &Builtin| Spec {
@@ -95,8 +95,9 @@ impl Spec {
         find(self.command.first()?, vars, roots)
     }
 
-    /// The folder that a server of this kind works in for a file: the outermost with a marker between the session's root and
-    /// the file, else that root; outside of the roots the file's own folder.
+    /// Returns the folder in which a server of this kind works on a file: the outermost folder with a marker
+    /// between the session's root and the file, or else that root. For a file outside the roots, its own
+    /// folder.
     pub(crate) fn root_of(&self, path: &Path, roots: &[PathBuf]) -> PathBuf {
         let own = path.parent().unwrap_or(Path::new("/"));
         let Some(top) = roots.iter().filter(|r| path.starts_with(r)).max_by_key(|r| r.components().count())
@@ -108,13 +109,13 @@ impl Spec {
         inside.filter(marked).last().unwrap_or(top).to_path_buf()
     }
 
-    /// Whether a root of the session looks like a project of this server's kind.
+    /// True if a root of the session looks like a project of this kind.
     pub(crate) fn fits(&self, roots: &[PathBuf]) -> bool {
         roots.iter().any(|root| self.root_markers.iter().any(|m| root.join(m).exists()))
     }
 }
 
-/// The protocol's name of a file's language.
+/// Returns the protocol's name for the language of a file.
 pub(crate) fn language_id(path: &Path) -> &str {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     match extension {

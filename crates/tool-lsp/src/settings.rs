@@ -1,4 +1,4 @@
-//! What the binary hands in: which programs may run, and the user's own.
+//! Settings from the binary: which programs may run, and the user's own servers and formatters.
 
 use crate::process::Environment;
 use becket_sandbox::Programs;
@@ -7,9 +7,9 @@ use serde_json::Value;
 
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Variables of formatters and servers; `PATH` in it is where they are looked for.
+    /// Environment variables of formatters and servers. Programs are looked up in its `PATH`.
     pub env: Environment,
-    /// Starts formatters and servers, confined or not.
+    /// Starts formatters and servers, confined or unconfined.
     pub programs: Programs,
     pub format: FormatSettings,
     pub lsp: LspSettings,
@@ -17,16 +17,17 @@ pub struct Settings {
 
 #[derive(Clone, Debug, Default)]
 pub struct FormatSettings {
-    /// Formatters that the project has a configuration for: `None` only where commands run without a question, `Some(false)`
-    /// no formatter at all.
+    /// Use of formatters that the project has a configuration for. `None`: only if commands may run without
+    /// asking. `Some(false)`: no formatter at all.
     pub auto: Option<bool>,
-    /// Formatters by name that always run on their files.
+    /// Names of formatters that always run on their files.
     pub always: Vec<String>,
-    /// The user's own; they come before all others.
+    /// The user's own formatters. They take precedence.
     pub commands: Vec<CustomFormatter>,
 }
 
-/// A program that reads a text and prints it formatted. `{path}` in its words is the file.
+/// A program that reads a text and prints it formatted. `{path}` in its arguments is replaced by the file's
+/// path.
 #[derive(Clone, Debug, Default)]
 pub struct CustomFormatter {
     pub name: String,
@@ -36,17 +37,18 @@ pub struct CustomFormatter {
 
 #[derive(Clone, Debug, Default)]
 pub struct LspSettings {
-    /// `None`: only where commands run without a question. Language servers run build scripts and plugins of the project.
+    /// Use of language servers, which run build scripts and plugins of the project. `None`: only if commands
+    /// may run without asking.
     pub enabled: Option<bool>,
-    /// The user's own, and changes to those that are known by name.
+    /// The user's own servers, and changes to built-in ones.
     pub servers: Vec<CustomServer>,
 }
 
-/// A language server. What is not given stays as it is known under this name.
+/// A language server. Fields that are not set keep the values of the built-in server with this name.
 #[derive(Clone, Debug, Default)]
 pub struct CustomServer {
     pub name: String,
-    /// `Some` and empty switches the server off.
+    /// An empty list switches the server off.
     pub command: Option<Vec<String>>,
     pub extensions: Vec<String>,
     /// Files that mark the top folder of a project.
@@ -54,7 +56,8 @@ pub struct CustomServer {
     pub initialization_options: Option<Value>,
 }
 
-/// Whether programs that the project can steer may run: by the user's word, else where any command may.
+/// True if programs that the project can influence may run: as the user set, or else only if any command may
+/// run.
 pub(crate) fn permitted(word: Option<bool>, mode: PermissionMode) -> bool {
     word.unwrap_or(mode == PermissionMode::BypassPermissions)
 }

@@ -1,7 +1,7 @@
 //! The `lsp` tool: definition, references, hover, symbols, rename.
 //!
-//! A place is a file, a symbol's text, and a line it is on or near; models count lines well and columns badly. A rename is two
-//! calls (see `rename`).
+//! A position is given as a file, a symbol, and a line that it is on or near, because models count lines well
+//! and columns badly. A rename takes two calls (see `rename`).
 
 use crate::pool::{Pool, Slot};
 use crate::position::{self, Encoding, byte_of, line_at};
@@ -24,9 +24,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use url::Url;
 
-/// Time of one call, the start of a server and its loading included.
+/// Time limit of one call, including the start and loading of a server.
 const LIMIT: Duration = Duration::from_mins(1);
-/// Places, or symbols, that are listed.
+/// Maximum number of listed positions or symbols.
 const SHOWN: usize = 100;
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -40,15 +40,15 @@ struct Input {
     apply: bool,
 }
 
-/// Questions to the language servers of a session.
+/// The tool that queries the language servers of a session.
 pub struct LspTool {
     spec: ToolSpec,
     pool: Arc<Pool>,
-    /// The rename that was planned last, by what was asked.
+    /// The rename that was planned last, with the input that requested it.
     planned: Mutex<Option<(Input, Vec<FileEdit>)>>,
 }
 
-/// What went wrong, for the model.
+/// The result of a request. The error is a message for the model.
 type Answer<T> = Result<T, String>;
 
 impl LspTool {
@@ -102,7 +102,7 @@ impl LspTool {
         Ok(input)
     }
 
-    /// The plan of exactly this rename.
+    /// Returns the plan if it was made for exactly this rename.
     fn plan_of(&self, input: &Input) -> Option<Vec<FileEdit>> {
         let planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
         let (asked, plan) = planned.as_ref()?;
@@ -145,7 +145,7 @@ impl LspTool {
         let symbol = symbol.trim();
         let byte = position::find_symbol(&text, symbol, input.line)
             .ok_or_else(|| format!("{} does not contain {:?}.", env.display(&path), cut_end(symbol, 200)))?;
-        // Of a path such as `a::b` or `a.b` the last name is meant.
+        // In a path such as `a::b` or `a.b`, the last name is meant.
         let last = symbol.rfind(['.', ':', '>', '/']).map_or(0, |at| at + 1);
         let encoding = server.lock().encoding;
         let at = position::position_of(&text, byte + if last < symbol.len() { last } else { 0 }, encoding);
@@ -175,7 +175,8 @@ impl LspTool {
             }
             _ => {
                 let name = input.new_name.as_deref().unwrap_or_default();
-                // Not every server looks; where a name is one word, the new one is, too.
+                // Not every server checks the new name. If the old name is one word, the new one must be one
+                // word too.
                 if name.contains(char::is_whitespace) && !symbol.contains(char::is_whitespace) {
                     return Err(format!(
                         "{:?} is not one word, as {symbol:?} is; nothing was changed. Give a name without blanks.",
@@ -280,7 +281,7 @@ impl Tool for LspTool {
     }
 }
 
-/// Asks, and asks once more when a server that is still loading found nothing.
+/// Sends a request, and repeats it once if a server that is still loading found nothing.
 async fn patient<F: Future<Output = Answer<Value>>>(
     server: &Server,
     deadline: Instant,
@@ -320,7 +321,7 @@ fn capped(mut lines: Vec<String>) -> String {
     lines.join("\n")
 }
 
-/// A location, or a link to one: file and where it begins.
+/// Reads a location, or a link to one: the file and its start position.
 fn location(value: &Value) -> Option<(PathBuf, Position)> {
     let uri = value.get("uri").or_else(|| value.get("targetUri"))?.as_str()?;
     let range = ["range", "targetSelectionRange", "targetRange"].iter().find_map(|key| value.get(*key))?;
@@ -346,7 +347,7 @@ fn places(found: &Value, what: &str, encoding: Encoding, env: &ToolEnv) -> ToolO
             continue;
         }
         if read.as_ref().is_none_or(|(p, _)| *p != path) {
-            // Of files elsewhere only the place is told: reading them has its own rules.
+            // Files outside the session's roots are only named, because reading them needs permission.
             let text = env.is_inside(&path).then(|| read_text(&path).ok()).flatten();
             read = Some((path.clone(), text));
         }
@@ -400,7 +401,7 @@ fn kind(symbol: &Value) -> &'static str {
     KINDS.get(number).copied().unwrap_or_default()
 }
 
-/// The symbols of a file as an indented list.
+/// Formats the symbols of a file as an indented list.
 fn outline(found: &Value) -> String {
     fn add(symbols: &Value, depth: usize, out: &mut Vec<String>) {
         for symbol in symbols.as_array().into_iter().flatten() {
@@ -426,7 +427,7 @@ fn symbol_line(symbol: &Value, env: &ToolEnv) -> Option<String> {
     Some(format!("{}:{line}: {} {}", env.display(&path), kind(symbol), cut_end(name, 120)))
 }
 
-/// Markup, marked strings, or a list of them.
+/// Reads hover contents: markup, marked strings, or a list of them.
 fn hover(contents: &Value) -> String {
     match contents {
         Value::String(text) => text.trim().to_owned(),

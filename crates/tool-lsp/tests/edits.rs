@@ -67,7 +67,7 @@ impl Session {
         std::fs::read_to_string(self.dir.path().join(name)).unwrap()
     }
 
-    /// An edit as the agent makes it; what the model is told of it.
+    /// Makes an edit like the agent does. Returns the note for the model.
     async fn edit_in(&self, mode: PermissionMode, name: &str, text: &str) -> String {
         let path = self.env.cwd.join(name);
         let kind = if path.exists() { FileChangeKind::Update } else { FileChangeKind::Add };

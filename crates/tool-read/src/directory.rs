@@ -1,6 +1,6 @@
-//! A directory as a list of names: sorted, directories with `/`, links with their target. Owns that format.
+//! Listing of a directory: sorted names, directories with `/`, links with their target. Owns that format.
 //!
-//! Ignores nothing (hidden names and ignored ones are shown) and descends into nothing.
+//! Shows hidden and ignored names too, and does not descend.
 
 use crate::Range;
 use becket_tool::{ToolEnv, text::clean};
@@ -9,9 +9,9 @@ use serde_json::json;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Names that are sorted at most; a directory with more is said to have more.
+/// Maximum number of names that are sorted. For a larger directory the output says that there are more.
 const MAX_NAMES: usize = 100_000;
-/// Names a call shows at most.
+/// Maximum number of names that one call shows.
 const MAX_SHOWN: usize = 1_000;
 const MAX_BYTES: usize = 50 * 1024 - 512;
 
@@ -55,7 +55,7 @@ pub(crate) fn read(path: &Path, range: Range, env: &ToolEnv) -> ToolOutput {
     let mut out = String::new();
     let mut last = asked.start;
     for name in &names[asked.clone()] {
-        // A line feed in a name would make two names of it.
+        // A line feed in a file name would look like two names.
         let name = name.replace('\n', "\\n");
         let name = clean(&name);
         if last - asked.start >= MAX_SHOWN || out.len() + name.len() >= MAX_BYTES {

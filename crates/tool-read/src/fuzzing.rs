@@ -1,11 +1,15 @@
-//! Readers of foreign formats without a file around them, for fuzz targets. Owns nothing.
+//! Entry points for fuzz targets: readers of foreign formats, without a file.
 
-/// The text of a PDF's first pages, or why there is none.
+/// Returns the text of a PDF's first pages.
+///
+/// # Errors
+///
+/// Returns the reason if no text can be read.
 pub fn pdf(bytes: Vec<u8>) -> Result<String, String> {
     crate::pdf::text_of(bytes)
 }
 
-/// A notebook as text, if it is one.
+/// Returns a notebook as text; `None` if the bytes are not a notebook.
 pub fn notebook(bytes: &[u8]) -> Option<String> {
     crate::notebook::text_of(bytes)
 }

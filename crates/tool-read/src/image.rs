@@ -1,5 +1,5 @@
-//! An image for the model: its bytes as a blob, its size from its header. Owns the size limit; decodes no pixel and scales
-//! nothing (what a provider takes is decided when a request is built).
+//! Images for the model: the bytes as a blob, the size in pixels from the header. Owns the size limit.
+//! Decodes no pixel and scales nothing; limits of a provider are applied when a request is built.
 
 use crate::note;
 use crate::scan::Source;
@@ -11,9 +11,9 @@ use serde_json::{Map, json};
 use std::io::{self, Cursor};
 use std::path::Path;
 
-/// Larger images are not attached.
+/// Maximum size in bytes. Larger images are not attached.
 const MAX_BYTES: u64 = 20 * 1024 * 1024;
-/// Images of more pixels are not attached: a small file can hold more than memory does.
+/// Maximum number of pixels. A small file can decode to more than fits into memory.
 const MAX_PIXELS: u64 = 150_000_000;
 
 pub(crate) fn read(source: Source, format: Format, path: &Path, env: &ToolEnv) -> io::Result<ToolOutput> {
@@ -60,7 +60,11 @@ pub(crate) fn read(source: Source, format: Format, path: &Path, env: &ToolEnv) -
     })
 }
 
-/// Width and height by the header.
+/// Returns width and height from the header.
+///
+/// # Errors
+///
+/// Fails if the header is damaged.
 pub(crate) fn dimensions(bytes: &[u8], format: Format) -> image::ImageResult<(u32, u32)> {
     let format = match format {
         Format::Png => ImageFormat::Png,
@@ -71,7 +75,7 @@ pub(crate) fn dimensions(bytes: &[u8], format: Format) -> image::ImageResult<(u3
     ImageReader::with_format(Cursor::new(bytes), format).into_dimensions()
 }
 
-/// The image as a part of a message.
+/// Makes a message part from the image.
 pub(crate) fn part(
     format: Format,
     blob: BlobId,

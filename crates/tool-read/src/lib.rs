@@ -1,21 +1,21 @@
 //! The `read` tool: text by lines, directories, images, PDF, notebooks.
 //!
-//! Owns what a path looks like to the model. The model behind it: a path is resolved once, its first bytes say what it is
-//! (never its name alone), and one reader per kind makes the output.
+//! Owns the model's view of a path. A path is resolved once. Its first bytes, never its name alone, decide
+//! the kind, and one reader per kind makes the output.
 //!
-//! | module | what it reads |
+//! | module | contents |
 //! |---|---|
-//! | `text` | lines with numbers, any size by range, UTF-8, UTF-16, legacy encodings |
-//! | `scan` | the bytes below: lines of a range and the hash, in one pass with bounded memory |
+//! | `text` | lines with numbers; any size by range; UTF-8, UTF-16, legacy encodings |
+//! | `scan` | reads the lines of a range and computes the hash, in one pass with bounded memory |
 //! | `directory`, `image`, `pdf`, `notebook` | the other kinds |
-//! | `near` | what a path may have meant that leads nowhere |
+//! | `near` | suggestions for a path that does not exist |
 //!
 //! Invariants:
-//! - Memory does not grow with the file. What was left out is said, with the `offset` that continues.
-//! - A file up to 64 MB is reported to the session with the hash of all its bytes, so that a later edit can tell whether it
-//!   changed. Nothing is decoded that is not shown; pixels never.
+//! - Memory does not grow with the file. The output says what was omitted, with the `offset` that continues.
+//! - For a file of up to 64 MB the session is given the hash of all its bytes, so that a later edit can
+//!   detect a change. Only shown text is decoded; pixels never are.
 //!
-//! Recognises no text in images and does not write.
+//! Does not recognise text in images and does not write.
 
 mod directory;
 #[doc(hidden)]
@@ -37,10 +37,11 @@ use std::fs::{File, Metadata};
 use std::io::Read as _;
 use std::path::Path;
 
-/// Files up to here are read on the caller's thread: cheaper than handing them to another one.
+/// Files up to this size in bytes are read on the caller's thread, because handing them to another thread
+/// costs more.
 const INLINE_BYTES: u64 = 128 * 1024;
 
-/// Names that other agents' read tools have for the same things.
+/// Argument names of other agents' read tools.
 const ALIASES: &[(&str, &str)] = &[
     ("file_path", "path"),
     ("filename", "path"),
@@ -58,7 +59,7 @@ struct Input {
     path: String,
     offset: Option<i64>,
     limit: Option<u64>,
-    /// Pages of a PDF as other agents name them: `3` or `3-5`.
+    /// Pages of a PDF, as other agents specify them: `3` or `3-5`.
     pages: Option<String>,
 }
 
@@ -82,16 +83,16 @@ impl Input {
     }
 }
 
-/// Range of lines that the call asks for.
+/// Range of lines that the call requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
-    /// From 1; negative counts from the end.
+    /// First line, from 1. A negative number counts from the end.
     offset: i64,
     limit: usize,
 }
 
 impl Range {
-    /// First entry and how many, of `len` that are there, as positions from 0. `None` when it starts behind the end.
+    /// Converts to positions from 0 in a list of `len` items. `None` if the range starts after the end.
     fn of(self, len: usize) -> Option<std::ops::Range<usize>> {
         let first = if self.offset < 0 {
             len.saturating_sub(usize::try_from(self.offset.unsigned_abs()).unwrap_or(usize::MAX))
@@ -104,7 +105,7 @@ impl Range {
 
 /// The `read` tool.
 pub struct Read {
-    /// Specification that models are shown.
+    /// Specification that models see.
     spec: ToolSpec,
     /// Specification of the input that is accepted.
     understood: ToolSpec,
@@ -178,8 +179,8 @@ impl Tool for Read {
     }
 }
 
-/// Reads whatever stands at `path` (resolved). `asked` is how the model wrote it. `None` when `quickly` is wanted of a kind
-/// that may take long however small it is.
+/// Reads whatever is at the resolved `path`. `asked` is the path as the model wrote it. Returns `None` if
+/// `quickly` is set and this kind of file may take long even if it is small.
 fn read(asked: &str, path: &Path, range: Range, env: &ToolEnv, quickly: bool) -> Option<ToolOutput> {
     let (file, meta) = match paths::open_file(path) {
         Ok(opened) => opened,
@@ -204,7 +205,7 @@ fn read_file(
         usize::try_from(meta.len()).unwrap_or(usize::MAX).saturating_add(1).clamp(4 * 1024, scan::CHUNK);
     let mut chunk = vec![0; room];
     let mut filled = 0;
-    // Short reads happen on files the kernel makes up.
+    // Files that the kernel generates may return fewer bytes than requested.
     while filled < sniff::SAMPLE.min(room) {
         match file.read(&mut chunk[filled..])? {
             0 => break,
@@ -236,12 +237,13 @@ fn binary(what: sniff::Binary, path: &Path, size: u64, env: &ToolEnv) -> ToolOut
     }
 }
 
-/// Tells the session what was read, so that a later edit can tell whether it changed.
+/// Reports the file's hash to the session, so that a later edit can detect a change.
 fn note(path: &Path, hash: &str, env: &ToolEnv) {
     env.host.note_read(path, hash);
 }
 
-/// An error about a path as the model wrote it, with names that are near when there is nothing there.
+/// Makes an error about a path as the model wrote it. If the path does not exist, similar names are
+/// suggested.
 fn refused(asked: &str, path: &Path, error: &PathError, env: &ToolEnv) -> ToolOutput {
     if !error.is_not_found() {
         return ToolOutput::error(error.to_string());

@@ -1,21 +1,21 @@
 //! Suggestions for a path that does not exist.
 //!
-//! Owns the looking around: first names like it in the nearest existing directory, then the same file name anywhere below the
-//! working directory. Bounded by entries, not by luck: at most [`ENTRIES`] names are looked at. Opens nothing.
+//! Owns the search: first similar names in the nearest existing directory, then the same file name anywhere
+//! below the working directory. At most [`ENTRIES`] names are examined. Opens nothing.
 
 use becket_tool::{ToolEnv, paths};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Names that are looked at for the same file name elsewhere.
+/// Number of names examined to find the same file name elsewhere.
 const ENTRIES: usize = 5_000;
-/// Paths that are offered.
+/// Number of suggestions.
 const OFFERED: usize = 3;
-/// Folders of other people's files.
+/// Folders with other people's files, which are skipped.
 const FOREIGN: &[&str] = &["node_modules", "target", "vendor", "dist", "build", "__pycache__", "venv"];
 
-/// At most three paths, best first.
+/// Returns at most three paths, best first.
 pub(crate) fn paths(path: &Path, env: &ToolEnv) -> Vec<PathBuf> {
     let near = paths::suggestions(path);
     if !near.is_empty() {
@@ -28,7 +28,8 @@ pub(crate) fn paths(path: &Path, env: &ToolEnv) -> Vec<PathBuf> {
     elsewhere(name, &env.cwd)
 }
 
-/// The only file beside `path` whose name is the same but for its letters with marks: some systems write `é` as two characters.
+/// Returns the only file beside `path` whose name is equal except for accented letters. Some systems write
+/// `é` as two characters.
 fn composed_otherwise(path: &Path) -> Option<PathBuf> {
     let bare = |name: &str| -> Option<String> {
         let marked = |c: char| !c.is_ascii();
@@ -41,7 +42,7 @@ fn composed_otherwise(path: &Path) -> Option<PathBuf> {
     same.next().filter(|_| same.next().is_none()).map(|entry| entry.path())
 }
 
-/// Files called `name` below `root`, the nearest to it first. Case does not count.
+/// Returns files named `name` below `root`, the nearest to `root` first. Case is ignored.
 fn elsewhere(name: &str, root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut left = ENTRIES;

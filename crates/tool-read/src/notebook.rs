@@ -1,7 +1,7 @@
-//! Jupyter notebooks as text: cells in order, with their outputs in short. Owns that format.
+//! Jupyter notebooks as text: cells in order, with shortened outputs. Owns that format.
 //!
-//! Anything that is not a notebook after all is read as the text it is. Runs nothing. The first few images of the cells that
-//! are shown come along; the others are named.
+//! A file that turns out not to be a notebook is read as text. Runs nothing. The first few images of the
+//! shown cells are attached; the others are only named.
 
 use crate::scan::Source;
 use crate::{Range, image, note, sniff, text};
@@ -16,13 +16,13 @@ use std::fmt::Write;
 use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 
-/// Larger notebooks are read as plain JSON.
+/// Maximum size in bytes. Larger notebooks are read as plain JSON.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
-/// Bytes of an output that are shown.
+/// Number of bytes shown of one output.
 const OUTPUT_BYTES: usize = 2_000;
-/// Images of a call.
+/// Maximum number of images attached by one call.
 const MAX_IMAGES: usize = 4;
-/// Larger images are named only.
+/// Maximum size in base64 characters. Larger images are only named.
 const MAX_BASE64: usize = 5 * 1024 * 1024;
 
 pub(crate) fn read(mut source: Source, path: &Path, range: Range, env: &ToolEnv) -> io::Result<ToolOutput> {
@@ -66,7 +66,7 @@ pub(crate) fn read(mut source: Source, path: &Path, range: Range, env: &ToolEnv)
     Ok(finish(ToolOutput { details, images, ..ToolOutput::text(out) }, Keep::Head, env))
 }
 
-/// A notebook as text, if `bytes` are one.
+/// Returns a notebook as text; `None` if `bytes` are not a notebook.
 pub(crate) fn text_of(bytes: &[u8]) -> Option<String> {
     let parsed: Value = serde_json::from_slice(bytes).ok()?;
     let cells = parsed.get("cells")?.as_array()?;
@@ -80,13 +80,13 @@ fn language(notebook: &Value) -> &str {
 
 /// An image among the outputs.
 struct Image {
-    /// Where it is named, from 0.
+    /// Line at which the image is named, from 0.
     line: usize,
     base64: String,
 }
 
 impl Image {
-    /// The image for the model; `None` when it is none, or too large.
+    /// Returns the image for the model; `None` if the data is not an image or is too large.
     fn part(&self, env: &ToolEnv) -> Option<Part> {
         if self.base64.len() > MAX_BASE64 {
             return None;
@@ -156,7 +156,7 @@ fn push_output(out: &mut Rendered, output: &Value) {
     }
 }
 
-/// Name and message, then the end of the traceback: there it says where.
+/// Adds the error's name and message and the end of the traceback, which shows where it happened.
 fn push_error(out: &mut String, output: &Value) {
     let field = |name: &str| output.get(name).and_then(Value::as_str).unwrap_or_default();
     let _ = writeln!(out, "# error\n{}: {}", field("ename"), cut_end(field("evalue"), OUTPUT_BYTES));
@@ -171,7 +171,7 @@ fn push_error(out: &mut String, output: &Value) {
     push_text(out, shown, usize::MAX);
 }
 
-/// Notebook text is a string or a list of strings that are its lines.
+/// Returns the text of a notebook field: either a string, or a list of strings that are its lines.
 fn text_in(value: Option<&Value>) -> Option<String> {
     match value? {
         Value::String(s) => Some(s.clone()),
@@ -191,7 +191,7 @@ fn push_text(out: &mut String, text: &str, max: usize) {
     }
 }
 
-/// Without the escapes that colour a terminal.
+/// Removes terminal colour escapes.
 fn without_colours(text: &str) -> Cow<'_, str> {
     if !text.contains('\u{1b}') {
         return Cow::Borrowed(text);

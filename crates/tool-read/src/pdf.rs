@@ -1,10 +1,11 @@
-//! The text of a PDF, page by page, in the order in which it was written into the file.
+//! The text of a PDF, page by page, in the order in which it is stored in the file.
 //!
-//! Owns the way from placed characters to lines: a jump across the writing direction begins a line, a gap along it is a
-//! space. Reads, interprets and renders nothing itself: that is `hayro`, which forbids unsafe code; it runs on a thread of its
-//! own, so that what a file makes it do (a deep recursion, a panic, an endless page) costs this call and nothing else.
+//! Owns the conversion from placed characters to lines: a jump across the writing direction starts a line, a
+//! gap along it is a space. `hayro`, which forbids unsafe code, parses and interprets the file. It runs on
+//! its own thread, so that a malicious file (deep recursion, a panic, an endless page) makes only this call
+//! fail.
 //!
-//! `offset` and `limit` count pages. A page without text is said to have none: scanned pages are images.
+//! `offset` and `limit` count pages. A page without text is reported as such: scanned pages are images.
 
 use crate::scan::Source;
 use crate::{Range, note};
@@ -25,17 +26,17 @@ use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Larger documents are not read.
+/// Maximum size in bytes of a document that is read.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
-/// Bytes of pages a call shows at most; a single page may have more and is then cut like every output.
+/// Maximum number of bytes of pages that one call shows. A single longer page is cut like every output.
 const SHOWN_BYTES: usize = 48 * 1024;
-/// Kept of one page.
+/// Maximum number of bytes kept of one page.
 const PAGE_BYTES: usize = 512 * 1024;
-/// A document that takes longer is given up.
+/// Time limit for one document.
 const TIME: Duration = Duration::from_secs(20);
 /// Interval between checks for an interrupt.
 const TICK: Duration = Duration::from_millis(20);
-/// Nested forms recurse.
+/// Stack size in bytes of the reading thread. Nested forms recurse deeply.
 const STACK: usize = 16 * 1024 * 1024;
 
 pub(crate) fn read(source: Source, path: &Path, range: Range, env: &ToolEnv) -> io::Result<ToolOutput> {
@@ -130,19 +131,19 @@ fn notices(
     }
 }
 
-/// Content of a page.
+/// The text of one page.
 #[derive(Debug, Default)]
 struct Page {
     text: String,
-    /// Characters whose font does not say what they mean.
+    /// Number of characters whose font does not map them to Unicode.
     unknown: usize,
 }
 
-/// Why there is no next page.
+/// The reason why no further page follows.
 #[derive(Debug)]
 enum Stop {
     Cancelled,
-    /// The fault, as a half sentence.
+    /// The error, as half a sentence.
     Failed(String),
 }
 
@@ -152,7 +153,7 @@ enum News {
     Failed(&'static str),
 }
 
-/// Pages of a document as another thread reads them.
+/// The pages of a document, received from the thread that reads them.
 struct Document {
     news: std::sync::mpsc::Receiver<News>,
     until: Instant,
@@ -163,7 +164,7 @@ impl Document {
     fn open(bytes: Vec<u8>, range: Range, cancelled: &dyn Fn() -> bool) -> Result<Self, Stop> {
         let (sender, news) = sync_channel(2);
         let spawned = std::thread::Builder::new().name("pdf".to_owned()).stack_size(STACK).spawn(move || {
-            // When nobody listens any more, the next page is the last.
+            // If the receiver is gone, sending fails and the thread stops after the current page.
             let _ = pages(bytes, range, &sender);
         });
         if let Err(error) = spawned {
@@ -203,7 +204,7 @@ impl Document {
     }
 }
 
-/// Sends what there is to know; ends when nobody listens.
+/// Sends the page count and the pages; stops when the receiver is gone.
 fn pages(
     bytes: Vec<u8>,
     range: Range,
@@ -237,7 +238,7 @@ fn why(error: LoadPdfError) -> &'static str {
     }
 }
 
-/// Where the last character ended, and how large it was.
+/// Start, end and size of the previous character.
 #[derive(Clone, Copy)]
 struct Pen {
     start: Point,
@@ -245,7 +246,7 @@ struct Pen {
     size: f64,
 }
 
-/// Characters of a page as lines.
+/// Assembles the characters of a page into lines.
 #[derive(Default)]
 struct Lines {
     page: Page,
@@ -274,7 +275,7 @@ impl Lines {
             None => "\u{FFFD}",
         };
         if let Some(pen) = self.pen {
-            // The same character in the same place is a bolder one.
+            // Some programs print a character twice in the same place to make it bold.
             if (start - pen.start).hypot() < size * 0.05 && self.page.text.ends_with(text) {
                 return;
             }
@@ -285,7 +286,7 @@ impl Lines {
         self.pen = Some(Pen { start, end, size });
     }
 
-    /// Writes what is between two characters: nothing, a space, or a new line.
+    /// Adds whatever separates two characters: nothing, a space, or a line break.
     fn gap(&mut self, pen: Pen, start: Point, along: Vec2, size: f64, vertical: bool, next: &str) {
         let out = &mut self.page.text;
         let way = start - pen.end;
@@ -322,7 +323,11 @@ impl<'a> Device<'a> for Lines {
     fn pop_transparency_group(&mut self) {}
 }
 
-/// The first pages of a document, or why there are none: the whole way without a file.
+/// Returns the text of the first pages of a document, through the same code as `read` but without a file.
+///
+/// # Errors
+///
+/// Returns the reason if there is no text.
 pub(crate) fn text_of(bytes: Vec<u8>) -> Result<String, String> {
     let failed = |stop| match stop {
         Stop::Cancelled => "interrupted".to_owned(),

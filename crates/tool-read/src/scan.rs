@@ -1,10 +1,10 @@
-//! The lines of a range and the hash of a file, in one pass.
+//! Reads the lines of a range and computes the hash of a file, in one pass.
 //!
-//! Owns memory: however large the file and however long its lines, a scan keeps one chunk, at most about 70 KB of lines and
-//! at most 8 KB of one line. It stops as soon as nothing more is to be learned: a file above [`HASH_BYTES`] is read no
-//! further than its range.
+//! Owns memory: regardless of the size of the file and its lines, a scan keeps one chunk, at most about 70 KB
+//! of lines and at most 8 KB of one line. It stops as soon as the rest cannot change the result: a file above
+//! [`HASH_BYTES`] is read only to the end of the range.
 //!
-//! Knows bytes and line feeds; numbers, encodings of single lines and what the model sees belong to `text`.
+//! Knows only bytes and line feeds. Numbers, encodings and the output belong to `text`.
 
 use encoding_rs::{CoderResult, Decoder, Encoding, UTF_8};
 use sha2::{Digest, Sha256};
@@ -14,25 +14,29 @@ use tokio_util::sync::CancellationToken;
 
 /// Bytes read at a time.
 pub(crate) const CHUNK: usize = 256 * 1024;
-/// Files up to here are hashed whole.
+/// Maximum size in bytes of a file that is hashed.
 pub(crate) const HASH_BYTES: u64 = 64 * 1024 * 1024;
-/// Kept of one line: 2,000 characters of four bytes, and a little.
+/// Bytes kept of one line: 2,000 characters of four bytes, and some more.
 pub(crate) const LINE_BYTES: usize = 8 * 1024;
-/// Kept of all lines before the range is given up: more cannot be shown.
+/// Bytes of lines after which the range is complete, because more cannot be shown.
 const RANGE_BYTES: usize = 60 * 1024;
 
-/// An open file of which the beginning is read already.
+/// An open file whose first bytes have already been read.
 pub(crate) struct Source {
     pub(crate) file: File,
     pub(crate) chunk: Vec<u8>,
-    /// Length of the part of `chunk` that is the beginning of the file.
+    /// Number of valid bytes in `chunk`, which holds the beginning of the file.
     pub(crate) filled: usize,
-    /// By its metadata; 0 for files the kernel makes up.
+    /// Size from the metadata; 0 for files that the kernel generates.
     pub(crate) size: u64,
 }
 
 impl Source {
-    /// All bytes, if they are at most `max`; `None` for more.
+    /// Returns all bytes, or `None` if there are more than `max`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if reading fails.
     pub(crate) fn whole(mut self, max: u64) -> io::Result<Option<Vec<u8>>> {
         if self.size > max {
             return Ok(None);
@@ -47,29 +51,30 @@ impl Source {
 /// One line without its line feed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// The beginning, at most [`LINE_BYTES`].
+    /// The first bytes of the line, at most [`LINE_BYTES`].
     pub(crate) bytes: Vec<u8>,
-    /// Of all of it; of one that was not read to its end, of more than the beginning.
+    /// Length of the whole line in bytes. If the line was not read to its end, a number greater than
+    /// [`LINE_BYTES`].
     pub(crate) len: u64,
 }
 
-/// Result of a scan.
+/// The result of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     pub(crate) lines: Vec<Line>,
-    /// Of the whole file; `None` when the scan stopped before its end.
+    /// Number of lines of the whole file; `None` if the scan stopped before its end.
     pub(crate) total: Option<u64>,
-    /// Of the whole file, hex; `None` for files above [`HASH_BYTES`].
+    /// Hex SHA-256 of the whole file; `None` for files above [`HASH_BYTES`].
     pub(crate) hash: Option<String>,
     pub(crate) bytes: u64,
     pub(crate) cancelled: bool,
 }
 
-/// Collects lines `first..first + limit` (from 1) out of bytes that come in pieces.
+/// Collects lines `first..first + limit` (from 1) from bytes that arrive in pieces.
 struct Collector {
     first: u64,
     limit: usize,
-    /// The line that the next byte belongs to.
+    /// Number of the line that the next byte belongs to.
     line: u64,
     open: Option<Line>,
     lines: Vec<Line>,
@@ -84,7 +89,7 @@ impl Collector {
     }
 
     fn complete(&self) -> bool {
-        // The end of the last line does not matter once the line is longer than the part that is kept.
+        // Once the last line is longer than the part that is kept, its end does not matter.
         let endless = self.open.as_ref().is_some_and(|line| line.len > LINE_BYTES as u64);
         self.lines.len() + usize::from(endless) >= self.limit || self.kept >= RANGE_BYTES
     }
@@ -135,7 +140,12 @@ impl Collector {
     }
 }
 
-/// Scans a source from its beginning for `limit` lines from line `first` (from 1) on. UTF-16 is decoded on the way.
+/// Scans a source from its beginning for `limit` lines starting with line `first` (from 1). UTF-16 is
+/// decoded.
+///
+/// # Errors
+///
+/// Fails if reading fails.
 pub(crate) fn scan(
     source: &mut Source,
     encoding: &'static Encoding,
@@ -167,7 +177,7 @@ pub(crate) fn scan(
         if ended {
             break;
         }
-        // A file that grows past what is hashed is a large one.
+        // The file has grown beyond the size that is hashed, so it is treated as a large one.
         if bytes > HASH_BYTES {
             hasher = None;
         }
@@ -208,7 +218,11 @@ fn read_some(file: &mut File, chunk: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// The last `count` lines of a large file, found from its end; at most [`RANGE_BYTES`] of them are kept.
+/// Returns the last `count` lines of a large file, read from its end. At most [`RANGE_BYTES`] are kept.
+///
+/// # Errors
+///
+/// Fails if reading fails.
 pub(crate) fn last_lines(source: &mut Source, count: usize) -> io::Result<Vec<Line>> {
     let window = (RANGE_BYTES as u64 + LINE_BYTES as u64).min(source.size);
     source.file.seek(SeekFrom::Start(source.size - window))?;

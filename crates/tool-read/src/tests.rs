@@ -400,7 +400,7 @@ async fn a_wrong_path_finds_the_file_elsewhere() {
     }
 }
 
-/// Every parameter in every bad form: an error that names it, and nothing read.
+/// Every parameter in every invalid form gives an error that names it, and nothing is read.
 #[tokio::test]
 async fn bad_inputs_are_errors_that_name_the_field() {
     let f = fixture(&[("a.txt", b"one\ntwo\n")]);
@@ -431,9 +431,9 @@ async fn bad_inputs_are_errors_that_name_the_field() {
         assert!(message.contains(want), "{}: {message}", becket_types::cut_end(&input.to_string(), 80));
         assert!(message.len() < 1_000, "{want}: {} bytes", message.len());
     }
-    // The one whose offset is behind the end was read to find that out.
+    // The call whose offset is after the end had to read the file to find that out.
     assert!(f.host.kept().reads.len() == 1 && f.host.kept().blobs.is_empty());
-    // What is merely large is understood.
+    // Values that are merely large are accepted.
     assert_eq!(f.text(json!({"path": "a.txt", "limit": u64::MAX})).await, "1\tone\n2\ttwo\n");
     assert_eq!(f.text(json!({"path": "a.txt", "offset": i64::MIN})).await, "1\tone\n2\ttwo\n");
 }
@@ -470,7 +470,7 @@ async fn a_ten_gigabyte_file_is_read_by_range() {
     let file = std::fs::OpenOptions::new().write(true).open(f.dir.path().join("huge")).unwrap();
     file.set_len(10 << 30).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, b"\nlast but one\nlast\n", (10 << 30) - 19).unwrap();
-    // Text with a hole behind it is no text by its first bytes, so the beginning is filled.
+    // A file that begins with a hole is not recognised as text, so its beginning is filled.
     std::os::unix::fs::FileExt::write_all_at(&file, &b"0123456\n".repeat(2_000), 0).unwrap();
     let text = f.text(json!({"path": "huge", "offset": 3, "limit": 2})).await;
     assert_eq!(
@@ -485,7 +485,8 @@ async fn a_ten_gigabyte_file_is_read_by_range() {
     assert!(f.host.kept().reads.is_empty());
 }
 
-/// By hand: `cargo test -p becket-tool-read -- --ignored`; memory by `/usr/bin/time -v` around the test binary.
+/// Run by hand: `cargo test -p becket-tool-read -- --ignored`. Measure memory with `/usr/bin/time -v` around
+/// the test binary.
 #[tokio::test]
 #[ignore = "reads ten gigabytes"]
 async fn a_line_near_the_end_of_ten_gigabytes() {

@@ -1,7 +1,8 @@
 //! Text with line numbers, as the model sees it.
 //!
-//! Owns the format: `number TAB line`, then at most a few notices in brackets. A file that is shown whole has no notice, so
-//! nothing is spent on the usual case. Carriage returns are not shown but said; so are encodings other than UTF-8.
+//! Owns the format: `number TAB line`, then at most a few notices in brackets. A file that is shown
+//! completely has no notice, so the usual case costs no tokens. Carriage returns and encodings other than
+//! UTF-8 are not shown but mentioned in a notice.
 
 use crate::scan::{self, Line, Source};
 use crate::{Range, note, sniff};
@@ -15,16 +16,17 @@ use std::fmt::Write;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// Lines a call shows at most.
+/// Maximum number of lines that one call shows.
 pub(crate) const MAX_LINES: usize = 2_000;
-/// Bytes of lines a call shows at most; with the notices it stays below the limit of all outputs, 50 KB.
+/// Maximum number of bytes of lines that one call shows. Together with the notices it stays below the limit
+/// of all outputs, 50 KB.
 pub(crate) const MAX_BYTES: usize = 50 * 1024 - 1024;
-/// Bytes from which a legacy encoding is guessed.
+/// Number of bytes that are used to guess a legacy encoding.
 const GUESS_BYTES: u64 = 8 * 1024 * 1024;
-/// Characters of a line that are shown.
+/// Number of characters shown of one line.
 const LINE_CHARS: usize = 2_000;
 
-/// Reads a range of lines and tells the session the file's hash.
+/// Reads a range of lines and reports the file's hash to the session.
 pub(crate) fn read(
     mut source: Source,
     encoding: &'static Encoding,
@@ -50,7 +52,7 @@ pub(crate) fn read(
         return Ok(ToolOutput { interrupted: true, ..ToolOutput::error("Reading was interrupted.") });
     }
     if let Some(hash) = &found.hash {
-        // A file that fits one chunk is still whole in it.
+        // If the file fits into one chunk, its whole content is still in the buffer.
         match source.chunk.get(..source.filled) {
             Some(whole) if found.bytes == source.filled as u64 => {
                 env.host.note_content(path, hash, whole.to_vec());
@@ -131,7 +133,7 @@ fn last_of_large(
     Ok(shown.finish(details))
 }
 
-/// An empty file with the name of an image or document is a broken one.
+/// An empty file with the name of an image or document is reported as broken.
 fn misnamed(found: &scan::Scan, path: &Path, env: &ToolEnv) -> Option<ToolOutput> {
     let what = sniff::named(path).filter(|_| found.total == Some(0))?;
     Some(ToolOutput::error(format!("{} is empty: 0 bytes, no {what}.", env.display(path))))
@@ -148,12 +150,12 @@ fn nothing(total: u64, first: u64, path: &Path, env: &ToolEnv) -> ToolOutput {
     ToolOutput::error(format!("offset {first} is behind the end: {} has {total} {lines}.", env.display(path)))
 }
 
-/// The text of a call as it grows.
+/// The output of a call while it is assembled.
 struct Shown {
     out: String,
     count: usize,
     encoding: &'static Encoding,
-    /// Encoding assumed for the bytes, because they are not UTF-8.
+    /// The encoding that was guessed, because the bytes are not UTF-8.
     guessed: Option<&'static Encoding>,
     carriage_returns: usize,
     cut_lines: Vec<u64>,
@@ -174,7 +176,7 @@ impl Shown {
         }
     }
 
-    /// Adds a line; false when there is no room for it.
+    /// Adds a line; returns false if it does not fit.
     fn push(&mut self, number: Option<u64>, line: &Line) -> bool {
         let mut bytes = line.bytes.as_slice();
         let whole = line.len == bytes.len() as u64;
@@ -212,7 +214,7 @@ impl Shown {
         }
         match std::str::from_utf8(bytes) {
             Ok(text) => Cow::Borrowed(text),
-            // The end of what is kept of a long line may lie inside a character.
+            // The kept part of a long line may end inside a character.
             Err(e) if !whole && e.error_len().is_none() => {
                 Cow::Borrowed(std::str::from_utf8(&bytes[..e.valid_up_to()]).unwrap_or_default())
             }
@@ -244,8 +246,9 @@ impl Shown {
     }
 }
 
-/// The encoding from before Unicode that `lines` are in; `None` when they are UTF-8, whole or damaged (then most of what is
-/// not ASCII still fits). The guess is made from the beginning of the file, so that every range of it is read alike.
+/// Returns the legacy encoding of `lines`; `None` if they are UTF-8, possibly damaged (then most non-ASCII
+/// bytes are still valid UTF-8). The guess uses the beginning of the file, so that every range of the file is
+/// decoded in the same way.
 fn legacy(lines: &[Line], source: &mut Source) -> io::Result<Option<&'static Encoding>> {
     if lines.iter().all(|line| std::str::from_utf8(&line.bytes).is_ok()) {
         return Ok(None);
@@ -257,7 +260,7 @@ fn legacy(lines: &[Line], source: &mut Source) -> io::Result<Option<&'static Enc
             bad += usize::from(!chunk.invalid().is_empty());
         }
     }
-    // Each long line may have been cut inside a character.
+    // Each long line may have been cut inside a character, which is not an encoding error.
     bad = bad.saturating_sub(lines.iter().filter(|l| l.len > l.bytes.len() as u64).count());
     if bad == 0 || good > bad * 2 {
         return Ok(None);

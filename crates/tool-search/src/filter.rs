@@ -1,8 +1,9 @@
-//! Which paths a glob pattern means.
+//! Glob patterns for paths.
 //!
-//! Owns the reading of patterns: without a slash a pattern is about names at any depth, with one it is about the path below
-//! the search root or below the working directory; `!` excludes; several patterns are separated by commas. Patterns only
-//! narrow a search: unlike ripgrep's `-g`, none brings ignored files back.
+//! Owns the interpretation of patterns. A pattern without a slash matches file names at any depth. A pattern
+//! with a slash matches the path relative to the search root or to the working directory. `!` excludes;
+//! commas separate several patterns. Patterns only narrow a search: unlike ripgrep's `-g`, no pattern
+//! includes ignored files.
 //!
 //! Touches no file.
 
@@ -10,22 +11,27 @@ use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Longer patterns are refused: nobody means them, and compiled they are large.
+/// Maximum length in bytes. Longer patterns are never meant seriously, and they compile to large matchers.
 const MAX_PATTERN: usize = 1_000;
 
 #[derive(Debug)]
 pub(crate) struct Filter {
-    /// `None`: everything.
+    /// Paths to include; `None` includes everything.
     wanted: Option<GlobSet>,
     unwanted: Option<GlobSet>,
-    /// A pattern names hidden files.
+    /// True if a pattern names hidden files.
     pub(crate) hidden: bool,
-    /// No wanted path has more components than this, below the directory that it is about; `None`: any number.
+    /// Maximum number of components of an included path, below the directory that the pattern is relative to;
+    /// `None`: unlimited.
     depth: Option<usize>,
 }
 
 impl Filter {
-    /// `Err` is a message for the model, with the place of what is wrong.
+    /// Parses patterns separated by commas.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message for the model that gives the position of the mistake.
     pub(crate) fn new(patterns: &str) -> Result<Self, String> {
         if patterns.len() > MAX_PATTERN {
             return Err(format!(
@@ -50,7 +56,7 @@ impl Filter {
             let full = if anywhere { format!("**/{anchored}") } else { anchored.to_owned() };
             let full = if full.ends_with('/') { format!("{full}**") } else { full };
             if counts {
-                // An alternative may hold more of them.
+                // With `**` or alternatives in braces, a path may have more components than the pattern.
                 let counted = !full.contains("**") && !full.contains('{');
                 depth = depth.filter(|_| counted).map(|n: usize| n.max(full.split('/').count()));
             }
@@ -64,15 +70,16 @@ impl Filter {
         Ok(Self { wanted: set(&wanted)?, unwanted: set(&unwanted)?, hidden, depth })
     }
 
-    /// How deep below `root` it is worth to look.
+    /// Returns the depth below `root` to which the walk has to go; `None`: unlimited.
     pub(crate) fn depth(&self, root: &Path, cwd: &Path) -> Option<usize> {
-        // A path below the working directory has more components below a root above it.
+        // If `root` is above the working directory, a path relative to the working directory is deeper below
+        // `root`.
         self.depth.filter(|_| root == cwd || !cwd.starts_with(root))
     }
 
-    /// Whether `path` is meant, by its place below `root` or below `cwd`.
+    /// True if `path` matches, relative to `root` or to `cwd`.
     pub(crate) fn accepts(&self, path: &Path, root: &Path, cwd: &Path) -> bool {
-        // The root itself, when it is a file, is known by its name alone.
+        // If the search root is itself a file, only its name is matched.
         let below = under(path, root).or_else(|| path.file_name().map(OsStr::as_encoded_bytes));
         let here = if root == cwd { None } else { under(path, cwd) };
         let paths = [below, here].map(|p| p.map(Candidate::from_bytes));
@@ -81,18 +88,19 @@ impl Filter {
     }
 }
 
-/// The rest of `path` below `dir`, both without `.` and `..`; nothing for `dir` itself. Compares bytes: done for every file.
+/// Returns the rest of `path` below `dir`, or `None` for `dir` itself. Both are free of `.` and `..`.
+/// Compares bytes, because this runs for every file.
 fn under<'p>(path: &'p Path, dir: &Path) -> Option<&'p [u8]> {
     let rest = path.as_os_str().as_encoded_bytes().strip_prefix(dir.as_os_str().as_encoded_bytes())?;
     match rest {
         [b'/', rest @ ..] if !rest.is_empty() => Some(rest),
-        // Only the file system's root ends with a slash.
+        // Only the file system's root ends with a slash, so no slash is left in front of the rest.
         [first, ..] if *first != b'/' && dir.parent().is_none() => Some(rest),
         _ => None,
     }
 }
 
-/// One matcher for all of them: names and endings are looked up, not tried in turn.
+/// Combines the globs into one matcher, which looks up names and endings instead of trying each glob.
 fn set(globs: &[Glob]) -> Result<Option<GlobSet>, String> {
     if globs.is_empty() {
         return Ok(None);
@@ -104,7 +112,7 @@ fn set(globs: &[Glob]) -> Result<Option<GlobSet>, String> {
     builder.build().map(Some).map_err(|error| format!("Invalid glob pattern: {error}."))
 }
 
-/// Patterns between commas that are not inside braces or brackets.
+/// Splits at commas that are not inside braces or brackets.
 fn split(patterns: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0i32;
     patterns
@@ -120,8 +128,8 @@ fn split(patterns: &str) -> impl Iterator<Item = &str> {
         .filter(|p| !p.is_empty())
 }
 
-/// Splits a pattern for paths outside the working directory into the directory it starts in and the rest:
-/// `/a/b/*.rs` is `*.rs` below `/a/b`.
+/// Splits a pattern for paths outside the working directory into its fixed directory and the rest:
+/// `/a/b/*.rs` becomes `/a/b` and `*.rs`.
 pub(crate) fn base(pattern: &str) -> Option<(PathBuf, String)> {
     if !pattern.starts_with('/') && !pattern.starts_with("../") {
         return None;
@@ -131,7 +139,7 @@ pub(crate) fn base(pattern: &str) -> Option<(PathBuf, String)> {
     let count = parts.iter().take_while(|p| literal(p)).count().min(parts.len() - 1);
     let dir = parts[..count].join("/");
     let rest = parts[count..].join("/");
-    // A single name is meant in that directory alone, not at any depth.
+    // Without a slash the rest would match at any depth, but the pattern named a file in this directory only.
     let rest = if rest.contains('/') { rest } else { format!("/{rest}") };
     Some((PathBuf::from(if dir.is_empty() { "/".to_owned() } else { dir }), rest))
 }
@@ -153,7 +161,7 @@ fn explain(pattern: &str, kind: &globset::ErrorKind) -> String {
     format!("Invalid glob pattern `{pattern}`{place}: {kind}.")
 }
 
-/// Byte position of the first `open` that no `close` answers.
+/// Returns the byte position of the first `open` without a matching `close`.
 fn unmatched(text: &str, open: char, close: char) -> Option<usize> {
     let mut stack = Vec::new();
     for (at, c) in text.char_indices() {
@@ -197,7 +205,7 @@ mod tests {
                 "{pattern} {path}"
             );
         }
-        // Below a search root, both readings count.
+        // Below a search root, a pattern may be relative to the root or to the working directory.
         let filter = Filter::new("deep/*.rs").unwrap();
         assert!(filter.accepts(Path::new("/w/src/deep/a.rs"), Path::new("/w/src"), Path::new("/w")));
     }

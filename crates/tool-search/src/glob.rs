@@ -1,7 +1,7 @@
-//! The `glob` tool: which files there are, newest first.
+//! The `glob` tool: lists files, newest first.
 //!
-//! Owns the choice of what is shown: the newest `limit` files, ties by path; memory does not grow with the tree. Only files that
-//! match are looked at for their time. Opens no file.
+//! Owns the selection: the newest `limit` files, ties ordered by path. Memory does not grow with the tree.
+//! Only matching files are examined for their time. Opens no file.
 
 use crate::filter::{self, Filter};
 use crate::walk::{self, Skipped};
@@ -29,7 +29,8 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1_000;
-/// Matching files whose times are looked at: a look costs as much as meeting the file. Of more, the first ones met are compared.
+/// Number of matching files whose times are compared. Reading a time costs as much as finding the file. If
+/// more match, the ones found first are compared.
 const COMPARED: u64 = 5_000;
 
 #[derive(Debug, Deserialize)]
@@ -117,7 +118,7 @@ struct Job {
     limit: usize,
 }
 
-/// The newest files that one thread has met; the last of them is on top, to be replaced.
+/// The newest files found by one thread. The oldest of them is on top of the heap, so it is replaced first.
 #[derive(Default)]
 struct Newest {
     files: u64,
@@ -166,7 +167,7 @@ impl Job {
         let mut out = String::new();
         let shown = newest.len() as u64;
         for Reverse((_, Reverse(path))) in newest {
-            // A line feed in a name would make two names of it.
+            // A line feed in a file name would look like two names.
             let _ = writeln!(out, "{}", env.display(&path).replace('\n', "\\n"));
         }
         if matching == 0 {

@@ -1,7 +1,7 @@
-//! The `grep` tool: plan and output.
+//! The `grep` tool: its plan and its output.
 //!
-//! Owns the output's shape: a path on a line of its own, below it `line:text` for matches and `line-text` for context; then
-//! what was left out and why, in brackets. Leaves the work to `search`.
+//! Owns the format of the output: the path on its own line; below it `line:text` for matches and `line-text`
+//! for context; at the end, in brackets, what was left out and why. `search` does the searching.
 
 use crate::filter::Filter;
 use crate::input::{Input, Mode, Schema};
@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 
 const DEFAULT_LIMIT: usize = 200;
 const MAX_LIMIT: usize = 2_000;
-/// Pages end here; who looks so far should narrow the search.
+/// Maximum offset of a page. A caller that needs more should narrow the search.
 const MAX_OFFSET: usize = 20_000;
 const MAX_CONTEXT: usize = 20;
 const MAX_PATTERN: usize = 10_000;
@@ -64,7 +64,7 @@ impl Tool for Grep {
     }
 }
 
-/// A search that is understood.
+/// A search with parsed and checked parameters.
 struct Job {
     pattern: String,
     root: PathBuf,
@@ -72,7 +72,8 @@ struct Job {
     types: Option<Types>,
     mode: Mode,
     plan: Plan,
-    /// Matches (files, where lines are not wanted) that are skipped, and shown.
+    /// Number of matches to skip (`offset`) and to show (`limit`). Counts files if only file names are
+    /// wanted.
     offset: usize,
     limit: usize,
 }
@@ -96,7 +97,7 @@ impl Job {
         let keep = offset + limit;
         let first_only = input.mode == Mode::Files;
         let root = root(input.path.as_deref(), env)?;
-        // Absolute patterns are meant below the root where they start with it.
+        // An absolute pattern that starts with the root is meant relative to the root.
         let glob = input.glob.as_deref().map(|glob| {
             let rest = root.to_str().and_then(|root| glob.trim().strip_prefix(root));
             rest.filter(|rest| rest.starts_with('/')).unwrap_or(glob)
@@ -140,7 +141,7 @@ impl Job {
                 skip -= weight;
                 continue;
             }
-            // A line feed in a name would make two names of it.
+            // A line feed in a file name would look like two names.
             let path = env.display(&hit.path).replace('\n', "\\n");
             match self.mode {
                 Mode::Files => _ = writeln!(out, "{path}"),
@@ -162,7 +163,7 @@ impl Job {
         }
         let left_out = self.left_out(&found, shown, files);
         if self.mode == Mode::Count && limits::cut(&out, limits::OUTPUT, Keep::Head).is_some() {
-            // The end of a long list is cut, so the total comes first.
+            // A long list is cut at its end, so the total comes first.
             out.insert_str(0, &left_out);
         } else {
             out.push_str(&left_out);
@@ -228,7 +229,7 @@ impl Job {
     }
 }
 
-/// Leaves of `lines` what belongs to `limit` matches from the `skip`-th on (from 0).
+/// Reduces `lines` to those that belong to `limit` matches, starting with match number `skip` (from 0).
 fn page(lines: &mut Vec<Line>, skip: usize, limit: usize, before: usize) {
     let nth = |n: usize, lines: &[Line]| {
         lines.iter().enumerate().filter(|(_, l)| matches!(l, Line::Match(..))).nth(n).map(|(at, _)| at)
@@ -258,7 +259,8 @@ fn push_lines(out: &mut String, lines: &[Line]) {
     }
 }
 
-/// The matcher, and whether it may span lines: that was asked for, or the pattern names a line feed.
+/// Returns the matcher, and true if it may match across lines. It may if the input asks for that or if the
+/// pattern contains a line feed.
 fn matcher(input: &Input) -> Result<(RegexMatcher, bool), String> {
     let pattern = &input.pattern;
     if pattern.is_empty() {
@@ -290,7 +292,8 @@ fn matcher(input: &Input) -> Result<(RegexMatcher, bool), String> {
         },
         Err(error) => error,
     };
-    // The matcher has wrapped the pattern; only what the plain pattern says has the right place.
+    // The matcher wraps the pattern, so its error positions are shifted. Compiling the plain pattern gives
+    // the right position.
     let plain = if input.fixed { None } else { regex::Regex::new(pattern).err() };
     let error = plain.map_or_else(|| error.to_string(), |e| e.to_string());
     let error = error.trim_end();
@@ -304,7 +307,7 @@ fn types(name: &str) -> Result<Types, String> {
     builder.add_defaults();
     let known = builder.definitions();
     let plain = name.trim().trim_start_matches('.').to_ascii_lowercase();
-    // What people call a type is often an extension of it.
+    // Models often give a file extension instead of the name of a type.
     let found = known.iter().find(|d| d.name() == plain).or_else(|| {
         let glob = format!("*.{plain}");
         known.iter().find(|d| d.globs().contains(&glob))

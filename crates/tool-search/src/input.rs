@@ -1,7 +1,8 @@
-//! What `grep` is asked for, in the words of many agents.
+//! Input of `grep`, including the argument names of other agents.
 //!
-//! Owns the two schemas: the short one that models are shown, and the wider one that is understood. Numbers, flags and lists
-//! in the form of texts are understood too (see `becket_tool::input`). What is not understood is an error that names the field.
+//! Owns two schemas: the short one that models see, and the wider one that is accepted. Numbers, flags and
+//! lists written as strings are accepted too (see `becket_tool::input`). Anything else is an error that names
+//! the field.
 
 use becket_tool::input::Parser;
 use becket_types::ToolSpec;
@@ -75,7 +76,8 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Whether letters match in either case. Smart: unless the pattern has a capital letter outside an escape.
+    /// True if upper and lower case match each other. By default they do unless the pattern has a capital
+    /// letter outside an escape.
     pub(crate) fn any_case(&self) -> bool {
         match (self.ignore_case, self.case_sensitive) {
             (Some(ignore), _) => ignore,
@@ -93,7 +95,7 @@ impl Input {
         })
     }
 
-    /// Lines of context before and behind a match, each at most `max`.
+    /// Returns the number of context lines before and after a match, each at most `max`.
     pub(crate) fn context(&self, max: usize) -> (usize, usize) {
         let lines =
             |own: Option<u64>| own.or(self.context).map_or(0, |n| usize::try_from(n).unwrap_or(max).min(max));
@@ -101,9 +103,9 @@ impl Input {
     }
 }
 
-/// Both schemas of the tool.
+/// The two schemas of the tool.
 pub(crate) struct Schema {
-    /// What models are shown.
+    /// Schema that models see.
     pub(crate) shown: ToolSpec,
     understood: ToolSpec,
 }
@@ -141,10 +143,14 @@ impl Schema {
         Self { shown, understood }
     }
 
-    /// `Err` is a message for the model.
+    /// Parses an input.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message for the model that names the field.
     pub(crate) fn parse(&self, input: &Value) -> Result<Input, String> {
         let mut input = std::borrow::Cow::Borrowed(input);
-        // Another agent's name for the same mode.
+        // `files_with_matches` is another agent's name for the mode `files`.
         let other = ["mode", "output_mode"].into_iter().find(|k| input[*k] == "files_with_matches");
         if let Some(key) = other {
             input.to_mut()[key] = Value::from("files");

@@ -1,22 +1,23 @@
-//! The `grep` and `glob` tools: what is in the files, and which files there are.
+//! The `grep` and `glob` tools: searching in files and for files.
 //!
-//! Owns the walk over a tree and what is left out of it: hidden names and what ignore files name, unless asked for; links
-//! are not followed; a pattern that is not understood is an error, never "no match".
+//! Owns the walk over a tree and its exclusions: hidden names and ignored names are skipped unless asked for;
+//! links are not followed; an invalid pattern is an error, never "no match".
 //!
-//! | module | what it is for |
+//! | module | contents |
 //! |---|---|
 //! | `grep` | the tool and its output |
-//! | `input` | what it was asked for, in the words of many agents |
-//! | `search` | files searched side by side, the newest kept |
+//! | `input` | its input, with argument names of many agents |
+//! | `search` | searches files in parallel and keeps the newest |
 //! | `glob` | the other tool |
 //! | `filter` | patterns for paths |
-//! | `walk` | the tree below both |
+//! | `walk` | the walk over the tree, used by both |
 //!
 //! Invariants:
-//! - Newest first, ties by path: equal trees give equal output, whatever thread finishes first, unless a search ends early,
-//!   which it says.
-//! - Memory is bounded by what is shown; a search ends within milliseconds of an interrupt.
-//! - Runs off the async threads. Writes nothing; reads no settings from HOME (`git`'s global excludes do not count).
+//! - Newest first, ties ordered by path. Equal trees give equal output, whichever thread finishes first. A
+//!   search that ends early may differ, and says that it ended early.
+//! - Memory is bounded by the size of the output. A search ends within milliseconds of an interrupt.
+//! - Runs off the async threads. Writes nothing; reads no settings from HOME (`git`'s global excludes are not
+//!   used).
 
 mod filter;
 mod glob;
@@ -34,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The root of a search, or why there is none.
+/// Returns the root of a search, or a message for the model if the path cannot be searched.
 fn root(asked: Option<&str>, env: &ToolEnv) -> Result<PathBuf, String> {
     let asked = asked.filter(|p| !p.is_empty()).unwrap_or(".");
     let path = env.path(asked)?;
@@ -50,7 +51,7 @@ fn root(asked: Option<&str>, env: &ToolEnv) -> Result<PathBuf, String> {
     }
 }
 
-/// Where a search was, as the end of a sentence; nothing for the working directory.
+/// Returns the place of the search as the end of a sentence; empty for the working directory.
 fn below(root: &Path, env: &ToolEnv) -> String {
     if root == env.cwd { String::new() } else { format!(" below {}", env.display(root)) }
 }
@@ -59,7 +60,7 @@ fn interrupted() -> ToolOutput {
     ToolOutput { interrupted: true, ..ToolOutput::error("The search was interrupted.") }
 }
 
-/// Runs blocking work for a tool; its flag is set as soon as the call is interrupted.
+/// Runs blocking work for a tool. The flag passed to it is set as soon as the call is interrupted.
 async fn blocking(
     env: &ToolEnv,
     work: impl FnOnce(&AtomicBool) -> ToolOutput + Send + 'static,

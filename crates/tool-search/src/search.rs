@@ -1,15 +1,16 @@
-//! Searching files for a pattern: many side by side, the newest kept.
+//! Searching many files in parallel for a pattern, and keeping the newest matches.
 //!
-//! Owns what a search costs. A file costs four system calls (open, stat, read, close); one up to 1 MB is searched as a whole in
-//! a buffer that its thread keeps, a larger one as it streams. The time of a file comes with the stat that guards its opening.
+//! Owns the cost of a search. A file costs four system calls (open, stat, read, close). A file of up to 1 MB
+//! is read whole into a buffer that its thread reuses; a larger one is searched as a stream. The file's time
+//! comes from the stat that checks it when it is opened.
 //!
 //! Invariants:
-//! - Memory: a buffer and at most `keep` matching lines a thread. Lines of a file that is older than everything kept are
-//!   counted, not kept.
-//! - A search that saw everything gives equal output for equal trees: newest first, ties by path. One that found more than
-//!   [`ENOUGH_MATCHES`] ends early and says so ([`Found::unfinished`]).
+//! - Memory: one buffer and at most `keep` matching lines per thread. Matches in a file that is older than
+//!   everything kept are only counted.
+//! - A search that saw everything gives equal output for equal trees: newest first, ties ordered by path. A
+//!   search that found more than [`ENOUGH_MATCHES`] ends early and reports it ([`Found::unfinished`]).
 //!
-//! Knows nothing of tools: it is given a plan and gives hits.
+//! Knows nothing of tools: it receives a plan and returns hits.
 
 use crate::walk::{self, Skipped};
 use becket_tool::paths;
@@ -28,32 +29,32 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
-/// Matching lines after which a search ends, however many files are left.
+/// Number of matching lines after which a search ends early.
 pub(crate) const ENOUGH_MATCHES: u64 = 200_000;
-/// Matching files after which it ends.
+/// Number of matching files after which a search ends early.
 const ENOUGH_FILES: u64 = 50_000;
-/// Files up to here are searched in one piece.
+/// Maximum size in bytes of a file that is read whole before it is searched.
 const WHOLE_BYTES: usize = 1024 * 1024;
-/// Memory for one line, or for one file when a pattern may span lines.
+/// Memory limit in bytes for one line, or for one file if the pattern may match across lines.
 const HEAP_BYTES: usize = 16 * 1024 * 1024;
-/// Characters of a line that are shown, around its first match.
+/// Number of characters shown of a line, around its first match.
 const LINE_CHARS: usize = 400;
-/// Lines of one match that are shown.
+/// Number of lines shown of one match.
 const MATCH_LINES: usize = 200;
 
-/// What to search for and how much to bring.
+/// The parameters of a search.
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) matcher: RegexMatcher,
     pub(crate) multiline: bool,
-    /// Lines of context.
+    /// Number of context lines before and after a match.
     pub(crate) before: usize,
     pub(crate) after: usize,
-    /// Matching lines to keep, or files when lines are not wanted.
+    /// Number of matching lines to keep, or of files if lines are not wanted.
     pub(crate) keep: usize,
-    /// Lines are wanted, not only counts.
+    /// True if lines are wanted, not only counts.
     pub(crate) lines: bool,
-    /// One match in a file is enough.
+    /// True if the search of a file may stop at its first match.
     pub(crate) first_only: bool,
 }
 
@@ -62,13 +63,13 @@ pub(crate) struct Plan {
 pub(crate) enum Line {
     Match(u64, String),
     Context(u64, String),
-    /// Lines were left out between two groups.
+    /// Omitted lines between two groups.
     Gap,
-    /// So many lines of one match are not shown.
+    /// Number of lines of one match that are not shown.
     Rest(usize),
 }
 
-/// What a file holds. Order: newest first, then by path.
+/// The matches in one file. Ordered newest first, then by path.
 #[derive(Debug)]
 pub(crate) struct Hit {
     pub(crate) time: SystemTime,
@@ -103,22 +104,23 @@ impl PartialEq for Hit {
 
 impl Eq for Hit {}
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// The newest files with matches, newest first: at least as many as make `keep`.
+    /// The newest files with matches, newest first. They contain at least `keep` matches if that many were
+    /// found.
     pub(crate) hits: Vec<Hit>,
     pub(crate) files: u64,
     pub(crate) matches: u64,
     pub(crate) matching_files: u64,
     pub(crate) binary: u64,
     pub(crate) skipped: Skipped,
-    /// Not every file was looked at: the counts are lower bounds.
+    /// True if not every file was searched. The counts are then lower bounds.
     pub(crate) unfinished: bool,
     pub(crate) cancelled: bool,
 }
 
-/// Counts of all threads.
+/// Counts over all threads.
 #[derive(Default)]
 struct Total {
     matches: AtomicU64,
@@ -126,8 +128,8 @@ struct Total {
     enough: AtomicBool,
 }
 
-/// Searches the files of a walk that `wanted` accepts until everything, or enough, is known. Files that `may_read` refuses are
-/// not opened; `root` itself has been judged.
+/// Searches the files of a walk that `wanted` accepts, until all are searched or enough is found. Files that
+/// `may_read` refuses are not opened. `root` itself was permitted by the caller.
 pub(crate) fn search(
     plan: &Plan,
     builder: &WalkBuilder,
@@ -164,16 +166,16 @@ pub(crate) fn search(
     found
 }
 
-/// What one thread has.
+/// The state of one thread.
 struct Worker<'a> {
     plan: &'a Plan,
     stop: &'a AtomicBool,
     total: &'a Total,
     searcher: Searcher,
     buffer: Vec<u8>,
-    /// The last of what is kept is on top, to be dropped.
+    /// Best hits so far. The worst of them is on top of the heap, so it is dropped first.
     hits: BinaryHeap<Hit>,
-    /// What `hits` counts against `keep`.
+    /// Number of matches in `hits`, compared with `keep`.
     kept: usize,
     files: u64,
     binary: u64,
@@ -204,7 +206,7 @@ impl<'a> Worker<'a> {
             Err(error) => return skipped.trouble(error.to_string().trim_end_matches('.').to_owned()),
         };
         let time = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-        // A file behind everything that is kept is counted only.
+        // All kept files are newer, so this one can only be counted.
         let late = self.kept >= self.plan.keep
             && self.hits.peek().is_some_and(|last| last.place() < (Reverse(time), path));
         let lines = self.plan.lines && !late;
@@ -253,7 +255,8 @@ impl<'a> Worker<'a> {
         if size > WHOLE_BYTES {
             return searcher.search_reader(&plan.matcher, Stoppable { file, stop }, collector);
         }
-        // One byte more than there is: a read that leaves it free has met the end. Files the kernel makes up have no size.
+        // One byte more than the file's size: if it stays free, the read has reached the end. Files that the
+        // kernel generates report size 0.
         let room = if size == 0 { 64 * 1024 } else { size + 1 };
         if buffer.len() < room {
             buffer.resize(room, 0);
@@ -269,7 +272,7 @@ impl<'a> Worker<'a> {
                 break;
             }
             if filled == room {
-                // It grew, or has no size: the rest is read as it comes.
+                // The file has grown or reports no size. The rest is searched as a stream.
                 let rest = Read::chain(&buffer[..filled], Stoppable { file, stop });
                 return searcher.search_reader(&plan.matcher, rest, collector);
             }
@@ -293,7 +296,8 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// A file that ends when the call is interrupted, so that a huge one without matches does not hold it up.
+/// A reader that reports the end of the file once the call is interrupted, so that a huge file without
+/// matches does not delay the interrupt.
 struct Stoppable<'a> {
     file: File,
     stop: &'a AtomicBool,
@@ -307,7 +311,7 @@ impl Read for Stoppable<'_> {
 
 struct Collector<'a> {
     plan: &'a Plan,
-    /// Lines are wanted of this file.
+    /// True if the lines of this file are wanted.
     wants: bool,
     matches: u64,
     lines: Vec<Line>,
@@ -319,7 +323,7 @@ impl Collector<'_> {
         self.wants && self.matches <= self.plan.keep as u64
     }
 
-    /// Says how many lines of the last match were left out.
+    /// Records how many lines of the last match were omitted.
     fn rest(&mut self, rest: &mut usize) {
         if *rest > 0 {
             self.lines.push(Line::Rest(std::mem::take(rest)));
@@ -332,7 +336,8 @@ impl Sink for Collector<'_> {
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
         let first = found.line_number().unwrap_or(0);
-        // Lines of one match are a block, and so are matches on adjacent lines: each match counts by the line it begins on.
+        // The searcher reports adjacent matching lines, or all lines of one match, as one block. Each match
+        // is counted at the line where it begins.
         let mut starts = if self.plan.multiline { starts(&self.plan.matcher, found) } else { Vec::new() };
         starts.dedup();
         let mut starts = starts.into_iter().peekable();
@@ -384,7 +389,7 @@ impl Sink for Collector<'_> {
     }
 }
 
-/// The lines of a block, from 0, on which a match begins; ascending.
+/// Returns the lines of a block, from 0 and ascending, on which a match begins.
 fn starts(matcher: &RegexMatcher, found: &SinkMatch<'_>) -> Vec<usize> {
     let (buffer, range) = (found.buffer(), found.bytes_range_in_buffer());
     let (mut out, mut at, mut counted, mut line) = (Vec::new(), range.start, range.start, 0);
@@ -400,7 +405,7 @@ fn starts(matcher: &RegexMatcher, found: &SinkMatch<'_>) -> Vec<usize> {
     out
 }
 
-/// A line as text without its line end; a long one is cut to what is around its first match.
+/// Returns a line as text without its line ending. A long line is cut to the part around its first match.
 fn shown(line: &[u8], matcher: &RegexMatcher) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -408,7 +413,8 @@ fn shown(line: &[u8], matcher: &RegexMatcher) -> String {
         return String::from_utf8_lossy(line).into_owned();
     }
     let at = matcher.find(line).ok().flatten().map_or(0, |m| m.start());
-    // What is before the match gets a quarter of the room. Bytes around the window are characters at worst cut in two.
+    // A quarter of the width shows text before the match. The window may cut a character in two at its edges;
+    // the replacement characters are trimmed.
     let start = at.saturating_sub(LINE_CHARS / 4).min(line.len());
     let window = &line[start..line.len().min(start + LINE_CHARS * 4)];
     let text = String::from_utf8_lossy(window);

@@ -18,7 +18,7 @@ fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, ToolEnv) {
     (dir, env)
 }
 
-/// All files of a tree are equally old unless a test says otherwise; then the order is that of the paths.
+/// Sets a file's time. Without this all files of a tree are equally old, and the order is that of the paths.
 fn touch(path: &Path, seconds: u64) {
     let file = std::fs::File::options().write(true).open(path).unwrap();
     file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)).unwrap();
@@ -142,7 +142,7 @@ async fn hidden_ignored_and_binary_files_are_left_out() {
         "{binary}[not searched: {cwd}/fifo (not a regular file)]\n[links out of the tree, not followed: {cwd}/link]\n"
     );
     assert_eq!(text(&grep, &env, json!({"pattern": "needle"})).await, format!("ok.txt\n1:needle\n{note}"));
-    // Patterns narrow; they do not bring ignored files back, but hidden ones that they name.
+    // Patterns narrow a search. They include hidden files that they name, but never ignored files.
     assert_eq!(
         text(&grep, &env, json!({"pattern": "needle", "glob": "**/*"})).await,
         format!("ok.txt\n1:needle\n{note}")
@@ -236,7 +236,7 @@ async fn the_newest_come_first_and_stay_when_there_is_room_for_few() {
             "d0/f130\n1:hit\n2:hit\n\nd2/f77\n1:hit\n[3 of 400 matching lines shown, 2 of 200 files; {rest}"
         )
     );
-    // Page by page, every match comes once.
+    // Going through the pages shows every match exactly once.
     let mut seen = String::new();
     for offset in (0..400).step_by(50) {
         let page = text(&grep, &env, json!({"pattern": "hit", "limit": 50, "offset": offset})).await;
@@ -263,7 +263,8 @@ async fn a_pattern_that_is_everywhere_ends_early_and_says_so() {
     );
 }
 
-/// Matches on adjacent lines are each a match, also where a pattern may span lines; and pages of them join.
+/// Matches on adjacent lines are counted separately, also if the pattern may match across lines, and pages
+/// join without gaps.
 #[tokio::test]
 async fn matches_side_by_side_are_counted_one_by_one() {
     let (_dir, env) = tree(&[("a", "x1\nx2\nx3\nno\nx4 x5\ny\nz\ny\nz\n")]);
@@ -291,7 +292,7 @@ async fn matches_side_by_side_are_counted_one_by_one() {
     }
 }
 
-/// A count that ended early says that it is a part, and a long list keeps its total.
+/// A count that ended early says that it is partial, and a long list keeps its total.
 #[tokio::test]
 async fn counts_say_what_they_cover() {
     let many = "x\n".repeat(usize::try_from(search::ENOUGH_MATCHES).unwrap() / 2);
@@ -338,7 +339,7 @@ async fn what_could_not_be_looked_into_is_named() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     let (dir, env) = tree(&[("a", "x\n"), ("sub/b", "x\n"), ("closed", "x\n")]);
     symlink("nowhere", dir.path().join("broken")).unwrap();
-    // A link inside the tree: what it leads to is met by itself.
+    // The target of a link inside the tree is found by itself.
     symlink("sub", dir.path().join("near")).unwrap();
     let place = env.cwd.display();
     let out = text(&Grep::new(), &env, json!({"pattern": "zz"})).await;
@@ -367,7 +368,7 @@ async fn one_match_of_many_lines_is_shown_in_part() {
     );
 }
 
-/// Every parameter in every bad form: an error that names it, and nothing else.
+/// Every parameter in every invalid form gives an error that names it, and nothing else.
 #[tokio::test]
 async fn bad_inputs_are_errors_that_name_the_field() {
     let (_dir, env) = tree(&[("a", "x\n")]);
@@ -421,7 +422,7 @@ async fn bad_inputs_are_errors_that_name_the_field() {
         assert!(message.contains(want), "{} {want}: {shown}", becket_types::cut_end(&input.to_string(), 80));
         assert!(message.len() < 5_000, "{want}: {} bytes", message.len());
     }
-    // What is merely large is understood.
+    // Values that are merely large are accepted.
     let out = text(&grep, &env, json!({"pattern": "x", "limit": u64::MAX, "context": u64::MAX})).await;
     assert_eq!(out, "a\n1:x\n");
     assert_eq!(text(&glob, &env, json!({"pattern": "*", "limit": "1e3"})).await, "a\n");
@@ -489,7 +490,8 @@ async fn files_that_may_not_be_opened_are_named_and_not_searched() {
                 "No file to search below e; hidden and ignored files are left out.\n[not opened without permission: e/d.pem{tail}"
             ),
         ),
-        // What was not asked for is not mentioned; what was named has been judged.
+        // Files that the pattern excludes are not mentioned. A file named as `path` was permitted by the
+        // caller.
         (json!({"pattern": "needle", "glob": "*.txt"}), "ok.txt\n1:needle\n".to_owned()),
         (json!({"pattern": "needle", "path": "a.pem"}), "a.pem\n1:needle\n".to_owned()),
     ] {

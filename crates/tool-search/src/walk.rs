@@ -1,10 +1,10 @@
-//! The walk over a tree: which files are met, by several threads, and what was left out on the way.
+//! The walk over a tree by several threads, and a record of what it skipped.
 //!
-//! Owns the rules (hidden names, ignore files, links) and the threads. What is not followed is counted: links that are broken
-//! or lead out of the tree, directories that cannot be read. A link to a place inside the tree needs no word, because that
-//! place is met by itself.
+//! Owns the rules (hidden names, ignore files, links) and the threads. Skipped places are counted: links that
+//! are broken or lead out of the tree, and directories that cannot be read. A link to a place inside the tree
+//! is not reported, because the walk finds that place anyway.
 //!
-//! Knows nothing of patterns or tools. Order between threads is not defined; whoever needs one sorts what was gathered.
+//! Knows nothing of patterns or tools. The order between threads is undefined; callers sort the results.
 
 use becket_tool::ToolEnv;
 use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkBuilder, WalkState};
@@ -12,51 +12,51 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// More threads than this only wait for each other.
+/// Maximum number of threads. With more, they only wait for each other.
 const MAX_THREADS: usize = 12;
 
-/// A walk below `root` under the rules of this crate. `hidden` brings hidden names in.
+/// Makes a walk below `root` with the rules of this crate. `hidden` includes hidden names.
 pub(crate) fn rules(root: &Path, hidden: bool) -> WalkBuilder {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let mut builder = WalkBuilder::new(root);
     builder.hidden(!hidden).require_git(false).git_global(false).follow_links(false).threads(threads);
     if hidden {
-        // Git's own files are nobody's text.
+        // Git's own files are not part of the project's text.
         builder.filter_entry(|entry| entry.file_name() != ".git" || entry.depth() == 0);
     }
     builder
 }
 
-/// What a walk did not look into.
+/// Everything that a walk skipped.
 #[derive(Debug, Default)]
 pub(crate) struct Skipped {
-    /// Links that lead out of the tree.
+    /// Number of links that lead out of the tree.
     links: u64,
     first_link: Option<String>,
     troubles: u64,
     first_trouble: Option<String>,
-    /// Files that permission keeps closed.
+    /// Number of files that may not be read without permission.
     closed: u64,
     first_closed: Vec<PathBuf>,
 }
 
-/// So many closed files are named.
+/// Number of unreadable files that are listed by name.
 const NAMED: usize = 3;
 
 impl Skipped {
-    /// Something that went wrong with one file or directory, named in `what`.
+    /// Records a problem with one file or directory. `what` names it.
     pub(crate) fn trouble(&mut self, what: String) {
         self.troubles += 1;
         self.first_trouble.get_or_insert(what);
     }
 
-    /// A file that may not be opened without a permission of its own.
+    /// Records a file that may not be opened without its own permission.
     pub(crate) fn closed(&mut self, path: &Path) {
         self.closed += 1;
         self.name_closed(path.to_owned());
     }
 
-    /// The first by name of all threads, so that equal trees give equal output.
+    /// Keeps the names that sort first over all threads, so that equal trees give equal output.
     fn name_closed(&mut self, path: PathBuf) {
         let at = self.first_closed.partition_point(|first| *first < path);
         if at < NAMED {
@@ -91,7 +91,7 @@ impl Skipped {
         }
     }
 
-    /// Lines for the output, each with its line feed; empty when nothing was left out.
+    /// Returns lines for the output, each with its line feed; empty if nothing was skipped.
     pub(crate) fn notice(&self, env: &ToolEnv) -> String {
         let one = |what: &str, first: Option<&String>, count: u64| match (first, count) {
             (None, _) => String::new(),
@@ -116,8 +116,9 @@ impl Skipped {
     }
 }
 
-/// Gives every file below `root` to `each`, on several threads, each with a state of its own made by `make`, until the tree
-/// ends, `stop` is set, or `each` says false. `root` is canonical. Returns the states.
+/// Calls `each` with every file below the canonical `root`, on several threads. Each thread has its own
+/// state, made by `make`. Stops at the end of the tree, when `stop` is set, or when `each` returns false.
+/// Returns the states.
 pub(crate) fn files<S: Send>(
     builder: &WalkBuilder,
     root: &Path,
@@ -157,7 +158,7 @@ where
     }
 }
 
-/// One thread of a walk. Hands in its state when it goes.
+/// One thread of a walk. Hands over its state when it is dropped.
 struct Visitor<'a, S, E> {
     root: &'a Path,
     stop: &'a AtomicBool,

@@ -1,5 +1,5 @@
-//! The common part of the session's tools: a spec, an input that is read the same way for access and for the run, and
-//! no effect outside the session. Owns nothing of what they do.
+//! Common part of the session's tools: the specification, the input parser used for both access and run, and
+//! the declaration that nothing outside the session is touched. Contains nothing specific to a tool.
 
 use becket_tool::input::Parser;
 use becket_tool::{Tool, ToolEnv};
@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use std::marker::PhantomData;
 
-/// One of the tools.
+/// The specific part of one tool.
 pub trait Action: Send + Sync + 'static {
     type Input: Send + 'static;
 
@@ -18,14 +18,22 @@ pub trait Action: Send + Sync + 'static {
     /// JSON Schema of the input.
     fn schema() -> Value;
 
-    /// `Err` is a message for the model.
+    /// Parses the input.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message for the model.
     fn parse(parser: Parser<'_>, input: &Value) -> Result<Self::Input, String>;
 
-    /// May take a second. `Err` is a message for the model.
+    /// Runs the tool. May take a second.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message for the model.
     fn run(input: Self::Input, env: &ToolEnv) -> Result<ToolOutput, String>;
 }
 
-/// A tool of the session.
+/// A tool that only touches the session.
 pub struct SessionTool<A> {
     spec: ToolSpec,
     action: PhantomData<A>,

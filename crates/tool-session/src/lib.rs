@@ -1,14 +1,16 @@
-//! The `todo` and `recall` tools: what the session knows about itself.
+//! The `todo` and `recall` tools: access to the session's own state.
 //!
-//! Owns the shape of the todo list and the way back to an output that was pruned or cut. Both touch nothing outside the
-//! session.
+//! Owns the format of the todo list, and the retrieval of outputs that were pruned or cut. Both tools touch
+//! nothing outside the session.
 //!
 //! Invariants:
-//! - The list is written whole, has at most one item in progress, and lives in the session's state, so it survives
-//!   compactions.
-//! - `recall` gives back the bytes that were there, in pieces that fit, and always says that they are history.
+//! - The model always writes the whole list. It has at most one item in progress. It is kept in the session's
+//!   state, so it survives compactions.
+//! - `recall` returns the original bytes, in pieces within the output limits, and always says that they are
+//!   history.
 //!
-//! Stores nothing itself and knows no ledger: everything goes through the [`Host`](becket_tool::Host).
+//! Stores nothing itself and does not know the ledger: everything goes through the
+//! [`Host`](becket_tool::Host).
 
 mod head;
 mod recall;

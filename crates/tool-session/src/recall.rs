@@ -1,13 +1,14 @@
-//! The `recall` tool: an earlier output or message, whole or by range; and a search of what is not shown any more.
+//! The `recall` tool: returns an earlier output or message, whole or by range, and searches everything that
+//! the model no longer sees.
 //!
-//! Owns ranges: lines as the notice of a cut names them, or bytes where a line is longer than a call can show. What is
-//! returned is byte for byte what was there; ranges that follow one another leave nothing out and repeat nothing. Images of
-//! a message or result come along with the whole of it, so that the model sees them again.
+//! Owns ranges: lines, as the notice of a cut names them, or bytes if a line is longer than one call can
+//! show. The returned text is byte for byte the original. Consecutive ranges omit nothing and repeat nothing.
+//! If the whole of a message or result is requested, its images are returned too.
 //!
-//! A search shows at most [`PLACES`] places, each with the id that gives the whole, and says how many more there are. What
-//! comes back is marked as a record of what was: not as instruction, and not as how things are now.
+//! A search shows at most [`PLACES`] matches, each with the id that returns the whole, and says how many more
+//! there are. Every answer is marked as a record of the past: not an instruction, and not the present state.
 //!
-//! Does not run the call again.
+//! Never runs the original call again.
 
 use crate::head::{Action, SessionTool};
 use becket_tool::ToolEnv;
@@ -19,9 +20,9 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 const ALIASES: &[(&str, &str)] = &[("call_id", "id"), ("tool_call_id", "id"), ("range", "lines")];
-/// Places that a search shows.
+/// Number of matches that a search shows.
 const PLACES: usize = 10;
-/// Room for the text: the limits of all outputs without the first line.
+/// Limits for the returned text: the limits of all outputs minus the first line, which says what it is.
 const ROOM: Limits = Limits { lines: limits::OUTPUT.lines - 1, bytes: limits::OUTPUT.bytes - 400 };
 
 /// A call's input.
@@ -36,7 +37,7 @@ pub struct Input {
 /// The `recall` tool.
 pub type Recall = SessionTool<Earlier>;
 
-/// Carries out `recall`.
+/// The implementation of `recall`.
 pub struct Earlier;
 
 impl Action for Earlier {
@@ -92,7 +93,7 @@ impl Action for Earlier {
             Some(seq) => env.host.past_message(seq),
             None => messages(id, env),
         };
-        // A part of the text is asked for without the images beside it.
+        // A range of the text is requested without the images that belong to the whole.
         let whole = input.lines.is_none() && input.bytes.is_none();
         let images = if whole { env.host.past_images(id) } else { Vec::new() };
         let images_alone = || (!images.is_empty()).then(|| ("attachment".to_owned(), String::new()));
@@ -108,12 +109,13 @@ impl Action for Earlier {
     }
 }
 
-/// The number of a message: `m12`.
+/// Parses the number of a message: `m12`.
 fn message_number(id: &str) -> Option<Seq> {
     id.strip_prefix('m')?.parse().ok().map(Seq)
 }
 
-/// All that the user said in a run of messages as a summary names it, `m12–m340`: each message under its id.
+/// Returns everything the user wrote in a range of messages, `m12–m340` as a summary names it. Each message
+/// is preceded by its id.
 fn messages(id: &str, env: &ToolEnv) -> Option<(String, String)> {
     let (first, last) = id.split_once(['–', '-'])?;
     let words = env.host.past_users_words(message_number(first)?, message_number(last)?);
@@ -145,7 +147,8 @@ fn search(query: &str, env: &ToolEnv) -> Result<ToolOutput, String> {
     Ok(ToolOutput { details, ..ToolOutput::text(text) })
 }
 
-/// First and last of `a-b`, `a-`, `a`; also with `:`, `,` or `..` between them. Open ends are `None`.
+/// Parses the first and last number of `a-b`, `a-`, `a`; `:`, `,` and `..` are accepted as separators too. An
+/// open end is `None`.
 fn span(text: &str) -> Option<(usize, Option<usize>)> {
     let text = text.trim().trim_start_matches(['[', '(']).trim_end_matches([']', ')']);
     let split = text.split_once("..").or_else(|| text.split_once(['-', ':', ',', '–']));
@@ -223,7 +226,7 @@ fn recall(id: &str, tool: &str, whole: &str, input: &Input, images: Vec<Part>) -
     Ok(ToolOutput { details, images, ..ToolOutput::text(head + shown) })
 }
 
-/// Byte range of lines `first..=last` (from 1), line feeds included.
+/// Returns the byte range of lines `first..=last` (from 1), including line feeds.
 fn line_bytes(text: &str, first: usize, last: usize) -> (usize, usize) {
     let mut from = 0;
     for (line, (at, _)) in (1..).zip(text.match_indices('\n')) {
@@ -331,7 +334,7 @@ mod tests {
         assert!(output.content.starts_with("[m7, user: lines 2-2 of 2;"), "{}", output.content);
         assert!(run(&Recall::new(), &env, json!({"id": "m8"})).await.is_error);
 
-        // A run of messages gives what the user said in it.
+        // A range of messages returns only the user's messages in it.
         host.kept().messages.insert(Seq(8), ("assistant".into(), "not this".into()));
         host.kept().messages.insert(Seq(9), ("user".into(), "three".into()));
         for id in ["m2–m9", "m2-m9"] {

@@ -1,6 +1,7 @@
-//! The `todo` tool: the list is written whole.
+//! The `todo` tool: the model writes the whole list at once.
 //!
-//! Owns the list's rules and its compact form. The state `todo` is `[{"content": …, "status": …}]`. Plans nothing itself.
+//! Owns the list's rules and its compact form. The state `todo` is `[{"content": …, "status": …}]`. Plans
+//! nothing itself.
 
 use crate::head::{Action, SessionTool};
 use becket_tool::input::Parser;
@@ -18,11 +19,11 @@ const ALIASES: &[(&str, &str)] = &[
     ("task", "content"),
     ("state", "status"),
 ];
-/// Fields that other agents' lists have.
+/// Fields of other agents' lists that are ignored.
 const IGNORED: &[&str] = &["activeForm", "active_form", "id", "priority", "merge", "explanation"];
-/// A list longer than this helps nobody.
+/// Maximum number of items. Longer lists are not useful.
 const MAX_ITEMS: usize = 100;
-/// Characters of an item.
+/// Maximum length of an item in characters.
 const MAX_CHARS: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +49,7 @@ struct Input {
 /// The `todo` tool.
 pub type Todo = SessionTool<List>;
 
-/// Carries out `todo`.
+/// The implementation of `todo`.
 pub struct List;
 
 impl Action for List {
@@ -111,7 +112,7 @@ impl Action for List {
         if items.is_empty() {
             out.push_str("The todo list is empty.");
         }
-        // Plain data with string keys always becomes a value.
+        // Plain data with string keys can always be converted to a JSON value.
         let list = serde_json::to_value(&items).unwrap_or_default();
         env.host.set_state("todo", list.clone());
         Ok(ToolOutput { details: json!({"items": list}), ..ToolOutput::text(out) })
@@ -132,7 +133,7 @@ mod tests {
             {"content": "look", "status": "completed"}, {"content": "fix\nit", "status": "in_progress"},
             {"content": "test", "status": "pending"}]});
         assert_eq!(run(&todo, &env, first).await.content, "[x] look\n[>] fix it\n[ ] test\n");
-        // The names of another agent's list.
+        // Another agent's field names are accepted.
         let second =
             json!({"todos": [{"content": "test", "status": "in-progress", "activeForm": "Testing"}]});
         assert_eq!(run(&todo, &env, second).await.content, "[>] test\n");

@@ -1,8 +1,9 @@
-//! Skills that becket brings along. Owns the list; the texts are in `skills/`.
+//! Skills that are built into becket. Owns the list; the texts are in `skills/`.
 //!
-//! Anybody's skill of the same name goes before these. None has resources, and none is read from disk.
+//! A user's or project's skill with the same name replaces the bundled one. Bundled skills have no other
+//! files and are not read from disk.
 
-/// Whole texts of `SKILL.md` files, in the order of their names.
+/// Texts of the `SKILL.md` files, ordered by skill name.
 pub(crate) const BUNDLED: &[&str] = &[
     include_str!("../../../skills/commit/SKILL.md"),
     include_str!("../../../skills/debug/SKILL.md"),

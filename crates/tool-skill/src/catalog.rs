@@ -1,23 +1,25 @@
 //! The list of skills in the system prompt.
 //!
-//! Owns its size and its order of preference. Descriptions are shortened first. Where they would say too little, the skills
-//! that were used most, then those that fit the task, then those of the project keep theirs; of the others the names are
-//! listed, and the `skill` tool searches them all. Equal skills and tasks give equal bytes. Holds no body.
+//! Owns its size limit and its order of preference. If the list is too long, all descriptions are shortened
+//! first. If they would become too short, only the most used skills keep theirs, then those that match the
+//! task, then those of the project. The other skills are listed by name, and the `skill` tool searches all of
+//! them. Equal skills and tasks give equal bytes. Contains no skill bodies.
 
 use crate::Skill;
 use becket_tool::text::clean;
 use std::cmp::Reverse;
 
-/// Characters of one skill's line that are listed at most.
+/// Maximum number of characters of one skill's line.
 const LINE_CHARS: usize = 1_536;
 
 const HEAD: &str = "# Skills\nInstructions for kinds of tasks. When a description fits the task, load the skill with the skill \
                     tool before you start.\n";
 
-/// Skills with a description have at least so much of it, while there is room for the names of the others.
+/// A skill that keeps its description has at least this many characters of it, as long as the other names
+/// fit.
 const GOOD_CHARS: usize = 200;
 
-/// More skills than these are too many to shorten them all.
+/// With more skills than this, descriptions are not all shortened; some are omitted.
 pub(crate) const MANY: usize = 20;
 
 pub(crate) fn catalog(skills: &[Skill], max_chars: usize, task: &str) -> Option<String> {
@@ -25,7 +27,7 @@ pub(crate) fn catalog(skills: &[Skill], max_chars: usize, task: &str) -> Option<
     if offered.is_empty() {
         return None;
     }
-    // Of a few skills, short descriptions still tell them apart.
+    // With few skills, even short descriptions tell them apart.
     let least = if offered.len() > MANY { GOOD_CHARS } else { 50 };
     for chars in [LINE_CHARS, 400, GOOD_CHARS, 100, 50].into_iter().filter(|chars| *chars >= least) {
         let text = offered.iter().fold(HEAD.to_owned(), |all, skill| all + &line(skill, chars));
@@ -36,13 +38,14 @@ pub(crate) fn catalog(skills: &[Skill], max_chars: usize, task: &str) -> Option<
     ranked(&offered, max_chars, task)
 }
 
-/// The best skills with their descriptions, in the order of their names; of the others the names, as far as they fit.
+/// Lists the best skills with their descriptions, ordered by name, and then the names of the others as far as
+/// they fit.
 fn ranked(offered: &[&Skill], max_chars: usize, task: &str) -> Option<String> {
     let wanted = words(task);
     let mut best: Vec<&Skill> = offered.to_vec();
     best.sort_by_key(|skill| Reverse((skill.uses, score(skill, &wanted), skill.scope)));
     let room = max_chars.checked_sub(HEAD.chars().count())?;
-    // A quarter of the room is for names.
+    // A quarter of the space is reserved for names without descriptions.
     let mut left = room - room / 4;
     let mut described: Vec<&Skill> = Vec::new();
     for skill in best {
@@ -72,12 +75,12 @@ fn ranked(offered: &[&Skill], max_chars: usize, task: &str) -> Option<String> {
             text.push_str(&tail);
             return Some(text);
         }
-        // Fewer names in steps, so that hundreds of them are not measured one by one.
+        // Remove names in steps of a tenth, so that a list of hundreds is not measured once per name.
         others.truncate((others.len() * 9 / 10).min(others.len().checked_sub(1)?));
     }
 }
 
-/// Skills that have some of the words, the best first.
+/// Returns the skills that contain some of the words, best first.
 pub(crate) fn search<'a>(skills: &'a [Skill], text: &str) -> Vec<&'a Skill> {
     let wanted = words(text);
     let mut found: Vec<(usize, &Skill)> = skills
@@ -90,7 +93,8 @@ pub(crate) fn search<'a>(skills: &'a [Skill], text: &str) -> Vec<&'a Skill> {
     found.into_iter().map(|(_, skill)| skill).collect()
 }
 
-/// Fit of a skill to words: 3 for each in its name, 1 for each in what it says of itself.
+/// Returns how well a skill matches the words: 3 points for each word in its name, 1 for each in its
+/// description.
 fn score(skill: &Skill, wanted: &[String]) -> usize {
     if wanted.is_empty() {
         return 0;
@@ -101,13 +105,13 @@ fn score(skill: &Skill, wanted: &[String]) -> usize {
     wanted.iter().map(|word| 3 * usize::from(has(&name, word)) + usize::from(has(&about, word))).sum()
 }
 
-/// The same word, also where one has an ending more: `test`, `tests`, `testing`.
+/// True if the words are equal, or if one is the other with a longer ending: `test`, `tests`, `testing`.
 fn same(a: &str, b: &str) -> bool {
     let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     short == long || short.chars().count() >= 4 && long.starts_with(short) && long.len() - short.len() <= 3
 }
 
-/// Words of three letters or more, in small letters, each once.
+/// Returns the distinct words of at least three letters, in lower case.
 fn words(text: &str) -> Vec<String> {
     let mut out: Vec<String> = text
         .to_lowercase()
@@ -120,13 +124,13 @@ fn words(text: &str) -> Vec<String> {
     out
 }
 
-/// Words that say nothing about a task.
+/// Words that say nothing about a task and are ignored.
 const COMMON: [&str; 16] = [
     "the", "and", "for", "use", "when", "with", "this", "that", "from", "are", "you", "your", "not", "can",
     "all", "skill",
 ];
 
-/// A skill for a list of search results.
+/// Returns a skill's line for a list of search results.
 pub(crate) fn entry(skill: &Skill) -> String {
     line(skill, 400)
 }

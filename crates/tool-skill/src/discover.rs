@@ -1,10 +1,10 @@
 //! Finding skills in directories.
 //!
-//! Owns the bounds: depth 6, 2,000 directories in all, 1 MB a file; hidden and vendored folders are passed over; a folder
-//! with a `SKILL.md` is a skill and is not searched further. Links are followed for the user's own skills only (people link
-//! them from elsewhere); in a project a link could lead anywhere.
+//! Owns the limits: depth 6, 2,000 directories in total, 1 MB per file. Hidden and vendored folders are
+//! skipped. A folder with a `SKILL.md` is a skill and is not searched further. Links are followed only for
+//! the user's own skills, which people often link from elsewhere; in a project, a link could lead anywhere.
 //!
-//! Does not decide who is trusted: the caller says so per directory.
+//! Does not decide which directories are trusted: the caller says so for each.
 
 use crate::frontmatter::{self, Frontmatter};
 use crate::{Skill, Skills, Source, bundled};
@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 const MAX_DEPTH: usize = 6;
 const MAX_DIRS: usize = 2_000;
 pub(crate) const MAX_BYTES: u64 = 1024 * 1024;
-/// Trees of other people's code: what looks like a skill in there is not the project's.
+/// Folders with other people's code. Skills in them are not the project's.
 const PASSED_OVER: &[&str] = &["node_modules", "vendor", "target", "dist", "build", "__pycache__", "venv"];
 
-/// Whose skill it is. Later ones go before earlier ones.
+/// The owner of a skill. Later variants take precedence over earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     Bundled,
@@ -27,7 +27,7 @@ pub enum Scope {
     Project,
 }
 
-/// A directory of skills, such as `.agents/skills`. Of one scope, the first in a list is the nearest.
+/// A directory of skills, such as `.agents/skills`. Within one scope, earlier directories take precedence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillDir {
     pub path: PathBuf,
@@ -40,7 +40,7 @@ pub(crate) fn discover(dirs: &[SkillDir]) -> Skills {
     let mut search = Search::default();
     for text in bundled::BUNDLED {
         if let Some((head, _)) = frontmatter::split(text) {
-            // A bundled skill is in the folder of its name.
+            // A bundled skill's folder has the skill's name.
             let folder = head.lines().find_map(|l| l.strip_prefix("name: ")).unwrap_or_default();
             match frontmatter::parse(head, folder) {
                 Ok(head) => search.add(skill(head, Scope::Bundled, Source::Bundled(text)), "bundled"),
@@ -167,7 +167,11 @@ impl Search {
     }
 }
 
-/// The text of a `SKILL.md`; `Err` is why it cannot be had.
+/// Returns the text of a `SKILL.md`.
+///
+/// # Errors
+///
+/// Returns the reason if the file is too large or cannot be read.
 pub(crate) fn read(file: &Path) -> Result<String, String> {
     let (opened, meta) = paths::open_file(file).map_err(|e| e.to_string())?;
     if meta.len() > MAX_BYTES {

@@ -1,11 +1,12 @@
 //! Placeholders in the body of a skill: `$ARGUMENTS`, `$ARGUMENTS[0]`, `$0`, `$name`, `${CLAUDE_SKILL_DIR}`.
 //!
-//! Owns the substitution, in one pass: text that came from an argument is never expanded again. A numbered placeholder
-//! without its argument stays as it is (`awk '{print $1}'` is no placeholder). Runs nothing.
+//! Owns the substitution. It makes a single pass, so text from an argument is never expanded again. A
+//! numbered placeholder without an argument is left unchanged (in `awk '{print $1}'` it is not a
+//! placeholder). Runs nothing.
 
 use std::path::Path;
 
-/// `body` with the caller's arguments in it. Arguments that the body has no place for follow it.
+/// Returns `body` with the caller's arguments inserted. Arguments without a placeholder are appended.
 pub(crate) fn expand(body: &str, arguments: &str, names: &[String], dir: Option<&Path>) -> String {
     let arguments = arguments.trim();
     let words = words(arguments);
@@ -39,7 +40,8 @@ pub(crate) fn expand(body: &str, arguments: &str, names: &[String], dir: Option<
     out
 }
 
-/// Length of the placeholder at the beginning of `rest`, its value, and whether that is an argument.
+/// Returns the length of the placeholder at the start of `rest`, its value, and true if the value is an
+/// argument.
 fn placeholder<'a>(
     rest: &str,
     arguments: &'a str,
@@ -71,7 +73,7 @@ fn placeholder<'a>(
     Some((1 + name.len(), words.get(index).map_or("", String::as_str), true))
 }
 
-/// Words between white space; quotes hold a word together.
+/// Splits at white space; quotes keep words together.
 fn words(text: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let mut word: Option<String> = None;

@@ -1,19 +1,20 @@
-//! The head of a `SKILL.md`: YAML between `---` lines.
+//! The frontmatter of a `SKILL.md`: YAML between `---` lines.
 //!
-//! Owns leniency. What the format's reference validator calls an error is a warning here, except a missing description and
-//! text without any key ([`yaml`] reads the rest). Unknown keys are left alone: other clients have theirs.
+//! Owns leniency. Most errors of the format's reference validator are only warnings here. The exceptions are
+//! a missing description and a frontmatter without any key ([`yaml`] reads the rest). Unknown keys are
+//! ignored, because other clients define their own.
 //!
-//! Judges text only; opens no file.
+//! Works on text only; opens no file.
 
 use crate::yaml;
 use serde_json::{Map, Value};
 
-/// More than this is no frontmatter.
+/// Maximum size in bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
 const NO_NAME: &str = "it has no name; its folder's is used";
 
-/// What a head says.
+/// The parsed frontmatter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frontmatter {
     pub(crate) name: String,
@@ -26,7 +27,7 @@ pub(crate) struct Frontmatter {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Head and body of a `SKILL.md`; `None` when it does not begin with a head.
+/// Splits a `SKILL.md` into frontmatter and body; `None` if it does not begin with frontmatter.
 pub(crate) fn split(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start_matches('\u{FEFF}');
     let rest = text.strip_prefix("---")?;
@@ -41,7 +42,11 @@ pub(crate) fn split(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Reads a head. `folder` is the name of the skill's directory. `Err` is why the skill is left out.
+/// Parses frontmatter. `folder` is the name of the skill's directory.
+///
+/// # Errors
+///
+/// Returns the reason why the skill is skipped.
 pub(crate) fn parse(head: &str, folder: &str) -> Result<Frontmatter, String> {
     if head.len() > MAX_BYTES {
         return Err(format!("its frontmatter has {} bytes; at most {MAX_BYTES} are read", head.len()));
@@ -84,7 +89,8 @@ pub(crate) fn parse(head: &str, folder: &str) -> Result<Frontmatter, String> {
     Ok(out)
 }
 
-/// The nearest name of letters, digits and hyphens: what a skill with another name is listed as.
+/// Converts a name to letters, digits and hyphens. A skill whose name has other characters is listed under
+/// the result.
 pub(crate) fn plain_name(name: &str) -> String {
     let name: String =
         name.to_lowercase().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).take(64).collect();
@@ -99,15 +105,16 @@ fn is_plain_name(name: &str) -> bool {
         && !name.contains("--")
 }
 
-/// The head of another Markdown file that begins like a `SKILL.md`, read as leniently.
+/// Frontmatter of another Markdown file, parsed with the same leniency.
 #[derive(Clone, Debug, Default)]
 pub struct Head(Map<String, Value>);
 
 impl Head {
-    /// Head and body; `None` when the text does not begin with a head.
+    /// Splits a text into frontmatter and body; `None` if it does not begin with frontmatter.
     ///
     /// # Errors
-    /// Why the head cannot be read.
+    ///
+    /// Returns the reason why the frontmatter cannot be parsed.
     pub fn of(text: &str) -> Option<Result<(Self, &str), String>> {
         let (head, body) = split(text)?;
         if head.len() > MAX_BYTES {
@@ -119,17 +126,19 @@ impl Head {
         Some(yaml::read(head).map(|(map, _)| (Self(map), body)))
     }
 
-    /// The text under a key, on one line; `None` where there is none.
+    /// Returns the text of a key, on one line; `None` if it has none.
     pub fn text(&self, key: &str) -> Option<String> {
         self.0.get(key).and_then(as_text).filter(|text| !text.is_empty())
     }
 
-    /// The words under a key: a list, or text with spaces or commas. `None` where the key is not there.
+    /// Returns the words of a key: a list, or text separated by spaces or commas. `None` if the key is
+    /// missing.
     pub fn words(&self, key: &str) -> Option<Vec<String>> {
         self.0.get(key).filter(|value| !value.is_null() && !value.is_object()).map(|value| words(Some(value)))
     }
 
-    /// The names under a key that are switched off there: `tools: {write: false}`, as other tools write it.
+    /// Returns the names that a key's map sets to false: `tools: {write: false}`, a form that other tools
+    /// use.
     pub fn switched_off(&self, key: &str) -> Vec<String> {
         let map = self.0.get(key).and_then(Value::as_object);
         map.into_iter()
@@ -235,7 +244,8 @@ mod tests {
             ),
         ] {
             let got = parse(head, "x");
-            // A bare `#` after a colon-free value is a YAML comment; with a bare colon the value is taken as it stands.
+            // `#` starts a YAML comment, unless the value contains a colon: then the whole value is taken as
+            // text.
             let want = if head.contains("# no comment") {
                 plain("x", "Use when: always # no comment")
             } else {
@@ -281,7 +291,7 @@ mod tests {
             bomb = format!("{bomb}{to}: &{to} [{refs}]\n");
         }
         assert!(serde_saphyr::from_str::<Value>(&bomb).is_err());
-        // With its values quoted it is plain text, and as small as it was written.
+        // Once its values are quoted it is plain text, and it stays small.
         assert_eq!(parse(&bomb, "x"), Ok(Frontmatter { warnings: vec![NO_NAME.into()], ..plain("x", "d") }));
     }
 

@@ -1,8 +1,12 @@
-//! The reader of heads for fuzz targets. No part of the public API.
+//! Entry point for fuzz targets of the frontmatter parser. Not part of the public API.
 
 use crate::frontmatter::{parse, split};
 
-/// Whether the skill counts, or why not.
+/// Parses the frontmatter of a `SKILL.md`.
+///
+/// # Errors
+///
+/// Returns the reason why the skill would be skipped.
 pub fn frontmatter(text: &str) -> Result<(), String> {
     let (head, _) = split(text).ok_or("it has no frontmatter")?;
     parse(head, "folder").map(drop)

@@ -1,13 +1,15 @@
-//! Skills in the open `SKILL.md` format: found, listed, loaded.
+//! Skills in the open `SKILL.md` format: finding, listing and loading them.
 //!
-//! Owns discovery in the directories it is given, the reading of frontmatter, the catalogue in the system prompt, the
-//! `skill` tool and the bundled skills. Progressive disclosure: the model sees one line per skill, the body when it asks,
-//! other files of the skill when it reads them.
+//! Owns discovery in given directories, parsing of frontmatter, the catalogue in the system prompt, the
+//! `skill` tool and the bundled skills. Skills are disclosed step by step: the model first sees one line per
+//! skill, then the body if it asks for it, then other files of the skill if it reads them.
 //!
 //! Invariants:
-//! - Only named directories are searched, within fixed bounds; project skills count only in a trusted folder.
-//! - A broken skill is left out with a warning; it never stops a start.
-//! - Activating the same text twice returns it once. Nothing in a skill is run by becket: `` !`cmd` `` is text.
+//! - Only given directories are searched, within fixed limits; project skills are used only in a trusted
+//!   folder.
+//! - A broken skill is skipped with a warning and never prevents a start.
+//! - Loading the same text twice returns it only once. becket runs nothing in a skill: `` !`cmd` `` is plain
+//!   text.
 //!
 //! Decides no permission and reads neither HOME nor settings.
 
@@ -31,21 +33,21 @@ use std::path::PathBuf;
 /// One skill, without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
-    /// Lower case; unique among [`Skills`].
+    /// Name in lower case; unique within [`Skills`].
     pub name: String,
     pub description: String,
-    /// When the model should think of it; follows the description in the catalogue.
+    /// Hint for the model when to use the skill; follows the description in the catalogue.
     pub when_to_use: Option<String>,
-    /// For people: what may follow the name.
+    /// Hint for people: the arguments that follow the name.
     pub argument_hint: Option<String>,
     /// Names of positional arguments, for `$name` in the body.
     pub arguments: Vec<String>,
-    /// The model may load it by itself and sees it in the catalogue.
+    /// True if the model sees the skill in the catalogue and may load it.
     pub model_invocable: bool,
-    /// People may call it as `/name`.
+    /// True if people may call the skill as `/name`.
     pub user_invocable: bool,
     pub scope: Scope,
-    /// Times it was loaded before, as far as is known.
+    /// Number of times the skill was loaded in earlier sessions, as far as recorded.
     pub uses: usize,
     source: Source,
 }
@@ -54,12 +56,12 @@ pub struct Skill {
 enum Source {
     /// The whole text of a bundled `SKILL.md`.
     Bundled(&'static str),
-    /// The directory and the file in it.
+    /// The skill's directory, and its `SKILL.md`.
     Folder(PathBuf, PathBuf),
 }
 
 impl Skill {
-    /// The skill's directory; bundled skills have none.
+    /// Returns the skill's directory; `None` for bundled skills.
     pub fn dir(&self) -> Option<&std::path::Path> {
         match &self.source {
             Source::Bundled(_) => None,
@@ -68,7 +70,7 @@ impl Skill {
     }
 }
 
-/// The skills of a session, in the order of their names.
+/// The skills of a session, ordered by name.
 #[derive(Clone, Debug, Default)]
 pub struct Skills {
     skills: Vec<Skill>,
@@ -76,13 +78,14 @@ pub struct Skills {
 }
 
 impl Skills {
-    /// Bundled skills and those in `dirs`. A project's skill replaces a user's of the same name, and both a bundled one;
-    /// within a scope the directory named first wins. Never fails: see [`Skills::warnings`].
+    /// Finds the bundled skills and those in `dirs`. A project's skill replaces a user's skill of the same
+    /// name, and both replace a bundled one. Within a scope, the directory listed first wins. Never fails;
+    /// problems are in [`Skills::warnings`].
     pub fn discover(dirs: &[SkillDir]) -> Self {
         discover::discover(dirs)
     }
 
-    /// Leaves out skills by name (switched off by the user).
+    /// Keeps only the skills that pass the test. Used to remove skills that the user switched off.
     pub fn retain(&mut self, mut keep: impl FnMut(&Skill) -> bool) {
         self.skills.retain(|s| keep(s));
     }
@@ -91,16 +94,16 @@ impl Skills {
         self.skills.iter()
     }
 
-    /// By name, as a person or a model writes it: case, a leading `/` or `$` do not matter, and a name that was changed to
-    /// letters, digits and hyphens is found as it was written, too.
+    /// Finds a skill by name. Case and a leading `/` or `$` are ignored. A skill whose name was converted to
+    /// letters, digits and hyphens is also found by its original name.
     pub fn get(&self, name: &str) -> Option<&Skill> {
         let name = name.trim().trim_start_matches(['/', '$']).to_lowercase();
         let plain = frontmatter::plain_name(&name);
         self.skills.iter().find(|s| s.name == name).or_else(|| self.skills.iter().find(|s| s.name == plain))
     }
 
-    /// Counts how often each skill was loaded before, from the file where [`SkillTool::recorded_in`] writes it: such
-    /// skills keep their descriptions first.
+    /// Reads how often each skill was loaded from the file that [`SkillTool::recorded_in`] writes. Frequently
+    /// used skills keep their descriptions longest.
     pub fn count_uses(&mut self, file: &std::path::Path) {
         let counts = usage::counts(file);
         for skill in &mut self.skills {
@@ -108,26 +111,28 @@ impl Skills {
         }
     }
 
-    /// The skills that fit words best, best first; none that has none of them.
+    /// Returns the skills that contain at least one of the words, best match first.
     pub fn search(&self, words: &str) -> Vec<&Skill> {
         catalog::search(&self.skills, words)
     }
 
-    /// What was left out or odd, for people; never shown to the model.
+    /// Returns warnings about skipped or unusual skills, for people. The model never sees them.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// The block for the system prompt, at most `max_chars` characters; `None` when there is nothing to offer. A caller
-    /// passes 2 % of the window (about 4 characters a token), or [`CATALOG_CHARS`] where the window is unknown. Where the
-    /// list is too long, skills that were used, then those that fit `task`, then those of the project keep their
-    /// descriptions.
+    /// Returns the block for the system prompt, at most `max_chars` characters; `None` if there is no skill
+    /// to list.
+    ///
+    /// Callers pass 2 % of the context window (about 4 characters per token), or [`CATALOG_CHARS`] if the
+    /// window is unknown. If the list is too long, the most used skills keep their descriptions, then those
+    /// that match `task`, then those of the project.
     pub fn catalog(&self, max_chars: usize, task: &str) -> Option<String> {
         catalog::catalog(&self.skills, max_chars, task)
     }
 }
 
-/// Size of the catalogue where the window is unknown.
+/// Size of the catalogue in characters if the context window is unknown.
 pub const CATALOG_CHARS: usize = 8_000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Skills on disk: found, shadowed, refused, loaded.
+//! Skills on disk: finding, overriding, refusing and loading them.
 
 use super::*;
 use becket_tool::testing::run;
@@ -77,7 +77,7 @@ fn what_is_not_a_skill_of_the_project_is_not_found() {
         assert!(warnings.contains(want), "{warnings}");
     }
     assert_eq!(skills.warnings().len(), 3);
-    // The user's own links are followed.
+    // Links of the user are followed.
     assert!(Skills::discover(&[dir(&root.join("s"), Scope::User)]).get("x").is_some());
     let untrusted = SkillDir { trusted: false, ..dir(&root.join("s"), Scope::Project) };
     let skills = Skills::discover(&[untrusted]);
@@ -118,7 +118,8 @@ fn the_catalogue_fits() {
     assert_eq!(skills.catalog(8_000, ""), None);
 }
 
-/// Many skills: those that were used, that fit and that are the project's keep what they say of themselves.
+/// If there are many skills, those that are used, match the task or belong to the project keep their
+/// descriptions.
 #[test]
 fn the_best_of_many_keep_their_descriptions() {
     let tmp = tempfile::tempdir().unwrap();
@@ -168,7 +169,7 @@ async fn the_model_searches_what_is_not_described() {
     assert!(!none.is_error && none.content.starts_with("No skill has"), "{}", none.content);
     assert!(run(&tool, &env, json!({})).await.content.starts_with("`name` is missing"));
     assert!(run(&tool, &env, json!({"name": "nothing"})).await.content.contains("search them with `query`"));
-    // Only what was loaded counts as used.
+    // A search does not count as a use; only loading does.
     assert!(!log.exists());
     assert!(!run(&tool, &env, json!({"name": "s7"})).await.is_error);
     assert_eq!(usage::counts(&log)["s7"], 1);

@@ -1,8 +1,9 @@
-//! The `skill` tool: brings a skill's body into the session, once.
+//! The `skill` tool: loads a skill's body into the session, once.
 //!
-//! Owns the activation: what is active is session state (`skills`), with its text, so that a compaction can attach it again
-//! as reference. The second activation of the same text is a short note, so a skill is never in the context twice and
-//! never looks like a new request. Reads the skill's own folder and nothing else; runs nothing.
+//! Owns activation. Active skills are session state (`skills`), with their text, so that a compaction can
+//! attach them again as reference. Loading the same text a second time returns a short note. A skill is
+//! therefore never in the context twice and never looks like a new request. Reads only the skill's own
+//! folder; runs nothing.
 
 use crate::{Skill, Skills, Source, catalog, discover, expand, frontmatter, usage};
 use becket_tool::input::Parser;
@@ -16,9 +17,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const ALIASES: &[(&str, &str)] = &[("skill", "name"), ("skill_name", "name"), ("args", "arguments")];
-/// Text of an active skill that is kept for after a compaction: 5,000 tokens.
+/// Bytes of an active skill's text that are kept for use after a compaction: about 5,000 tokens.
 const KEPT_BYTES: usize = 20_000;
-/// Files of a skill that are named.
+/// Maximum number of a skill's files that are listed.
 const MAX_RESOURCES: usize = 50;
 
 #[derive(Debug, Deserialize)]
@@ -28,16 +29,16 @@ struct Input {
     query: Option<String>,
 }
 
-/// The two things that a call may ask for.
+/// The two kinds of calls.
 enum Call<'a> {
     Load(&'a Skill, String),
     Search(String),
 }
 
-/// Results of a search that are shown.
+/// Number of search results that are shown.
 const MOST_FOUND: usize = 10;
 
-/// The `skill` tool over the skills of a session.
+/// The `skill` tool for the skills of a session.
 pub struct SkillTool {
     spec: ToolSpec,
     skills: Arc<Skills>,
@@ -60,7 +61,7 @@ impl SkillTool {
         Self { spec: ToolSpec { name: "skill".to_owned(), description, input_schema }, skills, record: None }
     }
 
-    /// Adds a line to this file for each skill that is loaded: see [`Skills::count_uses`].
+    /// Appends a line to this file for each loaded skill; see [`Skills::count_uses`].
     #[must_use]
     pub fn recorded_in(mut self, file: PathBuf) -> Self {
         self.record = Some(file);

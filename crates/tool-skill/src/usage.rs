@@ -1,16 +1,16 @@
-//! Record of the skills that were loaded, over all sessions: one name a line, newest last.
+//! Record of loaded skills over all sessions: one name per line, newest last.
 //!
-//! Owns the file's form and bounds. A count only orders a list, so a file that is missing or cannot be written changes
-//! nothing else. Knows no skill.
+//! Owns the file's format and size. The counts only order a list, so a missing or unwritable file has no
+//! other effect. Knows no skill.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
-/// Only the newest uses count.
+/// Size in bytes of the newest part that is counted.
 const BYTES: u64 = 64 * 1024;
 
-/// Uses by name.
+/// Returns the number of uses by name.
 pub(crate) fn counts(file: &Path) -> HashMap<String, usize> {
     let mut out = HashMap::new();
     for name in newest(file).unwrap_or_default().lines().filter(|line| !line.is_empty()) {
@@ -26,7 +26,7 @@ fn newest(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     file.take(BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    // The first line may be a part of one.
+    // Reading started in the middle of the file, so the first line may be incomplete.
     Ok(if from == 0 {
         text
     } else {
@@ -34,12 +34,12 @@ fn newest(path: &Path) -> std::io::Result<String> {
     })
 }
 
-/// Adds one use.
+/// Records one use.
 pub(crate) fn add(path: &Path, name: &str) {
     if let Some(dir) = path.parent() {
         let _ = std::fs::create_dir_all(dir);
     }
-    // A long file is begun again with its newest part.
+    // A file that has grown too long is replaced by its newest part.
     if std::fs::metadata(path).is_ok_and(|meta| meta.len() > 4 * BYTES) {
         let _ = newest(path).map(|text| std::fs::write(path, text));
     }

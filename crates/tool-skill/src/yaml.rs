@@ -1,17 +1,22 @@
-//! Frontmatter that is nearly YAML.
+//! Parser for frontmatter that is almost YAML.
 //!
-//! Model: a head is read as YAML first. Where that fails, each top-level key is read alone, and a value that is no YAML is
-//! taken as the text that it is: `argument-hint: [pid] [focus]` is what people write. The first of two equal keys counts.
+//! The frontmatter is first parsed as YAML. If that fails, each top-level key is parsed separately, and a
+//! value that is not YAML is taken as plain text, because people write `argument-hint: [pid] [focus]`. If a
+//! key occurs twice, the first one counts.
 //!
-//! Invariant: a head is given up only if it has no key at all. What was read in another way is a warning.
+//! Invariant: frontmatter is rejected only if it has no key at all. Each deviation from YAML gives a warning.
 
 use serde_json::{Map, Value};
 
-/// Keys whose values are text for people, whatever YAML makes of their brackets, numbers and signs.
+/// Keys whose values are plain text, even if YAML would read brackets, numbers or signs in them differently.
 const TEXTS: [&str; 7] =
     ["name", "description", "argument-hint", "argument_hint", "when_to_use", "when-to-use", "model"];
 
-/// The values of a head, and what was read in another way than YAML does.
+/// Returns the values of the frontmatter, and warnings about values that are not valid YAML.
+///
+/// # Errors
+///
+/// Returns the reason if no key can be read.
 pub(crate) fn read(head: &str) -> Result<(Map<String, Value>, Vec<String>), String> {
     let blocks = blocks(head);
     let twice = blocks.iter().enumerate().any(|(i, block)| blocks[..i].iter().any(|b| b.key == block.key));
@@ -38,7 +43,7 @@ pub(crate) fn read(head: &str) -> Result<(Map<String, Value>, Vec<String>), Stri
 struct Block<'a> {
     key: &'a str,
     lines: Vec<&'a str>,
-    /// The value as it stands there, on one line.
+    /// The value in its original form, on one line.
     raw: String,
 }
 
@@ -69,7 +74,7 @@ fn blocks(head: &str) -> Vec<Block<'_>> {
     out
 }
 
-/// The key that a line begins with, and what follows it.
+/// Splits a line into a leading key and the value after it.
 fn key(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once(':')?;
     let plain = !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
@@ -107,8 +112,8 @@ fn yaml(head: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Values of top-level keys in single quotes, where they are bare text: `description: Use when: always` is what people
-/// write.
+/// Puts the bare text values of top-level keys into single quotes, because people write `description: Use
+/// when: always`.
 fn quoted(head: &str) -> String {
     let mut out = String::with_capacity(head.len() + 64);
     for line in head.lines() {
@@ -159,13 +164,13 @@ mod tests {
             let all = warnings.join("\n");
             assert!(if warned.is_empty() { all.is_empty() } else { all.contains(warned) }, "{head}{all}");
         }
-        // One bad value leaves the others as YAML has them.
+        // One invalid value does not change how the others are parsed.
         let (map, _) = read("argument-hint: [a] [b]\ntools: [x, z]\nflag: true\n").unwrap();
         assert_eq!((&map["tools"], &map["flag"]), (&serde_json::json!(["x", "z"]), &Value::Bool(true)));
     }
 
     proptest! {
-        /// A description on one line is never lost, whatever signs it is made of.
+        /// A description on one line is never lost, whatever characters it contains.
         #[test]
         fn no_description_is_lost(value in "[a-z:#'\"\\[\\]{}|>@*&%!`,? -]{0,30}[a-z]", twice in any::<bool>()) {
             prop_assume!(!value.trim().starts_with('#'));

@@ -1,11 +1,11 @@
-//! Connecting to checked addresses only, and reading no more than was bargained for.
+//! An HTTP client that connects only to checked addresses and limits the size of answers.
 //!
-//! Model: names are resolved by a resolver of ours that refuses a name with any address that is not on the internet; the
-//! connection is made to what it returned, so there is no second look-up that could answer differently. Hosts that are
-//! addresses are checked before a request. The user can allow hosts by name.
+//! Names are resolved by becket's own resolver, which refuses a name if any of its addresses is not on the
+//! public internet. The connection is made to the resolved address, so no second look-up can return another
+//! one. Hosts given as addresses are checked before the request. The user can allow hosts by name.
 //!
-//! Through a proxy, the proxy makes the connection. Then a name is looked up here all the same and refused as before, and so
-//! is a host that is an address; a name that is not known here is left to the proxy to judge.
+//! With a proxy, the proxy makes the connection. The name is still resolved here and refused in the same
+//! cases. If it cannot be resolved here, the proxy decides.
 
 use crate::proxy::Proxies;
 use becket_network::{Lookup, names_host, refusal};
@@ -20,20 +20,21 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
-/// Most of a body that is read, after decompression.
+/// Maximum number of bytes of a body after decompression.
 pub(crate) const MAX_BODY: usize = 5 << 20;
-/// Redirects that are followed.
+/// Maximum number of redirects that are followed.
 const MAX_REDIRECTS: usize = 5;
 const MAX_URL: usize = 8 * 1024;
-/// Of an address that a server names: it is outside of the marks.
+/// Maximum length in bytes of a shown address that a server has named. It is shown outside the marks for
+/// untrusted text, so it must be short.
 pub(crate) const SHOWN_URL: usize = 500;
 const CONNECT: Duration = Duration::from_secs(10);
-/// Time of a whole fetch, redirects and body included.
+/// Time limit for a whole fetch, including redirects and body.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
-/// For looking up a name that a proxy will look up once more.
+/// Time limit for resolving a name that the proxy will resolve again.
 const LOOKUP: Duration = Duration::from_secs(5);
 
-/// Why a URL or an address is not fetched. The text is for the model.
+/// The reason why a URL or an address is not fetched. The text is for the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FetchError {
     #[error("{0:?} is not a URL: {1}. Write it as https://HOST/PATH.")]
@@ -60,7 +61,7 @@ pub(crate) enum FetchError {
     Encoding(String, String),
 }
 
-/// A name that leads to no address that may be fetched from.
+/// A name without any address that may be fetched.
 #[derive(Debug)]
 struct Unusable(FetchError);
 impl fmt::Display for Unusable {
@@ -70,7 +71,7 @@ impl fmt::Display for Unusable {
 }
 impl Error for Unusable {}
 
-/// Hosts that the user allows whatever their address: names, addresses, `*.suffix`.
+/// Hosts that the user allows regardless of their address: names, addresses, `*.suffix`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allowed(Arc<[String]>);
 
@@ -110,7 +111,7 @@ impl Resolve for Checked {
     }
 }
 
-/// Why a body ends before its end.
+/// The reason why a body is incomplete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     Size,
@@ -133,20 +134,20 @@ impl fmt::Display for Cut {
 pub(crate) struct Fetched {
     /// Address after redirects.
     pub url: Url,
-    /// The addresses that led there, the first included; empty without a redirect.
+    /// The addresses of the redirects, beginning with the requested one; empty without a redirect.
     pub hops: Vec<String>,
     pub status: u16,
     pub content_type: String,
     pub body: Vec<u8>,
-    /// Why `body` is not all of it.
+    /// Set if `body` is incomplete.
     pub cut: Option<Cut>,
-    /// The length that the server announced.
+    /// Length in bytes that the server announced.
     pub announced: Option<u64>,
-    /// A redirect that was not followed.
+    /// Target of a redirect that was not followed.
     pub redirect: Option<Url>,
 }
 
-/// The client of a session, made when it is first used.
+/// The HTTP client of a session, created at its first use.
 pub(crate) struct WebClient {
     allowed: Allowed,
     lookup: Lookup,
@@ -156,7 +157,11 @@ pub(crate) struct WebClient {
     proxied: OnceLock<Result<Client, String>>,
 }
 
-/// The URL that is meant: http or https, without a fragment.
+/// Parses the text as a URL with http or https, and removes the fragment.
+///
+/// # Errors
+///
+/// Fails if it is not such a URL, is too long, or has a user name in it.
 pub(crate) fn parse(text: &str) -> Result<Url, FetchError> {
     let text = text.trim().trim_matches(['<', '>']);
     let shown = || becket_types::cut_end(text, 200).to_owned();
@@ -185,7 +190,7 @@ pub(crate) fn parse(text: &str) -> Result<Url, FetchError> {
     Ok(url)
 }
 
-/// The host as rules name it.
+/// Returns the host in the form that permission rules use.
 pub(crate) fn host(url: &Url) -> String {
     url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.').to_lowercase()
 }
@@ -195,7 +200,8 @@ impl WebClient {
         Self { allowed, lookup, proxies, limit, direct: OnceLock::new(), proxied: OnceLock::new() }
     }
 
-    /// The client for an address, after its name was judged where that is not for the client to do.
+    /// Returns the client for an address. With a proxy, the name is checked here first, because the client's
+    /// resolver is not used.
     async fn client(&self, url: &Url) -> Result<&Client, FetchError> {
         let plain = || {
             Client::builder()
@@ -227,7 +233,8 @@ impl WebClient {
         made.as_ref().map_err(|why| FetchError::Network(host(url), why.clone()))
     }
 
-    /// Refuses a name that leads to an address that is not on the internet, as far as that is known here.
+    /// Refuses a name if it resolves to an address that is not on the public internet. A name that does not
+    /// resolve here passes.
     async fn judge(&self, url: &Url) -> Result<(), FetchError> {
         let Some(Host::Domain(name)) = url.host() else { return Ok(()) };
         let host = host(url);
@@ -242,7 +249,7 @@ impl WebClient {
         }
     }
 
-    /// A host that is an address is not asked for by name, so it is checked here.
+    /// Checks a host that is given as an address, because it is never resolved.
     fn check(&self, url: &Url) -> Result<(), FetchError> {
         let ip = match url.host() {
             Some(Host::Ipv4(ip)) => IpAddr::V4(ip),
@@ -257,7 +264,11 @@ impl WebClient {
         }
     }
 
-    /// Fetches `url`, follows redirects within its host, and stops at one that leads away.
+    /// Fetches `url`. Follows redirects within its host and stops at a redirect to another host.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the address is refused, the connection fails, or the answer cannot be read.
     pub(crate) async fn fetch(&self, url: Url) -> Result<Fetched, FetchError> {
         let deadline = Instant::now() + self.limit;
         let mut url = url;
@@ -323,7 +334,8 @@ async fn read(
     let status = response.status().as_u16();
     let content_type = text_of(response.headers(), &CONTENT_TYPE).unwrap_or_default();
     let announced = response.content_length();
-    // Encodings that we asked for are decoded by now, and their header is removed.
+    // The client has already decoded the encodings that it asked for and removed their header. A remaining
+    // one cannot be decoded.
     if let Some(encoding) = text_of(response.headers(), &CONTENT_ENCODING)
         && !encoding.eq_ignore_ascii_case("identity")
     {
@@ -331,7 +343,7 @@ async fn read(
     }
     let mut body = Vec::new();
     let mut cut = None;
-    // Of what will not be shown only the beginning is looked at.
+    // Content that is not shown is read only as far as needed to detect its kind.
     let wanted = crate::page::kind(&content_type, b"") != crate::page::Kind::Other;
     let limit = if wanted { MAX_BODY } else { 0 };
     while body.len() < limit || (limit == 0 && body.is_empty()) {
@@ -356,7 +368,7 @@ async fn read(
     Ok(Fetched { url, hops, status, content_type, body, cut, announced, redirect: None })
 }
 
-/// The last of the reasons.
+/// Returns the innermost cause as text.
 fn cause(error: &reqwest::Error) -> String {
     let mut last: &dyn Error = error;
     while let Some(cause) = last.source() {
@@ -365,7 +377,7 @@ fn cause(error: &reqwest::Error) -> String {
     last.to_string()
 }
 
-/// The reason behind an error of the HTTP library, without the URL, which may be long.
+/// Converts an error of the HTTP library. The URL is removed from it, because it may be long.
 pub(crate) fn failure(error: reqwest::Error, url: &Url) -> FetchError {
     let error = error.without_url();
     let mut last = error.to_string();

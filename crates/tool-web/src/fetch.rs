@@ -20,22 +20,22 @@ use url::Url;
 
 /// Time for which a fetched page is reused.
 const FRESH: Duration = Duration::from_mins(15);
-/// Pages, and bytes of them, that are kept for that.
+/// Maximum number of pages that are kept for reuse, and of their bytes.
 const KEPT: usize = 32;
 const KEPT_BYTES: usize = 16 << 20;
-/// Time that making Markdown of a page may take.
+/// Time limit for converting a page to Markdown.
 const CONVERT: Duration = Duration::from_secs(10);
-/// Of the page of an error status, in bytes.
+/// Number of bytes shown of the page that accompanies an error status.
 const ERROR_PAGE: usize = 2_000;
 
 #[derive(Clone, Default)]
 pub struct FetchSettings {
     /// Hosts that may be on this machine or its network: names, addresses, `*.suffix`.
     pub allow_hosts: Vec<String>,
-    /// Resolves names to addresses; the system's resolver if not given.
+    /// Resolves names to addresses; the system's resolver if `None`.
     pub lookup: Option<Lookup>,
     pub proxies: Proxies,
-    /// Of a whole fetch; 30 s when not given.
+    /// Time limit of a whole fetch; 30 s if `None`.
     pub limit: Option<Duration>,
 }
 
@@ -153,7 +153,11 @@ fn shown(page: &Page, note: &str, env: &ToolEnv) -> ToolOutput {
     output
 }
 
-/// The fetched body as text; `Err` where it is none.
+/// Converts the fetched body to text.
+///
+/// # Errors
+///
+/// Returns a message for the model if the body is not text.
 async fn converted(fetched: Fetched) -> Result<Page, String> {
     let Fetched { url, hops, status, content_type, body, cut, announced, .. } = fetched;
     let kind = page::kind(&content_type, &body[..body.len().min(1024)]);
@@ -184,7 +188,7 @@ async fn converted(fetched: Fetched) -> Result<Page, String> {
                 .await
                 .map_err(|_| "The page could not be made into text in 10 s.".to_owned())?
                 .map_err(|_| "The page could not be made into text.".to_owned())?;
-            // A title is theirs: it stands inside the mark.
+            // The title comes from the page, so it is shown inside the marks for untrusted text.
             match title {
                 Some(title) if !text.starts_with(&format!("# {title}")) => format!("# {title}\n\n{text}"),
                 _ => text,

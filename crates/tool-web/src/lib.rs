@@ -1,20 +1,20 @@
 //! The `web_fetch` and `web_search` tools.
 //!
-//! Owns what is fetched, from where it may come, and how it is shown: as text from somebody else. Does not decide about
-//! permissions: a fetch says its host as `domain:HOST`, and a redirect to another host is reported, not followed, because it
-//! needs a permission of its own.
+//! Owns fetching, the check of addresses, and the presentation: as text from an untrusted source. Does not
+//! decide about permissions: a fetch declares its host as `domain:HOST`. A redirect to another host is
+//! reported and not followed, because it needs its own permission.
 //!
-//! | module | what it is for |
+//! | module | contents |
 //! |---|---|
-//! | `client` | connecting to checked addresses only; redirects; size and time limits |
-//! | `proxy` | which addresses go through a proxy |
+//! | `client` | connects only to checked addresses; redirects; size and time limits |
+//! | `proxy` | decides which addresses go through a proxy |
 //! | `page` | HTML to Markdown, encodings |
 //! | `fetch`, `search` | the tools |
-//! | `untrusted` | the mark around foreign text |
+//! | `untrusted` | the marks around untrusted text |
 //!
-//! Invariants: without a proxy, an address is checked where the connection is made to it, so no name server can answer twice
-//! differently; through one it is checked as far as it is known here;
-//! nothing is sent but the request; what comes back is bounded while it comes.
+//! Invariants: without a proxy, the address that is checked is the one that is connected to, so a name server
+//! cannot give two different answers. With a proxy, the address is checked as far as it is known here.
+//! Nothing except the request is sent. The answer is bounded while it is received.
 
 mod client;
 mod fetch;

@@ -1,21 +1,21 @@
-//! A body as text: which encoding, and HTML as Markdown.
+//! Conversion of a body to text: detects the encoding and converts HTML to Markdown.
 //!
-//! Pure. The readable part of a page is taken; where there is none worth the name, all of its text.
+//! Pure. Takes the readable part of a page, or all of its text if there is no substantial readable part.
 
 use dom_query::Document;
 use dom_smoothie::{Config, Readability, TextMode};
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
-/// Elements beyond which a page is not searched for its readable part.
+/// Maximum number of elements of a page whose readable part is searched for.
 const MAX_ELEMENTS: usize = 50_000;
-/// A readable part shorter than this is held against the whole page.
+/// If the readable part has fewer characters than this, it is compared with the whole page.
 const SHORT: usize = 400;
-/// A page that nests deeper is not parsed: the time for it grows with the square of the depth.
+/// Maximum nesting depth of a page that is parsed. Parsing time grows with the square of the depth.
 const MAX_DEPTH: usize = 256;
-/// Elements that hold no text of a page.
+/// Elements whose text is not part of a page.
 const SKIPPED: &[&str] = &["script", "style", "noscript", "template", "svg", "iframe", "head"];
 
-/// Kind of a body, by its type and its first bytes.
+/// Kind of a body, according to its media type and its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Html,
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// `content_type` as the server says it, parameters included.
+/// Detects the kind. `content_type` is the server's header with its parameters.
 pub(crate) fn kind(content_type: &str, start: &[u8]) -> Kind {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match essence.as_str() {
@@ -63,7 +63,8 @@ fn sniffed(start: &[u8]) -> Kind {
     }
 }
 
-/// The body as text: by its byte order mark, the server's word, the page's own, else UTF-8, else what the web took for Latin-1.
+/// Decodes the body. The encoding is taken from, in this order: its byte order mark, the server's header, the
+/// page itself, valid UTF-8, and otherwise Windows-1252, which browsers use for Latin-1.
 pub(crate) fn decode(content_type: &str, body: &[u8]) -> String {
     let named = |text: &str| {
         let at = text.to_ascii_lowercase().find("charset=")? + "charset=".len();
@@ -79,7 +80,7 @@ pub(crate) fn decode(content_type: &str, body: &[u8]) -> String {
     encoding.decode(body).0.into_owned()
 }
 
-/// A page as Markdown: its title, if it has one, and its text.
+/// Converts a page to Markdown: its title, if it has one, and its text.
 pub(crate) fn markdown(html: &str, url: &str) -> (Option<String>, String) {
     if depth(html) > MAX_DEPTH {
         return (None, tidy(&stripped(html)));
@@ -99,7 +100,7 @@ pub(crate) fn markdown(html: &str, url: &str) -> (Option<String>, String) {
     article.map_or((None, String::new()), |(title, text)| (title, tidy(&text)))
 }
 
-/// Greatest depth of nested elements, by their tags alone. Elements that end by themselves do not count.
+/// Returns the greatest nesting depth, judged by tags alone. Elements without a closing tag do not count.
 fn depth(html: &str) -> usize {
     const ENDING: &[&str] = &[
         "p", "li", "td", "th", "tr", "tbody", "thead", "tfoot", "dt", "dd", "option", "br", "hr", "img",
@@ -125,7 +126,7 @@ fn depth(html: &str) -> usize {
     most
 }
 
-/// The text between tags, without scripts and styles.
+/// Returns the text between tags, without scripts and styles.
 fn stripped(html: &str) -> String {
     let mut out = String::new();
     let mut rest = html;
@@ -156,7 +157,7 @@ fn readable(html: &str, url: &str) -> Option<(Option<String>, String)> {
     Some(((!title.is_empty()).then_some(title), article.text_content.to_string()))
 }
 
-/// Without blanks at line ends, more than one empty line, and pictures that stand in their own address.
+/// Removes trailing blanks, repeated empty lines, and pictures that are embedded as `data:` URLs.
 fn tidy(text: &str) -> String {
     const PICTURE: &str = "](data:";
     let mut out = String::with_capacity(text.len());
@@ -233,7 +234,7 @@ mod tests {
             let (_, text) = markdown(&html, "https://example.com/");
             assert!(text.len() <= html.len() + 1_000);
         }
-        // Seconds are for a loaded machine; unbounded, one of these takes minutes.
+        // The limit is generous for slow machines. Without the depth check, one of these pages takes minutes.
         assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
     }
 

@@ -1,13 +1,13 @@
-//! Addresses that go through a proxy, as `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` say.
+//! Proxy settings from `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`.
 //!
-//! Pure. `NO_PROXY` is a list of names (with everything below them), addresses, address ranges (`10.0.0.0/8`), each with a
-//! port or without, and `*`. This machine is never asked for through a proxy.
+//! Pure. `NO_PROXY` is a list of names (including their subdomains), addresses, address ranges
+//! (`10.0.0.0/8`), each with an optional port, and `*`. Addresses of this machine never go through a proxy.
 
 use becket_network::{AddressRange, split_port};
 use std::net::IpAddr;
 use url::Url;
 
-/// The proxies of the environment, as URLs.
+/// The proxies from the environment, as URLs.
 #[derive(Clone, Default)]
 pub struct Proxies {
     pub https: Option<String>,
@@ -16,7 +16,7 @@ pub struct Proxies {
 }
 
 impl Proxies {
-    /// The proxy for an address; `None` where it is connected to directly.
+    /// Returns the proxy for an address; `None` for a direct connection.
     pub(crate) fn of(&self, url: &Url) -> Option<&str> {
         let proxy = if url.scheme() == "https" { &self.https } else { &self.http };
         proxy.as_deref().filter(|_| !self.is_excepted(url))

@@ -1,7 +1,8 @@
-//! The `web_search` tool: a query to the provider that the user configured.
+//! The `web_search` tool: sends a query to the provider that the user configured.
 //!
-//! A provider is one entry of `wire`: how it is asked and where its results are. The address is the user's, so it may be on
-//! this machine; redirects are not followed, because the key must not travel.
+//! A provider is one entry of `wire`: how to send the query and where to find the results. The user chose the
+//! address, so it may be on this machine. Redirects are not followed, because the key must not be sent
+//! elsewhere.
 
 use crate::proxy::Proxies;
 use crate::untrusted;
@@ -17,7 +18,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use url::Url;
 
-/// Results that are asked for and shown, and bytes of each one's text.
+/// Number of results that are requested and shown, and maximum bytes of each one's text.
 const RESULTS: usize = 10;
 const TEXT: usize = 600;
 const MAX_QUERY: usize = 1_000;
@@ -36,11 +37,11 @@ pub enum Provider {
 #[derive(Clone)]
 pub struct SearchSettings {
     pub provider: Provider,
-    /// Instead of the provider's own address; must be given for SearXNG.
+    /// Address to use instead of the provider's own; required for SearXNG.
     pub url: Option<String>,
     pub key: Option<String>,
     pub proxies: Proxies,
-    /// Of a whole search; 20 s when not given.
+    /// Time limit of a whole search; 20 s if `None`.
     pub limit: Option<Duration>,
 }
 
@@ -53,7 +54,7 @@ impl fmt::Debug for SearchSettings {
     }
 }
 
-/// Why there are no results. The text is for the model; it never holds the key.
+/// The reason why there are no results. The text is for the model and never contains the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SearchError {
     #[error(
@@ -84,12 +85,12 @@ pub struct WebSearch {
     client: OnceLock<Result<Client, String>>,
 }
 
-/// One provider's ways.
+/// The protocol of one provider.
 struct Wire {
     url: Option<&'static str>,
     needs_key: bool,
     request: fn(&Client, Url, &str, &str) -> RequestBuilder,
-    /// Where the list of results is, and the fields of a result's text.
+    /// JSON pointer of the list of results, and the fields with a result's text.
     results: &'static str,
     text: &'static str,
 }
@@ -148,7 +149,11 @@ fn post(client: &Client, url: Url, body: &Value) -> RequestBuilder {
 }
 
 impl WebSearch {
-    /// `Err`: what is missing in the configuration, for the user.
+    /// Makes the tool from the settings.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message for the user that says what is missing in the configuration.
     pub fn new(settings: SearchSettings) -> Result<Self, String> {
         let wire = wire(settings.provider);
         let address = settings
@@ -228,7 +233,7 @@ impl WebSearch {
         let answer: Value = serde_json::from_slice(&body).map_err(|_| SearchError::Malformed)?;
         let list = match answer.pointer(wire.results) {
             Some(Value::Array(list)) => list.as_slice(),
-            // Brave leaves the section out where it found nothing.
+            // Brave omits this section if it found nothing.
             None if answer.is_object() => &[],
             _ => return Err(SearchError::Malformed),
         };
@@ -272,7 +277,7 @@ impl Found {
     fn read(item: &Value, text: &str) -> Option<Self> {
         let get = |key: &str| item.get(key).and_then(Value::as_str).map(str::trim).unwrap_or_default();
         let url = get("url");
-        // One line each, so that a result cannot look like two.
+        // Each field is put on one line, so that one result cannot look like two.
         let line = |text: &str, max: usize| {
             cut_end(&text.split_whitespace().collect::<Vec<_>>().join(" "), max).to_owned()
         };

@@ -1,13 +1,13 @@
-//! The mark around text from somebody else.
+//! The marks around untrusted text.
 //!
-//! A line before and after it says to the model that this is data. The marks carry a number that a page cannot know, so no page can
-//! write the end mark itself.
+//! A line before and after the text tells the model that it is data. The marks contain a random number that a
+//! page cannot know, so no page can write the end mark itself.
 
 use becket_tool::{Keep, ToolEnv, limits};
 use becket_types::ToolOutput;
 
-/// `head` (ours) and `body` (theirs) as an output that fits; the whole is kept where it does not, and the end mark is always
-/// there.
+/// Combines `head` (written by becket) and `body` (untrusted) into an output within the limits. If it is too
+/// long, the whole is stored. The end mark is always present.
 pub(crate) fn output(head: &str, body: &str, what: &str, env: &ToolEnv) -> ToolOutput {
     let id: uuid::Uuid = becket_types::unique();
     let id = id.simple().to_string().split_off(20);

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A server that does with each connection what it is told: the stream, and the first line that was asked.
+/// A server whose reaction to each connection is a function of the stream and the first line of the request.
 struct Server {
     url: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -42,7 +42,8 @@ impl Server {
                     let first = lines.first().cloned().unwrap_or_default();
                     seen.lock().unwrap().push(lines.join("\n"));
                     answer(&mut stream, &first);
-                    // What is closed with something unread may take back what it wrote; the reader has its own handle.
+                    // Closing a socket with unread data may discard written data, so the rest is read first.
+                    // The reader has its own handle.
                     let _ = stream.shutdown(std::net::Shutdown::Write);
                     let _ = std::io::copy(&mut reader, &mut std::io::sink());
                 });
@@ -360,7 +361,7 @@ async fn a_proxy_is_used_and_what_is_private_stays_refused() {
         "{asked:?}"
     );
     assert!(asked[0].contains("proxy-authorization: Basic"), "{asked:?}");
-    // The proxy's redirect inward is told, not followed.
+    // A redirect to an internal address by the proxy is reported, not followed.
     let inward =
         Server::fixed("HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n");
     let through = Proxies { http: Some(inward.url.clone()), ..Proxies::default() };

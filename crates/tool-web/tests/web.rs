@@ -157,7 +157,7 @@ async fn a_name_that_changes_its_address_is_dialled_as_it_was_judged() {
                 ..FetchSettings::default()
             })
         };
-        // What is not allowed is refused at its first address, and nobody is dialled.
+        // An address that is not allowed is refused at once, and no connection is made.
         let url = format!("http://rebind.test:{port}/");
         let refused = fetch(&rebinding(&[]), &url).await;
         assert!(refused.is_error && refused.content.contains("a loopback address"), "{}", refused.content);

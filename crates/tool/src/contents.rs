@@ -1,18 +1,20 @@
-//! What files held when they were read: kept in memory within a bound, so that a refusal can say what has changed since.
+//! Contents of files as they were last read. They are kept so that a refused edit can report what has changed
+//! since.
 //!
-//! Owns the bound: at most [`MAX_BYTES`], least recently used first to go, no file above [`MAX_FILE`]. Nothing here is on
-//! disk, so after a resume only hashes are known. Every use of what it gives is a look, never a source for a write.
+//! Owns the memory bound: at most [`MAX_BYTES`] in total and [`MAX_FILE`] per file; the least recently used
+//! copy is evicted first. Nothing is kept on disk, so after a resume only the hashes are known. Copies are
+//! used for comparisons only, never as the source of a write.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Of all copies.
+/// Limit in bytes for all copies together.
 pub const MAX_BYTES: usize = 32 * 1024 * 1024;
-/// Of one copy.
+/// Limit in bytes for one copy. Larger files are not kept.
 pub const MAX_FILE: usize = 4 * 1024 * 1024;
 
-/// Copies by path.
+/// Copies of file contents, by path.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
     files: HashMap<PathBuf, (Arc<Vec<u8>>, u64)>,
@@ -21,7 +23,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Keeps a copy, in place of an older one.
+    /// Keeps a copy and replaces an older one of the same path.
     pub fn put(&mut self, path: &Path, content: Vec<u8>) {
         self.remove(path);
         if content.len() > MAX_FILE {
@@ -46,7 +48,7 @@ impl Contents {
         Some(Arc::clone(content))
     }
 
-    /// The copy is no longer what was read.
+    /// Discards the copy of `path`, because it is no longer what was read last.
     pub fn remove(&mut self, path: &Path) {
         if let Some((content, _)) = self.files.remove(path) {
             self.bytes -= content.len();

@@ -1,10 +1,11 @@
-//! A directory held open, so that what is done in it is done in it and nowhere else.
+//! An open directory, in which files are created and renamed by name.
 //!
-//! Owns writing without surprises: between the moment a path was judged and the moment something is written, a directory on
-//! the way may become a symbolic link. A [`Dir`] is opened without following any link and everything after goes by name
-//! in it, never by path again; so a swap makes the work fail or leaves it where it was meant.
+//! Owns writing without races: after a path was judged and before something is written, a directory on the
+//! way may be replaced by a symbolic link. A [`Dir`] is opened without following any link. Every later
+//! operation uses a name inside that open directory, never the path again. After a swap the operation
+//! therefore fails, or happens in the directory that was judged.
 //!
-//! Names are single components. Knows no content and no permission rule.
+//! Names are single path components. Knows no file content and no permission rule.
 
 use crate::sys;
 use rustix::fs::{
@@ -24,12 +25,21 @@ pub struct Dir {
 }
 
 impl Dir {
-    /// A directory by its canonical, absolute path; fails where a symbolic link has come to stand on the way.
+    /// Opens a directory by its canonical, absolute path.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the directory does not exist, or if a component of the path is now a symbolic link.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { fd: sys::open_dir(path)? })
     }
 
-    /// As [`Dir::open`], making what is missing; the directories made, outermost first.
+    /// Like [`Dir::open`], but creates missing directories. Also returns the created directories, outermost
+    /// first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a directory cannot be created, or if a component of the path is a symbolic link.
     pub fn create(path: &Path) -> io::Result<(Self, Vec<PathBuf>)> {
         match Self::open(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -45,7 +55,8 @@ impl Dir {
                     match mkdirat(&parent.fd, name, Mode::from_raw_mode(0o777)) {
                         Ok(()) => made.push(at.clone()),
                         Err(Errno::EXIST) => {}
-                        // Whether it was needed shows when it is opened.
+                        // The directory may exist already and only refuse `mkdir`. Opening it below reports
+                        // if it is missing.
                         Err(Errno::ROFS | Errno::ACCESS | Errno::PERM) if at.is_dir() => {}
                         Err(e) => return Err(e.into()),
                     }
@@ -57,22 +68,39 @@ impl Dir {
         dir.map(|dir| (dir, made)).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// What stands under a name; a link is not followed.
+    /// Returns the metadata of the entry with this name. A symbolic link is not followed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such entry.
     pub fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         Ok(statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Opens a file for reading, never through a link and never waiting for a writer.
+    /// Opens a file for reading. Refuses a symbolic link, and does not wait for a writer if the file is a
+    /// pipe.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file is missing, is a link, or cannot be read.
     pub fn read(&self, name: &OsStr) -> io::Result<File> {
         self.open_file(name, OFlags::RDONLY | OFlags::NONBLOCK, 0)
     }
 
-    /// Opens an existing file for reading and writing, never through a link.
+    /// Opens an existing file for reading and writing. Refuses a symbolic link.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file is missing, is a link, or cannot be opened.
     pub fn read_write(&self, name: &OsStr) -> io::Result<File> {
         self.open_file(name, OFlags::RDWR | OFlags::NONBLOCK, 0)
     }
 
-    /// A new file for writing; fails if anything has the name.
+    /// Creates a new file for writing.
+    ///
+    /// # Errors
+    ///
+    /// Fails if an entry with this name exists, or if the file cannot be created.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         self.open_file(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode)
     }
@@ -82,15 +110,24 @@ impl Dir {
         Ok(File::from(openat(&self.fd, name, flags, Mode::from_raw_mode(mode as _))?))
     }
 
-    /// Renames within the directory; what has the new name is replaced.
+    /// Renames within the directory. An existing entry named `to` is replaced.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `from` is missing or the rename is refused.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
     }
 
-    /// Renames within the directory; fails if anything has the new name.
+    /// Renames within the directory, without replacing an existing entry.
+    ///
+    /// # Errors
+    ///
+    /// Fails if an entry named `to` exists.
     pub fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match renameat_with(&self.fd, from, &self.fd, to, RenameFlags::NOREPLACE) {
-            // No such rename on this file system: a second name, then the first away, does the same.
+            // This file system cannot rename without replacing. Adding the new name and then removing the old
+            // one has the same effect.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
                 rustix::fs::linkat(&self.fd, from, &self.fd, to, AtFlags::empty())?;
                 Ok(unlinkat(&self.fd, from, AtFlags::empty())?)
@@ -99,7 +136,11 @@ impl Dir {
         }
     }
 
-    /// Two names change what they name, in one moment. `Unsupported` where the file system cannot.
+    /// Swaps the entries of two names atomically.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Unsupported` if the file system cannot swap.
     pub fn exchange(&self, a: &OsStr, b: &OsStr) -> io::Result<()> {
         match renameat_with(&self.fd, a, &self.fd, b, RenameFlags::EXCHANGE) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Err(io::ErrorKind::Unsupported.into()),
@@ -111,7 +152,8 @@ impl Dir {
         Ok(unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
-    /// The names are on disk. Some file systems cannot say so for a directory; then there is nothing to do.
+    /// Flushes the directory's entries to disk. Some file systems cannot flush a directory; the error is
+    /// ignored because there is no alternative.
     pub fn sync(&self) {
         let whole = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if let Ok(fd) = openat(&self.fd, ".", whole, Mode::empty()) {
@@ -120,7 +162,7 @@ impl Dir {
     }
 }
 
-/// Directory and name of a file; `None` for a path without a name.
+/// Splits a path into its directory and its file name; `None` for a path without a name.
 pub fn split(path: &Path) -> Option<(&Path, OsString)> {
     Some((path.parent()?, path.file_name()?.to_owned()))
 }

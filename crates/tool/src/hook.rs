@@ -1,7 +1,7 @@
-//! What happens around a call that changes files: a formatter, a language server.
+//! Hooks that run around calls that change files: a formatter, a language server.
 //!
-//! Owns the seam alone. The agent calls it; what it does is decided by whoever hands one in. A hook never fails a call: the
-//! files are changed already, so whatever goes wrong in it is a line of its note.
+//! Owns only the interface. The agent calls the hook; the caller that installs one decides what it does. A
+//! hook never makes a call fail, because the files have already changed. If the hook fails, its note says so.
 
 use crate::ToolEnv;
 use becket_types::{FileChange, PermissionMode, ToolOutput};
@@ -13,18 +13,18 @@ use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::pin::pin;
 
-/// What a hook has to say about a change.
+/// The note that a hook adds to the output of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EditNote {
-    /// For the model, below the tool's own output; empty for nothing.
+    /// Text for the model, appended to the tool's own output; empty for none.
     pub text: String,
-    /// For people, as `after_edit` of the output's details; null for nothing.
+    /// Data for people, stored as `after_edit` in the output's details; null for none.
     pub details: Value,
 }
 
-/// Is told before and after calls that change files.
+/// Observes calls that change files, before and after they run.
 pub trait EditHook: Send + Sync {
-    /// A call that was permitted to change these files is about to run.
+    /// Called before a permitted call that may change these files.
     fn before<'a>(
         &'a self,
         paths: &'a [PathBuf],
@@ -32,7 +32,8 @@ pub trait EditHook: Send + Sync {
         env: &'a ToolEnv,
     ) -> BoxFuture<'a, ()>;
 
-    /// The call changed these files. `mode` is the session's mode now: nothing of the project may be run that it forbids.
+    /// Called after a call that changed these files. `mode` is the session's current mode: the hook may not
+    /// run any program of the project that this mode forbids.
     fn after<'a>(
         &'a self,
         changes: &'a [FileChange],
@@ -47,8 +48,8 @@ impl fmt::Debug for dyn EditHook {
     }
 }
 
-/// The output of a call with what the hook has to say of it. A call that failed or changed nothing is none of its business,
-/// and an interrupt ends it.
+/// Returns the call's output with the hook's note added. The hook is skipped if the call failed or changed no
+/// file. An interrupt cancels the hook.
 pub async fn noted(
     hook: &dyn EditHook,
     mut output: ToolOutput,

@@ -1,20 +1,21 @@
-//! The model's arguments as a typed value.
+//! Parsing of a model's arguments into typed values.
 //!
-//! Owns leniency: models write `"10"` for 10, `"true"` for true, `null` for what they leave out, a JSON text for an array,
-//! the argument names of other agents. All of that is understood, by the tool's own input schema, before serde sees it.
-//! What cannot be understood becomes one sentence that says which field, what was expected and what came.
+//! Owns leniency: models write `"10"` for 10, `"true"` for true, `null` for an omitted field, a string of
+//! JSON for an array, or the argument names of other agents. The tool's input schema is used to convert all
+//! of these before serde sees them. An argument that cannot be converted gives one sentence that names the
+//! field, the expected type and the actual value.
 //!
-//! Understands of JSON Schema only what our tools use: `type`, `properties`, `required`, `items`, `enum`, `minimum`.
-//! Never guesses a missing value and never drops a field it does not know in silence.
+//! Understands only the parts of JSON Schema that becket's tools use: `type`, `properties`, `required`,
+//! `items`, `enum`, `minimum`. Never guesses a missing value. Never drops an unknown field silently.
 
 use becket_types::{ToolSpec, cut_end};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
 
-/// Reads inputs of one tool.
+/// Parser for the inputs of one tool.
 ///
 /// ```ignore
-/// let input: ReadInput = Parser::new(&self.spec).aliases(&[("file_path", "path")]).parse(&input)?;
+///   let input: ReadInput = Parser::new(&self.spec).aliases(&[("file_path", "path")]).parse(&input)?;
 /// ```
 #[derive(Clone, Copy)]
 pub struct Parser<'a> {
@@ -28,22 +29,28 @@ impl<'a> Parser<'a> {
         Self { spec, aliases: &[], ignored: &[] }
     }
 
-    /// Other names of fields, at any depth: `(what the model wrote, what it is)`. A field under its own name wins.
+    /// Accepts other names for fields, at any depth: `(name the model may write, real name)`. If both are
+    /// present, the real name wins.
     pub fn aliases(mut self, aliases: &'a [(&'a str, &'a str)]) -> Self {
         self.aliases = aliases;
         self
     }
 
-    /// Fields that other agents' tools have and that change nothing here (`description`).
+    /// Ignores these fields. Tools of other agents have them and they have no effect here (`description`).
     pub fn ignore(mut self, fields: &'a [&'a str]) -> Self {
         self.ignored = fields;
         self
     }
 
-    /// The typed input, or a message for the model.
+    /// Returns the typed input.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message for the model that says which field is wrong and what was expected.
     pub fn parse<T: DeserializeOwned>(self, input: &Value) -> Result<T, String> {
         let value = self.coerce(input, &self.spec.input_schema, "").map_err(|e| self.message(&e))?;
-        // The only thing that a type may refuse of what a schema allows.
+        // A value that passes the schema can only fail here by being negative, because the fields are
+        // unsigned.
         let below = value.as_object().into_iter().flatten().find(|(_, v)| v.as_i64().is_some_and(|n| n < 0));
         let below = below.map(|(name, n)| format!("`{name}` must be at least 0, got {n}"));
         T::deserialize(value).map_err(|e| self.message(&below.unwrap_or_else(|| e.to_string())))
@@ -122,7 +129,8 @@ impl<'a> Parser<'a> {
         Ok(out)
     }
 
-    /// The schema's name for a field: as written, in another case, or an alias.
+    /// Returns the schema's name for a field that the model wrote: the same name, the same in another case,
+    /// or an alias.
     fn field_name<'f>(
         &self,
         written: &str,
@@ -154,7 +162,8 @@ fn unknown(place: &str, written: &str, fields: &Map<String, Value>) -> String {
     }
 }
 
-/// A text that holds the JSON that was wanted, parsed; anything else as it is.
+/// If the value is a string of JSON of the wanted type, returns the parsed JSON; otherwise the value
+/// unchanged.
 fn parsed(value: &Value, wanted: fn(&Value) -> bool) -> std::borrow::Cow<'_, Value> {
     if let Value::String(text) = value
         && let Ok(inner) = serde_json::from_str::<Value>(text)

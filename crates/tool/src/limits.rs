@@ -1,16 +1,17 @@
-//! Outputs that fit: at most 2,000 lines and 50 KB reach the model.
+//! Shortening of outputs: at most 2,000 lines and 50 KB reach the model.
 //!
-//! Owns the cut. What does not fit is kept whole in the session's blob store, and the place of the cut says exactly which
-//! lines and bytes are missing and which `recall` brings them. Nothing is dropped silently, no cut is inside a character.
+//! Owns the cut. A longer output is stored whole in the session's blob store. A notice at the cut says
+//! exactly which lines and bytes are missing and which `recall` returns them. Nothing is dropped silently,
+//! and no cut is inside a character.
 //!
-//! Laws: a capped output with its notice is within the limits; capping twice is capping once; head and tail are a prefix
-//! and a suffix of the whole.
+//! Laws: a shortened output with its notice is within the limits; shortening twice equals shortening once;
+//! head and tail are a prefix and a suffix of the whole.
 
 use crate::{ToolEnv, text};
 use becket_types::{CallId, ToolOutput, cut_end, cut_start};
 use std::fmt::Write;
 
-/// How much of an output the model sees.
+/// Size limits for the part of an output that the model sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub lines: usize,
@@ -20,19 +21,20 @@ pub struct Limits {
 /// The limits of every tool output.
 pub const OUTPUT: Limits = Limits { lines: 2_000, bytes: 50 * 1024 };
 
-/// Room that a notice may take.
+/// Space reserved for the notice.
 const NOTICE: Limits = Limits { lines: 1, bytes: 400 };
 
-/// Which end of a long output matters.
+/// The part of a long output that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// Files, listings, matches: the beginning.
+    /// The beginning: for files, listings and matches.
     Head,
-    /// Commands: how it began and how it ended.
+    /// The beginning and the end: for commands.
     HeadTail,
 }
 
-/// What was left out of an output. Lines count from 1, bytes from 0; `to_*` is the last line, and one past the last byte.
+/// The omitted part of an output. Lines count from 1, bytes from 0. `to_line` is the last omitted line;
+/// `to_byte` is one past the last omitted byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Omitted {
     pub from_line: usize,
@@ -41,12 +43,12 @@ pub struct Omitted {
     pub from_byte: usize,
     pub to_byte: usize,
     pub bytes: usize,
-    /// The cut begins and ends between lines.
+    /// True if the cut begins and ends between lines.
     pub whole_lines: bool,
 }
 
 impl Omitted {
-    /// The notice that stands where the text was; one line, without a line break.
+    /// Returns the one-line notice that replaces the omitted text, without a line break.
     pub fn notice(&self, call: &CallId) -> String {
         let Self { from_line, to_line, lines, from_byte, to_byte, bytes, .. } = self;
         let missing = self.describe();
@@ -70,7 +72,7 @@ impl Omitted {
     }
 }
 
-/// A text that did not fit: what is kept of it and what is not.
+/// A text that exceeds the limits, split into the kept pieces and the omitted part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut<'a> {
     pub head: &'a str,
@@ -78,13 +80,13 @@ pub struct Cut<'a> {
     pub omitted: Omitted,
 }
 
-/// Lines as an editor counts them: a line break at the end does not begin another line.
+/// Counts lines like an editor: a line break at the end does not start another line.
 pub fn count_lines(text: &str) -> usize {
     let breaks = text.bytes().filter(|b| *b == b'\n').count();
     breaks + usize::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
-/// `None` when `text` fits. Otherwise the kept pieces, each within its share of the limits.
+/// Cuts `text` to the limits; `None` if it fits. Each kept piece is within its share of the limits.
 pub fn cut(text: &str, limits: Limits, keep: Keep) -> Option<Cut<'_>> {
     let lines = count_lines(text);
     if text.len() <= limits.bytes && lines <= limits.lines {
@@ -122,7 +124,8 @@ pub fn cut(text: &str, limits: Limits, keep: Keep) -> Option<Cut<'_>> {
     Some(Cut { head, tail, omitted })
 }
 
-/// Whole lines from the beginning; into a line only where stopping before it would waste half of the room.
+/// Returns whole lines from the beginning. Cuts inside a line only if stopping before it would waste half of
+/// the space.
 fn head_of(text: &str, room: Limits) -> &str {
     let window = cut_end(text, room.bytes);
     let (mut end, mut count) = (0, 0);
@@ -133,14 +136,14 @@ fn head_of(text: &str, room: Limits) -> &str {
         end = at + 1;
         count += 1;
     }
-    // A piece of a line is one, too.
+    // `window` may end in the middle of a line; that piece counts as a line.
     if end < window.len() / 2 && count < room.lines { window } else { &text[..end] }
 }
 
 fn tail_of(text: &str, room: Limits) -> &str {
     let window = cut_start(text, room.bytes);
     let offset = text.len() - window.len();
-    // The line break that ends the last line does not begin one.
+    // A line break at the very end closes the last line. It does not start another one.
     let body = window.strip_suffix('\n').unwrap_or(window);
     let mut start = window.len();
     let mut count = 0;
@@ -159,13 +162,13 @@ fn tail_of(text: &str, room: Limits) -> &str {
     }
 }
 
-/// The last thing a tool does to its output: invisible characters are shown, the whole is kept where it does not fit, and
-/// the text is cut to [`OUTPUT`]. Doing it again changes nothing.
+/// Finishes a tool's output: makes invisible characters visible, stores the whole text if it is too long, and
+/// cuts it to [`OUTPUT`]. Every tool calls this last. Calling it twice changes nothing.
 pub fn finish(output: ToolOutput, keep: Keep, env: &ToolEnv) -> ToolOutput {
     finish_within(output, keep, OUTPUT, env)
 }
 
-/// [`finish`] with other limits.
+/// Like [`finish`], with other limits.
 pub fn finish_within(mut output: ToolOutput, keep: Keep, limits: Limits, env: &ToolEnv) -> ToolOutput {
     if let std::borrow::Cow::Owned(clean) = text::clean(&output.content) {
         output.content = clean;

@@ -1,12 +1,11 @@
-//! Paths without surprises: resolved as the kernel walks them, compared by components, opened without blocking.
+//! Resolving, comparing and opening paths safely.
 //!
-//! Owns resolution and opening for every tool. The model behind it: a path is resolved once to a canonical one (no `.`,
-//! `..`, symbolic links), the guard decides about that one, and that one is opened in a way that fails if a link was put
-//! into it since.
+//! Owns this for every tool. A path is resolved once to a canonical path (no `.`, `..`, symbolic links). The
+//! guard decides about the canonical path. Opening it fails if a link was placed in it in the meantime.
 //!
 //! Invariants:
-//! - What does not exist yet is resolved too: each existing component is followed, the rest keeps its name.
-//! - Pipes, sockets, devices, `/sys` and all of `/proc` but a list are refused before they are opened.
+//! - Paths that do not exist are resolved too: existing components are followed, the rest keep their names.
+//! - Pipes, sockets, devices, `/sys`, and all of `/proc` except a list are refused before they are opened.
 //!
 //! Knows no permission rule and does not read HOME: `~` is an ordinary name.
 
@@ -17,12 +16,12 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// The kernel's own limit on links in one path.
+/// Maximum number of links in one path; the same as the kernel's limit.
 const MAX_LINKS: usize = 40;
-/// And on the bytes of one.
+/// Maximum length of a path in bytes; the same as the kernel's limit.
 const MAX_BYTES: usize = 4_096;
 
-/// Why a path cannot be used. The text is for the model.
+/// The reason why a path cannot be used. The text is for the model.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     #[error("The path is empty.")]
@@ -73,8 +72,13 @@ fn steps(path: &Path) -> impl DoubleEndedIterator<Item = Step> {
     })
 }
 
-/// `path` against `base` (absolute), with every symbolic link followed component by component, as the kernel does it.
-/// Components that do not exist keep their names, so the target of a write can be judged before it is there.
+/// Resolves `path` against the absolute path `base`, following every symbolic link component by component,
+/// like the kernel. Components that do not exist keep their names, so the target of a write can be judged
+/// before it exists.
+///
+/// # Errors
+///
+/// Fails if the path is empty, too long, has too many links, or cannot be examined.
 pub fn resolve(base: &Path, path: &Path) -> Result<PathBuf, PathError> {
     if path.as_os_str().is_empty() {
         return Err(PathError::Empty);
@@ -116,19 +120,20 @@ pub fn resolve(base: &Path, path: &Path) -> Result<PathBuf, PathError> {
             }
             Ok(_) => {}
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
-            // Not being able to look is no licence to guess.
+            // If a component cannot be examined, it may be a link to anywhere. Refusing is the safe choice.
             Err(source) => return Err(PathError::Io { path: out, source }),
         }
     }
     Ok(out)
 }
 
-/// Whether `path` (resolved) is one of `roots` (canonical) or lies below one. By components: `/a/bc` is not in `/a/b`.
+/// True if the resolved `path` is one of the canonical `roots` or inside one. Compares components: `/a/bc` is
+/// not inside `/a/b`.
 pub fn is_inside(roots: &[PathBuf], path: &Path) -> bool {
     roots.iter().any(|root| path.starts_with(root))
 }
 
-/// Files of `/proc` that say how the machine is.
+/// Files of `/proc` that describe the machine and are safe to read.
 const OF_MACHINE: &[&str] = &[
     "cpuinfo",
     "meminfo",
@@ -147,7 +152,7 @@ const OF_MACHINE: &[&str] = &[
     "sys",
     "pressure",
 ];
-/// Files of a process that say how it is.
+/// Files of a process's folder in `/proc` that are safe to read.
 const OF_PROCESS: &[&str] = &[
     "status",
     "stat",
@@ -165,8 +170,9 @@ const OF_PROCESS: &[&str] = &[
     "net",
 ];
 
-/// Why a resolved path is never opened, whatever the permissions: under `/proc` and `/sys`, reading can wait for ever, change
-/// something, or give memory and environments away. What is known to do none of it may be read.
+/// Returns the reason why a resolved path is never opened, regardless of permissions. Under `/proc` and
+/// `/sys`, reading can block forever, have side effects, or reveal memory and environment variables. Only
+/// files that are known to do none of this may be read.
 pub fn refusal(path: &Path) -> Option<&'static str> {
     if path.starts_with("/sys") && path != Path::new("/sys") {
         return Some("it belongs to the kernel and its devices");
@@ -179,7 +185,7 @@ pub fn refusal(path: &Path) -> Option<&'static str> {
         let known = OF_MACHINE.contains(&first);
         return (!known).then_some("it is kernel memory or a kernel control");
     }
-    // The folder of a process itself is a listing.
+    // `/proc/7` itself is only a listing.
     let second = parts.get(1)?;
     match last {
         "environ" => Some("it is the environment of a process, where keys and tokens are"),
@@ -187,7 +193,7 @@ pub fn refusal(path: &Path) -> Option<&'static str> {
             Some("it is the memory of a process")
         }
         _ if !OF_PROCESS.contains(second) => Some("it reaches into a running process"),
-        // `task/7/…` is the same for a thread.
+        // `/proc/7/task/9/…` has the same files for a thread.
         _ if *second == "task" && parts.get(3).is_some_and(|p| !OF_PROCESS.contains(p)) => {
             Some("it reaches into a running process")
         }
@@ -195,7 +201,11 @@ pub fn refusal(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// What stands at a resolved path. `Err` when there is nothing, or nothing that may be opened.
+/// Returns the metadata of a resolved path.
+///
+/// # Errors
+///
+/// Fails if nothing exists there, or if it may not be opened.
 pub fn inspect(path: &Path) -> Result<Metadata, PathError> {
     if let Some(why) = refusal(path) {
         return Err(PathError::Refused { path: path.to_owned(), why });
@@ -216,8 +226,12 @@ fn check(path: &Path, meta: &Metadata) -> Result<(), PathError> {
     }
 }
 
-/// Opens a regular file at a resolved path for reading: looked at before, opened without waiting, looked at again.
-/// The size in the metadata may be 0 for files the kernel makes up (`/proc/cpuinfo`).
+/// Opens a regular file at a resolved path for reading. It is checked before and after opening, and opening
+/// does not block. The size in the metadata may be 0 for files that the kernel generates (`/proc/cpuinfo`).
+///
+/// # Errors
+///
+/// Fails if the path is not a regular file, may not be opened, or was replaced by a link.
 pub fn open_file(path: &Path) -> Result<(File, Metadata), PathError> {
     let before = inspect(path)?;
     if before.is_dir() {
@@ -226,8 +240,12 @@ pub fn open_file(path: &Path) -> Result<(File, Metadata), PathError> {
     open_listed(path)
 }
 
-/// [`open_file`] for a path that a listing of its directory just named as a regular file: looked at once, behind the opening,
-/// which follows no link and waits for nobody.
+/// Like [`open_file`], for a path that a directory listing has just reported as a regular file. It is checked
+/// only once, after opening; opening follows no link and does not block.
+///
+/// # Errors
+///
+/// Fails for the same reasons as [`open_file`].
 pub fn open_listed(path: &Path) -> Result<(File, Metadata), PathError> {
     if let Some(why) = refusal(path) {
         return Err(PathError::Refused { path: path.to_owned(), why });
@@ -241,14 +259,14 @@ pub fn open_listed(path: &Path) -> Result<(File, Metadata), PathError> {
     Ok((file, meta))
 }
 
-/// Names in the nearest existing directory that a missing path may have meant, best first, at most three; full paths.
-/// Looks at 10,000 names at most.
+/// Returns up to three full paths that a missing path may have meant, best first. They are taken from the
+/// nearest existing directory, of which at most 10,000 names are compared.
 pub fn suggestions(path: &Path) -> Vec<PathBuf> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str())) else {
         return Vec::new();
     };
     let Ok(entries) = std::fs::read_dir(parent) else {
-        // The directory itself is missing: perhaps its name is the one that is wrong.
+        // The directory itself is missing, so its name may be the wrong one.
         return suggestions(parent)
             .into_iter()
             .map(|dir| dir.join(name))

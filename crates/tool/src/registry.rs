@@ -1,24 +1,26 @@
-//! The tools of a session by name.
+//! The tools of a session, by name.
 //!
-//! Owns order and lookup. Tools are kept in the order of their names, whatever order they were added in, so the specs that
-//! go to the model are the same bytes in every session with the same tools (the provider's cache depends on it). Lookup
-//! ignores case and knows the names of other agents: models that learned `Read` or `TodoWrite` elsewhere find `read` and `todo`. A tool may be there without being offered: the model is
-//! not told of it, and what it knows from elsewhere is found all the same. Does not run anything and decides nothing.
+//! Owns order and lookup. Tools are sorted by name, regardless of the order in which they were added.
+//! Sessions with the same tools therefore send the same bytes of specifications, which the provider's cache
+//! depends on. Lookup ignores case and knows
+//! the names of other agents: models that learned `Read` or `TodoWrite` find `read` and `todo`. A tool may
+//! be registered without being offered: its specification is not sent, but a model that knows the tool from
+//! elsewhere can still call it. Runs nothing and decides nothing.
 
 use crate::Tool;
 use becket_types::ToolSpec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Tools in the order of their names.
+/// Tools, sorted by name.
 #[derive(Clone, Default)]
 pub struct Registry {
     tools: BTreeMap<String, Arc<dyn Tool>>,
-    /// Tools that are not offered.
+    /// Names of registered tools whose specification is not sent to the model.
     quiet: BTreeSet<String>,
 }
 
-/// Why a tool was not added.
+/// The reason why a tool was not added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
     #[error("tool name {0:?} is not of the form [a-zA-Z0-9_-]{{1,64}}")]
@@ -34,7 +36,11 @@ impl Registry {
         Self::default()
     }
 
-    /// Adds a tool under its spec's name.
+    /// Adds a tool under the name in its specification.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the name is invalid or taken, or if the input schema is not an object schema.
     pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
         let spec = tool.spec();
         let name = spec.name.clone();
@@ -52,7 +58,8 @@ impl Registry {
         Ok(())
     }
 
-    /// By name, or by the name that other agents use; case and surrounding white space do not matter.
+    /// Finds a tool by its name, or by the name that other agents use. Case and surrounding white space are
+    /// ignored.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         if let Some(tool) = self.tools.get(name) {
             return Some(tool);
@@ -62,12 +69,12 @@ impl Registry {
         self.tools.get(own.as_ref()).or_else(|| self.tools.get(name.to_ascii_lowercase().as_str()))
     }
 
-    /// Keeps the tools whose name passes.
+    /// Removes all tools whose name does not pass the test.
     pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
         self.tools.retain(|name, _| keep(name));
     }
 
-    /// Offers only the tools whose name passes. The others are found by [`Registry::get`] as before.
+    /// Offers only the tools whose name passes the test. [`Registry::get`] still finds the others.
     pub fn offer(&mut self, mut pass: impl FnMut(&str) -> bool) {
         self.quiet = self.tools.keys().filter(|name| !pass(name)).cloned().collect();
     }
@@ -76,38 +83,39 @@ impl Registry {
         self.tools.iter().filter(|(name, _)| !self.quiet.contains(*name))
     }
 
-    /// Names of the offered tools, in order.
+    /// Returns the sorted names of the offered tools.
     pub fn names(&self) -> Vec<String> {
         self.offered().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Names of all tools, in order.
+    /// Returns the sorted names of all tools.
     pub fn all_names(&self) -> Vec<String> {
         self.tools.keys().cloned().collect()
     }
 
-    /// Names of the tools whose outputs are never pruned (T9), in order.
+    /// Returns the sorted names of the tools whose outputs are never pruned.
     pub fn protected(&self) -> Vec<String> {
         self.tools.iter().filter(|(_, t)| t.protected()).map(|(n, _)| n.clone()).collect()
     }
 
-    /// What the model is told, in order.
+    /// Returns the specifications for the model, sorted by name.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.offered().map(|(_, tool)| tool.spec().clone()).collect()
     }
 
-    /// Hex SHA-256 of [`Registry::specs`]' JSON: equal exactly when the model is told the same.
+    /// Returns the hex SHA-256 of the JSON of [`Registry::specs`]. Two registries have the same hash exactly
+    /// if they send the same specifications.
     pub fn hash(&self) -> String {
         let mut bytes = Vec::new();
         for (_, tool) in self.offered() {
-            // A spec is plain data with string keys: writing it to memory cannot fail.
+            // The specification is plain data with string keys, so writing it to memory cannot fail.
             let _ = serde_json::to_writer(&mut bytes, tool.spec());
             bytes.push(b'\n');
         }
         crate::sha256(&bytes)
     }
 
-    /// What to tell the model that called a tool that is not there.
+    /// Returns the message for a model that called a tool which does not exist.
     pub fn unknown(&self, name: &str) -> String {
         let near = crate::text::nearest(name, self.offered().map(|(name, _)| name.as_str()))
             .map_or(String::new(), |n| format!(" Did you mean `{n}`?"));

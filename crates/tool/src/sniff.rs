@@ -1,17 +1,19 @@
-//! Kind of a file, by its first bytes.
+//! Detection of a file's kind by its first bytes.
 //!
-//! Owns the table of magic numbers and the rule for text. A name decides only where bytes cannot (a notebook is JSON).
-//! Reads nothing itself. What `read` does not show, `edit` does not change without being told so.
+//! Owns the table of magic numbers and the definition of text. The file name is used only if the bytes do not
+//! decide (a notebook is JSON). Reads no file itself. `edit` refuses to change files that `read` cannot show,
+//! unless the model asks for it explicitly.
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use std::path::Path;
 
-/// Number of bytes that decide.
+/// Number of bytes that are examined.
 pub const SAMPLE: usize = 8 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// UTF-16, or something in which a line feed is one byte (UTF-8 as far as is known).
+    /// Text in UTF-16, or in an encoding in which a line feed is one byte (UTF-8 unless something else is
+    /// known).
     Text(&'static Encoding),
     Notebook,
     Pdf,
@@ -47,15 +49,15 @@ impl Format {
     }
 }
 
-/// A file whose bytes are not for reading: what it is and what may help.
+/// A file that cannot be read as text: its kind, and advice on what to use instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binary {
-    /// With its article: `an ELF binary`.
+    /// Name with its article, for example `an ELF binary`.
     pub name: &'static str,
     pub hint: &'static str,
 }
 
-/// First bytes, at which place, and what they mean.
+/// Byte offset, magic number, name, and advice.
 const MAGIC: &[(usize, &[u8], &str, &str)] = &[
     (0, b"\x7fELF", "an ELF binary", ""),
     (0, b"MZ\x90", "a Windows executable", ""),
@@ -82,12 +84,12 @@ const MAGIC: &[(usize, &[u8], &str, &str)] = &[
     (257, b"ustar", "a tar archive", " `tar -tf FILE` lists it."),
 ];
 
-/// Kind of the file at `path`, whose beginning is `sample`.
+/// Returns the kind of the file at `path`. `sample` is its beginning.
 pub fn kind(sample: &[u8], path: &Path) -> Kind {
     if let Some(format) = image(sample) {
         return Kind::Image(format);
     }
-    // Readers accept some bytes before the mark; mail and printers put them there.
+    // PDF readers accept some bytes before the header, because mail programs and printers add them.
     if memchr::memmem::find(&sample[..sample.len().min(1024)], b"%PDF-")
         .is_some_and(|at| at == 0 || !is_text(&sample[..at]))
     {
@@ -112,7 +114,7 @@ pub fn kind(sample: &[u8], path: &Path) -> Kind {
     if notebook && sample.trim_ascii_start().starts_with(b"{") { Kind::Notebook } else { Kind::Text(UTF_8) }
 }
 
-/// The name of a file that is no text, with its article; `None` for text.
+/// Returns the name of a kind of file that is not text, with its article; `None` for text.
 pub fn not_text(bytes: &[u8], path: &Path) -> Option<&'static str> {
     match kind(&bytes[..bytes.len().min(SAMPLE)], path) {
         Kind::Binary(what) => Some(what.name),
@@ -122,7 +124,7 @@ pub fn not_text(bytes: &[u8], path: &Path) -> Option<&'static str> {
     }
 }
 
-/// Kind that the name of a file promises, unless that is text.
+/// Returns the kind that the file's name suggests; `None` if it suggests text.
 pub fn named(path: &Path) -> Option<&'static str> {
     let extension = path.extension()?.to_str()?.to_ascii_lowercase();
     let formats = [Format::Png, Format::Jpeg, Format::Gif, Format::Webp];
@@ -133,7 +135,7 @@ pub fn named(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// Magic numbers made of letters also begin ordinary texts ("BZh…", "ID3 tags are …").
+/// True for text that happens to begin with a magic number made of letters ("BZh…", "ID3 tags are …").
 fn plain_text(sample: &[u8], magic: &[u8]) -> bool {
     let ambiguous = magic.iter().all(|b| b.is_ascii_alphanumeric());
     ambiguous && is_text(sample)
@@ -157,7 +159,7 @@ fn image(sample: &[u8]) -> Option<Format> {
     }
 }
 
-/// UTF-16 without a mark: of Western text, every second byte is 0 and the others are not.
+/// Detects UTF-16 without a byte order mark. In Western text every second byte is 0 and the others are not.
 fn utf16(sample: &[u8]) -> Option<&'static Encoding> {
     let pairs = sample.len() / 2;
     let zeros = |side: usize| sample.iter().skip(side).step_by(2).filter(|b| **b == 0).count();

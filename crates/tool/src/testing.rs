@@ -1,6 +1,7 @@
-//! A session for tests of tools: [`TestHost`] keeps everything in memory, [`env()`] makes the environment of one call.
+//! A session for tests of tools: [`TestHost`] keeps everything in memory, and [`env()`] makes the environment
+//! of one call.
 //!
-//! Owns no behaviour of its own; product code never uses it.
+//! Contains no behaviour of becket. Production code never uses it.
 
 use crate::{Contents, Host, Tool, ToolEnv};
 use becket_types::{BlobId, CallId, Part, Places, Seq, ToolOutput};
@@ -10,22 +11,22 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// What a [`TestHost`] was told.
+/// Everything that a [`TestHost`] has recorded, and the answers prepared for it.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     pub blobs: HashMap<String, Vec<u8>>,
     pub reads: HashMap<PathBuf, String>,
     pub contents: Contents,
     pub state: HashMap<String, Value>,
-    /// By call id: tool and whole output.
+    /// By call id: tool name and whole output.
     pub originals: HashMap<String, (String, String)>,
-    /// What a search of the past finds, whatever the words.
+    /// The result of every search of the history, for any query.
     pub past: Places,
-    /// By entry: who said it, and the whole text.
+    /// By entry: author and whole text.
     pub messages: std::collections::BTreeMap<Seq, (String, String)>,
-    /// Images by the id for `recall`.
+    /// Images by their id for `recall`.
     pub images: HashMap<String, Vec<Part>>,
-    /// The blob store refuses with this text.
+    /// If set, the blob store fails with this text.
     pub blob_error: Option<String>,
     /// Live output, chunk by chunk.
     pub progress: Vec<String>,
@@ -36,7 +37,7 @@ pub struct Kept {
 pub struct TestHost(Mutex<Kept>);
 
 impl TestHost {
-    /// What was kept so far; also the way to prepare it.
+    /// Returns the records. Tests also use it to prepare answers.
     pub fn kept(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,7 +100,7 @@ impl Host for TestHost {
     }
 }
 
-/// The environment of a call `call_1` that runs in `cwd`, its only root (both made canonical).
+/// Makes the environment of a call `call_1` that runs in `cwd`. `cwd`, made canonical, is its only root.
 pub fn env(cwd: &Path) -> (ToolEnv, Arc<TestHost>) {
     let host = Arc::new(TestHost::default());
     let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
@@ -118,7 +119,7 @@ pub fn env(cwd: &Path) -> (ToolEnv, Arc<TestHost>) {
     (env, host)
 }
 
-/// Runs a tool as the agent does: access first, whose error is the output.
+/// Runs a tool like the agent does: `access` first. If that fails, its error is the output.
 pub async fn run(tool: &dyn Tool, env: &ToolEnv, input: Value) -> ToolOutput {
     match tool.access(&input, env) {
         Ok(_) => tool.run(input, env).await,

@@ -1,17 +1,17 @@
-//! Text that the model can trust its eyes on, and names that are near one another.
+//! Making hidden characters visible, and finding similar names.
 //!
-//! Owns [`clean`]: characters that a person would not see are shown as `<U+202E>` instead of being passed on, because they
-//! carry instructions past the reviewer (tag characters, bidirectional overrides, runs of variation selectors). Real
-//! writing keeps what it needs: joiners between letters of joining scripts and inside emoji, flag sequences, marks of
-//! right-to-left text, one variation selector after a character that has variants.
+//! Owns [`clean`]: characters that a person cannot see are shown as `<U+202E>`, because they can carry
+//! instructions past a human reviewer (tag characters, bidirectional overrides, runs of variation selectors).
+//! Characters that real writing needs stay: joiners between letters of joining scripts and inside emoji, flag
+//! sequences, marks of right-to-left text, and one variation selector after a character that has variants.
 //!
-//! Changes nothing that is printable, and judges no meaning.
+//! Changes nothing printable. Does not judge meaning.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// `text` with invisible characters shown. Borrows when there is nothing to show; plain ASCII costs one scan.
-/// Doing it again changes nothing.
+/// Returns `text` with invisible characters made visible. Borrows if there are none; plain ASCII costs one
+/// scan. Calling it twice changes nothing.
 pub fn clean(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|b| b >= 0x80 || is_active_control(char::from(b))) {
         return Cow::Borrowed(text);
@@ -55,7 +55,8 @@ fn first_hidden(text: &str) -> Option<usize> {
     found
 }
 
-/// Calls `each(byte offset, char, hidden)` from byte `from` on until it says false. What precedes `from` is context.
+/// Calls `each(byte offset, char, hidden)` for each character from byte `from` on, until it returns false.
+/// The text before `from` is only context.
 fn walk(text: &str, from: usize, mut each: impl FnMut(usize, char, bool) -> bool) {
     let mut previous = text[..from].chars().next_back();
     let mut in_flag = 0usize;
@@ -80,7 +81,7 @@ fn walk(text: &str, from: usize, mut each: impl FnMut(usize, char, bool) -> bool
     }
 }
 
-/// Controls a terminal acts on. Tab, line feed, carriage return and form feed are text.
+/// Control characters that a terminal acts on. Tab, line feed, carriage return and form feed count as text.
 fn is_active_control(c: char) -> bool {
     matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{e}'..='\u{1f}' | '\u{7f}'..='\u{9f}')
 }
@@ -89,7 +90,8 @@ fn is_tag(c: char) -> bool {
     matches!(c, '\u{E0000}'..='\u{E007F}')
 }
 
-/// Length of the tags of a subdivision flag (`gbeng` and the end tag) at the beginning of `rest`; 0 when it is none.
+/// Returns the length in bytes of a subdivision flag's tags (`gbeng` and the end tag) at the start of `rest`;
+/// 0 if there is none.
 fn flag_tags(rest: &str) -> usize {
     let mut count = 0;
     for c in rest.chars().take(8) {
@@ -108,7 +110,8 @@ fn is_hidden(c: char, previous: Option<char>, rest: &str, text: &str, at: usize)
     match c {
         '\u{80}'..='\u{9f}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{180E}' => true,
         '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}' | '\u{3164}' | '\u{FFA0}' => true,
-        // The byte order mark of a file is no content; anywhere else it is a zero-width space.
+        // At the start of a file this is the byte order mark, which is not content. Anywhere else it is an
+        // invisible space.
         '\u{FEFF}' => true,
         '\u{AD}' => !(before(char::is_alphabetic) && after(char::is_alphabetic)),
         '\u{34F}' => !before(is_right_to_left),
@@ -132,7 +135,7 @@ fn is_hidden(c: char, previous: Option<char>, rest: &str, text: &str, at: usize)
 fn line_around(text: &str, at: usize) -> &str {
     let start = text[..at].rfind('\n').map_or(0, |i| i + 1);
     let end = text[at..].find('\n').map_or(text.len(), |i| at + i);
-    // A line without end is judged by what is near.
+    // A very long line is judged by the 2,000 bytes on either side.
     let start = text.ceil_char_boundary(start.max(at.saturating_sub(2_000)));
     let end = text.floor_char_boundary(end.min(at + 2_000));
     &text[start..end]
@@ -152,7 +155,7 @@ fn is_joining(c: char) -> bool {
         | '\u{10D00}'..='\u{10D3F}' | '\u{11000}'..='\u{11FFF}' | '\u{1E900}'..='\u{1E95F}')
 }
 
-/// Scripts written without spaces, where a zero-width space marks where a line may break.
+/// Scripts without spaces between words. There, a zero-width space marks a possible line break.
 fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{E00}'..='\u{EFF}' | '\u{F00}'..='\u{FFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}'
         | '\u{1950}'..='\u{19FF}' | '\u{1A20}'..='\u{1AAF}' | '\u{A9E0}'..='\u{A9FF}' | '\u{AA60}'..='\u{AADF}')
@@ -166,7 +169,8 @@ fn is_emoji(c: char) -> bool {
     matches!(c, '\u{1F000}'..='\u{1FAFF}') || is_symbol(c)
 }
 
-/// What may stand before a joiner inside an emoji: an emoji, its skin tone (in the emoji range), or its selector.
+/// Characters that may precede a joiner inside an emoji: an emoji, its skin tone (in the emoji range), or its
+/// selector.
 fn is_emoji_end(c: char) -> bool {
     is_emoji(c) || c == '\u{FE0F}'
 }
@@ -181,12 +185,13 @@ fn is_ideograph(c: char) -> bool {
         | '\u{FF00}'..='\u{FF60}' | '\u{20000}'..='\u{3FFFF}')
 }
 
-/// The candidate nearest to `name`, if one is near enough to be what was meant.
+/// Returns the candidate most similar to `name`, if one is similar enough to be a typing error.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     nearest_few(name, candidates, 1).into_iter().next()
 }
 
-/// At most `count` candidates near `name`, nearest first, ties in the given order. Case does not count.
+/// Returns at most `count` candidates similar to `name`, most similar first. Ties keep the given order. Case
+/// is ignored.
 pub fn nearest_few<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -206,8 +211,8 @@ pub fn nearest_few<'a>(
     found.into_iter().take(count).map(|(_, candidate)| candidate).collect()
 }
 
-/// Edits (insert, delete, replace, swap of neighbours) between two words, when at most `allowed`; else 1 more than
-/// `allowed` stands for one word being a part of the other, and `None` for anything farther.
+/// Returns the number of edits (insert, delete, replace, swap of neighbours) between two words if it is at
+/// most `allowed`. Returns `allowed + 1` if one word is part of the other, otherwise `None`.
 fn distance(a: &[char], b: &[char], allowed: usize) -> Option<usize> {
     let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     let part = short.len() >= 3 && long.windows(short.len()).any(|w| w == short);

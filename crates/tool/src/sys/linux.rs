@@ -1,4 +1,4 @@
-//! Linux. Owns the system calls that open things; knows nothing of tools.
+//! System calls that open files on Linux. Knows nothing about tools.
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open, openat, openat2};
 use rustix::io::Errno;
@@ -9,10 +9,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Opens for reading, never through a symbolic link and never waiting for a writer.
+/// Opens a file for reading. Refuses symbolic links and does not wait for a writer.
 ///
-/// `openat2` refuses links anywhere in the path; where a kernel or a seccomp filter has no `openat2`, links are refused in
-/// the last component only.
+/// `openat2` refuses links anywhere in the path. If the kernel or a seccomp filter lacks `openat2`, only a
+/// link in the last component is refused.
 pub(crate) fn open_read(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
@@ -26,7 +26,7 @@ pub(crate) fn open_read(path: &Path) -> io::Result<File> {
 
 const DIR: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A directory by its absolute path, with no link anywhere on the way.
+/// Opens a directory by its absolute path. Refuses a link anywhere in the path.
 pub(crate) fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     match openat2(CWD, path, DIR, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Err(Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP) => super::walk(path),
@@ -34,12 +34,13 @@ pub(crate) fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// A directory in another one; a link is refused.
+/// Opens a directory inside another one. Refuses a link.
 pub(crate) fn open_dir_at(dir: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
     Ok(openat(dir, name, DIR, Mode::empty())?)
 }
 
-/// The name of a kind of file that must not be opened: reading it blocks, never ends, or has effects.
+/// Returns the name of a kind of file that must not be opened, because reading it blocks, never ends, or has
+/// side effects.
 pub(crate) fn special(kind: FileType) -> Option<&'static str> {
     if kind.is_fifo() {
         Some("named pipe")

@@ -1,6 +1,6 @@
-//! What the operating system decides about files: opening without following links or blocking, and kinds of files.
+//! Platform-specific file operations: opening without following links or blocking, and kinds of files.
 //!
-//! Owns one file per platform, all with the same functions. Nothing else in this crate asks which platform it is.
+//! One file per platform, all with the same functions. No other part of this crate depends on the platform.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
-/// A directory opened component by component from the root, so that a link anywhere on the way is refused.
+/// Opens a directory component by component from the root, so that a link anywhere in the path is refused.
 fn walk(path: &Path) -> io::Result<OwnedFd> {
     let mut dir = open_dir_at(rustix::fs::CWD, "/".as_ref())?;
     for part in path.components() {

@@ -1,5 +1,5 @@
-//! Where nothing better is known. Owns the same functions as the other platforms; files are read without their guarantees
-//! against links that are swapped while one is being opened.
+//! Fallback for platforms without their own file. Has the same functions, but does not protect against a link
+//! that is swapped in while a file is opened.
 
 use rustix::fs::{Mode, OFlags, openat};
 use std::ffi::OsStr;
