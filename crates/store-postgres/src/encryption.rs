@@ -1,8 +1,9 @@
-//! Encryption of the connection, and proof of the server's identity: `sslmode` and `sslrootcert` of the
-//! address, with the meaning that they have for every client of PostgreSQL.
+//! Encryption of the connection and verification of the server: `sslmode` and `sslrootcert` in the address,
+//! with the meaning they have for every PostgreSQL client.
 //!
-//! One difference: where an address says nothing, a server on another machine must prove itself (`verify-full`), and one on
-//! this machine is not asked to. Certificates of clients and channel binding are not offered.
+//! There is one difference. If the address sets no mode, a server on another machine must prove its identity
+//! (`verify-full`); a server on this machine need not. Client certificates and channel binding are not
+//! supported.
 
 use crate::ConnectError;
 use percent_encoding::percent_decode_str;
@@ -24,17 +25,17 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 
-/// Protocol name (ALPN) that PostgreSQL 17 and later demand when the TLS handshake comes first.
+/// Protocol name (ALPN) that PostgreSQL 17 and later require if the TLS handshake comes first.
 const PROTOCOL: &[u8] = b"postgresql";
 
 /// Checks that the server's certificate must pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trust {
-    /// `require`: whoever answers.
+    /// `require`: any certificate.
     Anybody,
-    /// `verify-ca`: whoever has a certificate of the issuer.
+    /// `verify-ca`: a certificate from the given issuer.
     Issuer,
-    /// `verify-full`: the issuer says that it is this host.
+    /// `verify-full`: a certificate from the issuer for this host name.
     Host,
 }
 
@@ -45,7 +46,11 @@ struct Wishes {
     roots: Option<PathBuf>,
 }
 
-/// The address, parsed: server and encryption.
+/// Parses the address into the connection settings and the encryption.
+///
+/// # Errors
+///
+/// Fails if the address is invalid or its mode is not supported.
 pub(crate) fn read(address: &str) -> Result<(Config, Encryption), ConnectError> {
     let (rest, wishes) = Wishes::taken_from(address);
     let mut config: Config = rest.parse().map_err(|e: tokio_postgres::Error| {
@@ -62,7 +67,7 @@ pub(crate) fn read(address: &str) -> Result<(Config, Encryption), ConnectError> 
     let sockets_alone = far.is_none() && config.get_hosts().iter().all(|host| !matches!(host, Host::Tcp(_)));
     let trust = match (wishes.mode.as_deref(), far) {
         (Some("disable"), _) | (None, None) => None,
-        // As with every client: a socket of this machine is never encrypted.
+        // Like every client: a Unix socket on this machine is never encrypted.
         _ if sockets_alone => None,
         (Some("require"), _) if wishes.roots.is_none() => Some(Trust::Anybody),
         (Some("require" | "verify-ca"), _) => Some(Trust::Issuer),
@@ -88,7 +93,8 @@ fn is_here(host: &str) -> bool {
 }
 
 impl Wishes {
-    /// And the address without them: the parser of addresses does not know all.
+    /// Removes the encryption settings from the address, because the address parser does not know all of
+    /// them. Returns the rest and the settings.
     fn taken_from(address: &str) -> (String, Self) {
         let mut wishes = Self::default();
         let is_url = address.starts_with("postgres://") || address.starts_with("postgresql://");
@@ -169,7 +175,7 @@ impl Wishes {
     }
 }
 
-/// `key=value` and what separates it from the next one, also where a value is quoted.
+/// Splits `key=value` words with the white space that follows them. Values may be quoted.
 fn words(text: &str) -> Vec<&str> {
     let (mut out, mut start, mut quoted, mut escaped, mut space) = (Vec::new(), 0, false, false, false);
     for (at, c) in text.char_indices() {
@@ -185,7 +191,7 @@ fn words(text: &str) -> Vec<&str> {
     out
 }
 
-/// The server's certificate, looked at as far as was asked for.
+/// A certificate verifier that checks only as much as the mode requires.
 #[derive(Debug)]
 struct Check {
     issuer: Option<Arc<dyn ServerCertVerifier>>,
@@ -204,7 +210,7 @@ impl ServerCertVerifier for Check {
     ) -> Result<ServerCertVerified, Error> {
         let Some(issuer) = &self.issuer else { return Ok(ServerCertVerified::assertion()) };
         match issuer.verify_server_cert(certificate, between, host, ocsp, now) {
-            // The name is looked at last, when all else is right.
+            // The verifier checks the host name last. If only the name is wrong, everything else has passed.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if !self.host => Ok(ServerCertVerified::assertion()),
@@ -261,7 +267,7 @@ pub(crate) fn advice(error: &(dyn std::error::Error + 'static)) -> Option<&'stat
     None
 }
 
-/// The way to a server.
+/// Makes connections, encrypted or not.
 #[derive(Clone)]
 pub(crate) struct Encryption {
     tls: Option<TlsConnector>,
@@ -276,7 +282,7 @@ where
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Handshake> {
-        // Where nothing is to be encrypted, nobody connects with it, and there may be no name.
+        // Without encryption the name is not needed, and it may be missing.
         let name = ServerName::try_from(host.to_owned());
         Ok(Handshake { tls: self.tls.clone().zip(name.ok()) })
     }

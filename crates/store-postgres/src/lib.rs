@@ -1,18 +1,20 @@
-//! Sessions of teams and fleets in PostgreSQL: the same sessions, opened on any machine.
+//! Sessions of teams in PostgreSQL: the same sessions, opened on any machine.
 //!
-//! Owns an [`Io`](becket_session::store::Io), the seam that all storage of sessions goes through. The truth is in the
-//! database: pieces of ledgers under the byte that they begin at, and blobs. The folder of this machine is a copy of it, in
-//! the format that sessions have everywhere, from which everything is read, listed and searched.
+//! Owns an [`Io`](becket_session::store::Io), the interface that all session storage uses. The database holds
+//! the truth: pieces of ledgers, each stored under the byte offset where it begins, and blobs. A folder on
+//! this machine is a copy in the usual session format. Everything is read, listed and searched in the copy.
 //!
-//! Model: a line goes to the database first, in one statement, and then into the copy; so what is acknowledged is there. A
-//! server that cannot be reached is a disk that fails: the session goes on in memory, says so once, and what waits is written
-//! in order when the server is back. One writer at a time, by an advisory lock on the connection that also writes. Who takes a
-//! session over raises its number (`epoch`); each line is written under the number that its writer knew, so a
-//! process that was stopped, or cut off, can add nothing any more.
+//! A line is written to the database first, in one statement, and then to the copy. So an acknowledged line
+//! is in the database. A server that cannot be reached is treated like a failing disk: the session continues
+//! in memory, reports this once, and writes everything that is pending in order when the server is back. An
+//! advisory lock on the writing connection ensures one writer at a time. A process that takes over a session
+//! increases the session's number (`epoch`). Each line is written with the number that its writer knows, so a
+//! process that was suspended or disconnected can no longer add anything.
 //!
-//! Invariants: every row belongs to the database user that wrote it, and row level security shows it to nobody else.
+//! Invariant: every row belongs to the database user that wrote it, and row level security hides it from all
+//! others.
 //!
-//! Knows nothing of conversations, and does not decide where the copy is.
+//! Knows nothing about conversations, and does not decide where the copy is.
 
 mod encryption;
 mod place;
@@ -21,7 +23,7 @@ mod sys;
 
 pub use place::Postgres;
 
-/// Why a store cannot be used.
+/// The reason why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error("BECKET_STORE is no address of a PostgreSQL database: {0}")]

@@ -1,7 +1,8 @@
-//! The disk of this machine with the database before it: what is written of sessions goes there first.
+//! Storage that writes to the database first and then to the disk of this machine.
 //!
-//! The copy has the folders and files of any data directory. Of these, ledgers, blobs, locks and the trash are the database's;
-//! checkpoints, the index and what was set aside belong to this machine.
+//! The copy on disk has the folders and files of any data directory. Ledgers, blobs, locks and the trash
+//! belong to the database. Checkpoints, the index and files set aside after damage belong to this machine
+//! only.
 
 use crate::server::{Answer, Ask, Row, Server};
 use crate::{ConnectError, encryption, sys};
@@ -22,20 +23,20 @@ const STAMP: &str = "trashed";
 const SESSIONS: &str = "sessions";
 const TRASH: &str = "trash";
 
-/// Sessions in a database, with their copy in a folder of this machine.
+/// Sessions in a database, with a copy in a folder of this machine.
 #[derive(Debug)]
 pub struct Postgres {
     server: Server,
-    /// The data directory that is the copy.
+    /// Data directory that holds the copy.
     root: PathBuf,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Places of the open files, by device and inode.
+    /// Open files, identified by device and inode, and their place in the session.
     files: HashMap<(u64, u64), Spot>,
-    /// Sessions that somebody took over: nothing more is written of them.
+    /// Sessions that another process took over. Nothing more is written to them.
     lost: HashSet<Uuid>,
 }
 
@@ -45,15 +46,17 @@ struct Spot {
     place: String,
     project: String,
     id: Uuid,
-    /// Below the session's folder; empty for the folder itself.
+    /// Path below the session's folder; empty for the folder itself.
     rest: String,
 }
 
 impl Postgres {
-    /// Connects to the database at `address` (`postgres://user@host/database`), and brings the copy in `root` up to it.
+    /// Connects to the database at `address` (`postgres://user@host/database`) and updates the copy in
+    /// `root`.
     ///
     /// # Errors
-    /// When the address is wrong, the server cannot be used, or the copy cannot be written.
+    ///
+    /// Fails if the address is wrong, the server cannot be used, or the copy cannot be written.
     pub fn connect(address: &str, root: &Path) -> Result<Self, ConnectError> {
         let (config, encryption) = encryption::read(address)?;
         let server = Server::start(config, encryption).map_err(ConnectError::Server)?;
@@ -62,10 +65,11 @@ impl Postgres {
         Ok(store)
     }
 
-    /// Brings the copy up to the database: what other machines wrote, made, moved and deleted.
+    /// Updates the copy from the database: lines, sessions, moves and deletions from other machines.
     ///
     /// # Errors
-    /// The database's or the disk's.
+    ///
+    /// Returns errors of the database and of the disk.
     pub fn pull(&self) -> io::Result<()> {
         let Answer::Sessions(rows) = self.server.ask(Ask::List(None))? else { return Ok(()) };
         self.drop_others(&rows)?;
@@ -73,7 +77,7 @@ impl Postgres {
             let dir = self.dir(&row.place, &row.project, row.id);
             Disk.create_dir(&dir)?;
             let lock = Disk.open(&dir.join(LOCK), OpenMode::Touch)?;
-            // A process of this machine that holds the lock keeps the copy up to date by itself.
+            // If another process of this machine holds the lock, it keeps the copy up to date itself.
             if lock.try_lock().is_ok() {
                 let pulled = self.pull_session(row, &dir);
                 lock.unlock()?;
@@ -91,7 +95,7 @@ impl Postgres {
         self.root.join(place).join(project).join(id.to_string())
     }
 
-    /// Folders of the copy whose sessions are elsewhere now, or nowhere.
+    /// Removes folders of the copy whose sessions were moved or deleted.
     fn drop_others(&self, rows: &[Row]) -> io::Result<()> {
         let kept: HashSet<PathBuf> =
             rows.iter().map(|row| self.dir(&row.place, &row.project, row.id)).collect();
@@ -107,7 +111,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// To be called under the lock of the copy.
+    /// Updates one session. The caller must hold the copy's lock.
     fn pull_session(&self, row: &Row, dir: &Path) -> io::Result<()> {
         let path = dir.join(LEDGER);
         let have = fs::metadata(&path).map_or(0, |m| m.len());
@@ -115,11 +119,11 @@ impl Postgres {
             let mut from = if have < row.bytes { have } else { 0 };
             let mut bytes = self.read(row.id, from)?;
             if from > 0 && from + (bytes.len() as u64) < row.bytes {
-                // The copy ends inside of a piece.
+                // The copy ends inside a piece, so it is read again from the start.
                 from = 0;
                 bytes = self.read(row.id, 0)?;
             }
-            // The file stays the one that it is: somebody here may have it open for reading.
+            // The file is not replaced, because another process may have it open for reading.
             let file = Disk.open(&path, if from == 0 { OpenMode::Fresh } else { OpenMode::Append })?;
             write_all(&file, &bytes)?;
         }
@@ -146,7 +150,7 @@ impl Postgres {
         }
     }
 
-    /// Meaning of a path in the copy.
+    /// Returns the session and file that a path in the copy belongs to.
     fn spot(&self, path: &Path) -> Option<Spot> {
         let mut parts = path.strip_prefix(&self.root).ok()?.components().map(|part| match part {
             Component::Normal(name) => name.to_str().map(str::to_owned),
@@ -169,7 +173,8 @@ impl Postgres {
     fn learn(&self, file: &File, path: &Path) -> io::Result<()> {
         let identity = sys::identity(file)?;
         let mut state = self.state();
-        // A number that another file had before means nothing any more.
+        // The operating system may have reused the inode number of another file, so an old entry is replaced
+        // or removed.
         match self.spot(path) {
             Some(spot) => drop(state.files.insert(identity, spot)),
             None => drop(state.files.remove(&identity)),
@@ -188,7 +193,7 @@ impl Postgres {
         io::Error::other("the session was taken over")
     }
 
-    /// True if the session is ours and up to date, once its lock is held.
+    /// After the file lock was taken, takes the database lock and checks that the copy is up to date.
     fn locked(&self, spot: &Spot) -> Result<(), TryLockError> {
         let ask = if spot.rest == LOCK_NEW { Ask::TakeOver(spot.id) } else { Ask::Lock(spot.id) };
         match self.server.ask(ask).map_err(TryLockError::Error)? {
@@ -238,7 +243,7 @@ impl Io for Postgres {
 
     fn unlock(&self, file: &File) -> io::Result<()> {
         if let Some(spot) = self.known(file) {
-            // A server that is gone has given the lock back already.
+            // If the server is gone, it has already released the lock.
             let _ = self.server.ask(Ask::Unlock(spot.id));
         }
         file.unlock()
@@ -271,7 +276,7 @@ impl Io for Postgres {
         Disk.len(file)
     }
 
-    /// The database has it durably; the copy can be made again.
+    /// Does nothing for data that the database has stored durably, because the copy can be made again.
     fn sync(&self, file: &File) -> io::Result<()> {
         match self.known(file) {
             Some(spot) if spot.rest == LEDGER || spot.rest.starts_with("blobs/") => Ok(()),

@@ -1,8 +1,8 @@
-//! The database: one thread with one connection, asked by whoever writes a session and waited for.
+//! The database connection: one thread with one connection. Callers send requests and wait for the answer.
 //!
-//! Locks and lines go over the same connection, so a lock that is lost with it is noticed before the next line. A connection
-//! that broke is made again with the next question; the locks that were held are taken again, and a session that is another's by
-//! then is refused from there on.
+//! Locks and lines use the same connection, so a lock that is lost with it is noticed before the next line. A
+//! broken connection is opened again at the next request, and its locks are taken again. A session that
+//! another process has locked by then is refused from that point on.
 
 use crate::encryption::{Encryption, advice};
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(20);
-/// Number of attempts, and the pause between them, for the lock of a process that was asked to exit.
+/// Number of attempts, and the pause between them, to get the lock of a process that was asked to exit.
 const TRIES: u32 = 100;
 const APART: Duration = Duration::from_millis(20);
 
@@ -65,10 +65,10 @@ const SCHEMA: &str = "
 #[derive(Clone, Debug)]
 pub(crate) enum Ask {
     Lock(Uuid),
-    /// The lock, whoever has it; that one can write no more.
+    /// Takes the lock away from its current holder, who can write no more.
     TakeOver(Uuid),
     Unlock(Uuid),
-    /// A new session with its first line.
+    /// Creates a session with its first line.
     Begin {
         id: Uuid,
         project: String,
@@ -95,7 +95,7 @@ pub(crate) enum Ask {
     },
     Delete(Uuid),
     List(Option<Uuid>),
-    /// The ledger from this byte on.
+    /// Reads the ledger from this byte on.
     Read {
         id: Uuid,
         from: u64,
@@ -110,7 +110,7 @@ pub(crate) enum Ask {
 #[derive(Debug)]
 pub(crate) enum Answer {
     Yes,
-    /// Another has it.
+    /// Another process holds the lock.
     No,
     Sessions(Vec<Row>),
     Bytes(Vec<u8>),
@@ -129,14 +129,18 @@ pub(crate) struct Row {
 
 type Question = (Ask, Sender<io::Result<Answer>>);
 
-/// The way to the thread that has the connection.
+/// Handle of the thread that owns the connection.
 #[derive(Debug)]
 pub(crate) struct Server {
     questions: Sender<Question>,
 }
 
 impl Server {
-    /// Connects, and makes the tables where they are missing.
+    /// Connects, and creates missing tables.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message if the connection or the tables fail.
     pub(crate) fn start(config: Config, encryption: Encryption) -> Result<Self, String> {
         let (questions, asked) = channel();
         let (ready, started) = channel();
@@ -172,7 +176,7 @@ struct Worker {
     config: Config,
     encryption: Encryption,
     client: Option<Client>,
-    /// Sessions that are locked here, with the number under which they are written.
+    /// Locked sessions, each with the `epoch` that its lines are written with.
     held: HashMap<Uuid, i64>,
 }
 
@@ -228,7 +232,7 @@ impl Worker {
         Ok(client)
     }
 
-    /// The connection; a new one where the old one broke, with the locks that were held.
+    /// Returns the connection. If it is broken, opens a new one and takes the held locks again.
     async fn client(&mut self) -> io::Result<&Client> {
         if self.client.as_ref().is_none_or(Client::is_closed) {
             let client = self.connect().await?;
@@ -238,7 +242,7 @@ impl Worker {
                     .await
                     .map_err(|e| told(&e))?;
                 if !locked.get::<_, bool>(0) {
-                    // No session has this number: nothing of it is written any more.
+                    // No session has this number, so no further line of it is accepted.
                     *epoch = -1;
                 }
             }
@@ -247,8 +251,8 @@ impl Worker {
         self.client.as_ref().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    /// Twice where the connection turns out to be broken. What is asked means the same when it was done before, but for a
-    /// session's beginning.
+    /// Sends a request, and repeats it if the connection turns out to be broken. Every request except `Begin`
+    /// has the same effect if it is carried out twice.
     async fn answer_again(&mut self, ask: Ask) -> io::Result<Answer> {
         let again = (!matches!(ask, Ask::Begin { .. })).then(|| ask.clone());
         match (self.answer(ask).await, again) {
@@ -309,7 +313,8 @@ impl Worker {
                     self.client().await?.query(sql, &[&id, &(from as i64)]).await.map_err(|e| told(&e))?;
                 let mut bytes = Vec::new();
                 for row in rows {
-                    // A piece that does not follow is not part of what was asked for.
+                    // A piece that does not follow directly is left out, because it is not part of a
+                    // contiguous ledger.
                     if row.get::<_, i64>(0) as u64 == from + bytes.len() as u64 {
                         bytes.extend_from_slice(row.get(1));
                     }
@@ -355,7 +360,8 @@ impl Worker {
     }
 
     async fn take_over(&mut self, id: Uuid) -> io::Result<Answer> {
-        // First the number: from here on no line of the other one counts. Then its lock.
+        // The number is increased first, so no line of the old holder is accepted from here on. Then its
+        // connection is ended to free the lock.
         let sql = "UPDATE becket.sessions SET epoch = epoch + 1 WHERE owner = current_user AND id = $1";
         self.execute(sql, &[&id]).await?;
         let sql = format!(
@@ -384,7 +390,8 @@ impl Worker {
         Ok(if made == 1 { Answer::Yes } else { Answer::No })
     }
 
-    /// Under the writer's number, as a line: what another one wrote since is not cut off.
+    /// Shortens the ledger, checking the writer's number like for a line. Lines that another process wrote
+    /// since are not removed.
     async fn cut(&mut self, id: Uuid, len: i64) -> io::Result<Answer> {
         let Some(epoch) = self.held.get(&id).copied() else { return Ok(Answer::No) };
         let sql = "WITH mine AS (SELECT 1 FROM becket.sessions

@@ -1,9 +1,9 @@
-//! Identity of a file for the operating system, independent of its current name.
+//! Identity of a file for the operating system, independent of its name.
 
 use std::fs::File;
 use std::io;
 
-/// Device and number of an open file.
+/// Returns the device and inode number of an open file.
 #[cfg(unix)]
 pub(crate) fn identity(file: &File) -> io::Result<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
@@ -11,7 +11,7 @@ pub(crate) fn identity(file: &File) -> io::Result<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Not known on this platform: sessions in PostgreSQL are not supported there.
+/// Not available on this platform, so sessions in PostgreSQL are not supported here.
 #[cfg(not(unix))]
 pub(crate) fn identity(_: &File) -> io::Result<(u64, u64)> {
     Err(io::ErrorKind::Unsupported.into())

@@ -1,7 +1,8 @@
-//! What a store of sessions must do, asked of both: the files of one machine, and PostgreSQL with several machines. A machine
-//! is a data directory with a way to storage; those of the file store share the directory, as processes do.
+//! Requirements on a store of sessions, tested with both stores: the files of one machine, and PostgreSQL
+//! with several machines. A machine is a data directory with access to storage. Machines of the file store
+//! share the directory, like processes do.
 //!
-//! Where no server can be started, the tests of PostgreSQL say that they skipped.
+//! If no server can be started, the tests of PostgreSQL report that they were skipped.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -200,7 +201,7 @@ fn forks_and_the_trash(a: &Machine, b: &Machine) {
     trash::throw_away(a.io.as_ref(), &a.trash(), &at, day).unwrap();
     assert_eq!(trash::purge(a.io.as_ref(), &a.trash(), Millis(10), true).unwrap().len(), 1);
     assert!(!b.listed().contains(&id) && trash::trashed(&b.trash()).is_empty());
-    // What a fork shares with a session that is gone stays.
+    // Blobs that a fork shares with a deleted session stay.
     assert_eq!(b.open(forked).unwrap().blobs().get(&blob), Some(b"shared ".repeat(300)));
 }
 
@@ -227,7 +228,8 @@ fn postgresql_conforms() {
     };
     conforms(&|| new_machine("alice"));
 
-    // A server that goes away is a disk that fails: the session goes on, and all of it is there when the server is back.
+    // A server that is lost is treated as a failing disk: the session continues, and everything is stored
+    // when the server is back.
     let a = new_machine("alice");
     let mut session = a.create();
     let id = session.id();

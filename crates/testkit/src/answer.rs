@@ -3,7 +3,7 @@
 use becket_types::Usage;
 use serde_json::{Value, json};
 
-/// The API a request came in on.
+/// The API on which a request arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
     /// Anthropic Messages.
@@ -27,9 +27,9 @@ enum Piece {
     Tool { id: String, name: String, arguments: String },
 }
 
-/// An answer: parts in order, usage, and why it stopped.
+/// An answer of a model: parts in order, usage, and stop reason.
 ///
-/// Texts and arguments stream in deltas of about [`Answer::deltas`] bytes, cut on character borders.
+/// Texts and arguments are streamed in deltas of about [`Answer::deltas`] bytes, cut at character borders.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pieces: Vec<Piece>,
@@ -50,12 +50,12 @@ impl Answer {
         Self::default()
     }
 
-    /// An answer of one text.
+    /// Makes an answer with one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new().and_text(text)
     }
 
-    /// An answer of one tool call.
+    /// Makes an answer with one tool call.
     pub fn tool(id: &str, name: &str, input: Value) -> Self {
         Self::new().and_tool(id, name, input)
     }
@@ -71,49 +71,49 @@ impl Answer {
         self.and_raw_tool(id, name, &input.to_string())
     }
 
-    /// A tool call whose argument text is sent as it is, valid or not.
+    /// Adds a tool call whose argument text is sent unchanged, valid or not.
     #[must_use]
     pub fn and_raw_tool(mut self, id: &str, name: &str, arguments: &str) -> Self {
         self.pieces.push(Piece::Tool { id: id.into(), name: name.into(), arguments: arguments.into() });
         self
     }
 
-    /// Reasoning; on Anthropic's wire with a signature where one is given.
+    /// Adds reasoning; on Anthropic's API with the signature, if one is given.
     #[must_use]
     pub fn and_reasoning(mut self, text: impl Into<String>, signature: Option<&str>) -> Self {
         self.pieces.push(Piece::Reasoning { text: text.into(), signature: signature.map(str::to_owned) });
         self
     }
 
-    /// Encrypted reasoning; Anthropic's wire only.
+    /// Adds encrypted reasoning; Anthropic's API only.
     #[must_use]
     pub fn and_redacted(mut self, data: &str) -> Self {
         self.pieces.push(Piece::Redacted(data.into()));
         self
     }
 
-    /// Fresh input and output tokens.
+    /// Sets the number of uncached input tokens and of output tokens.
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {
         (self.usage.input, self.usage.output) = (input, output);
         self
     }
 
-    /// Tokens read from and written to the cache. Chat has no word for writes.
+    /// Sets the number of tokens read from and written to the cache. Chat Completions does not report writes.
     #[must_use]
     pub fn cached(mut self, read: u64, write: u64) -> Self {
         (self.usage.cache_read, self.usage.cache_write) = (read, write);
         self
     }
 
-    /// The stop reason in the wire's own words, instead of the one that fits the parts.
+    /// Sets the stop reason in the API's own terms, instead of the one that follows from the parts.
     #[must_use]
     pub fn stop(mut self, reason: &str) -> Self {
         self.stop = Some(reason.into());
         self
     }
 
-    /// Bytes per delta; 0 for everything at once.
+    /// Sets the size of a delta in bytes; 0 for a single delta.
     #[must_use]
     pub fn deltas(mut self, bytes: usize) -> Self {
         self.delta = bytes;
@@ -150,12 +150,12 @@ impl Answer {
         out
     }
 
-    /// The event stream on `wire`.
+    /// Returns the event stream for `wire`.
     pub fn sse(&self, wire: Wire) -> String {
         self.events(wire).concat()
     }
 
-    /// The events of the stream, each with its blank line, in order.
+    /// Returns the events of the stream in order, each with its blank line.
     pub fn events(&self, wire: Wire) -> Vec<String> {
         match wire {
             Wire::Anthropic => self.anthropic().iter().map(anthropic_event).collect(),
@@ -262,7 +262,7 @@ impl Answer {
             "prompt_tokens_details": {"cached_tokens": self.usage.cache_read}})
     }
 
-    /// The whole answer as one JSON body, as a server gives it that does not stream.
+    /// Returns the whole answer as one JSON body, as a server without streaming sends it.
     pub fn json(&self, wire: Wire) -> Value {
         let text = |f: fn(&Piece) -> Option<&str>| self.pieces.iter().filter_map(f).collect::<String>();
         match wire {

@@ -1,10 +1,10 @@
-//! A gate that the server waits at and the test opens: a delay without a clock.
+//! A gate at which the server waits until the test opens it: a delay without a clock.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Longest a blocking wait lasts before the test fails instead of hanging.
+/// Time limit of a blocking wait, so that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A flag that is set once and can be awaited, from async and from blocking code.
@@ -43,7 +43,7 @@ impl Flag {
     }
 }
 
-/// A point where a response waits until the test opens it. Clones are the same gate.
+/// A point at which a response waits until the test opens it. Clones share the same gate.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
     open: Arc<Flag>,
@@ -55,17 +55,17 @@ impl Gate {
         Self::default()
     }
 
-    /// Lets the response go on, now or when it arrives here.
+    /// Lets the response continue, now or when it arrives here.
     pub fn open(&self) {
         self.open.set();
     }
 
-    /// Waits until the response has arrived here: everything before the gate is sent.
+    /// Waits until the response has arrived here. Everything before the gate has then been sent.
     pub async fn reached(&self) {
         self.reached.wait().await;
     }
 
-    /// [`Gate::reached`] for blocking tests; fails after a minute.
+    /// Like [`Gate::reached`], for blocking tests. Fails after a minute.
     pub fn wait_reached(&self) {
         self.reached.wait_blocking("the gate was not reached");
     }

@@ -1,27 +1,27 @@
-//! Just enough of HTTP/1.1 to take a request apart and to know every byte of the response.
+//! A minimal HTTP/1.1 server side: it parses requests and controls every byte of the response.
 
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Larger heads are a broken client.
+/// Maximum size of a request head in bytes.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// A request as it came over the wire.
+/// A request as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
     pub method: String,
-    /// With the query.
+    /// Path with the query.
     pub path: String,
-    /// In order, names in lower case.
+    /// Headers in order; names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
-    /// Number of its connection, from 0.
+    /// Number of the connection, from 0.
     pub connection: usize,
 }
 
 impl Recorded {
-    /// The first header of this name (any case).
+    /// Returns the first header with this name, ignoring case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
     }
@@ -34,12 +34,12 @@ impl Recorded {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("request body: {e}: {}", self.text()))
     }
 
-    /// `messages` of the body.
+    /// Returns `messages` of the body.
     pub fn messages(&self) -> Vec<Value> {
         self.json()["messages"].as_array().cloned().unwrap_or_default()
     }
 
-    /// Names of the tools the request offers, in order.
+    /// Returns the names of the offered tools, in order.
     pub fn tool_names(&self) -> Vec<String> {
         let json = self.json();
         let tools = json["tools"].as_array().cloned().unwrap_or_default();
@@ -49,7 +49,7 @@ impl Recorded {
     }
 }
 
-/// Reads one request. `None`: the client closed the connection before a whole request came.
+/// Reads one request. `None`: the client closed the connection before a complete request arrived.
 pub(crate) async fn read_request<R: AsyncRead + Unpin>(
     stream: &mut R,
     buffer: &mut Vec<u8>,

@@ -1,16 +1,16 @@
-//! For tests only: a mock model server over real HTTP, request shapes, scratch projects.
+//! For tests only: a mock model server over real HTTP, request shapes, temporary projects.
 //!
-//! Owns what several crates' tests need and no shipped code may have. Knows `types` only.
+//! Owns what tests of several crates need and production code may not contain. Knows `types` only.
 //!
-//! - [`MockServer`] speaks HTTP/1.1 on a loopback port from a thread of its own, so it serves async tests, blocking
-//!   tests and child processes alike. It works on plain sockets, because a web framework does not let a test cut, stall
-//!   or falsify a response at an exact byte.
-//! - [`Answer`] says what a model answers, apart from any wire; [`Reply`] is one HTTP response and what goes wrong in it.
-//! - [`shape`] renders a recorded request as numbered lines; [`assert_prefix`] checks that each request continues the
-//!   one before byte for byte.
-//! - [`Project`] is a scratch directory.
+//! - [`MockServer`] serves HTTP/1.1 on a loopback port from its own thread, so it works for async tests,
+//!   blocking tests and child processes. It uses plain sockets, because a web framework does not let a test
+//!   cut, stall or falsify a response at an exact byte.
+//! - [`Answer`] is a model's answer, independent of an API. [`Reply`] is one HTTP response with its faults.
+//! - [`shape`] renders a recorded request as numbered lines. [`assert_prefix`] checks that each request
+//!   continues the previous one byte for byte.
+//! - [`Project`] is a temporary directory.
 //!
-//! Nothing here sleeps: delays are a [`Gate`] that the test opens.
+//! Nothing here sleeps: a delay is a [`Gate`] that the test opens.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

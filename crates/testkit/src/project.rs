@@ -1,9 +1,9 @@
-//! A scratch directory with files in it, removed when dropped.
+//! A temporary directory with files, removed when dropped.
 
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A directory of its own for one test.
+/// The temporary directory of one test.
 #[derive(Debug)]
 pub struct Project {
     dir: TempDir,
@@ -11,10 +11,11 @@ pub struct Project {
 }
 
 impl Project {
-    /// A directory with these files: relative path and content.
+    /// Makes a directory with these files: relative path and content.
     pub fn new(files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        // Canonical, so that paths compare equal where the temporary directory is reached through a link.
+        // The path is made canonical, so that comparisons work if the temporary directory is reached through
+        // a link.
         let root = dir.path().canonicalize().unwrap();
         let project = Self { dir, root };
         for (path, content) in files {
@@ -49,7 +50,7 @@ impl Project {
         self.path(relative).exists()
     }
 
-    /// All files with their content, by relative path in order; bytes that are not UTF-8 are shown as U+FFFD.
+    /// Returns all files with their content, sorted by relative path. Bytes that are not UTF-8 become U+FFFD.
     pub fn files(&self) -> Vec<(String, String)> {
         let mut out = Vec::new();
         let mut todo = vec![self.root.clone()];
@@ -68,7 +69,7 @@ impl Project {
         out
     }
 
-    /// Keeps the directory after the test, for a look at it.
+    /// Keeps the directory after the test, for inspection.
     pub fn keep(self) -> PathBuf {
         let _ = self.dir.keep();
         self.root

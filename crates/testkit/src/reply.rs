@@ -1,4 +1,4 @@
-//! One HTTP response and everything that goes wrong in it, byte by byte.
+//! One HTTP response, with faults at exact bytes.
 
 use crate::answer::{Answer, Wire};
 use crate::gate::Gate;
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// Answer of the server to one request.
+/// The server's response to one request.
 ///
 /// Offsets count bytes of the response body (of the whole response for [`Reply::raw`]).
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
     framing: Framing,
-    /// Size of the pieces the body is written in; 0 for one piece.
+    /// Size in bytes of the pieces in which the body is written; 0 for one piece.
     piece: usize,
     events: Vec<(usize, Event)>,
 }
@@ -24,7 +24,7 @@ pub struct Reply {
 enum Content {
     Answer(Box<Answer>),
     Body(Bytes),
-    /// The bytes of the whole response; the connection closes behind them.
+    /// The bytes of the whole response. The connection closes after them.
     Raw(Bytes),
 }
 
@@ -42,21 +42,21 @@ enum Event {
     Stall,
 }
 
-/// Steps of the server on the socket, in order.
+/// One step of the server on the socket.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Write(Bytes),
     Gate(Gate),
-    /// Orderly end of the connection, however much was promised.
+    /// Orderly close of the connection, even if the response is incomplete.
     Close,
     /// Connection reset.
     Reset,
-    /// Holds the connection open and says nothing more.
+    /// Keeps the connection open and sends nothing more.
     Stall,
 }
 
 impl From<Answer> for Reply {
-    /// The answer as an event stream, on the wire that the request's path asks for.
+    /// Makes an event stream for the API of the request's path.
     fn from(answer: Answer) -> Self {
         Self::new(200, Content::Answer(Box::new(answer)), Framing::Chunked)
             .header("content-type", "text/event-stream; charset=utf-8")
@@ -68,7 +68,7 @@ impl Reply {
         Self { content, status, headers: Vec::new(), framing, piece: 0, events: Vec::new() }
     }
 
-    /// A 200 event stream with exactly this body.
+    /// Makes a 200 event stream with exactly this body.
     pub fn sse(body: impl Into<Bytes>) -> Self {
         Self::new(200, Content::Body(body.into()), Framing::Chunked)
             .header("content-type", "text/event-stream; charset=utf-8")
@@ -83,28 +83,28 @@ impl Reply {
             .header("content-type", content_type)
     }
 
-    /// Only a status, no body, no content type.
+    /// Makes a response with only a status: no body, no content type.
     pub fn status(status: u16) -> Self {
         Self::new(status, Content::Body(Bytes::new()), Framing::Length(None))
     }
 
-    /// These bytes are the response, status line included; the connection closes behind them.
+    /// Makes a response from these bytes, including the status line. The connection closes after them.
     pub fn raw(response: impl Into<Bytes>) -> Self {
         Self::new(200, Content::Raw(response.into()), Framing::Chunked)
     }
 
-    /// The request is read, and the connection closes without a byte of response.
+    /// Reads the request and closes the connection without a response.
     pub fn nothing() -> Self {
         Self::raw(Bytes::new())
     }
 
-    /// An error as Anthropic words it.
+    /// Makes an error in Anthropic's format.
     pub fn anthropic_error(status: u16, kind: &str, message: &str) -> Self {
         let error = serde_json::json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_mock"});
         Self::json(status, &error)
     }
 
-    /// An error as OpenAI words it.
+    /// Makes an error in OpenAI's format.
     pub fn openai_error(status: u16, kind: &str, code: &str, message: &str) -> Self {
         let error =
             serde_json::json!({"error": {"message": message, "type": kind, "param": null, "code": code}});
@@ -123,7 +123,7 @@ impl Reply {
         self
     }
 
-    /// Says this content length, whatever the body's is.
+    /// Declares this content length, regardless of the real one.
     #[must_use]
     pub fn declared_length(mut self, length: usize) -> Self {
         self.framing = Framing::Length(Some(length));
@@ -149,7 +149,7 @@ impl Reply {
         self.event(offset, Event::Reset)
     }
 
-    /// Says nothing more after `offset` bytes and keeps the connection.
+    /// Sends nothing after `offset` bytes and keeps the connection open.
     #[must_use]
     pub fn stall_at(self, offset: usize) -> Self {
         self.event(offset, Event::Stall)
@@ -161,7 +161,7 @@ impl Reply {
         self.event(offset, Event::Gate(gate.clone()))
     }
 
-    /// Waits at the gate before anything of the response is sent.
+    /// Waits at the gate before any byte of the response is sent.
     #[must_use]
     pub fn gate_before(self, gate: &Gate) -> Self {
         self.event(usize::MAX, Event::Gate(gate.clone()))
@@ -172,7 +172,7 @@ impl Reply {
         self
     }
 
-    /// The response body on `wire`.
+    /// Returns the response body for `wire`.
     pub fn body_bytes(&self, wire: Wire) -> Bytes {
         match &self.content {
             Content::Answer(answer) => Bytes::from(answer.sse(wire)),

@@ -1,4 +1,4 @@
-//! The server: a thread with a listener, a handler that picks replies, and everything that was asked.
+//! The server: a thread with a listener, a handler that chooses replies, and all recorded requests.
 
 use crate::answer::Wire;
 use crate::http::{Recorded, read_request};
@@ -32,13 +32,14 @@ pub struct MockServer {
 }
 
 impl MockServer {
-    /// Answers each POST with the next reply. When they are used up: status 500 that says so and forbids a retry.
+    /// Answers each POST with the next reply. After the last one, the server returns status 500 with a
+    /// message and forbids retries.
     pub fn start<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> Self {
         let mut replies: VecDeque<Reply> = replies.into_iter().map(Into::into).collect();
         Self::with(move |_| replies.pop_front().unwrap_or_else(used_up))
     }
 
-    /// Answers each POST with what the handler says. The handler keeps its own state.
+    /// Answers each POST with the reply that the handler returns. The handler keeps its own state.
     pub fn with(handler: impl FnMut(&Recorded) -> Reply + Send + 'static) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a loopback port");
         listener.set_nonblocking(true).unwrap();
@@ -66,14 +67,14 @@ impl MockServer {
         Self { address, shared, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// Answers `GET path` (as often as asked); other GETs get a 404.
+    /// Answers `GET path`, any number of times. Other GETs get a 404.
     #[must_use]
     pub fn get(self, path: &str, reply: impl Into<Reply>) -> Self {
         self.shared.gets.lock().unwrap().insert(path.to_owned(), reply.into());
         self
     }
 
-    /// `http://127.0.0.1:PORT`, without a slash at the end.
+    /// Returns `http://127.0.0.1:PORT`, without a slash at the end.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -82,23 +83,23 @@ impl MockServer {
         self.address
     }
 
-    /// Every POST so far, in the order they were complete.
+    /// Returns every POST so far, in the order in which they were complete.
     pub fn requests(&self) -> Vec<Recorded> {
         let recorded = self.shared.recorded.lock().unwrap();
         recorded.iter().filter(|r| r.method == "POST").cloned().collect()
     }
 
-    /// Everything that was asked, also GETs.
+    /// Returns all requests, including GETs.
     pub fn all_requests(&self) -> Vec<Recorded> {
         self.shared.recorded.lock().unwrap().clone()
     }
 
-    /// Number of connections that were opened.
+    /// Returns the number of connections that were opened.
     pub fn connections(&self) -> usize {
         *self.shared.connections.lock().unwrap()
     }
 
-    /// Waits until `count` POSTs came.
+    /// Waits until `count` POSTs have arrived.
     pub async fn received(&self, count: usize) -> Vec<Recorded> {
         loop {
             let notified = self.shared.notify.notified();
@@ -110,7 +111,7 @@ impl MockServer {
         }
     }
 
-    /// [`MockServer::received`] for blocking tests; fails after a minute.
+    /// Like [`MockServer::received`], for blocking tests. Fails after a minute.
     pub fn wait_received(&self, count: usize) -> Vec<Recorded> {
         let guard = self.shared.recorded.lock().unwrap();
         let posts = |recorded: &[Recorded]| recorded.iter().filter(|r| r.method == "POST").count();
@@ -162,7 +163,7 @@ async fn serve(mut stream: TcpStream, number: usize, shared: Arc<Shared>) {
     let mut buffer = Vec::new();
     while let Some(request) = read_request(&mut stream, &mut buffer, number).await {
         let reply = if request.method == "POST" {
-            // A panic in a test's handler must not poison the rest of the test.
+            // A panic in a test's handler must not make later requests fail because of the poisoned lock.
             let mut handler = shared.handler.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             handler(&request)
         } else {
@@ -180,7 +181,7 @@ async fn serve(mut stream: TcpStream, number: usize, shared: Arc<Shared>) {
     }
 }
 
-/// False when the connection is over.
+/// Carries out the actions. Returns false if the connection is closed.
 async fn carry_out(stream: &mut TcpStream, actions: Vec<Action>) -> bool {
     for action in actions {
         match action {
@@ -188,7 +189,7 @@ async fn carry_out(stream: &mut TcpStream, actions: Vec<Action>) -> bool {
                 if stream.write_all(&bytes).await.is_err() {
                     return false;
                 }
-                // Pieces are to arrive one by one where the reader keeps up.
+                // Gives the reader a chance to receive each piece separately.
                 tokio::task::yield_now().await;
             }
             Action::Gate(gate) => gate.pass().await,

@@ -1,9 +1,9 @@
-//! Renders a request for people and for assertions: numbered lines, and the prefix rule.
+//! Rendering of requests for people and assertions: numbered lines, and the prefix rule.
 
 use crate::http::Recorded;
 use serde_json::Value;
 
-/// Longest text shown in a line; the rest becomes a count.
+/// Maximum number of characters of a text that are shown. The rest is shown as a count.
 const SHOWN: usize = 120;
 
 /// One line per block of the request, both wires alike:
@@ -106,10 +106,11 @@ fn quote(text: &str) -> String {
     format!("{:?}", cut(text))
 }
 
-/// The places where a request does not continue the one before: `i` for a break between `i` and `i + 1`.
+/// Returns the places where a request does not continue the previous one: `i` for a break between
+/// `i` and `i + 1`.
 ///
-/// Request N continues as N+1 when N's body without its closing brackets is a byte prefix of N+1's body. The brackets
-/// that close a last message to which N+1 adds blocks count among them.
+/// Request N continues in N+1 if N's body without its closing brackets is a byte prefix of N+1's body. This
+/// includes the brackets that close a last message to which N+1 adds blocks.
 pub fn prefix_breaks(requests: &[Recorded]) -> Vec<usize> {
     let pairs = requests.windows(2).enumerate();
     pairs.filter(|(_, pair)| !continues(&pair[0].body, &pair[1].body)).map(|(i, _)| i).collect()
@@ -120,7 +121,7 @@ fn continues(a: &[u8], b: &[u8]) -> bool {
     let grown = || {
         a.strip_suffix(b"]}").is_some_and(|a| b.strip_prefix(a).is_some_and(|rest| rest.starts_with(b",")))
     };
-    // Chat joins the user's words in a row in one text.
+    // Chat Completions joins consecutive user messages to one text.
     let text_grown = || {
         a.strip_suffix(br#""}"#)
             .is_some_and(|a| b.strip_prefix(a).is_some_and(|rest| rest.starts_with(br"\n\n")))
@@ -128,7 +129,7 @@ fn continues(a: &[u8], b: &[u8]) -> bool {
     b.starts_with(a) || grown() || text_grown()
 }
 
-/// Fails where a request is not a byte prefix of the next, and shows where they part.
+/// Fails if a request is not a byte prefix of the next, and shows where they differ.
 pub fn assert_prefix(requests: &[Recorded]) {
     if let Some(&i) = prefix_breaks(requests).first() {
         let (a, b) = (open_part(&requests[i].body), &requests[i + 1].body[..]);
@@ -146,8 +147,8 @@ pub fn assert_prefix(requests: &[Recorded]) {
     }
 }
 
-/// The body up to the end of its last message: `]` of `messages` and `}` of the body taken off, and what a member
-/// that follows `messages` adds.
+/// Returns the body up to the end of its last message: without the `]` of `messages`, the final `}`, and any
+/// member after `messages`.
 fn open_part(body: &[u8]) -> &[u8] {
     let body = body.strip_suffix(b"}").unwrap_or(body);
     let body = body.strip_suffix(br#","tool_choice":"none""#).unwrap_or(body);

@@ -114,7 +114,7 @@ impl Server {
         Ok(())
     }
 
-    /// What it said, where it failed.
+    /// Runs a program; on failure, returns its output.
     fn run(&self, program: &Path, args: &[&str]) -> Result<(), String> {
         let mut command = if is_root() {
             let mut command = Command::new("setpriv");
@@ -142,7 +142,7 @@ impl Server {
         format!("postgres:///postgres?host={}&user={user}", self.dir.path().display())
     }
 
-    /// What `psql` says to a statement, as that user; an error in words, too.
+    /// Returns the output of `psql` for a statement as that user, including errors.
     pub(crate) fn sql(&self, user: &str, statement: &str) -> String {
         let at = |dir: &Path| dir.join("psql");
         let psql = Some(at(&self.bin)).filter(|p| p.is_file()).unwrap_or_else(|| "psql".into());
