@@ -1,8 +1,10 @@
-//! Import from Claude Code: `~/.claude/projects/<project>/<session>.jsonl`.\n\nEach line is one record. `user`
-//! and `assistant` records form a tree by `uuid` and `parentUuid` (`logicalParentUuid` across a compaction).
-//! The conversation is the branch that ends in the last record. An answer consists of several records with
-//! the same `message.id`, one block each. Results are blocks of user records. Subagents (`isSidechain`),
-//! summaries, hooks, snapshots and the program's own notes do not belong to it.
+//! Import from Claude Code: `~/.claude/projects/<project>/<session>.jsonl`.
+//!
+//! Each line is one record. `user` and `assistant` records form a tree by `uuid` and `parentUuid`
+//! (`logicalParentUuid` across a compaction). The conversation is the branch that ends in the last record. An
+//! answer consists of several records with the same `message.id`, one block each. Results are blocks of user
+//! records. Subagents (`isSidechain`), summaries, hooks, snapshots and the program's own notes do not belong
+//! to it.
 
 use super::{Conversation, image, millis, reasoning, text};
 use becket_types::{CallId, Message, Part};

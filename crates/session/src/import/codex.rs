@@ -1,8 +1,10 @@
-//! Import from Codex: `~/.codex/sessions/YYYY/MM/DD/rollout-….jsonl`.\n\nEach line is one record:
-//! `{timestamp, type, payload}` with the types `session_meta`, `turn_context`, `response_item`, `event_msg`,
-//! `compacted`. Older files have the items without this wrapper. The conversation consists of the
-//! `response_item` records; `event_msg` repeats them for front ends. Instructions and the environment, which
-//! the program writes as user messages, are not imported, because becket has its own.
+//! Import from Codex: `~/.codex/sessions/YYYY/MM/DD/rollout-….jsonl`.
+//!
+//! Each line is one record: `{timestamp, type, payload}` with the types `session_meta`, `turn_context`,
+//! `response_item`, `event_msg`, `compacted`. Older files have the items without this wrapper. The
+//! conversation consists of the `response_item` records; `event_msg` repeats them for front ends.
+//! Instructions and the environment, which the program writes as user messages, are not imported, because
+//! becket has its own.
 
 use super::{Conversation, arguments, data_url, millis, reasoning, text};
 use becket_types::{CallId, Message, Millis, Part, Role};
