@@ -6,6 +6,7 @@
 
 mod book;
 mod commits;
+mod strings;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ cargo xtask CHORE
   check                     words, commits and book links; .ci/run calls this
   words [--list PATH]       check the words of comments and pages; --list prints every finding below PATH
   words --update            write the baseline again; refuses when the total rises (--raise allows it)
+  strings [--update]        compare strings.txt with the strings that users see, or write it again
   book                      every page is in SUMMARY.md, every link leads to a page and heading
   book --run BECKET         also run the commands of the book that need no model, with this binary
   schema                    write docs/config.schema.json again
@@ -24,7 +26,7 @@ cargo xtask CHORE
   ci                        everything that must pass before a change lands (.ci/run)
 ";
 
-/// What a chore found wrong, one line each.
+/// Problems that a chore found, one line each.
 type Problems = Vec<String>;
 
 fn main() -> ExitCode {
@@ -59,6 +61,8 @@ fn run(args: &[&str]) -> Result<Problems, String> {
         ["words", "--list", path] => words::list(&root, path),
         ["words", "--update"] => words::update(&root, false),
         ["words", "--update", "--raise"] => words::update(&root, true),
+        ["strings"] => strings::check(&root),
+        ["strings", "--update"] => strings::update(&root),
         ["book"] => book::check(&root),
         ["book", "--run", becket] => {
             let mut problems = book::check(&root)?;
