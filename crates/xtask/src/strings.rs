@@ -109,11 +109,10 @@ fn strings(source: &str, help: bool) -> Vec<Shown> {
     found
 }
 
-/// True for text with two words in a row, of which one has a lower-case letter.
+/// True for text with at least two words of two letters, and with a lower-case letter.
 fn is_message(text: &str) -> bool {
     let word = |w: &&str| w.chars().filter(|c| c.is_alphabetic()).count() >= 2;
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.windows(2).any(|pair| pair.iter().all(word)) && text.chars().any(char::is_lowercase)
+    text.split_whitespace().filter(word).count() >= 2 && text.chars().any(char::is_lowercase)
 }
 
 enum Token {

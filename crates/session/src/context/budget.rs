@@ -90,8 +90,8 @@ impl Budget {
         Tokens(part_of(self.usable(), share.clamp(0.10, 1.0)))
     }
 
-    /// Returns the size from which a compaction may be prepared in the background: 0.70 of the usable window,
-    /// or seven ninths of the threshold if that is below 0.90.
+    /// Returns the size from which a compaction may be prepared in the background: 0.70 of the usable window. With a
+    /// threshold `share` below 0.90 it is seven ninths of the threshold instead.
     pub fn prepare_from(&self, share: f64) -> Tokens {
         Tokens(part_of(self.usable(), 0.70).min(self.threshold(share).0 / 9 * 7))
     }
