@@ -11,6 +11,7 @@ mod documented;
 mod faults;
 mod first_run;
 mod formats;
+mod hooks;
 mod inspected_run;
 mod inspector;
 mod keyboard;

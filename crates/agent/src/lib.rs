@@ -9,6 +9,7 @@
 //! | [`machine`] | decides the next action: a pure state machine |
 //! | [`driver`] | carries the actions out: the async shell |
 //! | [`settings`] | the parts and settings of an agent |
+//! | [`hooks`] | the question to hooks |
 //! | [`host`] | services of the session for its tools |
 //! | [`repetition`] | detects repeated calls |
 //! | [`rules`] | AGENTS.md and CLAUDE.md |
@@ -21,6 +22,7 @@
 
 mod answer;
 pub mod driver;
+pub mod hooks;
 pub mod host;
 pub mod machine;
 pub mod prompt;

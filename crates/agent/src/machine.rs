@@ -34,6 +34,9 @@ const MAX_CUTS: u32 = 3;
 /// Maximum number of automatic compactions between two answers.
 const MAX_COMPACTIONS: u32 = 2;
 
+/// Maximum number of times in one turn that hooks can keep it from ending.
+pub const MAX_STOP_BLOCKS: u32 = 8;
+
 /// Settings that stay the same during a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
@@ -41,6 +44,8 @@ pub struct Rules {
     pub max_turns: Option<u64>,
     /// True if an overflow may be answered by a compaction.
     pub auto_compact: bool,
+    /// Hooks are asked before a turn ends by itself.
+    pub stop_hooks: bool,
 }
 
 /// The state of the loop.
@@ -63,6 +68,8 @@ pub enum Phase {
     Assessing,
     Requesting,
     RunningTools,
+    /// Hooks are asked if the turn may end.
+    Stopping,
     Compacting {
         trigger: CompactionTrigger,
         in_turn: bool,
@@ -89,6 +96,10 @@ struct Turn {
     compactions: u32,
     /// True if an overflow was answered by a compaction since the last answer.
     overflowed: bool,
+    /// True if a hook refused a compaction since the last answer.
+    refused_compaction: bool,
+    /// Number of times that hooks have sent the model back to work in this turn.
+    sent_back: u32,
     /// Set if the last answer contains calls as text; see [`Answer::written_calls`].
     written_calls: Option<String>,
 }
@@ -186,6 +197,7 @@ impl State {
                 self.end_interrupted(out);
             }
             Input::ToolsDone if self.phase == Phase::RunningTools => self.iterate(out),
+            Input::StopAsked { go_on } if self.phase == Phase::Stopping => self.stop_asked(go_on, out),
             Input::CompactionDone(end) => {
                 if let Phase::Compacting { trigger, in_turn } = self.phase {
                     self.compacted(trigger, in_turn, end, out);
@@ -198,6 +210,7 @@ impl State {
             | Input::Broke(_)
             | Input::Cancelled { .. }
             | Input::Restored
+            | Input::StopAsked { .. }
             | Input::ToolsDone => {}
         }
     }
@@ -264,15 +277,16 @@ impl State {
         if self.turn.stopping || !self.steer.is_empty() || self.compact_asked || self.undo_asked {
             return self.iterate(out);
         }
-        let may_compact = self.turn.compactions < MAX_COMPACTIONS;
+        let may_compact = self.turn.compactions < MAX_COMPACTIONS && !self.turn.refused_compaction;
         if self.turn.answered {
             // A compaction that is due now is left to the next prompt. The user should not wait for it, and
             // there may be no next prompt.
-            let end = match self.turn.written_calls.take() {
-                Some(what) => TurnEnd::CallsAsText { what },
-                None => TurnEnd::Completed,
-            };
-            return self.end_turn(end, out);
+            if self.rules.stop_hooks && self.turn.sent_back < MAX_STOP_BLOCKS {
+                out.push(Action::AskStop { sent_back: self.turn.sent_back });
+                self.phase = Phase::Stopping;
+                return;
+            }
+            return self.end_answered(out);
         }
         if let Some(end) = facts.over {
             return self.end_turn(end, out);
@@ -302,6 +316,25 @@ impl State {
         self.request(out);
     }
 
+    /// Hooks have said if the turn may end.
+    fn stop_asked(&mut self, go_on: bool, out: &mut Vec<Action>) {
+        if self.turn.stopping || go_on || !self.steer.is_empty() {
+            self.turn.sent_back += u32::from(go_on);
+            self.turn.answered = false;
+            (self.turn.written_calls, self.turn.cuts) = (None, 0);
+            return self.iterate(out);
+        }
+        self.end_answered(out);
+    }
+
+    fn end_answered(&mut self, out: &mut Vec<Action>) {
+        let end = match self.turn.written_calls.take() {
+            Some(what) => TurnEnd::CallsAsText { what },
+            None => TurnEnd::Completed,
+        };
+        self.end_turn(end, out);
+    }
+
     fn request(&mut self, out: &mut Vec<Action>) {
         out.push(Action::Request {
             step: self.turn.steps + 1,
@@ -317,7 +350,8 @@ impl State {
         }
         let turn = &mut self.turn;
         turn.steps += 1;
-        (turn.retries, turn.re_asked, turn.compactions, turn.overflowed) = (0, false, 0, false);
+        (turn.retries, turn.re_asked, turn.compactions) = (0, false, 0);
+        (turn.overflowed, turn.refused_compaction) = (false, false);
         let cut = answer.finish == FinishReason::Length;
         turn.cuts = if cut { turn.cuts + 1 } else { 0 };
         turn.written_calls = answer.written_calls;
@@ -463,24 +497,29 @@ impl State {
         }
         match end {
             CompactionEnd::Cancelled => self.end_interrupted(out),
-            CompactionEnd::Failed(breakdown)
+            // The rest of the window is used; at its end the turn is over.
+            CompactionEnd::Refused(_) if trigger == CompactionTrigger::Auto && !self.turn.stopping => {
+                self.turn.refused_compaction = true;
+                self.iterate(out);
+            }
+            CompactionEnd::Failed(breakdown) | CompactionEnd::Refused(breakdown)
                 if trigger != CompactionTrigger::Manual && !self.turn.answered && !self.turn.stopping =>
             {
                 self.end_broken(TurnEnd::ContextFull { breakdown }, out);
             }
-            CompactionEnd::Failed(_)
+            CompactionEnd::Failed(_) | CompactionEnd::Refused(_)
                 if self.turn.answered && self.steer.is_empty() && !self.turn.stopping =>
             {
                 self.end_turn(TurnEnd::Completed, out);
             }
-            CompactionEnd::Done | CompactionEnd::Failed(_) => self.iterate(out),
+            CompactionEnd::Done | CompactionEnd::Failed(_) | CompactionEnd::Refused(_) => self.iterate(out),
         }
     }
 
     fn interrupt(&mut self, out: &mut Vec<Action>) {
         match self.phase {
             Phase::Idle | Phase::Restoring | Phase::Exited => {}
-            Phase::Assessing => self.turn.stopping = true,
+            Phase::Assessing | Phase::Stopping => self.turn.stopping = true,
             Phase::Requesting => {
                 if !self.turn.stopping {
                     out.push(Action::CancelRequest);

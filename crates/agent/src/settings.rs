@@ -1,6 +1,7 @@
 //! Parts and settings of an agent. The binary passes them in: the agent reads no configuration, no
 //! environment and no HOME.
 
+use crate::hooks::Hooks;
 use crate::prompt::{Environment, PromptSettings};
 use crate::rules::RulesSettings;
 use crate::subagent::Kind;
@@ -55,6 +56,10 @@ pub struct AgentSettings {
     /// Time limit for one tool call. A call that exceeds it gets a result that says so.
     pub tool_timeout: Duration,
     pub secrets: SecretOutputs,
+    /// Is asked at each moment at which hooks may have a say; `None`: no hook is configured.
+    pub hooks: Option<Arc<dyn Hooks>>,
+    /// Of a subagent: its call's id and its kind, for hooks.
+    pub hook_agent: Option<(String, String)>,
     /// Called around every call that changes files.
     pub edit_hook: Option<Arc<dyn EditHook>>,
     /// Output limit of a request in tokens; the model's own limit if that is lower.
@@ -102,6 +107,8 @@ impl Default for AgentSettings {
             max_wall: None,
             tool_timeout: Duration::from_hours(1),
             secrets: SecretOutputs::Mask,
+            hooks: None,
+            hook_agent: None,
             edit_hook: None,
             max_output: None,
             effort: None,

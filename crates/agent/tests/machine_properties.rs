@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
 use becket_agent::machine::{
-    Action, Answer, Break, BreakKind, CompactionEnd, Facts, Input, Note, Owed, Phase, PromptId, Repetition,
-    Rules, State, next,
+    Action, Answer, Break, BreakKind, CompactionEnd, Facts, Input, MAX_STOP_BLOCKS, Note, Owed, Phase,
+    PromptId, Repetition, Rules, State, next,
 };
 use becket_types::{CompactionTrigger, DeliveryMode, FinishReason, TurnEnd};
 use proptest::prelude::*;
@@ -42,6 +42,7 @@ enum Running {
     Tools,
     Compaction { cancelled: bool },
     Restore,
+    Stop,
 }
 
 /// A driver that does nothing but watch.
@@ -71,6 +72,7 @@ impl Watch {
                 | Input::Broke(_)
                 | Input::Cancelled { .. }
                 | Input::ToolsDone
+                | Input::StopAsked { .. }
                 | Input::CompactionDone(_)
                 | Input::Restored
         );
@@ -114,6 +116,10 @@ impl Watch {
             Action::RunTools => {
                 assert!(std::mem::take(&mut self.open_calls), "calls run twice");
                 self.start(Running::Tools);
+            }
+            Action::AskStop { sent_back } => {
+                assert!(sent_back < MAX_STOP_BLOCKS);
+                self.start(Running::Stop);
             }
             Action::CloseCalls(_) => assert!(std::mem::take(&mut self.open_calls), "calls closed twice"),
             Action::Compact { trigger } => {
@@ -175,9 +181,11 @@ impl Watch {
             Running::Request { cancelled: false } => self.answer(pick),
             Running::Tools => Input::ToolsDone,
             Running::Restore => Input::Restored,
+            Running::Stop => Input::StopAsked { go_on: pick < 8 },
             Running::Compaction { cancelled: true } => Input::CompactionDone(CompactionEnd::Cancelled),
             Running::Compaction { cancelled: false } => Input::CompactionDone(match pick {
                 0..12 => CompactionEnd::Done,
+                15 => CompactionEnd::Refused("hook".to_owned()),
                 _ => CompactionEnd::Failed("tail".to_owned()),
             }),
         };
@@ -243,8 +251,8 @@ proptest! {
     /// Whatever comes in whatever order: one operation at a time, each prompt delivered once and in order, each
     /// answer's calls settled once, each turn ended once, and after the end of input the loop exits.
     #[test]
-    fn every_interleaving_ends(ops in prop::collection::vec(op(), 0..120), max_turns in prop::option::of(0u64..4), auto in any::<bool>()) {
-        let mut watch = watch(Rules { max_turns, auto_compact: auto });
+    fn every_interleaving_ends(ops in prop::collection::vec(op(), 0..120), max_turns in prop::option::of(0u64..4), auto in any::<bool>(), stop_hooks in any::<bool>()) {
+        let mut watch = watch(Rules { max_turns, auto_compact: auto, stop_hooks });
         for op in &ops {
             watch.run(op);
         }
@@ -271,7 +279,7 @@ proptest! {
     /// With a turn limit no turn asks more often than the limit, its wrap-up and what breaks allow.
     #[test]
     fn the_turn_limit_holds(limit in 0u64..5) {
-        let mut watch = watch(Rules { max_turns: Some(limit), auto_compact: true });
+        let mut watch = watch(Rules { max_turns: Some(limit), auto_compact: true, stop_hooks: false });
         watch.run(&Op::Prompt(DeliveryMode::Steer));
         let mut left = 100;
         while watch.in_turn {
@@ -342,7 +350,7 @@ fn check(rules: Rules, answers: &[Input], want: &[Action]) {
 }
 
 fn auto() -> Rules {
-    Rules { max_turns: None, auto_compact: true }
+    Rules { max_turns: None, auto_compact: true, stop_hooks: false }
 }
 
 #[test]
@@ -476,14 +484,14 @@ fn one_overflow_is_answered_by_one_compaction() {
     let want =
         [request(1, 0, false), Action::Supersede, compact, request(1, 0, false), Action::EndTurn(error())];
     check(auto(), &[overflow.clone(), overflow.clone()], &want);
-    let off = Rules { max_turns: None, auto_compact: false };
+    let off = Rules { max_turns: None, auto_compact: false, stop_hooks: false };
     check(off, &[overflow], &[request(1, 0, false), Action::EndTurn(error())]);
 }
 
 #[test]
 fn at_the_turn_limit_there_is_one_wrap_up() {
-    use becket_agent::machine::{NotRun, Note};
-    let rules = || Rules { max_turns: Some(1), auto_compact: true };
+    use becket_agent::machine::{MAX_STOP_BLOCKS, NotRun, Note};
+    let rules = || Rules { max_turns: Some(1), auto_compact: true, stop_hooks: false };
     let call = answered(FinishReason::ToolCalls, 1);
     let max = Action::EndTurn(TurnEnd::MaxTurns { limit: 1 });
     let start = [
@@ -538,4 +546,43 @@ fn a_turn_without_room_ends_for_that_reason_before_any_other() {
     };
     let (_, actions) = next(state, Input::Assessed(facts));
     assert_eq!(actions, [Action::EndTurn(TurnEnd::NoRoom { what: "no room".to_owned() })]);
+}
+
+/// Hooks that always send the model back do so a limited number of times; then the turn ends.
+#[test]
+fn hooks_keep_a_turn_from_ending_a_limited_number_of_times() {
+    let answer = || {
+        Input::Answered(Answer {
+            finish: FinishReason::Stop,
+            calls: 0,
+            empty: false,
+            written_calls: None,
+            fallback: false,
+        })
+    };
+    let mut state = State::new(Rules { stop_hooks: true, ..auto() });
+    let mut inputs = std::collections::VecDeque::from([Input::Prompt { id: 0, mode: DeliveryMode::Steer }]);
+    let (mut asked, mut requests, mut ends) = (0, 0, Vec::new());
+    while let Some(input) = inputs.pop_front() {
+        let (after, actions) = next(state, input);
+        state = after;
+        for action in actions {
+            match action {
+                Action::Assess => inputs.push_back(Input::Assessed(Facts::default())),
+                Action::Request { .. } => {
+                    requests += 1;
+                    inputs.push_back(answer());
+                }
+                Action::AskStop { sent_back } => {
+                    assert_eq!(sent_back, asked);
+                    asked += 1;
+                    inputs.push_back(Input::StopAsked { go_on: true });
+                }
+                Action::EndTurn(end) => ends.push(end),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!((asked, requests), (MAX_STOP_BLOCKS, MAX_STOP_BLOCKS + 1));
+    assert_eq!(ends, [TurnEnd::Completed]);
 }

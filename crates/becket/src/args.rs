@@ -172,6 +172,9 @@ pub(crate) struct Permissions {
     /// Allow everything that no rule denies. Use it only where nothing can be broken.
     #[arg(long)]
     pub dangerously_skip_permissions: bool,
+    /// Use what the project brings that runs (hooks, servers, commands) without asking about it, in this run.
+    #[arg(long)]
+    pub trust: bool,
     /// Allow tools to use this directory too.
     #[arg(long, value_name = "DIR", num_args = 1..)]
     pub add_dir: Vec<PathBuf>,
@@ -257,6 +260,8 @@ pub(crate) enum Subcommands {
     Sandbox(SandboxArgs),
     /// Explain what is decided about a call, list the rules, or test them in CI.
     Permissions(PermissionsCommandArgs),
+    /// List the hooks that are configured, or try those of an event.
+    Hooks(HooksCommandArgs),
     /// List what was allowed or denied in all sessions, by whom, and why.
     Audit(AuditArgs),
     /// Check that a session's ledger is as it was written.
@@ -288,6 +293,7 @@ pub(crate) const SUBCOMMANDS: &[&str] = &[
     "rewind",
     "sandbox",
     "permissions",
+    "hooks",
     "audit",
     "verify",
     "help",
@@ -322,6 +328,43 @@ pub(crate) struct VerifyArgs {
     /// Look for the session as if started in this directory.
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HooksCommandArgs {
+    #[command(subcommand)]
+    pub what: HooksWhat,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HooksWhat {
+    /// List the hooks with the place that each is from, and if it runs. Starts none of them.
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
+    /// Run the hooks of an event with an input that is made up, and show what they decide.
+    Test {
+        /// The event, such as PreToolUse or Stop.
+        event: String,
+        /// The tool, trigger or source that matchers are compared with; Bash for events of tools.
+        #[arg(long, value_name = "NAME")]
+        tool: Option<String>,
+        /// The input of the tool, or keys of the event: a JSON object.
+        #[arg(long, value_name = "JSON")]
+        input: Option<String>,
+        /// Also run hooks of the project that nobody has allowed.
+        #[arg(long)]
+        trust: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
 }
 
 #[derive(Debug, Args)]

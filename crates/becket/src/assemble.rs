@@ -1,16 +1,19 @@
 //! Wiring: settings, a session, a model, tools and a guard become an agent.
 
 use crate::agents;
+use crate::args::InputFormat;
 use crate::cmd::store_failure;
 use crate::disk::Disk;
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::hooks;
 use crate::models;
 use crate::reach;
 use crate::remembered::{self, Remembered};
-use crate::settings::policy;
 use crate::settings::{Fork, RunSettings, SessionChoice};
+use crate::settings::{policy, project_root};
 use crate::toolbox;
+use crate::trust::content::ContentTrust;
 use becket_agent::prompt::{self, PromptSettings};
 use becket_agent::rules::RulesSettings;
 use becket_agent::subagent::{Kind, TaskTool};
@@ -25,7 +28,7 @@ use becket_session::store::{self, SessionSummary};
 use becket_session::{CreateOptions, Session, StoreError, ledger};
 use becket_tool::Tool;
 use becket_tool_shell::Shell;
-use becket_types::{Blobs, SessionId, SystemItem, ToolSpec, Used};
+use becket_types::{Access, Blobs, PermissionMode, SessionId, SystemItem, ToolSpec, Used};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,6 +53,9 @@ pub(crate) struct Assembled {
     pub blobs: Arc<dyn Blobs>,
     pub session: SessionId,
     pub opening: Opening,
+    /// The hooks of the session. A program that drives becket adds its own; `None`: there is none and nobody can add one.
+    #[expect(dead_code, reason = "for the programs that drive becket, which bring hooks of their own")]
+    pub hooks: Option<becket_hooks::Engine>,
 }
 
 /// The parts of a session's first request, for pages that are opened before it.
@@ -123,6 +129,13 @@ async fn assembled(
     let shell = toolbox::shell(environment, config, spill, sandbox);
     let reach = reach::reach(environment, config, &run.roots, programs.clone());
     notes.extend(reach.notes);
+    let trust = ContentTrust::of(environment, &project_root(&run.cwd), run.trust_content);
+    let (groups, odd) = hooks::groups(environment, &run.cwd, &run.settings, &trust);
+    notes.extend(odd);
+    let driven = run.input == InputFormat::StreamJson;
+    let engine = (driven || !groups.is_empty())
+        .then(|| hooks::engine(environment, &run.cwd, &run.roots, groups, programs.clone()));
+    notes.extend(trust.note());
     let (kinds, odd) = agents::kinds(environment, &run.cwd, run.trusted);
     notes.extend(odd);
     let subagents: Arc<[Kind]> = kinds.into();
@@ -157,6 +170,7 @@ async fn assembled(
         api_key_source: models::key_source(&reference, &run.settings),
         skills: skills.iter().map(|s| s.name.clone()).collect(),
         subagents,
+        hooks: engine.as_ref().map(hooks::for_agent),
         ..agent_settings(environment, run)
     };
     if tools.get("skill").is_some() {
@@ -176,17 +190,34 @@ async fn assembled(
         rules: settings.rules.clone(),
         usable: budget.usable(),
     };
+    let find_model = finder(model_settings);
+    if let Some(engine) = &engine {
+        engine.set_ask(hooks::ask(Arc::clone(&model), Arc::clone(&find_model), Arc::clone(&blobs)));
+    }
     let (agent, handle) = Agent::new(AgentParts {
         session,
         model,
         summary_model: None,
         fallback_models,
-        find_model: Some(finder(model_settings)),
+        find_model: Some(find_model),
         tools,
         guard,
         settings,
     });
-    Ok(Assembled { agent, handle, shell, programs, notes, past, used, begun, blobs, session: id, opening })
+    Ok(Assembled {
+        agent,
+        handle,
+        shell,
+        programs,
+        notes,
+        past,
+        used,
+        begun,
+        blobs,
+        session: id,
+        opening,
+        hooks: engine,
+    })
 }
 
 /// What is given for the system prompt and stands nowhere in that of the session, which keeps its own.
@@ -300,6 +331,46 @@ pub(crate) fn guard_in(
         own: vec![environment.config_dir.clone(), environment.data_dir.clone()],
     });
     Ok(guard.with_floor(floor.ask))
+}
+
+/// True if a permission rule matches a call, given by the SDK's names: as a deny rule would.
+pub(crate) fn rule_fits(
+    rule: &str,
+    tool: &str,
+    input: &serde_json::Value,
+    roots: &[PathBuf],
+    home: &Path,
+) -> Result<bool, String> {
+    let none: &[&str] = &[];
+    let rules = Rules::parse(none, none, &[rule]).map_err(|errors| {
+        errors.first().map_or_else(|| "it cannot be read".to_owned(), ToString::to_string)
+    })?;
+    let guard = looking(GuardSettings {
+        rules,
+        mode: PermissionMode::BypassPermissions,
+        roots: roots.to_vec(),
+        home: home.to_path_buf(),
+        own: Vec::new(),
+    });
+    let own = becket_types::sdk_names::own_name(tool);
+    let text = |key: &str| input.get(key).and_then(serde_json::Value::as_str);
+    let path = |key: &str| {
+        text(key).map(|path| roots.first().map_or_else(|| PathBuf::from(path), |root| root.join(path)))
+    };
+    let access = match own.as_ref() {
+        "bash" => Access::execute(text("command").unwrap_or_default()),
+        "read" | "glob" | "grep" => {
+            path("file_path").or_else(|| path("path")).map_or_else(Access::session, Access::read)
+        }
+        "write" | "edit" | "multi_edit" | "apply_patch" => {
+            path("file_path").map_or_else(Access::session, Access::write)
+        }
+        _ => Access {
+            subject: text("url").or_else(|| text("skill")).or_else(|| text("query")).map(str::to_owned),
+            ..Access::session()
+        },
+    };
+    Ok(matches!(guard.check(&own, &access, input), becket_guard::Verdict::Deny { .. }))
 }
 
 /// A guard that follows links and looks at the files that patterns match.

@@ -77,6 +77,9 @@ pub(crate) async fn run(
             settings = RunSettings::new(again, environment)?;
         }
     }
+    if !first::contents(environment, &settings)? {
+        return Ok(ExitStatus::Ok);
+    }
     settings.draft = draft;
     if let first::Next::End(status) = first::model(environment, &mut settings).await? {
         return Ok(status);

@@ -13,6 +13,7 @@ mod environment;
 mod failure;
 mod guardian;
 mod headless;
+mod hooks;
 mod interactive;
 mod keys;
 mod models;
@@ -231,6 +232,7 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
         Subcommands::Verify(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::verify::run(&environment, &cwd, &args, &mut out)),
         Subcommands::Permissions(args) => cmd::permissions::run(&environment, &args, &mut out),
+        Subcommands::Hooks(args) => cmd::hooks::run(&environment, &args, &mut out),
         Subcommands::Sandbox(args) => settings::enter(args.config.cd.as_deref())
             .and_then(|cwd| cmd::sandbox::run(&environment, &cwd, &args, &mut out)),
         Subcommands::Rewind(args) => settings::enter(args.cd.as_deref())

@@ -24,6 +24,8 @@ pub(crate) struct RunSettings {
     pub interactive: bool,
     /// The project is trusted, or brings nothing that trust is about.
     pub trusted: bool,
+    /// `--trust`: what the project brings that runs counts as trusted in this run.
+    pub trust_content: bool,
     /// In the terminal's own scrollback; in plain lines for screen readers.
     pub inline: bool,
     pub ax: bool,
@@ -116,6 +118,7 @@ pub(crate) fn configuration(
     };
     let mut settings = becket_config::load(&inputs).map_err(config_failure)?;
     settings.warnings.extend(warnings);
+    settings.sources = sources;
     Ok(settings)
 }
 
@@ -207,6 +210,7 @@ impl RunSettings {
             settings,
             interactive: !args.print,
             trusted,
+            trust_content: args.permissions.trust,
             inline: args.output.inline,
             // Such a terminal cannot be redrawn.
             ax: args.output.ax || (!args.output.inline && environment.var("TERM") == Some("dumb")),

@@ -4,6 +4,8 @@
 //! Owns the list of trusted directories, in the person's data. A project is trusted by its root, not by those above or below
 //! it. Headless runs take a project as trusted: who starts them decides. Nothing of the project runs to find out what it brings.
 
+pub(crate) mod content;
+
 use crate::environment::Environment;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};

@@ -181,6 +181,14 @@ fn from_toml(value: &DeValue<'_>, at: usize, depth: usize) -> Option<Node> {
     }
 }
 
+/// The value of a JSON text with comments and trailing commas. `Err` says what is wrong and where.
+pub fn json_value(text: &str) -> Result<Value, String> {
+    parse_json("", text).map(|node| node.to_value()).map_err(|problem| match problem.at {
+        Some((line, _)) => format!("line {line}: {}", problem.message),
+        None => problem.message,
+    })
+}
+
 pub(crate) fn parse_json(origin: &str, text: &str) -> Result<Node, Problem> {
     let options = jsonc_parser::ParseOptions {
         allow_comments: true,

@@ -140,6 +140,10 @@ pub struct Settings {
     pub warnings: Vec<Problem>,
     /// API keys by provider name.
     pub credentials: BTreeMap<String, Credential>,
+    /// The `hooks` table of each layer that has one. They add up and are never merged: each keeps the place it is from.
+    pub hooks: Vec<(Source, Value)>,
+    /// Files that were read beside managed ones.
+    pub sources: SettingSources,
     /// Leaf key to its value and sources: one source for a scalar, one per element of a list.
     pub(crate) merged: BTreeMap<String, Merged>,
 }
@@ -257,6 +261,7 @@ struct Builder<'a> {
     /// Made only when the first file is read. Without files it is not needed, which keeps the start fast.
     schema: LazyCell<Value>,
     merged: BTreeMap<String, Merged>,
+    hooks: Vec<(Source, Value)>,
     warnings: Vec<Problem>,
     errors: Vec<Problem>,
 }
@@ -271,6 +276,7 @@ pub fn load(inputs: &Inputs<'_>) -> Result<Settings, ConfigError> {
         inputs,
         schema: LazyCell::new(json_schema),
         merged: BTreeMap::new(),
+        hooks: Vec::new(),
         warnings: Vec::new(),
         errors: Vec::new(),
     };
@@ -370,6 +376,9 @@ impl Builder<'_> {
         };
         root.take("$schema");
         drop_nulls(&mut root);
+        if let Some(hooks) = root.take("hooks") {
+            self.hooks.push((source.clone(), hooks.to_value()));
+        }
         self.unknown(&mut root, &self.schema.clone(), &mut Vec::new(), origin, text);
         if let Err((path, message)) = check_types(&root) {
             let at = position(text, root.nearest(&path).at);
@@ -506,7 +515,14 @@ impl Builder<'_> {
         if !self.errors.is_empty() {
             return Err(ConfigError::Invalid(self.errors));
         }
-        Ok(Settings { config, warnings: self.warnings, credentials, merged: self.merged })
+        Ok(Settings {
+            config,
+            warnings: self.warnings,
+            credentials,
+            hooks: self.hooks,
+            sources: SettingSources::default(),
+            merged: self.merged,
+        })
     }
 
     /// Returns the API key of each provider: from the environment, or else from the user's file of keys.

@@ -28,6 +28,7 @@ mod secret;
 mod tree;
 
 pub use amend::{Amend, amend, listed};
+pub use document::json_value;
 pub use error::{ConfigError, Problem};
 pub use explain::Row;
 pub use files::{MAX_BYTES, Places, read_files, read_text};

@@ -24,6 +24,11 @@ pub struct Config {
     pub permissions: PermissionsConfig,
     /// Keys and tokens of known forms in outputs of tools: `ask` before they are sent, `mask` or `send`. A project can only mask.
     pub secrets: SecretsToModel,
+    /// Programs, addresses, prompts and agents that are asked at moments of a session, by event: each a list of
+    /// `{matcher, hooks = [{type = "command", command = "…"}]}`. Those of a project run once you have said that they may.
+    pub hooks: BTreeMap<String, Vec<serde_json::Value>>,
+    /// No hook runs. Not from a project.
+    pub disable_all_hooks: bool,
     /// Further folders that may be used like the project's.
     pub add_dirs: Vec<String>,
     pub context: ContextConfig,

@@ -21,6 +21,7 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: 
     match key {
         _ if !trusted && !narrows(key) => ignored("this directory is not trusted"),
         _ if section == "providers" => ignored("a project does not decide where credentials are sent"),
+        "disable_all_hooks" => ignored("a project does not switch off your hooks"),
         "permissions.allow" => ignored("a project does not allow itself to run or change anything"),
         "add_dirs" => ignored("a project does not open further folders"),
         "tools.enabled" => {

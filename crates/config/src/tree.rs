@@ -16,6 +16,7 @@ const TRANSLATED: &[(&[&str], &[&str])] = &[
     (&["permissions", "defaultMode"], &["permission_mode"]),
     (&["permissions", "additionalDirectories"], &["add_dirs"]),
     (&["env"], &["shell", "env"]),
+    (&["disableAllHooks"], &["disable_all_hooks"]),
     (&["sandbox", "autoAllowBashIfSandboxed"], &["sandbox", "auto_allow_bash"]),
     (&["sandbox", "excludedCommands"], &["sandbox", "excluded_commands"]),
     (&["sandbox", "failIfUnavailable"], &["sandbox", "fail_if_unavailable"]),

@@ -81,7 +81,7 @@ impl ExitStatus {
             TurnEnd::ContextFull { .. } => Self::ContextFull,
             TurnEnd::NoRoom { .. } => Self::NoRoom,
             TurnEnd::ModelError { .. } => Self::ModelUnreachable,
-            TurnEnd::Refusal { .. } | TurnEnd::Failed { .. } => Self::Error,
+            TurnEnd::Refusal { .. } | TurnEnd::Failed { .. } | TurnEnd::HookStopped { .. } => Self::Error,
         }
     }
 }

@@ -143,6 +143,7 @@ pub(crate) fn outcome(end: &TurnEnd) -> (&'static str, bool, &'static str) {
         TurnEnd::Refusal { .. } => ("error_during_execution", true, "refusal"),
         TurnEnd::ContextFull { .. } => ("error_during_execution", true, "prompt_too_long"),
         TurnEnd::NoRoom { .. } => ("error_no_room", true, "no_room"),
+        TurnEnd::HookStopped { .. } => ("error_during_execution", true, "hook_stopped"),
         TurnEnd::ModelError { .. } => ("error_during_execution", true, "api_error"),
         TurnEnd::Failed { .. } => ("error_during_execution", true, "internal_error"),
     }
@@ -164,7 +165,7 @@ pub(crate) fn explain(end: &TurnEnd) -> Option<String> {
         }
         TurnEnd::Refusal { reason } => format!("the model declined to answer: {reason}"),
         TurnEnd::ContextFull { breakdown } => breakdown.clone(),
-        TurnEnd::NoRoom { what } => what.clone(),
+        TurnEnd::NoRoom { what } | TurnEnd::HookStopped { what } => what.clone(),
         TurnEnd::ModelError { message, .. } | TurnEnd::Failed { message } => message.clone(),
     })
 }

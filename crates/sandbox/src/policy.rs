@@ -175,16 +175,21 @@ impl Policy {
     /// The policy of a program that becket starts for its own use. `caches`: a folder that it may write.
     pub fn for_program(kind: ProgramKind, inputs: &PolicyInputs, temp: &Path, caches: Option<&Path>) -> Self {
         let network = match kind {
-            ProgramKind::LanguageServer if inputs.network == Network::Full => Network::Full,
+            ProgramKind::LanguageServer | ProgramKind::Hook if inputs.network == Network::Full => {
+                Network::Full
+            }
             // The proxy is for commands: its port is served as long as one of them runs.
-            ProgramKind::LanguageServer => Network::Off,
+            ProgramKind::LanguageServer | ProgramKind::Hook => Network::Off,
             ProgramKind::Formatter | ProgramKind::StatusLine => Network::Off,
         };
         let mut write = inputs.write.clone();
+        if kind == ProgramKind::Hook {
+            write.extend(inputs.roots.iter().chain(&inputs.git_dirs).cloned());
+        }
         write.push(temp.to_path_buf());
         write.extend(caches.map(Path::to_path_buf));
         let own = match kind {
-            ProgramKind::StatusLine => Vec::new(),
+            ProgramKind::StatusLine | ProgramKind::Hook => Vec::new(),
             ProgramKind::Formatter | ProgramKind::LanguageServer => inputs.own.clone(),
         };
         let inputs = PolicyInputs { own, ..inputs.clone() };

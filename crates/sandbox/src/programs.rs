@@ -1,4 +1,4 @@
-//! Programs that becket starts for its own use: formatters, language servers, the status line.
+//! Programs that becket starts for its own use: formatters, language servers, the status line, hooks.
 //!
 //! Owns how such a program starts: confined, unconfined, or not at all. Every program that becket starts for itself and
 //! that can be steered by the workspace goes through [`Programs::prepare`]. Decides nothing about permission: whoever calls
@@ -9,9 +9,11 @@
 //! | formatter | the private temporary folder | no |
 //! | language server | the private temporary folder, a folder for its caches | as configured |
 //! | status line | the private temporary folder | no |
+//! | hook | the workspace, the private temporary folder | as configured, without the proxy |
 //!
 //! All of them also write the places that the user names in `sandbox.write`. All of them read everything but secrets; the
-//! status line is the user's own program and reads becket's store and settings too.
+//! status line is the user's own program and reads becket's store and settings too. So do hooks, which are given the path of
+//! the session.
 
 use crate::handle::{Backend, Sandbox, SandboxError};
 use becket_types::SandboxLevel;
@@ -26,6 +28,7 @@ pub enum ProgramKind {
     Formatter,
     LanguageServer,
     StatusLine,
+    Hook,
 }
 
 /// The rule for programs where no sandbox works.
@@ -115,7 +118,7 @@ impl Programs {
     fn confined(&self, sandbox: &Sandbox, kind: ProgramKind) -> Result<Prepared, SandboxError> {
         let caches = match kind {
             ProgramKind::LanguageServer => Some(self.cache_folder(sandbox)?),
-            ProgramKind::Formatter | ProgramKind::StatusLine => None,
+            ProgramKind::Formatter | ProgramKind::StatusLine | ProgramKind::Hook => None,
         };
         let confined = sandbox.confine_program(kind, caches.as_deref())?;
         let mut variables = vec![("TMPDIR".into(), confined.temp.into_os_string())];
@@ -159,7 +162,9 @@ mod tests {
     #[test]
     fn without_a_sandbox_programs_are_refused_or_told_about_once() {
         let start = |confine| Programs::new(confine, None, None);
-        for kind in [ProgramKind::Formatter, ProgramKind::LanguageServer, ProgramKind::StatusLine] {
+        for kind in
+            [ProgramKind::Formatter, ProgramKind::LanguageServer, ProgramKind::StatusLine, ProgramKind::Hook]
+        {
             let never = start(Confine::Never);
             assert!(!never.prepare(kind).unwrap().is_confined());
             assert_eq!(never.notice(), None);

@@ -193,7 +193,7 @@ impl Speaker {
                     | TurnEnd::CallsAsText { what }
                     | TurnEnd::Repetition { what } => format!("Stopped: {what}"),
                     TurnEnd::Refusal { reason } => format!("The model refused: {reason}"),
-                    TurnEnd::NoRoom { what } => format!("Stopped: {what}"),
+                    TurnEnd::NoRoom { what } | TurnEnd::HookStopped { what } => format!("Stopped: {what}"),
                     TurnEnd::ContextFull { breakdown } => {
                         crate::transcript::full("The context is full", breakdown)
                     }

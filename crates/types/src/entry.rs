@@ -156,6 +156,8 @@ pub enum EntryKind {
         #[serde(flatten)]
         extra: Map<String, Value>,
     },
+    /// A hook ran. Has no effect on the view; its text for the model is a message of its own.
+    Hook(Box<crate::HookRun>),
     /// State of files before a call that may change them.
     FileSnapshot(Box<crate::FileSnapshot>),
     /// Changes to files by a call, an undo or a redo.

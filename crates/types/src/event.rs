@@ -5,8 +5,8 @@
 
 use crate::{
     Access, CallId, CompactionPlan, CompactionTrigger, ContextChange, ContextPlan, Cost, FileChange,
-    FinishReason, LeftOut, Message, MessageId, Millis, Part, RewindWhat, Seq, SessionId, SpanKind, Tokens,
-    UndoOutcome, UndoPlan, Usage,
+    FinishReason, HookRun, LeftOut, Message, MessageId, Millis, Part, RewindWhat, Seq, SessionId, SpanKind,
+    Tokens, UndoOutcome, UndoPlan, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -265,6 +265,13 @@ pub enum Event {
         calls: u64,
         freed: Tokens,
     },
+    /// Hooks of this event run now. `status`: the words that one of them wants to be shown meanwhile.
+    HooksStarted {
+        hook_event: String,
+        status: Option<String>,
+    },
+    /// A hook has run.
+    HookFinished(Box<HookRun>),
     Retry {
         attempt: u32,
         max: u32,
@@ -434,6 +441,10 @@ pub enum TurnEnd {
     /// After two compactions in a row there is still no room for new messages. `what` says why and what to
     /// do.
     NoRoom {
+        what: String,
+    },
+    /// A hook ended the turn; `what` says why.
+    HookStopped {
         what: String,
     },
     /// The model cannot be reached, or it refused the request permanently. `kind` is the machine name of the

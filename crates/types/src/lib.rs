@@ -17,6 +17,7 @@ mod context;
 mod decided;
 mod entry;
 mod event;
+mod hook;
 mod ids;
 mod message;
 mod obeyed;
@@ -44,6 +45,9 @@ pub use entry::{
 pub use event::{
     Command, CompactedByHand, Decision, DeliveryMode, Event, FilePreview, ModelUsage, NoticeLevel,
     PermissionDenial, PermissionRequest, PreparationState, PromptInput, RuleOffer, TurnEnd, TurnResult,
+};
+pub use hook::{
+    HookCall, HookEvent, HookMessage, HookOutcome, HookPermission, HookResult, HookRun, HookText,
 };
 pub use ids::{BlobId, CallId, EntryId, MessageId, Millis, Seq, SessionId, unique};
 pub use message::{

@@ -50,6 +50,8 @@ pub enum Synthetic {
     Rules,
     /// A note from becket to the model: repeated calls, a truncated answer, a limit that is near.
     Reminder,
+    /// Text of a hook for the model.
+    Hook,
 }
 
 /// The audience of a message: people (TUI, `--print`, exports), the model, or both.
@@ -71,7 +73,8 @@ pub fn visibility(origin: &Origin) -> Visibility {
             | Synthetic::CompactionContinue
             | Synthetic::SessionState
             | Synthetic::Rules
-            | Synthetic::Reminder => (false, true),
+            | Synthetic::Reminder
+            | Synthetic::Hook => (false, true),
         },
     };
     Visibility { user, model }

@@ -83,6 +83,10 @@ impl Agent {
         let (floor, used, budget) = (self.floor(), self.used(), self.budget());
         let summariser = self.summariser(&self.summary_model());
         let focus = if trigger == CompactionTrigger::Manual { self.focus.take() } else { None };
+        let focus = match (focus, self.hooking.instructions.clone()) {
+            (Some(focus), Some(more)) => Some(format!("{focus}\n{more}")),
+            (focus, more) => focus.or(more),
+        };
         let request = SnapshotRequest {
             trigger,
             focus,
@@ -220,6 +224,7 @@ impl Agent {
     /// The operation ended, however.
     pub(super) fn compaction_over(&mut self, end: CompactionEnd) {
         let compacted = self.compacted.take();
+        self.hooking.instructions = None;
         let shown = std::mem::take(&mut self.preview);
         if self.settings.headless && !self.in_turn && !shown {
             self.tell_compacted_by_hand(&end, compacted);
@@ -234,8 +239,11 @@ impl Agent {
                 let text = format!("The context was compacted from {pre_tokens} to {post_tokens} tokens.");
                 (TurnEnd::Completed, text)
             }
-            (CompactionEnd::Failed(why), Some(_)) => {
+            (CompactionEnd::Failed(why) | CompactionEnd::Refused(why), Some(_)) => {
                 (TurnEnd::Completed, format!("Not compacted: {}.", why.trim_end_matches('.')))
+            }
+            (CompactionEnd::Refused(what), None) => {
+                (TurnEnd::HookStopped { what: what.clone() }, String::new())
             }
             (CompactionEnd::Failed(why), None) => {
                 (TurnEnd::ContextFull { breakdown: why.clone() }, String::new())
@@ -292,17 +300,22 @@ impl Agent {
         self.turn.compactions += 1;
         for (kind, seq) in made.into_iter().zip(seqs) {
             match kind {
-                EntryKind::Compaction(compaction) => self.core.emit(Event::CompactBoundary {
-                    entry: seq,
-                    trigger,
-                    pre_tokens: compaction.tokens_before,
-                    post_tokens: compaction.tokens_after,
-                    summary: compaction.summary,
-                    anchor: compaction.anchor,
-                    tail_from: compaction.tail_from,
-                    kept: compaction.kept,
-                    left_out: compaction.left_out,
-                }),
+                EntryKind::Compaction(compaction) => {
+                    if self.settings.hooks.is_some() {
+                        self.compacted_hooks(trigger, &compaction.summary);
+                    }
+                    self.core.emit(Event::CompactBoundary {
+                        entry: seq,
+                        trigger,
+                        pre_tokens: compaction.tokens_before,
+                        post_tokens: compaction.tokens_after,
+                        summary: compaction.summary,
+                        anchor: compaction.anchor,
+                        tail_from: compaction.tail_from,
+                        kept: compaction.kept,
+                        left_out: compaction.left_out,
+                    });
+                }
                 EntryKind::Message { mut message } => {
                     message.seq = seq;
                     self.core.emit(Event::SyntheticMessage { message });

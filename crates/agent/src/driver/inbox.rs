@@ -37,6 +37,11 @@ impl Inbox {
         !self.left.is_empty()
     }
 
+    /// The text of a prompt that waits.
+    pub(super) fn text(&self, id: PromptId) -> Option<String> {
+        self.prompts.get(&id).map(|input| text_of(&input.parts))
+    }
+
     fn put(&mut self, input: PromptInput) -> PromptId {
         let id = self.next;
         self.next += 1;
@@ -84,6 +89,18 @@ impl Agent {
             self.core.append(vec![entry], Durability::Synced);
         }
         self.core.emit(Event::Withdrawn { client_id });
+    }
+
+    /// Discards a prompt that hooks refused, and says so.
+    pub(super) fn take_back(&mut self, id: PromptId, why: &str) {
+        let Some(input) = self.inbox.prompts.remove(&id) else { return };
+        if let Some(entry) = self.inbox.entry() {
+            self.core.append(vec![entry], Durability::Synced);
+        }
+        if let Some(client_id) = input.client_id {
+            self.core.emit(Event::Withdrawn { client_id });
+        }
+        self.core.say(NoticeLevel::Warning, why.to_owned());
     }
 
     /// Another title; it stays when prompts come.

@@ -24,6 +24,7 @@
 //! | `tools` | tool calls |
 //! | `subagent` | calls that are agents of their own |
 //! | `files` | files before and after a call, for undo |
+//! | `hooks` | moments at which hooks are asked, and what their answers do |
 //! | `ids` | call ids: none runs twice |
 //! | `count` | one exact count of the context, where it decides something |
 //! | `compact` | compaction and its undoing, pruning |
@@ -34,6 +35,7 @@
 mod compact;
 mod count;
 mod files;
+mod hooks;
 mod ids;
 mod inbox;
 mod ledger;
@@ -63,9 +65,10 @@ use becket_session::context::view::KindTotals;
 use becket_session::{Durability, Session};
 use becket_tool::Registry;
 use becket_types::{
-    Command, CompactedByHand, Cost, EntryKind, Event, Millis, NoticeLevel, Part, PermissionMode, Synthetic,
-    Tokens, ToolSpec, TurnEnd, TurnResult, Usage,
+    Command, CompactedByHand, Cost, EntryKind, Event, HookOutcome, Millis, NoticeLevel, Part, PermissionMode,
+    Synthetic, Tokens, ToolSpec, TurnEnd, TurnResult, Usage,
 };
+use futures::StreamExt as _;
 use ids::CallIds;
 use inbox::Inbox;
 pub(crate) use ledger::Core;
@@ -119,6 +122,7 @@ pub struct Agent {
     rules: KnownRules,
     settings: AgentSettings,
     undoing: undo::Undoing,
+    hooking: hooks::HookState,
     find_model: Option<FindModel>,
     subagents: Subagents,
     limits: Limits,
@@ -169,6 +173,8 @@ enum Op {
     Compaction(Box<CompactionRun>),
     Count(count::Count),
     Restore(JoinHandle<undo::Done>),
+    /// Hooks have to answer before anything else happens: no action is performed meanwhile.
+    Hooks(Box<hooks::HookWait>),
 }
 
 /// Why the task woke up.
@@ -181,6 +187,10 @@ enum Wake {
     Prepared(Asked),
     Counted(Option<Tokens>),
     Restored(undo::Done),
+    Judged(tools::Judged),
+    Hooked(Vec<HookOutcome>),
+    /// Hooks that nobody waited for.
+    HookedBeside(HookOutcome),
 }
 
 impl Agent {
@@ -213,7 +223,9 @@ impl Agent {
             Some(above) => (above.limits, above.files),
             None => (own_limits(), own_files()),
         };
-        let rules = Rules { max_turns: settings.max_turns, auto_compact: policy.auto_compact };
+        let stop_hooks = hooks::end_event(&settings)
+            .is_some_and(|event| settings.hooks.as_ref().is_some_and(|hooks| hooks.listens(event)));
+        let rules = Rules { max_turns: settings.max_turns, auto_compact: policy.auto_compact, stop_hooks };
         let agent = Self {
             machine: Some(State::new(rules)),
             actions: VecDeque::new(),
@@ -255,6 +267,7 @@ impl Agent {
             preview: false,
             compacted: None,
             undoing: undo::Undoing::default(),
+            hooking: hooks::HookState::default(),
             find_model,
             settings,
         };
@@ -264,11 +277,14 @@ impl Agent {
     /// Runs until the input has ended and nothing is left to do. Gives the session back.
     pub async fn run(mut self) -> Arc<Mutex<Session>> {
         self.start();
+        self.session_start_hooks();
         if self.settings.continue_turn {
             self.continue_turn();
         }
         loop {
-            while let Some(action) = self.actions.pop_front() {
+            while !matches!(self.op, Op::Hooks(_))
+                && let Some(action) = self.actions.pop_front()
+            {
                 self.perform(action);
             }
             self.core.flush(Durability::Buffered);
@@ -278,6 +294,7 @@ impl Agent {
             let wake = self.wait().await;
             self.woke(wake);
         }
+        self.session_end_hooks().await;
         self.finish();
         self.core.session
     }
@@ -289,13 +306,14 @@ impl Agent {
     async fn wait(&mut self) -> Wake {
         let limited = self.in_turn && !self.turn.out_of_time;
         let deadline = self.limits.max_wall.filter(|_| limited).map(|max| self.turn.started + max);
-        let Self { commands, commands_open, op, preparing, .. } = self;
+        let Self { commands, commands_open, op, preparing, hooking, .. } = self;
         tokio::select! {
             biased;
             command = commands.recv(), if *commands_open => Wake::Command(command),
             () = until(deadline) => Wake::Deadline,
             wake = op.next() => wake,
             asked = prepare::next(preparing) => Wake::Prepared(asked),
+            Some(outcome) = hooking.beside.next() => Wake::HookedBeside(outcome),
         }
     }
 
@@ -311,6 +329,7 @@ impl Agent {
             }
             Wake::Deadline => {
                 self.turn.out_of_time = true;
+                self.cancel_hooks();
                 self.give_up_preparation("the time limit");
                 self.feed(Input::Interrupt);
             }
@@ -320,6 +339,9 @@ impl Agent {
             Wake::Prepared(asked) => self.preparation_came(asked),
             Wake::Counted(exact) => self.counted(exact),
             Wake::Restored(done) => self.restored(done),
+            Wake::Judged(judged) => self.call_judged(judged),
+            Wake::Hooked(outcomes) => self.hooked(outcomes),
+            Wake::HookedBeside(outcome) => self.record_hooks(outcome),
         }
     }
 
@@ -327,6 +349,7 @@ impl Agent {
         match command {
             Command::Prompt(input) => self.prompt_came(input),
             Command::Interrupt => {
+                self.cancel_hooks();
                 self.give_up_preparation("an interrupt");
                 self.feed(Input::Interrupt);
             }
@@ -385,12 +408,19 @@ impl Agent {
             Action::StartTurn => {
                 self.turn.begin();
                 self.in_turn = true;
+                self.hooking.stop = None;
                 self.undoing.forget();
                 self.repetition.reset();
                 self.budget.governor.turn_started();
                 self.doubt_limits();
             }
-            Action::Deliver { prompts, steered } => self.deliver(&prompts, steered),
+            Action::Deliver { prompts, steered } => {
+                if !self.prompt_hooks(&prompts, steered) {
+                    self.deliver(&prompts, steered);
+                    self.release_held();
+                }
+            }
+            Action::AskStop { sent_back } => self.stop_hooks(sent_back),
             Action::Assess => {
                 // With a count under way, the facts are told when it is there.
                 if !self.count_first() {
@@ -410,7 +440,9 @@ impl Agent {
             Action::CancelTools => self.cancel_tools(),
             Action::Compact { trigger } => {
                 self.undoing.forget();
-                self.compact(trigger);
+                if !self.compact_hooks(trigger) {
+                    self.compact(trigger);
+                }
             }
             Action::CancelCompaction => {
                 self.cancel_compaction();
@@ -476,6 +508,7 @@ impl Agent {
         self.core.flush(Durability::Synced);
         self.core.tell_notices();
         self.in_turn = false;
+        self.failure_hooks(&end);
         let completed = end == TurnEnd::Completed;
         let result = self.take_result(end);
         self.core.emit(Event::TurnFinished(Box::new(result)));
@@ -579,10 +612,11 @@ impl Op {
         match self {
             Self::None => std::future::pending().await,
             Self::Reply(reply) => Wake::Reply(reply.next().await),
-            Self::Tools(batch) => Wake::Tools(batch.next().await),
+            Self::Tools(batch) => batch.next().await,
             Self::Compaction(run) => Wake::Summary(run.next().await),
             Self::Count(count) => Wake::Counted(count.next().await),
             Self::Restore(task) => Wake::Restored(undo::next(task).await),
+            Self::Hooks(wait) => Wake::Hooked(wait.next().await),
         }
     }
 }
@@ -609,6 +643,7 @@ fn end_name(end: &TurnEnd) -> String {
         TurnEnd::Refusal { .. } => "refusal",
         TurnEnd::ContextFull { .. } => "context_full",
         TurnEnd::NoRoom { .. } => "no_room",
+        TurnEnd::HookStopped { .. } => "hook_stopped",
         TurnEnd::ModelError { .. } => "model_error",
         TurnEnd::Failed { .. } => "failed",
     }

@@ -101,7 +101,7 @@ impl Agent {
     pub(super) fn assess(&mut self) -> Facts {
         self.settle_facts();
         Facts {
-            over: self.limits.over(self.turn.started.elapsed()),
+            over: self.hooking.end().or_else(|| self.limits.over(self.turn.started.elapsed())),
             repetition: self.repetition.verdict(),
             owed: self.owed(Need::Threshold),
         }

@@ -117,7 +117,10 @@ impl Agent {
             find_model: None,
             tools,
             guard: self.subagent_guard(&task),
-            settings: self.subagent_settings(&task),
+            settings: AgentSettings {
+                hook_agent: Some((id.to_string(), task.kind.name.clone())),
+                ..self.subagent_settings(&task)
+            },
         };
         let parentage = Parentage {
             limits: self.limits.below(),
@@ -371,7 +374,10 @@ fn shortfall(result: &TurnResult) -> (Option<String>, bool) {
         TurnEnd::Repetition { what } => format!("it went round in circles: {what}"),
         TurnEnd::Refusal { reason } => format!("its model declined to answer: {reason}"),
         TurnEnd::ContextFull { breakdown } => format!("its context is full: {breakdown}"),
-        TurnEnd::NoRoom { what } | TurnEnd::NoAnswer { what } | TurnEnd::CallsAsText { what } => what.clone(),
+        TurnEnd::NoRoom { what }
+        | TurnEnd::NoAnswer { what }
+        | TurnEnd::CallsAsText { what }
+        | TurnEnd::HookStopped { what } => what.clone(),
         TurnEnd::ModelError { message, .. } | TurnEnd::Failed { message } => message.clone(),
     };
     (Some(why.trim_end_matches('.').to_owned()), false)

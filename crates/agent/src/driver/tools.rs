@@ -13,7 +13,7 @@ use super::files::Touch;
 use super::{Agent, Op};
 use crate::answer::Call;
 use crate::host::lock;
-use crate::machine::{Input, NotRun};
+use crate::machine::NotRun;
 use crate::settings::SecretOutputs;
 use crate::spend::millis;
 use becket_guard::Verdict;
@@ -33,10 +33,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 mod batch;
+mod hooked;
 mod limit;
 mod outcome;
 
-pub(super) use batch::{Batch, Done};
+pub(super) use batch::{Batch, Done, Judged};
 use batch::{Slot, SlotState};
 use outcome::{
     called, interrupted, invalid_arguments, journal, journal_result, mask_secrets, masked_secret, not_run,
@@ -88,10 +89,10 @@ impl Agent {
         self.report_usage();
         self.write_results(&mut batch);
         if batch.is_over() {
-            // Rules take their room first: they are not cut for a step.
-            self.rules_below(&batch.touched);
-            self.limit_step();
-            self.feed(Input::ToolsDone);
+            if self.batch_hooks(&mut batch) {
+                return;
+            }
+            self.end_batch(&batch.touched, batch.told);
         } else {
             self.op = Op::Tools(batch);
         }
@@ -131,15 +132,26 @@ impl Agent {
             }
             self.core.push(journal(slot, JournalState::Intended, Value::Null));
         }
+        if self.settings.hooks.is_some() && self.ask_pre_hooks(slot, index, &access, &batch.judging) {
+            return Taken::Blocked;
+        }
         let judged = self.guard.explain(&tool.spec().name, &access, &slot.call.input);
-        let (by, decided_by) = (judged.by, judged.rule);
+        let (by, decided_by, verdict) = slot.opinion.over(judged.by, judged.rule, judged.verdict);
         (env.variables, env.sandbox) = (judged.variables, judged.level);
-        match judged.verdict {
+        if self.settings.hooks.is_some()
+            && let Verdict::Ask { reason, .. } = &verdict
+            && self.ask_request_hooks(slot, index, &access, reason, &batch.judging)
+        {
+            return Taken::Blocked;
+        }
+        let (by, verdict) = slot.opinion.answered(by, verdict);
+        match verdict {
             Verdict::Allow { why } => {
                 self.core.push(permission(slot, Verb::Allow, by, decided_by, &why));
             }
             Verdict::Deny { reason, .. } => {
                 self.core.push(permission(slot, Verb::Deny, by, decided_by, &reason));
+                self.call_denied(&slot.call, &access, &reason);
                 self.deny(slot, reason);
                 return Taken::Settled;
             }
@@ -147,6 +159,7 @@ impl Agent {
                 let how = rule.as_deref().map(becket_guard::how_to_allow).unwrap_or_default();
                 let reason = format!("{reason}{how} (nobody can be asked in this session)");
                 self.core.push(permission(slot, Verb::Deny, by, decided_by, &reason));
+                self.call_denied(&slot.call, &access, &reason);
                 self.deny(slot, reason);
                 return Taken::Settled;
             }
@@ -171,7 +184,9 @@ impl Agent {
                     offer,
                     preview: tool.preview(&slot.call.input, &env),
                 })));
+                let asked = format!("becket needs your permission to use {}", slot.call.name);
                 slot.state = SlotState::Asking { access, rule };
+                self.notification_hooks("permission_prompt", &asked);
                 return Taken::Blocked;
             }
         }
@@ -240,6 +255,7 @@ impl Agent {
         });
         slot.state = SlotState::Running;
         slot.started = Some(Instant::now());
+        let after = self.after_hooks(&slot.call, &access);
         let hook = (access.effect == Effect::Write).then(|| self.settings.edit_hook.clone()).flatten();
         let (mode, paths) = (self.guard.mode(), access.paths.clone());
         let (files, touch) = (self.files.clone(), self.touches(&access, &around));
@@ -265,7 +281,11 @@ impl Agent {
                     files.after(&id, &mut output).await;
                 }
                 host.watch().ours(output.changes.iter().map(|change| change.path.as_path()));
-                Done { index, output, time }
+                let hooked = match after {
+                    Some(after) => after.run(&mut output, time, &around.cancel).await,
+                    None => None,
+                };
+                Done { index, output, time, hooked }
             }
             .boxed(),
         );
@@ -398,11 +418,13 @@ impl Agent {
 
     pub(super) fn tools_done(&mut self, done: Vec<Done>) {
         let Op::Tools(batch) = &mut self.op else { return };
-        for Done { index, output, time } in done {
+        let mut said = Vec::new();
+        for Done { index, output, time, hooked } in done {
             if let Some(slot) = batch.slots.get_mut(index) {
                 self.subagents.over(&slot.call.id);
                 slot.state = SlotState::Done { output, time };
             }
+            said.extend(hooked);
             batch.alone = false;
         }
         if batch.given_up {
@@ -415,6 +437,9 @@ impl Agent {
                 }
             }
         }
+        for (event, outcome) in said {
+            self.tool_hooked(event, outcome);
+        }
         self.advance();
     }
 
@@ -425,6 +450,7 @@ impl Agent {
         let calm = if self.subagents.any() { 2 * GRACE } else { GRACE };
         let patience = if batch.cancel.is_cancelled() { Duration::ZERO } else { calm };
         batch.cancel.cancel();
+        batch.judging.clear();
         batch.grace = Some(Instant::now() + patience);
         if std::mem::take(&mut batch.asks_secrets)
             && let Some(slot) = batch.slots.get_mut(batch.written)

@@ -32,6 +32,10 @@ pub enum Input {
     },
     /// Outcome of [`Action::RunTools`], cancelled or not: every call has a result.
     ToolsDone,
+    /// Outcome of [`Action::AskStop`]: the model is sent back to work, or not.
+    StopAsked {
+        go_on: bool,
+    },
     /// Outcome of [`Action::Compact`].
     CompactionDone(CompactionEnd),
     /// Outcome of [`Action::Restore`].
@@ -110,6 +114,8 @@ pub enum CompactionEnd {
     Done,
     /// The compaction was refused or would not help. Says what fills the window.
     Failed(String),
+    /// A hook said no, for this reason.
+    Refused(String),
     /// An interrupt cancelled the compaction. The history is unchanged.
     Cancelled,
 }
@@ -163,6 +169,10 @@ pub enum Action {
     FallBack,
     CancelRequest,
     RunTools,
+    /// Ask the hooks if the turn may end. `sent_back`: times that they said no in this turn.
+    AskStop {
+        sent_back: u32,
+    },
     /// Write a result for each call of the last answer without running it.
     CloseCalls(NotRun),
     /// Cancel the running tools. A second `CancelTools` in a row means: do not wait for them.

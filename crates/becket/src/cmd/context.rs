@@ -241,6 +241,7 @@ fn is_of_requests(kind: &EntryKind) -> bool {
         | EntryKind::Interrupt
         | EntryKind::TurnEnd { .. }
         | EntryKind::Notice { .. }
+        | EntryKind::Hook(_)
         | EntryKind::FileSnapshot(_)
         | EntryKind::FileChanges(_)
         | EntryKind::Unknown(_) => false,

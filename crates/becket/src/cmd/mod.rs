@@ -8,6 +8,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod help;
+pub(crate) mod hooks;
 pub(crate) mod import;
 pub(crate) mod models;
 pub(crate) mod permissions;

@@ -8,6 +8,7 @@ use crate::cmd::{demo, one_line};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::{RunSettings, project_root};
+use crate::trust::content::{self, ContentTrust, Item, State};
 use crate::{args, keys, models, trust};
 use becket_config::{Amend, Credential, Secret, Source};
 use becket_model::{Endpoint, ModelRef};
@@ -92,6 +93,53 @@ fn asked_in_lines(text: &[String]) -> io::Result<Option<bool>> {
         return Ok(None);
     }
     // The slash tells an answer from something that was typed for the conversation.
+    Ok(Some(matches!(line.trim(), "/y" | "/yes")))
+}
+
+/// Asks about each thing of the project that runs and that nobody has decided about, whole, or what is different in it. False:
+/// the person leaves.
+pub(super) fn contents(environment: &Environment, settings: &RunSettings) -> Result<bool, Failure> {
+    let root = project_root(&settings.cwd);
+    let items = crate::hooks::items(environment, &settings.cwd, &settings.settings);
+    if items.is_empty() || settings.trust_content {
+        return Ok(true);
+    }
+    let trust = ContentTrust::of(environment, &root, false);
+    for item in items {
+        let state = trust.state(&item);
+        if matches!(state, State::Trusted | State::Refused) {
+            continue;
+        }
+        let Some(answer) = asked_about(&item, &state).map_err(|e| unusable(&e))? else { return Ok(false) };
+        trust
+            .decide(&item, answer)
+            .map_err(|e| Failure::error(format!("cannot keep the decision about {}: {e}", item.name)))?;
+    }
+    Ok(true)
+}
+
+/// The question about one thing, in plain lines: it is shown whole, however long it is.
+fn asked_about(item: &Item, state: &State) -> io::Result<Option<bool>> {
+    let mut out = io::stdout().lock();
+    let what = match state {
+        State::Changed { .. } => "has changed since you decided about it",
+        _ => "would run on this machine",
+    };
+    writeln!(
+        out,
+        "\nThis project brings {} in {}, which {what}:\n",
+        item.kind,
+        becket_print::clean(&item.name)
+    )?;
+    for line in content::shown(item, state).lines() {
+        writeln!(out, "  {}", becket_print::clean(line))?;
+    }
+    write!(out, "\nWrite /y to use exactly this from now on. Anything else works without it: ")?;
+    out.flush()?;
+    let mut line = String::new();
+    if io::stdin().read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
     Ok(Some(matches!(line.trim(), "/y" | "/yes")))
 }
 

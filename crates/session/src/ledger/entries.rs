@@ -8,8 +8,8 @@
 //! Knows only JSON, not the order of lines.
 
 use becket_types::{
-    BlobId, CallId, Entry, EntryKind, FileChanges, FileSnapshot, FinishReason, JournalState, Message,
-    MessageId, Metadata, Millis, Origin, Part, PermissionDecision, Role, SentRequest, Seq, Usage,
+    BlobId, CallId, Entry, EntryKind, FileChanges, FileSnapshot, FinishReason, HookRun, JournalState,
+    Message, MessageId, Metadata, Millis, Origin, Part, PermissionDecision, Role, SentRequest, Seq, Usage,
 };
 use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer};
 use serde::de::{DeserializeSeed, Error, IgnoredAny, IntoDeserializer as _, MapAccess, SeqAccess, Visitor};
@@ -137,6 +137,7 @@ fn kind_of<'de, A: MapAccess<'de>>(kind: &str, rest: A) -> Result<EntryKind, A::
             EntryKind::ToolJournal { call_id, state, tool, subject, result }
         }
         "permission" => EntryKind::Permission(Box::new(PermissionDecision::deserialize(rest)?)),
+        "hook" => EntryKind::Hook(Box::new(HookRun::deserialize(rest)?)),
         "request" => EntryKind::Request(Box::new(SentRequest::deserialize(rest)?)),
         "file_snapshot" => EntryKind::FileSnapshot(Box::new(FileSnapshot::deserialize(rest)?)),
         "file_changes" => EntryKind::FileChanges(Box::new(FileChanges::deserialize(rest)?)),

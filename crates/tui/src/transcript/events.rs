@@ -116,6 +116,8 @@ impl Transcript {
             | Event::UndoPlanned(_)
             | Event::UndoDone(_)
             | Event::CompactionPlanned(_)
+            | Event::HooksStarted { .. }
+            | Event::HookFinished(_)
             | Event::ContextPlanned(_) => return false,
         }
         true
@@ -416,6 +418,7 @@ impl Transcript {
             TurnEnd::ContextFull { breakdown } if self.says_full(breakdown) => return true,
             TurnEnd::ContextFull { breakdown } => (Weight::Error, full("the context is full", breakdown)),
             TurnEnd::NoRoom { what } => (Weight::Error, what.clone()),
+            TurnEnd::HookStopped { what } => (Weight::Warning, what.clone()),
             TurnEnd::ModelError { message, .. } | TurnEnd::Failed { message } => {
                 (Weight::Error, message.clone())
             }

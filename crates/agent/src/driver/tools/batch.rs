@@ -2,9 +2,9 @@
 //!
 //! Plain state and waiting for what runs; which call may run when is decided in [`super`].
 
-use super::super::until;
+use super::super::{Wake, until};
 use crate::answer::Call;
-use becket_types::{Access, ToolOutput};
+use becket_types::{Access, HookEvent, HookOutcome, HookPermission, HookText, ToolOutput};
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use std::path::PathBuf;
@@ -31,6 +31,29 @@ pub(in crate::driver) struct Batch {
     pub(super) grace: Option<Instant>,
     pub(super) given_up: bool,
     pub(super) touched: Vec<PathBuf>,
+    /// Hooks that are asked about calls.
+    pub(super) judging: FuturesUnordered<BoxFuture<'static, Judged>>,
+    /// Text of hooks for the model; it goes after the results.
+    pub(super) told: Vec<(HookEvent, HookText)>,
+}
+
+/// The answer of hooks about one call.
+pub(in crate::driver) struct Judged {
+    pub(super) index: usize,
+    pub(super) event: HookEvent,
+    pub(super) outcome: HookOutcome,
+}
+
+/// Progress of the questions to hooks about a call.
+#[derive(Default)]
+pub(super) struct Opinion {
+    pub(super) asked: bool,
+    pub(super) waiting: bool,
+    /// Answer of `PreToolUse`.
+    pub(super) permission: Option<HookPermission>,
+    pub(super) requested: bool,
+    /// Answer of `PermissionRequest`.
+    pub(super) request: Option<HookPermission>,
 }
 
 /// A call that came to its end.
@@ -38,6 +61,8 @@ pub(in crate::driver) struct Done {
     pub(super) index: usize,
     pub(super) output: ToolOutput,
     pub(super) time: Duration,
+    /// Answer of hooks about the result.
+    pub(super) hooked: Option<(HookEvent, HookOutcome)>,
 }
 
 pub(super) struct Slot {
@@ -51,6 +76,7 @@ pub(super) struct Slot {
     pub(super) partial: Arc<Mutex<String>>,
     /// The answer of the person to the question about the secrets in its output.
     pub(super) send_secrets: Option<bool>,
+    pub(super) opinion: Opinion,
 }
 
 pub(super) enum SlotState {
@@ -77,6 +103,7 @@ impl Batch {
             started: None,
             partial: Arc::default(),
             send_secrets: None,
+            opinion: Opinion::default(),
         };
         Self {
             slots: calls.into_iter().map(slot).collect(),
@@ -89,11 +116,13 @@ impl Batch {
             grace: None,
             given_up: false,
             touched: Vec::new(),
+            judging: FuturesUnordered::new(),
+            told: Vec::new(),
         }
     }
 
-    /// The calls that ended, at least one; none when the tools that were cancelled are given up.
-    pub(in crate::driver) async fn next(&mut self) -> Vec<Done> {
+    /// The calls that ended, at least one; none when the tools that were cancelled are given up. Or an answer of hooks.
+    pub(in crate::driver) async fn next(&mut self) -> Wake {
         tokio::select! {
             biased;
             Some(first) = self.running.next() => {
@@ -101,11 +130,12 @@ impl Batch {
                 while let Some(Some(more)) = self.running.next().now_or_never() {
                     done.push(more);
                 }
-                done
+                Wake::Tools(done)
             }
+            Some(judged) = self.judging.next() => Wake::Judged(judged),
             () = until(self.grace) => {
                 self.given_up = true;
-                Vec::new()
+                Wake::Tools(Vec::new())
             }
         }
     }

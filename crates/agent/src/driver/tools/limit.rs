@@ -23,7 +23,7 @@ const MOST: f64 = 0.60;
 
 impl Agent {
     /// Cuts the results of the step that just ended, if they are too large together.
-    pub(super) fn limit_step(&mut self) {
+    pub(in crate::driver) fn limit_step(&mut self) {
         self.core.flush(Durability::Buffered);
         let base = cut::step_tokens(lock(&self.core.session).view());
         let (budget, used) = (self.budget(), self.used());

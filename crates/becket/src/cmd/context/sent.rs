@@ -428,6 +428,9 @@ fn source(
             Synthetic::CompactionSummary | Synthetic::SessionState | Synthetic::CompactionContinue,
         ) => at("compaction"),
         Origin::Synthetic(Synthetic::Reminder) => Some("becket".to_owned()),
+        Origin::Synthetic(Synthetic::Hook) => {
+            of.metadata.extra.get("hook").and_then(Value::as_str).map(|hook| format!("hook {hook}"))
+        }
         Origin::Model => {
             let behind = models.partition_point(|(seq, _)| *seq <= message.provenance.seq);
             let model = behind.checked_sub(1).map_or("model", |at| models[at].1);

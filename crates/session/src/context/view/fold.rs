@@ -225,6 +225,7 @@ impl View {
             | EntryKind::Usage { message: None, .. }
             | EntryKind::Title { .. }
             | EntryKind::Permission(_)
+            | EntryKind::Hook(_)
             | EntryKind::FileSnapshot(_)
             | EntryKind::FileChanges(_)
             | EntryKind::Unknown(_) => {}

@@ -164,6 +164,7 @@ fn label(message: &ContextMessage, part: &Part) -> (SpanKind, String) {
             Origin::Synthetic(Synthetic::SessionState) => plain(SpanKind::State, "session state"),
             Origin::Synthetic(Synthetic::Rules) => plain(SpanKind::Rules, "rules"),
             Origin::Synthetic(Synthetic::Reminder) => plain(SpanKind::Reminder, "note"),
+            Origin::Synthetic(Synthetic::Hook) => plain(SpanKind::Reminder, "hook"),
             _ if message.message.role == Role::Assistant => plain(SpanKind::Assistant, "assistant"),
             _ if reminded() => plain(SpanKind::Reminder, "user, mid-turn"),
             _ => plain(SpanKind::User, "user"),

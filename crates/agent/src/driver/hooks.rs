@@ -1,0 +1,471 @@
+//! Moments at which hooks are asked, and what their answers do.
+//!
+//! Model: hooks that decide are an operation of their own ([`Op::Hooks`]): while they run no action is performed, so the
+//! prompt, the end of the turn or the compaction that they judge waits. Hooks that only watch run beside the loop. Hooks of
+//! tool calls are part of their batch, see `tools::hooked`.
+//!
+//! Invariants:
+//! - Without hooks nothing here is entered but one comparison with `None`.
+//! - An interrupt ends hooks that are waited for. A prompt that they had not judged is taken back.
+//! - Each run is an entry of the ledger; text for the model names the hook it is from.
+
+use super::{Agent, Op};
+use crate::host::lock;
+use crate::machine::{CompactionEnd, Input, MAX_STOP_BLOCKS, PromptId};
+use crate::settings::AgentSettings;
+use becket_session::store::ledger_path;
+use becket_types::{
+    CallId, CompactionTrigger, EntryKind, Event, HookCall, HookEvent, HookOutcome, HookText, NoticeLevel,
+    Synthetic, TurnEnd, TurnState,
+};
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Time that hooks may take when the session ends; a person waits for the prompt of the shell.
+const END: Duration = Duration::from_secs(5);
+
+/// Hooks that are waited for.
+pub(super) struct HookWait {
+    run: BoxFuture<'static, Vec<HookOutcome>>,
+    then: Then,
+}
+
+impl HookWait {
+    pub(super) async fn next(&mut self) -> Vec<HookOutcome> {
+        (&mut self.run).await
+    }
+}
+
+/// The step that follows when they have answered.
+pub(super) enum Then {
+    Nothing,
+    Deliver { prompts: Vec<PromptId>, steered: bool },
+    Stop { sent_back: u32 },
+    EndBatch { touched: Vec<PathBuf>, told: Vec<(HookEvent, HookText)> },
+    Compact { trigger: CompactionTrigger },
+}
+
+/// State of the driver about hooks.
+#[derive(Default)]
+pub(crate) struct HookState {
+    /// Why a hook ends the turn.
+    pub(super) stop: Option<String>,
+    /// Hooks that nobody waits for.
+    pub(super) beside: FuturesUnordered<BoxFuture<'static, HookOutcome>>,
+    /// Until the ledger of the session has its first entries: what belongs behind them.
+    held: Vec<EntryKind>,
+    held_context: Vec<(HookEvent, HookText)>,
+    /// Instructions of hooks for the summary of the compaction under way.
+    pub(super) instructions: Option<String>,
+}
+
+impl HookState {
+    /// The end of the turn, if a hook has ended it.
+    pub(super) fn end(&self) -> Option<TurnEnd> {
+        self.stop.clone().map(|what| TurnEnd::HookStopped { what })
+    }
+}
+
+/// The event at the end of a turn.
+pub(super) fn end_event(settings: &AgentSettings) -> Option<HookEvent> {
+    settings.hooks.as_ref()?;
+    Some(if settings.hook_agent.is_some() { HookEvent::SubagentStop } else { HookEvent::Stop })
+}
+
+impl Agent {
+    /// The call for an event, if a hook that matches is there. `keys`: those of the event.
+    pub(super) fn hook_call(&self, event: HookEvent, subject: Option<&str>, keys: Value) -> Option<HookCall> {
+        let hooks = self.settings.hooks.as_ref()?;
+        if !hooks.listens(event) {
+            return None;
+        }
+        let call = HookCall {
+            event,
+            subject: subject.map(str::to_owned),
+            call_id: None,
+            input: self.hook_input(event, keys),
+        };
+        hooks.status(&call).map(|_| call)
+    }
+
+    fn hook_input(&self, event: HookEvent, keys: Value) -> Map<String, Value> {
+        let (id, transcript) = {
+            let session = lock(&self.core.session);
+            (session.id(), ledger_path(session.dir()))
+        };
+        let mut input = Map::new();
+        let mut put = |key: &str, value: Value| {
+            input.insert(key.to_owned(), value);
+        };
+        put("session_id", json!(id));
+        put("transcript_path", json!(transcript.to_string_lossy()));
+        put("cwd", json!(self.settings.environment.cwd.to_string_lossy()));
+        put("permission_mode", json!(self.mode_name()));
+        put("hook_event_name", json!(event.as_str()));
+        if let Some(effort) = &self.settings.effort {
+            put("effort", json!({ "level": effort }));
+        }
+        if let Some((id, kind)) = &self.settings.hook_agent {
+            put("agent_id", json!(id));
+            put("agent_type", json!(kind));
+        }
+        if let Value::Object(keys) = keys {
+            input.extend(keys);
+        }
+        input
+    }
+
+    pub(super) fn run_hooks(&self, call: HookCall) -> Option<BoxFuture<'static, HookOutcome>> {
+        let hooks = self.settings.hooks.as_ref()?;
+        let status = hooks.status(&call).flatten();
+        self.core.emit(Event::HooksStarted { hook_event: call.event.to_string(), status });
+        Some(hooks.run(call))
+    }
+
+    /// Everything else waits until these hooks have answered. False: there is none.
+    fn wait_for_hooks(&mut self, calls: Vec<HookCall>, then: Then) -> bool {
+        let runs: Vec<_> = calls.into_iter().filter_map(|call| self.run_hooks(call)).collect();
+        if runs.is_empty() {
+            return false;
+        }
+        self.op = Op::Hooks(Box::new(HookWait { run: Box::pin(futures::future::join_all(runs)), then }));
+        true
+    }
+
+    /// Hooks that only watch: nobody waits for them.
+    pub(super) fn hooks_beside(&mut self, event: HookEvent, subject: Option<&str>, keys: Value) {
+        let call = self.hook_call(event, subject, keys);
+        if let Some(run) = call.and_then(|call| self.run_hooks(call)) {
+            self.hooking.beside.push(run);
+        }
+    }
+
+    /// Runs, lines for people, and text for the model, of hooks that have answered.
+    pub(super) fn record_hooks(&mut self, outcome: HookOutcome) {
+        let event = outcome.runs.first().and_then(|run| HookEvent::parse(&run.event));
+        self.record_runs(&outcome);
+        // It waits for a place where a message may stand.
+        let texts = outcome.context.into_iter().chain(outcome.block);
+        self.hooking.held_context.extend(texts.map(|text| (event.unwrap_or(HookEvent::Notification), text)));
+        if let Some(stop) = outcome.stop {
+            self.hooking.stop = Some(stop);
+        }
+    }
+
+    pub(super) fn record_runs(&mut self, outcome: &HookOutcome) {
+        for run in &outcome.runs {
+            let entry = EntryKind::Hook(Box::new(run.clone()));
+            if self.rules.resumed {
+                self.core.push(entry);
+            } else {
+                self.hooking.held.push(entry);
+            }
+            self.core.announce(Event::HookFinished(Box::new(run.clone())));
+        }
+        for message in &outcome.messages {
+            let level = if message.warning { NoticeLevel::Warning } else { NoticeLevel::Info };
+            self.core.say(level, message.text.clone());
+        }
+    }
+
+    /// Text of a hook for the model, marked as such.
+    pub(super) fn tell_model(&mut self, event: HookEvent, HookText { from, text }: HookText) {
+        let marked = format!("<hook event=\"{event}\" from=\"{}\">\n{text}\n</hook>", from.replace('"', "'"));
+        let mut extra = Map::new();
+        extra.insert("hook".to_owned(), Value::from(format!("{event}: {from}")));
+        self.core.synthetic(Synthetic::Hook, marked, extra);
+    }
+
+    /// Writes what waited, where a message may stand: after prompts, and after the results of a step.
+    pub(super) fn release_held(&mut self) {
+        for entry in std::mem::take(&mut self.hooking.held) {
+            self.core.push(entry);
+        }
+        for (event, text) in std::mem::take(&mut self.hooking.held_context) {
+            self.tell_model(event, text);
+        }
+    }
+
+    pub(super) fn session_start_hooks(&mut self) {
+        if self.settings.hooks.is_none() {
+            return;
+        }
+        if let Some((_, kind)) = self.settings.hook_agent.clone() {
+            let calls =
+                self.hook_call(HookEvent::SubagentStart, Some(&kind), json!({})).into_iter().collect();
+            self.wait_for_hooks(calls, Then::Nothing);
+            return;
+        }
+        let source = if self.settings.resumed { "resume" } else { "startup" };
+        let keys = json!({ "source": source, "model": self.wire.model.info().id });
+        let calls = self.hook_call(HookEvent::SessionStart, Some(source), keys).into_iter().collect();
+        self.wait_for_hooks(calls, Then::Nothing);
+    }
+
+    pub(super) async fn session_end_hooks(&mut self) {
+        if self.settings.hooks.is_none() || self.settings.hook_agent.is_some() {
+            return;
+        }
+        let reason = if self.commands_open { "other" } else { "prompt_input_exit" };
+        let call = self.hook_call(HookEvent::SessionEnd, Some(reason), json!({ "reason": reason }));
+        let run = call.and_then(|call| self.run_hooks(call));
+        let beside = std::mem::take(&mut self.hooking.beside);
+        let all = async {
+            let ended = match run {
+                Some(run) => vec![run.await],
+                None => Vec::new(),
+            };
+            (ended, futures::StreamExt::collect::<Vec<_>>(beside).await)
+        };
+        // A hook that takes longer is ended with the session.
+        if let Ok((ended, beside)) = tokio::time::timeout(END, all).await {
+            for outcome in ended.iter().chain(&beside) {
+                self.record_runs(outcome);
+            }
+        }
+        if !self.rules.resumed {
+            // Nothing was said in this session: it leaves nothing behind.
+            self.hooking.held.clear();
+        }
+    }
+
+    /// Asks hooks about prompts before they are delivered. False: no hook has a say.
+    pub(super) fn prompt_hooks(&mut self, prompts: &[PromptId], steered: bool) -> bool {
+        if self.settings.hooks.is_none() || self.settings.hook_agent.is_some() {
+            return false;
+        }
+        let texts: Vec<String> = prompts.iter().filter_map(|id| self.inbox.text(*id)).collect();
+        let calls = texts
+            .iter()
+            .filter_map(|text| self.hook_call(HookEvent::UserPromptSubmit, None, json!({ "prompt": text })));
+        let calls: Vec<HookCall> = calls.collect();
+        self.wait_for_hooks(calls, Then::Deliver { prompts: prompts.to_vec(), steered })
+    }
+
+    /// Asks hooks if the turn may end.
+    pub(super) fn stop_hooks(&mut self, sent_back: u32) {
+        let event = end_event(&self.settings).unwrap_or(HookEvent::Stop);
+        let keys = json!({ "stop_hook_active": sent_back > 0, "last_assistant_message": self.turn.text });
+        let kind = self.settings.hook_agent.as_ref().map(|(_, kind)| kind.clone());
+        let calls: Vec<HookCall> = self.hook_call(event, kind.as_deref(), keys).into_iter().collect();
+        if !self.wait_for_hooks(calls, Then::Stop { sent_back }) {
+            self.feed(Input::StopAsked { go_on: false });
+        }
+    }
+
+    /// Asks hooks about a compaction. False: no hook has a say.
+    pub(super) fn compact_hooks(&mut self, trigger: CompactionTrigger) -> bool {
+        if self.settings.hooks.is_none() {
+            return false;
+        }
+        let name = trigger_name(trigger);
+        let keys = json!({ "trigger": name, "custom_instructions": self.focus.clone().unwrap_or_default() });
+        let calls = self.hook_call(HookEvent::PreCompact, Some(name), keys).into_iter().collect();
+        self.wait_for_hooks(calls, Then::Compact { trigger })
+    }
+
+    pub(super) fn failure_hooks(&mut self, end: &TurnEnd) {
+        if self.settings.hooks.is_none() {
+            return;
+        }
+        let (kind, message) = match end {
+            TurnEnd::ModelError { kind, message, .. } => (kind, message),
+            TurnEnd::Refusal { reason } => (reason, reason),
+            _ => return,
+        };
+        let keys =
+            json!({ "error": kind, "error_details": message, "last_assistant_message": self.turn.text });
+        self.hooks_beside(HookEvent::StopFailure, Some(kind.as_str()), keys);
+    }
+
+    /// Asks hooks about the results of a step. `Err`: no hook has a say, and what was given is given back.
+    pub(super) fn wait_after_batch(
+        &mut self,
+        keys: Value,
+        touched: Vec<PathBuf>,
+        told: Vec<(HookEvent, HookText)>,
+    ) -> Result<(), (Vec<PathBuf>, Vec<(HookEvent, HookText)>)> {
+        match self.hook_call(HookEvent::PostToolBatch, None, keys) {
+            Some(call) => {
+                self.wait_for_hooks(vec![call], Then::EndBatch { touched, told });
+                Ok(())
+            }
+            None => Err((touched, told)),
+        }
+    }
+
+    /// A call is not run, and no person decided that.
+    pub(super) fn denied_hooks(&mut self, tool: &str, input: Value, id: &CallId, reason: &str) {
+        let keys = json!({ "tool_name": tool, "tool_input": input, "tool_use_id": id, "reason": reason });
+        self.hooks_beside(HookEvent::PermissionDenied, Some(tool), keys);
+    }
+
+    /// A person is asked something and may look elsewhere.
+    pub(super) fn notification_hooks(&mut self, kind: &str, message: &str) {
+        let keys = json!({ "message": message, "title": "becket", "notification_type": kind });
+        self.hooks_beside(HookEvent::Notification, Some(kind), keys);
+    }
+
+    /// A compaction took effect.
+    pub(super) fn compacted_hooks(&mut self, trigger: CompactionTrigger, summary: &str) {
+        let name = trigger_name(trigger);
+        self.hooks_beside(
+            HookEvent::PostCompact,
+            Some(name),
+            json!({ "trigger": name, "compact_summary": summary }),
+        );
+        if self.settings.hook_agent.is_none() {
+            let keys = json!({ "source": "compact", "model": self.wire.model.info().id });
+            self.hooks_beside(HookEvent::SessionStart, Some("compact"), keys);
+        }
+    }
+
+    /// The hooks that were waited for have answered.
+    pub(super) fn hooked(&mut self, outcomes: Vec<HookOutcome>) {
+        let Op::Hooks(wait) = std::mem::replace(&mut self.op, Op::None) else { return };
+        match wait.then {
+            Then::Nothing => outcomes.into_iter().for_each(|outcome| self.record_hooks(outcome)),
+            Then::Deliver { prompts, steered } => self.prompts_hooked(&prompts, steered, outcomes),
+            Then::Stop { sent_back } => self.stop_hooked(sent_back, outcomes),
+            Then::EndBatch { touched, mut told } => {
+                for outcome in outcomes {
+                    self.record_runs(&outcome);
+                    let texts = outcome.context.into_iter().chain(outcome.block);
+                    told.extend(texts.map(|text| (HookEvent::PostToolBatch, text)));
+                    self.hooking.stop = outcome.stop.or(self.hooking.stop.take());
+                }
+                self.end_batch(&touched, told);
+            }
+            Then::Compact { trigger } => self.compaction_hooked(trigger, outcomes),
+        }
+    }
+
+    fn prompts_hooked(&mut self, prompts: &[PromptId], steered: bool, outcomes: Vec<HookOutcome>) {
+        let mut delivered = Vec::new();
+        let mut context = Vec::new();
+        let mut refused = None;
+        let mut outcomes = outcomes.into_iter();
+        for id in prompts {
+            let Some(outcome) = outcomes.next() else {
+                delivered.push(*id);
+                continue;
+            };
+            self.record_runs(&outcome);
+            let why = outcome.block.as_ref().map(|block| block.text.clone()).or(outcome.stop);
+            match why {
+                Some(why) => {
+                    self.take_back(*id, &format!("A hook refused this prompt: {why}"));
+                    refused = Some(why);
+                }
+                None => {
+                    delivered.push(*id);
+                    context.extend(outcome.context);
+                }
+            }
+        }
+        if !delivered.is_empty() {
+            self.deliver(&delivered, steered);
+            self.release_held();
+        }
+        for text in context {
+            self.tell_model(HookEvent::UserPromptSubmit, text);
+        }
+        if let Some(why) = refused
+            && delivered.is_empty()
+        {
+            let owed = steered && lock(&self.core.session).view().turn_state() != TurnState::AwaitingUser;
+            if !owed {
+                self.hooking.stop = Some(format!("A hook refused the prompt: {why}"));
+            }
+        }
+    }
+
+    fn stop_hooked(&mut self, sent_back: u32, outcomes: Vec<HookOutcome>) {
+        let event = end_event(&self.settings).unwrap_or(HookEvent::Stop);
+        let mut go_on = false;
+        let mut stopped = false;
+        for outcome in outcomes {
+            self.record_runs(&outcome);
+            stopped |= outcome.stop.is_some();
+            if outcome.stop.is_none() {
+                let texts: Vec<HookText> = outcome.block.into_iter().chain(outcome.context).collect();
+                go_on |= !texts.is_empty();
+                texts.into_iter().for_each(|text| self.tell_model(event, text));
+            }
+        }
+        let go_on = go_on && !stopped;
+        if go_on && sent_back + 1 == MAX_STOP_BLOCKS {
+            let text = format!(
+                "{event} hooks have sent the model back {MAX_STOP_BLOCKS} times; they are not asked again in this turn."
+            );
+            self.core.notice(NoticeLevel::Warning, text);
+        }
+        self.feed(Input::StopAsked { go_on });
+    }
+
+    fn compaction_hooked(&mut self, trigger: CompactionTrigger, outcomes: Vec<HookOutcome>) {
+        let mut refused = None;
+        for outcome in outcomes {
+            self.record_runs(&outcome);
+            refused = outcome.block.map(|block| block.text).or(outcome.stop).or(refused);
+            for HookText { text, .. } in outcome.context {
+                self.hooking.instructions = Some(match self.hooking.instructions.take() {
+                    Some(known) => format!("{known}\n{text}"),
+                    None => text,
+                });
+            }
+        }
+        if let Some(why) = refused {
+            let reason = format!("a hook refused the compaction: {why}");
+            self.core.emit(Event::CompactionFailed { reason: reason.clone() });
+            return self.compaction_over(CompactionEnd::Refused(reason));
+        }
+        if self.hooking.instructions.is_some() {
+            self.give_up_preparation("the instructions of a hook");
+        }
+        self.compact(trigger);
+    }
+
+    /// Ends hooks that are waited for, because the user or the clock interrupts.
+    pub(super) fn cancel_hooks(&mut self) {
+        if !matches!(self.op, Op::Hooks(_)) {
+            return;
+        }
+        let Op::Hooks(wait) = std::mem::replace(&mut self.op, Op::None) else { return };
+        match wait.then {
+            Then::Nothing | Then::Compact { .. } => {}
+            Then::Deliver { prompts, .. } => {
+                for id in prompts {
+                    self.take_back(
+                        id,
+                        "Interrupted before the hooks had judged this prompt; it was not sent.",
+                    );
+                }
+            }
+            Then::Stop { .. } => self.feed(Input::StopAsked { go_on: false }),
+            Then::EndBatch { touched, told } => self.end_batch(&touched, told),
+        }
+    }
+
+    /// The results of a step are there, and hooks have said what they have to say.
+    pub(super) fn end_batch(&mut self, touched: &[PathBuf], told: Vec<(HookEvent, HookText)>) {
+        // Rules take their room first: they are not cut for a step.
+        self.rules_below(touched);
+        self.limit_step();
+        for (event, text) in told {
+            self.tell_model(event, text);
+        }
+        self.release_held();
+        self.feed(Input::ToolsDone);
+    }
+}
+
+fn trigger_name(trigger: CompactionTrigger) -> &'static str {
+    match trigger {
+        CompactionTrigger::Manual => "manual",
+        CompactionTrigger::Auto | CompactionTrigger::Overflow => "auto",
+    }
+}

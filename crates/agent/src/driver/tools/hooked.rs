@@ -1,0 +1,294 @@
+//! Hooks around tool calls: before one, when it would be asked for, after it, and after all of a step.
+//!
+//! Invariants:
+//! - What a hook denies does not run, in every mode. What the guard denies does not run either, whatever a hook says.
+//! - A hook's yes stands for the user's: it does not go past a rule that asks, nor past what can only be allowed by hand.
+//! - Hooks judge the input that runs: an input that they change is checked and judged again by the guard.
+
+use super::super::Agent;
+use super::batch::{Judged, Opinion, Slot};
+use crate::answer::Call;
+use becket_guard::Verdict;
+use becket_types::{
+    Access, DecidedBy, Effect, Event, HookCall, HookEvent, HookOutcome, HookPermission, ToolOutput,
+    sdk_names::{own_input, sdk_input, sdk_name, sdk_result},
+};
+use futures::future::{BoxFuture, FutureExt as _};
+use futures::stream::FuturesUnordered;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Hooks that run when a call has ended.
+pub(super) struct AfterHooks {
+    hooks: Arc<dyn crate::hooks::Hooks>,
+    done: Option<HookCall>,
+    failed: Option<HookCall>,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+impl AfterHooks {
+    /// An interrupt ends them; the output stays as it is then.
+    pub(super) async fn run(
+        self,
+        output: &mut ToolOutput,
+        time: Duration,
+        cancel: &CancellationToken,
+    ) -> Option<(HookEvent, HookOutcome)> {
+        let failed = output.is_error || output.interrupted;
+        let mut call = if failed { self.failed } else { self.done }?;
+        call.input.insert("duration_ms".to_owned(), json!(time.as_millis() as u64));
+        if failed {
+            call.input.insert("error".to_owned(), json!(output.content));
+            call.input.insert("is_interrupt".to_owned(), json!(output.interrupted));
+        } else {
+            let key = |key: &str| call.input.get(key).cloned().unwrap_or_default();
+            let result = response(key("tool_name").as_str().unwrap_or_default(), &key("tool_input"), output);
+            call.input.insert("tool_response".to_owned(), result);
+        }
+        let event = call.event;
+        let status = self.hooks.status(&call).flatten();
+        let _ = self.events.send(Event::HooksStarted { hook_event: event.to_string(), status });
+        let outcome = tokio::select! {
+            outcome = self.hooks.run(call) => outcome,
+            () = cancel.cancelled() => return None,
+        };
+        if let Some(other) = &outcome.updated_output {
+            output.content = match other {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+        }
+        Some((event, outcome))
+    }
+}
+
+/// The result of a call as hooks read it: the SDK's shape where there is one.
+fn response(tool: &str, input: &Value, output: &ToolOutput) -> Value {
+    let known = sdk_result(tool, input, &output.content, &output.details, output.is_error);
+    known.unwrap_or_else(|| json!({ "content": output.content }))
+}
+
+/// The input as hooks read it: the SDK's keys, and the path and command as becket understood them, whatever key the model
+/// wrote them under.
+fn input_of(tool: &str, input: &Value, access: &Access, cwd: &Path) -> Value {
+    let mut input = sdk_input(tool, input, cwd);
+    let Value::Object(keys) = &mut input else { return input };
+    if let (Effect::Execute, Some(command)) = (access.effect, &access.command) {
+        keys.insert("command".to_owned(), json!(command));
+    }
+    if let (Effect::Read | Effect::Write, "read" | "write" | "edit" | "multi_edit", [path]) =
+        (access.effect, tool, access.paths.as_slice())
+    {
+        keys.insert("file_path".to_owned(), json!(path.to_string_lossy()));
+    }
+    input
+}
+
+impl Opinion {
+    /// The verdict of the guard together with what `PreToolUse` said.
+    pub(super) fn over(
+        &self,
+        by: DecidedBy,
+        rule: Option<String>,
+        verdict: Verdict,
+    ) -> (DecidedBy, Option<String>, Verdict) {
+        match (&self.permission, verdict) {
+            (Some(HookPermission::Deny { reason }), Verdict::Allow { .. } | Verdict::Ask { .. }) => {
+                (DecidedBy::Hook, None, Verdict::Deny { reason: reason.clone(), rule: None })
+            }
+            (Some(HookPermission::Ask { reason }), Verdict::Allow { .. }) => {
+                (DecidedBy::Hook, None, Verdict::Ask { reason: reason.clone(), rule: None })
+            }
+            (Some(HookPermission::Allow { reason }), Verdict::Ask { rule: Some(_), .. })
+                if by != DecidedBy::Rule =>
+            {
+                (DecidedBy::Hook, None, Verdict::Allow { why: reason.clone() })
+            }
+            (_, verdict) => (by, rule, verdict),
+        }
+    }
+
+    /// A question that `PermissionRequest` has answered.
+    pub(super) fn answered(&self, by: DecidedBy, verdict: Verdict) -> (DecidedBy, Verdict) {
+        match (&self.request, verdict) {
+            (Some(HookPermission::Deny { reason }), Verdict::Ask { .. }) => {
+                (DecidedBy::Hook, Verdict::Deny { reason: reason.clone(), rule: None })
+            }
+            (Some(HookPermission::Allow { reason }), Verdict::Ask { rule: Some(_), .. })
+                if by != DecidedBy::Rule =>
+            {
+                (DecidedBy::Hook, Verdict::Allow { why: reason.clone() })
+            }
+            (_, verdict) => (by, verdict),
+        }
+    }
+}
+
+impl Agent {
+    /// Asks `PreToolUse` hooks about a call, once. True: it waits for them.
+    pub(super) fn ask_pre_hooks(
+        &self,
+        slot: &mut Slot,
+        index: usize,
+        access: &Access,
+        judging: &FuturesUnordered<BoxFuture<'static, Judged>>,
+    ) -> bool {
+        if slot.opinion.waiting || std::mem::replace(&mut slot.opinion.asked, true) {
+            return slot.opinion.waiting;
+        }
+        let call = self.tool_hook_call(HookEvent::PreToolUse, &slot.call, access, json!({}));
+        slot.opinion.waiting = self.judge(index, call, judging);
+        slot.opinion.waiting
+    }
+
+    /// Asks `PermissionRequest` hooks about a call that would be asked for, once. True: it waits for them.
+    pub(super) fn ask_request_hooks(
+        &self,
+        slot: &mut Slot,
+        index: usize,
+        access: &Access,
+        reason: &str,
+        judging: &FuturesUnordered<BoxFuture<'static, Judged>>,
+    ) -> bool {
+        if slot.opinion.waiting || std::mem::replace(&mut slot.opinion.requested, true) {
+            return slot.opinion.waiting;
+        }
+        let keys = json!({ "decision_reason": reason });
+        let call = self.tool_hook_call(HookEvent::PermissionRequest, &slot.call, access, keys);
+        slot.opinion.waiting = self.judge(index, call, judging);
+        slot.opinion.waiting
+    }
+
+    fn judge(
+        &self,
+        index: usize,
+        call: Option<HookCall>,
+        judging: &FuturesUnordered<BoxFuture<'static, Judged>>,
+    ) -> bool {
+        let Some(call) = call else { return false };
+        let event = call.event;
+        let Some(run) = self.run_hooks(call) else { return false };
+        judging.push(async move { Judged { index, event, outcome: run.await } }.boxed());
+        true
+    }
+
+    fn tool_hook_call(
+        &self,
+        event: HookEvent,
+        call: &Call,
+        access: &Access,
+        mut keys: Value,
+    ) -> Option<HookCall> {
+        let hooks = self.settings.hooks.as_ref()?;
+        if !hooks.listens(event) {
+            return None;
+        }
+        let own = self.own_name(&call.name);
+        let name = sdk_name(&own);
+        keys["tool_name"] = json!(name);
+        keys["tool_input"] = input_of(&own, &call.input, access, &self.settings.environment.cwd);
+        keys["tool_use_id"] = json!(call.id);
+        let made = self.hook_call(event, Some(&name), keys)?;
+        Some(HookCall { call_id: Some(call.id.clone()), ..made })
+    }
+
+    /// The tool's name, whatever other name of it the model wrote.
+    fn own_name(&self, called: &str) -> String {
+        self.tools.get(called).map_or_else(|| called.to_owned(), |tool| tool.spec().name.clone())
+    }
+
+    /// `PermissionDenied` hooks, which only watch.
+    pub(super) fn call_denied(&mut self, call: &Call, access: &Access, reason: &str) {
+        if self.settings.hooks.is_some() {
+            let own = self.own_name(&call.name);
+            self.denied_hooks(
+                &sdk_name(&own),
+                input_of(&own, &call.input, access, &self.settings.environment.cwd),
+                &call.id,
+                reason,
+            );
+        }
+    }
+
+    /// Hooks have answered about a call that waits.
+    pub(in crate::driver) fn call_judged(&mut self, Judged { index, event, outcome }: Judged) {
+        let Self { op: super::super::Op::Tools(batch), tools, .. } = self else { return };
+        if let Some(slot) = batch.slots.get_mut(index) {
+            slot.opinion.waiting = false;
+            let permission = outcome.permission.clone();
+            match event {
+                HookEvent::PermissionRequest => slot.opinion.request = permission,
+                _ => slot.opinion.permission = permission,
+            }
+            if let Some(input) = &outcome.updated_input
+                && !matches!(outcome.permission, Some(HookPermission::Deny { .. }))
+            {
+                let tool =
+                    tools.get(&slot.call.name).map_or(slot.call.name.as_str(), |tool| &tool.spec().name);
+                slot.call.input = own_input(tool, input);
+            }
+        }
+        if outcome.interrupt && outcome.stop.is_none() {
+            self.hooking.stop = Some("A hook denied a call and ended the turn.".to_owned());
+        }
+        self.tool_hooked(event, outcome);
+        self.advance();
+    }
+
+    /// Records an answer of hooks about a call, apart from the decision on it.
+    pub(super) fn tool_hooked(&mut self, event: HookEvent, outcome: HookOutcome) {
+        self.record_runs(&outcome);
+        let texts = outcome.context.into_iter().chain(outcome.block);
+        if let super::super::Op::Tools(batch) = &mut self.op {
+            batch.told.extend(texts.map(|text| (event, text)));
+        }
+        if let Some(stop) = outcome.stop {
+            self.hooking.stop = Some(stop);
+        }
+    }
+
+    /// The hooks for the end of a call that starts now.
+    pub(super) fn after_hooks(&self, call: &Call, access: &Access) -> Option<AfterHooks> {
+        let hooks = self.settings.hooks.clone()?;
+        let made = |event| self.tool_hook_call(event, call, access, json!({}));
+        let (done, failed) = (made(HookEvent::PostToolUse), made(HookEvent::PostToolUseFailure));
+        (done.is_some() || failed.is_some()).then(|| AfterHooks {
+            hooks,
+            done,
+            failed,
+            events: self.core.events.clone(),
+        })
+    }
+
+    /// Asks `PostToolBatch` hooks, once the results of a step are there. True: the batch is theirs now.
+    pub(super) fn batch_hooks(&mut self, batch: &mut super::Batch) -> bool {
+        if self.settings.hooks.is_none() || batch.cancel.is_cancelled() {
+            return false;
+        }
+        let calls: Vec<Value> = batch
+            .slots
+            .iter()
+            .map(|slot| {
+                let own = self.own_name(&slot.call.name);
+                json!({
+                    "tool_name": sdk_name(&own),
+                    "tool_input": sdk_input(&own, &slot.call.input, &self.settings.environment.cwd),
+                    "tool_use_id": slot.call.id,
+                })
+            })
+            .collect();
+        let told = std::mem::take(&mut batch.told);
+        let touched = std::mem::take(&mut batch.touched);
+        match self.wait_after_batch(json!({ "tool_calls": calls }), touched, told) {
+            Ok(()) => true,
+            Err((touched, told)) => {
+                (batch.touched, batch.told) = (touched, told);
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! `becket hooks`: the hooks that are configured here, with where each is from and if it runs; and a trial of one event.
+//!
+//! Listing runs nothing. A trial runs the hooks that would run, with an input that is made up.
+
+use crate::args::{HooksCommandArgs, HooksWhat};
+use crate::cmd::sessions::write;
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::hooks::{self, Found};
+use crate::settings::{configuration, project_root, roots};
+use crate::trust::content::{ContentTrust, State};
+use becket_config::Settings;
+use becket_print::{ExitStatus, clean};
+use becket_types::{HookCall, HookEvent, HookOutcome, HookPermission, HookResult};
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::PathBuf;
+
+pub(crate) fn run(
+    environment: &Environment,
+    args: &HooksCommandArgs,
+    out: &mut dyn Write,
+) -> Result<ExitStatus, Failure> {
+    match &args.what {
+        HooksWhat::List { json, config } => {
+            let here = Here::read(environment, config, false)?;
+            write(out, &here.list(environment, *json))?;
+            Ok(ExitStatus::Ok)
+        }
+        HooksWhat::Test { event, tool, input, trust, json, config } => {
+            let here = Here::read(environment, config, *trust)?;
+            let call = here.call(event, tool.as_deref(), input.as_deref())?;
+            here.test(environment, call, *json, out)
+        }
+    }
+}
+
+struct Here {
+    cwd: PathBuf,
+    roots: Vec<PathBuf>,
+    settings: Settings,
+    trust: ContentTrust,
+}
+
+/// One hook in the list.
+struct Row {
+    event: HookEvent,
+    matcher: String,
+    kind: &'static str,
+    hook: String,
+    source: String,
+    state: &'static str,
+}
+
+impl Here {
+    fn read(
+        environment: &Environment,
+        args: &crate::args::ConfigArgs,
+        everything: bool,
+    ) -> Result<Self, Failure> {
+        let cwd = crate::settings::enter(args.cd.as_deref())?;
+        let root = project_root(&cwd);
+        let settings = configuration(environment, &cwd, args, Vec::new(), true)?;
+        let roots = roots(&cwd, &settings.config.add_dirs)?;
+        let trust = ContentTrust::of(environment, &root, everything);
+        Ok(Self { cwd, roots, settings, trust })
+    }
+
+    fn list(&self, environment: &Environment, as_json: bool) -> String {
+        let search = hooks::search(environment, &self.cwd, &self.settings);
+        let mut warnings = search.warnings;
+        let mut rows = Vec::new();
+        for found in &search.found {
+            let state = self.state(found);
+            let parsed = becket_hooks::parse(&found.value, &found.source);
+            warnings.extend(parsed.warnings);
+            for group in parsed.groups {
+                rows.extend(group.handlers.iter().map(|handler| Row {
+                    event: group.event,
+                    matcher: group.matcher_text.clone(),
+                    kind: handler.kind.name(),
+                    hook: handler.kind.label(),
+                    source: group.source.label(),
+                    state,
+                }));
+            }
+        }
+        rows.sort_by_key(|row| row.event);
+        if as_json {
+            listed_json(&rows, &warnings)
+        } else {
+            listed(&rows, &warnings, self.settings.config.disable_all_hooks)
+        }
+    }
+
+    fn state(&self, found: &Found) -> &'static str {
+        if !found.source.confined {
+            return "runs";
+        }
+        match self.trust.state(&hooks::item(found, &project_root(&self.cwd), &self.cwd)) {
+            State::Trusted => "runs",
+            State::Refused => "refused",
+            State::New => "not trusted",
+            State::Changed { .. } => "changed, not trusted",
+        }
+    }
+
+    /// A call of this event, with an input that is made up where none is given.
+    fn call(&self, event: &str, tool: Option<&str>, input: Option<&str>) -> Result<HookCall, Failure> {
+        let event = HookEvent::parse(event).ok_or_else(|| {
+            let all: Vec<&str> = HookEvent::ALL.iter().map(|event| event.as_str()).collect();
+            Failure::usage(format!("there is no hook event {event:?}"))
+                .hint(format!("the events: {}", all.join(", ")))
+        })?;
+        let given: Option<Value> = match input {
+            None => None,
+            Some(text) => Some(
+                serde_json::from_str(text)
+                    .ok()
+                    .filter(Value::is_object)
+                    .ok_or_else(|| Failure::usage("--input takes a JSON object"))?,
+            ),
+        };
+        let mut keys = Map::new();
+        for (key, value) in [
+            ("session_id", json!("00000000-0000-7000-8000-000000000000")),
+            ("transcript_path", json!("/dev/null")),
+            ("cwd", json!(self.cwd)),
+            ("permission_mode", json!(self.settings.config.permission_mode.to_string())),
+            ("hook_event_name", json!(event.as_str())),
+        ] {
+            keys.insert(key.to_owned(), value);
+        }
+        let of_tool = matches!(
+            event,
+            HookEvent::PreToolUse
+                | HookEvent::PostToolUse
+                | HookEvent::PostToolUseFailure
+                | HookEvent::PermissionRequest
+                | HookEvent::PermissionDenied
+        );
+        let subject = tool.map(str::to_owned).or_else(|| of_tool.then(|| "Bash".to_owned()));
+        if of_tool {
+            keys.insert("tool_name".to_owned(), json!(subject));
+            keys.insert("tool_input".to_owned(), given.unwrap_or_else(|| json!({ "command": "echo test" })));
+            keys.insert("tool_use_id".to_owned(), json!("toolu_test"));
+        } else if let Some(Value::Object(given)) = given {
+            keys.extend(given);
+        }
+        Ok(HookCall { event, subject, call_id: None, input: keys })
+    }
+
+    fn test(
+        &self,
+        environment: &Environment,
+        call: HookCall,
+        as_json: bool,
+        out: &mut dyn Write,
+    ) -> Result<ExitStatus, Failure> {
+        let (groups, mut notes) = hooks::groups(environment, &self.cwd, &self.settings, &self.trust);
+        let config = &self.settings.config.sandbox;
+        let sandbox = crate::sandbox::sandbox(environment, config, &self.roots).map(std::sync::Arc::new);
+        let programs = crate::sandbox::programs(environment, config, sandbox.as_ref(), &self.roots);
+        let engine = hooks::engine(environment, &self.cwd, &self.roots, groups, programs);
+        let event = call.event;
+        let outcome = crate::runtime()?.block_on(engine.run(call));
+        notes.extend(self.trust.note());
+        let text = if as_json { tested_json(&outcome, &notes) } else { tested(event, &outcome, &notes) };
+        write(out, &text)?;
+        let failed =
+            outcome.runs.iter().any(|run| matches!(run.result, HookResult::Failed | HookResult::TimedOut));
+        Ok(if failed { ExitStatus::Error } else { ExitStatus::Ok })
+    }
+}
+
+fn listed(rows: &[Row], warnings: &[String], off: bool) -> String {
+    let mut text = String::new();
+    if off {
+        text.push_str("disable_all_hooks is set: no hook runs.\n");
+    } else if rows.is_empty() {
+        text.push_str("No hooks are configured.\n");
+    }
+    for row in rows {
+        let matcher = if row.matcher.is_empty() { "*" } else { &row.matcher };
+        let _ = writeln!(
+            text,
+            "{:<18} {:<16} {:<8} {}  ({}; {})",
+            row.event.as_str(),
+            clean(matcher),
+            row.kind,
+            clean(&row.hook),
+            clean(&row.source),
+            row.state
+        );
+    }
+    for warning in warnings {
+        let _ = writeln!(text, "warning: {}", clean(warning));
+    }
+    text
+}
+
+fn listed_json(rows: &[Row], warnings: &[String]) -> String {
+    let rows: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            json!({
+                "event": row.event.as_str(), "matcher": row.matcher, "type": row.kind, "hook": row.hook,
+                "source": row.source, "state": row.state,
+            })
+        })
+        .collect();
+    format!("{}\n", json!({ "hooks": rows, "warnings": warnings }))
+}
+
+fn decision(outcome: &HookOutcome) -> String {
+    match &outcome.permission {
+        Some(HookPermission::Deny { reason }) => return format!("deny: {reason}"),
+        Some(HookPermission::Ask { reason }) => return format!("ask: {reason}"),
+        Some(HookPermission::Allow { reason }) => return format!("allow: {reason}"),
+        None => {}
+    }
+    match (&outcome.block, &outcome.stop) {
+        (Some(block), _) => format!("block: {}", block.text),
+        (None, Some(stop)) => format!("stop: {stop}"),
+        (None, None) => "none".to_owned(),
+    }
+}
+
+fn tested(event: HookEvent, outcome: &HookOutcome, notes: &[String]) -> String {
+    let mut text = String::new();
+    for run in &outcome.runs {
+        let _ = write!(
+            text,
+            "{} {} ms  {}  {}",
+            run.result.as_str(),
+            run.duration.0,
+            run.handler,
+            clean(&run.hook)
+        );
+        let detail = if run.detail.is_empty() { String::new() } else { format!(": {}", clean(&run.detail)) };
+        let _ = writeln!(text, "{detail}");
+    }
+    if outcome.runs.is_empty() {
+        let _ = writeln!(text, "No hook of {event} matches.");
+    } else {
+        let _ = writeln!(text, "decision: {}", clean(&decision(outcome)));
+    }
+    for context in &outcome.context {
+        let _ = writeln!(text, "context: {}", clean(&context.text));
+    }
+    for note in notes {
+        let _ = writeln!(text, "note: {}", clean(note));
+    }
+    text
+}
+
+fn tested_json(outcome: &HookOutcome, notes: &[String]) -> String {
+    let context: Vec<&str> = outcome.context.iter().map(|context| context.text.as_str()).collect();
+    format!(
+        "{}\n",
+        json!({
+            "runs": outcome.runs, "decision": decision(outcome), "context": context,
+            "updated_input": outcome.updated_input, "notes": notes,
+        })
+    )
+}

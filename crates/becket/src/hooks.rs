@@ -1,0 +1,254 @@
+//! The hooks of a run: found in becket's configuration and in `.claude/settings.json`, trusted by content where the project
+//! brings them, and handed to the agent.
+//!
+//! Without any configured hook no engine is made. What a hook means is `becket_hooks`' business.
+
+use crate::environment::Environment;
+use crate::settings::project_root;
+use crate::trust::content::{ContentTrust, Item, with_scripts};
+use becket_agent::FindModel;
+use becket_agent::hooks::Hooks;
+use becket_config::{Settings, Source as ConfigSource};
+use becket_hooks::{Ask, Engine, EngineSettings, Fits, Group, Kind, Origin, Source};
+use becket_model::{Model, ModelEvent, Request, ToolChoice};
+use becket_sandbox::Programs;
+use becket_types::{
+    Blobs, Context, ContextMessage, HookCall, HookEvent, HookOutcome, Message, Part, Provenance, Seq, Tokens,
+};
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use serde_json::Value;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Claude's settings, with the scope that each has.
+const CLAUDE_MANAGED: &str = "/etc/claude-code/managed-settings.json";
+
+/// A `hooks` table as it was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub source: Source,
+    pub value: Value,
+}
+
+/// Everything that was found, and what could not be read.
+#[derive(Debug, Default)]
+pub(crate) struct Search {
+    pub found: Vec<Found>,
+    pub warnings: Vec<String>,
+}
+
+/// The engine as the agent knows it.
+#[derive(Debug)]
+struct Adapter(Engine);
+
+impl Hooks for Adapter {
+    fn listens(&self, event: HookEvent) -> bool {
+        self.0.listens(event)
+    }
+
+    fn status(&self, call: &HookCall) -> Option<Option<String>> {
+        self.0.status(call)
+    }
+
+    fn run(&self, call: HookCall) -> BoxFuture<'static, HookOutcome> {
+        self.0.run(call)
+    }
+}
+
+/// The agent's side of an engine.
+pub(crate) fn for_agent(engine: &Engine) -> Arc<dyn Hooks> {
+    Arc::new(Adapter(engine.clone()))
+}
+
+/// Looks for hooks in all places that the run reads.
+pub(crate) fn search(environment: &Environment, cwd: &Path, settings: &Settings) -> Search {
+    let root = project_root(cwd);
+    let mut out = Search::default();
+    if settings.config.disable_all_hooks {
+        return out;
+    }
+    for (source, value) in &settings.hooks {
+        let (origin, place) = match source {
+            ConfigSource::Managed(path) => (Origin::Managed, shown(path, &root)),
+            ConfigSource::Project(path) => (Origin::Project, shown(path, &root)),
+            ConfigSource::Local(path) => (Origin::Local, shown(path, &root)),
+            ConfigSource::Settings(label) => (Origin::Flag, label.clone()),
+            ConfigSource::User(path) => (Origin::User, shown(path, &root)),
+            _ => continue,
+        };
+        out.found.push(Found { source: made(origin, place), value: value.clone() });
+    }
+    let sources = settings.sources;
+    let home = environment.home.as_ref().map(|home| home.join(".claude/settings.json"));
+    let claude = [
+        (Origin::Managed, true, Some(PathBuf::from(CLAUDE_MANAGED))),
+        (Origin::User, sources.user, home),
+        (Origin::Project, sources.project, Some(root.join(".claude/settings.json"))),
+        (Origin::Local, sources.local, Some(root.join(".claude/settings.local.json"))),
+    ];
+    for (origin, read, path) in claude {
+        let Some(path) = path.filter(|_| read) else { continue };
+        match of_claude(&path) {
+            Ok(None) => {}
+            Ok(Some(value)) => out.found.push(Found { source: made(origin, shown(&path, &root)), value }),
+            Err(why) => out.warnings.push(format!("{}: {why}; its hooks are not used", path.display())),
+        }
+    }
+    out
+}
+
+fn made(origin: Origin, place: String) -> Source {
+    let confined = matches!(origin, Origin::Project | Origin::Local);
+    Source { origin, place, confined }
+}
+
+fn shown(path: &Path, root: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).display().to_string()
+}
+
+/// The `hooks` of a settings file of Claude Code. Comments and trailing commas are let pass.
+fn of_claude(path: &Path) -> Result<Option<Value>, String> {
+    let Some(text) = becket_config::read_text(path).map_err(|error| error.to_string())? else {
+        return Ok(None);
+    };
+    let settings = becket_config::json_value(&text)?;
+    if settings.get("disableAllHooks") == Some(&Value::Bool(true)) {
+        return Ok(None);
+    }
+    Ok(settings
+        .get("hooks")
+        .filter(|hooks| hooks.as_object().is_some_and(|events| !events.is_empty()))
+        .cloned())
+}
+
+/// The item that trust is about, for a `hooks` table of the project.
+pub(crate) fn item(found: &Found, root: &Path, cwd: &Path) -> Item {
+    let parsed = becket_hooks::parse(&found.value, &found.source);
+    let commands: Vec<String> = parsed
+        .groups
+        .iter()
+        .flat_map(|group| &group.handlers)
+        .filter_map(|handler| match &handler.kind {
+            Kind::Command { command, args } => {
+                let mut words = vec![command.clone()];
+                words.extend(args.iter().flatten().cloned());
+                Some(words.join(" "))
+            }
+            _ => None,
+        })
+        .collect();
+    let config = serde_json::to_string_pretty(&found.value).unwrap_or_default();
+    let content = with_scripts(&config, &commands, root, cwd);
+    Item { kind: "hooks".to_owned(), name: found.source.place.clone(), content }
+}
+
+/// Items of the project here that trust is about.
+pub(crate) fn items(environment: &Environment, cwd: &Path, settings: &Settings) -> Vec<Item> {
+    let root = project_root(cwd);
+    let found = search(environment, cwd, settings).found.into_iter().filter(|found| found.source.confined);
+    found.map(|found| item(&found, &root, cwd)).collect()
+}
+
+/// The groups that may run, and what people should know.
+pub(crate) fn groups(
+    environment: &Environment,
+    cwd: &Path,
+    settings: &Settings,
+    trust: &ContentTrust,
+) -> (Vec<Group>, Vec<String>) {
+    let root = project_root(cwd);
+    let Search { found, mut warnings } = search(environment, cwd, settings);
+    let mut groups = Vec::new();
+    for found in found {
+        if found.source.confined {
+            let item = item(&found, &root, cwd);
+            if !trust.is_trusted(&item.kind, &item.name, &item.content) {
+                continue;
+            }
+        }
+        let parsed = becket_hooks::parse(&found.value, &found.source);
+        groups.extend(parsed.groups);
+        warnings.extend(parsed.warnings);
+    }
+    (groups, warnings)
+}
+
+/// An engine for these groups.
+pub(crate) fn engine(
+    environment: &Environment,
+    cwd: &Path,
+    roots: &[PathBuf],
+    groups: Vec<Group>,
+    programs: Programs,
+) -> Engine {
+    let variables: Vec<(OsString, OsString)> =
+        environment.vars.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    Engine::new(
+        groups,
+        EngineSettings {
+            programs,
+            variables,
+            project: project_root(cwd),
+            fits: Some(fits(environment, roots)),
+            ..EngineSettings::default()
+        },
+    )
+}
+
+/// Permission rules as conditions of hooks: a rule fits if it would deny the call.
+fn fits(environment: &Environment, roots: &[PathBuf]) -> Fits {
+    let (roots, home) = (roots.to_vec(), environment.home.clone().unwrap_or_else(|| PathBuf::from("/")));
+    Arc::new(move |rule, tool, input| crate::assemble::rule_fits(rule, tool, input, &roots, &home))
+}
+
+/// Tokens that the answer to a prompt hook may have.
+const MAX_ANSWER: u64 = 2_000;
+
+/// Answers questions of hooks with the session's model, or with the one that the hook names.
+pub(crate) fn ask(model: Arc<dyn Model>, find: FindModel, blobs: Arc<dyn Blobs>) -> Ask {
+    Arc::new(move |question| {
+        let (model, find, blobs) = (Arc::clone(&model), Arc::clone(&find), Arc::clone(&blobs));
+        Box::pin(async move {
+            if question.agent {
+                return Err("hooks of type agent are not offered; use type prompt".to_owned());
+            }
+            let model = match &question.model {
+                Some(name) => find(name)?,
+                None => model,
+            };
+            answered(&*model, question.prompt, &blobs).await
+        })
+    })
+}
+
+async fn answered(model: &dyn Model, prompt: String, blobs: &Arc<dyn Blobs>) -> Result<String, String> {
+    let system = "You judge one moment of a coding session for its user. Follow the question exactly.";
+    let mut context = Context { system: Arc::from([Arc::from(system)]), ..Context::default() };
+    context.messages.push(Arc::new(ContextMessage {
+        message: Arc::new(Message::user(prompt)),
+        provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
+        tokens: Tokens(0),
+    }));
+    let request = Request {
+        context: &context,
+        tools: &[],
+        tool_choice: ToolChoice::None,
+        max_output: MAX_ANSWER.min(model.info().max_output),
+        effort: None,
+        layout: None,
+        blobs,
+    };
+    let prepared = model.prepare(&request).map_err(|error| error.message)?;
+    let mut stream = model.send(prepared);
+    let mut text = String::new();
+    while let Some(event) = stream.next().await {
+        if let ModelEvent::Part { part: Part::Text { text: more, .. }, .. } =
+            event.map_err(|error| error.message)?
+        {
+            text.push_str(&more);
+        }
+    }
+    Ok(text)
+}

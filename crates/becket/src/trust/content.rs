@@ -1,0 +1,242 @@
+//! Trust by content: what a project brings that runs, connects or redirects is trusted by what it says, word for word.
+//!
+//! Owns the person's decisions about such things (hooks, MCP servers, helpers, commands that run something, scripts of
+//! skills), each bound to the whole text that was shown. A text that is not the one that was decided about counts as new, and
+//! what was decided about is kept so that the difference can be shown. Asks nobody: front ends ask, and keep the answer here.
+
+use crate::environment::Environment;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes of a text that are kept for a later difference. A longer one is known by its hash alone.
+const MAX_KEPT: usize = 64 * 1024;
+
+/// A thing of the project that trust is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    /// `hooks`, `mcp`, `command`, …
+    pub kind: String,
+    /// The file or the name, unique within its kind.
+    pub name: String,
+    /// Everything of it that decides what runs, as a person reads it.
+    pub content: String,
+}
+
+/// The state of an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Trusted,
+    /// The person said no to exactly this.
+    Refused,
+    New,
+    /// Another text of it was decided about; that text, if it was kept.
+    Changed {
+        before: Option<String>,
+    },
+}
+
+/// One decision, a line of the file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Decided {
+    root: String,
+    kind: String,
+    name: String,
+    sha256: String,
+    trusted: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
+}
+
+/// The decisions about one project.
+#[derive(Debug)]
+pub(crate) struct ContentTrust {
+    file: PathBuf,
+    root: String,
+    /// `--trust`: everything counts as trusted in this run.
+    everything: bool,
+    decided: Mutex<BTreeMap<(String, String), Decided>>,
+    unused: Mutex<Vec<String>>,
+}
+
+impl ContentTrust {
+    pub(crate) fn of(environment: &Environment, root: &Path, everything: bool) -> Self {
+        let file = environment.data_dir.join("trusted-content.jsonl");
+        let root = root.to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Decided>(line).ok());
+        let decided = lines
+            .filter(|decided| decided.root == root)
+            .map(|decided| ((decided.kind.clone(), decided.name.clone()), decided))
+            .collect();
+        Self { file, root, everything, decided: Mutex::new(decided), unused: Mutex::default() }
+    }
+
+    pub(crate) fn state(&self, item: &Item) -> State {
+        if self.everything {
+            return State::Trusted;
+        }
+        let decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
+        match decided.get(&(item.kind.clone(), item.name.clone())) {
+            None => State::New,
+            Some(known) if known.sha256 == hash(&item.content) && known.trusted => State::Trusted,
+            Some(known) if known.sha256 == hash(&item.content) => State::Refused,
+            Some(known) => State::Changed { before: known.content.clone() },
+        }
+    }
+
+    /// True if the person, or `--trust`, allows exactly this content. What is not is listed by [`Self::note`].
+    pub(crate) fn is_trusted(&self, kind: &str, name: &str, content: &str) -> bool {
+        let item = Item { kind: kind.to_owned(), name: name.to_owned(), content: content.to_owned() };
+        let trusted = self.state(&item) == State::Trusted;
+        if !trusted {
+            let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
+            let line = format!("{kind} {name}");
+            if !unused.contains(&line) {
+                unused.push(line);
+            }
+        }
+        trusted
+    }
+
+    /// Keeps the person's decision about this content.
+    pub(crate) fn decide(&self, item: &Item, trusted: bool) -> io::Result<()> {
+        let decided = Decided {
+            root: self.root.clone(),
+            kind: item.kind.clone(),
+            name: item.name.clone(),
+            sha256: hash(&item.content),
+            trusted,
+            content: (item.content.len() <= MAX_KEPT).then(|| item.content.clone()),
+        };
+        if let Some(dir) = self.file.parent() {
+            std::fs::create_dir_all(dir)?;
+        }
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(&self.file)?;
+        file.write_all(format!("{}\n", serde_json::to_string(&decided)?).as_bytes())?;
+        let key = (item.kind.clone(), item.name.clone());
+        self.decided.lock().unwrap_or_else(PoisonError::into_inner).insert(key, decided);
+        Ok(())
+    }
+
+    /// One line about everything that was asked for and not used.
+    pub(crate) fn note(&self) -> Option<String> {
+        let unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
+        (!unused.is_empty()).then(|| {
+            format!(
+                "Not used, because nobody has said that this project's content is trusted: {}. Start becket in a terminal to see \
+                 and decide it, or allow all of it for one run with --trust.",
+                unused.join(", ")
+            )
+        })
+    }
+}
+
+fn hash(content: &str) -> String {
+    becket_tool::sha256(content.as_bytes())
+}
+
+/// Text that a person reads before they decide: all of it, or the difference.
+pub(crate) fn shown(item: &Item, state: &State) -> String {
+    match state {
+        State::Changed { before: Some(before) } => {
+            let mut out = String::new();
+            let (old, new): (Vec<&str>, Vec<&str>) =
+                (before.lines().collect(), item.content.lines().collect());
+            for line in &old {
+                if !new.contains(line) {
+                    out.push_str(&format!("- {line}\n"));
+                }
+            }
+            for line in &new {
+                let mark = if old.contains(line) { ' ' } else { '+' };
+                out.push_str(&format!("{mark} {line}\n"));
+            }
+            out
+        }
+        _ => item.content.clone(),
+    }
+}
+
+/// A configured value with the text of each file of the project that its words name: a changed script is a changed content.
+pub(crate) fn with_scripts(config: &str, commands: &[String], root: &Path, cwd: &Path) -> String {
+    let mut out = config.to_owned();
+    let mut seen = Vec::new();
+    for command in commands {
+        let command =
+            ["${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR", "${BECKET_PROJECT_DIR}", "$BECKET_PROJECT_DIR"]
+                .iter()
+                .fold(command.clone(), |text, name| text.replace(name, &root.to_string_lossy()));
+        for word in command
+            .split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '&' | '|' | '(' | ')'))
+        {
+            let path = cwd.join(word);
+            let Ok(real) = path.canonicalize() else { continue };
+            if word.is_empty() || !real.starts_with(root) || !real.is_file() || seen.contains(&real) {
+                continue;
+            }
+            let shown = real.strip_prefix(root).unwrap_or(&real).display().to_string();
+            let bytes = std::fs::read(&real).unwrap_or_default();
+            match String::from_utf8(bytes) {
+                Ok(text) if text.len() <= MAX_KEPT => out.push_str(&format!("\n\n--- {shown}\n{text}")),
+                Ok(text) => {
+                    out.push_str(&format!("\n\n--- {shown}: {} bytes, sha256 {}", text.len(), hash(&text)))
+                }
+                Err(error) => {
+                    let bytes = error.into_bytes();
+                    out.push_str(&format!(
+                        "\n\n--- {shown}: {} bytes, sha256 {}",
+                        bytes.len(),
+                        becket_tool::sha256(&bytes)
+                    ));
+                }
+            }
+            seen.push(real);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decision_holds_for_exactly_what_was_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let environment = Environment::below(dir.path());
+        let root = dir.path().join("p");
+        let item =
+            |content: &str| Item { kind: "hooks".into(), name: "a.json".into(), content: content.into() };
+        let trust = ContentTrust::of(&environment, &root, false);
+        assert_eq!(trust.state(&item("one\ntwo")), State::New);
+        trust.decide(&item("one\ntwo"), true).unwrap();
+        for trust in [&trust, &ContentTrust::of(&environment, &root, false)] {
+            assert_eq!(trust.state(&item("one\ntwo")), State::Trusted);
+            let changed = trust.state(&item("one\nthree"));
+            assert_eq!(changed, State::Changed { before: Some("one\ntwo".into()) });
+            assert_eq!(shown(&item("one\nthree"), &changed), "- two\n  one\n+ three\n");
+            assert!(!trust.is_trusted("hooks", "a.json", "one\nthree"));
+            assert!(trust.note().unwrap().contains("hooks a.json"));
+        }
+        trust.decide(&item("one\nthree"), false).unwrap();
+        assert_eq!(trust.state(&item("one\nthree")), State::Refused);
+        // Another project, another kind and another name are other things.
+        assert_eq!(ContentTrust::of(&environment, dir.path(), false).state(&item("one\nthree")), State::New);
+        assert_eq!(ContentTrust::of(&environment, dir.path(), true).state(&item("x")), State::Trusted);
+    }
+
+    #[test]
+    fn a_script_that_a_command_names_is_part_of_the_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::write(root.join("check.sh"), "echo one").unwrap();
+        let commands = vec!["sh \"$CLAUDE_PROJECT_DIR/check.sh\" /bin/sh".to_owned()];
+        let first = with_scripts("config", &commands, &root, &root);
+        assert_eq!(first, "config\n\n--- check.sh\necho one");
+        std::fs::write(root.join("check.sh"), "echo two").unwrap();
+        assert_ne!(with_scripts("config", &commands, &root, &root), first);
+    }
+}

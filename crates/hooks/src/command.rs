@@ -1,0 +1,167 @@
+//! Running a program within limits of time and output.
+//!
+//! The program and everything it started are a process group, which is killed when the time is over, when it prints too much,
+//! and when nobody waits any more. What it leaves running in the background after a normal end stays.
+
+use becket_sandbox::{ProgramKind, Programs};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::Command;
+
+/// Bytes of each output stream; a program that prints more is killed.
+const MAX_OUTPUT: usize = 1 << 20;
+/// Time that outputs have to end after the program has: a process in the background may hold them open.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// A program to run.
+#[derive(Debug)]
+pub struct Program<'a> {
+    pub command: &'a str,
+    /// Arguments of a program that is started as it is; `None`: the command is for `sh`.
+    pub args: Option<&'a [String]>,
+    pub input: String,
+    pub dir: &'a Path,
+    /// In place of the whole environment.
+    pub variables: Vec<(OsString, OsString)>,
+    pub confined: bool,
+    pub limit: Duration,
+}
+
+/// The end of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ran {
+    Exited {
+        code: i32,
+        stdout: String,
+        stderr: String,
+    },
+    /// By a signal that becket did not send.
+    Killed {
+        signal: i32,
+        stderr: String,
+    },
+    TimedOut,
+    Flooded,
+    NotStarted(String),
+}
+
+/// Runs it to its end, or to the end of its time.
+pub async fn run(program: Program<'_>, programs: &Programs) -> Ran {
+    let mut words: Vec<OsString> = Vec::new();
+    let mut variables = program.variables;
+    if program.confined {
+        match programs.prepare(ProgramKind::Hook) {
+            Ok(prepared) => {
+                words = prepared.words;
+                variables.extend(prepared.variables);
+            }
+            Err(error) => return Ran::NotStarted(error.to_string()),
+        }
+    }
+    match program.args {
+        Some(args) => {
+            words.push(program.command.into());
+            words.extend(args.iter().map(OsString::from));
+        }
+        None => words.extend(["sh".into(), "-c".into(), program.command.into()]),
+    }
+    let Some((first, rest)) = words.split_first() else { return Ran::NotStarted("it is empty".to_owned()) };
+    let mut command = Command::new(first);
+    command
+        .args(rest)
+        .current_dir(program.dir)
+        .env_clear()
+        .envs(variables)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return Ran::NotStarted(error.to_string()),
+    };
+    let mut group = Group(child.id());
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let input = program.input;
+    let feed = async move {
+        if let Some(mut stdin) = stdin {
+            // A program that does not read its input is none the worse for it.
+            let _ = stdin.write_all(input.as_bytes()).await;
+        }
+    };
+    let (mut said, mut complained) = (Vec::new(), Vec::new());
+    let work = async {
+        let outputs = async {
+            let (out, err) = futures::join!(read(stdout, &mut said), read(stderr, &mut complained));
+            out && err
+        };
+        let mut whole = std::pin::pin!(futures::future::join(feed, outputs));
+        let mut status = None;
+        loop {
+            tokio::select! {
+                ((), within) = &mut whole => {
+                    if !within {
+                        return Err(Ran::Flooded);
+                    }
+                    let ended = match status {
+                        Some(ended) => ended,
+                        None => child.wait().await,
+                    };
+                    return Ok(ended);
+                }
+                ended = child.wait(), if status.is_none() => status = Some(ended),
+                () = tokio::time::sleep(LINGER), if status.is_some() => {
+                    if let Some(ended) = status {
+                        return Ok(ended);
+                    }
+                }
+            }
+        }
+    };
+    let ended = match tokio::time::timeout(program.limit, work).await {
+        Err(_) => return Ran::TimedOut,
+        Ok(Err(ran)) => return ran,
+        Ok(Ok(ended)) => ended,
+    };
+    group.0 = None;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match ended {
+        Err(error) => Ran::NotStarted(error.to_string()),
+        Ok(status) => match status.code() {
+            Some(code) => Ran::Exited { code, stdout: text(&said), stderr: text(&complained) },
+            None => {
+                let signal = std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or_default();
+                Ran::Killed { signal, stderr: text(&complained) }
+            }
+        },
+    }
+}
+
+/// Reads a stream to its end. False: it holds more than is read.
+async fn read(stream: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) -> bool {
+    let Some(mut stream) = stream else { return true };
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        match stream.read(&mut buffer).await {
+            Ok(0) | Err(_) => return true,
+            Ok(n) if into.len() + n > MAX_OUTPUT => return false,
+            Ok(n) => into.extend_from_slice(&buffer[..n]),
+        }
+    }
+}
+
+/// Kills a process group when dropped.
+struct Group(Option<u32>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let pid = self.0.and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
+        if let Some(pid) = pid {
+            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+        }
+    }
+}

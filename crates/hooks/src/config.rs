@@ -1,0 +1,349 @@
+//! The configuration of hooks: Claude's JSON into groups, with a line for each thing that is wrong with it.
+//!
+//! One wrong hook never takes the others with it: it is left out and said.
+
+use crate::matcher::Matcher;
+use becket_types::HookEvent;
+use serde_json::{Map, Value};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// The kind of place that hooks come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    Managed,
+    User,
+    Project,
+    Local,
+    Flag,
+    Skill,
+    Agent,
+    Plugin,
+    Sdk,
+}
+
+impl Origin {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Managed => "managed",
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Local => "local",
+            Self::Flag => "--settings",
+            Self::Skill => "skill",
+            Self::Agent => "agent",
+            Self::Plugin => "plugin",
+            Self::Sdk => "sdk",
+        }
+    }
+}
+
+/// The place that hooks come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    pub origin: Origin,
+    /// The file, or the name of a skill or an agent.
+    pub place: String,
+    /// Command hooks run in the sandbox unless they say otherwise: what they start lies in the workspace.
+    pub confined: bool,
+}
+
+impl Source {
+    /// For people: `project: .claude/settings.json`.
+    pub fn label(&self) -> String {
+        if self.place.is_empty() {
+            return self.origin.as_str().to_owned();
+        }
+        format!("{}: {}", self.origin.as_str(), self.place)
+    }
+}
+
+/// Hooks of one event with one matcher.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub event: HookEvent,
+    pub matcher: Matcher,
+    /// As it was written.
+    pub matcher_text: String,
+    pub handlers: Vec<Handler>,
+    pub source: Source,
+}
+
+/// One hook.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Handler {
+    pub kind: Kind,
+    pub timeout: Option<Duration>,
+    /// A permission rule that the call must match, such as `Bash(git *)`.
+    pub condition: Option<String>,
+    /// If it cannot answer, what it would have judged is refused.
+    pub fails_closed: bool,
+    /// Nobody waits for it.
+    pub beside: bool,
+    /// Once in a session.
+    pub once: bool,
+    pub status: Option<String>,
+    /// Command hooks: confined or not, in place of what the source says.
+    pub sandbox: Option<bool>,
+}
+
+/// The way a hook is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `args`: the program is started as it is, without a shell.
+    Command {
+        command: String,
+        args: Option<Vec<String>>,
+    },
+    Http {
+        url: String,
+        headers: Vec<(String, String)>,
+        allowed_variables: Vec<String>,
+    },
+    McpTool {
+        server: String,
+        tool: String,
+        input: Value,
+    },
+    Prompt {
+        prompt: String,
+        model: Option<String>,
+    },
+    Agent {
+        prompt: String,
+        model: Option<String>,
+    },
+    /// A function of the program that drives becket.
+    Callback {
+        id: String,
+    },
+}
+
+impl Kind {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Command { .. } => "command",
+            Self::Http { .. } => "http",
+            Self::McpTool { .. } => "mcp_tool",
+            Self::Prompt { .. } => "prompt",
+            Self::Agent { .. } => "agent",
+            Self::Callback { .. } => "callback",
+        }
+    }
+
+    /// In one line, for people.
+    pub fn label(&self) -> String {
+        let text = match self {
+            Self::Command { command, args } => {
+                let mut text = command.clone();
+                for arg in args.iter().flatten() {
+                    let _ = write!(text, " {arg}");
+                }
+                text
+            }
+            Self::Http { url, .. } => url.clone(),
+            Self::McpTool { server, tool, .. } => format!("{server}: {tool}"),
+            Self::Prompt { prompt, .. } | Self::Agent { prompt, .. } => prompt.clone(),
+            Self::Callback { id } => id.clone(),
+        };
+        let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+        becket_types::cut_end(line, 200).to_owned()
+    }
+
+    /// Time limit if nothing is configured.
+    pub fn default_timeout(&self, event: HookEvent) -> Duration {
+        Duration::from_secs(match (self, event) {
+            (_, HookEvent::SessionEnd) => 5,
+            (Self::Prompt { .. }, _) => 30,
+            (Self::Agent { .. }, _) => 60,
+            (Self::Command { .. } | Self::Http { .. }, HookEvent::UserPromptSubmit) => 30,
+            _ => 600,
+        })
+    }
+}
+
+/// Result of reading a configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Parsed {
+    pub groups: Vec<Group>,
+    pub warnings: Vec<String>,
+}
+
+/// Reads the value of a `hooks` key.
+pub fn parse(value: &Value, source: &Source) -> Parsed {
+    let mut out = Parsed::default();
+    let Value::Object(events) = value else {
+        out.warn(source, "hooks is no table of events");
+        return out;
+    };
+    for (name, groups) in events {
+        let Some(event) = HookEvent::parse(name) else {
+            let near = HookEvent::ALL
+                .iter()
+                .map(|event| (becket_types::edit_distance(event.as_str(), name), event.as_str()))
+                .min()
+                .filter(|(distance, _)| *distance <= 3);
+            let near = near.map_or(String::new(), |(_, near)| format!("; did you mean {near}?"));
+            out.warn(source, &format!("there is no hook event {name:?}{near}"));
+            continue;
+        };
+        let Value::Array(groups) = groups else {
+            out.warn(source, &format!("hooks.{name} is no list"));
+            continue;
+        };
+        for group in groups {
+            out.group(event, group, source);
+        }
+    }
+    out
+}
+
+impl Parsed {
+    fn warn(&mut self, source: &Source, what: &str) {
+        self.warnings.push(format!("{}: {what}", source.label()));
+    }
+
+    fn group(&mut self, event: HookEvent, group: &Value, source: &Source) {
+        let Some(table) = group.as_object() else {
+            return self.warn(source, &format!("a group of hooks.{event} is no table"));
+        };
+        let matcher_text = table.get("matcher").and_then(Value::as_str).unwrap_or_default();
+        let matcher = match Matcher::new(matcher_text) {
+            Ok(matcher) => matcher,
+            Err(why) => return self.warn(source, &format!("hooks.{event} is not used: {why}")),
+        };
+        // A hook that stands alone, without the list around it, is what people write by mistake; its meaning is clear.
+        let list = match table.get("hooks") {
+            Some(Value::Array(list)) => list.clone(),
+            Some(_) => return self.warn(source, &format!("hooks.{event}: `hooks` is no list")),
+            None if table.contains_key("type") => vec![group.clone()],
+            None => return self.warn(source, &format!("hooks.{event}: a group has no `hooks`")),
+        };
+        let closed = fails_closed(table);
+        let mut handlers = Vec::new();
+        for entry in &list {
+            match entry
+                .as_object()
+                .map_or_else(|| Err("a hook is no table".to_owned()), |t| handler(t, closed))
+            {
+                Ok(handler) => handlers.push(handler),
+                Err(why) => self.warn(source, &format!("hooks.{event}: {why}")),
+            }
+        }
+        if !handlers.is_empty() {
+            let matcher_text = matcher_text.to_owned();
+            self.groups.push(Group { event, matcher, matcher_text, handlers, source: source.clone() });
+        }
+    }
+}
+
+fn fails_closed(table: &Map<String, Value>) -> Option<bool> {
+    let value = ["on_failure", "onFailure"].iter().find_map(|key| table.get(*key))?;
+    Some(value.as_str() == Some("block"))
+}
+
+fn handler(table: &Map<String, Value>, closed: Option<bool>) -> Result<Handler, String> {
+    let text = |key: &str| table.get(key).and_then(Value::as_str).map(str::to_owned);
+    let needed =
+        |key: &str, kind: &str| text(key).ok_or_else(|| format!("a hook of type {kind} needs `{key}`"));
+    let flag = |key: &str| table.get(key).and_then(Value::as_bool).unwrap_or_default();
+    let words = |key: &str| {
+        let list = table.get(key).and_then(Value::as_array);
+        list.map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>())
+    };
+    let kind = match text("type").as_deref() {
+        Some("command") | None if table.contains_key("command") => {
+            Kind::Command { command: needed("command", "command")?, args: words("args") }
+        }
+        Some("command") => return Err("a hook of type command needs `command`".to_owned()),
+        Some("http") => Kind::Http {
+            url: needed("url", "http")?,
+            headers: table
+                .get("headers")
+                .and_then(Value::as_object)
+                .into_iter()
+                .flatten()
+                .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+                .collect(),
+            allowed_variables: words("allowedEnvVars").unwrap_or_default(),
+        },
+        Some("mcp_tool") => Kind::McpTool {
+            server: needed("server", "mcp_tool")?,
+            tool: needed("tool", "mcp_tool")?,
+            input: table.get("input").cloned().unwrap_or_else(|| Value::Object(Map::new())),
+        },
+        Some("prompt") => Kind::Prompt { prompt: needed("prompt", "prompt")?, model: text("model") },
+        Some("agent") => Kind::Agent { prompt: needed("prompt", "agent")?, model: text("model") },
+        Some("callback") => Kind::Callback { id: needed("id", "callback")? },
+        Some(other) => {
+            return Err(format!(
+                "there is no hook of type {other:?}; use command, http, mcp_tool, prompt or agent"
+            ));
+        }
+        None => return Err("a hook has no `type`".to_owned()),
+    };
+    let timeout = match table.get("timeout") {
+        None => None,
+        Some(value) => match value.as_f64() {
+            Some(seconds) if seconds > 0.0 && seconds < 1e6 => Some(Duration::from_secs_f64(seconds)),
+            _ => return Err(format!("`timeout` is a number of seconds, not {value}")),
+        },
+    };
+    Ok(Handler {
+        kind,
+        timeout,
+        condition: text("if"),
+        fails_closed: fails_closed(table).or(closed).unwrap_or_default(),
+        beside: flag("async") || flag("asyncRewake"),
+        once: flag("once"),
+        status: text("statusMessage"),
+        sandbox: table.get("sandbox").and_then(Value::as_bool),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn source() -> Source {
+        Source { origin: Origin::User, place: "settings.json".to_owned(), confined: false }
+    }
+
+    #[test]
+    fn groups_are_read_and_each_mistake_is_one_line() {
+        let parsed = parse(
+            &json!({
+                "PreToolUse": [
+                    {"matcher": "Bash", "on_failure": "block", "hooks": [
+                        {"type": "command", "command": "check.sh", "timeout": 5},
+                        {"type": "command", "command": "other", "onFailure": "continue", "if": "Bash(git *)", "once": true},
+                        {"type": "command"},
+                        {"type": "teleport"},
+                    ]},
+                    {"matcher": "(", "hooks": [{"type": "command", "command": "x"}]},
+                    {"type": "http", "url": "http://127.0.0.1/"},
+                ],
+                "PreTolUse": [],
+                "Stop": {"hooks": []},
+            }),
+            &source(),
+        );
+        let [first, second] = &parsed.groups[..] else { panic!("{:?}", parsed.groups) };
+        assert_eq!((first.event, first.handlers.len()), (HookEvent::PreToolUse, 2));
+        assert_eq!(first.handlers[0].timeout, Some(Duration::from_secs(5)));
+        assert_eq!((first.handlers[0].fails_closed, first.handlers[1].fails_closed), (true, false));
+        assert_eq!(first.handlers[1].condition.as_deref(), Some("Bash(git *)"));
+        assert_eq!(second.handlers[0].kind.label(), "http://127.0.0.1/");
+        assert_eq!(
+            parsed.warnings,
+            [
+                "user: settings.json: hooks.PreToolUse: a hook of type command needs `command`",
+                "user: settings.json: hooks.PreToolUse: there is no hook of type \"teleport\"; use command, http, mcp_tool, prompt or agent",
+                "user: settings.json: hooks.PreToolUse is not used: the matcher \"(\" is not a regular expression",
+                "user: settings.json: there is no hook event \"PreTolUse\"; did you mean PreToolUse?",
+                "user: settings.json: hooks.Stop is no list",
+            ]
+        );
+    }
+}

@@ -1,0 +1,459 @@
+//! Finds the hooks of a call, runs them beside one another, and joins their answers.
+//!
+//! Model: the engine holds groups of hooks, to which more can be added while a session runs (an SDK brings its own after the
+//! start). A call runs every hook that matches once, however often it is configured. Hooks that nobody waits for answer at
+//! the next call.
+
+use crate::answer;
+use crate::command::{self, Program, Ran};
+use crate::config::{Group, Handler, Kind, Origin, Source};
+use crate::http;
+use becket_sandbox::Programs;
+use becket_types::{HookCall, HookEvent, HookMessage, HookOutcome, HookResult, HookRun, Millis, cut_end};
+use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt as _};
+use serde_json::Value;
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// Hooks of one call that run at the same time.
+const SIDE_BY_SIDE: usize = 32;
+/// Bytes of a run's detail in the ledger.
+const MAX_DETAIL: usize = 500;
+
+/// Answers a callback: its id, the input, the id of the tool call.
+pub type Callback =
+    Arc<dyn Fn(String, Value, Option<String>) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
+/// Answers a question to a model, as text.
+pub type Ask = Arc<dyn Fn(Question) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+/// Calls a tool of a server: server, tool, input.
+pub type CallTool =
+    Arc<dyn Fn(String, String, Value) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+/// True if a permission rule matches a call: the rule, the SDK's name of the tool, its input. `Err`: the rule is wrong.
+pub type Fits = Arc<dyn Fn(&str, &str, &Value) -> Result<bool, String> + Send + Sync>;
+
+/// A question of a hook to a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// An agent may use tools that read.
+    pub agent: bool,
+    pub prompt: String,
+    pub model: Option<String>,
+}
+
+/// Surroundings of an engine.
+#[derive(Clone, Default)]
+pub struct EngineSettings {
+    pub programs: Programs,
+    /// The whole environment of command hooks.
+    pub variables: Vec<(OsString, OsString)>,
+    pub project: PathBuf,
+    pub call_tool: Option<CallTool>,
+    pub fits: Option<Fits>,
+}
+
+/// The hooks of a session.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    groups: RwLock<Vec<Arc<Group>>>,
+    settings: EngineSettings,
+    callback: RwLock<Option<Callback>>,
+    ask: RwLock<Option<Ask>>,
+    /// Hooks that run once in a session and have.
+    done: Mutex<HashSet<String>>,
+    /// Answers of hooks that nobody waited for.
+    late: Mutex<Vec<HookOutcome>>,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("groups", &self.groups().len()).finish_non_exhaustive()
+    }
+}
+
+/// A hook that is to run.
+#[derive(Clone)]
+struct Job {
+    handler: Handler,
+    source: Source,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Engine {
+    pub fn new(groups: Vec<Group>, settings: EngineSettings) -> Self {
+        Self(Arc::new(Inner {
+            groups: RwLock::new(groups.into_iter().map(Arc::new).collect()),
+            settings,
+            callback: RwLock::default(),
+            ask: RwLock::default(),
+            done: Mutex::default(),
+            late: Mutex::default(),
+        }))
+    }
+
+    /// Adds hooks while the session runs.
+    pub fn add(&self, groups: Vec<Group>) {
+        let mut all = self.0.groups.write().unwrap_or_else(PoisonError::into_inner);
+        all.extend(groups.into_iter().map(Arc::new));
+    }
+
+    /// Removes the hooks that came from this place.
+    pub fn remove(&self, origin: Origin, place: &str) {
+        let mut all = self.0.groups.write().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|group| group.source.origin != origin || group.source.place != place);
+    }
+
+    /// Whoever answers hooks of the kind `callback`.
+    pub fn set_callback(&self, callback: Callback) {
+        *self.0.callback.write().unwrap_or_else(PoisonError::into_inner) = Some(callback);
+    }
+
+    /// Whoever answers questions to a model.
+    pub fn set_ask(&self, ask: Ask) {
+        *self.0.ask.write().unwrap_or_else(PoisonError::into_inner) = Some(ask);
+    }
+
+    pub fn groups(&self) -> Vec<Arc<Group>> {
+        self.0.groups.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn listens(&self, event: HookEvent) -> bool {
+        self.0.groups.read().unwrap_or_else(PoisonError::into_inner).iter().any(|group| group.event == event)
+    }
+
+    /// The words to show while the hooks of this call run; `None` if none of them matches.
+    pub fn status(&self, call: &HookCall) -> Option<Option<String>> {
+        let (jobs, _) = self.0.jobs(call);
+        (!jobs.is_empty()).then(|| jobs.into_iter().find_map(|job| job.handler.status))
+    }
+
+    /// Runs the hooks that match.
+    pub fn run(&self, call: HookCall) -> BoxFuture<'static, HookOutcome> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.run(call).await })
+    }
+}
+
+impl Inner {
+    /// The hooks for a call, each once, and what is wrong with their conditions.
+    fn jobs(&self, call: &HookCall) -> (Vec<Job>, Vec<HookMessage>) {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut jobs: Vec<Job> = Vec::new();
+        let mut messages = Vec::new();
+        let fitting = groups
+            .iter()
+            .filter(|group| group.event == call.event && group.matcher.fits(call.subject.as_deref()));
+        for group in fitting {
+            for handler in &group.handlers {
+                if jobs.iter().any(|job| job.handler.kind == handler.kind) {
+                    continue;
+                }
+                if handler.once && lock(&self.done).contains(&key(call.event, handler)) {
+                    continue;
+                }
+                if let Some(rule) = &handler.condition {
+                    match self.fits(rule, call) {
+                        Ok(true) => {}
+                        Ok(false) => continue,
+                        // A condition that cannot be read does not keep a hook from its work.
+                        Err(why) => messages.push(HookMessage {
+                            warning: true,
+                            text: format!(
+                                "the condition of the hook {} is wrong: {why}",
+                                handler.kind.label()
+                            ),
+                        }),
+                    }
+                }
+                jobs.push(Job { handler: handler.clone(), source: group.source.clone() });
+            }
+        }
+        (jobs, messages)
+    }
+
+    fn fits(&self, rule: &str, call: &HookCall) -> Result<bool, String> {
+        let (Some(fits), Some(tool)) = (&self.settings.fits, call.subject.as_deref()) else {
+            return Ok(true);
+        };
+        fits(rule, tool, call.input.get("tool_input").unwrap_or(&Value::Null))
+    }
+
+    async fn run(self: Arc<Self>, call: HookCall) -> HookOutcome {
+        let (jobs, messages) = self.jobs(&call);
+        let late: Vec<HookOutcome> = std::mem::take(&mut *lock(&self.late));
+        let call = Arc::new(call);
+        let (beside, awaited): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.handler.beside);
+        for job in beside {
+            self.mark(&call, &job);
+            let (inner, call) = (Arc::clone(&self), Arc::clone(&call));
+            tokio::spawn(async move {
+                let outcome = inner.one(&call, job).await;
+                // Nobody waited for it: it can tell something, and decides nothing.
+                let told = HookOutcome {
+                    context: outcome.context,
+                    messages: outcome.messages,
+                    runs: outcome.runs,
+                    ..HookOutcome::default()
+                };
+                lock(&inner.late).push(told);
+            });
+        }
+        let runs = awaited.into_iter().map(|job| {
+            self.mark(&call, &job);
+            let (inner, call) = (Arc::clone(&self), Arc::clone(&call));
+            async move { inner.one(&call, job).await }
+        });
+        let outcomes: Vec<HookOutcome> = stream::iter(runs).buffered(SIDE_BY_SIDE).collect().await;
+        let told = HookOutcome { messages, ..HookOutcome::default() };
+        answer::joined([told].into_iter().chain(outcomes).chain(late))
+    }
+
+    fn mark(&self, call: &HookCall, job: &Job) {
+        if job.handler.once {
+            lock(&self.done).insert(key(call.event, &job.handler));
+        }
+    }
+
+    /// Runs one hook and says what its answer means.
+    async fn one(&self, call: &HookCall, job: Job) -> HookOutcome {
+        let began = Instant::now();
+        let label = job.handler.kind.label();
+        let limit = job.handler.timeout.unwrap_or_else(|| job.handler.kind.default_timeout(call.event));
+        let ran = self.ran(call, &job, limit).await;
+        let mut run = HookRun {
+            event: call.event.to_string(),
+            hook: label.clone(),
+            handler: job.handler.kind.name().to_owned(),
+            source: job.source.label(),
+            call: call.call_id.clone(),
+            duration: Millis(began.elapsed().as_millis() as u64),
+            ..HookRun::default()
+        };
+        if let Ran::Exited { code, .. } = &ran {
+            run.exit_code = Some(*code);
+        }
+        let timed_out = ran == Ran::TimedOut;
+        let mut outcome = match understood(call.event, &label, ran, limit) {
+            Ok(outcome) => outcome,
+            Err(why) => {
+                run.result = if timed_out { HookResult::TimedOut } else { HookResult::Failed };
+                run.detail = cut_end(&why, MAX_DETAIL).to_owned();
+                let mut text = format!("{} hook {label}: {why}", call.event);
+                let mut outcome = HookOutcome::default();
+                if job.handler.fails_closed {
+                    let reason =
+                        format!("the hook {label} could not answer, and it is set to refuse then: {why}");
+                    outcome = answer::refusal(call.event, &label, &reason);
+                    text.push_str(" (on_failure: block)");
+                }
+                outcome.messages.push(HookMessage { warning: true, text });
+                outcome
+            }
+        };
+        if run.result == HookResult::Ok {
+            let (result, detail) = told(&outcome);
+            run.result = result;
+            cut_end(&detail, MAX_DETAIL).clone_into(&mut run.detail);
+        }
+        outcome.runs.push(run);
+        outcome
+    }
+
+    async fn ran(&self, call: &HookCall, job: &Job, limit: Duration) -> Ran {
+        let input = Value::Object(call.input.clone());
+        match &job.handler.kind {
+            Kind::Command { command, args } => {
+                let dir = call
+                    .input
+                    .get("cwd")
+                    .and_then(Value::as_str)
+                    .map_or_else(|| self.settings.project.clone(), PathBuf::from);
+                let mut variables = self.settings.variables.clone();
+                for name in ["CLAUDE_PROJECT_DIR", "BECKET_PROJECT_DIR"] {
+                    variables.push((name.into(), self.settings.project.clone().into_os_string()));
+                }
+                variables.push(("BECKET_HOOK_EVENT".into(), call.event.as_str().into()));
+                let program = Program {
+                    command,
+                    args: args.as_deref(),
+                    input: input.to_string(),
+                    dir: &dir,
+                    variables,
+                    confined: job.handler.sandbox.unwrap_or(job.source.confined),
+                    limit,
+                };
+                command::run(program, &self.settings.programs).await
+            }
+            Kind::Http { url, headers, allowed_variables } => {
+                let headers = headers
+                    .iter()
+                    .map(|(name, value)| (name.clone(), self.filled(value, allowed_variables)))
+                    .collect();
+                let own = !matches!(job.source.origin, Origin::Project | Origin::Local);
+                http::post(http::Post { url, headers, body: input.to_string(), limit, own }).await
+            }
+            Kind::Callback { id } => {
+                let callback = self.callback.read().unwrap_or_else(PoisonError::into_inner).clone();
+                let Some(callback) = callback else {
+                    return Ran::NotStarted("nobody answers callbacks here".to_owned());
+                };
+                let answer = callback(id.clone(), input, call.call_id.as_ref().map(ToString::to_string));
+                timed(limit, async { answer.await.map(|value| value.to_string()) }).await
+            }
+            Kind::Prompt { prompt, model } | Kind::Agent { prompt, model } => {
+                let Some(ask) = self.ask.read().unwrap_or_else(PoisonError::into_inner).clone() else {
+                    return Ran::NotStarted("there is no model for hooks here".to_owned());
+                };
+                let agent = matches!(job.handler.kind, Kind::Agent { .. });
+                let question = Question { agent, prompt: asked(prompt, &input), model: model.clone() };
+                match timed(limit, ask(question)).await {
+                    Ran::Exited { stdout, .. } => verdict(call.event, &stdout),
+                    other => other,
+                }
+            }
+            Kind::McpTool { server, tool, input: arguments } => {
+                let Some(call_tool) = self.settings.call_tool.clone() else {
+                    return Ran::NotStarted("there are no MCP servers here".to_owned());
+                };
+                let arguments = substituted(arguments, &input);
+                timed(limit, call_tool(server.clone(), tool.clone(), arguments)).await
+            }
+        }
+    }
+
+    /// `$NAME` and `${NAME}` for the variables that the hook may use.
+    fn filled(&self, text: &str, allowed: &[String]) -> String {
+        let mut out = text.to_owned();
+        for name in allowed {
+            let value = self.settings.variables.iter().rev().find(|(known, _)| known == name.as_str());
+            let value = value.map(|(_, value)| value.to_string_lossy().into_owned()).unwrap_or_default();
+            out = out.replace(&format!("${{{name}}}"), &value).replace(&format!("${name}"), &value);
+        }
+        out
+    }
+}
+
+async fn timed(limit: Duration, answer: impl Future<Output = Result<String, String>>) -> Ran {
+    match tokio::time::timeout(limit, answer).await {
+        Err(_) => Ran::TimedOut,
+        Ok(Err(why)) => Ran::NotStarted(why),
+        Ok(Ok(stdout)) => Ran::Exited { code: 0, stdout, stderr: String::new() },
+    }
+}
+
+/// The question of a prompt hook, with what it is about.
+fn asked(prompt: &str, input: &Value) -> String {
+    let about = serde_json::to_string_pretty(input).unwrap_or_default();
+    let question = if prompt.contains("$ARGUMENTS") {
+        prompt.replace("$ARGUMENTS", &about)
+    } else {
+        format!("{prompt}\n\n{about}")
+    };
+    format!(
+        "{question}\n\nAnswer with one JSON object and nothing else: {{\"ok\": true}} if it may go on, or {{\"ok\": false, \
+         \"reason\": \"…\"}} if not."
+    )
+}
+
+/// A model's answer as an exit code: the JSON object in it decides.
+fn verdict(event: HookEvent, text: &str) -> Ran {
+    let object = text.find('{').zip(text.rfind('}')).filter(|(from, to)| from < to);
+    let parsed = object.and_then(|(from, to)| serde_json::from_str::<Value>(&text[from..=to]).ok());
+    let reason = |value: &Value| value.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned();
+    match parsed.as_ref().and_then(|value| value.get("ok")?.as_bool().zip(Some(value))) {
+        Some((true, _)) => Ran::Exited { code: 0, stdout: String::new(), stderr: String::new() },
+        Some((false, value)) => Ran::Exited { code: 2, stdout: String::new(), stderr: reason(value) },
+        None => Ran::NotStarted(format!("the model gave no {{\"ok\": …}} for {event}")),
+    }
+}
+
+/// `${key.key}` in the texts of an MCP input, from the hook's input.
+fn substituted(value: &Value, input: &Value) -> Value {
+    match value {
+        Value::String(text) => {
+            let mut out = text.clone();
+            while let Some((from, to)) = out.find("${").and_then(|at| Some((at, at + out[at..].find('}')?))) {
+                let path = out[from + 2..to].replace('.', "/");
+                let found = input.pointer(&format!("/{path}"));
+                let words =
+                    found.map_or(String::new(), |v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
+                // Inserted text is not expanded again.
+                let rest = substituted(&Value::String(out[to + 1..].to_owned()), input);
+                out.truncate(from);
+                out.push_str(&words);
+                out.push_str(rest.as_str().unwrap_or_default());
+                return Value::String(out);
+            }
+            Value::String(out)
+        }
+        Value::Array(items) => items.iter().map(|item| substituted(item, input)).collect(),
+        Value::Object(keys) => {
+            Value::Object(keys.iter().map(|(key, value)| (key.clone(), substituted(value, input))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// The decision in an answer; `Err` says why there is none.
+fn understood(event: HookEvent, label: &str, ran: Ran, limit: Duration) -> Result<HookOutcome, String> {
+    match ran {
+        Ran::TimedOut => Err(format!("it had not answered after {} s and was ended", limit.as_secs_f64())),
+        Ran::Flooded => Err("it printed more than 1 MB and was ended".to_owned()),
+        Ran::NotStarted(why) => Err(why),
+        Ran::Killed { signal, stderr } => {
+            Err(with_stderr(format!("it was killed by signal {signal}"), &stderr))
+        }
+        Ran::Exited { code: 2, stderr, .. } => Ok(answer::refusal(event, label, &stderr)),
+        Ran::Exited { code: 0, stdout, .. } => {
+            if !stdout.trim_start().starts_with('{') {
+                return Ok(answer::plain(event, label, &stdout));
+            }
+            let value: Value = serde_json::from_str(stdout.trim())
+                .map_err(|error| format!("it printed JSON that is wrong: {error}"))?;
+            answer::json(event, label, &value)
+        }
+        Ran::Exited { code, stderr, .. } => {
+            Err(with_stderr(format!("it ended with exit code {code}"), &stderr))
+        }
+    }
+}
+
+fn with_stderr(what: String, stderr: &str) -> String {
+    match stderr.lines().rev().find(|line| !line.trim().is_empty()) {
+        Some(line) => format!("{what}: {}", cut_end(line.trim(), 300)),
+        None => what,
+    }
+}
+
+/// The result of a run that answered, in words.
+fn told(outcome: &HookOutcome) -> (HookResult, String) {
+    use becket_types::HookPermission::{Allow, Ask, Deny};
+    if let Some(stop) = &outcome.stop {
+        return (HookResult::Blocked, format!("stop: {stop}"));
+    }
+    if let Some(block) = &outcome.block {
+        return (HookResult::Blocked, format!("block: {}", block.text));
+    }
+    match &outcome.permission {
+        Some(Deny { reason }) => (HookResult::Blocked, format!("deny: {reason}")),
+        Some(Ask { reason }) => (HookResult::Ok, format!("ask: {reason}")),
+        Some(Allow { reason }) => (HookResult::Ok, format!("allow: {reason}")),
+        None if outcome.updated_input.is_some() => (HookResult::Ok, "changed the input".to_owned()),
+        None if outcome.updated_output.is_some() => (HookResult::Ok, "changed the output".to_owned()),
+        None if !outcome.context.is_empty() => (HookResult::Ok, "added context".to_owned()),
+        None => (HookResult::Ok, String::new()),
+    }
+}
+
+fn key(event: HookEvent, handler: &Handler) -> String {
+    format!("{event} {} {}", handler.kind.name(), handler.kind.label())
+}

@@ -1,0 +1,163 @@
+//! Hooks as everybody but their engine knows them: the events, what a hook is given, and what it decided.
+//!
+//! Data only. Names of events and keys are those of Claude Code, so that hooks written for it work unchanged. Tools and
+//! their inputs have the names of [`crate::sdk_names`] here.
+
+use crate::{CallId, Millis};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// Declares the events with their public names.
+macro_rules! events {
+    ($($name:ident),* $(,)?) => {
+        /// A moment at which hooks run.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum HookEvent { $($name),* }
+
+        impl HookEvent {
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name)),* }
+            }
+        }
+    };
+}
+
+events! {
+    SessionStart, SessionEnd, Setup, InstructionsLoaded, UserPromptSubmit, UserPromptExpansion, MessageDisplay,
+    PreToolUse, PermissionRequest, PermissionDenied, PostToolUse, PostToolUseFailure, PostToolBatch, Notification,
+    SubagentStart, SubagentStop, TaskCreated, TaskCompleted, Stop, StopFailure, TeammateIdle, ConfigChange,
+    CwdChanged, DirectoryAdded, FileChanged, WorktreeCreate, WorktreeRemove, PreCompact, PostCompact, Elicitation,
+    ElicitationResult, PreModelSwitch, PostModelSwitch,
+}
+
+impl HookEvent {
+    /// By its exact name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|event| event.as_str() == name)
+    }
+}
+
+impl fmt::Display for HookEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One moment in a session, as hooks are given it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HookCall {
+    pub event: HookEvent,
+    /// The text that matchers are compared with: the tool, the trigger, the source. `None`: every matcher fits.
+    pub subject: Option<String>,
+    pub call_id: Option<CallId>,
+    /// The JSON on standard input: the common keys and those of the event.
+    pub input: Map<String, Value>,
+}
+
+/// A decision about a tool call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HookPermission {
+    Allow { reason: String },
+    Ask { reason: String },
+    Deny { reason: String },
+}
+
+/// Text for the model, with the name of the hook that it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookText {
+    pub from: String,
+    pub text: String,
+}
+
+/// The decision of all hooks of one moment together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HookOutcome {
+    pub permission: Option<HookPermission>,
+    /// The prompt, the end of the turn, or the compaction is refused, with the reason. After a tool: words for the model.
+    pub block: Option<HookText>,
+    /// The turn ends now, with the reason for people.
+    pub stop: Option<String>,
+    /// Another input for the tool, in the SDK's shape.
+    pub updated_input: Option<Value>,
+    /// Another output of the tool.
+    pub updated_output: Option<Value>,
+    /// Permission updates that came with an allowed request, in the SDK's shape.
+    pub updated_permissions: Option<Value>,
+    /// A denied request ends the turn too.
+    pub interrupt: bool,
+    pub context: Vec<HookText>,
+    /// Lines for people.
+    pub messages: Vec<HookMessage>,
+    pub runs: Vec<HookRun>,
+}
+
+/// A line for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookMessage {
+    /// Something went wrong; else the hook wanted it shown.
+    pub warning: bool,
+    pub text: String,
+}
+
+/// One run of one hook, as the ledger keeps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookRun {
+    pub event: String,
+    /// The command, address, prompt or callback, in one line.
+    pub hook: String,
+    /// `command`, `http`, `prompt`, `agent`, `mcp_tool` or `callback`.
+    pub handler: String,
+    /// The place that it is configured in.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallId>,
+    pub result: HookResult,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    pub duration: Millis,
+    /// The decision, the reason, or the error, shortened.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+}
+
+/// The end of one run of a hook.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HookResult {
+    #[default]
+    Ok,
+    /// It denied, blocked or stopped something.
+    Blocked,
+    /// It could not be run, ended with an error, or printed something that is no answer.
+    Failed,
+    TimedOut,
+}
+
+impl HookResult {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Blocked => "blocked",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed out",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_event_is_found_by_its_name() {
+        assert_eq!(HookEvent::ALL.len(), 33);
+        for event in HookEvent::ALL {
+            assert_eq!(HookEvent::parse(event.as_str()), Some(*event));
+        }
+        assert_eq!(HookEvent::parse("pretooluse"), None);
+    }
+}

@@ -1,0 +1,215 @@
+//! Hooks through the binary: what they deny does not run, what they add is seen, and an untrusted project runs nothing.
+
+use crate::support::{Api, Bench, Ran, run};
+use becket_testkit::{Answer, MockServer};
+use serde_json::{Value, json};
+
+fn settings(hooks: Value) -> String {
+    json!({ "hooks": hooks }).to_string()
+}
+
+/// A bench whose user has these hooks in `~/.claude/settings.json`.
+fn with_hooks(hooks: Value) -> Bench {
+    let bench = Bench::new(&[("a.txt", "one\n")]);
+    bench.home.write(".claude/settings.json", settings(hooks));
+    bench
+}
+
+fn command(event: &str, matcher: &str, text: &str) -> Value {
+    json!({ event: [{"matcher": matcher, "hooks": [{"type": "command", "command": text}]}] })
+}
+
+fn runs(bench: &Bench) -> Vec<Value> {
+    bench.entries().into_iter().filter(|entry| entry["kind"] == "hook").collect()
+}
+
+fn touch(server: Option<&str>) -> MockServer {
+    let command = server.unwrap_or("touch made");
+    MockServer::start([Answer::tool("c1", "bash", json!({"command": command})), Answer::text("done")])
+}
+
+/// The text of the last request's last tool result.
+fn last_result(server: &MockServer) -> String {
+    let requests = server.requests();
+    requests.last().unwrap().text().to_owned()
+}
+
+#[test]
+fn what_a_hook_denies_does_not_run_in_any_mode() {
+    let bench =
+        with_hooks(command("PreToolUse", "Bash", "grep -q 'touch made' && { echo not here >&2; exit 2; }"));
+    for mode in ["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"] {
+        let server = touch(None);
+        let ran = run(bench.print(Api::Anthropic, &server).args(["--permission-mode", mode, "go"]));
+        assert!(!bench.project.exists("made"), "{mode}: {ran:?}");
+        if mode == "bypassPermissions" {
+            assert!(last_result(&server).contains("Permission denied, not run: not here"), "{mode}");
+        }
+    }
+    let server = touch(Some("echo fine"));
+    let ran =
+        run(bench.print(Api::Anthropic, &server).args(["--permission-mode", "bypassPermissions", "go"]));
+    ran.expect(0);
+    assert!(last_result(&server).contains("fine"));
+}
+
+#[test]
+fn a_hook_allows_what_would_be_asked_and_never_what_a_rule_denies() {
+    let allow =
+        r#"echo '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"}}'"#;
+    let bench = with_hooks(command("PreToolUse", "Bash", allow));
+    let server = touch(None);
+    run(bench.print(Api::Anthropic, &server).arg("go")).expect(0);
+    assert!(bench.project.exists("made"));
+    let server = touch(Some("touch other"));
+    run(bench.print(Api::Anthropic, &server).args(["--disallowedTools", "Bash(touch *)", "--", "go"]));
+    assert!(!bench.project.exists("other"));
+}
+
+#[test]
+fn a_changed_input_is_what_runs_and_context_reaches_the_model() {
+    let change = r#"echo '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","updatedInput":{"command":"touch changed"},"additionalContext":"mind the gap"}}'"#;
+    let bench = with_hooks(command("PreToolUse", "Bash", change));
+    let server = touch(None);
+    run(bench.print(Api::Anthropic, &server).arg("go")).expect(0);
+    assert!(bench.project.exists("changed") && !bench.project.exists("made"));
+    let last = last_result(&server);
+    assert!(last.contains("mind the gap") && last.contains("<hook event"), "{last}");
+    let runs = runs(&bench);
+    assert_eq!(runs.len(), 1);
+    assert_eq!(
+        (&runs[0]["event"], &runs[0]["result"], &runs[0]["call"]),
+        (&json!("PreToolUse"), &json!("ok"), &json!("c1"))
+    );
+}
+
+#[test]
+fn hooks_see_names_and_inputs_as_sdk_users_know_them() {
+    let hooks = json!({
+        "PreToolUse": [{"matcher": "Read", "hooks": [{"type": "command", "command": "cat >before.json"}]}],
+        "PostToolUse": [{"matcher": "Read", "hooks": [{"type": "command", "command": "cat >after.json"}]}],
+        "PostToolUseFailure": [{"matcher": "Read", "hooks": [{"type": "command", "command": "cat >failed.json"}]}],
+    });
+    let bench = with_hooks(hooks);
+    let server = MockServer::start([
+        Answer::tool("c1", "read", json!({"path": "a.txt"})).and_tool(
+            "c2",
+            "read",
+            json!({"path": "none.txt"}),
+        ),
+        Answer::text("done"),
+    ]);
+    run(bench.print(Api::Anthropic, &server).arg("go")).expect(0);
+    let read = |name: &str| -> Value { serde_json::from_str(&bench.project.read(name)).unwrap() };
+    let (after, failed) = (read("after.json"), read("failed.json"));
+    let path = bench.project.root().canonicalize().unwrap().join("a.txt");
+    assert_eq!((&after["tool_name"], &after["tool_input"]["file_path"]), (&json!("Read"), &json!(path)));
+    assert!(after["tool_response"].to_string().contains("one"), "{after}");
+    assert_eq!((&after["hook_event_name"], &after["tool_use_id"]), (&json!("PostToolUse"), &json!("c1")));
+    assert_eq!(
+        (&failed["hook_event_name"], &failed["tool_use_id"]),
+        (&json!("PostToolUseFailure"), &json!("c2"))
+    );
+    for key in ["session_id", "transcript_path", "cwd", "permission_mode"] {
+        assert!(after[key].is_string(), "{key}: {after}");
+    }
+    assert!(std::path::Path::new(after["transcript_path"].as_str().unwrap()).is_file());
+}
+
+#[test]
+fn a_refused_prompt_never_reaches_the_model() {
+    let bench = with_hooks(command(
+        "UserPromptSubmit",
+        "",
+        "grep -q secret && { echo no secrets >&2; exit 2; }; echo extra words",
+    ));
+    let server = MockServer::start([Answer::text("never")]);
+    let ran = run(bench.print(Api::Anthropic, &server).arg("the secret is out"));
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stderr.contains("no secrets"), "{ran:?}");
+    assert_eq!(server.requests().len(), 0);
+    let server = MockServer::start([Answer::text("fine")]);
+    run(bench.print(Api::Anthropic, &server).arg("hello")).expect(0);
+    assert!(server.requests()[0].text().contains("extra words"));
+}
+
+#[test]
+fn a_stop_hook_sends_the_model_back_at_most_eight_times() {
+    let bench = with_hooks(command("Stop", "", "echo run the tests >&2; exit 2"));
+    let answers: Vec<Answer> = (0..12).map(|n| Answer::text(format!("done {n}"))).collect();
+    let server = MockServer::start(answers);
+    let ran = run(bench.print(Api::Anthropic, &server).arg("go")).expect(0);
+    assert_eq!(server.requests().len(), 9);
+    assert!(ran.stdout.contains("done 8"), "{ran:?}");
+    assert!(ran.stderr.contains("8 times"), "{ran:?}");
+    assert!(server.requests()[1].text().contains("run the tests"));
+    assert_eq!(runs(&bench).len(), 8);
+}
+
+#[test]
+fn the_start_of_a_session_gives_context_once() {
+    let hooks = json!({
+        "SessionStart": [{"matcher": "startup", "hooks": [{"type": "command", "command": "echo begun on a Tuesday"}]}],
+        "SessionEnd": [{"hooks": [{"type": "command", "command": "cat >ended.json"}]}],
+    });
+    let bench = with_hooks(hooks);
+    let server = MockServer::start([Answer::text("fine"), Answer::text("again")]);
+    run(bench.print(Api::Anthropic, &server).arg("hello")).expect(0);
+    assert!(server.requests()[0].text().contains("begun on a Tuesday"));
+    assert!(bench.project.read("ended.json").contains("SessionEnd"));
+    run(bench.print(Api::Anthropic, &server).args(["--continue", "more"])).expect(0);
+    assert_eq!(server.requests()[1].text().matches("begun on a Tuesday").count(), 1);
+}
+
+#[test]
+fn a_hook_that_fails_is_one_line_and_stops_nothing() {
+    let bench = with_hooks(command("PreToolUse", "*", "echo broken >&2; exit 7"));
+    let server =
+        MockServer::start([Answer::tool("c1", "read", json!({"path": "a.txt"})), Answer::text("done")]);
+    let ran = run(bench.print(Api::Anthropic, &server).arg("go")).expect(0);
+    let lines: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("exit code 7: broken")).collect();
+    assert_eq!(lines.len(), 1, "{}", ran.stderr);
+    assert_eq!(runs(&bench)[0]["result"], "failed");
+}
+
+#[test]
+fn a_wrong_configuration_is_said_and_the_rest_is_used() {
+    let bench = Bench::new(&[("a.txt", "one\n")]);
+    bench.home.write(
+        ".config/becket/config.toml",
+        "[[hooks.PreTolUse]]\nhooks = []\n[[hooks.UserPromptSubmit]]\nhooks = [{ type = \"command\", command = \"echo from toml\" }]\n",
+    );
+    let server = MockServer::start([Answer::text("fine")]);
+    let ran = run(bench.print(Api::Anthropic, &server).arg("hello")).expect(0);
+    assert!(ran.stderr.contains("did you mean PreToolUse?"), "{}", ran.stderr);
+    assert!(server.requests()[0].text().contains("from toml"));
+}
+
+fn project_run(bench: &Bench, flags: &[&str]) -> Ran {
+    let server = MockServer::start([Answer::text("fine")]);
+    run(bench.print(Api::Anthropic, &server).args(flags).arg("hello")).expect(0)
+}
+
+#[test]
+fn hooks_of_a_project_run_only_when_they_are_trusted() {
+    let hooks = settings(command("UserPromptSubmit", "", "touch ran; true"));
+    let toml = "[[hooks.UserPromptSubmit]]\nhooks = [{ type = \"command\", command = \"touch ran\" }]\n";
+    for (file, text) in [
+        (".claude/settings.json", hooks.as_str()),
+        (".claude/settings.local.json", hooks.as_str()),
+        (".becket/config.toml", toml),
+    ] {
+        let bench = Bench::new(&[(file, text)]);
+        let ran = project_run(&bench, &[]);
+        assert!(!bench.project.exists("ran"), "{file}");
+        let lines: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("Not used")).collect();
+        assert_eq!(lines.len(), 1, "{file}: {}", ran.stderr);
+        assert!(lines[0].contains(&format!("hooks {file}")) && lines[0].contains("--trust"), "{lines:?}");
+        project_run(&bench, &["--trust"]);
+        assert!(bench.project.exists("ran"), "{file}");
+        // For that run alone.
+        std::fs::remove_file(bench.project.path("ran")).unwrap();
+        project_run(&bench, &[]);
+        assert!(!bench.project.exists("ran"), "{file}");
+    }
+}
