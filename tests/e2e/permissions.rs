@@ -45,6 +45,22 @@ fn a_decision_is_explained_with_its_rule_and_parts() {
     {
         assert!(plain.contains(words), "{words}: {plain}");
     }
+    // A rule for the whole command decides, and the text says so above what the parts would come to.
+    let whole = [
+        "Bash(cargo test && make)",
+        "--settings",
+        r#"{"permissions":{"allow":["Bash(cargo test && make)"]}}"#,
+    ];
+    let ruled = json(&whole);
+    assert_eq!([&ruled["decision"], &ruled["parts_overruled"]], [&json!("allow"), &json!(true)], "{ruled}");
+    assert_eq!(two["parts_overruled"], false);
+    let told = explain(&whole).expect(0).stdout;
+    for words in
+        ["allow: Bash(cargo test && make)", "as each would be decided by itself", "names the whole command"]
+    {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    assert!(plain.contains("to allow it: Bash(make"), "{plain}");
     for (call, mode, decision) in [
         ("Read(a.txt)", "default", "allow"),
         ("Read(.env)", "default", "ask"),

@@ -161,3 +161,22 @@ fn what_cannot_be_confined_is_asked_for() {
         assert!(told.contains("nothing keeps it to that here"), "{told}");
     }
 }
+
+#[test]
+fn a_program_that_is_not_there_ends_as_in_a_shell() {
+    let bench = Bench::new(&[("plain.txt", "hello\n")]);
+    if skipped(&bench) {
+        return;
+    }
+    for level in ["read-only", "workspace"] {
+        for (program, code, words) in [
+            ("no-such-program", 127, "no-such-program: command not found"),
+            ("./no-such-file", 127, "./no-such-file: there is no such file"),
+            ("./plain.txt", 126, "./plain.txt is no program"),
+        ] {
+            let ran = run(bench.command().args(["sandbox", "--level", level, "--", program])).expect(code);
+            assert!(ran.stderr.contains(words), "{program}: {}", ran.stderr);
+        }
+        run(bench.command().args(["sandbox", "--level", level, "--", "sh", "-c", "exit 7"])).expect(7);
+    }
+}

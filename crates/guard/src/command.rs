@@ -14,7 +14,8 @@ use crate::shell::readonly;
 use crate::wording::{candidates, raw, suggestion, variants};
 use crate::{Guard, Kind, Verdict};
 use becket_shell_syntax::{
-    Dirs, Known, Paths, Redirect, Script, Simple, Unwrapped, Word, base_name, is_launcher, read, unwrap,
+    Dirs, Known, Paths, Redirect, Script, Simple, Unwrapped, Word, base_name, is_launcher, read, system_name,
+    unwrap,
 };
 use becket_types::{PermissionMode, edit_distance};
 use std::path::{Path, PathBuf};
@@ -539,7 +540,7 @@ impl<'a> Judge<'a> {
     /// `Ok` if the command only reads workspace files that are no secrets; the value is true if it names any file.
     fn free(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Result<bool, String> {
         let roots = &self.guard.settings.roots;
-        let name = words[0].text.as_str();
+        let name = system_name(&words[0].text).unwrap_or(&words[0].text);
         if matches!(name, "cd" | "pushd" | "popd") {
             let fine = dirs.is_some_and(|dirs| dirs.iter().all(|dir| inside(dir, roots)));
             return if fine { Ok(true) } else { Err("it leaves the workspace".to_owned()) };
@@ -588,6 +589,9 @@ impl<'a> Judge<'a> {
                 if !inside(&path, roots) {
                     return Err(format!("{} is outside the workspace", path.display()));
                 }
+                if name == "diff" && self.is_folder(&path) {
+                    return Err("a diff of folders follows the links in them".to_owned());
+                }
                 if file.content
                     && let Some(found) = secret(&path)
                 {
@@ -596,6 +600,10 @@ impl<'a> Judge<'a> {
             }
         }
         Ok(some)
+    }
+
+    fn is_folder(&self, path: &Path) -> bool {
+        self.guard.files.as_ref().is_some_and(|files| files.entries(path).is_ok())
     }
 
     /// Where a pattern leads: to what it matches, or to itself where files cannot be looked at.
@@ -685,29 +693,58 @@ impl<'a> Judge<'a> {
             return false;
         }
         let roots = &self.guard.settings.roots;
-        let mut some = false;
+        let fine = |path: &PathBuf| {
+            inside(path, roots)
+                && !roots.contains(path)
+                && secret(path).is_none()
+                && protected(path, &self.guard.settings.own).is_none()
+        };
+        let mut named: Vec<&Word> = Vec::new();
+        let mut whole = false;
         for word in rest {
             if let Some(letters) = word.text.strip_prefix('-') {
                 if letters == "-parents"
                     || letters.chars().all(|c| matches!(c, 'p' | 'r' | 'R' | 'v' | 'n' | 'a'))
                 {
+                    whole |= letters.contains(['r', 'R', 'a']);
                     continue;
                 }
                 return false;
             }
-            let Some(paths) = self.places(&word.text, dirs) else { return false };
-            some = true;
-            let fine = |path: &PathBuf| {
-                inside(path, roots)
-                    && !roots.contains(path)
-                    && secret(path).is_none()
-                    && protected(path, &self.guard.settings.own).is_none()
-            };
-            if !paths.iter().all(fine) {
-                return false;
+            match self.places(&word.text, dirs) {
+                Some(paths) if paths.iter().all(fine) => named.push(word),
+                _ => return false,
             }
         }
-        some
+        match named.split_last() {
+            Some((to, from)) if name.text == "cp" => {
+                from.iter().all(|word| self.lands_inside(word, to, dirs, whole, &fine))
+            }
+            Some(_) => true,
+            None => false,
+        }
+    }
+
+    /// True if a copy to a folder is written there, and not through a link in it. `whole`: folders are copied with all that is
+    /// in them, which is not looked at where the folder is there already.
+    fn lands_inside(
+        &self,
+        from: &Word,
+        to: &Word,
+        dirs: Option<&[PathBuf]>,
+        whole: bool,
+        fine: &dyn Fn(&PathBuf) -> bool,
+    ) -> bool {
+        let name = from.text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        if matches!(name, "" | "." | "..") {
+            return false;
+        }
+        let inner = format!("{}/{name}", to.text);
+        let Some(paths) = self.places(&inner, dirs) else { return false };
+        let merges = |text: &str| {
+            whole && self.places(text, dirs).is_none_or(|paths| paths.iter().any(|path| self.is_folder(path)))
+        };
+        paths.iter().all(fine) && !merges(&inner)
     }
 
     /// Whether a rule without wildcards names the whole command: whoever wrote it saw all of it.

@@ -21,7 +21,7 @@ pub trait Files: Send + Sync {
 
 /// The environment of a command in which git runs only because it reads.
 pub(crate) const PINNED: &[(&str, &str)] = &[
-    ("GIT_CONFIG_COUNT", "15"),
+    ("GIT_CONFIG_COUNT", "16"),
     ("GIT_CONFIG_KEY_0", "safe.bareRepository"),
     ("GIT_CONFIG_VALUE_0", "explicit"),
     ("GIT_CONFIG_KEY_1", "core.fsmonitor"),
@@ -53,6 +53,11 @@ pub(crate) const PINNED: &[(&str, &str)] = &[
     ("GIT_CONFIG_VALUE_13", "false"),
     ("GIT_CONFIG_KEY_14", "core.untrackedCache"),
     ("GIT_CONFIG_VALUE_14", "keep"),
+    // A diff of a submodule is made by a git that runs in there.
+    ("GIT_CONFIG_KEY_15", "diff.submodule"),
+    ("GIT_CONFIG_VALUE_15", "short"),
+    // Git before 2.31 does not know the variables above.
+    ("GIT_CONFIG_PARAMETERS", OLDER),
     // Missing objects of a partial clone are not fetched.
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_ALLOW_PROTOCOL", "none"),
@@ -62,6 +67,12 @@ pub(crate) const PINNED: &[(&str, &str)] = &[
     ("GIT_PAGER", "cat"),
     ("PAGER", "cat"),
 ];
+
+/// The same settings as versions of git before 2.31 read them.
+const OLDER: &str = "'safe.bareRepository=explicit' 'core.fsmonitor=false' 'core.hooksPath=/dev/null' 'core.pager=cat' \
+    'diff.ignoreSubmodules=dirty' 'status.submoduleSummary=false' 'diff.autoRefreshIndex=false' 'log.showSignature=false' \
+    'gpg.program=false' 'gpg.openpgp.program=false' 'gpg.x509.program=false' 'gpg.ssh.program=false' \
+    'protocol.allow=never' 'submodule.recurse=false' 'core.untrackedCache=keep' 'diff.submodule=short'";
 
 /// Sections of a repository's configuration in which nothing names a program that a reading command would run, or that
 /// [`PINNED`] overrules.
@@ -206,7 +217,8 @@ pub(crate) fn odd_setting(text: &str) -> Option<String> {
         let end = line.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(line.len());
         let key = line[..end].to_ascii_lowercase();
         let odd = match section.as_str() {
-            "core" => key == "worktree",
+            // The other two name files that git reads, wherever they are.
+            "core" => matches!(key.as_str(), "worktree" | "excludesfile" | "attributesfile"),
             "submodule" => key == "ignore",
             "diff" => !matches!(
                 key.as_str(),
@@ -284,6 +296,8 @@ mod tests {
             "[core] [filter \"x\"]\n\tclean = pwn\n",
             "[core] worktree = / #]\n",
             "[core]\n\tworktree = /\n",
+            "[core]\n\texcludesFile = /etc/shadow\n",
+            "[core]\n\tattributesFile = ../x\n",
             "\u{feff}[include]\n\tpath = x\n",
             "[includeIf \"gitdir:/\"]\n\tpath = x\n",
             "\r[alias]\n\tst = !pwn\n",
@@ -296,5 +310,18 @@ mod tests {
         }
         let count = PINNED.iter().filter(|(name, _)| name.starts_with("GIT_CONFIG_KEY_")).count();
         assert_eq!(PINNED[0].1, count.to_string());
+        // Both forms say the same.
+        let value =
+            |name: String| PINNED.iter().find(|(key, _)| *key == name).map(|(_, value)| *value).unwrap();
+        let older: Vec<String> = (0..count)
+            .map(|at| {
+                format!(
+                    "'{}={}'",
+                    value(format!("GIT_CONFIG_KEY_{at}")),
+                    value(format!("GIT_CONFIG_VALUE_{at}"))
+                )
+            })
+            .collect();
+        assert_eq!(value("GIT_CONFIG_PARAMETERS".to_owned()), older.join(" "));
     }
 }

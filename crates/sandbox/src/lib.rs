@@ -32,6 +32,7 @@ mod obeyed;
 pub mod policy;
 mod probe;
 mod programs;
+mod sweep;
 mod sys;
 
 pub use becket_network::{HostRules, Pass};

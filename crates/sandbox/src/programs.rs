@@ -16,11 +16,12 @@
 //! the session.
 
 use crate::handle::{Backend, Sandbox, SandboxError};
+use crate::sweep;
 use becket_types::SandboxLevel;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A kind of program that becket starts for its own use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,11 +64,14 @@ impl Prepared {
 pub struct Programs {
     confine: Confine,
     sandbox: Option<Arc<Sandbox>>,
-    /// Folder for the caches of language servers; it is made when the first one starts.
+    /// Folder for the caches of language servers; it is made when the first one starts. The folders beside it are those of
+    /// other workspaces.
     caches: Option<PathBuf>,
     /// True once a program has started unconfined for want of a sandbox and this was not told yet.
     untold: Arc<AtomicBool>,
     told: Arc<AtomicBool>,
+    /// Done once unused caches were looked for.
+    swept: Arc<OnceLock<()>>,
 }
 
 impl Programs {
@@ -131,7 +135,10 @@ impl Programs {
     fn cache_folder(&self, sandbox: &Sandbox) -> Result<PathBuf, SandboxError> {
         let own = self.caches.as_ref().and_then(|dir| private_folder(dir).ok());
         match own {
-            Some(dir) => Ok(dir),
+            Some(dir) => {
+                self.swept.get_or_init(|| sweep::start(&dir));
+                Ok(dir)
+            }
             None => private_folder(&sandbox.temp()?.join("caches")).map_err(SandboxError::Temp),
         }
     }

@@ -16,6 +16,6 @@ mod vars;
 mod word;
 
 pub use script::{Dirs, MAX_CHARS, Paths, Redirect, Script, Simple, read};
-pub use unwrap::{Unwrapped, base_name, is_launcher, unwrap};
+pub use unwrap::{Unwrapped, base_name, is_launcher, system_name, unwrap};
 pub use vars::may_show;
 pub use word::{Known, Word};

@@ -191,12 +191,13 @@ impl Walker<'_> {
         }
         self.gaps(node);
         self.words_apart(node);
+        self.hidden(node);
         if text_of(node, self.source).starts_with("((") {
             self.doubt("arithmetic on variables evaluates what they hold, and sets them");
         }
         match node.kind() {
-            "comment"
-            | "file_descriptor"
+            "comment" => self.comment(node),
+            "file_descriptor"
             | "heredoc_start"
             | "heredoc_end"
             | "heredoc_content"
@@ -213,6 +214,12 @@ impl Walker<'_> {
                 if node.named_child_count() > 0 {
                     self.visit_all(node, depth);
                 }
+            }
+            "while_statement" if text_has_cd(text_of(node, self.source)) => {
+                // Each round starts where the one before ended.
+                self.dirs = None;
+                self.block(node, depth);
+                self.dirs = None;
             }
             "program" | "compound_statement" | "do_group" | "else_clause" | "elif_clause"
             | "if_statement" | "while_statement" | "case_statement" | "case_item" | "negated_command" => {
@@ -350,6 +357,58 @@ impl Walker<'_> {
         }
     }
 
+    /// The grammar takes backquotes in patterns, and what it does not know there, for text. The shell runs them.
+    fn hidden(&mut self, node: Node<'_>) {
+        let kind = node.kind();
+        if !matches!(
+            kind,
+            "word"
+                | "number"
+                | "regex"
+                | "extglob_pattern"
+                | "test_operator"
+                | "string"
+                | "concatenation"
+                | "translated_string"
+                | "brace_expression"
+        ) {
+            return;
+        }
+        let mut pieces = String::new();
+        let mut at = node.start_byte();
+        for child in Self::children(node).into_iter().filter(|c| c.is_named() && c.kind() != "string_content")
+        {
+            pieces.push_str(self.source.get(at..child.start_byte()).unwrap_or_default());
+            pieces.push(' ');
+            at = child.end_byte();
+        }
+        pieces.push_str(self.source.get(at..node.end_byte()).unwrap_or_default());
+        let mut escaped = false;
+        let mut before = ' ';
+        for c in pieces.chars() {
+            let opens =
+                (c == '(' && matches!(before, '$' | '<' | '>') && !(kind == "string" && before != '$'))
+                    || (matches!(c, '{' | '[') && before == '$');
+            if !escaped && (c == '`' || opens) {
+                return self.doubt("a pattern or a word holds a command that could not be read");
+            }
+            before = if escaped { ' ' } else { c };
+            escaped = c == '\\' && !escaped;
+        }
+    }
+
+    /// A comment begins where a word could. After the end of a line that goes on, or after an escaped blank, the shell takes
+    /// the sign for a letter of the word, and runs what follows.
+    fn comment(&mut self, node: Node<'_>) {
+        let before = self.source.get(..node.start_byte()).unwrap_or("?");
+        let blank = before.chars().next_back();
+        let escapes = before.chars().rev().skip(1).take_while(|c| *c == '\\').count();
+        let starts = blank.is_none_or(|c| c.is_ascii_whitespace() || ";&|()".contains(c));
+        if !starts || escapes % 2 == 1 {
+            self.doubt("what looks like a comment may be a part of a word");
+        }
+    }
+
     fn visit_all(&mut self, node: Node<'_>, depth: usize) {
         for child in Self::children(node) {
             self.visit(child, depth + 1);
@@ -374,6 +433,7 @@ impl Walker<'_> {
             self.visit(node, depth + 1);
         }
         self.dirs = before;
+        self.moved = None;
     }
 
     fn list(&mut self, node: Node<'_>, depth: usize) {
@@ -388,6 +448,10 @@ impl Walker<'_> {
             } else {
                 self.moved = None;
                 self.visit(child, depth + 1);
+                // Only a `cd` that stands here by itself tells by its success where the next part runs.
+                if !matches!(child.kind(), "command" | "redirected_statement") {
+                    self.moved = None;
+                }
             }
         }
         self.moved = None;
@@ -507,15 +571,18 @@ impl Walker<'_> {
 
     fn heredoc(&mut self, node: Node<'_>, depth: usize) {
         // The start of the redirect shows if the delimiter was quoted.
-        let quoted = node
-            .parent()
-            .and_then(|p| Self::children(p).into_iter().find(|c| c.kind() == "heredoc_start"))
-            .is_some_and(|start| text_of(start, self.source).contains(['\'', '"', '\\']));
-        let body = text_of(node, self.source);
         let start =
             node.parent().and_then(|p| Self::children(p).into_iter().find(|c| c.kind() == "heredoc_start"));
-        if start.is_none_or(|start| !text_of(start, self.source).is_ascii()) {
-            self.doubt("the end mark of a here-document is not plain text");
+        let mark = start.map_or("", |start| text_of(start, self.source));
+        let quoted = mark.contains(['\'', '"', '\\']);
+        let body = text_of(node, self.source);
+        let ends = start.and_then(|start| self.source.get(start.end_byte()..)).unwrap_or("?").chars().next();
+        let ended = ends.is_none_or(|c| c.is_ascii_whitespace() || ";&|<>)".contains(c));
+        match delimiter(mark).filter(|_| ended) {
+            // The grammar may look for another end than the shell.
+            Some(end) if !body.lines().any(|line| line.trim_start_matches('\t').starts_with(end)) => {}
+            Some(_) => self.doubt("a line inside a here-document begins like its end"),
+            None => self.doubt("the end mark of a here-document is not plain text"),
         }
         if !quoted && body.contains(['$', '`', '\\']) {
             self.doubt("a here-document expands variables or commands (quote its delimiter to prevent that)");
@@ -593,12 +660,24 @@ fn text_has_cd(text: &str) -> bool {
     text.contains("cd") || text.contains("pushd") || text.contains("popd")
 }
 
-/// True if anything in the script but this one loop may set `name`.
+/// True if anything in the script but this one loop may set `name`: the name stands anywhere else than behind `$`.
 fn set_elsewhere(source: &str, name: &str) -> bool {
-    source.contains(&format!("{name}="))
-        || source.contains(&format!("{name}+="))
-        || source.contains("read ")
-        || source.matches(&format!("for {name} ")).count() != 1
+    let of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let named = source.match_indices(name).filter(|(at, _)| {
+        let (before, after) = (&source[..*at], &source[at + name.len()..]);
+        let whole = !before.ends_with(of_a_name) && !after.starts_with(of_a_name);
+        let read = before.ends_with('$') || (before.ends_with("${") && after.starts_with('}'));
+        whole && !read
+    });
+    named.count() != 1 || source.contains("read ")
+}
+
+/// The end that a here-document's mark stands for, where all of it is plain, quoted or not.
+fn delimiter(mark: &str) -> Option<&str> {
+    let quoted = |quote: char| mark.strip_prefix(quote).and_then(|m| m.strip_suffix(quote));
+    let inner = quoted('\'').or_else(|| quoted('"')).or_else(|| mark.strip_prefix('\\')).unwrap_or(mark);
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '!' | '@' | '%' | '+');
+    (!inner.is_empty() && inner.chars().all(plain)).then_some(inner)
 }
 
 fn union(a: Dirs, b: Dirs) -> Dirs {

@@ -70,6 +70,13 @@ const OPAQUE: &[(&str, &str)] = &[
 
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash"];
 
+/// The name of a program that is found by `PATH` or lies in the system's own folders; `None` for any other path, which may
+/// be a program of the workspace with the same name.
+pub fn system_name(name: &str) -> Option<&str> {
+    let plain = name.strip_prefix("/usr/bin/").or_else(|| name.strip_prefix("/bin/")).unwrap_or(name);
+    (!plain.contains('/')).then_some(plain)
+}
+
 /// The last component of a command name.
 pub fn base_name(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
@@ -116,12 +123,19 @@ pub fn is_launcher(words: &[Word]) -> bool {
 pub fn unwrap(words: &[Word]) -> Unwrapped {
     let Some(name) = words.first().filter(|w| w.is_literal()) else { return Unwrapped::Plain };
     let rest = &words[1..];
-    let name = base_name(&name.text);
+    let Some(name) = system_name(&name.text) else {
+        let same = is_launcher(words);
+        return if same {
+            Unwrapped::Opaque("is not the system's program of that name")
+        } else {
+            Unwrapped::Plain
+        };
+    };
     if let Some((_, why)) = OPAQUE.iter().find(|(n, _)| *n == name) {
         return Unwrapped::Opaque(why);
     }
     if SHELLS.contains(&name) {
-        return shell(rest);
+        return shell(name, rest);
     }
     match name {
         "env" => env(rest),
@@ -131,7 +145,7 @@ pub fn unwrap(words: &[Word]) -> Unwrapped {
         "command" => options(rest, &["-p"], &[], 0),
         "builtin" | "nohup" | "chronic" | "unbuffer" => options(rest, &[], &[], 0),
         "setsid" => options(rest, &["-w", "--wait", "-f", "--fork", "-c", "--ctty"], &[], 0),
-        "exec" => options(rest, &["-c", "-l"], &["-a"], 0),
+        "exec" => options(rest, &["-l"], &["-a"], 0),
         "time" => options(rest, &["-p"], &[], 0),
         "nice" => options(rest, &["-n*", "--adjustment=*", "-#"], &["-n", "--adjustment"], 0),
         "ionice" => options(rest, &["-t", "-c*", "-n*"], &["-c", "-n"], 0),
@@ -244,16 +258,22 @@ fn env(words: &[Word]) -> Unwrapped {
         if !word.is_literal() {
             return Unwrapped::Opaque("runs another command in an environment that is not known");
         }
-        if matches!(word.text.as_str(), "-i" | "-" | "--ignore-environment" | "-0" | "--null") {
+        if matches!(word.text.as_str(), "-0" | "--null") {
             rest = after;
+        } else if matches!(word.text.as_str(), "-i" | "-" | "--ignore-environment") {
+            // Among what it drops is what keeps git from obeying the repository.
+            return Unwrapped::Opaque("runs another command without its environment");
         } else if matches!(word.text.as_str(), "-u" | "--unset") && !after.is_empty() {
+            if !after[0].is_literal() || !vars::may_set(&after[0].text) {
+                return Unwrapped::Opaque("removes a variable that other programs obey");
+            }
             rest = &after[1..];
         } else if word.text == "--" {
             rest = after;
         } else if word.text.starts_with('-') {
             return Unwrapped::Opaque("runs another command with options that are not judged");
-        } else if let Some((name, _)) = word.text.split_once('=') {
-            if !vars::may_set(name) {
+        } else if let Some((name, value)) = word.text.split_once('=') {
+            if !vars::may_set_to(name, value) {
                 return Unwrapped::Opaque("sets a variable that other programs obey");
             }
             rest = after;
@@ -264,7 +284,7 @@ fn env(words: &[Word]) -> Unwrapped {
     if rest.is_empty() { Unwrapped::Plain } else { Unwrapped::Command(rest.to_vec()) }
 }
 
-fn shell(words: &[Word]) -> Unwrapped {
+fn shell(name: &str, words: &[Word]) -> Unwrapped {
     let mut rest = words;
     while let Some((word, after)) = rest.split_first() {
         if !word.is_literal() {
@@ -276,6 +296,9 @@ fn shell(words: &[Word]) -> Unwrapped {
         match letters {
             Some(letters) if letters.contains('c') => {
                 return match after.first() {
+                    Some(script) if script.is_literal() && !reads_as_bash(name, &script.text) => {
+                        Unwrapped::Opaque("is a shell that may read this script differently")
+                    }
                     Some(script) if script.is_literal() => Unwrapped::Script(script.text.clone()),
                     _ => Unwrapped::Opaque("runs a script that is not known"),
                 };
@@ -290,6 +313,22 @@ fn shell(words: &[Word]) -> Unwrapped {
         }
     }
     Unwrapped::Opaque("runs a shell that reads commands from its input")
+}
+
+/// True if the shell takes the script for what bash takes it for, so that reading it as bash does tells what it will do. Shells
+/// of the family of `dash` have no `[[`, no `$'…'` and no `<(…)`: what is one word or one test for bash are redirections and
+/// further commands for them. Those of the families of ksh and zsh evaluate text in many more places.
+fn reads_as_bash(name: &str, script: &str) -> bool {
+    const DIFFERENT: &[&str] =
+        &["[[", "&>", "|&", ";&", "<<", "<>", ">|", "eval", "function", "select", "time"];
+    let alike = |c: char| c.is_ascii_alphanumeric() || " \t\n_./:,@%+-'\"|&;<>*?[]=\\".contains(c);
+    match name {
+        "bash" | "rbash" => true,
+        "sh" | "dash" | "ash" => {
+            script.chars().all(alike) && !DIFFERENT.iter().any(|text| script.contains(text))
+        }
+        _ => false,
+    }
 }
 
 fn joined(words: &[Word]) -> Unwrapped {

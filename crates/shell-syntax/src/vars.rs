@@ -65,12 +65,19 @@ pub(crate) fn may_set(name: &str) -> bool {
 
 /// As [`may_set`], for an assignment of `value` as it is written. Programs look for message catalogues, terminal
 /// descriptions and time zones in files that these variables name, so a value with a way out of the usual folders counts
-/// as one that programs obey.
+/// as one that programs obey. So does a locale in which a letter may swallow the quote or the slash that follows it.
 pub(crate) fn may_set_to(name: &str, value: &str) -> bool {
     let own = !HARMLESS.contains(&name);
     let plain =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ',' | ':' | '=' | '@' | '+' | '-');
     let slashes = name == "TZ" && !value.starts_with(['/', ':']);
+    if matches!(name, "LANG") || name.starts_with("LC_") {
+        let (value, low) = (value.trim_matches(['"', '\'']), value.to_ascii_lowercase());
+        let unicode = low.contains(".utf-8") || low.contains(".utf8");
+        return may_set(name)
+            && (matches!(value, "" | "C" | "POSIX") || unicode)
+            && value.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '@'));
+    }
     may_set(name)
         && (own
             || (!value.contains("..")

@@ -276,7 +276,7 @@ mod tests {
         }
         assert_eq!(refused(Place::new(vec![shm.clone()], None)), "/dev/shm is memory, not a disk");
         // The next place is taken where there is one.
-        let disk = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let disk = tempfile::tempdir().unwrap();
         let mut spill = Spill::new(Arc::new(Place::new(vec![shm, disk.path().to_owned()], None)));
         spill.push(&vec![b'x'; IN_MEMORY + 1]);
         assert_eq!(spill.keep(&TestHost::default()).is_ok(), !sys::is_in_memory(disk.path()));

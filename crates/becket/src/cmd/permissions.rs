@@ -135,6 +135,7 @@ impl Rights {
             "reason": found.reason(),
             "rule_to_allow": offer,
             "parts": parts.collect::<Vec<_>>(),
+            "parts_overruled": rules_over(found),
         });
         format!("{value}\n")
     }
@@ -151,13 +152,18 @@ impl Rights {
             lines.push(format!("  rule: {rule}{origin}"));
         }
         if found.parts.len() > 1 {
-            lines.push("  parts:".to_owned());
+            let heading = if rules_over(found) {
+                "  parts, as each would be decided by itself; the rule above names the whole command and decides:"
+            } else {
+                "  parts:"
+            };
+            lines.push(heading.to_owned());
             for part in &found.parts {
                 lines.push(format!("    {:<5} {}: {}", part.verb.as_str(), part.text, part.reason));
             }
         }
         if let Verdict::Ask { rule: Some(rule), .. } = &found.verdict {
-            lines.push(format!("  to allow it: {rule}"));
+            lines.push(format!("  to allow it: {rule} ({})", becket_guard::covers(rule)));
         }
         lines.iter().fold(String::new(), |text, line| text + &clean(&line.replace('\n', "\\n")) + "\n")
     }
@@ -195,6 +201,11 @@ impl Rights {
         });
         format!("{value}\n")
     }
+}
+
+/// True if a rule that names the whole command allows it, whatever its parts would come to.
+fn rules_over(found: &Explanation) -> bool {
+    found.verb() == Verb::Allow && found.parts.iter().any(|part| part.verb != Verb::Allow)
 }
 
 /// The scope of a source, and the file or flag it names.

@@ -9,7 +9,9 @@ use becket_network::HostRules;
 use becket_print::ExitStatus;
 use becket_sandbox::{Network, Sandbox};
 use becket_types::SandboxLevel;
+use std::ffi::OsString;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,6 +34,9 @@ pub(crate) fn run(
         let works = sandbox.backend(SandboxLevel::Workspace).works();
         return Ok(if works { ExitStatus::Ok } else { ExitStatus::Error });
     }
+    if let Some(status) = missing(environment, cwd, &args.command) {
+        return Ok(status);
+    }
     let confined = sandbox.confine(level, None).map_err(|e| Failure::error(e.to_string()))?;
     let Some((first, rest)) = confined.words.split_first() else {
         return Err(Failure::error("there is no command"));
@@ -49,6 +54,32 @@ pub(crate) fn run(
     // As shells report the end of a program.
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     Ok(ExitStatus::Command(u8::try_from(code).unwrap_or(1)))
+}
+
+/// Says that the program is not there or cannot be run, with the exit code of a shell for that. The backends have words of
+/// their own, and codes that a command could have as well.
+fn missing(environment: &Environment, cwd: &Path, command: &[OsString]) -> Option<ExitStatus> {
+    let name = command.first()?;
+    let shown = becket_print::clean(&name.to_string_lossy()).into_owned();
+    let runs = |path: &Path| {
+        path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    let (why, code) = if name.as_encoded_bytes().contains(&b'/') {
+        let path = cwd.join(name);
+        match path.metadata() {
+            Err(_) => (format!("{shown}: there is no such file"), 127),
+            Ok(_) if runs(&path) => return None,
+            Ok(_) => (format!("{shown} is no program: it cannot be run"), 126),
+        }
+    } else {
+        let search = environment.var("PATH").unwrap_or("/usr/bin:/bin");
+        if std::env::split_paths(search).any(|dir| runs(&cwd.join(dir).join(name))) {
+            return None;
+        }
+        (format!("{shown}: command not found; it is in no folder of PATH"), 127)
+    };
+    let _ = writeln!(std::io::stderr(), "becket: {why}");
+    Some(ExitStatus::Command(code))
 }
 
 /// Prints the backend of each level and the places that it may reach.

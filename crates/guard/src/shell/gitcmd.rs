@@ -91,7 +91,8 @@ const SUBS: &[Sub] = &[
         flags: "",
         valued: "",
         long: &[
-            "abbrev= all always broken candidates= contains dirty exact-match exclude= first-parent long match= tags",
+            // Not `dirty` and `broken`: they write the index, also without optional locks.
+            "abbrev= all always candidates= contains exact-match exclude= first-parent long match= tags",
         ],
     },
     Sub { names: "cat-file", flags: "pets", valued: "", long: &[] },
@@ -134,6 +135,16 @@ const SUBS: &[Sub] = &[
     },
 ];
 
+/// Signs behind the colon of a path that git reads in a way of its own.
+const MAGIC: &[char] = &['(', '/', '!', '^', '*', '?', '['];
+
+/// `--submodule=diff` and `--ignore-submodules=none` run git inside submodules, whose configuration is not looked at.
+fn enters_submodules(word: &str) -> bool {
+    let value = |name: &str| word.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
+    value("--submodule").is_some_and(|kind| !matches!(kind, "log" | "short"))
+        || value("--ignore-submodules").is_some_and(|what| !matches!(what, "all" | "dirty"))
+}
+
 /// The files that the call reads, when it only reads.
 pub(super) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
     let mut rest = words;
@@ -167,6 +178,13 @@ pub(super) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
     // A format with %G runs the program that checks signatures.
     if let Some(word) = rest.iter().find(|w| w.text.contains("%G") || w.text.contains("signature")) {
         return Err(format!("{} makes git run the signature program", word.raw));
+    }
+    // Magic of paths reaches from the top of the repository, whatever folder git runs in.
+    if let Some(word) = rest.iter().find(|w| w.text.starts_with([':']) && w.text[1..].starts_with(MAGIC)) {
+        return Err(format!("{} may lead anywhere in the repository", word.raw));
+    }
+    if let Some(word) = rest.iter().find(|w| enters_submodules(&w.text)) {
+        return Err(format!("{} makes git obey the configuration of submodules", word.raw));
     }
     let found = match sub {
         "branch" | "tag" => listing(sub, rest),
@@ -225,7 +243,11 @@ fn listing(sub: &str, words: &[Word]) -> Result<Vec<PathArg>, String> {
     let lists = parsed
         .seen
         .iter()
-        .any(|s| matches!(s.as_str(), "list" | "l" | "contains" | "merged" | "no-merged" | "points-at"));
+        // `git branch -l NAME` made a branch before git 2.19.
+        .any(|s| {
+            matches!(s.as_str(), "list" | "contains" | "merged" | "no-merged" | "points-at")
+                || (s == "l" && sub == "tag")
+        });
     if parsed.positional.is_empty() || lists {
         Ok(Vec::new())
     } else {

@@ -9,7 +9,7 @@ mod programs;
 mod table;
 
 use super::gitcmd;
-use becket_shell_syntax::{Known, Word, base_name, may_show};
+use becket_shell_syntax::{Known, Word, base_name, may_show, system_name};
 pub(crate) use evaluating::evaluates;
 use evaluating::{printf, test};
 pub(crate) use programs::takes_value;
@@ -41,11 +41,7 @@ fn by_name(words: &[Word]) -> Result<Vec<PathArg>, String> {
     if !first.is_literal() {
         return Err("its name is not known before it runs".to_owned());
     }
-    let name = first
-        .text
-        .strip_prefix("/usr/bin/")
-        .or_else(|| first.text.strip_prefix("/bin/"))
-        .unwrap_or(&first.text);
+    let name = system_name(&first.text).unwrap_or(&first.text);
     if let [only] = rest
         && VERSIONED.contains(&name)
         && (only.text == "--version"

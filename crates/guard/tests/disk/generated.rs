@@ -538,16 +538,7 @@ fn what_is_allowed_of_random_commands_only_reads_the_workspace() {
     fs::write(w("opts"), "--plugin ./evil\n").unwrap();
     fs::write(w("-delete"), "x\n").unwrap();
     world.repository();
-    // strace writes other letters as numbers, so that the paths of the test could not be found in what it wrote.
-    let plain = world.0.to_str().is_some_and(|root| root.is_ascii() && !root.contains(['"', '\\']));
-    let traced = plain && there("strace") && {
-        let guard = world.guard(&[], PermissionMode::Default);
-        let mut probe = world.command(&guard, &["strace", "-o", "/dev/null"], "true");
-        probe.status().is_ok_and(|status| status.success())
-    };
-    if !traced {
-        eprintln!("strace is not there, or may not trace here: files alone are compared");
-    }
+    let traced = trace::works(&world);
     let guard = world.guard(&[], PermissionMode::Default);
     let mut dice = Dice(from_environment("BECKET_SEED", 0x9e37_79b9_7f4a_7c15));
     let made: BTreeSet<String> =

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
+mod attacks;
 mod generated;
 mod trace;
 mod world;
@@ -32,6 +33,9 @@ fn paths_lead_where_the_kernel_goes() {
     symlink(world.path("out/n.txt"), w("docs/notes.txt")).unwrap();
     symlink(world.path("home/.bashrc"), w("p/rc")).unwrap();
     symlink("src/deep", w("inner")).unwrap();
+    fs::create_dir_all(w("into/src/deep")).unwrap();
+    symlink(world.path("home/.bashrc"), w("into/a.txt")).unwrap();
+    symlink(world.path("home/.bashrc"), w("into/src/deep/x.rs")).unwrap();
     let reading = world.guard(&[], PermissionMode::Default);
     let commands = [
         "cat d/../n.txt",
@@ -142,6 +146,15 @@ fn paths_lead_where_the_kernel_goes() {
         "bash -c 'mv p q'; echo x > q/rc",
         "(mv p q); echo x > q/rc",
         "{ mv p q; echo x; } > q/rc",
+        "cp a.txt into",
+        "cp a.txt into/",
+        "cp b.txt a.txt into",
+        "cp src/../a.txt into",
+        "cp -n a.txt ./into/.",
+        "cp -r src into",
+        "cp -R src/deep into/src",
+        "cp -a src/. into",
+        "cp -r .. into",
     ];
     let through: Vec<&&str> = commands.iter().filter(|c| allowed(&editing, c)).collect();
     assert!(through.is_empty(), "{through:?}");
@@ -150,6 +163,10 @@ fn paths_lead_where_the_kernel_goes() {
         "echo x > new.txt && cat new.txt",
         "mkdir -p e && touch e/f",
         "mv a.txt c.txt && echo done",
+        "cp a.txt c.txt",
+        "cp b.txt into",
+        "cp a.txt src",
+        "cp -r src other",
     ] {
         assert!(allowed(&editing, command), "{command}");
     }
@@ -182,6 +199,8 @@ const HOSTILE: &[&str] = &[
     "[alias]\n\tst = !pwn\n",
     "[include]\n\tpath = ../more\n",
     "[core]\n\tworktree = /\n",
+    "[core]\n\texcludesFile = ../home/.ssh/id_rsa\n",
+    "[diff]\n\tsubmodule = diff\n",
     "[core]\n\tsshCommand = pwn\n\taskPass = pwn\n\teditor = pwn\n",
 ];
 
@@ -196,7 +215,7 @@ const READING_GIT: &[&str] = &[
     "git show",
     "git blame a.txt",
     "git ls-files -m",
-    "git describe --always --dirty",
+    "git describe --always",
     "git stash list",
     "git branch -vv",
     "git grep hello",
@@ -232,7 +251,8 @@ fn git_does_not_obey_the_repository() {
         fs::write(world.path("w/a.txt"), "changed\n").unwrap();
         let before = world.state();
         let guard = world.guard(&[], PermissionMode::Default);
-        for command in READING_GIT.iter().filter(|c| allowed(&guard, c)) {
+        let by_path = ["/usr/bin/git diff", "/usr/bin/git log -p", "/bin/git status", "command git diff"];
+        for command in READING_GIT.iter().chain(&by_path).filter(|c| allowed(&guard, c)) {
             world.run(&guard, command);
             assert!(world.state() == before, "{command} with {config}");
         }
@@ -259,6 +279,81 @@ fn git_does_not_obey_the_repository() {
     let own = world.guard(&["Bash(git *)"], PermissionMode::Default);
     assert!(!own.variables(&Access::execute("git status")).is_empty());
     assert!(own.variables(&Access::execute("git status && git commit -m x")).is_empty());
+}
+
+/// Git before 2.31 knows the settings only in their older form.
+#[test]
+fn an_older_git_does_not_obey_the_repository_either() {
+    if !there("git") {
+        return;
+    }
+    for config in HOSTILE {
+        let world = World::new();
+        world.repository();
+        let text = fs::read_to_string(world.path("w/.git/config")).unwrap();
+        fs::write(world.path("w/.git/config"), text + config).unwrap();
+        fs::write(world.path("w/a.txt"), "changed\n").unwrap();
+        let before = world.state();
+        let guard = world.guard(&[], PermissionMode::Default);
+        for command in READING_GIT.iter().filter(|c| allowed(&guard, c)) {
+            let mut git = world.command(&guard, &["timeout", "10"], command);
+            let _ = git.env_remove("GIT_CONFIG_COUNT").status();
+            assert!(world.state() == before, "{command} with {config}");
+        }
+    }
+}
+
+#[test]
+fn git_does_not_obey_submodules() {
+    if !there("git") {
+        return;
+    }
+    let world = World::new();
+    let who = ["-c", "user.name=x", "-c", "user.email=a@b"];
+    let inner = |words: &[&str]| world.git(&[&["-C", "../s"], &who[..], words].concat());
+    fs::create_dir(world.path("s")).unwrap();
+    fs::write(world.path("s/f.bin"), "one\n").unwrap();
+    fs::write(world.path("s/.gitattributes"), "* diff=x filter=x\n").unwrap();
+    inner(&["init", "-q", "-b", "main", "."]);
+    inner(&["add", "-A"]);
+    inner(&["commit", "-qm", "s"]);
+    world.repository();
+    world.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "../s", "s"]);
+    world.git(&[&who[..], &["commit", "-qm", "with it"]].concat());
+    fs::write(world.path("w/s/f.bin"), "two\n").unwrap();
+    world.git(&[&["-C", "s"], &who[..], &["commit", "-qam", "s2"]].concat());
+    fs::write(world.path("w/s/f.bin"), "six\n").unwrap();
+    let config = world.path("w/.git/modules/s/config");
+    let hostile =
+        "[diff \"x\"]\n\ttextconv = pwn\n[filter \"x\"]\n\tclean = pwn\n[core]\n\tfsmonitor = pwn\n";
+    fs::write(&config, fs::read_to_string(&config).unwrap() + hostile).unwrap();
+    for own in ["", "[diff]\n\tsubmodule = diff\n", "[status]\n\tsubmoduleSummary = true\n"] {
+        let main = world.path("w/.git/config");
+        fs::write(&main, fs::read_to_string(&main).unwrap() + own).unwrap();
+        let before = world.state();
+        let guard = world.guard(&[], PermissionMode::Default);
+        let more = [
+            "git diff --submodule=diff",
+            "git diff --submodule",
+            "git diff --submodule=log",
+            "git log -p --submodule=diff",
+            "git show --submodule=diff HEAD",
+            "git status --ignore-submodules=none",
+            "git diff --ignore-submodules=none",
+            "git diff --ignore-submodules=untracked",
+            "git diff --ignore-submodules=dirty",
+            "git -C s status",
+            "git -C s diff",
+            "cd s && git log -p",
+        ];
+        let mut ran = 0;
+        for command in READING_GIT.iter().chain(&more).filter(|c| allowed(&guard, c)) {
+            world.run(&guard, command);
+            ran += 1;
+            assert!(world.state() == before, "{command} with {own:?}");
+        }
+        assert!(ran > 20, "{ran}");
+    }
 }
 
 fn lines(text: &str) -> impl Iterator<Item = String> {

@@ -1,7 +1,8 @@
 //! Acts of a command, from the calls to the kernel that strace writes down.
 
-use crate::world::World;
+use crate::world::{World, there};
 use becket_guard::Guard;
+use becket_types::PermissionMode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -38,6 +39,21 @@ const OWN: &[&str] = &["home/.gitconfig", "home/.config/git/", "home/.bashrc"];
 /// Secrets of the workspace. A search of a whole folder may meet one, which confinement hides from it: those are opened
 /// relative to the folder, what the command names relative to where it runs.
 const SECRETS: &[&str] = &["w/server.pem"];
+
+/// True if strace is there and may trace. Says so where it is not.
+pub(crate) fn works(world: &World) -> bool {
+    // strace writes other letters as numbers, so that the paths of the test could not be found in what it wrote.
+    let plain = world.0.to_str().is_some_and(|root| root.is_ascii() && !root.contains(['"', '\\']));
+    let traced = plain && there("strace") && {
+        let guard = world.guard(&[], PermissionMode::Default);
+        let mut probe = world.command(&guard, &["strace", "-o", "/dev/null"], "true");
+        probe.status().is_ok_and(|status| status.success())
+    };
+    if !traced {
+        eprintln!("strace is not there, or may not trace here: files alone are compared");
+    }
+    traced
+}
 
 /// The first thing that a command did and that reading the workspace cannot need. `None` where all was reading.
 pub(crate) fn harm(world: &World, guard: &Guard, command: &str) -> Option<String> {

@@ -1,0 +1,92 @@
+//! Cache folders of language servers that no workspace uses any more: found and removed.
+//!
+//! Owns when such a folder is old, and what may be removed. Each folder notes its last use in a file of its own, so that a
+//! server which only reads its caches keeps them. Removes nothing but folders with names as becket gives them, follows no
+//! links, and tells nobody: a folder that cannot be removed stays.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// The file whose time is that of the last use.
+const USED: &str = ".used";
+/// Caches are made again when they are needed; a month is longer than most breaks.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Notes that `folder` is used now, and removes old ones beside it in a thread of its own: build caches may be large.
+pub(crate) fn start(folder: &Path) {
+    let _ = fs::write(folder.join(USED), "");
+    let folder = folder.to_path_buf();
+    let _ = std::thread::Builder::new().name("becket-sweep".to_owned()).spawn(move || {
+        remove_old(&folder, SystemTime::now());
+    });
+}
+
+/// Removes what stands beside `own` and was last used too long before `now`.
+fn remove_old(own: &Path, now: SystemTime) {
+    let Some(entries) = own.parent().and_then(|parent| fs::read_dir(parent).ok()) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        let ours =
+            name.to_str().is_some_and(|name| name.len() == 16 && name.chars().all(|c| c.is_ascii_hexdigit()));
+        // Not a link: the type of the entry itself.
+        let folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if ours && folder && path != own && is_old(&path, now) {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}
+
+/// True if the folder was last used too long before `now`. One without a note is as old as its last change.
+fn is_old(folder: &Path, now: SystemTime) -> bool {
+    let changed = |path: &Path| path.symlink_metadata().and_then(|meta| meta.modified()).ok();
+    let used = changed(&folder.join(USED)).or_else(|| changed(folder));
+    used.and_then(|used| now.duration_since(used).ok()).is_some_and(|age| age > KEPT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn only_old_folders_of_our_own_names_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = |name: &str| dir.path().join("servers").join(name);
+        let names =
+            ["00000000000000aa", "00000000000000bb", "00000000000000cc", "mine", "00000000000000dd.old"];
+        for name in names {
+            fs::create_dir_all(place(name).join("cargo-target/debug")).unwrap();
+            fs::write(place(name).join("cargo-target/debug/x"), "x").unwrap();
+        }
+        let elsewhere = dir.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        symlink(&elsewhere, place("00000000000000ee")).unwrap();
+        let month = SystemTime::now() + KEPT + Duration::from_secs(60);
+        // One of them is used again then.
+        fs::write(place("00000000000000bb").join(USED), "").unwrap();
+        fs::File::options()
+            .write(true)
+            .open(place("00000000000000bb").join(USED))
+            .unwrap()
+            .set_modified(month)
+            .unwrap();
+        let left = || {
+            let mut names: Vec<String> = fs::read_dir(dir.path().join("servers"))
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            names
+        };
+        let before = left();
+        remove_old(&place("00000000000000aa"), SystemTime::now());
+        assert_eq!(left(), before, "none of them is old yet");
+        remove_old(&place("00000000000000aa"), month);
+        let kept =
+            ["00000000000000aa", "00000000000000bb", "00000000000000dd.old", "00000000000000ee", "mine"];
+        assert_eq!(left(), kept);
+        assert!(elsewhere.is_dir());
+    }
+}
