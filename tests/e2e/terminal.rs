@@ -1,12 +1,13 @@
 //! The interactive session on a real terminal: how it leaves it, however it ends, and that no key is lost.
 
 use crate::support::Bench;
-use becket_testkit::{Answer, MockServer};
+use becket_testkit::{Answer, MockServer, Reply};
 use pty_process::blocking::{Command as OnTerminal, Pty, open};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, tcgetattr};
 use serde_json::json;
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -451,4 +452,93 @@ fn the_status_line_program_is_shown_and_can_change_nothing() {
     terminal.shows("of one 1");
     terminal.shows("kept");
     assert!(!bench.project.root().join("made").exists() && !bench.home.root().join("made").exists());
+}
+
+/// The server of each provider says if a key is good: one that it refuses is not kept, one that it takes counts at once.
+#[test]
+fn a_key_is_checked_when_it_is_given_and_counts_at_once() {
+    const GOOD: &str = "sk-ant-new-0123456789";
+    let bench = Bench::new(&[]);
+    let list = Reply::json(200, &json!({"data": [{"id": "claude-sonnet-4-5"}]}));
+    let server = silent().get("/v1/models", list);
+    let refusal = Reply::json(401, &json!({"error": {"message": "Incorrect API key provided"}}));
+    let refusing = silent().get("/v1/models", refusal);
+    let mut command = becket(&bench, &server);
+    command.env("OPENAI_BASE_URL", format!("{}/v1", refusing.url()));
+    let mut terminal = Terminal::start(command);
+    terminal.shows("Describe a task");
+    terminal.send("/key\r");
+    terminal.shows("Another key");
+    terminal.press_until("\x1b[B", "❯ 2 openai");
+    terminal.press_until("\r", "the key:");
+    terminal.send("\x1b[200~sk-wrong-0123456789\x1b[201~");
+    terminal.shows("19 characters");
+    terminal.send("\r");
+    terminal.shows_words("The key was refused and is not kept");
+    let kept = bench.home.path(".config/becket/credentials.toml");
+    assert!(!kept.exists());
+    assert_eq!(refusing.all_requests().len(), 1);
+    terminal.send("/key\r");
+    terminal.shows("Another key");
+    terminal.press_until("\r", "the key:");
+    terminal.send(&format!("\x1b[200~{GOOD}\x1b[201~"));
+    terminal.shows("21 characters");
+    terminal.send("\r");
+    terminal.shows_words("The key for anthropic is good");
+    terminal.shows_words("ANTHROPIC_API_KEY goes before it");
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), format!("anthropic = \"{GOOD}\"\n"));
+    assert_eq!(std::fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
+    terminal.send("hello\r");
+    terminal.shows("Done.");
+    let requests = server.requests();
+    let sent = requests.last().unwrap();
+    assert_eq!(sent.header("x-api-key"), Some(GOOD));
+    let written = String::from_utf8_lossy(&terminal.bytes).into_owned();
+    for secret in [GOOD, "sk-wrong-0123456789"] {
+        assert!(!written.contains(secret));
+        assert!(bench.ledgers().iter().all(|file| !std::fs::read_to_string(file).unwrap().contains(secret)));
+    }
+}
+
+/// A resumed session shows again what a person saw of it: times, a refusal, an interruption, changed files.
+#[test]
+fn a_resumed_session_tells_the_same_story() {
+    let bench = Bench::new(&[("a.txt", "one\n")]);
+    let mut step = 0;
+    let server = MockServer::with(move |_| {
+        step += 1;
+        match step {
+            1 => Answer::tool("t1", "bash", json!({"command": "sleep 0.3; echo broken >&2; exit 3"})).into(),
+            2 => Answer::tool("t2", "bash", json!({"command": "touch made.txt"})).into(),
+            3 => Answer::text("All said.").into(),
+            _ => Answer::tool("t3", "bash", json!({"command": "sleep 60"})).into(),
+        }
+    });
+    let mut command = becket(&bench, &server);
+    command.args(["--allowedTools", "Bash(sleep *)", "Bash(echo *)", "Bash(exit *)"]);
+    let mut terminal = Terminal::start(command);
+    terminal.shows("Describe a task");
+    terminal.send("go\r");
+    terminal.shows("3 Yes, always");
+    terminal.press_until("not here", "› not here");
+    terminal.press_until("\r", "the user said no: not here");
+    terminal.shows("All said.");
+    terminal.send("again\r");
+    terminal.shows("sleep 60");
+    terminal.press_until("\x1b", "say what to do instead");
+    let story = |screen: &str| -> Vec<String> {
+        let lines = screen.lines().map(str::trim);
+        let told = |line: &&str| ["exit 3", "said no", "broken", "interrupted"].iter().any(|word| line.contains(word));
+        lines.filter(told).map(str::to_owned).collect()
+    };
+    let before = story(&terminal.screen());
+    assert!(before.iter().any(|line| line.contains("exit 3 · ") && line.ends_with("ms")), "{before:?}");
+    assert!(before.len() >= 4, "{before:?}");
+    terminal.send("\x04");
+    terminal.is_given_back();
+    let mut command = becket(&bench, &server);
+    command.arg("-c");
+    let mut terminal = Terminal::start(command);
+    terminal.shows("Session resumed");
+    assert_eq!(story(&terminal.screen()), before, "{}", terminal.screen());
 }

@@ -31,7 +31,7 @@ use becket_tool_shell::Shell;
 use becket_types::{Access, Blobs, PermissionMode, SessionId, SystemItem, ToolSpec, Used};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// An agent ready to run, and what the front end needs to know of it.
 pub(crate) struct Assembled {
@@ -56,7 +56,12 @@ pub(crate) struct Assembled {
     /// The hooks of the session. A program that drives becket adds its own; `None`: there is none and nobody can add one.
     #[expect(dead_code, reason = "for the programs that drive becket, which bring hooks of their own")]
     pub hooks: Option<becket_hooks::Engine>,
+    /// Settings with which models are opened. A key that changes here counts for the next model that is opened.
+    pub models: SharedModels,
 }
+
+/// Settings with which models are opened, shared by all who open one.
+pub(crate) type SharedModels = Arc<RwLock<becket_model::Settings>>;
 
 /// The parts of a session's first request, for pages that are opened before it.
 #[derive(Clone, Debug, Default)]
@@ -190,7 +195,8 @@ async fn assembled(
         rules: settings.rules.clone(),
         usable: budget.usable(),
     };
-    let find_model = finder(model_settings);
+    let models: SharedModels = Arc::new(RwLock::new(model_settings));
+    let find_model = finder(Arc::clone(&models));
     if let Some(engine) = &engine {
         engine.set_ask(hooks::ask(Arc::clone(&model), Arc::clone(&find_model), Arc::clone(&blobs)));
     }
@@ -217,6 +223,7 @@ async fn assembled(
         session: id,
         opening,
         hooks: engine,
+        models,
     })
 }
 
@@ -276,9 +283,10 @@ fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings
 }
 
 /// Finds the model that is switched to, by its name.
-fn finder(settings: becket_model::Settings) -> FindModel {
+fn finder(settings: SharedModels) -> FindModel {
     Arc::new(move |name: &str| -> Result<Arc<dyn Model>, String> {
         let reference = ModelRef::parse(name).map_err(|e| e.message)?;
+        let settings = settings.read().unwrap_or_else(PoisonError::into_inner);
         becket_model::open(&reference, &settings).map_err(|e| e.message)
     })
 }

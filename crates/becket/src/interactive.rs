@@ -3,9 +3,10 @@
 //! Owns what the interface asks of its surroundings: the history of prompts, the editor, the clipboard, Ctrl-Z; files to
 //! complete ([`files`]), pages ([`pages`], [`sheets`]) and those of the context inspector ([`inspect`]), commands and drafts of the person ([`person`]) and commands of their own
 //! ([`customs`]), what was said before ([`past`]), what is asked before the first session ([`first`]), what to do with a
-//! session that another process has ([`in_use`]), images of the transcript ([`images`]), what they want kept ([`wishes`]), other programs ([`programs`]), signals
+//! session that another process has ([`in_use`]), images of the transcript ([`images`]), what they want kept ([`wishes`]), models and keys to choose from ([`accounts`]), other programs ([`programs`]), signals
 //! ([`signals`]), lines for plain sessions ([`typed`]).
 
+mod accounts;
 mod customs;
 mod figures;
 mod files;
@@ -37,6 +38,7 @@ use becket_tui::input::{Keep, Reply, Request, To};
 use becket_tui::terminal::Place;
 use becket_tui::{Ended, Host, Options};
 use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput, SessionId};
+use accounts::Accounts;
 use customs::Customs;
 use files::Files;
 use futures::future::BoxFuture;
@@ -155,8 +157,10 @@ async fn session(
     held: &Held,
     typed: Option<&mut Typed>,
 ) -> Result<Next, Failure> {
-    let Assembled { agent, handle, shell, programs, mut notes, past, used, begun, session, opening, .. } =
-        assemble(environment, settings).await?;
+    let assembled = assemble(environment, settings).await?;
+    let Assembled { agent, handle, shell, programs, mut notes, past, used, begun, session, .. } = assembled;
+    let accounts = Accounts::new(environment, settings, assembled.models);
+    let opening = assembled.opening;
     let (sender, events) = mpsc::unbounded_channel();
     let past = past.map(|dir| Arc::new(Past::of(&dir)));
     let mut end = past.as_ref().and_then(|past| {
@@ -214,7 +218,8 @@ async fn session(
         programs,
         opening,
     };
-    let mut host = Surroundings::new(environment, settings, session, &shell, held, Arc::clone(&kept), pages);
+    let mut host =
+        Surroundings::new(environment, settings, session, &shell, held, Arc::clone(&kept), pages, accounts);
     host.typed_draft = settings.draft.take();
     host.past = past.or_else(|| begun.as_deref().map(|dir| Arc::new(Past::of(dir))));
     let on_disk = host.past.is_some();
@@ -267,6 +272,7 @@ struct Surroundings {
     editor: String,
     files: Files,
     pages: Arc<Pages>,
+    accounts: Arc<Accounts>,
     inspector: Arc<inspect::Inspector>,
     person: Arc<Person>,
     programs: Programs,
@@ -294,6 +300,7 @@ impl Surroundings {
         held: &Held,
         ui: Arc<Mutex<UiConfig>>,
         pages: Pages,
+        accounts: Accounts,
     ) -> Self {
         let root = crate::settings::project_root(&settings.cwd);
         let editor = ["VISUAL", "EDITOR"].iter().find_map(|name| environment.var(name)).unwrap_or("vi");
@@ -303,6 +310,7 @@ impl Surroundings {
             files: Files::new(settings.cwd.clone()),
             programs: pages.programs.clone(),
             pages: Arc::new(pages),
+            accounts: Arc::new(accounts),
             inspector: Arc::default(),
             person: Arc::new(Person::new(Arc::clone(shell), settings.cwd.clone(), &settings.roots)),
             customs: Arc::new(Customs::new(environment, &settings.cwd, &root, settings.trusted)),
@@ -365,9 +373,21 @@ impl Host for Surroundings {
                 beside(move || Some(pages.answer(&name, &arguments, &root)))
             }
             Request::Files { query } => self.files.ask(query),
-            Request::Models => beside(|| {
-                Some(Reply::Models(becket_model::catalog::all().into_iter().map(|m| m.id).collect()))
-            }),
+            Request::Models => {
+                let accounts = Arc::clone(&self.accounts);
+                Box::pin(async move { Some(accounts.models().await) })
+            }
+            Request::Keys => {
+                let accounts = Arc::clone(&self.accounts);
+                beside(move || Some(Reply::Keys(accounts.keys())))
+            }
+            Request::KeepKey { provider, key } => {
+                let accounts = Arc::clone(&self.accounts);
+                Box::pin(async move {
+                    let result = accounts.change_key(&provider, key).await;
+                    Some(Reply::KeyKept { provider, result })
+                })
+            }
             Request::Sessions => {
                 let pages = Arc::clone(&self.pages);
                 beside(move || Some(Reply::Sessions(pages.session_list())))

@@ -6,10 +6,15 @@
 
 use crate::context::edit;
 use becket_types::{
-    Compaction, Cost, Entry, EntryKind, Event, FinishReason, Message, MessageId, Millis, NoticeLevel,
-    PruneReason, Role, Seq, Usage,
+    CallId, Compaction, Cost, Entry, EntryKind, Event, FileChange, FinishReason, JournalState, Message,
+    MessageId, Millis, NoticeLevel, Part, PermissionDenial, PruneReason, Role, Seq, TurnEnd, TurnResult, Usage,
+    Verb,
 };
+use serde_json::Value;
 use std::collections::{HashMap, HashSet};
+
+/// The text of a result before the reason why its call was not permitted.
+const DENIED: &str = "Permission denied, not run: ";
 
 /// Returns the events of `entries`, in order.
 pub fn events(entries: impl IntoIterator<Item = Entry>) -> Vec<Event> {
@@ -55,12 +60,24 @@ struct Replay {
     reverts: Vec<(Seq, Seq)>,
     /// Entries that undo a compaction, with that compaction.
     undone: HashMap<Seq, Seq>,
+    /// Beginning of the turn; `None` if it is not among the entries.
+    began: Option<Millis>,
+    /// Times of calls and their changes of files, until their results come.
+    ended: HashMap<CallId, (Millis, Vec<FileChange>)>,
+    /// Calls that were not permitted, until their results come.
+    denied: HashSet<CallId>,
 }
 
 impl Replay {
     fn take(&mut self, entry: Entry) {
         match entry.kind {
-            EntryKind::Message { message } => self.message(message),
+            EntryKind::Message { message } => self.message(message, entry.time),
+            EntryKind::ToolJournal { call_id, state: JournalState::Finished, result, .. } => {
+                self.ended.insert(call_id, ran(&result));
+            }
+            EntryKind::Permission(decided) if decided.decision == Verb::Deny => {
+                self.denied.insert(decided.call);
+            }
             EntryKind::Part { message, part } => {
                 if let Some(Event::AssistantMessage { message, .. }) = self.open(&message) {
                     message.parts.push(part);
@@ -92,7 +109,7 @@ impl Replay {
             EntryKind::Notice { text, .. } => {
                 self.events.push(Event::Notice { level: NoticeLevel::Info, text });
             }
-            EntryKind::TurnEnd { .. } => self.in_turn = false,
+            EntryKind::TurnEnd { end, .. } => self.turn_end(&end, entry.time),
             _ => {}
         }
     }
@@ -101,11 +118,67 @@ impl Replay {
         self.events.get_mut(*self.growing.get(message)?)
     }
 
-    fn message(&mut self, message: Message) {
+    /// The end of a turn that was completed or interrupted. What else can end one was told by a notice, and the entry does not
+    /// hold its text.
+    fn turn_end(&mut self, end: &str, time: Millis) {
+        let began = self.began.take();
+        let end = match end {
+            "completed" => TurnEnd::Completed,
+            "interrupted" => TurnEnd::Interrupted,
+            _ => {
+                self.in_turn = false;
+                return;
+            }
+        };
+        if !std::mem::replace(&mut self.in_turn, false) {
+            return;
+        }
+        let turn = self.events.iter().rposition(|event| matches!(event, Event::UserMessage { steered: false, .. }));
+        let (mut cost, mut steps, mut usage) = (Cost(0.0), 0, Usage::default());
+        for event in &self.events[turn.unwrap_or(0)..] {
+            if let Event::AssistantMessage { cost: more, usage: used, .. } = event {
+                (cost, usage, steps) = (Cost(cost.0 + more.0), usage + *used, steps + 1);
+            }
+        }
+        self.events.push(Event::TurnFinished(Box::new(TurnResult {
+            end,
+            text: String::new(),
+            stop_reason: None,
+            steps,
+            duration: Millis(began.map_or(0, |began| time.0.saturating_sub(began.0))),
+            api_duration: Millis(0),
+            usage,
+            cost,
+            models: Vec::new(),
+            denials: Vec::new(),
+            compactions: 0,
+            compacted: None,
+            unsaved: false,
+        })));
+    }
+
+    fn result(&mut self, message: Message) {
+        let call = message.result_of().cloned();
+        let (duration, changes) = call.as_ref().and_then(|call| self.ended.remove(call)).unwrap_or_default();
+        if let Some(call) = call.filter(|call| self.denied.remove(call))
+            && let Some(denial) = denial(call, &message)
+        {
+            self.events.push(Event::PermissionDenied(denial));
+        }
+        self.events.push(Event::ToolFinished { message, changes, duration });
+    }
+
+    fn message(&mut self, message: Message, time: Millis) {
+        if message.role == Role::Tool && is_told(&message) {
+            return self.result(message);
+        }
         let event = match message.role {
             _ if !is_told(&message) => Event::SyntheticMessage { message },
             Role::User | Role::System => {
                 let steered = std::mem::replace(&mut self.in_turn, true);
+                if !steered {
+                    self.began = Some(time);
+                }
                 Event::UserMessage { message, client_id: None, steered }
             }
             Role::Assistant => {
@@ -152,7 +225,7 @@ impl Replay {
         if let Some(at) = at {
             self.events.truncate(at);
             self.growing.clear();
-            self.in_turn = false;
+            (self.in_turn, self.began) = (false, None);
         }
     }
 
@@ -169,5 +242,121 @@ impl Replay {
             kept: compaction.kept,
             left_out: compaction.left_out,
         });
+    }
+}
+
+/// Time of a call and its changes of files, as its journal says.
+fn ran(result: &Value) -> (Millis, Vec<FileChange>) {
+    let millis = result.get("millis").and_then(Value::as_u64).unwrap_or_default();
+    let changes = result.get("changes").and_then(|changes| serde_json::from_value(changes.clone()).ok());
+    (Millis(millis), changes.unwrap_or_default())
+}
+
+/// The refusal of a call, from the result that the model got. `None` if the call ran all the same: then the refusal was of
+/// something else, such as an address that its command wanted to reach.
+fn denial(call: CallId, message: &Message) -> Option<PermissionDenial> {
+    let result = message.parts.iter().find_map(|part| match part {
+        Part::ToolResult { name, output, .. } => Some((name, output)),
+        _ => None,
+    });
+    let (tool, output) = result?;
+    let reason = output.strip_prefix(DENIED)?;
+    let reason = reason.strip_suffix('.').unwrap_or(reason);
+    Some(PermissionDenial { tool: tool.clone(), call_id: call, input: Value::Null, reason: reason.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use becket_types::{DecidedBy, PermissionDecision, TurnState};
+    use serde_json::json;
+
+    fn entries(kinds: Vec<EntryKind>) -> Vec<Entry> {
+        let entry = |(at, kind)| Entry { seq: Seq(at as u64 + 1), time: Millis(at as u64 * 1_000), kind };
+        kinds.into_iter().enumerate().map(entry).collect()
+    }
+
+    fn journal(call: &str, result: Value) -> EntryKind {
+        let (tool, subject) = (Some("bash".to_owned()), None);
+        EntryKind::ToolJournal { call_id: CallId(call.into()), state: JournalState::Finished, tool, subject, result }
+    }
+
+    fn denied(call: &str) -> EntryKind {
+        EntryKind::Permission(Box::new(PermissionDecision {
+            call: CallId(call.into()),
+            decision: Verb::Deny,
+            by: DecidedBy::Person,
+            rule: None,
+            reason: "the user said no: not here".into(),
+        }))
+    }
+
+    fn result(call: &str, output: &str) -> EntryKind {
+        EntryKind::Message { message: Message::tool_result(CallId(call.into()), "bash", output, true) }
+    }
+
+    fn end(end: &str) -> EntryKind {
+        EntryKind::TurnEnd { end: end.into(), state: TurnState::AwaitingUser }
+    }
+
+    fn said() -> EntryKind {
+        EntryKind::Message { message: Message::user("go") }
+    }
+
+    #[test]
+    fn a_call_keeps_its_time_and_its_files() {
+        let changes = json!([{"path": "/p/a.txt", "kind": "update"}]);
+        let told = events(entries(vec![
+            said(),
+            journal("c1", json!({"millis": 2_300, "exit_code": 3, "changes": changes})),
+            result("c1", "broken"),
+            result("c2", "not journalled"),
+        ]));
+        let ran = |event: &Event| match event {
+            Event::ToolFinished { duration, changes, .. } => Some((duration.0, changes.len())),
+            _ => None,
+        };
+        assert_eq!(told.iter().filter_map(ran).collect::<Vec<_>>(), [(2_300, 1), (0, 0)]);
+    }
+
+    #[test]
+    fn a_refusal_is_told_before_its_result_and_a_refused_address_is_none() {
+        let told = events(entries(vec![
+            said(),
+            denied("c1"),
+            result("c1", "Permission denied, not run: the user said no: not here."),
+            denied("c2"),
+            result("c2", "curl: (7) failed to connect"),
+        ]));
+        let denials: Vec<(usize, &str)> = told
+            .iter()
+            .enumerate()
+            .filter_map(|(at, event)| match event {
+                Event::PermissionDenied(denial) => Some((at, denial.reason.as_str())),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(denials, [(1, "the user said no: not here")]);
+        assert_eq!(told.len(), 4);
+    }
+
+    #[test]
+    fn the_end_of_a_turn_is_told_with_its_time() {
+        let ends = |kinds| -> Vec<(TurnEnd, u64)> {
+            let end = |event| match event {
+                Event::TurnFinished(result) => Some((result.end, result.duration.0)),
+                _ => None,
+            };
+            events(entries(kinds)).into_iter().filter_map(end).collect()
+        };
+        assert_eq!(
+            ends(vec![said(), end("completed"), said(), result("c", "x"), end("interrupted")]),
+            [(TurnEnd::Completed, 1_000), (TurnEnd::Interrupted, 2_000)]
+        );
+        // Nothing was said: no turn. An error was told by a notice.
+        assert_eq!(ends(vec![end("completed"), said(), end("model_error")]), []);
+        // The beginning of the turn is not among the entries.
+        let rest = events_from(entries(vec![result("c", "x"), end("completed")]), true);
+        assert!(matches!(&rest[1], Event::TurnFinished(result) if result.duration == Millis(0)), "{rest:?}");
     }
 }

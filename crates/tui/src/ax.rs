@@ -48,6 +48,8 @@ pub struct Speaker {
     undo: Option<u64>,
     /// A question was said since this was last taken.
     asked: bool,
+    /// The person asked for another title of the session.
+    renaming: bool,
 }
 
 impl Speaker {
@@ -167,7 +169,15 @@ impl Speaker {
                 (self.undo, self.asked) = (Some(plan.plan), true);
             }
             Event::UndoDone(outcome) => out.push(undo::told(outcome)),
+            Event::SessionStarted { resumed: true, title, .. } => {
+                out.push(format!("{}.", crate::transcript::resumed_line(title.as_deref())));
+            }
+            // A session also gets a title from its first message; nobody asked for that one.
+            Event::Renamed { title } if std::mem::take(&mut self.renaming) => {
+                out.push(format!("This session is now called {title}."));
+            }
             Event::Retry { attempt, max, delay, error, .. } => {
+                let error = error.trim_end_matches('.');
                 out.push(format!("{error}. Try {attempt} of {max} in {} seconds.", delay.0.div_ceil(1_000)));
             }
             Event::Notice { level, text } => out.push(match level {
@@ -305,13 +315,20 @@ impl Speaker {
                 return (Vec::new(), out);
             }
             Said::Command(Ok(Action::Quit)) => Effect::Quit,
-            Said::Command(Ok(Action::Send(command))) => Effect::Send(command),
+            Said::Command(Ok(Action::Send(command))) => {
+                self.renaming |= matches!(command, Command::Rename { .. });
+                Effect::Send(command)
+            }
             Said::Command(Ok(Action::Switch(to))) => Effect::Switch(to),
             Said::Command(Ok(Action::Host { name, arguments })) => {
                 Effect::Ask(Request::Command { name, arguments })
             }
             Said::Command(Ok(Action::Help)) => {
                 out.extend(without_fences(&commands::help(&[], usize::MAX, None)));
+                return (Vec::new(), out);
+            }
+            Said::Command(Ok(Action::Key)) => {
+                out.push("A key would be shown here as you type it. Start becket without --ax for /key.".to_owned());
                 return (Vec::new(), out);
             }
             Said::Command(Ok(_)) => {
@@ -321,12 +338,14 @@ impl Speaker {
             Said::Shell(command) => Effect::Ask(Request::Shell { command }),
             Said::Memory(text) => Effect::Ask(Request::Memorize { text }),
             Said::Task => {
-                self.working = true;
                 if !self.questions.is_empty() {
                     out.push(
                         "That is sent as a message. The question is still open: /y, /s or /n.".to_owned(),
                     );
+                } else if self.working {
+                    out.push("Waiting: the model gets this with its next step.".to_owned());
                 }
+                self.working = true;
                 let parts = vec![Part::text(prompt.text)];
                 Effect::Send(Command::Prompt(PromptInput {
                     parts,

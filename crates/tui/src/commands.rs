@@ -18,6 +18,8 @@ pub enum Action {
     Send(Command),
     Mode(PermissionMode),
     Model(String),
+    /// Choose a provider and give it another key.
+    Key,
     Theme(String),
     CopyAnswer,
     Switch(To),
@@ -62,6 +64,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("inspect", "[N]", "each request as it was sent: spans, bytes, what changed; drop, collapse, pin"),
     ("cost", "", "what each request read, wrote and cost, and why a cache missed"),
     ("model", "NAME", "go on with another model"),
+    ("key", "", "give another key for a provider; it is hidden while you type"),
     ("mode", "NAME", "permission mode: default, acceptEdits, auto, plan, dontAsk, bypassPermissions"),
     ("permissions", "", "permission mode and rules"),
     ("status", "", "this session: folders, model, permission mode, and what the sandbox lets commands reach"),
@@ -167,7 +170,10 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "compact" => Ok(Action::Send(compact(arguments))),
         "folded" => Ok(Action::Folded),
         "model" if arguments.is_empty() => needs("a name: /model provider/name"),
+        "key" if arguments.is_empty() => Ok(Action::Key),
+        "key" => Err("/key takes no argument: the page that it opens hides the key while you type".to_owned()),
         "model" => Ok(Action::Model(words())),
+        "mode" if arguments.is_empty() => needs("a name"),
         "mode" => Ok(Action::Mode(arguments.parse()?)),
         "theme" if arguments.is_empty() => needs("a name"),
         "theme" => Ok(Action::Theme(words())),
@@ -283,7 +289,7 @@ mod tests {
         }
         let own = Action::Custom { name: "review".into(), arguments: "a b".into() };
         assert_eq!(parse("/review a b"), Some(Ok(own)));
-        for bad in ["/model", "/mode yolo", "/theme", "/rename", "/export"] {
+        for bad in ["/model", "/mode", "/mode yolo", "/theme", "/rename", "/export", "/key sk-0"] {
             assert!(matches!(parse(bad), Some(Err(_))), "{bad}");
         }
     }
@@ -305,6 +311,7 @@ mod tests {
             let argument = match *name {
                 "mode" => "plan",
                 "inspect" => "3",
+                "key" => "",
                 _ => "x",
             };
             let parsed = parse(&format!("/{name} {argument}")).unwrap().unwrap();

@@ -23,7 +23,7 @@ pub struct Completion {
     menu: Menu,
     /// Where Esc closed it.
     dismissed: Option<(Kind, usize)>,
-    models: Option<Vec<String>>,
+    models: Option<Vec<Item>>,
     sessions: Option<Vec<Item>>,
     /// Commands of the person and the project; `None` until they were asked for.
     customs: Option<Vec<Custom>>,
@@ -108,7 +108,7 @@ impl Completion {
                     if self.models.is_none() {
                         effects.push(Effect::Ask(Request::Models));
                     }
-                    plain(&target.query, self.models.as_deref().unwrap_or_default())
+                    by_name(&target.query, self.models.as_deref().unwrap_or_default())
                 }
                 "resume" => {
                     if self.sessions.is_none() {
@@ -163,14 +163,19 @@ impl Completion {
         }
     }
 
-    /// The host's answer about models.
-    pub fn models(&mut self, models: Vec<String>) {
+    /// The host's answer about models, in the order in which they are offered.
+    pub fn models(&mut self, models: Vec<Item>) {
         if let Some(Target { kind: Kind::Argument(command), query, .. }) = &self.target
             && command == "model"
         {
-            self.menu.set(plain(query, &models));
+            self.menu.set(by_name(query, &models));
         }
         self.models = Some(models);
+    }
+
+    /// The model or a key changed: the list is asked for again when it is wanted.
+    pub fn forget_models(&mut self) {
+        self.models = None;
     }
 
     /// The host's answer about sessions: ids and what they are about.
@@ -277,6 +282,12 @@ fn plain<S: AsRef<str>>(query: &str, names: &[S]) -> Vec<Item> {
 fn among(query: &str, items: &[Item]) -> Vec<Item> {
     let both: Vec<String> = items.iter().map(|i| format!("{} {}", i.name, i.detail)).collect();
     best(query, &both).into_iter().map(|i| items[i].clone()).collect()
+}
+
+/// Found by name alone; what is known of each is no name.
+fn by_name(query: &str, items: &[Item]) -> Vec<Item> {
+    let names: Vec<&str> = items.iter().map(|i| i.name.as_str()).collect();
+    best(query, &names).into_iter().map(|i| items[i].clone()).collect()
 }
 
 /// Indices of the names that match, best first; all when nothing is asked.

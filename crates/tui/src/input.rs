@@ -10,6 +10,7 @@ use crate::page::Sheet;
 use becket_types::{BlobId, Command, Event, Loss, MessageId, Seq};
 use crossterm::event::{KeyEvent, MouseEvent};
 use serde_json::Value;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -126,6 +127,16 @@ pub struct Custom {
     pub description: String,
 }
 
+/// A secret on its way to the host. It is on no screen and in no debug form.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden(pub String);
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("********")
+    }
+}
+
 /// What only the host knows or can do; it answers with a [`Reply`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
@@ -156,6 +167,13 @@ pub enum Request {
     LastDraft,
     /// Names of models, for completion.
     Models,
+    /// Providers that take a key, for the choice of one.
+    Keys,
+    /// Another key for this provider.
+    KeepKey {
+        provider: String,
+        key: Hidden,
+    },
     /// The sessions of this directory, for completion.
     Sessions,
     /// Runs a command of the person's, not of the model's.
@@ -265,7 +283,15 @@ pub enum Reply {
         number: u32,
         scaled: Option<Scaled>,
     },
-    Models(Vec<String>),
+    /// Names and what is known of each, in the order in which they are offered.
+    Models(Vec<(String, String)>),
+    /// Providers and where the key of each comes from, or why no key can be kept.
+    Keys(Result<Vec<(String, String)>, String>),
+    /// A line about the key that was given for this provider.
+    KeyKept {
+        provider: String,
+        result: Result<String, String>,
+    },
     /// Ids and what they are about, newest first.
     Sessions(Vec<(String, String)>),
     /// The session that was asked for: its id, or why there is none.

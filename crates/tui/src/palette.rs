@@ -5,6 +5,7 @@
 use crate::completion::{Choice, Completion};
 use crate::composer::buffer::Buffer;
 use crate::input::{Custom, Effect};
+use crate::menu::Item;
 use crate::text;
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -71,7 +72,7 @@ impl Palette {
         self.completion.refresh(self.line.text(), self.line.cursor())
     }
 
-    pub fn models(&mut self, models: Vec<String>) {
+    pub fn models(&mut self, models: Vec<Item>) {
         self.completion.models(models);
     }
 

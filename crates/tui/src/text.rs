@@ -71,6 +71,22 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// As [`fit`], but the cut is behind a whole word, if at least half of the columns are filled then.
+pub fn fit_words(text: &str, columns: usize) -> Cow<'_, str> {
+    let cut = match fit(text, columns) {
+        Cow::Owned(cut) => cut,
+        whole @ Cow::Borrowed(_) => return whole,
+    };
+    let kept = cut.trim_end_matches('…');
+    if text[kept.len()..].starts_with(' ') {
+        return Cow::Owned(cut);
+    }
+    match kept.rfind(' ').map(|at| kept[..at].trim_end_matches([' ', ',', ';', ':', '·'])) {
+        Some(words) if 2 * words.width() >= columns => Cow::Owned(format!("{words}…")),
+        _ => Cow::Owned(cut),
+    }
+}
+
 /// `text` cut every `columns`, at least one piece.
 pub fn chunks(text: &str, columns: usize) -> Vec<&str> {
     pieces(text, |rest| fits(rest, columns))

@@ -12,6 +12,7 @@
 //! - A secret is on no frame: bullets stand for it. It is in no history, kill ring or clipboard, and `Debug` does not show it.
 
 use crate::decoder::{Decoded, Decoder};
+use crate::input::{Effect, Timer};
 use crate::menu::{Item, Menu};
 use crate::terminal::{Place, Screen};
 use crate::text;
@@ -98,6 +99,10 @@ pub struct Welcome {
     armed: bool,
     /// An arrow was pressed since the page was armed: numbers count.
     focused: bool,
+    /// A timer that arms it is under way, where a session has the page.
+    waits: bool,
+    /// Name of the effect of Esc.
+    leaves: &'static str,
 }
 
 impl Welcome {
@@ -114,6 +119,8 @@ impl Welcome {
             top: 0,
             armed: false,
             focused: false,
+            waits: false,
+            leaves: "leaves",
         };
         page.list();
         page
@@ -123,6 +130,26 @@ impl Welcome {
     #[must_use]
     pub fn noting(self, note: &str) -> Self {
         Self { note: note.to_owned(), ..self }
+    }
+
+    /// Within a session, Esc only closes the page.
+    #[must_use]
+    pub fn closing(self) -> Self {
+        Self { leaves: "closes", ..self }
+    }
+
+    /// A key within a session. One that comes before the page was read puts it off.
+    pub fn pressed(&mut self, key: KeyEvent) -> Option<Answer> {
+        self.waits &= self.armed;
+        self.key(key)
+    }
+
+    /// The page was painted within a session: after some time without a key it is armed.
+    pub fn painted(&mut self) -> Vec<Effect> {
+        if self.armed || std::mem::replace(&mut self.waits, true) {
+            return Vec::new();
+        }
+        vec![Effect::Wake(ARMED.as_millis() as u64, Timer::Page)]
     }
 
     #[must_use]
@@ -342,7 +369,8 @@ impl Welcome {
         if !self.note.is_empty() {
             lines.push(Line::styled(fit(&text::visible(&self.note)), theme.dim));
         }
-        lines.push(Line::styled(fit("↑ ↓, then Enter or a number · Esc leaves"), theme.dim));
+        let keys = format!("↑ ↓, then Enter or a number · Esc {}", self.leaves);
+        lines.push(Line::styled(fit(&keys), theme.dim));
         lines
     }
 }

@@ -104,7 +104,10 @@ fn enter_on_a_command_that_needs_an_argument_asks_for_it() {
     let effects = asked(stage.update(Input::Key(support::key(' '))));
     assert_eq!(effects, [Effect::Ask(Request::Models)]);
     stage.type_text("son");
-    stage.update(Input::Reply(Reply::Models(vec!["openai/gpt-x".into(), "anthropic/sonnet".into()])));
+    stage.update(Input::Reply(Reply::Models(vec![
+        ("openai/gpt-x".into(), "no key".into()),
+        ("anthropic/sonnet".into(), String::new()),
+    ])));
     assert_eq!(menu(&mut stage), ["❯ anthropic/sonnet", "› /model son"]);
     assert_eq!(
         asked(stage.key(KeyCode::Enter)),

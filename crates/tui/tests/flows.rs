@@ -543,7 +543,7 @@ fn inputs() -> impl Strategy<Value = Input> {
         Reply::Sessions(vec![("0198".into(), "x\u{202e}".into())]),
         Reply::Draft("日本\nlines".into()),
         Reply::StatusLine(vec!["\x1b[1m".into()]),
-        Reply::Models(vec!["a/b".into()]),
+        Reply::Models(vec![("a/b".into(), "no key".into())]),
     ]);
     prop_oneof![
         12 => keys(),

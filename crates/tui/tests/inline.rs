@@ -178,6 +178,20 @@ fn piece() -> impl Strategy<Value = String> {
     ]
 }
 
+/// The text of an answer with its words numbered, so that a word that is lost or comes twice is seen.
+fn numbered(pieces: &[String]) -> String {
+    let mut n = 0;
+    let number = |word: &str| {
+        let (body, end) = word.split_at(word.trim_end().len());
+        if !body.ends_with(|c: char| c.is_ascii_lowercase()) {
+            return word.to_owned();
+        }
+        n += 1;
+        format!("{}{n}{end}", &body[..body.len().min(4)])
+    };
+    pieces.join("\n\n").split_inclusive([' ', '\n']).map(number).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     /// Whatever the sizes that a terminal takes while an answer streams in: each word is printed once, in order.
@@ -188,16 +202,7 @@ proptest! {
         widths in proptest::collection::vec(12u16..120, 1..12),
         every in 1usize..8,
     ) {
-        // Numbered, so that a word that is lost or comes twice is seen.
-        let mut n = 0;
-        let text = pieces.join("\n\n").split_inclusive([' ', '\n']).map(|word| {
-            let (body, end) = word.split_at(word.trim_end().len());
-            if !body.ends_with(|c: char| c.is_ascii_lowercase()) {
-                return word.to_owned();
-            }
-            n += 1;
-            format!("{}{n}{end}", &body[..body.len().min(4)])
-        }).collect::<Vec<_>>().concat();
+        let text = numbered(&pieces);
         let mut app = App::new(Theme::plain());
         let message = Message::assistant(vec![Part::text(text.clone())]);
         let mut printed = Vec::new();
@@ -276,5 +281,45 @@ proptest! {
         let want: Vec<String> = app.print().iter().map(ToString::to_string).filter(said).collect();
         let got: Vec<String> = stage.leave().into_iter().filter(said).collect();
         prop_assert_eq!(letters(&got), letters(&want), "{:#?}", got);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    /// While an answer streams in the window becomes narrower and wider, at each time by up to half: the terminal breaks rows
+    /// as it likes, and each word is in it once and in order.
+    #[test]
+    fn a_window_that_narrows_while_text_streams_prints_nothing_twice(
+        pieces in proptest::collection::vec(piece(), 1..8),
+        step in 1usize..60,
+        columns in 40u16..140,
+        rows in 12u16..50,
+        widths in proptest::collection::vec((50u16..=160, 1usize..12), 1..6),
+    ) {
+        let mut stage = Stage::new(columns, rows);
+        stage.emulator.feed(&*"\r\n".repeat(rows.into()));
+        let text = numbered(&pieces);
+        let message = Message::assistant(vec![Part::text(text.clone())]);
+        stage.event(user("go"));
+        let (mut at, mut widths) = (0, widths.into_iter());
+        let mut next = widths.next();
+        let mut left = next.map_or(usize::MAX, |(_, pieces)| pieces);
+        while at < text.len() {
+            let to = (at + step).min(text.len());
+            stage.event(Event::TextDelta { message: message.id, index: 0, text: text[at..to].to_owned() });
+            at = to;
+            left = left.saturating_sub(1);
+            if let (0, Some((percent, _))) = (left, next) {
+                let now = stage.size.width;
+                stage.widen((now * percent).div_ceil(100).clamp(20, 200));
+                next = widths.next();
+                left = next.map_or(usize::MAX, |(_, pieces)| pieces);
+            }
+        }
+        stage.event(whole(message.clone()));
+        stage.event(user("done"));
+        let got = stage.leave();
+        let (want, shown) = (format!("go{}done", letters([&text])), letters(&got));
+        prop_assert_eq!(shown, want, "{:#?}", got);
     }
 }

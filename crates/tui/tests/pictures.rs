@@ -9,8 +9,18 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 60), (40, 10)];
-const SCREENS: [&str; 8] =
-    ["asking", "compaction", "empty", "preview", "subagent", "trouble", "turn", "working"];
+const SCREENS: [&str; 10] = [
+    "asking",
+    "compaction",
+    "empty",
+    "preview",
+    "scene",
+    "scene-asking",
+    "subagent",
+    "trouble",
+    "turn",
+    "working",
+];
 
 fn dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/screens")

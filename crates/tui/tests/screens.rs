@@ -158,6 +158,72 @@ fn what_is_longer_than_the_screen_must_be_read_before_it_is_allowed() {
     assert!(matches!(stage.key(KeyCode::Enter)[..], [Effect::Send(Command::Decide { .. })]));
 }
 
+fn retry(stage: &mut Stage, error: &str) {
+    let (delay, status) = (Millis(12_000), Some(529));
+    stage.event(Event::Retry { attempt: 2, max: 10, delay, status, error: error.into() });
+}
+
+#[test]
+fn a_retry_counts_down_and_names_the_key_at_every_width() {
+    let long = "The provider is overloaded and asks to wait: api.example.com said overloaded_error, try again later.";
+    for (columns, error, begins) in [
+        (120, "The provider is overloaded.", "◐ The provider is overloaded · 3 s · try"),
+        (80, long, "◐ The provider is overloaded and asks to… · try"),
+        (52, long, "◐ The provid"),
+        (40, long, ""),
+    ] {
+        let mut stage = Stage::new(columns, 12);
+        stage.event(started());
+        stage.event(Event::StepStarted { step: 1 });
+        let second = |stage: &mut Stage| drop(stage.update(Input::Due(Timer::Clock)));
+        (0..3).for_each(|_| second(&mut stage));
+        retry(&mut stage, error);
+        for left in ["in 12 s", "in 11 s"] {
+            let screen = stage.screen();
+            let end = format!(" · try 2 of 10 {left} · Esc interrupts");
+            let line = screen.lines().find(|line| line.ends_with(&end)).unwrap_or_else(|| panic!("{columns}: {screen}"));
+            assert!(line.starts_with(begins) || left == "in 11 s", "{columns}: {line}");
+            second(&mut stage);
+        }
+        (0..12).for_each(|_| second(&mut stage));
+        assert!(stage.screen().contains("try 2 of 10 now · Esc interrupts"), "{}", stage.screen());
+    }
+}
+
+#[test]
+fn a_question_on_a_small_screen_says_that_it_must_be_read_to_its_end() {
+    let mut stage = Stage::new(40, 12);
+    stage.event(started());
+    let command: Vec<String> = (0..60).map(|i| format!("echo line {i}")).collect();
+    ask(&mut stage, &command.join("\n"));
+    stage.read_question();
+    assert!(stage.screen().contains("PageDown: read on to allow · Esc no"), "{}", stage.screen());
+    stage.key(KeyCode::Tab);
+    assert!(stage.screen().contains("PageDown: read on to allow · Esc no"), "{}", stage.screen());
+    (0..20).for_each(|_| drop(stage.key(KeyCode::PageDown)));
+    assert!(!stage.screen().contains("read on"), "{}", stage.screen());
+}
+
+#[test]
+fn a_refusal_is_cut_at_no_word() {
+    for columns in [30, 40, 60, 80, 120] {
+        let mut stage = Stage::new(columns, 24);
+        stage.event(started());
+        let reason = "the user said no: please write the migration first and tell me which tables it touches";
+        stage.event(Event::PermissionDenied(becket_types::PermissionDenial {
+            tool: "bash".into(),
+            call_id: CallId("c9".into()),
+            input: json!({"command": "psql -f drop.sql"}),
+            reason: reason.into(),
+        }));
+        let screen = stage.screen();
+        let words: Vec<&str> = screen.split_whitespace().collect();
+        for word in reason.split(' ') {
+            assert!(words.contains(&word), "{columns}: {word} in {screen}");
+        }
+    }
+}
+
 #[test]
 fn a_compaction_that_was_asked_for_is_no_turn_and_ends_with_itself() {
     let mut stage = Stage::new(80, 12);

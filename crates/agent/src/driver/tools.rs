@@ -497,7 +497,7 @@ impl Agent {
             }
             self.repetition.saw(&slot.call.name, &slot.call.input, &output.content, output.is_error);
             if slot.started.is_some() {
-                let result = journal_result(&output, std::mem::take(&mut reads));
+                let result = journal_result(&output, std::mem::take(&mut reads), time);
                 self.core.push(journal(slot, JournalState::Finished, result));
             }
             let changes = output.changes.clone();

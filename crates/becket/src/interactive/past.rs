@@ -6,7 +6,7 @@ use becket_session::StoreError;
 use becket_session::pages::{Page, Pages};
 use becket_tui::input::{Reply, Stretch, Want};
 use becket_tui::transcript;
-use becket_types::{Event, MessageId, NoticeLevel, Seq};
+use becket_types::{Event, MessageId, NoticeLevel, Seq, TurnEnd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -90,5 +90,16 @@ fn stretch(page: Page) -> Stretch {
 pub(super) fn read_out(end: Stretch) -> impl Iterator<Item = Event> {
     let text = "more was said before this; `becket export` has all of it".to_owned();
     let more = (end.from > Seq(1)).then_some(Event::Notice { level: NoticeLevel::Info, text });
-    more.into_iter().chain(end.events)
+    more.into_iter().chain(end.events.into_iter().filter_map(spoken))
+}
+
+/// The ends of earlier turns are no invitation to go on.
+fn spoken(event: Event) -> Option<Event> {
+    match event {
+        Event::TurnFinished(result) if result.end == TurnEnd::Interrupted => {
+            Some(Event::Notice { level: NoticeLevel::Info, text: "This turn was interrupted.".to_owned() })
+        }
+        Event::TurnFinished(_) => None,
+        event => Some(event),
+    }
 }

@@ -64,7 +64,8 @@ pub(super) fn context(
     let mut sheet = Sheet::default();
     let how = if filled.exact { "counted" } else { "estimated" };
     let percent = (filled.sum * 100).div_ceil(filled.usable.max(1));
-    let used = format!("{} of {} tokens, {percent} % ({how})", short(filled.sum), short(filled.usable));
+    let used =
+        format!("{} tokens, {percent} % of {} usable ({how})", short(filled.sum), short(filled.usable));
     sheet.heading("In use", used);
     let mut parts: BTreeMap<Part, u64> = BTreeMap::new();
     for span in &filled.spans {
@@ -81,7 +82,8 @@ pub(super) fn context(
     } else {
         ""
     };
-    sheet.field("window", format!("{} tokens{assumed}", short(filled.budget.window)));
+    let window = short(filled.budget.window);
+    sheet.field("usable", format!("{} tokens of a window of {window}{assumed}", short(filled.usable)));
     sheet.field("compacted at", format!("{} tokens", short(threshold)));
     sheet.field("title", one_line(reading.summary.label(), 60));
     sheet.field("session", reading.summary.id.to_string());

@@ -12,6 +12,7 @@ use crate::overlay::Overlay;
 use crate::picker::{Kind, Picker, Row};
 use crate::text;
 use crate::theme::Theme;
+use crate::transcript::block::Weight;
 use crate::transcript::pasted;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -47,17 +48,18 @@ impl App {
         effects
     }
 
-    /// A command that cannot be done as it was written: it is in the composer, ready for what it lacks, with a list where
-    /// there is one to choose from.
+    /// A command that cannot be done as it was written. One that lacks its argument is in the composer, ready for it, with a
+    /// list where there is one to choose from; of another one a line says why.
     pub(super) fn ask_argument(&mut self, text: &str, why: String) -> Vec<Effect> {
         let name = text.trim().trim_start_matches('/');
-        let mut effects = self.status.toast(why);
-        if commands::needs_argument(name) {
-            self.composer.set(&format!("/{name} "));
-            effects.extend(self.completion.refresh(self.composer.raw(), self.composer.cursor()));
-        } else {
-            self.composer.set(text);
+        if !commands::needs_argument(name) {
+            // Left in the composer, it would stand before the next message.
+            self.note(Weight::Warning, why);
+            return Vec::new();
         }
+        let mut effects = self.status.toast(why);
+        self.composer.set(&format!("/{name} "));
+        effects.extend(self.completion.refresh(self.composer.raw(), self.composer.cursor()));
         effects
     }
 
@@ -69,6 +71,7 @@ impl App {
                 return vec![Effect::Send(command)];
             }
             // The status line shows it once the agent has taken it.
+            Action::Key => return vec![Effect::Ask(Request::Keys)],
             Action::Model(model) => return vec![Effect::Send(Command::SetModel { model })],
             Action::Mode(mode) => return self.set_mode(mode),
             Action::Help => {

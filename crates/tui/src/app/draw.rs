@@ -22,6 +22,10 @@ const LIST_ROWS: usize = 12;
 impl App {
     /// Draws a page that covers the transcript; `None`: there is none.
     fn draw_page(&mut self, frame: &mut Frame<'_>, area: Rect) -> Option<Vec<Effect>> {
+        if let Some(page) = &mut self.key_page {
+            page.draw(frame, &self.theme);
+            return Some(page.painted());
+        }
         let writing = self.writing();
         if let Some(overlay) = &mut self.overlay {
             // A page that asks something leaves room to write instead.
@@ -152,7 +156,7 @@ impl App {
         put(frame, working, &above[skip..]);
         let mut effects = Vec::new();
         let hint = match (asking, self.status.is_working()) {
-            (true, _) => "or say what to do instead",
+            (true, _) => self.approvals.hint(),
             (false, true) => "Enter steers this turn, Tab queues for the next",
             (false, false) => "Describe a task, or type / for commands",
         };
@@ -213,7 +217,10 @@ impl App {
         self.columns = columns;
         self.screen = Some(rows);
         let asking = self.approvals.is_open();
-        if !asking && (self.overlay.is_some() || self.inspector.is_some() || self.picker.is_some()) {
+        if !asking && (self.overlay.is_some()
+                || self.key_page.is_some()
+                || self.inspector.is_some()
+                || self.picker.is_some()) {
             return rows;
         }
         let above = self.above(columns, rows, asking).len();

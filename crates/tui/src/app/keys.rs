@@ -32,6 +32,7 @@ impl App {
                     return effects;
                 }
             }
+            _ if self.key_page.is_some() => return self.key_page_key(key),
             _ if self.overlay.is_some() => return self.overlay_key(key),
             _ if self.inspector.is_some() => return self.inspector_key(key),
             _ if self.picker.is_some() => return self.picker_key(key),
@@ -145,6 +146,7 @@ impl App {
     /// A question would cover a page, a list or a search that has the keyboard.
     fn is_covering(&self) -> bool {
         self.overlay.is_some()
+            || self.key_page.is_some()
             || self.inspector.is_some()
             || self.picker.is_some()
             || self.palette.is_some()

@@ -10,6 +10,7 @@
 //! | `draw` | where each pane is drawn, on a screen of its own and in the scrollback |
 //! | `replies` | the host's answers |
 //! | `compaction` | a compaction that is looked at before it applies; messages to bring back |
+//! | `key` | another key for a provider |
 //! | `past` | what was said before |
 //! | `permissions` | what the person allowed, and withdraws |
 //! | `undo` | undo, redo and rewind |
@@ -18,6 +19,7 @@ mod act;
 mod compaction;
 mod draw;
 mod images;
+mod key;
 mod keys;
 mod past;
 mod permissions;
@@ -41,6 +43,7 @@ use crate::theme::Theme;
 use crate::todo::TodoPanel;
 use crate::transcript::Transcript;
 use crate::waiting::Waiting;
+use crate::welcome::Welcome;
 use becket_types::{CallId, Event, MessageId, Seq, Used};
 use compaction::Preview;
 use crossterm::event::{KeyEventKind, MouseEvent, MouseEventKind};
@@ -103,6 +106,8 @@ pub struct App {
     picker: Option<Picker>,
     inspector: Option<Inspector>,
     overlay: Option<Overlay>,
+    /// The page on which a key is given.
+    key_page: Option<Welcome>,
     /// The compaction that is looked at.
     preview: Option<Preview>,
     draft: Draft,
@@ -172,6 +177,7 @@ impl App {
             picker: None,
             inspector: None,
             overlay: None,
+            key_page: None,
             preview: None,
             draft: Draft::default(),
             customs: Vec::new(),
@@ -262,6 +268,10 @@ impl App {
     fn paste(&mut self, text: &str) -> Vec<Effect> {
         // A paste never answers a question; it waits in the composer.
         self.disturb();
+        if let Some(page) = self.key_page.as_mut().filter(|_| !self.approvals.is_open()) {
+            page.paste(text);
+            return Vec::new();
+        }
         if !self.approvals.is_open() && self.overlay.is_none() && self.inspector.is_none() {
             if let Some(picker) = &mut self.picker {
                 picker.paste(text);
@@ -321,6 +331,7 @@ impl App {
                     inspector.say(text);
                 }
             }
+            Event::ModelChosen { .. } => self.completion.forget_models(),
             Event::Grants { rules } => self.grants.clone_from(rules),
             Event::Withdrawn { client_id } => effects.extend(self.withdrawn(client_id)),
             Event::TurnFinished(_) => {
@@ -394,6 +405,7 @@ impl App {
                 let writing = self.writing();
                 self.overlay.iter_mut().for_each(|overlay| overlay.arm(writing));
                 self.inspector.iter_mut().for_each(Inspector::arm);
+                self.key_page.iter_mut().for_each(Welcome::arm);
             }
             Timer::Toast => self.status.end_toast(),
             Timer::Draft => return self.draft.due(self.composer.text()),
@@ -410,6 +422,9 @@ impl App {
         };
         match (&mut self.overlay, &mut self.picker) {
             _ if self.approvals.is_open() => self.approvals.scroll(lines),
+            _ if self.key_page.is_some() => {
+                self.key_page.iter_mut().for_each(|page| page.scroll(lines));
+            }
             (None, _) if self.inspector.is_some() => {
                 self.inspector.iter_mut().for_each(|inspector| inspector.go(lines));
             }

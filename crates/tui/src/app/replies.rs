@@ -44,6 +44,8 @@ impl App {
             Reply::Branch(branch) => self.status.set_branch(branch),
             Reply::Jobs(jobs) => return self.status.set_jobs(jobs),
             Reply::StatusLine(lines) => self.status.set_script(lines),
+            Reply::Keys(result) => return self.offer_keys(result),
+            Reply::KeyKept { provider, result } => return self.key_kept(&provider, result),
             listed @ (Reply::Files { .. }
             | Reply::Models(_)
             | Reply::Customs(_)
@@ -80,6 +82,7 @@ impl App {
                 }
             }
             Reply::Models(models) => {
+                let models = self.status.model_first(models);
                 if let Some(palette) = &mut self.palette {
                     palette.models(models.clone());
                 }

@@ -82,9 +82,10 @@ impl Approvals {
             ],
             _ if self.asks_secrets() => &["↓ or Tab answers · Esc masks it", "↓ answers · Esc masks"],
             _ if !self.seen_end => &[
-                "PageDown shows the rest · ↓ or Tab answers · or write why not · Esc refuses",
-                "PageDown: more · ↓ answers · Esc no",
-                "PageDown · ↓ · Esc no",
+                "PageDown: read to the end to allow · ↓ answers · or write why · Esc refuses",
+                "PageDown: read to the end to allow · ↓ · Esc no",
+                "PageDown: read on to allow · Esc no",
+                "PageDown: read on · Esc no",
             ],
             _ if writing.takes_escape => &[
                 "↓ or Tab answers · or write why not · Esc twice refuses",

@@ -124,6 +124,11 @@ impl Approvals {
         self.queue.front().is_some_and(|asked| asked.request.secrets.is_some())
     }
 
+    /// The placeholder of the composer while a question is open.
+    pub fn hint(&self) -> &'static str {
+        if self.asks_secrets() { "a message leaves the question open" } else { "or say what to do instead" }
+    }
+
     /// `subagent`: the call that the subagent works for whose call this is about.
     pub fn ask(&mut self, subagent: Option<CallId>, request: PermissionRequest) -> Vec<Effect> {
         let text = match &request.secrets {

@@ -3,6 +3,7 @@
 
 use crate::text;
 use crate::theme::Theme;
+use crate::transcript::changed_lines;
 use becket_types::{FilePreview, PermissionRequest};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -18,15 +19,41 @@ pub(super) struct Question<'a> {
     lines: Vec<Line<'static>>,
 }
 
+/// Lines that the change adds and removes.
+fn counted(files: &[FilePreview]) -> String {
+    let lines = || files.iter().flat_map(|file| &file.hunks).flat_map(|hunk| hunk.lines().skip(1));
+    let count = |sign: char| lines().filter(|line| line.starts_with(sign)).count() as u64;
+    format!(": {}", changed_lines(count('+'), count('-')))
+}
+
 /// The line begins the hunk that is looked at.
 pub(super) fn is_looked_at(line: &Line<'_>) -> bool {
     line.spans.first().is_some_and(|span| span.content == LOOKED_AT)
 }
 
-/// The first line of the new text, in a header such as `@@ -3,4 +3,6 @@`.
-fn first_line(head: &str) -> Option<&str> {
-    let number = head.split_once(" +")?.1.split([',', ' ']).next()?;
-    number.bytes().all(|b| b.is_ascii_digit()).then_some(number)
+/// The first lines of the old and the new text, in a header such as `@@ -3,4 +3,6 @@`.
+fn first_lines(head: &str) -> Option<(usize, usize)> {
+    let (old, new) = head.strip_prefix("@@ -")?.split_once(" +")?;
+    let number = |side: &str| side.split([',', ' ']).next()?.parse().ok();
+    Some((number(old)?, number(new)?))
+}
+
+/// The lines of a hunk, each with its number in the file: the new one, or the old one of a line that goes.
+fn numbered<'a>(head: &str, body: &'a str) -> Vec<(Option<usize>, &'a str)> {
+    let mut at = first_lines(head);
+    let number = |line: &'a str| {
+        let (old, new) = at.as_mut()?;
+        let (in_old, in_new) = (!line.starts_with('+'), !line.starts_with('-'));
+        // `\ No newline at end of file` is no line of either.
+        if line.starts_with('\\') {
+            return None;
+        }
+        let number = if in_new { *new } else { *old };
+        (*old, *new) = (*old + usize::from(in_old), *new + usize::from(in_new));
+        Some(number)
+    };
+    let mut number = number;
+    body.lines().map(|line| (number(line), line)).collect()
 }
 
 impl<'a> Question<'a> {
@@ -71,7 +98,14 @@ impl<'a> Question<'a> {
         self.title(
             match &request.secrets {
                 Some(kinds) => format!("the output of {tool}{whose} holds {kinds}"),
-                None => format!("{tool} wants to run{whose}"),
+                None if request.preview.is_empty() => format!("{tool} wants to run{whose}"),
+                None => {
+                    let files = match request.preview.len() {
+                        1 => "a file".to_owned(),
+                        n => format!("{n} files"),
+                    };
+                    format!("{tool} wants to change {files}{whose}{}", counted(&request.preview))
+                }
             },
             more,
         );
@@ -97,11 +131,22 @@ impl<'a> Question<'a> {
             );
         } else if !request.preview.is_empty() {
             self.preview(&request.preview, rejected, at);
+            // Sets the answers apart from the last line of the change.
+            self.lines.push(Line::default());
         } else if request.access.command.is_none() {
             let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
             self.say("    ", &input, theme.dim);
         }
         self.lines
+    }
+
+    /// A line of a change behind its number; what has no room goes on below the text.
+    fn change(&mut self, number: Option<usize>, digits: usize, line: &str, style: Style) {
+        let number = number.map(|n| n.to_string()).unwrap_or_default();
+        let lead = Span::styled(format!("  {number:>digits$} "), self.theme.dim);
+        let rest = Span::raw(" ".repeat(digits + 4));
+        let span = Span::styled(text::visible(line).into_owned(), style);
+        self.lines.extend(text::wrap(&[span], self.width, &lead, &rest));
     }
 
     fn preview(&mut self, files: &[FilePreview], rejected: &BTreeSet<usize>, at: Option<usize>) {
@@ -118,12 +163,15 @@ impl<'a> Question<'a> {
                 if hunks > 1 {
                     let mark = if dropped { "[ ]" } else { "[x]" };
                     let lead = if at == Some(number) { LOOKED_AT } else { "  " };
-                    let at_line = first_line(head).map(|n| format!("  from line {n}")).unwrap_or_default();
+                    let at_line =
+                        first_lines(head).map(|(_, n)| format!("  from line {n}")).unwrap_or_default();
                     let text = format!("{mark} hunk {} of {hunks}{at_line}", number + 1);
                     let style = if at == Some(number) { theme.selected } else { theme.dim };
                     self.lines.push(Line::from(vec![Span::raw(lead), Span::styled(text, style)]));
                 }
-                for line in body.lines() {
+                let lines = numbered(head, body);
+                let digits = lines.iter().filter_map(|(n, _)| *n).max().map_or(0, |n| n.to_string().len());
+                for (n, line) in lines {
                     let (style, tint) = match line.as_bytes().first() {
                         _ if dropped => (theme.dim, None),
                         Some(b'+') => (theme.added, theme.tint(true)),
@@ -131,7 +179,7 @@ impl<'a> Question<'a> {
                         _ => (theme.text, None),
                     };
                     let from = self.lines.len();
-                    self.say("    ", line, style);
+                    self.change(n, digits, line, style);
                     // The background of a line is drawn to the edge.
                     self.lines[from..].iter_mut().for_each(|line| line.style = tint.unwrap_or_default());
                 }

@@ -8,6 +8,7 @@ pub mod meter;
 pub mod script;
 
 use crate::input::{Effect, Request, Timer};
+use crate::menu::Item;
 use crate::text;
 use crate::theme::Theme;
 use crate::transcript::block::thousands;
@@ -68,10 +69,18 @@ pub struct Status {
 struct Turn {
     seconds: u64,
     doing: String,
-    /// Seconds until a request is repeated.
-    retry_in: Option<u64>,
+    /// A request failed and is repeated; `doing` is its error.
+    retry: Option<Retry>,
     /// No turn: the context is compacted because the person asked for it.
     compacting: bool,
+}
+
+#[derive(Debug)]
+struct Retry {
+    attempt: u32,
+    max: u32,
+    /// Seconds until the request goes out again.
+    seconds: u64,
 }
 
 impl Status {
@@ -137,9 +146,9 @@ impl Status {
             }
             Event::Retry { attempt, max, delay, error, .. } => {
                 let seconds = delay.0.div_ceil(1_000);
-                let effects = self.doing(&format!("{error}; try {attempt} of {max}"));
+                let effects = self.doing(error.trim_end_matches('.'));
                 if let Some(turn) = &mut self.turn {
-                    turn.retry_in = Some(seconds);
+                    turn.retry = Some(Retry { attempt: *attempt, max: *max, seconds });
                 }
                 return effects;
             }
@@ -222,6 +231,19 @@ impl Status {
         &self.mode
     }
 
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// The models to choose from, the one in use before all others.
+    pub fn model_first(&self, mut models: Vec<(String, String)>) -> Vec<Item> {
+        let at = models.iter().position(|(name, _)| *name == self.model);
+        let detail = at.map(|at| models.remove(at).1).filter(|detail| !detail.is_empty());
+        let detail = detail.map_or_else(|| "in use".to_owned(), |detail| format!("in use · {detail}"));
+        let own = (!self.model.is_empty()).then(|| (self.model.clone(), detail));
+        own.into_iter().chain(models).map(|(name, detail)| Item { name, detail }).collect()
+    }
+
     /// The session and its folder, for the title of the terminal's window.
     pub fn title(&self) -> String {
         let name = self.title.as_deref().unwrap_or("becket");
@@ -285,7 +307,7 @@ impl Status {
         match &mut self.turn {
             Some(turn) => {
                 turn.compacting = false;
-                turn.retry_in = None;
+                turn.retry = None;
                 if turn.doing != what {
                     what.clone_into(&mut turn.doing);
                 }
@@ -294,7 +316,7 @@ impl Status {
             None => {
                 self.turn_cost = Cost::default();
                 self.turn =
-                    Some(Turn { seconds: 0, doing: what.to_owned(), retry_in: None, compacting: false });
+                    Some(Turn { seconds: 0, doing: what.to_owned(), retry: None, compacting: false });
                 vec![Effect::Wake(1_000, Timer::Clock)]
             }
         }
@@ -310,7 +332,7 @@ impl Status {
         match &mut self.turn {
             Some(turn) => {
                 turn.seconds += 1;
-                turn.retry_in = turn.retry_in.map(|left| left.saturating_sub(1));
+                turn.retry.iter_mut().for_each(|retry| retry.seconds = retry.seconds.saturating_sub(1));
                 vec![Effect::Wake(1_000, Timer::Clock)]
             }
             None => Vec::new(),
@@ -325,7 +347,7 @@ impl Status {
     /// The passing message, as a line above the composer.
     pub fn note(&self, width: u16, theme: &Theme) -> Option<Line<'static>> {
         let toast = text::visible(self.toast.as_ref()?);
-        Some(Line::styled(text::fit(&toast, usize::from(width)).into_owned(), theme.accent))
+        Some(Line::styled(text::fit_words(&toast, usize::from(width)).into_owned(), theme.accent))
     }
 
     pub fn end_toast(&mut self) {
@@ -357,18 +379,27 @@ impl Status {
         };
         let cost =
             if self.turn_cost.0 > 0.0 { format!(" · ${:.2}", self.turn_cost.0) } else { String::new() };
-        let end = stop.map(|key| format!(" · {key} interrupts")).unwrap_or_default();
-        // What is being done gives way, never the key.
-        let retry = match turn.retry_in {
-            Some(0) => " now".to_owned(),
-            Some(left) => format!(" in {left} s"),
-            None => String::new(),
-        };
-        let end = format!("{retry}{time}{cost}{end}");
+        let mut end = stop.map(|key| format!(" · {key} interrupts")).unwrap_or_default();
         let doing = format!("◐ {}", text::visible(&turn.doing));
-        let room = usize::from(width).saturating_sub(text::width(&end));
-        let line = format!("{}{end}", text::fit(&doing, room));
-        Some(Line::styled(text::fit(&line, usize::from(width)).into_owned(), theme.dim))
+        let width = usize::from(width);
+        let shorter = format!("{time}{cost}");
+        if let Some(retry) = &turn.retry {
+            let when = match retry.seconds {
+                0 => "now".to_owned(),
+                seconds => format!("in {seconds} s"),
+            };
+            end = format!(" · try {} of {} {when}{end}", retry.attempt, retry.max);
+            // The reason is read before the time of the turn.
+            if text::width(&doing) + text::width(&shorter) + text::width(&end) <= width {
+                end = format!("{shorter}{end}");
+            }
+        } else {
+            end = format!("{shorter}{end}");
+        }
+        // What is being done gives way, never the key.
+        let room = width.saturating_sub(text::width(&end));
+        let line = format!("{}{end}", text::fit_words(&doing, room));
+        Some(Line::styled(text::fit(&line, width).into_owned(), theme.dim))
     }
 
     /// What stands on the screen before anything was said: version, model, mode, folder, and where to begin.
@@ -426,7 +457,8 @@ impl Status {
         }
         let tight = if self.meter.is_tight() { theme.warning } else { theme.dim };
         if filled {
-            put(6, format!("{} % of {}", self.meter.percent(), thousands(self.meter.usable)), tight);
+            let usable = thousands(self.meter.usable);
+            put(6, format!("{} % of {usable} usable", self.meter.percent()), tight);
         }
         put(7, counted(self.jobs), theme.accent);
         let summary = match self.summary {

@@ -91,17 +91,21 @@ impl Transcript {
             Event::TurnFinished(result) => {
                 let files = std::mem::take(&mut self.changed_files).len();
                 return match turn_summary(result, files).filter(|_| result.end == TurnEnd::Completed) {
-                    Some(line) => {
-                        self.note(Weight::Quiet, line);
+                    Some(text) => {
+                        // The ledger gives this line again, so the turn can leave the memory.
+                        self.push(Body::Note { weight: Weight::Quiet, text });
                         true
                     }
                     None => self.turn_end(&result.end),
                 };
             }
-            Event::SessionStarted { cwd, .. } => {
+            Event::SessionStarted { cwd, resumed, title, .. } => {
                 let open_key = self.view.open_key.clone();
                 self.view = Arc::new(CallView { workspace: cwd.display().to_string(), open_key });
-                return false;
+                if !resumed {
+                    return false;
+                }
+                self.note(Weight::Quiet, resumed_line(title.as_deref()));
             }
             Event::Withdrawn { .. }
             | Event::Renamed { .. }
@@ -425,6 +429,14 @@ impl Transcript {
         };
         self.note(weight, text);
         true
+    }
+}
+
+/// The line of a session that is gone on with.
+pub(crate) fn resumed_line(title: Option<&str>) -> String {
+    match title.map(str::trim).filter(|title| !title.is_empty()) {
+        Some(title) => format!("Session resumed: {title}"),
+        None => "Session resumed".to_owned(),
     }
 }
 

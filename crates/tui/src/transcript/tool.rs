@@ -341,7 +341,7 @@ fn tail(call: &ToolCall) -> String {
 }
 
 /// `added 2 lines, removed 5`.
-fn changed_lines(added: u64, removed: u64) -> String {
+pub(crate) fn changed_lines(added: u64, removed: u64) -> String {
     let lines = |n: u64| if n == 1 { "1 line".to_owned() } else { format!("{n} lines") };
     match (added, removed) {
         (0, 0) => "no lines changed".to_owned(),
@@ -381,19 +381,24 @@ fn ended(call: &ToolCall) -> String {
         State::Done { millis } => {
             let code = call.details.get("exit_code").and_then(Value::as_i64).filter(|c| *c != 0);
             match code {
-                Some(code) => format!("exit {code} · {}", duration(*millis)),
+                Some(code) => exit(code, *millis),
                 None if *millis >= 1_000 => duration(*millis),
                 None => String::new(),
             }
         }
         State::Failed { millis } => {
             let code = call.details.get("exit_code").and_then(Value::as_i64);
-            code.map_or_else(|| "failed".to_owned(), |c| format!("exit {c} · {}", duration(*millis)))
+            code.map_or_else(|| "failed".to_owned(), |code| exit(code, *millis))
         }
         State::Interrupted => "interrupted".to_owned(),
         State::Denied { reason } if reason.is_empty() => NOT_PERMITTED.to_owned(),
         State::Denied { reason } => format!("{NOT_PERMITTED}: {reason}"),
     }
+}
+
+/// `exit 1 · 340 ms`; the code alone for times that a session does not keep.
+fn exit(code: i64, millis: u64) -> String {
+    if millis < 10 { format!("exit {code}") } else { format!("exit {code} · {}", duration(millis)) }
 }
 
 /// `340 ms`, `12.3 s`, `4 min 5 s`.

@@ -27,6 +27,8 @@ const MAX_PARTIAL: usize = 16 * 1024;
 const MAX_REASON: usize = 500;
 /// The rule of a decision in the ledger, in bytes. A rule may hold a whole command.
 const MAX_RULE: usize = 2_000;
+/// Shorter times of calls are neither kept nor shown.
+const SHOWN_TIME: Duration = Duration::from_millis(10);
 /// Refused connections of one command that get an entry each.
 const MAX_REFUSED: usize = 20;
 
@@ -192,9 +194,14 @@ pub(super) fn refused_hosts(slot: &Slot, output: &ToolOutput) -> Vec<EntryKind> 
         .collect()
 }
 
-/// What the summary's engine-filled sections are made of.
-pub(super) fn journal_result(output: &ToolOutput, reads: Map<String, Value>) -> Value {
+/// The outcome of a call as the journal keeps it: for the sections of a summary that becket fills itself, and for showing the
+/// session again.
+pub(super) fn journal_result(output: &ToolOutput, reads: Map<String, Value>, time: Duration) -> Value {
     let mut result = Map::new();
+    // So that a resumed session shows how long its calls took. Shorter times are not shown.
+    if time >= SHOWN_TIME {
+        result.insert("millis".to_owned(), Value::from(time.as_millis() as u64));
+    }
     if let Some(code) =
         ["exit_code", "exit"].iter().find_map(|key| output.details.get(key)).and_then(Value::as_i64)
     {

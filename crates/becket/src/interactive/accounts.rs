@@ -1,0 +1,172 @@
+//! Models and providers to choose from in a session, and the change of a provider's key.
+//!
+//! Owns the lists of `/model` and `/key`. [`crate::keys`] decides where keys lie; [`crate::models`], how a model is reached. A new key counts at once: the settings with which models are opened are shared with the agent.
+
+use crate::assemble::SharedModels;
+use crate::cmd::one_line;
+use crate::environment::Environment;
+use crate::keys;
+use crate::settings::{RunSettings, project_root};
+use becket_config::{Settings, Source};
+use becket_model::{Credential, Endpoint, ErrorKind, ModelRef, Secret, catalog, probe};
+use becket_tui::input::{Hidden, Reply};
+use std::path::PathBuf;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+/// Time for a server to list its models; after it, the rest is offered without them.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PROVIDERS: [&str; 2] = ["anthropic", "openai"];
+
+pub(super) struct Accounts {
+    environment: Environment,
+    settings: Settings,
+    root: PathBuf,
+    models: SharedModels,
+}
+
+impl Accounts {
+    pub(super) fn new(environment: &Environment, settings: &RunSettings, models: SharedModels) -> Self {
+        Self {
+            environment: environment.clone(),
+            settings: settings.settings.clone(),
+            root: project_root(&settings.cwd),
+            models,
+        }
+    }
+
+    fn reached(&self) -> becket_model::Settings {
+        self.models.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Models in the order in which they are likely to be wanted: those that the person's own server has, then those with a
+    /// key, then the rest.
+    pub(super) async fn models(&self) -> Reply {
+        let reached = self.reached();
+        let mut out: Vec<(String, String)> = Vec::new();
+        let own = reached.openai.base_url.clone();
+        if let Some(base) = &own {
+            let any = ModelRef::OpenAi(String::new());
+            let listed = tokio::time::timeout(PATIENCE, probe::list(&any, &reached)).await;
+            let listed = listed.ok().and_then(Result::ok).unwrap_or_default();
+            out.extend(listed.iter().map(|model| (format!("openai/{}", one_line(&model.name, 80)), format!("at {base}"))));
+        }
+        let (mut with_key, mut rest) = (Vec::new(), Vec::new());
+        for info in catalog::all() {
+            let Ok(reference) = ModelRef::parse(&info.id) else { continue };
+            if out.iter().any(|(name, _)| *name == info.id) {
+                continue;
+            }
+            let provider = reference.provider();
+            match endpoint(&reached, provider) {
+                // That key is for the server that is named, and it has not listed this model.
+                Some(_) if provider == "openai" && own.is_some() => {
+                    rest.push((info.id, "not listed by your server".to_owned()));
+                }
+                Some(endpoint) if endpoint.credential.is_some() => with_key.push((info.id, self.source(provider))),
+                _ => rest.push((info.id, "no key".to_owned())),
+            }
+        }
+        out.extend(with_key);
+        out.extend(rest);
+        Reply::Models(out)
+    }
+
+    /// Source of a provider's key, in words.
+    fn source(&self, provider: &str) -> String {
+        match self.variable(provider) {
+            Some(name) => format!("key in {name}"),
+            None => format!("key in {}", keys::FILE),
+        }
+    }
+
+    /// The variable that names the key of this provider; it goes before the file.
+    fn variable(&self, provider: &str) -> Option<String> {
+        let config = &self.settings.config.providers;
+        let named = match provider {
+            "anthropic" => &config.anthropic.api_key_env,
+            _ => &config.openai.api_key_env,
+        };
+        let named = named.clone().filter(|name| self.environment.var(name).is_some());
+        named.or_else(|| match &self.settings.credentials.get(provider)?.source {
+            Source::Environment(name) => Some(name.clone()),
+            _ => None,
+        })
+    }
+
+    /// The providers that take a key, and where the key of each comes from now. Reads no network.
+    pub(super) fn keys(&self) -> Result<Vec<(String, String)>, String> {
+        if !keys::may_be_kept(&self.environment, &self.root) {
+            return Err(format!(
+                "A key cannot be kept: {} is inside this repository, and would come into it.",
+                self.environment.config_dir.display()
+            ));
+        }
+        let reached = self.reached();
+        let row = |provider: &str| {
+            let endpoint = endpoint(&reached, provider)?;
+            let place = endpoint.base_url.as_ref().map(|base| format!("{base} · ")).unwrap_or_default();
+            let key = if endpoint.credential.is_some() { self.source(provider) } else { "no key".to_owned() };
+            Some((provider.to_owned(), format!("{place}{key}")))
+        };
+        Ok(PROVIDERS.iter().filter_map(|provider| row(provider)).collect())
+    }
+
+    /// Checks a key with one request for the list of models, keeps it, and has it count at once. A key that the provider refuses
+    /// is not kept; one that could not be checked is.
+    pub(super) async fn change_key(&self, provider: &str, key: Hidden) -> Result<String, String> {
+        let mut settings = self.reached();
+        let reference = match provider {
+            "anthropic" => ModelRef::Anthropic(String::new()),
+            _ => ModelRef::OpenAi(String::new()),
+        };
+        let Some(endpoint) = endpoint_mut(&mut settings, provider) else {
+            return Err(format!("becket knows no provider {provider}"));
+        };
+        endpoint.credential = Some(Credential::ApiKey(Secret::new(key.0.as_str())));
+        let checked = probe::list(&reference, &settings).await;
+        if let Err(error) = &checked
+            && error.kind == ErrorKind::Auth
+        {
+            return Err(format!(
+                "The key was refused and is not kept: {}. Copy it again, the whole of it, then /key.",
+                error.message.trim_end_matches('.')
+            ));
+        }
+        keys::keep(&self.environment, provider, &key.0)?;
+        let mut shared = self.models.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(endpoint) = endpoint_mut(&mut shared, provider) {
+            endpoint.credential = Some(Credential::ApiKey(Secret::new(key.0)));
+        }
+        drop(shared);
+        let path = keys::path(&self.environment);
+        let mut said = match checked {
+            Ok(_) => format!("The key for {provider} is good. It is in {}.", path.display()),
+            Err(error) => format!(
+                "The key for {provider} is in {}. It could not be checked: {}.",
+                path.display(),
+                error.message.trim_end_matches('.')
+            ),
+        };
+        if let Some(name) = self.variable(provider) {
+            said.push_str(&format!(" {name} goes before it when becket starts again: unset it then."));
+        }
+        Ok(said)
+    }
+}
+
+fn endpoint<'a>(settings: &'a becket_model::Settings, provider: &str) -> Option<&'a Endpoint> {
+    match provider {
+        "anthropic" => Some(&settings.anthropic),
+        "openai" => Some(&settings.openai),
+        _ => None,
+    }
+}
+
+fn endpoint_mut<'a>(settings: &'a mut becket_model::Settings, provider: &str) -> Option<&'a mut Endpoint> {
+    match provider {
+        "anthropic" => Some(&mut settings.anthropic),
+        "openai" => Some(&mut settings.openai),
+        _ => None,
+    }
+}
