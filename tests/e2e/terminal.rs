@@ -520,7 +520,10 @@ fn a_resumed_session_tells_the_same_story() {
     terminal.shows("Describe a task");
     terminal.send("go\r");
     terminal.shows("3 Yes, always");
-    terminal.press_until("not here", "› not here");
+    // Once the answers have the keyboard, the question counts as read: what is typed then is the reason.
+    terminal.press_until("\t", "❯ 1 Yes, once");
+    terminal.send("not here");
+    terminal.shows("› not here");
     terminal.press_until("\r", "the user said no: not here");
     terminal.shows("All said.");
     terminal.send("again\r");

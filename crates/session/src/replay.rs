@@ -60,6 +60,8 @@ struct Replay {
     reverts: Vec<(Seq, Seq)>,
     /// Entries that undo a compaction, with that compaction.
     undone: HashMap<Seq, Seq>,
+    /// Something of this turn was said, and not taken back.
+    has_said: bool,
     /// Beginning of the turn; `None` if it is not among the entries.
     began: Option<Millis>,
     /// Times of calls and their changes of files, until their results come.
@@ -118,10 +120,10 @@ impl Replay {
         self.events.get_mut(*self.growing.get(message)?)
     }
 
-    /// The end of a turn that was completed or interrupted. What else can end one was told by a notice, and the entry does not
+    /// Adds the end of a turn that was completed or interrupted. For every other end there is a notice, and the entry does not
     /// hold its text.
     fn turn_end(&mut self, end: &str, time: Millis) {
-        let began = self.began.take();
+        let (began, has_said) = (self.began.take(), std::mem::take(&mut self.has_said));
         let end = match end {
             "completed" => TurnEnd::Completed,
             "interrupted" => TurnEnd::Interrupted,
@@ -130,9 +132,10 @@ impl Replay {
                 return;
             }
         };
-        if !std::mem::replace(&mut self.in_turn, false) {
+        if !std::mem::replace(&mut self.in_turn, false) || !has_said {
             return;
         }
+        // Sums of the part of the turn that is among the entries.
         let turn = self.events.iter().rposition(|event| matches!(event, Event::UserMessage { steered: false, .. }));
         let (mut cost, mut steps, mut usage) = (Cost(0.0), 0, Usage::default());
         for event in &self.events[turn.unwrap_or(0)..] {
@@ -169,6 +172,7 @@ impl Replay {
     }
 
     fn message(&mut self, message: Message, time: Millis) {
+        self.has_said = true;
         if message.role == Role::Tool && is_told(&message) {
             return self.result(message);
         }
@@ -225,7 +229,7 @@ impl Replay {
         if let Some(at) = at {
             self.events.truncate(at);
             self.growing.clear();
-            (self.in_turn, self.began) = (false, None);
+            (self.in_turn, self.has_said, self.began) = (false, false, None);
         }
     }
 
@@ -353,7 +357,7 @@ mod tests {
             ends(vec![said(), end("completed"), said(), result("c", "x"), end("interrupted")]),
             [(TurnEnd::Completed, 1_000), (TurnEnd::Interrupted, 2_000)]
         );
-        // Nothing was said: no turn. An error was told by a notice.
+        // Nothing was said: no turn. An error has a notice.
         assert_eq!(ends(vec![end("completed"), said(), end("model_error")]), []);
         // The beginning of the turn is not among the entries.
         let rest = events_from(entries(vec![result("c", "x"), end("completed")]), true);

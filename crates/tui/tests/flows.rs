@@ -139,7 +139,7 @@ fn a_question_of_a_subagent_is_answered_to_it() {
     };
     ask(&mut stage);
     let screen = stage.screen();
-    assert!(screen.contains("? edit wants to run for a subagent"), "{screen}");
+    assert!(screen.contains("? edit wants to change a file for a subagent: added 1 line, removed 1"), "{screen}");
     assert!(screen.contains("? task make it strict  waits for you"), "{screen}");
     // The agent's own call of the same id is another one.
     let own = Message::tool_result(CallId("c1".into()), "edit", "ok", false);
@@ -445,11 +445,11 @@ fn the_status_line_says_what_fills_the_context_and_sheds_what_has_no_room() {
         kinds: vec![(SpanKind::System, Tokens(10_000)), (SpanKind::ToolOutput, Tokens(40_000))],
     });
     let last = |stage: &mut Stage| stage.screen().lines().last().unwrap_or_default().to_owned();
-    assert_eq!(last(&mut stage), "script/demo · default · 50 % of 100k · Ctrl-S more");
+    assert_eq!(last(&mut stage), "script/demo · default · 50 % of 100k usable · Ctrl-S more");
     stage.ctrl('s');
     assert_eq!(
         last(&mut stage),
-        "script/demo · default · project (dev) · 50 % of 100k · ██░░░░░░░░········┃·"
+        "script/demo · default · project (dev) · 50 % of 100k usable · ██░░░░░░░░········┃·"
     );
     stage.resize(40, 12);
     assert_eq!(last(&mut stage), "script/demo · default · 50 % of 100k");
@@ -461,7 +461,7 @@ fn the_status_line_says_what_fills_the_context_and_sheds_what_has_no_room() {
     stage.ctrl('c');
     let screen = stage.screen();
     assert!(screen.contains("Ctrl-C once more quits\n›"), "{screen}");
-    assert!(screen.ends_with("script/demo · default · 50 % of 100k · Ctrl-S more"), "{screen}");
+    assert!(screen.ends_with("script/demo · default · 50 % of 100k usable · Ctrl-S more"), "{screen}");
     stage.update(Input::Reply(Reply::StatusLine(vec!["\x1b[31mmine".into(), "two".into()])));
     stage.resize(40, 12);
     assert!(stage.screen().ends_with("mine\ntwo"), "{}", stage.screen());

@@ -131,8 +131,6 @@ impl<'a> Question<'a> {
             );
         } else if !request.preview.is_empty() {
             self.preview(&request.preview, rejected, at);
-            // Sets the answers apart from the last line of the change.
-            self.lines.push(Line::default());
         } else if request.access.command.is_none() {
             let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
             self.say("    ", &input, theme.dim);

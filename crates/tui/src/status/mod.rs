@@ -24,6 +24,8 @@ use std::path::PathBuf;
 const HEADER: u16 = 10;
 /// Columns without which a title says nothing.
 const TITLE: usize = 12;
+/// Columns from which on the line says of what the context is a part.
+const NAMED: usize = 60;
 /// Cells of the bar, where there is room.
 const BAR: usize = 20;
 /// While commands run in the background, they are counted this often, in milliseconds.
@@ -457,8 +459,9 @@ impl Status {
         }
         let tight = if self.meter.is_tight() { theme.warning } else { theme.dim };
         if filled {
-            let usable = thousands(self.meter.usable);
-            put(6, format!("{} % of {usable} usable", self.meter.percent()), tight);
+            let (percent, usable) = (self.meter.percent(), thousands(self.meter.usable));
+            let word = if width < NAMED { "" } else { " usable" };
+            put(6, format!("{percent} % of {usable}{word}"), tight);
         }
         put(7, counted(self.jobs), theme.accent);
         let summary = match self.summary {

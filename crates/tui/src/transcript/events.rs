@@ -432,7 +432,7 @@ impl Transcript {
     }
 }
 
-/// The line of a session that is gone on with.
+/// The line of a session that continues.
 pub(crate) fn resumed_line(title: Option<&str>) -> String {
     match title.map(str::trim).filter(|title| !title.is_empty()) {
         Some(title) => format!("Session resumed: {title}"),
