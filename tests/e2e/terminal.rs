@@ -531,7 +531,9 @@ fn a_resumed_session_tells_the_same_story() {
     terminal.press_until("\x1b", "say what to do instead");
     let story = |screen: &str| -> Vec<String> {
         let lines = screen.lines().map(str::trim);
-        let told = |line: &&str| ["exit 3", "said no", "broken", "interrupted"].iter().any(|word| line.contains(word));
+        let told = |line: &&str| {
+            ["exit 3", "said no", "broken", "interrupted"].iter().any(|word| line.contains(word))
+        };
         lines.filter(told).map(str::to_owned).collect()
     };
     let before = story(&terminal.screen());

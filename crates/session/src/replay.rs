@@ -7,8 +7,8 @@
 use crate::context::edit;
 use becket_types::{
     CallId, Compaction, Cost, Entry, EntryKind, Event, FileChange, FinishReason, JournalState, Message,
-    MessageId, Millis, NoticeLevel, Part, PermissionDenial, PruneReason, Role, Seq, TurnEnd, TurnResult, Usage,
-    Verb,
+    MessageId, Millis, NoticeLevel, Part, PermissionDenial, PruneReason, Role, Seq, TurnEnd, TurnResult,
+    Usage, Verb,
 };
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -136,7 +136,8 @@ impl Replay {
             return;
         }
         // Sums of the part of the turn that is among the entries.
-        let turn = self.events.iter().rposition(|event| matches!(event, Event::UserMessage { steered: false, .. }));
+        let turn =
+            self.events.iter().rposition(|event| matches!(event, Event::UserMessage { steered: false, .. }));
         let (mut cost, mut steps, mut usage) = (Cost(0.0), 0, Usage::default());
         for event in &self.events[turn.unwrap_or(0)..] {
             if let Event::AssistantMessage { cost: more, usage: used, .. } = event {
@@ -266,7 +267,12 @@ fn denial(call: CallId, message: &Message) -> Option<PermissionDenial> {
     let (tool, output) = result?;
     let reason = output.strip_prefix(DENIED)?;
     let reason = reason.strip_suffix('.').unwrap_or(reason);
-    Some(PermissionDenial { tool: tool.clone(), call_id: call, input: Value::Null, reason: reason.to_owned() })
+    Some(PermissionDenial {
+        tool: tool.clone(),
+        call_id: call,
+        input: Value::Null,
+        reason: reason.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -282,7 +288,13 @@ mod tests {
 
     fn journal(call: &str, result: Value) -> EntryKind {
         let (tool, subject) = (Some("bash".to_owned()), None);
-        EntryKind::ToolJournal { call_id: CallId(call.into()), state: JournalState::Finished, tool, subject, result }
+        EntryKind::ToolJournal {
+            call_id: CallId(call.into()),
+            state: JournalState::Finished,
+            tool,
+            subject,
+            result,
+        }
     }
 
     fn denied(call: &str) -> EntryKind {

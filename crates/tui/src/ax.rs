@@ -328,7 +328,10 @@ impl Speaker {
                 return (Vec::new(), out);
             }
             Said::Command(Ok(Action::Key)) => {
-                out.push("A key would be shown here as you type it. Start becket without --ax for /key.".to_owned());
+                out.push(
+                    "A key would be shown here as you type it. Start becket without --ax for /key."
+                        .to_owned(),
+                );
                 return (Vec::new(), out);
             }
             Said::Command(Ok(_)) => {

@@ -171,7 +171,9 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "folded" => Ok(Action::Folded),
         "model" if arguments.is_empty() => needs("a name: /model provider/name"),
         "key" if arguments.is_empty() => Ok(Action::Key),
-        "key" => Err("/key takes no argument: the page that it opens hides the key while you type".to_owned()),
+        "key" => {
+            Err("/key takes no argument: the page that it opens hides the key while you type".to_owned())
+        }
         "model" => Ok(Action::Model(words())),
         "mode" if arguments.is_empty() => needs("a name"),
         "mode" => Ok(Action::Mode(arguments.parse()?)),

@@ -139,7 +139,10 @@ fn a_question_of_a_subagent_is_answered_to_it() {
     };
     ask(&mut stage);
     let screen = stage.screen();
-    assert!(screen.contains("? edit wants to change a file for a subagent: added 1 line, removed 1"), "{screen}");
+    assert!(
+        screen.contains("? edit wants to change a file for a subagent: added 1 line, removed 1"),
+        "{screen}"
+    );
     assert!(screen.contains("? task make it strict  waits for you"), "{screen}");
     // The agent's own call of the same id is another one.
     let own = Message::tool_result(CallId("c1".into()), "edit", "ok", false);

@@ -56,7 +56,10 @@ fn the_model_in_use_is_offered_first() {
     let screen = stage.screen();
     let at = |name: &str| screen.find(name).unwrap_or_else(|| panic!("{name}: {screen}"));
     assert!(screen.contains("❯ script/demo       in use"), "{screen}");
-    assert!(at("❯ script/demo") < at("openai/qwen") && at("openai/qwen") < at("anthropic/sonnet"), "{screen}");
+    assert!(
+        at("❯ script/demo") < at("openai/qwen") && at("openai/qwen") < at("anthropic/sonnet"),
+        "{screen}"
+    );
     assert!(at("anthropic/sonnet") < at("openai/gpt"), "{screen}");
     assert!(offered(&mut stage).len() >= 4);
     // Another model is in use: the list is asked for again.
@@ -114,7 +117,10 @@ fn a_key_is_on_no_screen_and_counts_at_once() {
     stage.key(KeyCode::Enter);
     stage.update(Input::Paste(format!("{KEY}\n")));
     let screen = stage.screen();
-    assert!(!screen.contains("0123") && screen.contains("•••••") && screen.contains("17 characters"), "{screen}");
+    assert!(
+        !screen.contains("0123") && screen.contains("•••••") && screen.contains("17 characters"),
+        "{screen}"
+    );
     let effects = stage.key(KeyCode::Enter);
     let key = Hidden(KEY.to_owned());
     assert_eq!(asks(&effects), [&Request::KeepKey { provider: "script".into(), key }]);

@@ -181,7 +181,10 @@ fn a_retry_counts_down_and_names_the_key_at_every_width() {
         for left in ["in 12 s", "in 11 s"] {
             let screen = stage.screen();
             let end = format!(" · try 2 of 10 {left} · Esc interrupts");
-            let line = screen.lines().find(|line| line.ends_with(&end)).unwrap_or_else(|| panic!("{columns}: {screen}"));
+            let line = screen
+                .lines()
+                .find(|line| line.ends_with(&end))
+                .unwrap_or_else(|| panic!("{columns}: {screen}"));
             assert!(line.starts_with(begins) || left == "in 11 s", "{columns}: {line}");
             second(&mut stage);
         }

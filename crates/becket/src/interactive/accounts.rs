@@ -49,7 +49,11 @@ impl Accounts {
             let any = ModelRef::OpenAi(String::new());
             let listed = tokio::time::timeout(PATIENCE, probe::list(&any, &reached)).await;
             let listed = listed.ok().and_then(Result::ok).unwrap_or_default();
-            out.extend(listed.iter().map(|model| (format!("openai/{}", one_line(&model.name, 80)), format!("at {base}"))));
+            out.extend(
+                listed
+                    .iter()
+                    .map(|model| (format!("openai/{}", one_line(&model.name, 80)), format!("at {base}"))),
+            );
         }
         let (mut with_key, mut rest) = (Vec::new(), Vec::new());
         for info in catalog::all() {
@@ -63,7 +67,9 @@ impl Accounts {
                 Some(_) if provider == "openai" && own.is_some() => {
                     rest.push((info.id, "not listed by your server".to_owned()));
                 }
-                Some(endpoint) if endpoint.credential.is_some() => with_key.push((info.id, self.source(provider))),
+                Some(endpoint) if endpoint.credential.is_some() => {
+                    with_key.push((info.id, self.source(provider)))
+                }
                 _ => rest.push((info.id, "no key".to_owned())),
             }
         }

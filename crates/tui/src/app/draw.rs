@@ -217,10 +217,12 @@ impl App {
         self.columns = columns;
         self.screen = Some(rows);
         let asking = self.approvals.is_open();
-        if !asking && (self.overlay.is_some()
+        if !asking
+            && (self.overlay.is_some()
                 || self.key_page.is_some()
                 || self.inspector.is_some()
-                || self.picker.is_some()) {
+                || self.picker.is_some())
+        {
             return rows;
         }
         let above = self.above(columns, rows, asking).len();

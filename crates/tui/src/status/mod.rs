@@ -317,8 +317,7 @@ impl Status {
             }
             None => {
                 self.turn_cost = Cost::default();
-                self.turn =
-                    Some(Turn { seconds: 0, doing: what.to_owned(), retry: None, compacting: false });
+                self.turn = Some(Turn { seconds: 0, doing: what.to_owned(), retry: None, compacting: false });
                 vec![Effect::Wake(1_000, Timer::Clock)]
             }
         }

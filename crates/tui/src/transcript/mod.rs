@@ -35,7 +35,6 @@ use becket_types::{BlobId, CallId, MessageId, Seq};
 use block::{Block, Body};
 use compaction::Known;
 pub(crate) use events::{full, resumed_line};
-pub(crate) use tool::changed_lines;
 use find::Find;
 pub use find::{said_in, says};
 pub use folded::{Folded, Folds};
@@ -51,6 +50,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tool::CallView;
+pub(crate) use tool::changed_lines;
 use window::{Place, Window};
 
 pub struct Transcript {
